@@ -202,7 +202,8 @@ def test_interruption_within_a_chunk():
             time.sleep(1e-3)
         raise KeyboardInterrupt
 
-    run = engine._Pass(Table(None, 2, None, chunks()), 2, 1.0, None, lambda rows: None)
+    table = Table(None, 2, None, chunks())
+    run = engine._Pass(table, lambda: engine.Accumulator(2, 1.0), None, lambda rows: None)
     with pytest.raises(KeyboardInterrupt):
         run.threaded(2)
     assert len(read) < 10**5

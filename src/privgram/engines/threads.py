@@ -89,15 +89,38 @@ def second_moment(
     With `Columns` infinities are clamped to the bounds like other values out of bounds;
     without, they raise.
     """
-    from privgram.columns import Columns
-
-    scaling, select = None, None
-    if isinstance(columns, Columns):
-        scaling, select = columns, columns.selected
-        bound = scaling.bound if bound is None else bound
-    elif columns is not None:
-        select = _check_selection(columns)
+    scaling, _ = _selection(columns)
+    if bound is None and scaling is not None:
+        bound = scaling.bound
     bound = check_bound(bound)
+    total, names = accumulate(source, columns, threads, progress, lambda d: Accumulator(d, bound))
+    return SecondMoment.from_accumulator(total, names, scaling)
+
+
+def accumulate(
+    source: Any,
+    columns: Columns | Sequence[str] | None,
+    threads: int | None,
+    progress: bool | Callable[[int, int | None], object],
+    new: Callable[[int], Any],
+) -> tuple[Any, tuple[str, ...] | None]:
+    """Feed every row of a source to accumulators and merge them.
+
+    Parameters
+    ----------
+    source, columns, threads, progress
+        See `second_moment`.
+    new : callable
+        Makes an empty accumulator of rows of so many columns: with an ``update`` and a
+        ``merge`` as `privgram._core.rows.Accumulator` has them.
+
+    Returns
+    -------
+    total : accumulator
+    names : tuple of str or None
+        The names of the columns, if they have any.
+    """
+    scaling, select = _selection(columns)
     n_threads = _check_threads(threads)
     table = open_source(source, select, by_position=scaling is not None)
     try:
@@ -108,21 +131,21 @@ def second_moment(
             n_threads = 1
         names = table.names if scaling is None else scaling.names
         with reporter(progress, table.n_rows) as report:
-            run = _Pass(table, d, bound, scaling, report)
+            run = _Pass(table, lambda: new(d), scaling, report)
             total = run.inline() if n_threads == 1 else run.threaded(n_threads)
     finally:
         table.chunks.close()
-    return SecondMoment.from_accumulator(total, names, scaling)
+    return total, names
 
 
 class _Pass:
     """What the threads of one pass share."""
 
     def __init__(
-        self, table: Table, d: int, bound: float, scaling: Columns | None, report: Report
+        self, table: Table, new: Callable[[], Any], scaling: Columns | None, report: Report
     ) -> None:
         self.table = table
-        self.shape = d, bound
+        self.new = new
         self.scaling = scaling
         self.report = report
         self.lock = threading.Lock()
@@ -136,9 +159,9 @@ class _Pass:
 
     def new_feeder(self) -> Feeder:
         """Make an empty accumulator and what feeds it."""
-        return Feeder(Accumulator(*self.shape), self.scaling)
+        return Feeder(self.new(), self.scaling)
 
-    def inline(self) -> Accumulator:
+    def inline(self) -> Any:
         """Run in the caller's thread."""
         feeder = self.new_feeder()
         for index, chunk in enumerate(self.table.chunks):
@@ -149,7 +172,7 @@ class _Pass:
         self.raise_failure()
         return feeder.accumulator
 
-    def threaded(self, n_threads: int) -> Accumulator:
+    def threaded(self, n_threads: int) -> Any:
         """Run in worker threads, started as work arrives."""
         tasks: queue.Queue[tuple[int, Chunk] | None] = queue.Queue(n_threads)
         feeders: list[Feeder] = []
@@ -246,6 +269,17 @@ def _check_threads(threads: int | None) -> int:
     if threads < 1:
         raise ValueError(f"threads must be at least 1, not {threads}")
     return int(threads)
+
+
+def _selection(
+    columns: Columns | Sequence[str] | None,
+) -> tuple[Columns | None, tuple[str, ...] | None]:
+    """Tell bounds to scale by from names to take."""
+    from privgram.columns import Columns
+
+    if isinstance(columns, Columns):
+        return columns, columns.selected
+    return None, None if columns is None else _check_selection(columns)
 
 
 def _check_selection(columns: Any) -> tuple[str, ...]:
