@@ -1,5 +1,6 @@
 """Private low-rank approximation: the paper's boxes, the exact noise, and hostile matrices."""
 
+import json
 import math
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy import stats
 import privgram as pg
 from privgram import low_rank, privacy
 from privgram._blocks import Blocks
+from privgram.low_rank import baselines, entries, finder, projection
 from privgram.privacy import published
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -85,7 +87,7 @@ def test_figure_4_is_its_steps(rng):
     low = low_rank.approximate(A, 4, 5, 0.2, epsilon=EPSILON, delta=DELTA, rng=generator())
     noise = low_rank.calibrate(A.shape, 4, 5, epsilon=EPSILON, delta=DELTA)
     rng = generator()
-    W = low_rank._find(Blocks(A), 9, noise.finder_std, rng)
+    W = finder.find(Blocks(A), 9, noise.finder_std, rng)
     assert (np.abs(W) > 0.2).any()
     W = np.where(np.abs(W) > 0.2, 0, W)
     np.testing.assert_array_equal(low.left, W)
@@ -160,10 +162,10 @@ def test_sensitivity_of_the_projection_searched(rng):
         W = orthonormal(rng.standard_normal((m, k)))
         W = low_rank.prune(W, rng.choice([0.3, 1.0]))
         ratio = 0.3
-        std = low_rank._exact_std(W, c, ratio)
-        basis, step = low_rank._on_grid(W)
-        unit = 2.0 ** (math.floor(math.log2(c / math.sqrt(n))) - low_rank.MARGIN_BITS)
-        before = low_rank._integer_product(Blocks(A), basis, unit)
+        std = projection.exact_std(W, c, ratio)
+        basis, step = projection.on_grid(W)
+        unit = entries.entry_unit(n, c)
+        before = projection.integer_product(Blocks(A), basis, unit)
         for i in (int(np.argmax(np.linalg.norm(W, axis=1))), int(rng.integers(m))):
             # Along an axis, spread, and from just below to just above a rounding boundary.
             spread = rng.choice([-1.0, 1.0], n)
@@ -172,7 +174,7 @@ def test_sensitivity_of_the_projection_searched(rng):
                 e = e * min(1.0, c / np.linalg.norm(e)) if e is edge else c * e / np.linalg.norm(e)
                 B = A.copy()
                 B[i] += e
-                moved = low_rank._integer_product(Blocks(B), basis, unit) - before
+                moved = projection.integer_product(Blocks(B), basis, unit) - before
                 grown = std[0] * (1 + unit * math.sqrt(n) / c)
                 largest = max(largest, np.linalg.norm(moved) * unit * step / grown / ratio)
     assert 0.99 < largest <= 1.0
@@ -194,12 +196,53 @@ def test_projection_has_one_result_for_every_cutting(rng, monkeypatch):
     W = orthonormal(rng.standard_normal((120, 9)))
     C = low_rank.project(A, W, EPSILON, DELTA, generator())
     order = rng.permutation(120)
-    for entries in (1, 977, 1 << 22):
-        monkeypatch.setattr("privgram._blocks.ENTRIES", entries)
+    for size in (1, 977, 1 << 22):
+        monkeypatch.setattr("privgram._blocks.ENTRIES", size)
         for store in STORAGE.values():
             if store is not STORAGE["float32"]:
                 other = low_rank.project(store(A[order]), W[order], EPSILON, DELTA, generator())
                 np.testing.assert_array_equal(other, C)
+
+
+@pytest.mark.parametrize("store", STORAGE.values(), ids=STORAGE)
+def test_entries_are_clamped_to_a_public_range(rng, store):
+    """Where an error would tell of the entry, the release is that of the clamped matrix."""
+    A = low_rank_matrix(rng).astype(np.float32).astype(float)
+    limit = low_rank.entry_limit(A.shape, 0.5)
+    assert 2**30 <= limit / 0.5 * math.sqrt(A.size) <= 2**31
+    A[3, :5] = [1e30, -1e30, 2 * limit, -limit, 1.7e38]
+    A[17] = 1e38
+    A = A.astype(np.float32).astype(float)
+    clamped = np.clip(A, -limit, limit)
+    settings = {"epsilon": EPSILON, "delta": DELTA, "row_change": 0.5}
+    low, same = (
+        low_rank.approximate(X, 4, 5, rng=generator(), **settings) for X in (store(A), clamped)
+    )
+    np.testing.assert_allclose(low.left, same.left, atol=1e-9)
+    W = orthonormal(rng.standard_normal((120, 9)))
+    C, other = (
+        low_rank.project(X, W, EPSILON, DELTA, generator(), row_change=0.5)
+        for X in (store(A), clamped)
+    )
+    np.testing.assert_array_equal(C, other)
+    W, other = (
+        low_rank.range_finder(X, 4, 5, EPSILON, DELTA, generator(), row_change=0.5)
+        for X in (store(A), clamped)
+    )
+    np.testing.assert_allclose(W, other, atol=1e-9)
+
+
+def test_the_largest_matrix_there_is_overflows_nothing():
+    """All entries at the limit, and W with it: the largest sums. Python's integers as witness."""
+    m, n = 300, 4
+    A = np.full((m, n), 1e300)
+    W = np.full((m, 1), 1 / math.sqrt(m))
+    basis, _ = projection.on_grid(W)
+    unit = entries.entry_unit(n, 1.0)
+    steps = round(low_rank.entry_limit((m, n)) / unit)
+    exact = steps * sum(int(x) for x in basis[:, 0])
+    assert 2**60 < exact < 2**62
+    assert (projection.integer_product(entries.Clamped(A, 1.0), basis, unit) == exact).all()
 
 
 def test_large_entries_stay_exact(rng):
@@ -210,7 +253,7 @@ def test_large_entries_stay_exact(rng):
     exact = A.astype(object).T @ basis.astype(int).astype(object)
     assert abs(exact).max() > 2**54
     for X in (A, sp.csr_array(A), sp.csc_array(A)):
-        assert (low_rank._integer_product(Blocks(X), basis, 1.0) == exact).all()
+        assert (projection.integer_product(Blocks(X), basis, 1.0) == exact).all()
 
 
 def test_released_numbers_lie_on_a_public_grid(rng):
@@ -218,7 +261,7 @@ def test_released_numbers_lie_on_a_public_grid(rng):
     W = orthonormal(rng.standard_normal((120, 9)))
     C = low_rank.project(A, W, EPSILON, DELTA)
     sigma = np.linalg.norm(W, axis=1).max() / privacy.calibration.gaussian_ratio(EPSILON, DELTA)
-    grid = 2.0 ** (math.floor(math.log2(sigma)) - low_rank.GRID_BITS)
+    grid = 2.0 ** (math.floor(math.log2(sigma)) - finder.GRID_BITS)
     assert (C % grid == 0).all()
 
 
@@ -252,7 +295,7 @@ def test_expected_error_bounds_the_error():
 # --- The result -------------------------------------------------------------------------
 
 
-def test_low_rank(rng, tmp_path):
+def test_low_rank(rng):
     low = low_rank.LowRank(rng.standard_normal((7, 3)), rng.standard_normal((3, 5)), 1.0, 1e-6)
     B = low.left @ low.right
     assert low.shape == (7, 5)
@@ -271,10 +314,113 @@ def test_low_rank(rng, tmp_path):
     np.testing.assert_allclose(vt @ vt.T, np.eye(3), atol=1e-12)
     u, s, vt = low.svd(2)
     assert (u.shape, s.shape, vt.shape) == ((7, 2), (2,), (2, 5))
+
+
+@pytest.fixture
+def saved(rng, tmp_path):
+    low = low_rank.approximate(
+        low_rank_matrix(rng), 4, epsilon=EPSILON, delta=DELTA, rng=rng, row_change=2.0
+    )
     low.save(tmp_path / "low.npz")
-    with np.load(tmp_path / "low.npz") as saved:
-        np.testing.assert_array_equal(saved["left"], low.left)
-        assert saved["epsilon"] == 1.0
+    return low, tmp_path / "low.npz"
+
+
+def test_saved_and_loaded(saved, rng):
+    low, path = saved
+    back = pg.low_rank.load(path)
+    np.testing.assert_array_equal(back.left, low.left)
+    np.testing.assert_array_equal(back.right, low.right)
+    assert (back.epsilon, back.delta, back.row_change) == (EPSILON, DELTA, 2.0)
+    assert back.privacy == low.privacy
+    assert back.reproducible
+    assert repr(back) == repr(low)
+    fresh = low_rank.approximate(low_rank_matrix(rng), 4, epsilon=EPSILON, delta=DELTA)
+    fresh.save(path)
+    assert not low_rank.load(path).reproducible
+    low_rank.halko_martinsson_tropp(low_rank_matrix(rng), 4, rng=rng).save(path)
+    assert low_rank.load(path).privacy is None
+    assert "not private" in repr(low_rank.load(path))
+    assert [x.name for x in path.parent.iterdir()] == ["low.npz"]  # no temporary files
+
+
+def test_a_file_holds_what_is_public(saved):
+    path = saved[1]
+    with np.load(path) as archive:
+        assert sorted(archive.files) == ["header", "left", "right"]
+        contents = json.loads(str(archive["header"]))["contents"]
+    assert sorted(contents) == ["delta", "epsilon", "privacy", "reproducible", "row_change"]
+    assert sorted(contents["privacy"]) == ["k", "offset", "profile", "ratio"]
+
+
+def test_a_failed_save_leaves_the_old_file(saved, monkeypatch):
+    low, path = saved
+    before = path.read_bytes()
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        low.save(path)
+    assert path.read_bytes() == before
+    assert len(list(path.parent.iterdir())) == 1
+    with pytest.raises(ValueError, match=r"saved to \.npz"):
+        low.save(path.with_suffix(".json"))
+
+
+def rewrite(path, **changes):
+    """Write the archive again with some of its members changed."""
+    with np.load(path) as archive:
+        members = {name: archive[name] for name in archive.files} | changes
+    np.savez(path, **members)
+
+
+def header(path, **changes):
+    with np.load(path) as archive:
+        meta = json.loads(str(archive["header"]))
+    contents = meta["contents"] | changes.pop("contents", {})
+    rewrite(path, header=np.array(json.dumps({**meta, **changes, "contents": contents})))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda p: p.write_bytes(p.read_bytes()[:-300]), "is damaged"),
+        (lambda p: p.write_bytes(p.read_bytes()[:2000]), "is damaged"),
+        (lambda p: p.write_bytes(b""), "is not a low-rank approximation"),
+        (lambda p: p.write_bytes(b"PK but no archive"), "is not a low-rank approximation"),
+        (lambda p: np.savez(p, left=1), "is not a low-rank approximation"),
+        (lambda p: header(p, format="privgram-release"), "is not a low-rank approximation"),
+        (lambda p: header(p, version=2), "format version 2; this privgram reads version 1"),
+        (lambda p: header(p, contents={"epsilon": 0.1}), "checksum does not match"),
+        (lambda p: header(p, contents={"reproducible": False}), "checksum does not match"),
+        (lambda p: rewrite(p, left=np.zeros((120, 9))), "checksum does not match"),
+        (lambda p: rewrite(p, right=np.zeros((9, 3))), "checksum does not match"),
+        (lambda p: rewrite(p, right=np.array([None])), "is damaged"),
+    ],
+)
+def test_damaged_files(saved, damage, message):
+    _, path = saved
+    damage(path)
+    with pytest.raises(ValueError, match=message):
+        low_rank.load(path)
+
+
+def test_every_flipped_byte_of_the_factors_is_noticed(rng, tmp_path):
+    path = tmp_path / "low.npz"
+    low = low_rank.LowRank(rng.standard_normal((4, 2)), rng.standard_normal((2, 4)))
+    low.save(path)
+    data = path.read_bytes()
+    for position in rng.choice(len(data), 150, replace=False):
+        path.write_bytes(data[:position] + bytes([data[position] ^ 4]) + data[position + 1 :])
+        try:
+            back = low_rank.load(path)
+        except ValueError:
+            continue
+        # What an archive says of itself besides its contents, such as dates.
+        np.testing.assert_array_equal(back.to_dense(), low.to_dense())
+        assert repr(back) == repr(low)
+
+
+def test_no_such_file(tmp_path):
+    with pytest.raises(OSError, match="nothing"):
+        low_rank.load(tmp_path / "nothing.npz")
 
 
 def test_frobenius_error(rng, stored):
@@ -290,14 +436,14 @@ def test_randomised_response_is_the_best_of_the_noisy_matrix(rng):
     A = low_rank_matrix(rng, 60, 90, 2, 300.0)
     low = low_rank.randomised_response(A, 2, EPSILON, DELTA, generator(), iterations=8)
     sigma = 1 / privacy.calibration.gaussian_ratio(EPSILON, DELTA)
-    noisy = np.concatenate([b.values for b in low_rank._Perturbed(A, sigma, generator())])
+    noisy = np.concatenate([b.values for b in baselines.Perturbed(A, sigma, generator())])
     assert np.std(noisy - A) == pytest.approx(sigma, rel=0.05)
     u, s, vt = np.linalg.svd(noisy)
     np.testing.assert_allclose(low.to_dense(), (u[:, :2] * s[:2]) @ vt[:2], atol=1e-6 * s[0])
     assert low.privacy.delta(EPSILON) <= DELTA
     np.testing.assert_array_equal(
         *[
-            np.concatenate([b.values for b in low_rank._Perturbed(X, sigma, generator())])
+            np.concatenate([b.values for b in baselines.Perturbed(X, sigma, generator())])
             for X in (A, sp.csr_array(A))
         ]
     )
@@ -318,7 +464,7 @@ def test_coherence_of_extremes():
 
 def test_coherence(rng, stored):
     A = low_rank_matrix(rng).astype(np.float32).astype(float)
-    u, s, _ = np.linalg.svd(A)
+    u, s, _ = np.linalg.svd(A, full_matrices=False)
     report = low_rank.coherence(stored(A))
     norms = np.linalg.norm(A, axis=1)
     ratio = norms.max() * math.sqrt(120) / np.linalg.norm(A)
@@ -441,9 +587,10 @@ A = np.ones((20, 30))
         (lambda: low_rank.range_finder(sp.coo_array(A), 3, 4, 1.0, 1e-6), TypeError, "tocsr"),
         (lambda: low_rank.range_finder(7, 3, 4, 1.0, 1e-6), TypeError, "not int"),
         (lambda: low_rank.project(A, A, 1.0, 1e-6, row_change=0), ValueError, "row_change"),
+        (lambda: low_rank.project(A, A, 1.0, 1e-6, row_change=1e-300), ValueError, "row_change"),
+        (lambda: low_rank.project(A, A, 1.0, 1e-6, row_change=np.nan), ValueError, "row_change"),
         (lambda: low_rank.project(A, A.T, 1.0, 1e-6), ValueError, "W must have shape"),
         (lambda: low_rank.project(A, A * np.nan, 1.0, 1e-6), ValueError, "W must be finite"),
-        (lambda: low_rank.project(A * 1e30, A, 1.0, 1e-6), ValueError, "is row_change right"),
         (lambda: low_rank.project(A, A, 1.0, 1e-6, calibration="x"), ValueError, "calibration"),
         (lambda: low_rank.prune(A, 0.0), ValueError, "pruning level"),
         (lambda: low_rank.randomised_response(A, 21, 1.0, 1e-6), ValueError, "rank"),

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import os
-import tempfile
-import zipfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._saved import (
+    DAMAGE,
+    digest,
+    profile_from_dict,
+    profile_to_dict,
+    write_atomically,
+)
 from privgram.columns import Columns
 from privgram.noise import NoiseLaw
 
@@ -209,10 +213,10 @@ class Release:
         header = self._header()
         if path.suffix == ".json":
             body = header | {name: array.tolist() for name, array in arrays.items()}
-            payload = {"format": FORMAT, "version": VERSION, "sha256": _digest(header, arrays)}
+            payload = {"format": FORMAT, "version": VERSION, "sha256": digest(header, arrays)}
             data = (json.dumps(payload | {"release": body}, indent=1) + "\n").encode()
         elif path.suffix == ".npz":
-            meta = {"format": FORMAT, "version": VERSION, "sha256": _digest(header, arrays)}
+            meta = {"format": FORMAT, "version": VERSION, "sha256": digest(header, arrays)}
             text = json.dumps(meta | {"release": header})
             buffer = io.BytesIO()
             np.savez(buffer, allow_pickle=False, header=np.array(text), **arrays)
@@ -231,10 +235,7 @@ class Release:
             "delta": self.delta,
             "adjacency": self.adjacency,
             "calibration": self.calibration,
-            "privacy": {
-                "profile": type(self.privacy).__name__,
-                **vars(self.privacy),
-            },
+            "privacy": profile_to_dict(self.privacy),
             "bound": self.bound,
             "n_rows": self.n_rows,
             "columns": None if self.columns is None else self.columns.to_dict(),
@@ -282,26 +283,15 @@ def load_release(path: str | os.PathLike[str]) -> Release:
             }
         if payload["format"] != FORMAT:
             raise ValueError("another format")
-        version, digest = payload["version"], payload["sha256"]
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-        EOFError,
-        NotImplementedError,
-        zipfile.BadZipFile,
-        OSError,
-        MemoryError,
-    ) as error:
+        version, checksum = payload["version"], payload["sha256"]
+    except DAMAGE as error:
         raise ValueError(f"{path.name} is not a release of privgram, or is damaged") from error
     if version != VERSION:
         raise ValueError(
             f"{path.name} is a release of format version {version}; "
             f"this privgram reads version {VERSION}"
         )
-    if digest != _digest(header, arrays):
+    if checksum != digest(header, arrays):
         raise ValueError(f"{path.name} is damaged: its checksum does not match its contents")
     columns = header["columns"]
     return Release(
@@ -310,7 +300,7 @@ def load_release(path: str | os.PathLike[str]) -> Release:
         names=tuple(header["names"]),
         mechanism=mechanisms.from_dict(header["mechanism"]),
         noise=NoiseLaw.from_dict(header["noise"]),
-        privacy=_profile(header["privacy"]),
+        privacy=profile_from_dict(header["privacy"]),
         columns=None if columns is None else Columns.from_dict(columns),
         **{
             name: header[name]
@@ -327,39 +317,3 @@ def load_release(path: str | os.PathLike[str]) -> Release:
             )
         },
     )
-
-
-def _profile(fields: dict[str, Any]) -> Profile:
-    from privgram import privacy
-
-    fields = dict(fields)
-    kind = getattr(privacy, fields.pop("profile"), None)
-    if not (isinstance(kind, type) and issubclass(kind, privacy.Profile)):
-        raise ValueError("the release names an unknown privacy profile")
-    return kind(**fields)
-
-
-def _digest(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> str:
-    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
-    for name in sorted(arrays):
-        digest.update(f"{name} {arrays[name].shape} ".encode())
-        digest.update(np.ascontiguousarray(arrays[name], dtype="<f8").tobytes())
-    return digest.hexdigest()
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, durable once this returns."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes files for the owner only; a release is public.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise

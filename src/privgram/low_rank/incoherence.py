@@ -1,7 +1,4 @@
-"""Coherence of a matrix, and what it promises for private low-rank approximation.
-
-`coherence` looks at the data and is not private. The promises are functions of numbers: of
-public estimates they give public answers.
+"""Coherence of a matrix: how evenly it is spread over its rows. Not private.
 
 References
 ----------
@@ -18,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._blocks import Blocks
+from privgram.low_rank.baselines import subspace
+from privgram.low_rank.factors import LowRank
+from privgram.low_rank.promises import theorem_6_2, theorem_6_3
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Coherence", "coherence", "prune_level", "theorem_6_2", "theorem_6_3"]
+__all__ = ["Coherence", "coherence"]
 
 _DENSE = 1 << 22
 """Up to this many entries all singular vectors are computed."""
@@ -127,13 +127,11 @@ def _left_vectors(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     m, n = blocks.shape
     if rank is not None:
-        from privgram.low_rank import LowRank, _subspace
-
         if not 1 <= rank <= min(m, n):
             raise ValueError(f"rank must lie in [1, {min(m, n)}], not {rank}")
         k = min(2 * rank + 8, m, n)
         # Any generator will do: nothing is hidden by it.
-        u, s, _ = LowRank(*_subspace(blocks, k, 4, np.random.default_rng(0))).svd(rank)
+        u, s, _ = LowRank(*subspace(blocks, k, 4, np.random.default_rng(0))).svd(rank)
         return u, s
     if m * n > _DENSE:
         return np.empty((m, 0)), np.empty(0)
@@ -146,124 +144,3 @@ def _left_vectors(
     u, s, _ = np.linalg.svd(dense, full_matrices=False)
     found = int(np.sum(s > s[0] * max(m, n) * np.finfo(np.float64).eps))
     return u[:, :found], s[:found]
-
-
-def prune_level(
-    shape: tuple[int, int], k: int, C: float, frobenius: float, epsilon: float, delta: float
-) -> float:
-    r"""Pruning level of Theorem 6.2's proof, at most 1.
-
-    .. math:: \alpha^2 = \frac{C \|A\|_F\, \epsilon}{\sqrt{mn} \ln(k/\delta)}
-
-    It balances what pruning takes from A and what the projection's noise adds.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        (m, n).
-    k : int
-        Rank and oversampling together.
-    C, frobenius : float
-        Coherence and norm of the matrix: public estimates, if the level is to be used.
-    epsilon, delta : float
-
-    Returns
-    -------
-    float
-
-    References
-    ----------
-    Hardt and Roth [1]_, Theorem 6.2.
-    """
-    m, n = shape
-    square = C * frobenius * epsilon / (math.sqrt(m * n) * math.log(k / delta))
-    return min(1.0, math.sqrt(square))
-
-
-def theorem_6_2(
-    shape: tuple[int, int],
-    rank: int,
-    oversample: int,
-    C: float,
-    frobenius: float,
-    tail: float,
-    epsilon: float,
-    delta: float,
-) -> float:
-    r"""What Theorem 6.2 bounds ||A - B||_F by, with 1 for its constant.
-
-    .. math:: \sqrt{1 + \tfrac{r}{p-1}}\, \|A - A_r\|_F + \frac{\sqrt{km} \ln(k/\delta)}{\epsilon}
-              + \sqrt{C \|A\|_F}\, k \Bigl(\frac nm\Bigr)^{1/4}
-              \Bigl(\frac{\ln(k/\delta)}{\epsilon}\Bigr)^{1/2}
-
-    Parameters
-    ----------
-    shape : tuple of int
-        (m, n).
-    rank, oversample : int
-        r and p, at least 2.
-    C, frobenius : float
-        Coherence and norm ||A||_F.
-    tail : float
-        ||A - A_r||_F.
-    epsilon, delta : float
-
-    Returns
-    -------
-    float
-
-    References
-    ----------
-    Hardt and Roth [1]_, Theorem 6.2.
-    """
-    (m, n), k = shape, rank + oversample
-    loss = math.log(k / delta) / epsilon
-    base = math.sqrt(1 + rank / (oversample - 1)) * tail
-    pruning = k * math.sqrt(C * frobenius * loss * math.sqrt(n / m))
-    return base + math.sqrt(k * m) * loss + pruning
-
-
-def theorem_6_3(
-    shape: tuple[int, int],
-    rank: int,
-    oversample: int,
-    mu0: float,
-    matrix_rank: int,
-    tail: float,
-    epsilon: float,
-    delta: float,
-) -> float:
-    r"""What Theorem 6.3 bounds ||A - B||_F by, with 1 for its constant and no pruning.
-
-    .. math:: \sqrt{\tfrac{r}{p-1}}\, \|A - A_r\|_F + \Bigl(\sqrt{km}
-              + \sqrt{\frac{kR\mu_0 + k^2 \ln m}{m}} \sqrt{kn}\Bigr) \frac{\ln(k/\delta)}{\epsilon}
-
-    with :math:`\sqrt{1 + r/(p-1)}` before the tail, as in the proof.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        (m, n).
-    rank, oversample : int
-        r and p, at least 2.
-    mu0 : float
-        Coherence of the left singular vectors.
-    matrix_rank : int
-        R.
-    tail : float
-        ||A - A_r||_F.
-    epsilon, delta : float
-
-    Returns
-    -------
-    float
-
-    References
-    ----------
-    Hardt and Roth [1]_, Theorem 6.3.
-    """
-    (m, n), k = shape, rank + oversample
-    loss = math.log(k / delta) / epsilon
-    base = math.sqrt(1 + rank / (oversample - 1)) * tail
-    spread = math.sqrt((k * matrix_rank * mu0 + k * k * math.log(m)) / m)
-    return base + (math.sqrt(k * m) + spread * math.sqrt(k * n)) * loss

@@ -1,0 +1,45 @@
+r"""Private low-rank approximation: the find-and-project algorithm of Hardt and Roth [1]_.
+
+A range finder shows :math:`Y = A\Omega + N` and keeps an orthonormal basis W of its columns;
+large entries of W are set to zero; a projection shows :math:`C = W^T A + N'`. The result is
+W C, of rank k. Neighbours are matrices that differ in one row by at most `row_change` in L2.
+
+Given :math:`\Omega` both steps are Gaussian mechanisms, so the two together have a profile
+in closed form (`privgram.privacy.ChiGaussianProfile`), and the noise is calibrated to it.
+Everything after the two noisy products is post-processing.
+
+References
+----------
+.. [1] M. Hardt and A. Roth, "Beating Randomized Response on Incoherent Matrices",
+   STOC 2012, arXiv:1111.0623.
+"""
+
+from .baselines import frobenius_error, halko_martinsson_tropp, randomised_response
+from .calibration import Calibration, calibrate
+from .entries import entry_limit
+from .factors import LowRank, load
+from .finder import range_finder
+from .incoherence import Coherence, coherence
+from .pfp import approximate, prune
+from .projection import project
+from .promises import prune_level, theorem_6_2, theorem_6_3
+
+__all__ = [
+    "Calibration",
+    "Coherence",
+    "LowRank",
+    "approximate",
+    "calibrate",
+    "coherence",
+    "entry_limit",
+    "frobenius_error",
+    "halko_martinsson_tropp",
+    "load",
+    "project",
+    "prune",
+    "prune_level",
+    "randomised_response",
+    "range_finder",
+    "theorem_6_2",
+    "theorem_6_3",
+]

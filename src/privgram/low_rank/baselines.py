@@ -1,0 +1,186 @@
+"""What find-and-project is compared with: no privacy, and noise on every entry.
+
+References
+----------
+.. [1] M. Hardt and A. Roth, "Beating Randomized Response on Incoherent Matrices",
+   STOC 2012, arXiv:1111.0623.
+.. [2] N. Halko, P.-G. Martinsson and J. A. Tropp, "Finding Structure with Randomness",
+   SIAM Review 53, 2011.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram import random
+from privgram._blocks import Blocks
+from privgram.low_rank._checks import check_budget, check_ranks, check_row_change
+from privgram.low_rank.factors import LowRank
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float64]
+
+__all__ = [
+    "frobenius_error",
+    "halko_martinsson_tropp",
+    "randomised_response",
+    "subspace",
+]
+
+
+def halko_martinsson_tropp(
+    A: Any,
+    rank: int,
+    oversample: int | None = None,
+    rng: np.random.Generator | None = None,
+    *,
+    iterations: int = 0,
+) -> LowRank:
+    """Approximate a matrix without any privacy: the base algorithm, for comparison.
+
+    Parameters
+    ----------
+    A : array_like, CSR or CSC matrix, or re-iterable of row blocks, of shape (m, n)
+    rank, oversample : int
+        r >= 2 and p >= 2 with r + p <= min(m, n); the default of p is r + 1.
+    rng : numpy.random.Generator, optional
+    iterations : int
+        Power iterations, two passes each. The paper's has none.
+
+    Returns
+    -------
+    LowRank
+        NOT private.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `approximate`.
+
+    References
+    ----------
+    Halko, Martinsson and Tropp [2]_; Hardt and Roth [1]_, Figure 1.
+    """
+    generator, _ = random.resolve(rng)
+    blocks = Blocks(A)
+    k = sum(check_ranks(blocks.shape, rank, oversample))
+    return LowRank(*subspace(blocks, k, iterations, generator))
+
+
+def randomised_response(
+    A: Any,
+    rank: int,
+    epsilon: float,
+    delta: float,
+    rng: np.random.Generator | None = None,
+    *,
+    row_change: float = 1.0,
+    iterations: int = 4,
+) -> LowRank:
+    """Add noise to every entry and approximate what comes out: the baseline of the paper.
+
+    Parameters
+    ----------
+    A : array_like, CSR or CSC matrix, or re-iterable of row blocks, of shape (m, n)
+        SECRET.
+    rank : int
+        r, from 1 to min(m, n).
+    epsilon, delta, rng, row_change
+        As in `approximate`.
+    iterations : int
+        Power iterations by which the best approximation of the noisy matrix is found.
+
+    Returns
+    -------
+    LowRank
+        Of rank r.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `approximate`.
+
+    Notes
+    -----
+    The m n normals are drawn anew, and the same, at each of the 2 + 2 `iterations` passes,
+    so that memory is bounded by a few dense blocks. The noise meets A in floats: this is a
+    baseline for experiments.
+    """
+    from privgram.privacy import GaussianProfile
+    from privgram.privacy.calibration import gaussian_ratio
+
+    generator, reproducible = random.resolve(rng)
+    epsilon, delta = check_budget(epsilon, delta)
+    c = check_row_change(row_change)
+    ratio = gaussian_ratio(epsilon, delta)
+    noisy = Perturbed(A, c / ratio, generator)
+    if not 1 <= operator.index(rank) <= min(noisy.shape):
+        raise ValueError(f"rank must lie in [1, {min(noisy.shape)}], not {rank}")
+    k = min(2 * rank + 1, *noisy.shape)
+    found = LowRank(*subspace(noisy, k, iterations, generator))
+    u, s, vt = found.svd(rank)
+    return LowRank(u * s, vt, epsilon, delta, c, GaussianProfile(ratio), reproducible)
+
+
+def frobenius_error(A: Any, low: LowRank) -> float:
+    """||A - low||_F, in one pass and without anything of A's size. NOT private.
+
+    Parameters
+    ----------
+    A : array_like, CSR or CSC matrix, or re-iterable of row blocks, of shape (m, n)
+    low : LowRank
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError, TypeError
+        If A is no such matrix, or of another shape.
+    """
+    blocks = Blocks(A)
+    if blocks.shape != low.shape:
+        raise ValueError(f"shapes differ: {blocks.shape} and {low.shape}")
+    total = float(blocks.squared_row_norms().sum())
+    cross = float(np.sum(low.left * blocks.times(low.right.T)))
+    square = float(np.sum((low.left.T @ low.left) * (low.right @ low.right.T)))
+    return math.sqrt(max(0.0, total - 2 * cross + square))
+
+
+def subspace(
+    blocks: Blocks, k: int, iterations: int, rng: np.random.Generator
+) -> tuple[Matrix, Matrix]:
+    """Figure 1, with power iterations: Q (m, k) and Q^T A (k, n)."""
+    from privgram._core.orthonormal import noisy_orthonormalise
+
+    Y = blocks.times(rng.standard_normal((blocks.shape[1], k)))
+    Q, _ = noisy_orthonormalise(None, Y, 0.0)
+    for _ in range(iterations):
+        Z, _ = noisy_orthonormalise(None, blocks.trans_times(Q), 0.0)
+        Q, _ = noisy_orthonormalise(None, blocks.times(Z), 0.0)
+    return Q, blocks.trans_times(Q).T
+
+
+class Perturbed(Blocks):
+    """A matrix with independent noise on every entry, the same at every pass."""
+
+    def __init__(self, matrix: Any, std: float, rng: np.random.Generator) -> None:
+        super().__init__(matrix)
+        self._std = std
+        self._key = int.from_bytes(rng.bytes(32), "little")
+
+    def __iter__(self) -> Any:
+        from randomgen import ChaCha
+
+        rng = np.random.Generator(ChaCha(key=self._key, rounds=random.ROUNDS))
+        for block in super().__iter__():
+            sparse = not isinstance(block.values, np.ndarray)
+            values = block.values.toarray() if sparse else block.values
+            yield block._replace(values=values + self._std * rng.standard_normal(values.shape))

@@ -1,0 +1,173 @@
+"""Noise of both steps for one guarantee, and how the budget is split; knows no data.
+
+References
+----------
+.. [2] N. Halko, P.-G. Martinsson and J. A. Tropp, "Finding Structure with Randomness",
+   SIAM Review 53, 2011.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from privgram.low_rank._checks import (
+    CalibrationKind,
+    check_calibration,
+    check_ranks,
+    check_row_change,
+)
+
+if TYPE_CHECKING:
+    from privgram.privacy import ChiGaussianProfile
+
+__all__ = ["Calibration", "calibrate"]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Noise of the range finder and the projection for one guarantee; knows no data.
+
+    Attributes
+    ----------
+    k : int
+        Columns of W: rank and oversampling together.
+    row_change : float
+        Largest change of a row, in L2.
+    finder_std : float
+        Standard deviation rho of the range finder's noise.
+    projection_ratio : float
+        Sensitivity of the projection over the standard deviation of its noise. The
+        sensitivity is `row_change` times the largest row norm of W, which is public by then.
+    privacy : ChiGaussianProfile
+        Of both together, exact.
+    """
+
+    k: int
+    row_change: float
+    finder_std: float
+    projection_ratio: float
+    privacy: ChiGaussianProfile
+
+    def expected_error(
+        self, shape: tuple[int, int], rank: int, tail: float, leverage: float
+    ) -> float:
+        """Bound on the root mean square of ||A - B||_F, without pruning.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            (m, n).
+        rank : int
+            r, at most k - 2.
+        tail : float
+            ||A - A_r||_F.
+        leverage : float
+            Largest row norm of W, in (0, 1].
+
+        Returns
+        -------
+        float
+
+        Notes
+        -----
+        Y is the range finder's [2]_ for the matrix [A, rho I], whose error in expectation
+        (Theorem 10.5) has the part rho^2 (m - k) that is not A's. The projection's noise
+        has k n entries of one variance.
+        """
+        (m, n), p = shape, self.k - rank
+        finder = (1 + rank / (p - 1)) * tail**2 + _finder_weight(m, rank, p) * self.finder_std**2
+        projection = n * self.k * (self.row_change * leverage / self.projection_ratio) ** 2
+        return math.sqrt(finder + projection)
+
+
+def calibrate(
+    shape: tuple[int, int],
+    rank: int,
+    oversample: int | None = None,
+    *,
+    epsilon: float,
+    delta: float,
+    row_change: float = 1.0,
+    calibration: CalibrationKind = "exact",
+    leverage: float | None = None,
+    allow_published_erratum: bool = False,
+) -> Calibration:
+    """Noise of both steps of `approximate`, from public numbers alone.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        (m, n).
+    rank, oversample : int
+        r >= 2 and p >= 2; the default of p is r + 1, or what the shape allows.
+    epsilon, delta : float
+        Budget of both steps together.
+    row_change : float
+        Largest change of a row, in L2.
+    calibration : {"exact", "published"}
+        "published" is the paper's: half of epsilon and of delta for each step.
+    leverage : float, optional
+        A guess at the largest row norm of W, in (0, 1], from public knowledge. It decides
+        how the budget is split, not whether the guarantee holds. By default that of a
+        random basis, which is what little coherence means.
+    allow_published_erratum : bool
+        As in `privgram.privacy.published`.
+
+    Returns
+    -------
+    Calibration
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+
+    Notes
+    -----
+    The split minimises the terms of `Calibration.expected_error` that are not A's own, with
+    each step's squared ratio as a share of the most that the budget allows it alone, and the
+    shares adding up to 1, as those of Gaussian mechanisms do: a closed form. The projection's
+    ratio is then the largest that the exact profile of both leaves.
+    """
+    from privgram.privacy import ChiGaussianProfile
+    from privgram.privacy.calibration import (
+        chi_gaussian_offset,
+        chi_gaussian_ratio,
+        gaussian_ratio,
+    )
+
+    m, n = shape
+    r, p = check_ranks(shape, rank, oversample)
+    k, c = r + p, check_row_change(row_change)
+    if calibration == "published":
+        from privgram.privacy import published
+
+        half = epsilon / 2, delta / 2
+        rho = c * published.hardt_roth_figure_2(
+            k, *half, allow_published_erratum=allow_published_erratum
+        )
+        # One row of noise after the other: together a ratio of sqrt(k) at most.
+        ratio = math.sqrt(k) / published.hardt_roth_figure_3(k, *half)
+        return Calibration(k, c, rho, ratio, ChiGaussianProfile(k, c / rho, ratio))
+    check_calibration(calibration)
+    if leverage is None:
+        # Row norms squared are chi-squared of k over m, m of them (Laurent and Massart 2000).
+        log = math.log(m)
+        leverage = math.sqrt(min(1.0, (k + 2 * math.sqrt(k * log) + 2 * log) / m))
+    elif not 0 < leverage <= 1:
+        raise ValueError(f"leverage must lie in (0, 1], not {leverage!r}")
+    # Least f / kappa^2 + k n leverage^2 / mu^2, squared ratios as shares of what each step
+    # could have alone adding up to 1.
+    most = chi_gaussian_ratio(k, epsilon, delta)
+    weight = math.sqrt(_finder_weight(m, r, p) / (k * n)) / leverage
+    weight *= gaussian_ratio(epsilon, delta) / most
+    kappa = math.sqrt(weight / (1 + weight)) * most
+    ratio = chi_gaussian_offset(k, kappa, epsilon, delta)
+    return Calibration(k, c, c / kappa, ratio, ChiGaussianProfile(k, kappa, ratio))
+
+
+def _finder_weight(m: int, r: int, p: int) -> float:
+    """What rho^2 is multiplied by in `Calibration.expected_error`."""
+    return (1 + r / (p - 1)) * (m - r) - (m - r - p)

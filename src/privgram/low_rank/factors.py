@@ -1,0 +1,166 @@
+"""The result: two factors with their guarantee, saved and loaded."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram._saved import (
+    from_npz,
+    profile_from_dict,
+    profile_to_dict,
+    to_npz,
+    write_atomically,
+)
+
+if TYPE_CHECKING:
+    import os
+
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float64]
+
+__all__ = ["LowRank", "load"]
+
+FORMAT = "privgram-low-rank"
+VERSION = 1
+
+_GUARANTEE = ("epsilon", "delta", "row_change", "reproducible")
+
+
+@dataclass(frozen=True, eq=False)
+class LowRank:
+    """A differentially private approximation left @ right, never multiplied out unasked.
+
+    Attributes
+    ----------
+    left : ndarray of shape (m, k), float64
+    right : ndarray of shape (k, n), float64
+    shape : tuple of int
+        (m, n).
+    epsilon, delta : float
+    row_change : float
+        Neighbours differ in one row by at most this, in L2.
+    privacy : ChiGaussianProfile or None
+        Profile of the release; None for what is not private, which `epsilon` = inf says too.
+    reproducible : bool
+        Made with a generator of the caller's: not private against whoever knows its seed.
+    """
+
+    left: Matrix
+    right: Matrix
+    epsilon: float = math.inf
+    delta: float = 0.0
+    row_change: float = 1.0
+    privacy: Any = None
+    reproducible: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, n)."""
+        return self.left.shape[0], self.right.shape[1]
+
+    def rows(self, i: Any) -> Matrix:
+        """Row i, of shape (n,), or the rows of a slice or index array, of shape (.., n)."""
+        part: Matrix = self.left[i] @ self.right
+        return part
+
+    def __matmul__(self, x: Any) -> Matrix:
+        product: Matrix = self.left @ (self.right @ np.asarray(x))
+        return product
+
+    def to_dense(self) -> Matrix:
+        """All m x n entries: only for small matrices."""
+        product: Matrix = self.left @ self.right
+        return product
+
+    def svd(self, rank: int | None = None) -> tuple[Matrix, Matrix, Matrix]:
+        """Singular value decomposition, thin.
+
+        Parameters
+        ----------
+        rank : int, optional
+            How many of the k singular triples; all by default.
+
+        Returns
+        -------
+        u : ndarray of shape (m, rank)
+        s : ndarray of shape (rank,)
+            Falling.
+        vt : ndarray of shape (rank, n)
+        """
+        q1, r1 = np.linalg.qr(self.left)
+        q2, r2 = np.linalg.qr(self.right.T)
+        u, s, vt = np.linalg.svd(r1 @ r2.T)
+        # Of the factors' smaller ranks, should one be wider than long.
+        size = len(s) if rank is None else rank
+        return q1 @ u[:, :size], s[:size], vt[:size] @ q2.T
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the factors and the guarantee to a NumPy `.npz` file, whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            Ends in `.npz`. Read it back by `load`.
+
+        Raises
+        ------
+        ValueError
+            For any other suffix.
+        OSError
+            If it cannot be written.
+        """
+        path = Path(path)
+        if path.suffix != ".npz":
+            raise ValueError(f"a low-rank approximation is saved to .npz, not to {path.name!r}")
+        header = {name: getattr(self, name) for name in _GUARANTEE} | {
+            "privacy": None if self.privacy is None else profile_to_dict(self.privacy)
+        }
+        arrays = {"left": self.left, "right": self.right}
+        write_atomically(path, to_npz(header, arrays, FORMAT, VERSION))
+
+    def __repr__(self) -> str:
+        m, n = self.shape
+        guarantee = (
+            "not private"
+            if math.isinf(self.epsilon)
+            else f"epsilon={self.epsilon:g}, delta={self.delta:g}, row_change={self.row_change:g}"
+        )
+        if self.reproducible:
+            guarantee += ", reproducible: not private against whoever knows the seed"
+        return f"<LowRank: {m} x {n} of rank {self.left.shape[1]}, {guarantee}>"
+
+
+def load(path: str | os.PathLike[str]) -> LowRank:
+    """Read what `LowRank.save` wrote.
+
+    Parameters
+    ----------
+    path : path-like
+        A `.npz` file.
+
+    Returns
+    -------
+    LowRank
+
+    Raises
+    ------
+    ValueError
+        If the file is no low-rank approximation, of a later version, truncated or altered.
+    OSError
+        If it cannot be read.
+    """
+    header, arrays = from_npz(
+        Path(path), FORMAT, VERSION, ("left", "right"), "a low-rank approximation"
+    )
+    return LowRank(
+        arrays["left"],
+        arrays["right"],
+        privacy=None if header["privacy"] is None else profile_from_dict(header["privacy"]),
+        **{name: header[name] for name in _GUARANTEE},
+    )
