@@ -116,6 +116,32 @@ def test_release_by_names_and_bound(folder):
     assert release.n_rows is None
 
 
+def test_release_with_a_bound_of_the_tables_own(folder):
+    pytest.importorskip("dp_accounting")
+    auto = ["--bound", "auto", "--bound-epsilon", "0.5", "--bound-quantile", "0.8"]
+    report = json.loads(
+        succeed("release", "half.npy", "rest.npy", *RELEASE[2:], *auto, "--out", "new.json",
+                "--json")
+    )  # fmt: skip
+    release = pg.load_release("new.json")
+    norms = np.linalg.norm(COLUMNS.scale_array(np.load("table.npy")), axis=1)
+    # More than 2 / 0.5 (log 161 + 14) rows off once in a million.
+    assert (norms <= release.bound).mean() >= 0.799
+    assert (norms <= release.bound * 2 ** (-1 / 16)).mean() <= 0.801
+    assert report["bound"] == release.bound
+    assert report["epsilon"] == release.epsilon == 1.5
+    assert report["parameters"]["bound_epsilon"] == 0.5
+    assert release.privacy.delta(1.5) < 1e-6
+    shown = succeed(*RELEASE, *auto, "--out", "other.json")
+    assert "1.5, of which 0.5 for choosing the bound" in shown
+    # Without Columns, and with too few rows to choose by.
+    np.save("few.npy", np.ones((10, 2)))
+    result = run("release", "few.npy", *GUARANTEE, *auto, "--out", "few.json")
+    assert result.exit_code == 0
+    assert result.stderr.startswith("privgram: warning: 10 rows are too few")
+    assert result.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "mechanism"),
     [
@@ -168,6 +194,10 @@ def test_nothing_secret_is_printed(folder):
         (["release", "table.npy", "--columns", "none.toml", *GUARANTEE, "--out", "new.json"],
          "none.toml"),
         (["release", "gram.json", *RELEASE[2:], "--out", "new.json"], "gram.json"),
+        ([*RELEASE, "--out", "new.json", "--bound", "wide"], "a number or auto"),
+        ([*RELEASE, "--out", "new.json", "--bound", "auto"], "--bound-epsilon"),
+        ([*RELEASE, "--out", "new.json", "--bound-epsilon", "1"], "--bound auto"),
+        ([*RELEASE, "--out", "new.json", "--bound", "auto", "--bound-epsilon", "0"], "epsilon"),
         (["regress", "none.json", "--target", "cost"], "none.json: No such file"),
         (["regress", "table.npy", "--target", "cost"], "table.npy"),
         (["regress", "gram.json"], "--target"),

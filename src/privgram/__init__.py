@@ -16,6 +16,7 @@ from privgram.mechanisms import (
     release,
 )
 from privgram.moment import SecondMoment, merge
+from privgram.norm_bound import NormBound, private_norm_bound
 from privgram.plan import Plan, PlanRow, plan
 from privgram.release import Release, load_release
 
@@ -32,6 +33,7 @@ __all__ = [
     "GaussianSketch",
     "InverseGauss",
     "InverseWishart",
+    "NormBound",
     "Plan",
     "PlanRow",
     "Release",
@@ -42,6 +44,7 @@ __all__ = [
     "merge",
     "plan",
     "privacy",
+    "private_norm_bound",
     "release",
     "second_moment",
     "utility",

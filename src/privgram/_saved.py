@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 import zipfile
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,18 +80,24 @@ def digest(header: dict[str, Any], arrays: Arrays) -> str:
 
 def profile_to_dict(profile: Profile) -> dict[str, Any]:
     """A profile's name and parameters."""
-    return {"profile": type(profile).__name__, **vars(profile)}
+    # Fields, not vars: a composition also holds what it has computed.
+    values = {f.name: getattr(profile, f.name) for f in fields(profile)}  # type: ignore[arg-type]
+    if "profiles" in values:
+        values["profiles"] = [profile_to_dict(part) for part in values["profiles"]]
+    return {"profile": type(profile).__name__, **values}
 
 
-def profile_from_dict(fields: dict[str, Any]) -> Profile:
+def profile_from_dict(values: dict[str, Any]) -> Profile:
     """The profile of a name and parameters; ValueError if there is none."""
     from privgram import privacy
 
-    fields = dict(fields)
-    kind = getattr(privacy, fields.pop("profile"), None)
+    values = dict(values)
+    kind = getattr(privacy, values.pop("profile"), None)
     if not (isinstance(kind, type) and issubclass(kind, privacy.Profile)):
         raise ValueError("the release names an unknown privacy profile")
-    return kind(**fields)
+    if "profiles" in values:
+        values["profiles"] = tuple(profile_from_dict(part) for part in values["profiles"])
+    return kind(**values)
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram.mechanisms import Mechanism
+    from privgram.norm_bound import NormBound
     from privgram.privacy import Profile
     from privgram.regression import Fit
     from privgram.spectrum import PCA
@@ -171,6 +172,51 @@ class Release:
             names=kept,
             noise=self.noise.marginal(self.n_columns, len(index)),
             sketch=None if self.sketch is None else self.sketch[:, index],
+        )
+
+    def including(self, bound: NormBound) -> Release:
+        """Count in what a privately chosen bound cost.
+
+        Parameters
+        ----------
+        bound : NormBound
+            What `private_norm_bound` returned, and the moment was bounded by.
+
+        Returns
+        -------
+        Release
+            With both epsilons added up, the two profiles composed, which says less is lost
+            (evaluated by the extra ``accounting``), and how the bound was chosen among the
+            parameters.
+
+        Raises
+        ------
+        ValueError
+            If the release has another bound or another notion of neighbours, or counts its
+            bound already.
+        """
+        from privgram import privacy
+
+        if float(bound) != self.bound:
+            raise ValueError(f"the bound of this release is {self.bound:g}, not {bound:g}")
+        if bound.adjacency != self.adjacency:
+            raise ValueError(
+                f"the release is private under {self.adjacency!r} and the bound was chosen "
+                f"under {bound.adjacency!r}"
+            )
+        if "bound_epsilon" in self.parameters:
+            raise ValueError("the choice of the bound is counted in already")
+        chosen = {
+            f"bound_{name}": value
+            for name, value in bound.to_dict().items()
+            if name in ("epsilon", "quantile", "lower", "upper", "bins_per_octave")
+        }
+        return replace(
+            self,
+            epsilon=self.epsilon + bound.epsilon,
+            privacy=privacy.compose([self.privacy, bound.privacy]),
+            parameters=self.parameters | chosen,
+            reproducible=self.reproducible or bound.reproducible,
         )
 
     def index(self, name: str | int) -> int:

@@ -9,6 +9,7 @@ import pytest
 
 from privgram.privacy import (
     AdaptiveSketchProfile,
+    BoundedRangeProfile,
     ChiGaussianProfile,
     GaussianProfile,
     LaplaceProfile,
@@ -21,6 +22,7 @@ from privgram.privacy import (
 PROFILES = [
     GaussianProfile(0.4),
     LaplaceProfile(0.7),
+    BoundedRangeProfile(0.9),
     SketchProfile(1, 0.5, "add-remove"),
     SketchProfile(200, 0.03, "add-remove"),
     SketchProfile(1, 0.5),

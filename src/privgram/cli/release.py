@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     epilog=example(
         "privgram release flights.parquet --columns columns.toml \\",
         "    --epsilon 1 --delta 1e-6 --out flights.json",
+        "privgram release table.npy --bound auto --bound-epsilon 0.1 \\",
+        "    --epsilon 1 --delta 1e-6 --out gram.json",
         "",
         "with the public bounds in columns.toml:",
         "",
@@ -40,7 +43,25 @@ if TYPE_CHECKING:
     help="TOML or JSON file of public bounds per column, or names with commas between"
     " (these need --bound).",
 )
-@click.option("--bound", type=float, help="L2 bound of a row; longer rows are shortened to it.")
+@click.option(
+    "--bound",
+    metavar="NUMBER|auto",
+    help="L2 bound of a row; longer rows are shortened to it. auto: choose it by the table,"
+    " which costs --bound-epsilon.",
+)
+@click.option(
+    "--bound-epsilon",
+    type=float,
+    metavar="FLOAT",
+    help="With --bound auto: privacy parameter of the choice, spent besides --epsilon.",
+)
+@click.option(
+    "--bound-quantile",
+    type=float,
+    default=0.95,
+    show_default=True,
+    help="With --bound auto: about this part of the rows is not shortened.",
+)
 @guarantee
 @click.option(
     "--mechanism",
@@ -74,7 +95,9 @@ if TYPE_CHECKING:
 def command(
     sources: tuple[str, ...],
     columns: str | None,
-    bound: float | None,
+    bound: str | None,
+    bound_epsilon: float | None,
+    bound_quantile: float,
     epsilon: float,
     delta: float,
     adjacency: Adjacency,
@@ -93,15 +116,22 @@ def command(
     does not depend on their order or on the number of threads.
     """
     import privgram as pg
+    from privgram.norm_bound import Choice
 
     _check_out(out, force)
     bounds = read_columns(columns)
+    known = _read_bound(bound, bound_epsilon)
+    choice = (
+        Choice(bound_epsilon, bound_quantile, adjacency=adjacency, columns=bounds)
+        if bound_epsilon is not None
+        else None
+    )
     chosen = _mechanisms.make(mechanism, settings)
     if isinstance(bounds, pg.Columns):
         # A guarantee that cannot be met should not cost a pass over the table.
         chosen.calibrate(
             len(bounds),
-            bounds.bound if bound is None else bound,
+            bounds.bound if known is None else known,
             epsilon,
             delta,
             adjacency=adjacency,
@@ -110,22 +140,33 @@ def command(
             n_rows=10**6 if adjacency == "replace" else None,
         )
     start = time.perf_counter()
+    progress = sys.stderr.isatty()
+    if choice is not None:
+        counts = [choice.count(source, threads, progress) for source in sources]
+        for more in counts[1:]:
+            counts[0].merge(more)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            known = choice.draw(counts[0])
+        for warning in caught:
+            print(f"privgram: warning: {warning.message}", file=sys.stderr)
     moment = pg.merge(
-        pg.second_moment(
-            source, bound=bound, columns=bounds, threads=threads, progress=sys.stderr.isatty()
-        )
+        pg.second_moment(source, bound=known, columns=bounds, threads=threads, progress=progress)
         for source in sources
     )
     seconds = time.perf_counter() - start
     release = pg.release(
         moment, chosen, epsilon, delta, adjacency=adjacency, calibration=calibration
     )
+    if isinstance(known, pg.NormBound):
+        release = release.including(known)
     release.save(out)
 
     report = {
         "release": str(out),
         "columns": list(release.names),
         "rows": release.n_rows,
+        "bound": release.bound,
         "mechanism": str(release.mechanism),
         "epsilon": release.epsilon,
         "delta": release.delta,
@@ -137,9 +178,29 @@ def command(
         print_json(report)
     else:
         shown = dict(report, columns=", ".join(release.names), seconds=f"{seconds:.2f}")
+        if choice is not None:
+            shown["epsilon"] = (
+                f"{release.epsilon:g}, of which {choice.epsilon:g} for choosing the bound"
+            )
         shown.update({f"  {name}": value for name, value in release.parameters.items()})
         del shown["parameters"]
         console().print(facts(shown))
+
+
+def _read_bound(text: str | None, bound_epsilon: float | None) -> float | None:
+    """Read ``--bound``; None where it is to be chosen or given by the columns."""
+    if text == "auto":
+        if bound_epsilon is None:
+            raise click.UsageError("--bound auto spends privacy: say how much by --bound-epsilon")
+        return None
+    if bound_epsilon is not None:
+        raise click.UsageError("--bound-epsilon is what --bound auto spends; there is none")
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise click.UsageError(f"--bound {text}: a number or auto") from None
 
 
 def _check_out(out: Path, force: bool) -> None:

@@ -12,6 +12,7 @@ from . import calibration
 from ._adjacency import Adjacency
 from ._profile import Profile
 from .adaptive import AdaptiveSketchProfile
+from .bounded_range import BoundedRangeProfile
 from .composition import ComposedProfile, compose
 from .gaussian import GaussianProfile
 from .ladder import AdaptiveLadderProfile
@@ -24,6 +25,7 @@ __all__ = [
     "AdaptiveLadderProfile",
     "AdaptiveSketchProfile",
     "Adjacency",
+    "BoundedRangeProfile",
     "ChiGaussianProfile",
     "ComposedProfile",
     "GaussianProfile",

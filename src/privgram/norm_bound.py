@@ -1,0 +1,358 @@
+"""A bound for the row norms that is learnt from the table, and what that costs.
+
+One pass counts the rows between the points of a public grid. Then the exponential
+mechanism picks a point near the wanted quantile [1]_. Secret side: reads data, and lets
+one private number out. Proofs in docs/theory/norm-bound.md.
+
+References
+----------
+.. [1] A. Smith, "Privacy-preserving statistical estimation with optimal convergence
+   rates", STOC 2011, Algorithm 2, on a grid.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from privgram import random
+from privgram._core.norms import squared_norms
+from privgram.engines.threads import accumulate
+from privgram.mechanisms.exponential import exponential_mechanism
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from privgram.columns import Columns
+    from privgram.privacy import BoundedRangeProfile
+
+__all__ = ["NormBound", "private_norm_bound"]
+
+#: The grid without `Columns`, whose rows may have any scale.
+LOWER, UPPER = 1e-9, 1e9
+
+#: With `Columns`, the grid ends so far below their own bound.
+RANGE = 1024.0
+
+#: Rows at a time: their norms stay in the cache.
+PIECE = 1 << 13
+
+#: Squares of the grid's points must neither overflow nor vanish.
+LEAST, MOST = 1e-150, 1e150
+
+
+class NormBound(float):
+    """A privately chosen bound of the row norms: a number, with what it cost.
+
+    Pass it on as the `bound` of `second_moment`. It is public; it is not free: a release
+    made with it has the two costs together (`Release.including`).
+
+    Attributes
+    ----------
+    epsilon : float
+        Privacy parameter of the choice: pure, delta = 0.
+    adjacency : {"replace", "add-remove"}
+    quantile : float
+        Part of the rows that were to be no longer than the bound.
+    lower, upper : float
+        Ends of the public grid.
+    bins_per_octave : int
+        Points of the grid between a bound and twice the bound.
+    reproducible : bool
+        True if the randomness came from a generator the caller seeded: then the choice is
+        not private against whoever knows the seed.
+    """
+
+    epsilon: float
+    adjacency: Literal["replace", "add-remove"]
+    quantile: float
+    lower: float
+    upper: float
+    bins_per_octave: int
+    reproducible: bool
+
+    def __new__(cls, bound: float, **fields: Any) -> Self:  # noqa: D102
+        self = super().__new__(cls, bound)
+        self.__dict__.update(fields)
+        return self
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a NormBound cannot be changed: {name}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (float(self), self.__dict__)
+
+    def __repr__(self) -> str:
+        text = (
+            f"<NormBound {float(self):.6g}: {self.quantile:g} quantile of the row norms,"
+            f" epsilon={self.epsilon:g}, {self.adjacency}"
+        )
+        if self.reproducible:
+            text += "; REPRODUCIBLE: not private against whoever knows the seed"
+        return text + ">"
+
+    @property
+    def privacy(self) -> BoundedRangeProfile:
+        """The exact privacy profile of the choice, for `privacy.compose`."""
+        from privgram.privacy import BoundedRangeProfile
+
+        return BoundedRangeProfile(self.epsilon)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The number and the attributes, as plain values."""
+        return {"bound": float(self), **self.__dict__}
+
+
+def _restore(bound: float, fields: dict[str, Any]) -> NormBound:
+    return NormBound(bound, **fields)
+
+
+def private_norm_bound(
+    source: Any,
+    epsilon: float,
+    quantile: float = 0.95,
+    *,
+    lower: float | None = None,
+    upper: float | None = None,
+    bins_per_octave: int = 16,
+    adjacency: Literal["replace", "add-remove"] = "replace",
+    columns: Columns | Sequence[str] | None = None,
+    rng: np.random.Generator | None = None,
+    threads: int | None = None,
+    progress: bool | Callable[[int, int | None], object] = False,
+) -> NormBound:
+    """Choose a bound of the row norms by a private quantile of them.
+
+    Where nothing public says how long rows are, this spends a little privacy to find out.
+    Rows beyond the bound are then shortened to it, as with any bound.
+
+    Parameters
+    ----------
+    source, columns, threads, progress
+        As in `second_moment`; the table is read once, and again by `second_moment`, so an
+        iterator that can be read only once has to be made anew. With `Columns` the norms
+        are those of the scaled rows.
+    epsilon : float
+        Privacy parameter of the choice, > 0; delta is 0. It adds to that of any release.
+    quantile : float
+        Part of the rows that the bound shall not shorten, in (0, 1).
+    lower, upper : float, optional
+        Ends of the grid of bounds to choose from, in [1e-150, 1e150]; public: never read
+        off the table. By default 1e-9 and 1e9; with `Columns`, their own bound and 1/1024
+        of it.
+    bins_per_octave : int
+        Fineness of the grid: the bound exceeds the quantile by a factor of up to
+        ``2 ** (1 / bins_per_octave)``. At least 1.
+    adjacency : {"replace", "add-remove"}
+        Which tables are neighbours.
+    rng : numpy.random.Generator, optional
+        For experiments only. By default a cryptographic generator.
+
+    Returns
+    -------
+    NormBound
+        A float with its `privacy`; pass it as `bound`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range, or as in `second_moment`.
+
+    Warns
+    -----
+    UserWarning
+        If the rows, where their number is public, are too few for this epsilon.
+
+    Notes
+    -----
+    With counts c_i of rows no longer than grid point t_i and n rows, point i misses the
+    quantile q by max(0, c_{i-1} - q n, q n - c_i) rows. The exponential mechanism draws
+    points the rarer the more rows they miss by: with M points on the grid, the probability
+    of more than ``(2 / epsilon) (log(M) + t)`` missed rows is below exp(-t) (half as many
+    for the median under "add-remove").
+
+    Counts and draw are exact integers: no rounding takes part. Rows left out for missing
+    values are not counted.
+
+    References
+    ----------
+    A. Smith, "Privacy-preserving statistical estimation with optimal convergence rates",
+    STOC 2011, Algorithm 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import privgram as pg
+    >>> table = np.random.default_rng(0).normal(size=(10_000, 4))
+    >>> bound = pg.private_norm_bound(table, epsilon=0.5)
+    >>> 2.7 < bound < 3.6
+    True
+    >>> moment = pg.second_moment(table, bound=bound)
+    """
+    choice = Choice(epsilon, quantile, lower, upper, bins_per_octave, adjacency, columns)
+    return choice.draw(choice.count(source, threads, progress), rng)
+
+
+class Choice:
+    """The steps of `private_norm_bound`, apart: counts of parts add up before the draw."""
+
+    def __init__(
+        self,
+        epsilon: float,
+        quantile: float = 0.95,
+        lower: float | None = None,
+        upper: float | None = None,
+        bins_per_octave: int = 16,
+        adjacency: Literal["replace", "add-remove"] = "replace",
+        columns: Columns | Sequence[str] | None = None,
+    ) -> None:
+        from privgram.columns import Columns
+        from privgram.privacy._adjacency import check_adjacency
+
+        top = columns.bound if isinstance(columns, Columns) else None
+        upper = (UPPER if top is None else top) if upper is None else upper
+        lower = (LOWER if top is None else upper / RANGE) if lower is None else lower
+        if not (epsilon > 0 and math.isfinite(epsilon)):
+            raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
+        if not 0 < quantile < 1:
+            raise ValueError(f"quantile must lie in (0, 1), got {quantile}")
+        if not LEAST <= lower < upper <= MOST:
+            raise ValueError(
+                f"the grid needs {LEAST:g} <= lower < upper <= {MOST:g}, got {lower} and {upper}"
+            )
+        if bins_per_octave < 1:
+            raise ValueError(f"bins_per_octave must be at least 1, got {bins_per_octave}")
+        self.columns = columns
+        self.epsilon = float(epsilon)
+        self.quantile = float(quantile)
+        self.adjacency = check_adjacency(adjacency)
+        self.bins_per_octave = int(bins_per_octave)
+        steps = max(1, math.ceil(bins_per_octave * math.log2(upper / lower)))
+        self.grid = np.geomspace(lower, upper, steps + 1)
+
+    def count(
+        self,
+        source: Any,
+        threads: int | None = None,
+        progress: bool | Callable[[int, int | None], object] = False,
+    ) -> NormCounts:
+        """Count the rows in each interval of the grid, in one pass: SECRET."""
+        total: NormCounts
+        total, _ = accumulate(
+            source, self.columns, threads, progress, lambda d: NormCounts(d, self.grid)
+        )
+        return total
+
+    def draw(self, counts: NormCounts, rng: np.random.Generator | None = None) -> NormBound:
+        """Choose a point of the grid, privately."""
+        generator, reproducible = random.resolve(rng)
+        if self.adjacency == "replace":  # the number of rows is public
+            self._warn_of_few(counts.n_rows)
+        losses, sensitivity = quantile_losses(counts.counts.tolist(), self.quantile, self.adjacency)
+        rate = Fraction(self.epsilon) / (2 * sensitivity)
+        chosen = exponential_mechanism(losses, rate, generator)
+        return NormBound(
+            float(self.grid[chosen]),
+            epsilon=self.epsilon,
+            adjacency=self.adjacency,
+            quantile=self.quantile,
+            lower=float(self.grid[0]),
+            upper=float(self.grid[-1]),
+            bins_per_octave=self.bins_per_octave,
+            reproducible=reproducible,
+        )
+
+    def _warn_of_few(self, n_rows: int) -> None:
+        # Grid points beyond all rows miss the quantile by (1 - quantile) n_rows.
+        side = min(self.quantile, 1 - self.quantile)
+        needed = 2 * (math.log(len(self.grid)) + 5) / (self.epsilon * side)
+        if n_rows < needed:
+            warnings.warn(
+                f"{n_rows} rows are too few to choose a bound by: its epsilon of"
+                f" {self.epsilon:g} needs {math.ceil(needed)}. The bound may lie anywhere from"
+                f" {self.grid[0]:g} to {self.grid[-1]:g}; take these closer together, a larger"
+                " epsilon, or a quantile nearer the median",
+                stacklevel=3,
+            )
+
+
+def quantile_losses(
+    counts: list[int], quantile: float, adjacency: Literal["replace", "add-remove"]
+) -> tuple[list[int], int]:
+    """By how many rows each grid point misses the quantile, and how much one row can change it.
+
+    Both in units of the quantile's denominator, which makes them integers.
+    """
+    # As it was written: 0.95 is 19/20, not the float next to it.
+    part = Fraction(repr(quantile))
+    total, below, losses = sum(counts), 0, []
+    target = part.numerator * total
+    for count in counts:
+        above = below + count
+        losses.append(max(0, part.denominator * below - target, target - part.denominator * above))
+        below = above
+    if adjacency == "replace":
+        return losses, part.denominator
+    return losses, max(part.numerator, part.denominator - part.numerator)
+
+
+class NormCounts:
+    """How many rows have norms in each interval of a grid, as a pass accumulates them.
+
+    Parameters
+    ----------
+    n_columns : int
+    grid : ndarray of shape (m,), float64
+        Increasing. Interval i ends at grid[i], which it includes; the first one begins at
+        zero, and the last takes all longer rows.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (m,), int64
+    n_rows : int
+        Rows seen, those left out counted too.
+    """
+
+    def __init__(self, n_columns: int, grid: NDArray[np.float64]) -> None:
+        self.n_columns = n_columns
+        self.counts = np.zeros(len(grid), np.int64)
+        self.n_rows = 0
+        self._edges = grid[:-1] ** 2
+        self._squares = np.empty(PIECE)
+
+    def update(self, block: NDArray[Any], drop: bool = False) -> int:
+        """Count the rows of a block.
+
+        Returns
+        -------
+        int
+            Position of the first row that holds NaN or infinity, or -1. With `drop`, rows
+            with NaN are left out instead.
+        """
+        for start in range(0, len(block), PIECE):
+            piece = block[start : start + PIECE]
+            squares = self._squares[: len(piece)]
+            squared_norms(piece, squares)
+            odd = np.flatnonzero(~np.isfinite(squares))  # or so long that their squares overflow
+            if len(odd):
+                finite = np.isfinite(piece[odd]).all(axis=1)
+                usable = finite | (np.isnan(piece[odd]).any(axis=1) & drop)
+                if not usable.all():
+                    return start + int(odd[usable.argmin()])
+                squares = np.delete(squares, odd[~finite])
+            at = np.searchsorted(self._edges, squares)
+            self.counts += np.bincount(at, minlength=len(self.counts))
+        self.n_rows += len(block)
+        return -1
+
+    def merge(self, other: NormCounts) -> None:
+        """Add the counts of other rows."""
+        self.counts += other.counts
+        self.n_rows += other.n_rows
