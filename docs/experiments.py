@@ -1,7 +1,8 @@
-"""Make docs/experiments.md's figures and tables: python docs/experiments.py FOLDER.
+"""Make the experiments' figures and tables: python docs/experiments.py FOLDER.
 
 Runs `privgram reproduce all --scale paper` in FOLDER, or what is left of it, then copies its
-pictures and puts its tables between the page's markers.
+pictures to docs/img and puts its tables between the markers of docs/experiments.md and of the
+README. Nothing there is written by hand.
 """
 
 import re
@@ -12,6 +13,18 @@ from pathlib import Path
 from privgram.experiments.sheffet import FIGURES, reproduce
 
 DOCS = Path(__file__).parent
+PAGES = {
+    DOCS / "experiments.md": ("headline", "statements"),
+    DOCS.parent / "README.md": ("headline",),
+}
+
+
+def filled(text: str, name: str, table: str) -> str:
+    """Put a table between `<!-- name -->` and the next `<!-- end -->`."""
+    place = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end -->)", re.DOTALL)
+    if len(place.findall(text)) != 1:
+        raise ValueError(f"the page has no place, or more than one, for the table {name}")
+    return place.sub(lambda _: table, text)
 
 
 def main() -> None:
@@ -22,18 +35,12 @@ def main() -> None:
 
     reproduce(tuple(FIGURES), folder, "paper", progress=progress)
     for name in (*FIGURES, "lasso", "headline"):
-        shutil.copy(folder / f"{name}.png", DOCS / "img" / f"{name}.png")
-    page = DOCS / "experiments.md"
-    text = page.read_text()
-    for name in ("headline", "statements"):
-        table = (folder / f"{name}.md").read_text()
-        text = re.sub(
-            rf"(<!-- {name} -->\n).*?(<!-- end -->)",
-            lambda found, table=table: found[1] + table + found[2],
-            text,
-            flags=re.DOTALL,
-        )
-    page.write_text(text)
+        shutil.copy(folder / f"{name}.png", DOCS / "img")
+    for page, names in PAGES.items():
+        text = page.read_text()
+        for name in names:
+            text = filled(text, name, (folder / f"{name}.md").read_text())
+        page.write_text(text)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -11,13 +12,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import privgram as pg
+from privgram.cli._program import program
 from privgram.experiments.sheffet import headline, runner, runs, statements, stream
 from privgram.experiments.sheffet.estimators import ESTIMATORS, Trial, coefficients
 from privgram.experiments.sheffet.figures import FIGURES, SIX
 from privgram.experiments.sheffet.results import Results
-from privgram.experiments.sheffet.settings import PAPER, SMALL
+from privgram.experiments.sheffet.settings import PAPER, SCALES, SMALL
 
 SINGLE = replace(PAPER["single"], exponents=(12, 13, 14), epsilons=(0.5,), repetitions=2)
 MULTIPLE = replace(PAPER["multiple"], exponents=(12, 13), repetitions=2, extras=(0, 2))
@@ -76,8 +79,8 @@ def test_stretches_meet_every_size():
 
 def test_any_number_of_processes_gives_the_same_runs(tmp_path):
     one = runner.run(SETTINGS, SOME, tmp_path / "one", jobs=1)
-    three = runner.run(SETTINGS, SOME, tmp_path / "three", jobs=3)
-    assert repr(one.runs) == repr(three.runs)
+    two = runner.run(SETTINGS, SOME, tmp_path / "two", jobs=2)
+    assert repr(one.runs) == repr(two.runs)
     assert one.found == 0
     assert len(one.runs["single"]) == 3 * 2 * 2 * 3
     # Two values of m, of which the one above 0 has a Lasso too.
@@ -90,11 +93,15 @@ def test_any_number_of_processes_gives_the_same_runs(tmp_path):
     assert repr(kept) == repr(one.runs["single"])
 
 
-def test_other_parameters_are_refused(tmp_path):
-    tiny, wanted = replace(SINGLE, exponents=(12,)), {"single": ("least squares",)}
+def test_other_parameters_and_versions_are_refused(tmp_path, monkeypatch):
+    tiny, wanted = replace(SINGLE, exponents=(12,), repetitions=1), {"single": ("least squares",)}
     runner.run({"single": tiny}, wanted, tmp_path, jobs=1)
+    assert runner.run({"single": tiny}, wanted, tmp_path, jobs=1).done == 0
     with pytest.raises(ValueError, match="other parameters"):
-        runner.run({"single": replace(tiny, seed=3)}, wanted, tmp_path, jobs=1)
+        runner.run({"single": replace(tiny, seed=3)}, wanted, tmp_path)
+    monkeypatch.setattr(runner.metadata, "version", lambda name: "another")
+    with pytest.raises(ValueError, match="another version"):
+        runner.run({"single": tiny}, wanted, tmp_path)
 
 
 INTERRUPTED = """
@@ -104,15 +111,18 @@ from dataclasses import replace
 from privgram.experiments.sheffet import runner
 from privgram.experiments.sheffet.settings import PAPER
 
+setting = replace(PAPER["single"], exponents=(12, 13, 19), epsilons=(0.5,), repetitions=4)
+wanted = {"single": ("Algorithm 2",)}
+
 if __name__ == "__main__":
-    setting = replace(PAPER["single"], exponents=(12, 13, 20), epsilons=(0.5,), repetitions=4)
-    runner.run({"single": setting}, {"single": ("Algorithm 2",)}, Path(sys.argv[1]), jobs=2)
+    runner.run({"single": setting}, wanted, Path(sys.argv[1]), jobs=2)
 """
 
 
 def test_a_killed_run_continues_to_the_same_bits(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(INTERRUPTED)
+    module = runpy.run_path(str(script))
 
     def start(folder):
         return subprocess.Popen([sys.executable, script, folder], start_new_session=True)
@@ -121,7 +131,7 @@ def test_a_killed_run_continues_to_the_same_bits(tmp_path):
         return {path.name: path.read_bytes() for path in sorted(folder.rglob("*.[cm]*"))}
 
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert start(whole).wait(300) == 0
+    runner.run({"single": module["setting"]}, module["wanted"], whole, jobs=1)
     tasks = len(files(whole))
     rng = np.random.default_rng()
     for _ in range(3):
@@ -132,9 +142,11 @@ def test_a_killed_run_continues_to_the_same_bits(tmp_path):
             if killed.exists() and len(files(killed)) >= enough:
                 break
             time.sleep(0.01)
+        assert process.poll() is None  # it was killed, it had not ended
         process.send_signal(signal.SIGKILL)
         process.wait()
         _wait_until_gone(process.pid)
+    assert len(files(killed)) < tasks
     assert start(killed).wait(300) == 0
     assert files(killed) == files(whole)
 
@@ -267,14 +279,24 @@ def test_statements_tell_what_holds_from_what_does_not():
     assert "needs --scale paper" in statements.to_markdown([(statement, finding)])
 
 
-def test_command_makes_every_figure(tmp_path):
+def reproduce(*arguments):
+    return CliRunner().invoke(program, ["reproduce", *arguments])
+
+
+def test_command_makes_every_figure(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
-    command = [sys.executable, "-m", "privgram", "reproduce", "all", "--out", str(tmp_path)]
-    first = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "What the paper states" in first.stdout
+    small = {
+        "single": replace(SMALL["single"], exponents=(12, 14), repetitions=2),
+        "multiple": replace(SMALL["multiple"], exponents=(12, 14), repetitions=2, extras=(0, 19)),
+    }
+    monkeypatch.setitem(SCALES, "small", small)
+    first = reproduce("all", "--out", str(tmp_path), "--json")
+    assert first.exit_code == 0, first.output
+    report = json.loads(first.stdout)
+    assert len(report["statements"]) == len(statements.STATEMENTS)
     assert "100%" in first.stderr
     for name, figure in FIGURES.items():
-        setting = SMALL[figure.setting]
+        setting = small[figure.setting]
         with (tmp_path / f"{name}.csv").open(newline="") as file:
             rows = list(csv.DictReader(file))
         assert {row["estimator"] for row in rows} == set(figure.estimators)
@@ -285,27 +307,45 @@ def test_command_makes_every_figure(tmp_path):
         assert record["wall_seconds"] > 0
         assert "numpy" in record["versions"]
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert set(report["files"]) == {str(path) for path in tmp_path.iterdir() if path.is_file()}
     before = (tmp_path / "fig4.csv").read_bytes()
-    # Again: nothing is left to do, and the same comes out.
-    again = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
-    report = json.loads(again.stdout)
+    # Again, and two by name: nothing is left to do, and the same comes out.
+    again = reproduce("fig4", "fig2", "--out", str(tmp_path))
+    assert "What the paper states" in again.stdout
     assert json.loads((tmp_path / "fig4.json").read_text())["tasks_done"] == 0
     assert (tmp_path / "fig4.csv").read_bytes() == before
-    assert len(report["statements"]) == len(statements.STATEMENTS)
+
+
+def test_the_scales_are_the_papers_and_a_small_one():
+    single, multiple = PAPER["single"], PAPER["multiple"]
+    assert single.exponents == tuple(range(12, 26))
+    assert single.epsilons == (0.05, 0.1, 0.15, 0.2, 0.25, 0.5)
+    assert multiple.exponents == tuple(range(12, 28))
+    assert multiple.epsilons == (0.1,)
+    assert (single.n_columns, multiple.n_columns) == (22, 41)
+    for setting in PAPER.values():
+        assert setting.repetitions == 15
+        assert setting.bound**2 == pytest.approx(2.5 * setting.n_columns)
+        assert setting.delta == pytest.approx(np.exp(-9))
+    rows = sum(s.repetitions * 2 ** s.exponents[-1] for s in SMALL.values())
+    assert rows < 1e7  # seconds
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["fig7"], "fig7"),
+        (["fig1", "all"], "all"),
+        (["low-rank", "fig1"], "by itself"),
         (["uci"], "FOLDER"),
+        (["uci", "nowhere"], "FOLDER"),
         (["fig1", "--noise-std", "0"], "noise_std must be positive"),
     ],
 )
 def test_command_refuses_with_one_line(arguments, message, tmp_path):
-    command = [sys.executable, "-m", "privgram", "reproduce", *arguments, "--out", str(tmp_path)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 2
+    result = reproduce(*arguments, "--out", str(tmp_path))
+    assert result.exit_code == 2
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 1
+    assert result.stdout == ""
     assert not list(tmp_path.iterdir())

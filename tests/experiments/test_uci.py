@@ -2,11 +2,14 @@
 
 import csv
 import io
+import json
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy import stats
 
+from privgram.cli._program import program
 from privgram.experiments import uci
 from privgram.experiments.uci.accounting import (
     gaussian_delta,
@@ -117,10 +120,43 @@ def test_every_method_nears_least_squares_at_a_large_budget(name):
     assert error - best < (0.2 if name == "linear mixing" else 0.01) * (zero - best)
 
 
-def test_the_table_and_its_reproducibility(tmp_path):
-    made = task()
+def save(made: uci.Task, folder) -> None:
     saved = {"X": np.vstack([made.X, made.X_test]), "y": np.append(made.y, made.y_test)}
-    np.savez(tmp_path / "made.npz", **saved, test=np.arange(4_500) >= 4_000)
+    test = np.arange(len(saved["y"])) >= made.n_rows
+    np.savez(folder / f"{made.name}.npz", **saved, test=test)
+
+
+def test_command(tmp_path, monkeypatch):
+    tasks, out = tmp_path / "tasks", tmp_path / "out"
+    tasks.mkdir()
+    save(task(), tasks)
+    monkeypatch.setattr(uci.run, "__defaults__", ((0.25, 4.0), 3, 0))
+    command = ["reproduce", "uci", str(tasks), "--out", str(out), "--seed", "7"]
+    table = CliRunner().invoke(program, command)
+    assert table.exit_code == 0, table.output
+    assert table.stdout.startswith((out / "uci.md").read_text())
+    assert "against AdaSSP" in table.stdout
+    assert "made, epsilon = 0.25" in table.stderr
+    cells = list(uci.run(uci.load_folder(tasks), seed=7))
+    assert (out / "uci.csv").read_text() == uci.to_csv(cells)
+    report = json.loads(CliRunner().invoke(program, [*command, "--json"]).stdout)
+    assert [cell["epsilon"] for cell in report] == [0.25, 4.0]
+    for cell, expected in zip(report, cells, strict=True):
+        assert cell["errors"] == {name: list(e) for name, e in expected.errors.items()}
+
+
+def test_command_refuses_an_empty_folder(tmp_path):
+    (tmp_path / "empty").mkdir()
+    command = ["reproduce", "uci", str(tmp_path / "empty"), "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(program, command)
+    assert result.exit_code == 2
+    assert "no task" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_table_and_its_reproducibility(tmp_path):
+    save(task(), tmp_path)
     tasks = uci.load_folder(tmp_path)
     cells = list(uci.run(tasks, epsilons=[0.25, 4.0], repetitions=3, seed=7))
     again = list(uci.run(tasks, epsilons=[4.0], repetitions=3, seed=7))

@@ -23,15 +23,12 @@ SWEEPS = ("low-rank", "compression")
     "reproduce",
     epilog=example(
         "privgram reproduce all --scale small",
-        "privgram reproduce fig4 --scale paper --out runs",
+        "privgram reproduce fig5 fig6 --scale paper --out runs",
         "privgram reproduce low-rank",
         "privgram reproduce uci FOLDER",
     ),
 )
-@click.argument("what", type=click.Choice([*FIGURES, "all", *SWEEPS, "uci"]))
-@click.argument(
-    "folder", required=False, type=click.Path(path_type=Path, exists=True, file_okay=False)
-)
+@click.argument("what", nargs=-1, required=True, metavar="WHAT... [FOLDER]")
 @click.option(
     "--scale",
     type=click.Choice(["small", "paper"]),
@@ -57,8 +54,7 @@ SWEEPS = ("low-rank", "compression")
 @click.option("--jobs", type=click.IntRange(min=1), help="Processes; by default one a core.")
 @json_option
 def command(
-    what: str,
-    folder: Path | None,
+    what: tuple[str, ...],
     scale: str,
     out: Path,
     seed: int,
@@ -68,24 +64,32 @@ def command(
 ) -> None:
     """Run the experiments of the second-moment paper, or those on real regression tasks.
 
-    fig1 to fig6, or all: every run as CSV, a picture, parameters and versions as JSON, with
-    the paper's constants and with exact ones; and the paper's statements, checked. low-rank and
-    compression: errors of the methods of the other two papers, as CSV. uci: the regression
-    tasks in FOLDER.
+    fig1 to fig6, one or more, or all: every run as CSV, a picture, parameters and versions as
+    JSON, with the paper's constants and with exact ones; and the paper's statements, checked.
+    low-rank and compression: errors of the methods of the other two papers, as CSV. uci: the
+    regression tasks in FOLDER.
     """
-    if (what == "uci") != (folder is not None):
-        raise click.UsageError("FOLDER is for uci: privgram reproduce uci FOLDER")
-    if folder is not None:
-        _uci(folder, out, seed)
+    first, *rest = what
+    if first == "uci":
+        if len(rest) != 1 or not Path(rest[0]).is_dir():
+            raise click.UsageError("uci takes one folder of tasks: privgram reproduce uci FOLDER")
+        _uci(Path(rest[0]), out, seed, as_json)
         return
-
-    if what in SWEEPS:
-        _sweep(what, out, seed, as_json)
+    if first in SWEEPS:
+        if rest:
+            raise click.UsageError(f"{first} is run by itself: privgram reproduce {first}")
+        _sweep(first, out, seed, as_json)
         return
+    names = FIGURES if what == ("all",) else what
+    for name in names:
+        if name not in FIGURES:
+            raise click.UsageError(
+                f"cannot reproduce {name!r}: name some of {', '.join(FIGURES)}, or one of all, "
+                f"{', '.join(SWEEPS)}, uci FOLDER"
+            )
 
     from privgram.experiments.sheffet import reproduce
 
-    names = FIGURES if what == "all" else (what,)
     with _progress() as progress:
         report = reproduce(names, out, scale, seed, noise_std, jobs, progress)
     if as_json:
@@ -139,7 +143,7 @@ def _sweep(what: str, out: Path, seed: int, as_json: bool) -> None:
         print_json(results)
 
 
-def _uci(folder: Path, out: Path, seed: int) -> None:
+def _uci(folder: Path, out: Path, seed: int, as_json: bool) -> None:
     from privgram.experiments import uci
 
     cells = []
@@ -149,6 +153,9 @@ def _uci(folder: Path, out: Path, seed: int) -> None:
     out.mkdir(parents=True, exist_ok=True)
     (out / "uci.csv").write_text(uci.to_csv(cells))
     (out / "uci.md").write_text(uci.to_markdown(cells) + "\n")
+    if as_json:
+        print_json([asdict(cell) for cell in cells])
+        return
     click.echo(uci.to_markdown(cells))
     click.echo(uci.summary(cells))
 

@@ -194,7 +194,8 @@ def _grid(columns: int, title: str) -> tuple[Any, Any]:
             ax.minorticks_off()
             ax.title.set_fontsize(9)
         handles, labels = axes[0, 0].get_legend_handles_labels()
-        picture.legend(handles, labels, loc="lower center", ncols=min(len(labels), 7), fontsize=8)
+        fitting = min(len(labels), int(width / 1.8))  # inches an entry
+        picture.legend(handles, labels, loc="lower center", ncols=fitting, fontsize=8)
         picture.savefig(path, dpi=110)
 
     return axes, save

@@ -77,7 +77,8 @@ def reproduce(
     Raises
     ------
     ValueError
-        For an unknown figure or scale, or a folder that holds runs with other parameters.
+        For an unknown figure or scale, or a folder that holds runs with other parameters or of
+        another version.
     ImportError
         Without matplotlib.
     """
@@ -116,8 +117,7 @@ def reproduce(
 
     files = []
     for name, figure in wanted.items():
-        chosen = set(figure.estimators)
-        made = [run for run in outcome.runs[figure.setting] if run.estimator in chosen]
+        made = _in_order(outcome.runs[figure.setting], figure.estimators)
         runs.write(out / f"{name}.csv", made)
         figures.draw(figure, results[figure.setting], out / f"{name}.png")
         record = {"figure": name, "setting": settings[figure.setting].to_dict(), **used}
@@ -137,6 +137,13 @@ def reproduce(
     runs.write_atomically(out / "statements.md", table.encode())
     files.append(out / "statements.md")
     return Report(files, found, time.perf_counter() - start)
+
+
+def _in_order(made: Sequence[runs.Run], estimators: Sequence[str]) -> list[runs.Run]:
+    """Take a figure's runs, in an order of its own: it may have been made among others."""
+    order = {name: i for i, name in enumerate(estimators)}
+    chosen = [run for run in made if run.estimator in order]
+    return sorted(chosen, key=lambda run: (*run[:4], order[run.estimator], *run[5:7]))
 
 
 def _cpu_seconds() -> float:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from itertools import pairwise
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING
@@ -170,7 +171,7 @@ def run(
     Raises
     ------
     ValueError
-        If the folder holds runs with other parameters.
+        If the folder holds runs with other parameters or of another version.
     """
     rows: list[Stretch] = []
     evaluations: list[Evaluation] = []
@@ -209,12 +210,16 @@ def run(
 
 
 def _claim(folder: Path, setting: Setting) -> None:
-    """Keep the parameters beside the runs; refuse to mix runs of others in."""
+    """Keep the parameters and the version beside the runs; refuse to mix runs of others in."""
     path = folder / "setting.json"
-    text = json.dumps(setting.to_dict(), indent=2)
+    made_by = {"privgram": metadata.version("privgram")}
+    text = json.dumps(setting.to_dict() | made_by, indent=2)
     if path.exists():
         if path.read_text() != text:
-            raise ValueError(f"{folder} holds runs with other parameters; use another folder")
+            raise ValueError(
+                f"{folder} holds runs with other parameters or of another version of privgram; "
+                "use another folder"
+            )
     else:
         runs.write_atomically(path, text.encode())
 
