@@ -18,6 +18,9 @@ LATER = (
     "rich",
     "dp_accounting",
     "opendp",
+    "dask",
+    "distributed",
+    "pyspark",
 )
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._core.rows import Accumulator
+from privgram.engines import scale_out
 from privgram.engines.progress import Report, reporter
 from privgram.moment import SecondMoment, check_bound, check_n_columns, check_width
 from privgram.rows import Feeder
@@ -48,7 +49,8 @@ def second_moment(
         A two-dimensional array (C or Fortran order, any strides and real type), a path
         (``.npy``, ``.csv``, ``.parquet``, or a folder or glob of them), an object with
         ``__arrow_c_stream__`` (pyarrow, polars, pandas, duckdb), a pandas DataFrame, a mapping
-        of names to columns, or an iterable of any of these but paths.
+        of names to columns, or an iterable of any of these but paths. A Dask array or
+        DataFrame, or a Spark DataFrame, is read by the workers of its cluster.
     bound : float, optional
         L2 bound of a row. It may be left out with `Columns`, whose own bound is then used;
         a smaller one clips the scaled rows further.
@@ -58,7 +60,7 @@ def second_moment(
         an array, has its columns in the order of the bounds.
     threads : int, optional
         Number of threads; by default as many as cores this process may use, or one where
-        the table is small. The result does not depend on it.
+        the table is small. The result does not depend on it. Not for Dask and Spark.
     progress : bool or callable, default False
         True shows progress on stderr. A callable is called from this thread, now and
         then and at the end, with the number of rows read and the total if it is known.
@@ -86,9 +88,18 @@ def second_moment(
     Memory is bounded by a few blocks a thread, besides two d x d integer matrices of 16
     bytes an entry a thread.
 
+    On a cluster each partition becomes a small state, and states are merged as a tree: the
+    result is one machine's, bit for bit. A bad row is named by its partition and its
+    position there; if there are several, any of them.
+
     With `Columns` infinities are clamped to the bounds like other values out of bounds;
     without, they raise.
     """
+    if (engine := scale_out(source)) is not None:
+        if threads is not None:
+            raise ValueError("threads is for one machine; a cluster's scheduler has its own")
+        moment: SecondMoment = engine.second_moment(source, bound, columns, progress)
+        return moment
     scaling, _ = _selection(columns)
     if bound is None and scaling is not None:
         bound = scaling.bound

@@ -1,0 +1,178 @@
+"""Dask arrays and DataFrames: a task a partition, on whatever scheduler is active.
+
+The task that accumulates a partition is fused with those that make it, so that rows are
+neither kept nor moved: what leaves a worker is a state of 16 bytes for each pair of columns.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from dask.base import get_scheduler
+from dask.callbacks import Callback
+from dask.delayed import delayed
+
+from privgram.engines.parts import Failure, Plan, Selection, State, merged
+from privgram.engines.progress import INTERVAL, Report, reporter
+from privgram.moment import SecondMoment
+
+#: States merged at once: as many are in memory together.
+FAN_IN = 16
+
+
+def second_moment(
+    source: Any,
+    bound: float | None,
+    columns: Selection,
+    progress: bool | Callable[[int, int | None], object],
+) -> SecondMoment:
+    """Compute the second moment of a Dask collection; see `privgram.second_moment`."""
+    client = _client(source) if progress else None
+    topic = f"privgram-{uuid4().hex}" if client else ""
+    if _is_a("dask.array", "Array", source):
+        n_rows, states = _of_array(source, bound, columns, topic)
+    elif _is_a("dask.dataframe", "DataFrame", source):
+        n_rows, states = None, _of_frame(source, bound, columns, topic)
+    else:
+        raise TypeError(
+            f"a Dask {type(source).__name__} is no table; pass a dask.array of two dimensions "
+            "or a dask.dataframe"
+        )
+    total = _tree(states)
+    with reporter(progress, n_rows) as report:
+        if client:
+            moment = _watch(client, total, topic, report)
+        else:
+            with _Counter({state.key for state in states}, report):
+                moment = total.compute()
+        report(moment.n_rows + moment.n_dropped)
+    return moment
+
+
+def _of_array(
+    array: Any, bound: float | None, columns: Selection, topic: str
+) -> tuple[int | None, list[Any]]:
+    """Turn each chunk into a state, to be computed."""
+    if array.ndim != 2:
+        raise ValueError(f"a table has two dimensions, rows and columns, not {array.ndim}")
+    if np.isnan(array.shape[1]):
+        raise ValueError("the number of columns is unknown; call .compute_chunk_sizes() first")
+    if array.numblocks[1] != 1:
+        raise ValueError(
+            f"the columns are split over {array.numblocks[1]} chunks and a row must be whole; "
+            "use .rechunk({1: -1}), which moves the data between workers"
+        )
+    plan = Plan.check(np.empty((0, array.shape[1]), array.dtype), bound, columns)
+    states = array.map_blocks(
+        _state_of_block,
+        plan,
+        topic,
+        dtype=object,
+        chunks=((1,) * array.numblocks[0], (1,)),
+        meta=np.empty((0, 0), object),
+    )
+    n_rows = array.shape[0]
+    return None if np.isnan(n_rows) else n_rows, states.to_delayed().ravel().tolist()
+
+
+def _of_frame(frame: Any, bound: float | None, columns: Selection, topic: str) -> list[Any]:
+    """Turn each partition into a state, to be computed."""
+    plan = Plan.check(frame._meta, bound, columns)
+    if plan.selected and all(isinstance(name, str) for name in frame.columns):
+        frame = frame[list(plan.selected)]  # readers then leave out what is not wanted
+    states = frame.map_partitions(
+        _state_of_part, plan, topic, meta=frame._meta.iloc[:, 0], enforce_metadata=False
+    )
+    return states.to_delayed()  # type: ignore[no-any-return]
+
+
+def _state_of_block(
+    block: Any, plan: Plan, topic: str, block_id: tuple[int, int] = (0, 0)
+) -> State:
+    return _told(topic, plan.state((block,), block_id[0]), block_id[0])
+
+
+def _state_of_part(
+    part: Any,
+    plan: Plan,
+    topic: str,
+    partition_info: Mapping[str, Any] = MappingProxyType({}),
+) -> State:
+    return _told(topic, plan.state((part,), partition_info["number"]), partition_info["number"])
+
+
+def _tree(states: list[Any]) -> Any:
+    """Merge delayed states."""
+    merge = delayed(_merge, pure=True)
+    while True:
+        states = [merge(states[i : i + FAN_IN]) for i in range(0, len(states), FAN_IN)]
+        if len(states) == 1:
+            return states[0]
+
+
+def _merge(states: list[State]) -> SecondMoment:
+    """Merge, or end the pass: a task that may fail, since it was given no data to log."""
+    result = merged(states)
+    if isinstance(result, Failure):
+        raise result.error()
+    return result
+
+
+class _Counter(Callback):
+    """Report the rows of finished partitions, on the schedulers of one machine."""
+
+    def __init__(self, keys: set[Any], report: Report) -> None:
+        super().__init__(posttask=self.count)  # type: ignore[no-untyped-call]
+        self.keys = keys
+        self.report = report
+        self.rows = 0
+
+    def count(self, key: Any, result: Any, *_: Any) -> None:
+        """Take note of a task that has ended."""
+        if key in self.keys and isinstance(result, SecondMoment):
+            self.rows += result.n_rows + result.n_dropped
+            self.report(self.rows)
+
+
+def _told(topic: str, state: State, partition: int) -> State:
+    """Tell the client, through the scheduler, how many rows a partition had."""
+    if topic and isinstance(state, SecondMoment):
+        from distributed import get_worker
+
+        get_worker().log_event(topic, (partition, state.n_rows + state.n_dropped))
+    return state
+
+
+def _watch(client: Any, total: Any, topic: str, report: Report) -> SecondMoment:
+    """Compute on a distributed cluster, and report from the calling thread meanwhile."""
+    from distributed import wait
+
+    rows: dict[int, int] = {}  # a partition may be computed twice, where a worker has died
+    client.subscribe_topic(topic, lambda event: rows.update((event[1],)))
+    try:
+        future = client.compute(total)
+        while not future.done():
+            with suppress(TimeoutError):
+                wait(future, timeout=INTERVAL)
+            report(sum(list(rows.values())))
+        return future.result()  # type: ignore[no-any-return]
+    finally:
+        client.unsubscribe_topic(topic)
+
+
+def _client(source: Any) -> Any:
+    """Return the client of a distributed cluster if that is where Dask would compute."""
+    client = getattr(get_scheduler(collections=[source]), "__self__", None)
+    return client if _is_a("distributed", "Client", client) else None
+
+
+def _is_a(module: str, name: str, what: Any) -> bool:
+    """Tell whether this is an instance of a class, which need not have been imported."""
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(what, getattr(loaded, name))

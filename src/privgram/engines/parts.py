@@ -1,0 +1,78 @@
+"""Partitions of a table on the workers of a cluster: a small state each, merged as a tree.
+
+What is wrong with a partition comes back as a value and not as an exception: a scheduler
+tries a task that raises again, and writes to its logs what the task was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, TypeAlias
+
+from privgram.columns import Columns
+from privgram.engines.threads import second_moment
+from privgram.moment import SecondMoment, merge
+
+State: TypeAlias = "SecondMoment | Failure"
+Selection: TypeAlias = Columns | Sequence[str] | None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a partition cannot be used: its number, and an error that shows no data."""
+
+    partition: int
+    kind: type[Exception]
+    problem: str
+
+    def error(self) -> Exception:
+        """Make the exception for the user."""
+        return self.kind(f"partition {self.partition}: {self.problem}")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a worker has to know of a pass. Public."""
+
+    n_columns: int
+    bound: float
+    names: tuple[str, ...] | None
+    columns: Columns | None
+
+    @classmethod
+    def check(cls, empty: Any, bound: float | None, columns: Selection) -> Plan:
+        """Check the arguments of a pass as one machine would, on a table without rows."""
+        moment = second_moment(empty, bound, columns)
+        return cls(moment.n_columns, moment.bound, moment.names, moment.columns)
+
+    @property
+    def selected(self) -> tuple[str, ...] | None:
+        """Names of the columns to read, if the table has names."""
+        return self.names if self.columns is None else self.columns.selected
+
+    def state(self, blocks: Iterable[Any], partition: int) -> State:
+        """Accumulate the blocks of a partition, of which there may be none, in this thread.
+
+        Where columns are selected by name, the blocks hold no others.
+        """
+        blocks = iter(blocks)
+        for first in blocks:
+            try:
+                moment = second_moment(chain((first,), blocks), self.bound, self.columns, threads=1)
+            except (TypeError, ValueError) as error:
+                return Failure(partition, type(error), str(error))
+            if (moment.n_columns, moment.names) != (self.n_columns, self.names):
+                return Failure(partition, ValueError, "its columns are not those of the table")
+            return moment
+        return SecondMoment(self.n_columns, self.bound, self.names, columns=self.columns)
+
+
+def merged(states: Iterable[State]) -> State:
+    """Merge states into a new one; of failures, keep the first partition's."""
+    states = list(states)
+    failures = [state for state in states if isinstance(state, Failure)]
+    if failures:
+        return min(failures, key=lambda failure: failure.partition)
+    return merge(states)  # type: ignore[arg-type]

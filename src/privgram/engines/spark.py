@@ -1,0 +1,83 @@
+"""Spark DataFrames: each partition a state by Arrow, the states merged as a tree."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from privgram.engines.parts import Failure, Plan, Selection, State, merged
+from privgram.engines.progress import reporter
+from privgram.moment import SecondMoment
+from privgram.sources.arrow import require
+from privgram.sources.table import positions
+
+
+def second_moment(
+    source: Any,
+    bound: float | None,
+    columns: Selection,
+    progress: bool | Callable[[int, int | None], object],
+) -> SecondMoment:
+    """Compute the second moment of a Spark DataFrame; see `privgram.second_moment`."""
+    if not hasattr(source, "mapInArrow"):
+        raise TypeError(
+            f"a {type(source).__name__} of {type(source).__module__} is not read; pass a Spark "
+            "SQL DataFrame (RDD.toDF() or .to_spark() makes one)"
+        )
+    require("pyarrow", "a Spark DataFrame")
+    plan = Plan.check({name: np.empty(0) for name in source.columns}, bound, columns)
+    names = list(plan.selected or ())
+    positions(source.columns, names)  # or Spark may find two of one name, in its own words
+    _check_types(source.schema, names)
+    # Spark would read a dot in a name as a path into a structure.
+    aliases = [source[_quoted(name)].alias(f"c{i}") for i, name in enumerate(names)]
+    states = source.select(*aliases).mapInArrow(partial(_states, plan, names), "state binary")
+    with reporter(progress, None) as report:  # Spark's own console shows its stages
+        result = _merge(states)
+        if isinstance(result, Failure):
+            raise result.error()
+        report(result.n_rows + result.n_dropped)
+    return result
+
+
+def _check_types(schema: Any, names: list[str]) -> None:
+    from pyspark.sql.types import BooleanType, NullType, NumericType
+
+    for name in names:
+        kind = schema[name].dataType
+        if not isinstance(kind, (BooleanType, NullType, NumericType)):
+            raise TypeError(
+                f"column {name!r} holds values of type {kind.simpleString()}; only real numbers "
+                "can be used, so name the columns to take"
+            )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _states(plan: Plan, names: list[str], batches: Iterator[Any]) -> Iterator[Any]:
+    """Turn the record batches of a partition into one row; runs on a worker."""
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    named = (pa.RecordBatch.from_arrays(batch.columns, names) for batch in batches)
+    partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
+    state = plan.state(named, partition)
+    yield pa.RecordBatch.from_pydict({"state": pa.array([pickle.dumps(state)], pa.binary())})
+
+
+def _merge(rows: Any) -> State:
+    if type(rows).__module__.startswith("pyspark.sql.connect"):  # has no RDD
+        return merged(_state(row) for row in rows.collect())
+    state: State = rows.rdd.map(_state).treeReduce(lambda a, b: merged((a, b)))
+    return state
+
+
+def _state(row: Any) -> State:
+    state: State = pickle.loads(row.state)
+    return state

@@ -1,0 +1,305 @@
+"""Dask: the bits of one machine, rows that stay where they are, workers that may die."""
+
+import os
+import signal
+import threading
+import traceback
+
+import numpy as np
+import pytest
+from loaders import loads, noted
+
+from privgram import Columns, second_moment
+from privgram.engines import progress as progress_module
+
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+pd = pytest.importorskip("pandas")
+dask = pytest.importorskip("dask")
+distributed = pytest.importorskip("distributed")
+
+COLUMNS = Columns({"c": (-1, 2), "a": (0, 1.5)}, intercept=True, missing="drop")
+
+
+@pytest.fixture
+def x(rng):
+    return rng.standard_normal((10_000, 5))
+
+
+@pytest.fixture
+def frame(x):
+    """Columns of several types, with missing values, and one of strings."""
+    frame = pd.DataFrame(x.copy(), columns=list("abcde"))
+    frame.loc[::7, "c"] = np.nan
+    frame["n"] = pd.array(np.arange(len(x)) % 9, dtype="Int64")
+    frame.loc[::5, "n"] = pd.NA
+    frame["flag"] = frame["a"] > 0
+    frame["text"] = "x"
+    return frame
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two worker processes of one thread each."""
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(params=["synchronous", "threads"])
+def scheduler(request):
+    with dask.config.set(scheduler=request.param):
+        yield request.param
+
+
+def assert_same(a, b):
+    assert a.to_bytes() == b.to_bytes()
+
+
+def files(x, folder, n_files):
+    folder.mkdir()
+    paths = []
+    for i, part in enumerate(np.array_split(x, n_files)):
+        paths.append(folder / f"{i:03}.npy")
+        np.save(paths[-1], part)
+    return paths
+
+
+def array_of(paths, folder, x, seconds=0.0):
+    """A Dask array that workers read from files of their own."""
+    folder.mkdir()
+    parts = [
+        da.from_delayed(
+            dask.delayed(noted)(path, str(folder), seconds),
+            (len(rows), x.shape[1]),
+            x.dtype,
+        )
+        for path, rows in zip(paths, np.array_split(x, len(paths)), strict=True)
+    ]
+    return da.concatenate(parts)
+
+
+@pytest.mark.parametrize("rows", [10_000, 9_999, 700, 40, (0, 1, 9_999, 0), (3, 0, 4_000, 5_997)])
+def test_chunks_do_not_matter(x, rows, scheduler):
+    assert_same(second_moment(da.from_array(x, (rows, -1)), 2.0), second_moment(x, 2.0))
+
+
+@pytest.mark.parametrize("dtype", ["f4", ">f8", "i8", "u1", "?"])
+def test_types_and_layouts(x, layout, dtype, scheduler):
+    y = layout((100 * x).astype(dtype))
+    assert_same(second_moment(da.from_array(y, (999, -1)), 90.0), second_moment(y, 90.0))
+
+
+def test_unknown_chunk_sizes(x, scheduler):
+    positive = da.from_array(x, (700, -1))
+    positive = positive[positive[:, 0] > 0]
+    assert np.isnan(positive.shape[0])
+    assert_same(second_moment(positive, 2.0), second_moment(x[x[:, 0] > 0], 2.0))
+
+
+def test_no_rows(x, scheduler):
+    assert_same(second_moment(da.from_array(x[:0]), 2.0), second_moment(x[:0], 2.0))
+    none = da.from_array(x, (700, -1))
+    assert second_moment(none[none[:, 0] > 1e9], 2.0).n_rows == 0
+
+
+def test_array_with_bounds(x, scheduler):
+    x[3::5, 1] = np.nan
+    expected = second_moment(x[:, :2], 1.1, COLUMNS)
+    assert expected.n_dropped
+    assert_same(second_moment(da.from_array(x[:, :2], (700, -1)), 1.1, COLUMNS), expected)
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 37])
+@pytest.mark.parametrize("columns", [["d", "a", "flag"], COLUMNS])
+def test_frames(frame, partitions, columns, scheduler):
+    ours = second_moment(dd.from_pandas(frame, npartitions=partitions), 1.5, columns)
+    assert_same(ours, second_moment(frame, 1.5, columns))
+
+
+def test_frame_with_nulls(frame, scheduler):
+    columns = Columns({"n": (0, 5), "c": (-1, 1)}, missing="drop")
+    expected = second_moment(frame, columns=columns)
+    assert 0 < expected.n_dropped < len(frame)
+    assert_same(second_moment(dd.from_pandas(frame, npartitions=5), columns=columns), expected)
+
+
+def test_frame_with_empty_partitions(frame, scheduler):
+    parts = dd.from_pandas(frame.reset_index(), npartitions=9)
+    last = parts[parts["index"] >= 9_000]
+    assert_same(
+        second_moment(last, 2.0, ["a", "b"]), second_moment(frame.iloc[9_000:], 2.0, ["a", "b"])
+    )
+
+
+def test_frame_without_names(x, scheduler):
+    frame = pd.DataFrame(x[:, :2])
+    for columns in (None, COLUMNS):
+        ours = second_moment(dd.from_pandas(frame, npartitions=3), 2.0, columns)
+        assert_same(ours, second_moment(frame, 2.0, columns))
+
+
+def test_parquet(frame, tmp_path, scheduler):
+    """Dask may read several small files as one partition."""
+    for i in range(7):
+        frame.iloc[i * 1500 : (i + 1) * 1500].to_parquet(tmp_path / f"{i}.parquet")
+    ours = second_moment(dd.read_parquet(tmp_path), columns=COLUMNS)
+    assert_same(ours, second_moment(frame, columns=COLUMNS))
+
+
+def test_processes(x):
+    with dask.config.set(scheduler="processes", num_workers=2):
+        assert_same(second_moment(da.from_array(x, (700, -1)), 2.0), second_moment(x, 2.0))
+
+
+def test_distributed(x, frame, client, tmp_path):
+    """Each block is made once, where it is used, and stays there."""
+    array = array_of(files(x, tmp_path / "data", 40), tmp_path / "log", x)
+    with client.as_current():
+        assert_same(second_moment(array, 2.0), second_moment(x, 2.0))
+        assert loads(tmp_path / "log") == 40
+        parts = dd.from_pandas(frame, npartitions=20)
+        assert_same(second_moment(parts, columns=COLUMNS), second_moment(frame, columns=COLUMNS))
+
+
+def test_a_killed_worker_changes_nothing(x, client, tmp_path):
+    array = array_of(files(x, tmp_path / "data", 40), tmp_path / "log", x, seconds=0.05)
+    victims = list(client.run(os.getpid).values())
+    killed = []
+
+    def kill(rows, total):
+        assert total == 10_000
+        if 1000 <= rows < 9000 and not killed:
+            killed.append(victims[0])
+            os.kill(victims[0], signal.SIGKILL)
+
+    with client.as_current():
+        ours = second_moment(array, 2.0, progress=kill)
+    assert killed
+    assert loads(tmp_path / "log") > 40, "what the worker had done must have been done again"
+    assert_same(ours, second_moment(x, 2.0))
+    client.wait_for_workers(2, timeout=30)
+    assert victims[0] not in client.run(os.getpid).values()
+
+
+def test_each_block_is_made_once(x, tmp_path, scheduler):
+    array = array_of(files(x, tmp_path / "data", 20), tmp_path / "log", x)
+    second_moment(array, 2.0)
+    assert loads(tmp_path / "log") == 20
+
+
+def test_a_task_is_one_thread(x, monkeypatch):
+    array = da.from_array(np.tile(x, (20, 1)), (100_000, -1))
+    monkeypatch.setattr(threading.Thread, "start", lambda t: pytest.fail("a thread was started"))
+    with dask.config.set(scheduler="synchronous"):
+        assert second_moment(array, 2.0).n_rows == 200_000
+
+
+@pytest.mark.parametrize("where", ["threads", "distributed"])
+def test_a_bad_row(x, where, client, capfd):
+    """It is named by its place; neither the error nor a log shows a value."""
+    x[:, 3] = 1234.56789
+    x[7_003, 1] = np.inf
+    array = da.from_array(x, (1000, -1))
+    frame = dd.from_pandas(pd.DataFrame(x, columns=list("abcde")), npartitions=10)
+    context = client.as_current() if where == "distributed" else dask.config.set(scheduler=where)
+    with context:
+        for source in (array, frame):
+            with pytest.raises(ValueError, match=r"^partition 7: row 3 holds") as caught:
+                second_moment(source, 2.0)
+            assert "1234" not in "".join(traceback.format_exception(caught.value))
+    if where == "distributed":
+        logs = str(client.get_worker_logs())
+        assert "partition 7" in logs
+        assert "1234" not in logs
+    assert "1234" not in "".join(capfd.readouterr())
+
+
+def test_the_first_of_several_bad_rows(x, scheduler):
+    x[[9_990, 5_001, 5_000, 8_000], 0] = np.nan
+    with pytest.raises(ValueError, match=r"^partition 5: row 0 holds"):
+        second_moment(da.from_array(x, (1000, -1)), 2.0)
+
+
+def test_partitions_that_are_not_what_they_promise(frame):
+    parts = dd.from_pandas(frame[["a", "b"]], npartitions=4)
+
+    def change(part, partition_info=None):
+        return part[["b", "a"]] if partition_info["number"] == 2 else part
+
+    changed = parts.map_partitions(change, meta=parts._meta, enforce_metadata=False)
+    with pytest.raises(ValueError, match="partition 2: its columns are not those of the table"):
+        second_moment(changed, 2.0)
+    texts = parts.map_partitions(lambda part: part.astype(str), meta=parts._meta)
+    with pytest.raises(TypeError, match=r"partition 0: column 'a' holds values of type"):
+        second_moment(texts, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "error", "text"),
+    [
+        (lambda a: a, {}, ValueError, "bound is missing"),
+        (lambda a: a, {"bound": 1.0, "columns": ["a"]}, ValueError, "selected by name"),
+        (lambda a: a, {"bound": 1.0, "threads": 2}, ValueError, "threads is for one machine"),
+        (lambda a: a, {"bound": 1.0, "progress": "yes"}, TypeError, "progress is"),
+        (lambda a: a.rechunk((700, 2)), {"bound": 1.0}, ValueError, r"rechunk\(\{1: -1\}\)"),
+        (lambda a: a[:, 0], {"bound": 1.0}, ValueError, "two dimensions"),
+        (lambda a: a[:, a[0] > 9], {"bound": 1.0}, ValueError, "compute_chunk_sizes"),
+        (lambda a: a.astype(object), {"bound": 1.0}, TypeError, "objects or strings"),
+        (lambda a: a.astype(complex), {"bound": 1.0}, TypeError, "complex"),
+        (lambda a: dask.delayed(a), {"bound": 1.0}, TypeError, "a Dask Delayed is no table"),
+    ],
+)
+def test_refused_arrays(x, make, arguments, error, text):
+    with pytest.raises(error, match=text):
+        second_moment(make(da.from_array(x, (700, -1))), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "text"),
+    [
+        (None, TypeError, "column 'text' holds"),
+        (["a", "text"], TypeError, "column 'text' holds"),
+        (["a", "bb"], ValueError, "no column named 'bb'; did you mean 'b'"),
+        ("a", TypeError, "list of names"),
+    ],
+)
+def test_refused_frames(frame, columns, error, text):
+    with pytest.raises(error, match=text):
+        second_moment(dd.from_pandas(frame, npartitions=3), 2.0, columns)
+    with pytest.raises(TypeError, match="a Dask Series is no table"):
+        second_moment(dd.from_pandas(frame, npartitions=3)["a"], 2.0)
+
+
+@pytest.mark.parametrize("where", ["synchronous", "threads", "distributed"])
+def test_progress(x, where, client, monkeypatch):
+    monkeypatch.setattr(progress_module, "INTERVAL", 0.0)
+    context = client.as_current() if where == "distributed" else dask.config.set(scheduler=where)
+    known = da.from_array(x, (100, -1))
+    with context:
+        for source, n_rows in ((known, 10_000), (known[known[:, 0] < 9], None)):
+            calls = []
+
+            def note(rows, total, calls=calls):
+                assert threading.current_thread() is threading.main_thread()
+                calls.append((rows, total))
+
+            second_moment(source, 2.0, progress=note)
+            assert calls[-1] == (10_000, n_rows)
+            rows = [rows for rows, _ in calls]
+            assert rows == sorted(rows)
+            assert where == "distributed" or len(rows) > 50
+
+
+def test_interrupted_progress(x, client):
+    """What is asked of the cluster ends with the call."""
+
+    def stop(rows, total):
+        raise KeyboardInterrupt
+
+    with client.as_current(), pytest.raises(KeyboardInterrupt):
+        second_moment(da.from_array(x, (10, -1)), 2.0, progress=stop)
