@@ -1,6 +1,7 @@
 """Inputs that break naive code, shared by all tests."""
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -102,3 +103,21 @@ def extreme_rows() -> NDArray[np.float64]:
 def rng() -> np.random.Generator:
     """Return a generator seeded by PRIVGRAM_TEST_SEED, or 42: no test may need luck."""
     return np.random.default_rng(int(os.environ.get("PRIVGRAM_TEST_SEED", "42")))
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """Return the one Spark session of a test run: its JVM takes seconds to start."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("Spark needs Java")
+    sql = pytest.importorskip("pyspark.sql")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    session = sql.SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
+    yield session
+    session.stop()
