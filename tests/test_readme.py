@@ -85,9 +85,12 @@ def write_input(path):
         bounds = [f"{name} = {list(ends)}\n" for name, ends in BOUNDS.items()]
         path.write_text("intercept = true\n[bounds]\n" + "".join(bounds))
         return
-    pyarrow = pytest.importorskip("pyarrow")
     rng = np.random.default_rng(0)
-    table = pyarrow.table({name: rng.uniform(*ends, 5000) for name, ends in BOUNDS.items()})
+    values = {name: rng.uniform(*ends, 5000) for name, ends in BOUNDS.items()}
+    if path.suffix == ".npy":
+        np.save(path, np.column_stack(list(values.values())))
+        return
+    table = pytest.importorskip("pyarrow").table(values)
     if path.suffix == ".csv":
         importlib.import_module("pyarrow.csv").write_csv(table, path)
     else:
@@ -107,6 +110,6 @@ def test_privgram_commands_run(page, tmp_path, monkeypatch, capsys):
             command.make_context(words[0], words[1:])
             continue
         for path in map(Path, words):
-            if path.suffix in (".toml", ".csv", ".parquet") and not path.exists():
+            if path.suffix in (".toml", ".npy", ".csv", ".parquet") and not path.exists():
                 write_input(path)
         program.main(words, prog_name="privgram", standalone_mode=False)

@@ -25,9 +25,9 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def console() -> Console:
-    """Return a console on standard output."""
-    out = Console(highlight=False)
-    return out if out.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
+    """Return a console on standard output. Brackets in a column's name are brackets."""
+    out = Console(highlight=False, markup=False)
+    return out if out.is_terminal else Console(highlight=False, markup=False, width=PIPED_WIDTH)
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[object]], title: str = "") -> Table:

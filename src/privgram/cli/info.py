@@ -1,10 +1,7 @@
-"""``privgram info``: what a release holds, or what this installation is."""
+"""``privgram info``: what a release holds."""
 
 from __future__ import annotations
 
-import os
-import platform
-from importlib import metadata
 from pathlib import Path
 
 import click
@@ -19,11 +16,11 @@ from ._output import console, facts, json_option, print_json
         "privgram info flights.json",
     ),
 )
-@click.argument("release", required=False, type=click.Path(path_type=Path))
+@click.argument("release", type=click.Path(path_type=Path))
 @json_option
-def command(release: Path | None, as_json: bool) -> None:
-    """Show what a RELEASE holds; without one, versions and hardware."""
-    report = _installation() if release is None else _contents(release)
+def command(release: Path, as_json: bool) -> None:
+    """Show what a RELEASE holds."""
+    report = _contents(release)
     if as_json:
         print_json(report)
     else:
@@ -47,26 +44,6 @@ def _contents(path: Path) -> dict[str, object]:
         "condition": release.condition,
         "reproducible": release.reproducible,
         "parameters": release.parameters,
-    }
-
-
-def _installation() -> dict[str, object]:
-    from privgram._core import blas, rows
-
-    versions: dict[str, str | None] = {}
-    for name in ("numpy", "scipy", "randomgen", "pyarrow", "pandas", "dp-accounting", "opendp"):
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            versions[name] = None
-    return {
-        "privgram": metadata.version("privgram"),
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cores": os.cpu_count(),
-        "kernel": rows.Accumulator(1, 1.0).simd(),
-        "blas": blas.config(),
-        "packages": versions,
     }
 
 

@@ -1,0 +1,193 @@
+"""``privgram doctor``: what this installation is, and whether it works."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import tempfile
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from ._options import example
+from ._output import console, facts, json_option, print_json, table
+
+# RFC 8439, appendix A.1, vector 1: the first 32 bytes of the stream under the key of zeros.
+CHACHA20 = bytes.fromhex("76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7")
+
+
+@click.command("doctor", epilog=example("privgram doctor"))
+@json_option
+def command(as_json: bool) -> None:
+    """Show versions and hardware, and test that this installation works.
+
+    The test takes a second and reads no data of yours. The exit status is 0 if
+    all of it passes.
+    """
+    installation, extras, found = _installation(), _extras(), _examine()
+    if as_json:
+        print_json({**installation, "extras": extras, "tests": found})
+    else:
+        out = console()
+        out.print(facts(installation))
+        out.print(table(["extra", "installed", "missing"], map(_row, extras.items())))
+        out.print(facts(found))
+    failed = [name for name, verdict in found.items() if verdict != "ok"]
+    if failed:
+        raise click.ClickException(f"the self-test failed: {'; '.join(failed)}")
+
+
+def _installation() -> dict[str, object]:
+    from privgram import __version__
+    from privgram._core import blas, rows
+
+    return {
+        "privgram": __version__,
+        "python": f"{platform.python_version()} ({platform.python_implementation()})",
+        **{name: metadata.version(name) for name in ("numpy", "scipy", "randomgen")},
+        "platform": platform.platform(),
+        "cores": _cores(),
+        "kernel": rows.available()[0],
+        "kernels": ", ".join(rows.available()),
+        "blas": blas.config(),
+        "blas threads": blas.get_num_threads(),
+    }
+
+
+def _cores() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _extras() -> dict[str, dict[str, str | None]]:
+    """Every extra's packages with their versions, None where one is missing."""
+    result: dict[str, dict[str, str | None]] = {}
+    for requirement in metadata.requires("privgram") or ():
+        match = re.fullmatch(r"""([\w.-]+)\b[^;\[]*;.*\bextra == ['"]([\w-]+)['"].*""", requirement)
+        if match:
+            name, extra = match.groups()
+            try:
+                version: str | None = metadata.version(name)
+            except metadata.PackageNotFoundError:
+                version = None
+            result.setdefault(extra, {})[name] = version
+    return result
+
+
+def _row(item: tuple[str, dict[str, str | None]]) -> tuple[str, str, str]:
+    extra, packages = item
+    installed = ", ".join(f"{name} {version}" for name, version in packages.items() if version)
+    complete = all(packages.values())
+    return extra, installed, "" if complete else f'pip install "privgram[{extra}]"'
+
+
+# --- the self-test ------------------------------------------------------------------
+
+
+def _examine() -> dict[str, str]:
+    """Run every test: "ok" or what went wrong, by its name."""
+    result = {}
+    for name, test in TESTS.items():
+        try:
+            test()
+        except Exception as error:
+            result[name] = f"{type(error).__name__}: {error}".rstrip(": ")
+        else:
+            result[name] = "ok"
+    return result
+
+
+def _require(holds: Any, otherwise: str) -> None:
+    if not holds:
+        raise ArithmeticError(otherwise)
+
+
+def _table() -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Rows short and long, beside some that only careful scaling clips."""
+    rows = np.random.default_rng(0).normal(size=(300, 13))
+    rows[0], rows[1], rows[2] = 1e300, 1e-320, 0.0
+    return rows
+
+
+def _kernels() -> None:
+    from privgram._core import rows
+    from privgram.reference import Accumulator
+
+    plain = Accumulator(13, 3.0)
+    plain.update(_table())
+    try:
+        for kernel in rows.available():
+            rows.select(kernel)
+            total = rows.Accumulator(13, 3.0)
+            total.update(_table())
+            same = all(map(np.array_equal, total.limbs(), plain.limbs()))
+            _require(same, f"the kernel {kernel} differs from the reference")
+    finally:
+        rows.select(rows.available()[0])
+
+
+def _splits() -> None:
+    import privgram as pg
+
+    whole = pg.second_moment(_table(), bound=3.0, threads=2)
+    halves = [pg.second_moment(part, bound=3.0) for part in np.split(_table()[::-1], 2)]
+    same = whole.to_bytes() == pg.merge(halves).to_bytes()
+    _require(same, "a table and its halves, turned round, have different moments")
+
+
+def _stream() -> None:
+    from randomgen import ChaCha
+
+    from privgram.random import ROUNDS, default_bit_generator
+
+    words = ChaCha(key=0, rounds=ROUNDS).random_raw(len(CHACHA20) // 8)
+    _require(words.astype("<u8").tobytes() == CHACHA20, "not the stream of RFC 8439")
+    first, second = (default_bit_generator().random_raw(4) for _ in range(2))
+    _require((first != second).any(), "two generators have the same key")
+
+
+def _wishart() -> None:
+    from privgram._core.wishart import wishart
+
+    # E W = k I and var W_ij = k (1 + [i = j]). A fixed seed: what passes once passes always.
+    bits, k, draws = np.random.PCG64(0), 50.0, np.empty((2000, 4, 4))
+    for draw in draws:
+        wishart(bits, k, None, draw)
+    error = draws.mean(axis=0) - k * np.eye(4)
+    scale = np.sqrt(k * (1 + np.eye(4)) / len(draws))
+    upper = np.triu_indices(4)
+    _require((np.abs(error / scale)[upper] < 5).all(), "the mean of Wishart draws is off")
+
+
+def _release() -> None:
+    import privgram as pg
+
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (20_000, 2))
+    rows = np.column_stack([x, x @ [0.5, -0.25]])
+    moment = pg.second_moment(rows, columns=pg.Columns(dict.fromkeys("xyz", (-1, 1))))
+    for mechanism in (pg.AnalyzeGauss(), pg.AdditiveWishart()):
+        release = pg.release(moment, mechanism, epsilon=8.0, delta=1e-6)
+        with tempfile.TemporaryDirectory() as folder:
+            release.save(Path(folder, "release.json"))
+            loaded = pg.load_release(Path(folder, "release.json"))
+        _require(np.array_equal(loaded.matrix, release.matrix), "a release changed in its file")
+        off = np.abs(loaded.regress("z").coef - [0.5, -0.25]).max()
+        # The noise's deviation is below 1 % of the signal: no chance of failing by chance.
+        _require(off < 0.1, f"coefficients from {mechanism} are off by {off:.2g}")
+
+
+TESTS: dict[str, Callable[[], None]] = {
+    "kernels equal the reference": _kernels,
+    "order and splits do not matter": _splits,
+    "noise is ChaCha20's": _stream,
+    "Wishart moments": _wishart,
+    "release, save, load, regress": _release,
+}

@@ -1,0 +1,107 @@
+"""`privgram doctor`: what it shows, and that each of its tests can fail."""
+
+import json
+import platform
+from importlib import metadata
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rich")
+testing = pytest.importorskip("click.testing")
+
+import privgram as pg  # noqa: E402
+from privgram._core import rows, wishart  # noqa: E402
+from privgram.cli import doctor  # noqa: E402
+from privgram.cli._program import program  # noqa: E402
+
+
+def run(*arguments):
+    return testing.CliRunner().invoke(program, ["doctor", *arguments])
+
+
+def test_a_sound_installation():
+    result = run("--json")
+    report = json.loads(result.stdout)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert report["privgram"] == pg.__version__
+    assert report["numpy"] == np.__version__
+    assert report["python"].startswith(platform.python_version())
+    assert report["kernels"] == ", ".join(rows.available())
+    assert "OpenBLAS" in report["blas"]
+    assert report["extras"]["cli"]["rich"] == metadata.version("rich")
+    assert report["tests"] == dict.fromkeys(doctor.TESTS, "ok")
+    shown = run()
+    assert shown.exit_code == 0
+    assert all(name in shown.stdout for name in doctor.TESTS)
+
+
+def test_missing_packages_come_with_the_command(monkeypatch):
+    def version(name):
+        if name == "pyarrow":
+            raise metadata.PackageNotFoundError(name)
+        return "1.0"
+
+    monkeypatch.setattr(metadata, "version", version)
+    assert run().stdout.count('pip install "privgram[') == 1
+    assert 'pip install "privgram[arrow]"' in run().stdout
+    assert json.loads(run("--json").stdout)["extras"]["arrow"] == {"pyarrow": None}
+
+
+def test_leaves_the_best_kernel_selected():
+    run()
+    assert rows.Accumulator(1, 1.0).simd() == rows.available()[0]
+
+
+def off_by_one(real):
+    """A kernel one unit off in one entry."""
+
+    class Accumulator(real):
+        def limbs(self):
+            hi, lo = super().limbs()
+            lo = lo.copy()
+            lo[0, 0] += np.uint64(1)
+            return hi, lo
+
+    return Accumulator
+
+
+def larger(real):
+    def wishart(bits, k, cholesky, out):
+        real(bits, 1.02 * k, cholesky, out)
+
+    return wishart
+
+
+def without_first_part(real):
+    return lambda parts: real(list(parts)[1:])
+
+
+def of_another_matrix(real):
+    def load(path):
+        release = real(path)
+        release.matrix[0, 1] = 0.0
+        return release
+
+    return load
+
+
+@pytest.mark.parametrize(
+    ("test", "target", "name", "broken"),
+    [
+        ("kernels equal the reference", rows, "Accumulator", off_by_one),
+        ("order and splits do not matter", pg, "merge", without_first_part),
+        ("noise is ChaCha20's", pg.random, "ROUNDS", lambda rounds: 8),
+        ("Wishart moments", wishart, "wishart", larger),
+        ("release, save, load, regress", pg, "load_release", of_another_matrix),
+    ],
+    ids=list(doctor.TESTS),
+)
+def test_finds_what_is_broken(monkeypatch, test, target, name, broken):
+    monkeypatch.setattr(target, name, broken(getattr(target, name)))
+    result = run("--json")
+    verdicts = json.loads(result.stdout)["tests"]
+    assert verdicts.pop(test) != "ok"
+    assert set(verdicts.values()) == {"ok"}
+    assert result.exit_code == 2
+    assert result.stderr == f"privgram: the self-test failed: {test}\n"
