@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 
     from privgram.audit import Case, Estimate
 
-MECHANISMS = ("AnalyzeGauss", "AdditiveWishart", "InverseGauss", "GaussianSketch", "InverseWishart")
+MECHANISMS = (
+    "AnalyzeGauss",
+    "AdditiveWishart",
+    "InverseGauss",
+    "GaussianSketch",
+    "InverseWishart",
+    "RangeFinder",
+    "Projection",
+    "FindAndProject",
+)
 
 
 @click.command(
@@ -70,7 +79,8 @@ def command(
 
     Releases made-up tables by the real code and lets the best possible test tell
     them apart. The delta that it reaches is set beside the profile's. Exits with
-    status 1 if more leaks than is claimed.
+    status 1 if more leaks than is claimed. RangeFinder, Projection and FindAndProject are
+    the steps of low-rank approximation, and the whole.
     """
     from privgram import audit
 

@@ -22,7 +22,7 @@ def check_ranks(shape: tuple[int, int], rank: int, oversample: int | None) -> tu
 def check_budget(epsilon: float | None, delta: float | None) -> tuple[float, float]:
     if epsilon is None or delta is None:
         raise TypeError("epsilon and delta are needed: the budget of this step")
-    return epsilon, delta
+    return float(epsilon), float(delta)
 
 
 def check_calibration(calibration: str) -> str:

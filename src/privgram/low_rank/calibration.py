@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from privgram.low_rank._checks import (
@@ -131,41 +132,73 @@ def calibrate(
     shares adding up to 1, as those of Gaussian mechanisms do: a closed form. The projection's
     ratio is then the largest that the exact profile of both leaves.
     """
-    from privgram.privacy import ChiGaussianProfile
-    from privgram.privacy.calibration import (
-        chi_gaussian_offset,
-        chi_gaussian_ratio,
-        gaussian_ratio,
-    )
-
     m, n = shape
-    r, p = check_ranks(shape, rank, oversample)
+    r, p = check_ranks((m, n), rank, oversample)
     k, c = r + p, check_row_change(row_change)
-    if calibration == "published":
-        from privgram.privacy import published
+    if check_calibration(calibration) == "published":
+        from privgram.privacy import ChiGaussianProfile, published
 
         half = epsilon / 2, delta / 2
-        rho = c * published.hardt_roth_figure_2(
-            k, *half, allow_published_erratum=allow_published_erratum
-        )
+        rho = finder_std(k, c, *half, "published", allow_published_erratum)
         # One row of noise after the other: together a ratio of sqrt(k) at most.
         ratio = math.sqrt(k) / published.hardt_roth_figure_3(k, *half)
         return Calibration(k, c, rho, ratio, ChiGaussianProfile(k, c / rho, ratio))
-    check_calibration(calibration)
     if leverage is None:
         # Row norms squared are chi-squared of k over m, m of them (Laurent and Massart 2000).
         log = math.log(m)
         leverage = math.sqrt(min(1.0, (k + 2 * math.sqrt(k * log) + 2 * log) / m))
     elif not 0 < leverage <= 1:
         raise ValueError(f"leverage must lie in (0, 1], not {leverage!r}")
+    return _exact(m, n, r, p, c, float(epsilon), float(delta), float(leverage))
+
+
+# Pure functions of public numbers that take milliseconds: worth remembering.
+
+
+@lru_cache(maxsize=256)
+def _exact(
+    m: int, n: int, r: int, p: int, c: float, epsilon: float, delta: float, leverage: float
+) -> Calibration:
+    from privgram.privacy import ChiGaussianProfile
+    from privgram.privacy.calibration import chi_gaussian_offset, chi_gaussian_ratio
+
+    k = r + p
     # Least f / kappa^2 + k n leverage^2 / mu^2, squared ratios as shares of what each step
     # could have alone adding up to 1.
     most = chi_gaussian_ratio(k, epsilon, delta)
     weight = math.sqrt(_finder_weight(m, r, p) / (k * n)) / leverage
-    weight *= gaussian_ratio(epsilon, delta) / most
+    weight *= projection_ratio(epsilon, delta) / most
     kappa = math.sqrt(weight / (1 + weight)) * most
     ratio = chi_gaussian_offset(k, kappa, epsilon, delta)
     return Calibration(k, c, c / kappa, ratio, ChiGaussianProfile(k, kappa, ratio))
+
+
+@lru_cache(maxsize=256)
+def finder_std(
+    k: int,
+    row_change: float,
+    epsilon: float,
+    delta: float,
+    calibration: CalibrationKind,
+    allow_published_erratum: bool,
+) -> float:
+    """Standard deviation rho of the range finder's noise, for a budget of its own."""
+    from privgram.privacy import published
+    from privgram.privacy.calibration import chi_gaussian_ratio
+
+    if calibration == "published":
+        return row_change * published.hardt_roth_figure_2(
+            k, epsilon, delta, allow_published_erratum=allow_published_erratum
+        )
+    return row_change / chi_gaussian_ratio(k, epsilon, delta)
+
+
+@lru_cache(maxsize=256)
+def projection_ratio(epsilon: float, delta: float) -> float:
+    """Sensitivity of the projection over its noise, for a budget of its own."""
+    from privgram.privacy.calibration import gaussian_ratio
+
+    return gaussian_ratio(epsilon, delta)
 
 
 def _finder_weight(m: int, r: int, p: int) -> float:

@@ -22,6 +22,7 @@ from privgram.low_rank._checks import (
     check_ranks,
     check_row_change,
 )
+from privgram.low_rank.calibration import finder_std
 from privgram.low_rank.entries import Clamped
 
 if TYPE_CHECKING:
@@ -78,20 +79,13 @@ def range_finder(
     ----------
     Hardt and Roth [1]_, Figure 2.
     """
-    from privgram.privacy import published
-    from privgram.privacy.calibration import chi_gaussian_ratio
-
     generator, _ = random.resolve(rng)
     epsilon, delta = check_budget(epsilon, delta)
     c = check_row_change(row_change)
     blocks = Clamped(A, c)
     k = sum(check_ranks(blocks.shape, rank, oversample))
-    if check_calibration(calibration) == "published":
-        std = c * published.hardt_roth_figure_2(
-            k, epsilon, delta, allow_published_erratum=allow_published_erratum
-        )
-    else:
-        std = c / chi_gaussian_ratio(k, epsilon, delta)
+    check_calibration(calibration)
+    std = finder_std(k, c, epsilon, delta, calibration, allow_published_erratum)
     return find(blocks, k, std, generator)
 
 

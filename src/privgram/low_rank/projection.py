@@ -21,6 +21,7 @@ from privgram.low_rank._checks import (
     check_calibration,
     check_row_change,
 )
+from privgram.low_rank.calibration import projection_ratio
 from privgram.low_rank.entries import BASIS_BITS, Clamped, entry_unit
 from privgram.low_rank.finder import CHUNK, GRID_BITS
 
@@ -77,8 +78,6 @@ def project(
     ----------
     Hardt and Roth [1]_, Figure 3.
     """
-    from privgram.privacy.calibration import gaussian_ratio
-
     generator, _ = random.resolve(rng)
     epsilon, delta = check_budget(epsilon, delta)
     c = check_row_change(row_change)
@@ -93,7 +92,7 @@ def project(
     if check_calibration(calibration) == "published":
         std = published_std(basis, c, epsilon, delta)
     else:
-        std = exact_std(basis, c, gaussian_ratio(epsilon, delta))
+        std = exact_std(basis, c, projection_ratio(epsilon, delta))
     return add_noise(blocks, basis, std, c, generator)
 
 
