@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy import stats
+from scipy.linalg import eigh
+from scipy.optimize import minimize
 
 import privgram as pg
 from privgram import low_rank, privacy
@@ -178,6 +180,100 @@ def test_sensitivity_of_the_projection_searched(rng):
                 grown = std[0] * (1 + unit * math.sqrt(n) / c)
                 largest = max(largest, np.linalg.norm(moved) * unit * step / grown / ratio)
     assert 0.99 < largest <= 1.0
+
+
+def test_worst_neighbours_of_the_projection_by_search():
+    """Hill-climbing from random starts, over A and the change: to the claim, never beyond.
+
+    The change's entries move by whole units of rounding, and by hairs; A's, to where they round
+    the other way, and to the ends of the clamp.
+    """
+    rng = generator(9)
+    m, n, k, c = 5, 4, 3, 0.7
+    W = orthonormal(rng.standard_normal((m, k)))
+    i = int(np.argmax(np.linalg.norm(W, axis=1)))
+    basis, step = projection.on_grid(W)
+    unit, limit = entries.entry_unit(n, c), low_rank.entry_limit((m, n), c)
+    claimed = projection.exact_std(W, c, 1.0)[0] * (1 + unit * math.sqrt(n) / c)
+
+    def moved(A, e):
+        B = A.copy()
+        B[i] += e * min(1.0, c / np.linalg.norm(e))
+        both = [projection.integer_product(entries.Clamped(X, c), basis, unit) for X in (A, B)]
+        return np.linalg.norm(both[1] - both[0]) * unit * step / claimed
+
+    best = 0.0
+    for start in range(3):
+        A = rng.uniform(-1, 1, (m, n)) * (limit if start == 0 else 10.0)
+        e = rng.standard_normal(n)
+        e *= c / np.linalg.norm(e)
+        here = moved(A, e)
+        for _ in range(700):
+            B, f = A.copy(), e.copy()
+            j = rng.integers(n)
+            if rng.integers(2):
+                B[i, j] = (np.floor(B[i, j] / unit) + rng.uniform()) * unit
+            else:
+                f[j] = unit * (np.rint(f[j] / unit) + rng.integers(-40, 41)) + rng.normal() * 1e-6
+            there = moved(B, f)
+            assert there <= 1.0
+            if there >= here:
+                A, e, here = B, f, there
+        best = max(best, here)
+    assert best > 0.9998
+
+
+def test_worst_neighbours_of_the_range_finder_by_search():
+    """No pair of laws N(0, A A^T + rho^2 I) is further apart than the profile's; some are as far.
+
+    Two generalised eigenvalues of the pair differ from 1, and the profile is that of 1 + lam
+    and 1 / (1 + lam) with lam / sqrt(1 + lam) = c / rho (docs/theory/sketch.md).
+    """
+    rng = generator(10)
+    c = 1.3
+    profile = privacy.ChiGaussianProfile(6, 0.8)
+    rho, lam = c / 0.8, (0.8**2 + 0.8 * math.sqrt(0.8**2 + 4)) / 2
+    sketch = privacy.SketchProfile(6, lam, "replace")
+    assert sketch.delta(0.7) == pytest.approx(profile.delta(0.7), rel=1e-9)
+    most = math.log1p(lam)
+
+    def apart(x):
+        A = np.sinh(x[:6]).reshape(3, 2)
+        B = A.copy()
+        B[0] += c * x[6:] / max(np.linalg.norm(x[6:]), 1e-300)
+        one, two = (X @ X.T + rho**2 * np.eye(3) for X in (A, B))
+        logs = np.log(eigh(two, one, eigvals_only=True))
+        assert -most * (1 + 1e-6) <= logs[0]
+        assert logs[-1] <= most * (1 + 1e-6)
+        return -min(logs[-1], -logs[0])
+
+    for _ in range(2000):
+        apart(rng.standard_normal(8) * rng.choice([0.3, 2.0, 5.0]))
+    found = [
+        minimize(apart, rng.standard_normal(8), method="Nelder-Mead", options={"maxiter": 3000})
+        for _ in range(4)
+    ]
+    assert min(x.fun for x in found) < -0.999 * most
+
+
+def test_change_of_the_range_finder_is_chi_distributed():
+    """Whatever the direction, |e^T Omega| / c is chi with k degrees of freedom; false alarm 4e-6."""
+    rng = generator(11)
+    m, n, k, c = 3, 30, 5, 1.7
+    limit = low_rank.entry_limit((m, n), c)
+    for A in (np.zeros((m, n)), np.full((m, n), limit - c / 2)):
+        for e in (np.eye(n)[3] * c, np.full(n, c / math.sqrt(n))):
+            B = A.copy()
+            B[1] += e
+            squares = []
+            for _ in range(400):
+                Omega = rng.standard_normal((n, k))
+                one, two = (entries.Clamped(X, c).times(Omega) for X in (A, B))
+                squares.append(np.sum((two - one) ** 2) / c**2)
+            if A.any() and e[3] == c:
+                # Half of the change is beyond the clamp.
+                squares = 4 * np.array(squares)
+            assert stats.kstest(squares, stats.chi2(k).cdf).pvalue > 1e-6
 
 
 def test_a_row_of_the_finder_depends_on_that_row_alone(rng):

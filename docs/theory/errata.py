@@ -237,6 +237,13 @@ def zhou_constant() -> str:
     )
 
 
+def zhou_proposition_d_1() -> str:
+    x = np.ones(10)
+    y = np.where(np.arange(10) < 5, -1.0, 1.0)
+    norm = float(np.linalg.norm(np.outer(x, x) - np.outer(y, y)))
+    return f"p = 10, τ = 1/2: n ‖Δ‖_F = {number(norm)}, printed at most 10"
+
+
 #: where, printed, what is wrong, the numbers (or none: a slip of the pen)
 ERRATA = [
     (
@@ -351,6 +358,12 @@ ERRATA = [
         "C₂ = √(8e) ≈ 7.6885",
         "the value is that of √8 e",
         zhou_constant,
+    ),
+    (
+        "Proposition D.1",
+        "‖Δ‖_F ≤ 2p √(τ(1 − τ))/n ≤ p/n",
+        "√2 is missing: τp flips of p change 2 τp (1 − τ)p entries, by 2/n each",
+        zhou_proposition_d_1,
     ),
 ]
 

@@ -223,7 +223,8 @@ def compress(
         default the table's own, which makes the truncation depend on the data.
     delta_max : float, optional
         Spread of the set of tables (equation 5). By default `lemma_4_5` of the shape if a
-        reference is given, else 0.
+        reference is given, else 0. Needed with a reference and `scales`, as that lemma is
+        about normalised columns.
     rng : numpy.random.Generator, optional
         For experiments; by default a cryptographic generator.
     scales : array_like of shape (p,), optional
@@ -264,6 +265,8 @@ def compress(
         raise ValueError(f"method must be 'gram' or 'stream', not {method!r}")
     given = None if reference is None else _check_reference(reference, p)
     if delta_max is None:
+        if given is not None and scales is not None:
+            raise ValueError("delta_max is needed: Lemma 4.5 is about columns of norm sqrt(n)")
         delta_max = 0.0 if given is None else lemma_4_5(n, p)
     if not (delta_max >= 0 and math.isfinite(delta_max)):
         raise ValueError(f"delta_max must be finite and not negative, not {delta_max!r}")
@@ -295,23 +298,50 @@ def compress(
     )
 
 
-def lemma_4_5(n_rows: int, n_columns: int) -> float:
-    r"""Delta_max of Gaussian tables, :math:`\sqrt{\ln p / n}`, with 1 for its constant.
+def lemma_4_5(n_rows: int, n_columns: int, failure: float = 1e-6) -> float:
+    r"""Delta_max of Gaussian tables, with its constants.
+
+    .. math:: 2\, \frac{\xi + b^2 / (4 \xi)}{1 - \eta}, \quad b = \frac{\eta^2}{2 (1 - \eta)}, \quad
+              \xi = \sqrt{\tfrac{2t}{n}} + \tfrac tn, \quad \eta = 2 \sqrt{\tfrac tn} + \tfrac{2t}n,
+              \quad t = \ln \frac{p (p + 1)}{\nu}
+
+    The lemma says :math:`O_P(\sqrt{\ln p / n})`; this is proved in docs/theory/compression.md.
 
     Parameters
     ----------
     n_rows, n_columns : int
         n and p.
+    failure : float
+        Probability nu, in (0, 1), that a table whose rows are independent draws of some
+        N(0, Sigma*), its columns normalised, is further from Sigma* (normalised) than half of
+        this in some entry. For N tables divide by N.
 
     Returns
     -------
     float
+        At most 4, which no tables exceed.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
 
     References
     ----------
     Zhou, Ligett and Wasserman [1]_, Lemma 4.5.
     """
-    return math.sqrt(math.log(n_columns) / n_rows)
+    if n_rows < 1 or n_columns < 1:
+        raise ValueError(f"n_rows and n_columns must be at least 1, not {n_rows}, {n_columns}")
+    if not 0 < failure < 1:
+        raise ValueError(f"failure must lie in (0, 1), not {failure!r}")
+    if n_columns == 1:
+        return 0.0  # normalised, there is nothing to vary
+    share = math.log(n_columns * (n_columns + 1) / failure) / n_rows
+    apart, on = math.sqrt(2 * share) + share, 2 * math.sqrt(share) + 2 * share
+    if on >= 1:
+        return 4.0
+    bend = on**2 / (2 * (1 - on))
+    return min(4.0, 2 * (apart + bend**2 / (4 * apart)) / (1 - on))
 
 
 def proposition_3_4(eigenvalues: ArrayLike, n_components: int, difference: float) -> float:
