@@ -11,6 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
     from privgram.noise import NoiseLaw
@@ -155,6 +156,43 @@ class Fit:
             )
         predicted: Vector = values @ self.coef + self.intercept
         return predicted
+
+    def feature_std(self) -> Vector:
+        """Standard deviations of the features, estimated from the release.
+
+        Returns
+        -------
+        ndarray of shape (p,), float64
+            In the features' own units; about zero where the release has no intercept column,
+            and 0 where the noise leaves nothing.
+
+        Raises
+        ------
+        ValueError
+            If the number of rows is unknown.
+        """
+        if self.n_rows is None or self.n_rows < 1:
+            raise ValueError(
+                "the number of rows is private; use adjacency='replace' or a release with an "
+                "intercept column"
+            )
+        release = self.release
+        index = [release.index(name) for name in self.names]
+        variance = (np.diag(release.matrix)[index] - release.noise.shift) / self.n_rows
+        if INTERCEPT in release.names:
+            mean = release.matrix[index, release.index(INTERCEPT)] / self.n_rows
+            variance = variance - mean**2
+        std: Vector = np.sqrt(np.maximum(variance, 0.0))
+        if release.columns is not None:
+            own = [release.columns.names.index(name) for name in self.names]
+            std = std * release.columns.half_width[own]
+        return std
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the coefficients; see `privgram.plots.plot_coefficients`."""
+        from privgram.plots import plot_coefficients
+
+        return plot_coefficients(self, ax, **options)
 
     def summary(self, level: float = 0.95) -> str:
         """A table of the fit as statistics packages print it.

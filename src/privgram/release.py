@@ -24,6 +24,7 @@ from privgram.noise import NoiseLaw
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
     from privgram.mechanisms import Mechanism
@@ -146,6 +147,24 @@ class Release:
         from privgram.spectrum import pca
 
         return pca(self, n_components)
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the matrix in units of its noise; see `privgram.plots.plot_matrix`."""
+        from privgram.plots import plot_matrix
+
+        return plot_matrix(self, ax, **options)
+
+    def plot_spectrum(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the eigenvalues with the noise edge; see `privgram.plots.plot_spectrum`."""
+        from privgram.plots import plot_spectrum
+
+        return plot_spectrum(self, ax, **options)
+
+    def plot_privacy(self, ax: Axes | None = None) -> Axes:
+        """Draw the privacy profile and the guarantee; see `privgram.plots.plot_privacy`."""
+        from privgram.plots import plot_privacy
+
+        return plot_privacy(self, ax)
 
     def marginal(self, names: Sequence[str | int]) -> Release:
         """The sub-matrix of some columns, as a release of its own.

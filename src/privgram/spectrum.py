@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from privgram.release import Release
 
-__all__ = ["PCA", "pca"]
+__all__ = ["PCA", "noise_edge", "pca"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +107,17 @@ def pca(release: Release, n_components: int | None = None, confidence: float = 0
         error_bound=_error_bound(release, k, values, confidence),
         confidence=confidence,
     )
+
+
+def noise_edge(release: Release, confidence: float = 0.95) -> float:
+    """Quantile of the spectral norm of a release's noise, in the scale of its matrix.
+
+    By Weyl's inequality no eigenvalue of the release is farther from that of the exact second
+    moment, with probability `confidence`, in (0, 1).
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie in (0, 1), got {confidence}")
+    return _noise_norms(release, confidence)[0]
 
 
 def _error_bound(release: Release, k: int, values: NDArray[np.float64], confidence: float) -> float:

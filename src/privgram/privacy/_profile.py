@@ -15,6 +15,8 @@ from ._solve import largest_safe
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from matplotlib.axes import Axes
+
 __all__ = ["Profile", "check_columns", "check_positive"]
 
 
@@ -141,6 +143,12 @@ class Profile(ABC):
         if target < TINY or self._floor() >= target:
             return math.inf
         return 1.0 / largest_safe(lambda x: self.delta(1.0 / x), target, 1.0)
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw delta against epsilon; see `privgram.plots.plot_profile`."""
+        from privgram.plots import plot_profile
+
+        return plot_profile(self, ax, **options)
 
     def pld(self, discretization: float = 1e-4) -> Any:
         """Pessimistic privacy loss distribution, for accounting with dp_accounting.

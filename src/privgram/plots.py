@@ -1,0 +1,488 @@
+"""Plots of what was released: matrix, spectrum, privacy profile, coefficients.
+
+Every function draws on the Axes it is given, or on a new figure, and returns the Axes. Names
+and units are on the axes, and what noise alone could have made is greyed: a plot is read
+without the text around it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from privgram.privacy import Profile
+    from privgram.regression import Fit
+    from privgram.release import Release
+
+__all__ = [
+    "plot_coefficients",
+    "plot_matrix",
+    "plot_privacy",
+    "plot_profile",
+    "plot_spectrum",
+]
+
+#: Told apart by colour-blind readers, and legible on white and on black.
+BLUE, ORANGE, GREY = "#2a7ab9", "#d9690f", "#8a8a8a"
+
+#: More columns than this are not named one by one.
+MOST_NAMES = 40
+
+#: More columns than this have no numbers in their cells.
+MOST_NUMBERS = 8
+
+#: Names on an axis are cut to this length.
+LONGEST_NAME = 24
+
+
+def plot_matrix(release: Release, ax: Axes | None = None, *, level: float = 2.0) -> Axes:
+    """Draw a released matrix in units of its noise.
+
+    An entry is shown as its distance from zero in standard deviations of its own noise, on a
+    logarithmic scale; entries within `level` of zero, which noise alone could have made, are
+    greyed and hatched. Any known shift of the diagonal is taken off first.
+
+    Parameters
+    ----------
+    release : Release
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+    level : float
+        Standard deviations below which an entry says nothing, > 0.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If `level` is not positive.
+    ImportError
+        Without matplotlib: ``pip install "privgram[plot]"``.
+    """
+    if not (level > 0 and math.isfinite(level)):
+        raise ValueError(f"level must be positive, got {level}")
+    d = release.n_columns
+    side = min(3.0 + 0.35 * d, 8.5)
+    ax = _axes(ax, (side + 1.2, side))
+    from matplotlib import collections, colormaps, colors, patches, ticker
+
+    scores = noise_scores(release)
+    top = max(float(np.abs(scores).max()), 10 * level)
+    norm = colors.SymLogNorm(level, linscale=0.3, vmin=-top, vmax=top)
+    cmap = colormaps["RdBu_r"].with_extremes(bad=_muted())
+    faint = np.abs(scores) < level
+    image = ax.imshow(np.ma.masked_where(faint, scores), norm=norm, cmap=cmap)
+    if d <= MOST_NAMES:
+        cells = [patches.Rectangle((j - 0.5, i - 0.5), 1, 1) for i, j in np.argwhere(faint)]
+        ax.add_collection(
+            collections.PatchCollection(
+                cells, facecolor="none", edgecolor=GREY, hatch="////", linewidth=0.0
+            )
+        )
+        edges = np.arange(d + 1) - 0.5
+        names = [_cut(name) for name in release.names]
+        ax.set_xticks(range(d), names, rotation=45, ha="right", rotation_mode="anchor")
+        ax.set_yticks(range(d), names)
+        ax.tick_params(length=0)
+        ax.set_xticks(edges[1:-1], minor=True)
+        ax.set_yticks(edges[1:-1], minor=True)
+        ax.grid(which="minor", color=ax.get_facecolor(), linewidth=1.0)
+        ax.tick_params(which="minor", length=0)
+    else:
+        ax.set_xlabel("column")
+        ax.set_ylabel("column")
+    if d <= MOST_NUMBERS:
+        for i, j in np.ndindex(d, d):
+            shade = 0.299 * (c := cmap(norm(scores[i, j])))[0] + 0.587 * c[1] + 0.114 * c[2]
+            color = "black" if shade > 0.5 else "white"
+            ax.text(
+                j,
+                i,
+                _short(float(scores[i, j])),
+                ha="center",
+                va="center",
+                fontsize="small",
+                color=ax.xaxis.label.get_color() if faint[i, j] else color,
+            )
+    bar = ax.figure.colorbar(image, ax=ax, shrink=0.85, pad=0.02)
+    bar.set_label("entry / standard deviation of its noise")
+    bar.outline.set_visible(False)
+    decades = [10.0**k for k in range(math.ceil(math.log10(level)), int(math.log10(top)) + 1)]
+    shown = decades[:: -(-len(decades) // 5)]
+    ticks = [-t for t in reversed(shown)] + [-level, 0.0, level] + shown
+    bar.set_ticks([t for t in ticks if abs(t) <= top])
+    bar.ax.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: _power(value)))
+    bar.ax.minorticks_off()
+    bar.ax.axhspan(-level, level, color=cmap.get_bad())
+    part = faint[np.triu_indices(d)].mean()
+    ax.set_title(
+        f"Second moment of {d} columns\n"
+        f"grey: within {level:g} standard deviations of zero ({part:.0%} of the entries)",
+        fontsize="medium",
+        loc="left",
+    )
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    return ax
+
+
+def plot_spectrum(release: Release, ax: Axes | None = None, *, confidence: float = 0.95) -> Axes:
+    """Draw the eigenvalues of a released matrix with the edge of its noise.
+
+    No eigenvalue is farther from that of the exact matrix than the largest eigenvalue of the
+    noise (Weyl), so those below the edge may be noise alone.
+
+    Parameters
+    ----------
+    release : Release
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+    confidence : float
+        In (0, 1): that the noise's eigenvalues all lie within the edge.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If `confidence` is out of its range.
+    ImportError
+        Without matplotlib: ``pip install "privgram[plot]"``.
+    """
+    from privgram.spectrum import noise_edge
+
+    edge = noise_edge(release, confidence)
+    values = np.linalg.eigvalsh(release.matrix)[::-1] - release.noise.shift
+    ax = _axes(ax, (7.0, 4.0))
+    rank = np.arange(1, len(values) + 1)
+    clear = values > edge
+    negative = values < -edge
+    ax.axhspan(-edge, edge, color=GREY, alpha=0.2, linewidth=0, label="what noise may make")
+    ax.axhline(edge, color=GREY, linewidth=1)
+    size = 6 if len(values) <= 60 else 3
+    for kind, marker, color, label in (
+        (clear, "o", BLUE, "above the noise"),
+        (~clear & ~negative, "o", GREY, "within the noise"),
+        (negative, "v", ORANGE, "below minus the noise"),
+    ):
+        if kind.any():
+            ax.plot(
+                rank[kind],
+                values[kind],
+                marker,
+                color=color,
+                markersize=size,
+                markerfacecolor=color if kind is not None and color != GREY else "none",
+                label=f"{label}: {int(kind.sum())}",
+            )
+    ax.set_yscale("symlog", linthresh=edge, linscale=0.6)
+    ax.set_yticks([t for t in ax.get_yticks() if t == 0 or abs(t) >= edge])
+    ax.margins(y=0.08)
+    if len(values) <= 20:
+        ax.set_xticks(rank)
+    ax.set_xlabel("rank of the eigenvalue")
+    ax.set_ylabel("eigenvalue (scale of the matrix)")
+    ax.set_title(
+        f"{int(clear.sum())} of {len(values)} eigenvalues above the noise edge {edge:.3g} "
+        f"({confidence:.0%})",
+        fontsize="medium",
+        loc="left",
+    )
+    ax.legend(frameon=False, fontsize="small")
+    _bare(ax)
+    return ax
+
+
+def plot_profile(
+    profile: Profile,
+    ax: Axes | None = None,
+    *,
+    label: str | None = None,
+    limits: tuple[float, float] | None = None,
+    **style: Any,
+) -> Axes:
+    """Draw a privacy profile: the least delta for every epsilon.
+
+    Parameters
+    ----------
+    profile : Profile
+    ax : matplotlib.axes.Axes, optional
+        Where to draw, over what is there already; a new figure by default.
+    label : str, optional
+        Name in the legend.
+    limits : tuple of float, optional
+        First and last epsilon; by default from 0 to where delta is negligible.
+    **style
+        Passed on to `matplotlib.axes.Axes.plot`.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ImportError
+        Without matplotlib: ``pip install "privgram[plot]"``.
+    """
+    ax = _axes(ax, (6.5, 4.0))
+    low, high = limits or (0.0, _last_epsilon(profile))
+    epsilon = np.linspace(low, high, 241)
+    delta = np.asarray(profile.delta(epsilon))
+    style = dict[str, Any](color=BLUE, linewidth=2.0) | style
+    ax.plot(epsilon, np.where(delta > 0, delta, np.nan), label=label, **style)
+    ax.set_yscale("log")
+    ax.set_ylim(max(ax.get_ylim()[0], 1e-14), min(ax.get_ylim()[1], 2.0))
+    ax.set_xlabel("epsilon")
+    ax.set_ylabel("delta")
+    ax.grid(which="major", color=GREY, alpha=0.25, linewidth=0.6)
+    if label is not None:
+        ax.legend(frameon=False, fontsize="small")
+    _bare(ax)
+    return ax
+
+
+def plot_privacy(release: Release, ax: Axes | None = None) -> Axes:
+    """Draw the privacy profile of a release, with the guarantee it was asked for.
+
+    Beside it, dashed, the profile that the other calibration would have had, published
+    constants for exact ones and the reverse, where it exists: below the guarantee it adds
+    more noise than is needed, above it is not private.
+
+    Parameters
+    ----------
+    release : Release
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ImportError
+        Without matplotlib: ``pip install "privgram[plot]"``.
+    """
+    limits = (0.0, max(_last_epsilon(release.privacy), 1.3 * release.epsilon))
+    other, flawed = _other_calibration(release)
+    ax = plot_profile(
+        release.privacy, ax, label=f"this release ({release.calibration})", limits=limits
+    )
+    if other is not None:
+        name = "exact" if release.calibration == "published" else "published"
+        note = ", not private as printed" if flawed else ""
+        plot_profile(
+            other,
+            ax,
+            label=f"{name} calibration{note}",
+            limits=limits,
+            color=ORANGE,
+            linestyle="--",
+        )
+    ax.plot(
+        [release.epsilon],
+        [release.delta],
+        "o",
+        color=ax.xaxis.label.get_color(),
+        markersize=7,
+        zorder=5,
+        label=f"the guarantee ({release.epsilon:g}, {release.delta:g})",
+    )
+    ax.axvline(release.epsilon, color=GREY, linewidth=0.8, linestyle=":")
+    ax.axhline(release.delta, color=GREY, linewidth=0.8, linestyle=":")
+    ax.set_xlim(*limits)
+    ax.set_ylim(min(1e-10, release.delta / 100), 2.0)
+    ax.set_title(
+        f"Privacy profile, {release.adjacency}: smaller is more private",
+        fontsize="medium",
+        loc="left",
+    )
+    ax.legend(frameon=False, fontsize="small", loc="upper right")
+    return ax
+
+
+def plot_coefficients(
+    fit: Fit,
+    ax: Axes | None = None,
+    *,
+    level: float = 0.95,
+    per: Literal["unit", "sd"] = "unit",
+) -> Axes:
+    """Draw the coefficients of a regression with their confidence intervals.
+
+    Ordered by how far they are from zero, in standard errors; greyed where the interval
+    holds zero.
+
+    Parameters
+    ----------
+    fit : Fit
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+    level : float
+        Of the intervals, in (0, 1).
+    per : {"unit", "sd"}
+        Change of the target per unit of a feature, as in `Fit.coef`, or per standard deviation
+        of the feature (estimated from the release), which makes features of
+        different units comparable.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range, or `per` is "sd" and the number of rows is unknown.
+    ImportError
+        Without matplotlib: ``pip install "privgram[plot]"``.
+    """
+    if per not in ("unit", "sd"):
+        raise ValueError(f"per must be 'unit' or 'sd', got {per!r}")
+    scale = fit.feature_std() if per == "sd" else np.ones(len(fit.names))
+    coef = fit.coef * scale
+    ends = fit.conf_int(level) * scale[:, None]
+    known = fit.refusal is None
+    size = np.abs(ends.mean(axis=1)) / np.maximum(np.ptp(ends, axis=1), 1e-300) if known else coef
+    order = np.argsort(-np.abs(size), kind="stable")
+    p = len(order)
+    few = p <= MOST_NAMES
+    ax = _axes(ax, (7.5, 1.4 + 0.3 * min(p, MOST_NAMES)))
+    ax.axvline(0.0, color=ax.xaxis.label.get_color(), linewidth=0.8)
+    for row, j in enumerate(order):
+        low, high = ends[j]
+        clear = known and not low <= 0 <= high
+        color = BLUE if clear else GREY
+        if known:
+            ax.plot([low, high], [row, row], color=color, linewidth=2.2 if few else 1.0)
+        ax.plot(
+            coef[j],
+            row,
+            "o" if few else ".",
+            color=color,
+            markersize=6 if few else 3,
+            markerfacecolor=color if clear or not known else ax.get_facecolor(),
+        )
+        if few:
+            text = f"{coef[j]:.3g}" + (f"  [{low:.3g}, {high:.3g}]" if known else "")
+            ax.text(
+                1.02, row, text, transform=ax.get_yaxis_transform(), va="center", fontsize="small"
+            )
+    ax.set_ylim(p - 0.4, -0.6)
+    if few:
+        ax.set_yticks(range(p), [_cut(fit.names[j]) for j in order])
+        ax.tick_params(axis="y", length=0)
+    else:
+        ax.set_ylabel("feature, by distance from zero")
+    each = "standard deviation of the feature" if per == "sd" else "unit of the feature"
+    ax.set_xlabel(f"change of {_cut(fit.target)} per {each}")
+    heading = f"{_cut(fit.target)} on {p} feature{'s' if p > 1 else ''}"
+    heading += f", {level:.0%} intervals" if known else ", no intervals"
+    if known and not few:
+        clear_ones = int(((ends > 0).all(axis=1) | (ends < 0).all(axis=1)).sum())
+        heading += f" ({clear_ones} without zero)"
+    ax.set_title(heading, fontsize="medium", loc="left")
+    ax.grid(axis="x", color=GREY, alpha=0.25, linewidth=0.6)
+    _bare(ax)
+    ax.spines["left"].set_visible(False)
+    return ax
+
+
+def noise_scores(release: Release) -> NDArray[np.float64]:
+    """Entries of a release over the standard deviations of their noise, shape (d, d).
+
+    The known shift of the diagonal is taken off. Zero where the noise has no variance.
+    """
+    d = release.n_columns
+    deviation = np.sqrt(release.noise.entry_variance(release.matrix, np.eye(d)))
+    centred = release.matrix - release.noise.shift * np.eye(d)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scores: NDArray[np.float64] = centred / deviation
+    return np.nan_to_num(scores, nan=0.0)
+
+
+def _other_calibration(release: Release) -> tuple[Profile | None, bool]:
+    """Profile by the calibration that was not used, and whether that breaks the guarantee."""
+    if "bound_epsilon" in release.parameters:  # the guarantee is not the mechanism's alone
+        return None, False
+    try:
+        record = release.mechanism.calibrate(
+            release.n_columns,
+            release.bound,
+            release.epsilon,
+            release.delta,
+            release.adjacency,  # type: ignore[arg-type]
+            "exact" if release.calibration == "published" else "published",
+            release.n_rows,
+            allow_published_erratum=True,
+        )
+    except ValueError:  # there is none, or it does not reach this guarantee
+        return None, False
+    return record.privacy, record.privacy.delta(release.epsilon) > release.delta * (1 + 1e-9)
+
+
+def _last_epsilon(profile: Profile) -> float:
+    """An epsilon at which delta is negligible, if it gets there."""
+    for delta in (1e-10, 1e-8, 1e-6, 1e-4, 1e-2):
+        epsilon = profile.epsilon(delta)
+        if math.isfinite(epsilon):
+            return max(1.02 * epsilon, 1e-3)
+    return 10.0
+
+
+def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError('plots need matplotlib: pip install "privgram[plot]"') from error
+    axes: Axes = pyplot.subplots(figsize=size, layout="constrained")[1]
+    return axes
+
+
+def _bare(ax: Axes) -> None:
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+def _muted() -> Any:
+    """A grey between the background and the middle."""
+    from matplotlib import colors, rcParams
+
+    ground = np.array(colors.to_rgb(rcParams["axes.facecolor"]))
+    return tuple(0.65 * ground + 0.35 * 0.5)
+
+
+def _cut(name: str) -> str:
+    # Matplotlib would read mathematics between dollar signs.
+    name = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+    return name.replace("$", r"\$")
+
+
+def _short(value: float) -> str:
+    if not math.isfinite(value):
+        return "∞"
+    return f"{value:.1f}" if abs(value) < 10 else f"{value:.0f}" if abs(value) < 1000 else _k(value)
+
+
+def _k(value: float) -> str:
+    exponent = int(math.log10(abs(value)) // 3)
+    return f"{value / 1000**exponent:.3g}{'kMGTPE'[min(exponent, 6) - 1]}"
+
+
+def _power(value: float) -> str:
+    sign = "−" if value < 0 else ""
+    size = abs(value)
+    if size >= 1000:
+        return f"{sign}$10^{{{round(math.log10(size))}}}$"
+    return f"{sign}{size:g}"

@@ -1,0 +1,251 @@
+"""Plots: what is drawn is what was released, on the Axes given, with names and units."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from helpers import make_release
+
+import privgram as pg
+from privgram import plots, privacy
+from privgram.noise import GaussianLaw, SketchLaw, WishartLaw
+from privgram.spectrum import noise_edge
+
+pytest.importorskip("matplotlib")
+import matplotlib as mpl
+
+mpl.use("Agg")
+from matplotlib import pyplot
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+NAMES = ("age", "blood $pressure$", "cost")
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    pyplot.close("all")
+
+
+@pytest.fixture
+def release():
+    """Three columns in which noise of standard deviation 1 hides one entry and one eigenvalue."""
+    matrix = np.array([[100.0, 30.0, 1.5], [30.0, 50.0, -7.0], [1.5, -7.0, 1.0]])
+    return make_release(matrix, NAMES, GaussianLaw(1.0, 1.0), n_rows=100)
+
+
+@pytest.fixture
+def fit():
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((4000, 3)) * [1.0, 2.0, 1.0]
+    y = x @ [0.0, 0.5, -2.0] + rng.standard_normal(4000)
+    table = np.column_stack([x, y, np.ones(4000)])
+    names = ["a", "b", "c", "y", "intercept"]
+    return make_release(table.T @ table, names, GaussianLaw(1.0, 1.0), n_rows=4000).regress("y")
+
+
+def rendered(ax):
+    canvas = FigureCanvasAgg(ax.figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())
+
+
+def words(ax):
+    return [text.get_text() for text in [*ax.texts, *ax.get_xticklabels(), *ax.get_yticklabels()]]
+
+
+DRAWN = {
+    "matrix": lambda release, fit, ax: release.plot(ax),
+    "spectrum": lambda release, fit, ax: release.plot_spectrum(ax),
+    "privacy": lambda release, fit, ax: release.plot_privacy(ax),
+    "profile": lambda release, fit, ax: release.privacy.plot(ax),
+    "coefficients": lambda release, fit, ax: fit.plot(ax),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("style", ["default", "dark_background"])
+def test_draws_on_the_axes_given_or_on_its_own(release, fit, name, style):
+    with pyplot.style.context(style):
+        figure = Figure()
+        ax = figure.add_subplot()
+        assert DRAWN[name](release, fit, ax) is ax
+        assert not pyplot.get_fignums()
+        empty = rendered(Figure().add_subplot())
+        assert (rendered(ax) != empty).any()
+        own = DRAWN[name](release, fit, None)
+        assert pyplot.get_fignums()
+        assert own.get_title(loc="left") or name == "profile"
+        rendered(own)
+
+
+def test_matrix_is_shown_in_standard_deviations_of_its_noise(release):
+    ax = release.plot()
+    shown = ax.images[0].get_array()
+    # The entry 1.5 and the last on the diagonal are within two standard deviations.
+    assert np.array_equal(np.ma.getmaskarray(shown), np.abs(release.matrix) < 2)
+    np.testing.assert_allclose(shown.data, release.matrix)
+    hatched = next(c for c in ax.collections if c.get_hatch())
+    assert len(hatched.get_paths()) == 3
+    assert {"-7.0", "1.5", "100"} <= set(words(ax))
+    assert r"blood \$pressure\$" in words(ax)
+    assert "33%" in ax.get_title(loc="left")  # 2 of the 6 entries on and above the diagonal
+
+
+@pytest.mark.parametrize(
+    ("law", "deviation"),
+    [
+        (GaussianLaw(2.0, 3.0, added=5.0), [[3.0, 2.0], [2.0, 3.0]]),
+        (WishartLaw(0.5, 8.0), np.sqrt([[4.0, 2.0], [2.0, 4.0]])),
+        (SketchLaw(50.0, 1.0), np.sqrt([[32.0, 17.0], [17.0, 36.0]])),
+    ],
+)
+def test_noise_scores(law, deviation):
+    matrix = np.array([[40.0, -10.0], [-10.0, 30.0]])
+    if isinstance(law, SketchLaw):
+        deviation = np.sqrt([[2 * 1600, 1300], [1300, 2 * 900]]) / np.sqrt(50)
+    release = make_release(matrix, ("a", "b"), law)
+    expected = (matrix - law.shift * np.eye(2)) / np.array(deviation)
+    np.testing.assert_allclose(plots.noise_scores(release), expected)
+
+
+def test_many_columns_stay_legible():
+    d = 120
+    rng = np.random.default_rng(2)
+    noise = rng.standard_normal((d, d))
+    release = make_release(noise + noise.T + 1000 * np.eye(d), [f"column {j}" for j in range(d)],
+                           GaussianLaw(1.4, 2.0), n_rows=5000)  # fmt: skip
+    for ax in (release.plot(), release.plot_spectrum(), release.regress("column 3").plot()):
+        assert not any("column 1" in word for word in words(ax))
+        assert max(ax.figure.get_size_inches()) < 15
+        rendered(ax)
+
+
+def test_spectrum_counts_what_is_above_the_noise(release):
+    ax = release.plot_spectrum()
+    values = np.linalg.eigvalsh(release.matrix)
+    edge = noise_edge(release)
+    drawn = np.concatenate([line.get_ydata() for line in ax.lines if line.get_marker() == "o"])
+    np.testing.assert_allclose(np.sort(drawn), values)
+    assert (values > edge).sum() == 2
+    assert "2 of 3 eigenvalues above" in ax.get_title(loc="left")
+
+
+def test_noise_edge_of_symmetric_noise():
+    """Within the Tracy-Widom fluctuations of 2 sqrt(d)."""
+    d = 100
+    release = make_release(np.eye(d), [f"x{i}" for i in range(d)], GaussianLaw(1.0, 2**0.5))
+    assert noise_edge(release, 0.5) == pytest.approx(2 * np.sqrt(d), rel=0.05)
+    with pytest.raises(ValueError, match="confidence"):
+        noise_edge(release, 1.0)
+
+
+def test_profile_is_drawn_as_it_is():
+    profile = privacy.GaussianProfile(0.5)
+    ax = profile.plot(label="mine")
+    epsilon, delta = ax.lines[0].get_data()
+    np.testing.assert_allclose(delta, profile.delta(epsilon))
+    assert ax.get_yscale() == "log"
+    assert (epsilon[0], delta[-1] < 1e-9) == (0.0, True)
+    # Pure differential privacy: delta is 0 from there on, and not drawn.
+    pure = privacy.LaplaceProfile(1.0).plot(limits=(0, 2))
+    assert np.isnan(pure.lines[0].get_ydata()[-1])
+
+
+@pytest.mark.parametrize("calibration", ["exact", "published"])
+def test_privacy_has_the_guarantee_and_the_other_calibration(calibration):
+    moment = pg.second_moment(np.eye(4), bound=1.0)
+    release = pg.release(moment, pg.AdditiveWishart(), 0.5, 1e-6, calibration=calibration)
+    ax = release.plot_privacy()
+    labels = [line.get_label() for line in ax.lines]
+    assert f"this release ({calibration})" in labels
+    other = {"exact": "published", "published": "exact"}[calibration]
+    assert f"{other} calibration" in labels
+    point = next(line for line in ax.lines if str(line.get_label()).startswith("the guarantee"))
+    assert [*point.get_xdata(), *point.get_ydata()] == [0.5, 1e-6]
+    # At its epsilon the exact one needs delta, the published one less.
+    exact, published = labels[:2] if calibration == "exact" else labels[1::-1]
+    at = {
+        line.get_label(): np.interp(0.5, line.get_xdata(), np.log(line.get_ydata()))
+        for line in ax.lines[:2]
+    }
+    assert at[exact] == pytest.approx(np.log(1e-6), rel=1e-3)
+    assert at[published] < at[exact] - 1
+
+
+def test_published_constants_that_are_not_private_are_named():
+    # The errata: the papers' noise is for adding or removing a row.
+    release = pg.release(pg.second_moment(np.eye(4), bound=1.0), pg.AnalyzeGauss(), 0.5, 1e-6)
+    labels = [str(line.get_label()) for line in release.plot_privacy().lines]
+    assert "published calibration, not private as printed" in labels
+
+
+def test_no_other_calibration_is_no_error():
+    # The published theorems are for epsilon below 1.
+    release = pg.release(pg.second_moment(np.eye(4), bound=1.0), pg.AdditiveWishart(), 2.0, 1e-6)
+    assert len([line for line in release.plot_privacy().lines if len(line.get_xdata()) > 2]) == 1
+
+
+def test_coefficients_are_ordered_and_greyed(fit):
+    ax = fit.plot()
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["c", "b", "a"]
+    ends = fit.conf_int()
+    bars = [line for line in ax.lines if len(line.get_xdata()) == 2 and line.get_linewidth() > 2]
+    for bar, j in zip(bars, [2, 1, 0], strict=True):
+        np.testing.assert_allclose(bar.get_xdata(), ends[j])
+        assert (bar.get_color() == plots.GREY) == (ends[j, 0] <= 0 <= ends[j, 1])
+    assert f"{fit.coef[2]:.3g}" in words(ax)[0]
+
+
+def test_coefficients_per_standard_deviation(fit):
+    np.testing.assert_allclose(fit.feature_std(), [1, 2, 1], rtol=0.1)
+    ax = fit.plot(per="sd", level=0.5)
+    assert "standard deviation of the feature" in ax.get_xlabel()
+    bars = [line for line in ax.lines if len(line.get_xdata()) == 2 and line.get_linewidth() > 2]
+    np.testing.assert_allclose(bars[1].get_xdata(), fit.conf_int(0.5)[1] * fit.feature_std()[1])
+
+
+def test_standard_deviations_in_the_columns_own_units():
+    columns = pg.Columns({"a": (0, 100), "b": (-1, 1)}, intercept=True)
+    table = np.random.default_rng(4).uniform([20, -1], [60, 1], (50_000, 2))
+    release = pg.release(pg.second_moment(table, columns=columns), pg.AnalyzeGauss(), 10, 1e-3)
+    assert release.regress("b").feature_std() == pytest.approx(table[:, 0].std(), rel=0.01)
+
+
+def test_refused_inference_draws_points_only(release):
+    refused = replace(release, n_rows=2).regress("cost")  # fewer rows than columns
+    assert refused.refusal is not None
+    ax = refused.plot()
+    assert "no intervals" in ax.get_title(loc="left")
+    rendered(ax)
+
+
+def test_bad_arguments(release, fit):
+    with pytest.raises(ValueError, match="level"):
+        release.plot(level=0.0)
+    with pytest.raises(ValueError, match="confidence"):
+        release.plot_spectrum(confidence=2.0)
+    with pytest.raises(ValueError, match="per must be"):
+        fit.plot(per="mile")
+    with pytest.raises(ValueError, match="level"):
+        fit.plot(level=95)
+
+
+def test_without_matplotlib_the_extra_is_named():
+    code = """
+import sys
+sys.modules["matplotlib"] = None
+import numpy as np, privgram as pg
+release = pg.release(pg.second_moment(np.eye(3), bound=1.0), pg.AnalyzeGauss(), 1.0, 1e-6)
+for draw in (release.plot, release.plot_spectrum, release.plot_privacy, release.privacy.plot):
+    try:
+        draw()
+    except ImportError as error:
+        assert "privgram[plot]" in str(error), error
+    else:
+        raise AssertionError
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
