@@ -75,6 +75,31 @@ def test_help_has_an_example(name):
     assert f"privgram {name}" in text
 
 
+def test_a_release_is_entered_in_its_ledger(folder):
+    assert succeed("ledger", "create", "study.ledger", *GUARANTEE) == ""
+    budget = ["--epsilon", "0.8", "--delta", "1e-6", "--ledger", "study.ledger"]
+    table = ["release", "half.npy", "--columns", "columns.toml"]
+    succeed(*table, "--out", "a.json", *budget)
+    text = fail(*table, "--out", "b.json", *budget)
+    assert "over the budget of study.ledger" in text
+    assert not (folder / "b.json").exists()
+    report = json.loads(succeed("ledger", "show", "study.ledger", "--json"))
+    assert [entry["epsilon"] for entry in report["entries"]] == [0.8]
+    assert report["spent_epsilon"] == pytest.approx(0.8, abs=2e-4)
+    assert "AdditiveWishart" in succeed("ledger", "show", "study.ledger")
+
+
+def test_a_ledger_is_made_once_and_before_it_is_used(folder):
+    release = [*RELEASE, "--out", "a.json", "--ledger", "study.ledger"]
+    assert "no ledger" in fail(*release)
+    succeed("ledger", "create", "study.ledger", *GUARANTEE, "--adjacency", "add-remove")
+    assert "exists already" in fail("ledger", "create", "study.ledger", *GUARANTEE)
+    assert "do not compose" in fail(*release)
+    (folder / "study.ledger").write_text("{")
+    assert "not a ledger" in fail(*release)
+    assert not (folder / "a.json").exists()
+
+
 def test_version():
     assert pg.__version__ in succeed("--version")
 

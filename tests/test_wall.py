@@ -24,6 +24,7 @@ PUBLIC = (
     "low_rank.calibration",
     "low_rank.factors",
     "low_rank.promises",
+    "ledger",
 )
 SECRET = ("moment", "rows", "sources", "engines", "_blocks", "_core.rows", "reference")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 # is imported, or the module would take its place in this namespace.
 from privgram.columns import Columns
 from privgram.engines.threads import second_moment
+from privgram.ledger import Ledger
 from privgram.mechanisms import (
     AdditiveWishart,
     AnalyzeGauss,
@@ -33,6 +34,7 @@ __all__ = [
     "GaussianSketch",
     "InverseGauss",
     "InverseWishart",
+    "Ledger",
     "NormBound",
     "Plan",
     "PlanRow",

@@ -1,14 +1,11 @@
-"""Saved results: whole or not at all, with a checksum over everything they say."""
+"""Saved results: their form, with a checksum over everything they say."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
-import os
-import tempfile
 import zipfile
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +13,6 @@ import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from privgram.privacy import Profile
 
     Arrays = dict[str, NDArray[np.float64]]
 
@@ -76,43 +71,3 @@ def digest(header: dict[str, Any], arrays: Arrays) -> str:
         total.update(f"{name} {arrays[name].shape} ".encode())
         total.update(np.ascontiguousarray(arrays[name], dtype="<f8").tobytes())
     return total.hexdigest()
-
-
-def profile_to_dict(profile: Profile) -> dict[str, Any]:
-    """A profile's name and parameters."""
-    # Fields, not vars: a composition also holds what it has computed.
-    values = {f.name: getattr(profile, f.name) for f in fields(profile)}  # type: ignore[arg-type]
-    if "profiles" in values:
-        values["profiles"] = [profile_to_dict(part) for part in values["profiles"]]
-    return {"profile": type(profile).__name__, **values}
-
-
-def profile_from_dict(values: dict[str, Any]) -> Profile:
-    """The profile of a name and parameters; ValueError if there is none."""
-    from privgram import privacy
-
-    values = dict(values)
-    kind = getattr(privacy, values.pop("profile"), None)
-    if not (isinstance(kind, type) and issubclass(kind, privacy.Profile)):
-        raise ValueError("the release names an unknown privacy profile")
-    if "profiles" in values:
-        values["profiles"] = tuple(profile_from_dict(part) for part in values["profiles"])
-    return kind(**values)
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, durable once this returns."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes files for the owner only; a release is public.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise

@@ -11,13 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._saved import (
-    DAMAGE,
-    digest,
-    profile_from_dict,
-    profile_to_dict,
-    write_atomically,
-)
+from privgram._files import write_atomically
+from privgram._saved import DAMAGE, digest
 from privgram.columns import Columns
 from privgram.noise import NoiseLaw
 
@@ -300,7 +295,7 @@ class Release:
             "delta": self.delta,
             "adjacency": self.adjacency,
             "calibration": self.calibration,
-            "privacy": profile_to_dict(self.privacy),
+            "privacy": self.privacy.to_dict(),
             "bound": self.bound,
             "n_rows": self.n_rows,
             "columns": None if self.columns is None else self.columns.to_dict(),
@@ -328,7 +323,7 @@ def load_release(path: str | os.PathLike[str]) -> Release:
     OSError
         If it cannot be read.
     """
-    from privgram import mechanisms
+    from privgram import mechanisms, privacy
 
     path = Path(path)
     data = path.read_bytes()
@@ -365,7 +360,7 @@ def load_release(path: str | os.PathLike[str]) -> Release:
         names=tuple(header["names"]),
         mechanism=mechanisms.from_dict(header["mechanism"]),
         noise=NoiseLaw.from_dict(header["noise"]),
-        privacy=profile_from_dict(header["privacy"]),
+        privacy=privacy.Profile.from_dict(header["privacy"]),
         columns=None if columns is None else Columns.from_dict(columns),
         **{
             name: header[name]

@@ -13,7 +13,18 @@ import click
 from privgram import __version__
 
 # In the order of use. A command's module has its name and is imported when used.
-COMMANDS = ("demo", "doctor", "plan", "release", "info", "regress", "pca", "audit", "reproduce")
+COMMANDS = (
+    "demo",
+    "doctor",
+    "plan",
+    "release",
+    "ledger",
+    "info",
+    "regress",
+    "pca",
+    "audit",
+    "reproduce",
+)
 
 # What the library raises on bad input, bad files and missing extras.
 EXPECTED = (ValueError, TypeError, OSError, ImportError, MemoryError, OverflowError)

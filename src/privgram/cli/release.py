@@ -91,6 +91,12 @@ if TYPE_CHECKING:
     help="Where the release goes: .json or .npz.",
 )
 @click.option("--force", is_flag=True, help="Replace an existing release.")
+@click.option(
+    "--ledger",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="Budget to enter the release in; `privgram ledger create` makes one.",
+)
 @json_option
 def command(
     sources: tuple[str, ...],
@@ -107,6 +113,7 @@ def command(
     threads: int | None,
     out: Path,
     force: bool,
+    ledger: Path | None,
     as_json: bool,
 ) -> None:
     """Release the second-moment matrix of a table.
@@ -119,6 +126,7 @@ def command(
     from privgram.norm_bound import Choice
 
     _check_out(out, force)
+    budget = None if ledger is None else pg.Ledger(ledger)
     bounds = read_columns(columns)
     known = _read_bound(bound, bound_epsilon)
     choice = (
@@ -129,7 +137,7 @@ def command(
     chosen = _mechanisms.make(mechanism, settings)
     if isinstance(bounds, pg.Columns):
         # A guarantee that cannot be met should not cost a pass over the table.
-        chosen.calibrate(
+        noise = chosen.calibrate(
             len(bounds),
             bounds.bound if known is None else known,
             epsilon,
@@ -139,6 +147,8 @@ def command(
             # Not known yet, and no guarantee turns on it.
             n_rows=10**6 if adjacency == "replace" else None,
         )
+        if budget is not None:
+            budget.check(epsilon, delta, adjacency=adjacency, privacy=noise.privacy)
     start = time.perf_counter()
     progress = sys.stderr.isatty()
     if choice is not None:
@@ -156,7 +166,13 @@ def command(
     )
     seconds = time.perf_counter() - start
     release = pg.release(
-        moment, chosen, epsilon, delta, adjacency=adjacency, calibration=calibration
+        moment,
+        chosen,
+        epsilon,
+        delta,
+        adjacency=adjacency,
+        calibration=calibration,
+        ledger=budget,
     )
     if isinstance(known, pg.NormBound):
         release = release.including(known)

@@ -9,13 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._saved import (
-    from_npz,
-    profile_from_dict,
-    profile_to_dict,
-    to_npz,
-    write_atomically,
-)
+from privgram._files import write_atomically
+from privgram._saved import from_npz, to_npz
 
 if TYPE_CHECKING:
     import os
@@ -119,7 +114,7 @@ class LowRank:
         if path.suffix != ".npz":
             raise ValueError(f"a low-rank approximation is saved to .npz, not to {path.name!r}")
         header = {name: getattr(self, name) for name in _GUARANTEE} | {
-            "privacy": None if self.privacy is None else profile_to_dict(self.privacy)
+            "privacy": None if self.privacy is None else self.privacy.to_dict()
         }
         arrays = {"left": self.left, "right": self.right}
         write_atomically(path, to_npz(header, arrays, FORMAT, VERSION))
@@ -155,12 +150,14 @@ def load(path: str | os.PathLike[str]) -> LowRank:
     OSError
         If it cannot be read.
     """
+    from privgram.privacy import Profile
+
     header, arrays = from_npz(
         Path(path), FORMAT, VERSION, ("left", "right"), "a low-rank approximation"
     )
     return LowRank(
         arrays["left"],
         arrays["right"],
-        privacy=None if header["privacy"] is None else profile_from_dict(header["privacy"]),
+        privacy=None if header["privacy"] is None else Profile.from_dict(header["privacy"]),
         **{name: header[name] for name in _GUARANTEE},
     )

@@ -40,7 +40,7 @@ def release(
     epsilon, delta : float
         The guarantee.
     **options
-        As in `Mechanism.release`: adjacency, calibration, rng, allow_published_erratum.
+        As in `Mechanism.release`: adjacency, calibration, rng, allow_published_erratum, ledger.
 
     Returns
     -------

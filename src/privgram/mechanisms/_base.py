@@ -17,6 +17,7 @@ from privgram.release import Release
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privgram.ledger import Ledger
     from privgram.moment import SecondMoment
     from privgram.noise import NoiseLaw
     from privgram.privacy import Profile
@@ -178,6 +179,7 @@ class Mechanism(ABC):
         rng: np.random.Generator | None = None,
         *,
         allow_published_erratum: bool = False,
+        ledger: Ledger | None = None,
     ) -> Release:
         """Release a second moment under (epsilon, delta)-differential privacy.
 
@@ -190,6 +192,8 @@ class Mechanism(ABC):
         rng : numpy.random.Generator, optional
             For experiments only: the release is then marked `reproducible`.
             By default a cryptographic generator, keyed by the operating system.
+        ledger : Ledger, optional
+            Budget to enter the release in, durably, before its noise is drawn.
 
         Returns
         -------
@@ -198,7 +202,10 @@ class Mechanism(ABC):
         Raises
         ------
         ValueError
-            As in `calibrate`.
+            As in `calibrate`; and if the ledger has no room for the release or is damaged,
+            when nothing is released.
+        OSError
+            If the ledger cannot be written; nothing is released then.
         """
         generator, reproducible = random.resolve(rng)
         n_rows = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
@@ -213,6 +220,15 @@ class Mechanism(ABC):
             n_rows,
             allow_published_erratum=allow_published_erratum,
         )
+        if ledger is not None:
+            ledger.spend(
+                epsilon,
+                true_delta(noise),
+                adjacency=adjacency,
+                privacy=noise.privacy,
+                delta_fp=getattr(noise, "delta_fp", 0.0),
+                what=str(self),
+            )
         matrix, law, extra = self._draw(moment, noise, generator)
         names = moment.names or tuple(f"x{i}" for i in range(moment.n_columns))
         return Release(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy as np
@@ -44,6 +45,11 @@ class Profile(ABC):
 
     _dots: ClassVar[int] = 1 << 12
     """Deltas evaluated for a privacy loss distribution; fewer where one takes long."""
+
+    _kinds: ClassVar[dict[str, type[Profile]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        Profile._kinds[cls.__name__] = cls
 
     def _directions(self) -> tuple[Callable[[Array], Array], ...]:
         """Give the curves of the single ordered pairs, for any real epsilon.
@@ -149,6 +155,34 @@ class Profile(ABC):
         from privgram.plots import plot_profile
 
         return plot_profile(self, ax, **options)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The profile's kind and parameters, as plain values for a file."""
+        parameters = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)  # type: ignore[arg-type]
+        }
+        return {"profile": type(self).__name__, **parameters}
+
+    @staticmethod
+    def from_dict(values: dict[str, Any]) -> Profile:
+        """Rebuild a profile from what `to_dict` gave.
+
+        Raises
+        ------
+        ValueError
+            If there is no such profile, or its parameters are not.
+        """
+        try:
+            parameters = dict(values)
+            kind = Profile._kinds[parameters.pop("profile")]
+            return kind._rebuild(parameters)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError("unknown privacy profile, or not its parameters") from error
+
+    @classmethod
+    def _rebuild(cls, parameters: dict[str, Any]) -> Profile:
+        return cls(**parameters)
 
     def pld(self, discretization: float = 1e-4) -> Any:
         """Pessimistic privacy loss distribution, for accounting with dp_accounting.

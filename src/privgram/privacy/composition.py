@@ -53,6 +53,14 @@ class ComposedProfile(Profile):
     def __post_init__(self) -> None:
         check_positive("discretization", self.discretization)
 
+    def to_dict(self) -> dict[str, Any]:  # noqa: D102
+        return super().to_dict() | {"profiles": [p.to_dict() for p in self.profiles]}
+
+    @classmethod
+    def _rebuild(cls, parameters: dict[str, Any]) -> Profile:
+        profiles = tuple(Profile.from_dict(p) for p in parameters.pop("profiles"))
+        return cls(profiles, **parameters)
+
     @cached_property
     def _pld(self) -> Any:
         return self._compose(self.discretization)

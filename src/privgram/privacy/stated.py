@@ -27,7 +27,7 @@ class StatedProfile(Profile):
     at_epsilon : float
         Positive.
     at_delta : float
-        In (0, 1).
+        In [0, 1); 0 makes it randomised response.
 
     References
     ----------
@@ -40,8 +40,8 @@ class StatedProfile(Profile):
 
     def __post_init__(self) -> None:
         check_positive("at_epsilon", self.at_epsilon)
-        if not 0 < self.at_delta < 1:
-            raise ValueError(f"at_delta must lie in (0, 1), not {self.at_delta!r}")
+        if not 0 <= self.at_delta < 1:
+            raise ValueError(f"at_delta must lie in [0, 1), not {self.at_delta!r}")
 
     def _delta(self, epsilon: Array) -> Array:
         gap = np.minimum(epsilon - self.at_epsilon, 0.0)

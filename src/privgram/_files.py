@@ -1,0 +1,117 @@
+"""Files that are whole or not there, durable, and used by one process at a time."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+__all__ = ["PUBLIC", "SECRET", "create", "locked", "write_atomically"]
+
+#: Permissions of a new file, before the umask: a release is public, a moment is not.
+PUBLIC, SECRET = 0o666, 0o600
+
+
+def write_atomically(path: Path, data: bytes, mode: int = PUBLIC) -> None:
+    """Write a file whole or not at all, durable once this returns.
+
+    Parameters
+    ----------
+    path : Path
+        An existing file is replaced; on failure it stays as it was.
+    data : bytes
+    mode : int
+        Permissions, from which the umask is taken.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    with _beside(path, data, mode) as temporary:
+        os.replace(temporary, path)
+    _sync_folder(path.parent)
+
+
+def create(path: Path, data: bytes, mode: int = PUBLIC) -> None:
+    """Write a file that does not exist yet, whole or not at all, durable once this returns.
+
+    Raises
+    ------
+    FileExistsError
+        If it exists, also if another process was faster.
+    OSError
+        If it cannot be written.
+    """
+    with _beside(path, data, mode) as temporary:
+        os.link(temporary, path)
+    _sync_folder(path.parent)
+
+
+@contextmanager
+def _beside(path: Path, data: bytes, mode: int) -> Iterator[Path]:
+    """Write data to a file in the same folder, which is gone afterwards."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _BINARY, mode)
+        with open(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        yield temporary
+    except OSError as error:
+        if error.filename is not None:  # the name that the caller knows
+            error.filename, error.filename2 = os.fspath(path), None
+        raise
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+_BINARY = getattr(os, "O_BINARY", 0)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name in a folder durable, where folders can be opened."""
+    if sys.platform == "win32":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def locked(handle: int, shared: bool = False) -> Iterator[None]:
+    """Hold the advisory lock of an open file; wait for it.
+
+    It excludes other processes, and threads that opened the file themselves. The system
+    lets go of it when the process ends, however it ends.
+    """
+    if sys.platform == "win32":
+        import msvcrt
+
+        # A byte far beyond the end stands for the file; locks are never shared here.
+        os.lseek(handle, 1 << 62, os.SEEK_SET)
+        while True:
+            with suppress(OSError):  # gives up after ten seconds
+                msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
+                break
+        try:
+            yield
+        finally:
+            os.lseek(handle, 1 << 62, os.SEEK_SET)
+            msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            # Not left to close: a child forked meanwhile shares the lock.
+            fcntl.flock(handle, fcntl.LOCK_UN)

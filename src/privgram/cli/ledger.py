@@ -1,0 +1,82 @@
+"""``privgram ledger``: make a privacy budget, and show what was spent of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ._options import example, guarantee
+from ._output import console, facts, json_option, print_json, table
+
+if TYPE_CHECKING:
+    from privgram.ledger import Composition
+    from privgram.privacy import Adjacency
+
+
+@click.group(
+    "ledger",
+    epilog=example(
+        "privgram ledger create study.ledger --epsilon 1 --delta 1e-6",
+        "privgram release flights.parquet --columns columns.toml \\",
+        "    --epsilon 0.5 --delta 1e-7 --out flights.json --ledger study.ledger",
+        "privgram ledger show study.ledger",
+    ),
+)
+def command() -> None:
+    """Make a privacy budget for a table, and show what was spent of it."""
+
+
+@command.command(
+    "create", epilog=example("privgram ledger create study.ledger --epsilon 1 --delta 1e-6")
+)
+@click.argument("path", type=click.Path(path_type=Path))
+@guarantee
+@click.option(
+    "--composition",
+    type=click.Choice(["pld", "basic"]),
+    default="pld",
+    show_default=True,
+    help="How spends add up: by their exact privacy losses, for releases planned without a look"
+    " at earlier ones; or by adding epsilons and deltas, for any.",
+)
+def create(
+    path: Path, epsilon: float, delta: float, adjacency: Adjacency, composition: Composition
+) -> None:
+    """Make a ledger at PATH with a total budget, which cannot be changed."""
+    import privgram as pg
+
+    if path.exists():
+        raise click.UsageError(f"{path} exists already")
+    pg.Ledger(path, epsilon, delta, adjacency, composition)
+
+
+@command.command("show", epilog=example("privgram ledger show study.ledger"))
+@click.argument("path", type=click.Path(path_type=Path))
+@json_option
+def show(path: Path, as_json: bool) -> None:
+    """Show the budget of the ledger at PATH and every spend."""
+    import privgram as pg
+
+    ledger = pg.Ledger(path)
+    entries = ledger.entries
+    epsilon, delta = ledger.spent
+    budget = {
+        "ledger": str(path),
+        "epsilon": ledger.epsilon,
+        "delta": ledger.delta,
+        "adjacency": ledger.adjacency,
+        "composition": ledger.composition,
+        "spends": len(entries),
+        "spent_epsilon": epsilon,
+        "spent_delta": delta,
+    }
+    columns = ("number", "time", "what", "epsilon", "delta")
+    rows = [[getattr(entry, name) for name in columns] for entry in entries]
+    if as_json:
+        print_json(budget | {"entries": [dict(zip(columns, row, strict=True)) for row in rows]})
+        return
+    console().print(facts(budget))
+    if rows:
+        console().print(table(columns, rows))

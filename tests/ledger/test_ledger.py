@@ -1,0 +1,543 @@
+"""The budget on disk: what adds up, what is refused, and what survives."""
+
+import hashlib
+import json
+import math
+import resource
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import privgram as pg
+from privgram import ledger as module
+from privgram import privacy
+from privgram.ledger import BudgetExceeded, Ledger
+from privgram.privacy.accounting import ReleaseAccountant, ReleaseDpEvent
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "study.ledger"
+
+
+@pytest.fixture(scope="module")
+def moment():
+    table = np.random.default_rng(1).uniform(-1, 1, (500, 3))
+    return pg.second_moment(table, bound=2.0)
+
+
+def spend(ledger, epsilon=0.1, delta=1e-7, **options):
+    return ledger.spend(epsilon, delta, adjacency=ledger.adjacency, **options)
+
+
+def run(what, path, count):
+    script = Path(__file__).with_name("spender.py")
+    done = subprocess.run(
+        [sys.executable, script, what, path, str(count)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+# --- What it is --------------------------------------------------------------------
+
+
+def test_a_budget_is_made_once_and_opened_again(path):
+    made = Ledger(path, 1.0, 1e-6, "add-remove")
+    for opened in (Ledger(path), Ledger(path, 1, 1e-6), Ledger(path, adjacency="add-remove")):
+        assert repr(opened) == repr(made)
+    assert made.entries == ()
+    assert made.spent == (0.0, 1e-6)
+    assert made.remaining(1e-6) == 1.0
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"epsilon": 2.0},
+        {"delta": 1e-5},
+        {"adjacency": "replace"},
+        {"composition": "basic"},
+    ],
+)
+def test_another_budget_than_the_files_is_an_error(path, options):
+    Ledger(path, 1.0, 1e-6, "add-remove")
+    name = next(iter(options))
+    with pytest.raises(ValueError, match=f"is a ledger with {name}=.*cannot be changed"):
+        Ledger(path, **options)
+
+
+def test_a_new_ledger_needs_a_budget(path):
+    with pytest.raises(FileNotFoundError, match="epsilon and delta"):
+        Ledger(path)
+    for bad in ((0.0, 1e-6), (-1, 1e-6), (math.inf, 1e-6), (math.nan, 1e-6), (1, 0), (1, 1)):
+        with pytest.raises(ValueError, match="must"):
+            Ledger(path, *bad)
+    with pytest.raises(ValueError, match="adjacency"):
+        Ledger(path, 1, 1e-6, "neighbours")
+    with pytest.raises(ValueError, match="composition"):
+        Ledger(path, 1, 1e-6, composition="advanced")
+    with pytest.raises(IsADirectoryError):
+        Ledger(path.parent, 1, 1e-6)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("budget", [(0.0, 1e-7), (0.1, -1e-9), (0.1, 1.0), (math.nan, 0.1)])
+def test_a_spend_needs_a_guarantee(path, budget):
+    ledger = Ledger(path, 1.0, 1e-6)
+    with pytest.raises(ValueError, match="must"):
+        spend(ledger, *budget)
+    with pytest.raises(ValueError, match="larger delta"):
+        spend(ledger, privacy=privacy.GaussianProfile(1.0))
+    assert ledger.entries == ()
+
+
+def test_adjacencies_do_not_mix(path, moment):
+    ledger = Ledger(path, 1.0, 1e-6)
+    with pytest.raises(ValueError, match="do not compose"):
+        pg.release(moment, pg.AnalyzeGauss(), 0.1, 1e-7, adjacency="add-remove", ledger=ledger)
+    assert ledger.entries == ()
+
+
+# --- What adds up ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("composition", ["pld", "basic"])
+def test_ten_tenths_are_one(path, composition):
+    ledger = Ledger(path, 1.0, 1e-6, composition=composition)
+    for _ in range(10):
+        spend(ledger)
+    assert len(ledger.entries) == 10
+    if composition == "basic":
+        assert ledger.spent == (1.0, 1e-6)
+        assert ledger.remaining(0.0) == 0.0
+        with pytest.raises(BudgetExceeded, match="add up to more than 1"):
+            spend(ledger)
+        assert len(ledger.entries) == 10
+
+
+def test_gaussian_releases_add_their_squares(path, moment):
+    ledger = Ledger(path, 1.0, 1e-6)
+    releases = [
+        pg.release(moment, pg.AnalyzeGauss(), epsilon, 1e-8, ledger=ledger)
+        for epsilon in (0.2, 0.3, 0.4, 0.2)
+    ]
+    ratio = math.hypot(*(release.privacy.sensitivity_ratio for release in releases))
+    epsilon = privacy.GaussianProfile(ratio).epsilon(1e-6)
+    assert epsilon <= ledger.spent[0] <= epsilon + 1e-4
+    assert [e.privacy for e in ledger.entries] == [r.privacy for r in releases]
+    # Until exactly the budget's ratio is reached.
+    left = math.sqrt(privacy.calibration.gaussian_ratio(1.0, 1e-6) ** 2 - ratio**2)
+    for factor, fits in ((1 + 1e-6, False), (1 - 1e-6, True)):
+        profile = privacy.GaussianProfile(left * factor)
+        budget = {"epsilon": 0.8, "delta": profile.delta(0.8), "privacy": profile}
+        if fits:
+            spend(ledger, **budget)
+        else:
+            with pytest.raises(BudgetExceeded, match="the ledger allows delta=1e-06"):
+                spend(ledger, **budget)
+
+
+MIXED = [
+    pg.AnalyzeGauss(),
+    pg.AdditiveWishart(),
+    pg.GaussianSketch(60),
+    pg.InverseWishart(dof=80),
+    pg.GaussianSketch(40, adaptive=True),
+]
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_mixed_releases_compose_as_dp_accounting_has_them(path, moment, adjacency):
+    ledger = Ledger(path, 1.0, 1e-6, adjacency)
+    accountant = ReleaseAccountant.of(adjacency)
+    for mechanism in MIXED:
+        for _ in range(2):
+            release = pg.release(moment, mechanism, 0.1, 2e-8, adjacency=adjacency, ledger=ledger)
+        profile = release.privacy
+        if isinstance(profile, privacy.AdaptiveLadderProfile):
+            profile = privacy.StatedProfile(0.1, profile.delta(0.1))
+        accountant.compose(ReleaseDpEvent(profile, adjacency), 2)
+    # Reopened: from the file alone.
+    spent = Ledger(path).spent[0]
+    assert spent == ledger.spent[0]
+    # A quarter of the dots costs a little, never the other way.
+    least = accountant.get_epsilon(1e-6)
+    assert least * (1 - 1e-4) <= spent <= least * 1.005 + 1e-4
+    assert spent < 0.6 * 10 * 0.1
+
+
+def test_one_release_may_take_all_of_it(path, moment):
+    for number, mechanism in enumerate(MIXED):
+        ledger = Ledger(path.with_suffix(f".{number}"), 0.5, 1e-7)
+        pg.release(moment, mechanism, 0.5, 1e-7, ledger=ledger)
+        with pytest.raises(BudgetExceeded):
+            pg.release(moment, mechanism, 0.5, 1e-7, ledger=ledger)
+
+
+def test_finite_precision_is_charged(path):
+    ledger = Ledger(path, 1.0, 1e-6)
+    profile = privacy.GaussianProfile(0.01)
+    parts = {"delta": profile.delta(0.1) + 4e-8, "delta_fp": 4e-8, "privacy": profile}
+    for _ in range(13):
+        spend(ledger, 0.1, **parts)
+    # The Gaussian part is next to nothing; a chance h of being off costs h (1 + e^epsilon).
+    share = 4e-8 * (1 + math.e) / (1 + math.exp(0.1))
+    assert 14 * share < 1e-6 < 15 * share
+    spend(ledger, 0.1, **parts)
+    with pytest.raises(BudgetExceeded):
+        spend(ledger, 0.1, **parts)
+
+
+def test_multiplicative_releases_enter_their_finite_precision(path, moment):
+    ledger = Ledger(path, 1.0, 1e-6)
+    release = pg.release(moment, pg.GaussianSketch(50), 0.2, 1e-8, ledger=ledger)
+    (entry,) = ledger.entries
+    assert entry.delta_fp == release.parameters["delta_fp"] > 0
+    assert entry.privacy == release.privacy
+    assert entry.delta == 1e-8
+    assert entry.what == str(release.mechanism)
+
+
+def test_an_erratum_is_charged_at_its_true_delta(path, moment):
+    ledger = Ledger(path, 5.0, 0.1)
+    release = pg.release(
+        moment,
+        pg.AnalyzeGauss(),
+        0.5,
+        1e-6,
+        calibration="published",
+        allow_published_erratum=True,
+        ledger=ledger,
+    )
+    (entry,) = ledger.entries
+    assert entry.delta == release.delta == release.privacy.delta(0.5) > 1e-6
+
+
+def test_a_table_of_one_column_composes(path):
+    ledger = Ledger(path, 1.0, 1e-6)
+    moment = pg.second_moment(np.ones((50, 1)), bound=1.0)
+    for mechanism in (pg.GaussianSketch(30), pg.AdditiveWishart(), pg.AnalyzeGauss()):
+        pg.release(moment, mechanism, 0.2, 1e-8, ledger=ledger)
+    assert ledger.spent[0] < 0.6
+
+
+def test_what_remains_can_be_spent(path):
+    ledger = Ledger(path, 1.0, 1e-6)
+    for _ in range(3):
+        spend(ledger, 0.2, privacy=privacy.GaussianProfile(0.03))
+    left = ledger.remaining(1e-7)
+    assert 0.5 < left < 1.0
+    with pytest.raises(BudgetExceeded):
+        ledger.check(left + 2e-4, 1e-7, adjacency="replace")
+    ledger.check(left, 1e-7, adjacency="replace")
+    assert len(ledger.entries) == 3  # a check is no spend
+    spend(ledger, left)
+    assert ledger.remaining(1e-5) == 0.0
+
+
+def test_sums_of_losses_are_no_filter_for_adaptive_choices():
+    """What "pld" does not promise: two ways to go on, each within the budget, are not if
+    the first outcome says which. Exact, by randomised response; `docs/theory/ledger.md`."""
+    epsilon, first = 1.0, 0.5
+    likely = math.exp(first) / (1 + math.exp(first))  # of the loss +first; else -first
+
+    def composed(profile):
+        up, down = profile.delta(epsilon - first), profile.delta(epsilon + first)
+        return likely * up, (1 - likely) * down
+
+    wide = privacy.StatedProfile(1.4, 0.0)
+    delta = sum(composed(wide))
+    leak = privacy.StatedProfile(1e-9, delta)
+    assert sum(composed(leak)) == pytest.approx(delta, rel=1e-6)
+    assert wide.delta(epsilon + first) == 0.0
+    adaptive = composed(wide)[0] + composed(leak)[1]
+    assert adaptive == pytest.approx(delta * (2 - likely), rel=1e-6)
+    # The same two alternatives as the ledger sees them.
+    other = privacy.compose([privacy.StatedProfile(first, 0.0), wide])
+    assert other.delta(epsilon) == pytest.approx(delta, rel=1e-3)
+
+
+# --- What is in the file -----------------------------------------------------------
+
+
+PROFILES = [
+    privacy.GaussianProfile(0.5),
+    privacy.SketchProfile(30, 0.02, "add-remove"),
+    privacy.WishartProfile(300.5, 4, 1.5),
+    privacy.LaplaceProfile(0.3),
+    privacy.StatedProfile(0.5, 0.0),
+    privacy.ChiGaussianProfile(5, 0.01, 0.1),
+    privacy.AdaptiveSketchProfile(20, 30.0, 10.0, 3.0),
+    privacy.AdaptiveLadderProfile(20, 60.0, 20.0, 3.0, "replace", 1.0, 1e-6),
+    privacy.ComposedProfile((privacy.GaussianProfile(0.5), privacy.SketchProfile(9, 0.1))),
+]
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda p: type(p).__name__)
+def test_profiles_are_rebuilt(profile):
+    values = json.loads(json.dumps(profile.to_dict()))
+    assert privacy.Profile.from_dict(values) == profile
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"profile": "Nothing"},
+        {"profile": ["GaussianProfile"]},
+        {"profile": "GaussianProfile"},
+        {"profile": "GaussianProfile", "sensitivity_ratio": -1},
+        {"profile": "GaussianProfile", "sensitivity_ratio": 1, "more": 2},
+        {"profile": "ComposedProfile", "profiles": 3},
+        [],
+        None,
+    ],
+)
+def test_what_is_no_profile_is_refused(values):
+    with pytest.raises(ValueError):
+        privacy.Profile.from_dict(values)
+
+
+def test_every_line_can_be_checked_by_hand(path):
+    ledger = Ledger(path, 1.0, 1e-6)
+    spend(ledger, what="one\nline")
+    spend(ledger, privacy=privacy.GaussianProfile(0.01))
+    previous = ""
+    for line in path.read_text().splitlines():
+        text, digest = line[:-2].rsplit(', "sha256": "', 1)
+        assert hashlib.sha256((previous + text).encode()).hexdigest() == digest
+        assert json.loads(line)["sha256"] == digest
+        previous = digest
+    assert [e.what for e in ledger.entries] == ["one line", ""]
+
+
+def test_an_unknown_profile_counts_by_its_epsilon_and_delta(path):
+    ledger = Ledger(path, 1.0, 1e-6)
+    spend(ledger, 0.9, 5e-7, privacy=privacy.GaussianProfile(0.1))
+    text = path.read_text()
+    header, entry = text.splitlines()
+    record = json.loads(entry)
+    del record["sha256"]
+    record["privacy"]["profile"] = "OfALaterVersion"
+    line = module._line(record, json.loads(header)["sha256"]).decode()
+    path.write_text(header + "\n" + line)
+    later = Ledger(path)
+    assert later.entries[0].privacy is None
+    known = path.with_suffix(".known")
+    known.write_text(text)
+    assert later.remaining(1e-8) < 0.2 < Ledger(known).remaining(1e-8)
+
+
+def test_a_ledger_that_was_cut_short_counts_whole_lines(path):
+    ledger = Ledger(path, 1.0, 1e-6)
+    spend(ledger)
+    before = path.stat().st_size
+    spend(ledger)
+    whole = path.read_bytes()
+    for size in range(before, len(whole)):
+        path.write_bytes(whole[:size])
+        # Only the newline is missing: on the safe side, the spend counts.
+        counted = 2 if size == len(whole) - 1 else 1
+        torn = Ledger(path)
+        assert len(torn.entries) == counted
+        spend(torn, what="next")
+        assert [e.what for e in Ledger(path).entries] == [""] * counted + ["next"]
+        assert path.read_bytes().count(b"\n") == counted + 2
+
+
+def test_every_changed_byte_is_found(path):
+    ledger = Ledger(path, 1.0, 1e-6)
+    for _ in range(2):
+        spend(ledger)
+    whole = bytearray(path.read_bytes())
+    for at in range(len(whole)):
+        changed = bytearray(whole)
+        changed[at] ^= 1
+        path.write_bytes(changed)
+        with pytest.raises(ValueError, match="damaged") as error:
+            _ = Ledger(path).entries
+        line = whole[:at].count(b"\n") + 1
+        assert line == 1 or f"line {line}" in str(error.value)
+
+
+def test_lines_cannot_be_removed_moved_or_doubled(path):
+    ledger = Ledger(path, 1.0, 1e-6)
+    for number in range(3):
+        spend(ledger, what=f"{number}")
+    header, a, b, c = path.read_bytes().splitlines(keepends=True)
+    for lines in ((header, b, c), (header, a, c), (header, a, c, b), (header, a, b, b), (a, b)):
+        path.write_bytes(b"".join(lines))
+        with pytest.raises(ValueError, match="damaged"):
+            Ledger(path)
+
+
+def test_an_older_copy_is_noticed_by_who_knows_better(path):
+    ledger = Ledger(path, 1.0, 1e-6)
+    spend(ledger)
+    copy = path.with_suffix(".copy")
+    shutil.copy(path, copy)
+    spend(ledger)
+    shutil.copyfile(copy, path)
+    with pytest.raises(ValueError, match="lost entries"):
+        spend(ledger)
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        spend(ledger)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\n", b"{", b"age,cost\n1,2\n", b"\x00" * 5000, b'{"format": "privgram-release"}\n'],
+)
+def test_what_is_no_ledger_is_refused_and_left_alone(path, data):
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="not a ledger"):
+        Ledger(path, 1.0, 1e-6)
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"version": 2},
+        {"format": "privgram-checkpoint"},
+        {"epsilon": "1"},
+        {"epsilon": None},
+        {"delta": 2.0},
+        {"adjacency": "both"},
+        {"composition": []},
+    ],
+)
+def test_headers_are_checked(path, header):
+    good = {
+        "format": module.FORMAT,
+        "version": 1,
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "adjacency": "replace",
+        "composition": "pld",
+    }
+    path.write_bytes(module._line(good, ""))
+    Ledger(path)
+    path.write_bytes(module._line(good | header, ""))
+    with pytest.raises(ValueError, match=r"version 2|no entries of a ledger"):
+        Ledger(path)
+
+
+# --- Who is first ------------------------------------------------------------------
+
+
+def test_the_spend_is_entered_before_the_noise_is_drawn(path, moment, monkeypatch):
+    ledger = Ledger(path, 1.0, 1e-6)
+    seen = []
+
+    def draw(*arguments):
+        seen.append(len(Ledger(path).entries))
+        raise RuntimeError("no noise today")
+
+    monkeypatch.setattr(pg.AnalyzeGauss, "_draw", draw)
+    with pytest.raises(RuntimeError):
+        pg.release(moment, pg.AnalyzeGauss(), 0.9, 1e-6, ledger=ledger)
+    assert seen == [1]
+    with pytest.raises(BudgetExceeded):
+        pg.release(moment, pg.AnalyzeGauss(), 0.9, 1e-6, ledger=ledger)
+    assert seen == [1]
+
+
+def test_threads_cannot_both_have_the_last(path):
+    ledger = Ledger(path, 0.2, 1e-6, composition="basic")
+    got, refused = [], []
+
+    def work():
+        try:
+            while True:
+                got.append(spend(ledger, 0.01, 1e-9).number)
+        except BudgetExceeded as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(got) == list(range(1, 21))
+    assert len(refused) == 8
+
+
+def test_processes_cannot_both_have_the_last(path):
+    Ledger(path, 0.6, 1e-6, composition="basic")
+    result = run("race", path, 6)
+    assert result["codes"] == [0] * 6
+    assert sorted(n for report in result["reports"] for n in report) == list(range(1, 61))
+    assert result["entries"] == 60
+
+
+def test_two_who_make_it_make_one(path, monkeypatch):
+    create = module._files.create
+
+    def late(target, data):
+        create(target, data)
+        raise FileExistsError
+
+    monkeypatch.setattr(module._files, "create", late)
+    Ledger(path, 1.0, 1e-6)
+    monkeypatch.setattr(module._files, "create", create)
+    real = type(path).exists
+    monkeypatch.setattr(type(path), "exists", lambda p: p != path and real(p))
+    with pytest.raises(ValueError, match="cannot be changed"):
+        Ledger(path, 2.0, 1e-6)
+    assert json.loads(path.read_text())["epsilon"] == 1.0
+
+
+def test_kill_minus_nine_at_any_instant(path):
+    """300 kills of a process that spends: what it reported is entered, and at most one more."""
+    Ledger(path, 1e4, 1e-2, composition="basic")
+    result = run("kill", path, 300)
+    assert result["entries"] > 100
+    # The kills did land inside of a spend, or the test would show nothing.
+    assert result["torn"] > 5
+
+
+# --- When the disk says no ---------------------------------------------------------
+
+
+def test_a_full_disk_spends_nothing(path, moment):
+    ledger = Ledger(path, 1.0, 1e-6)
+    spend(ledger)
+    before = path.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 100, hard))
+    try:
+        with pytest.raises(OSError, match="large"):
+            pg.release(moment, pg.AnalyzeGauss(), 0.1, 1e-7, ledger=ledger)
+        with pytest.raises(OSError, match="large"):
+            module._files.create(path.with_suffix(".new"), b"x" * 10_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_bytes() == before
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+    spend(ledger)
+    assert len(ledger.entries) == 2
+
+
+def test_a_disk_that_fails_to_flush_releases_nothing(path, moment, monkeypatch):
+    ledger = Ledger(path, 1.0, 1e-6)
+
+    def fail(handle):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(module.os, "fsync", fail)
+    with pytest.raises(OSError, match="Input/output"):
+        pg.release(moment, pg.AnalyzeGauss(), 0.1, 1e-7, ledger=ledger)
+    with pytest.raises(OSError, match="Input/output"):
+        Ledger(path.with_suffix(".new"), 1.0, 1e-6)
+    assert ledger.entries == ()
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
