@@ -20,7 +20,7 @@ def in_pieces(handle: int, line: bytes, end: int) -> None:
     os.lseek(handle, end, os.SEEK_SET)
     for start in range(0, len(line), 40):
         os.write(handle, line[start : start + 40])
-        time.sleep(0)
+        time.sleep(1e-4)
 
 
 def spend(path: str, pipe: int) -> None:
@@ -43,9 +43,9 @@ def start(path: str) -> tuple[int, int]:
     return child, read
 
 
-def numbers(pipe: int) -> list[int]:
+def numbers(pipe: int, data: bytes = b"") -> list[int]:
     with open(pipe, "rb") as file:
-        data = file.read()
+        data += file.read()
     return [int.from_bytes(data[i : i + 4], "little") for i in range(0, len(data) // 4 * 4, 4)]
 
 
@@ -55,13 +55,18 @@ def kill(path: str, times: int) -> dict[str, int]:
     rng = random.Random(5)
     watch = Ledger(path)
     torn = unreported = 0
+    began = time.perf_counter()
+    watch.spend(0.01, 1e-9, adjacency="replace")
+    lasts = time.perf_counter() - began
     for _ in range(times):
         before = len(watch.entries)
         child, pipe = start(path)
-        time.sleep(rng.uniform(0.0, 0.012))
+        # At random within the first, second or third spend, however fast this machine is.
+        seen = b"".join(os.read(pipe, 4) for _ in range(rng.randrange(3)))
+        time.sleep(rng.uniform(0.0, 1.5 * lasts))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        reported = numbers(pipe)
+        reported = numbers(pipe, seen)
         entries = watch.entries  # parses, checks every digest, and that none was lost
         assert reported == list(range(before + 1, before + 1 + len(reported))), reported
         assert 0 <= len(entries) - before - len(reported) <= 1
