@@ -135,7 +135,23 @@ def test_columns_are_checked(release, arguments, message):
         release.regress(*arguments)
 
 
-@pytest.mark.parametrize("ridge", [-1.0, np.inf, np.nan, "best"])
+def test_ridge_may_differ_by_feature(table, release):
+    penalties = [10.0, 0.0, 3.0]
+    fit = release.regress("y", ridge=penalties)
+    X, y = table[:, [0, 1, 2, 4]], table[:, 3]
+    expected = np.linalg.solve(X.T @ X + np.diag([*penalties, 0.0]), X.T @ y)
+    np.testing.assert_allclose([*fit.coef, fit.intercept], expected, rtol=1e-9)
+    # In the order of the features.
+    again = release.regress("y", ["c", "a", "b"], ridge=[3.0, 10.0, 0.0])
+    np.testing.assert_allclose(again.coef, fit.coef[[2, 0, 1]], rtol=1e-9)
+    same = release.regress("y", ridge=[2.0, 2.0, 2.0])
+    np.testing.assert_array_equal(same.coef, release.regress("y", ridge=2.0).coef)
+    assert re.search(r"Ridge: +per feature ", fit.summary())
+    assert "penalised" in fit.summary()
+    assert "penalised" not in release.regress("y", ridge=[0.0, 0.0, 0.0]).summary()
+
+
+@pytest.mark.parametrize("ridge", [-1.0, np.inf, np.nan, "best", [1.0, 2.0], [[1.0]], [0, 0, -1]])
 def test_ridge_is_checked(release, ridge):
     with pytest.raises(ValueError, match="ridge"):
         release.regress("y", ridge=ridge)

@@ -55,6 +55,13 @@ def test_the_penalised_matrix_is_positive_definite(seed: int, intercept: bool) -
         assert np.linalg.eigvalsh(released[:-1, :-1] + penalty)[0] > 0
 
 
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_it_is_so_where_noise_turned_every_eigenvalue_negative(d: int) -> None:
+    released = -np.diag(np.arange(1.0, d + 2))
+    penalty = auto_ridge(released, isotropic(3.0))
+    assert np.linalg.eigvalsh(released[:-1, :-1] + penalty)[0] > 0
+
+
 def test_scale_equivariance() -> None:
     moment, n = table(1)
     std = 0.01 * n

@@ -1,11 +1,14 @@
 """Principal components of a release and the bound on their error."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from helpers import make_release
 
+from privgram.columns import Columns
 from privgram.noise import GaussianLaw, SketchLaw
-from privgram.spectrum import pca
+from privgram.spectrum import mean_and_covariance, pca
 
 
 def projection(components):
@@ -67,3 +70,75 @@ def test_number_of_components_is_checked(k):
 def test_confidence_is_checked(confidence):
     with pytest.raises(ValueError, match="confidence"):
         pca(make_release(np.eye(3), "abc"), 1, confidence)
+
+
+BOUNDS = {"a": (-10.0, 30.0), "b": (5.0, 6.0)}
+
+
+@pytest.fixture
+def sample():
+    """Rows in their own units, and the second moment of them scaled, with a column of ones."""
+    rng = np.random.default_rng(4)
+    rows = rng.uniform([-10, 5], [30, 6], (50, 2)) @ [[1.0, 0.0], [0.01, 1.0]]
+    scaled = Columns(BOUNDS, intercept=True).scale_array(rows)
+    return (scaled[:, :2] * [20, 0.5] + [10, 5.5]), scaled.T @ scaled
+
+
+NAMES = ("a", "b", "intercept")
+
+
+def test_mean_and_covariance_are_those_of_the_rows(sample):
+    rows, gram = sample
+    columns = Columns(BOUNDS, intercept=True)
+    public = replace(make_release(gram, NAMES, n_rows=50, columns=columns), bound=columns.bound)
+    for release in (public, replace(public, n_rows=None), public.marginal(["intercept", "a", "b"])):
+        mean, covariance = mean_and_covariance(release)
+        np.testing.assert_allclose(mean, rows.mean(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(covariance, np.cov(rows.T), rtol=1e-10)
+    mean, covariance = mean_and_covariance(public.marginal(["b", "intercept"]))
+    np.testing.assert_allclose(
+        [mean, covariance[0]], [rows[:, 1:].mean(0), [rows[:, 1].var(ddof=1)]]
+    )
+    bare = rows.T @ rows, rows.sum(axis=0)
+    gram = np.block([[bare[0], bare[1][:, None]], [bare[1], 50.0]])
+    mean, covariance = mean_and_covariance(make_release(gram, NAMES))
+    np.testing.assert_allclose(mean, rows.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(covariance, np.cov(rows.T), rtol=1e-9)
+
+
+def test_a_public_count_is_used_where_every_row_counts_in_full(sample):
+    rows, gram = sample
+    columns = Columns(BOUNDS, intercept=True)
+    whole = replace(make_release(gram, NAMES, n_rows=50, columns=columns), bound=columns.bound)
+    gram[2, 2] += 7.0  # noise in the count
+    noisy = replace(whole, matrix=gram)
+    np.testing.assert_allclose(mean_and_covariance(noisy)[0], rows.mean(axis=0), rtol=1e-12)
+    released = (rows.mean(axis=0) - [10, 5.5]) * 50 / 57 + [10, 5.5]
+    dropping = Columns(BOUNDS, intercept=True, missing="drop")
+    for other in (
+        replace(noisy, n_rows=None),
+        replace(noisy, bound=1.0),
+        replace(noisy, columns=dropping),
+        replace(noisy, noise=SketchLaw(1000, 0.0)),
+    ):
+        np.testing.assert_allclose(mean_and_covariance(other)[0], released, rtol=1e-12)
+
+
+def test_the_known_shift_does_not_inflate_the_covariance(sample):
+    rows, gram = sample
+    columns = Columns(BOUNDS, intercept=True)
+    release = make_release(gram + 9.0 * np.eye(3), NAMES, SketchLaw(1000, 9.0), columns=columns)
+    mean, covariance = mean_and_covariance(release)
+    np.testing.assert_allclose(mean, rows.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(covariance, np.cov(rows.T), rtol=1e-10)
+
+
+def test_a_mean_stays_within_the_bounds_and_needs_ones(sample):
+    columns = Columns(BOUNDS, intercept=True)
+    gram = np.array([[9.0, 0.0, 80.0], [0.0, 9.0, -80.0], [80.0, -80.0, -3.0]])
+    mean, covariance = mean_and_covariance(make_release(gram, NAMES, columns=columns))
+    np.testing.assert_array_equal(mean, [30.0, 5.0])
+    assert np.isfinite(covariance).all()
+    for names in (["a", "b"], ["intercept"]):
+        with pytest.raises(ValueError, match="column of ones"):
+            mean_and_covariance(make_release(gram, NAMES).marginal(names))

@@ -49,7 +49,7 @@ class Fit:
         Target units per feature unit.
     intercept : float
         Target units.
-    ridge : float or "auto"
+    ridge : float, "auto" or ndarray of shape (p,)
         Penalty added to the released matrix (in its scale), not on the intercept.
     stderr : ndarray of shape (p,), float64
         Standard errors of the unpenalised coefficients, from sampling and
@@ -72,7 +72,7 @@ class Fit:
     names: tuple[str, ...]
     coef: Vector
     intercept: float
-    ridge: float | str
+    ridge: float | str | Vector
     inference: Inference
     n_rows: float | None
     release: Release
@@ -239,7 +239,7 @@ class Fit:
             ("Dep. Variable:", _short(self.target)),
             ("Mechanism:", type(release.mechanism).__name__),
             ("No. Observations:", rows),
-            ("Ridge:", str(self.ridge)),
+            ("Ridge:", "per feature" if isinstance(self.ridge, np.ndarray) else str(self.ridge)),
         ]
         right = [
             ("Epsilon:", f"{release.epsilon:g}"),
@@ -265,7 +265,7 @@ class Fit:
                     f"If rows were normal, clipping moved estimates by up to {moved:.1f} std err: "
                     "see unclip."
                 )
-        if self.ridge != 0.0:
+        if np.any(self.ridge != 0.0):
             notes.append("coef is penalised; all else is of the unpenalised estimate.")
         if self.release.condition is not None:
             notes.append(f"The privacy guarantee holds only if {self.release.condition}.")
@@ -315,7 +315,7 @@ def regress(
     target: str | int,
     features: Iterable[str | int] | None = None,
     *,
-    ridge: float | str = 0.0,
+    ridge: float | str | ArrayLike = 0.0,
     intercept: bool = True,
     unclip: bool = False,
 ) -> Fit:
@@ -328,10 +328,10 @@ def regress(
         Column to explain.
     features : iterable of str or int, optional
         Columns to explain it by; all others by default.
-    ridge : float or "auto"
-        Penalty on the squared coefficients, in the scale of the released matrix
-        (with `Columns`: every column mapped to [-1, 1]), added to what the
-        mechanism itself put on the diagonal; not on the intercept.  "auto"
+    ridge : float, "auto" or array-like of shape (p,)
+        Penalty on the squared coefficients, one for all or one for each feature, in the
+        scale of the released matrix (with `Columns`: every column mapped to [-1, 1]), added
+        to what the mechanism itself put on the diagonal; not on the intercept.  "auto"
         chooses it from the release and the noise's law alone.
     intercept : bool
         Use the column named `intercept`, if the release has one.
@@ -371,10 +371,9 @@ def regress(
             sketch=None if rows is None else Sketch(rows, law.shift),
         )
     else:
-        ridge = float(ridge)
-        if not (ridge >= 0 and math.isfinite(ridge)):
-            raise ValueError(f"ridge must be finite and not negative, got {ridge}")
-        penalty = ridge * np.diag(slopes.astype(float))
+        ridge = _check_ridge(ridge, int(slopes.sum()))
+        penalty = np.zeros((len(chosen), len(chosen)))
+        penalty[slopes, slopes] = ridge
     theta = _solve(matrix[:-1, :-1] + penalty, matrix[:-1, -1], ridge)
     n_rows = _rows(release)
     inference = _infer(release, chosen, goal, n_rows)
@@ -457,7 +456,7 @@ def _fit(
     chosen: list[int],
     goal: int,
     theta: Vector,
-    ridge: float | str,
+    ridge: float | str | Vector,
     n_rows: float | None,
     inference: Inference,
     unclip: bool = False,
@@ -482,6 +481,19 @@ def _fit(
         positions=(*chosen, goal),
         unclip=unclip,
     )
+
+
+def _check_ridge(ridge: ArrayLike, n_features: int) -> float | Vector:
+    values = np.array(ridge, dtype=np.float64)
+    if values.shape not in ((), (n_features,)):
+        raise ValueError(
+            f"ridge must be a number or {n_features} of them, one for each feature, "
+            f"not of shape {values.shape}"
+        )
+    if not (np.isfinite(values).all() and (values >= 0).all()):
+        raise ValueError(f"ridge must be finite and not negative, got {ridge!r}")
+    values.flags.writeable = False
+    return values if values.ndim else float(values)
 
 
 def _refuse(size: int, reason: str) -> Inference:
@@ -524,7 +536,7 @@ def _block(release: Release, block: list[int]) -> tuple[NoiseLaw, Matrix]:
     return law, release.matrix[np.ix_(block, block)]
 
 
-def _solve(gram: Matrix, cross: Vector, ridge: float | str) -> Vector:
+def _solve(gram: Matrix, cross: Vector, ridge: float | str | Vector) -> Vector:
     values, vectors = np.linalg.eigh(gram)
     if values[0] <= len(values) * np.finfo(float).eps * values[-1]:
         needed = 2 * max(-values[0], np.finfo(float).eps * abs(values[-1]))

@@ -19,8 +19,12 @@ from privgram.noise import NoiseLaw
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+<<<<<<< HEAD
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
+=======
+    from numpy.typing import ArrayLike, NDArray
+>>>>>>> 4621a46 (Offer regressions and projections as scikit-learn estimators)
 
     from privgram.mechanisms import Mechanism
     from privgram.norm_bound import NormBound
@@ -120,7 +124,7 @@ class Release:
         self,
         target: str | int,
         features: Iterable[str | int] | None = None,
-        ridge: float | str = 0.0,
+        ridge: float | str | ArrayLike = 0.0,
         intercept: bool = True,
         unclip: bool = False,
     ) -> Fit:

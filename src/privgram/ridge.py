@@ -196,7 +196,8 @@ def _penalty(
         observe = _sketched(np.maximum(values, least), added, square, sketch.rows)
         guard = np.zeros_like(std)
     mean, kept = _posterior(x, std, cross, square, observe)
-    divisor = np.minimum((mean + guard) / kept, values[-1] / _NEGLIGIBLE)
+    # The largest in size: noise may turn even the largest eigenvalue negative.
+    divisor = np.minimum((mean + guard) / kept, np.abs(values).max() / _NEGLIGIBLE)
     penalty: Matrix = (vectors * divisor) @ vectors.T - gram
     return (penalty + penalty.T) / 2
 

@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram.columns import INTERCEPT
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram.release import Release
 
+<<<<<<< HEAD
 __all__ = ["PCA", "noise_edge", "pca"]
+=======
+__all__ = ["PCA", "mean_and_covariance", "pca"]
+>>>>>>> 4621a46 (Offer regressions and projections as scikit-learn estimators)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +115,7 @@ def pca(release: Release, n_components: int | None = None, confidence: float = 0
     )
 
 
+<<<<<<< HEAD
 def noise_edge(release: Release, confidence: float = 0.95) -> float:
     """Quantile of the spectral norm of a release's noise, in the scale of its matrix.
 
@@ -118,6 +125,57 @@ def noise_edge(release: Release, confidence: float = 0.95) -> float:
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie in (0, 1), got {confidence}")
     return _noise_norms(release, confidence)[0]
+=======
+def mean_and_covariance(release: Release) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and covariance of the columns of a release with an intercept, in their own units.
+
+    Parameters
+    ----------
+    release : Release
+        Of p columns and one named `intercept`.
+
+    Returns
+    -------
+    mean : ndarray of shape (p,), float64
+        Within the public bounds, where there are any.
+    covariance : ndarray of shape (p, p), float64
+        Symmetric.  Noise may leave it with negative eigenvalues.
+
+    Raises
+    ------
+    ValueError
+        If the release has no intercept or nothing else.
+
+    Notes
+    -----
+    Sums are divided by the number of rows where it is public, every row contributes in full and
+    noise is added; else by the released count, whose noise is then that of the sums.
+    """
+    if INTERCEPT not in release.names or release.n_columns < 2:
+        raise ValueError(
+            "a mean needs a release with a column of ones: make it with "
+            "Columns(..., intercept=True)"
+        )
+    columns = release.columns
+    ones = release.names.index(INTERCEPT)
+    own = [i for i in range(release.n_columns) if i != ones]
+    matrix = release.matrix - release.noise.shift * np.eye(release.n_columns)
+    count = matrix[ones, ones]
+    whole = columns is not None and columns.missing == "error" and release.bound >= columns.bound
+    if whole and release.n_rows and release.noise.sketch_rows(release.n_columns) is None:
+        count = float(release.n_rows)
+    count = max(count, 1.0)
+    mean = matrix[own, ones] / count
+    if columns is not None:
+        mean = mean.clip(-1.0, 1.0)
+    covariance = matrix[np.ix_(own, own)] / count - np.outer(mean, mean)
+    covariance *= count / max(count - 1.0, 1.0)
+    if columns is None:
+        return mean, covariance
+    at = [columns.names.index(release.names[i]) for i in own]
+    centre, half_width = columns.center[at], columns.half_width[at]
+    return centre + half_width * mean, half_width[:, None] * covariance * half_width
+>>>>>>> 4621a46 (Offer regressions and projections as scikit-learn estimators)
 
 
 def _error_bound(release: Release, k: int, values: NDArray[np.float64], confidence: float) -> float:

@@ -1,0 +1,588 @@
+"""The estimators: scikit-learn's own checks, one budget a fit, and nothing secret left behind."""
+
+import copy
+import inspect
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+import privgram as pg
+
+pytest.importorskip("sklearn")
+
+from sklearn.base import clone
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from privgram import estimators
+from privgram.estimators import (
+    BudgetSpentError,
+    PrivateLinearRegression,
+    PrivatePCA,
+    PrivateRidge,
+    PrivateTruncatedSVD,
+)
+
+ALL = (PrivateLinearRegression, PrivateRidge, PrivatePCA, PrivateTruncatedSVD)
+REGRESSORS = (PrivateLinearRegression, PrivateRidge)
+#: As good as no noise: for comparison with estimators that are not private.
+LOUD = {"epsilon": 1e12, "delta": 1e-6, "mechanism": pg.AnalyzeGauss()}
+
+
+@pytest.fixture
+def table(rng):
+    """A table in units of its own, inside its bounds."""
+    X = rng.uniform(size=(500, 3)) * [10.0, 1.0, 0.1] + [-2.0, 5.0, 0.0]
+    return X, X @ [0.3, -2.0, 10.0] + rng.uniform(-1, 1, 500) + 4.0
+
+
+BOUNDS = {"bounds": [(-2, 8), (5, 6), (0, 0.1)], "target_bounds": (-20, 10)}
+
+
+@pytest.fixture
+def releases(monkeypatch):
+    """Count what is spent."""
+    made = []
+
+    def counted(*args, **kwargs):
+        made.append(pg.release(*args, **kwargs))
+        return made[-1]
+
+    monkeypatch.setattr(estimators, "release", counted)
+    return made
+
+
+@parametrize_with_checks(
+    [
+        *(kind() for kind in ALL),
+        PrivateLinearRegression(fit_intercept=False),
+        PrivateRidge(1.0, adjacency="add-remove", bound=1.0),
+        PrivatePCA(missing="drop", adjacency="add-remove"),
+    ]
+)
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+# --- The same numbers by another route ---------------------------------------------
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("targets", [1, 2])
+def test_without_noise_least_squares_is_scikit_learns(table, intercept, targets):
+    X, y = table
+    y = y if targets == 1 else np.column_stack([y, 0.5 * y + X[:, 0]])
+    ours = PrivateLinearRegression(**LOUD, **BOUNDS, fit_intercept=intercept).fit(X, y)
+    theirs = LinearRegression(fit_intercept=intercept).fit(X, y)
+    # Quantisation moves an entry by about 1e-6 of a row.
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-4)
+    assert ours.coef_.shape == theirs.coef_.shape
+    assert np.shape(ours.intercept_) == np.shape(theirs.intercept_) or not intercept
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 50.0])
+def test_without_noise_alpha_is_that_of_scikit_learns_ridge(table, alpha):
+    X, y = table
+    ours = PrivateRidge(alpha, **LOUD, **BOUNDS).fit(X, y)
+    theirs = Ridge(alpha).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, rtol=1e-4)
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_without_noise_pca_is_scikit_learns(table, adjacency):
+    X, _ = table
+    ours = PrivatePCA(2, **LOUD, bounds=BOUNDS["bounds"], adjacency=adjacency).fit(X)
+    theirs = PCA(2).fit(X)
+    signs = np.sign((ours.components_ * theirs.components_).sum(axis=1))
+    np.testing.assert_allclose(ours.components_, signs[:, None] * theirs.components_, atol=1e-4)
+    np.testing.assert_allclose(ours.mean_, theirs.mean_, atol=1e-4)
+    np.testing.assert_allclose(ours.explained_variance_, theirs.explained_variance_, rtol=1e-4)
+    np.testing.assert_allclose(
+        ours.explained_variance_ratio_, theirs.explained_variance_ratio_, rtol=1e-4
+    )
+    np.testing.assert_allclose(ours.transform(X), signs * theirs.transform(X), atol=1e-3)
+    np.testing.assert_allclose(
+        ours.inverse_transform(ours.transform(X)),
+        theirs.inverse_transform(theirs.transform(X)),
+        atol=1e-3,
+    )
+    assert ours.n_components_ == 2
+
+
+def test_without_noise_truncated_svd_is_scikit_learns(table):
+    X, _ = table
+    ours = PrivateTruncatedSVD(2, **LOUD, bound=20.0).fit(X)
+    theirs = TruncatedSVD(2, algorithm="arpack").fit(X)
+    signs = np.sign((ours.components_ * theirs.components_).sum(axis=1))
+    np.testing.assert_allclose(ours.components_, signs[:, None] * theirs.components_, atol=1e-4)
+    np.testing.assert_allclose(ours.singular_values_, theirs.singular_values_, rtol=1e-4)
+    np.testing.assert_allclose(ours.transform(X), signs * theirs.transform(X), atol=1e-3)
+
+
+def test_a_fit_is_the_releases_regression(table):
+    """By hand, through the public functions, with the same noise."""
+    X, y = table
+    model = PrivateRidge(epsilon=2.0, **BOUNDS, random_state=3).fit(X, y)
+    pairs = dict(zip(["x0", "x1", "x2", "y"], [*BOUNDS["bounds"], (-20, 10)], strict=True))
+    columns = pg.Columns(pairs, intercept=True)
+    moment = pg.second_moment(np.column_stack([X, y]), columns=columns)
+    by_hand = pg.release(moment, pg.AnalyzeGauss(), 2.0, 1e-6, rng=np.random.default_rng(3))
+    assert np.array_equal(model.release_.matrix, by_hand.matrix)
+    fit = by_hand.regress("y", ["x0", "x1", "x2"], ridge="auto")
+    assert np.array_equal(model.coef_, fit.coef)
+    assert model.intercept_ == fit.intercept
+    assert np.array_equal(model.result_.conf_int(), fit.conf_int(), equal_nan=True)
+    np.testing.assert_allclose(model.predict(X), fit.predict(X), rtol=1e-12)
+
+
+def test_noise_is_as_calibrated():
+    """Slopes of an empty signal: mean zero and the noise's own spread, false alarm 1e-6."""
+    X = np.tile([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]], (5000, 1))
+    draws = []
+    for seed in range(300):
+        model = PrivateLinearRegression(mechanism=pg.AnalyzeGauss(), random_state=seed)
+        draws.append(model.fit(X, np.zeros(len(X))).coef_)
+    noise_std = pg.AnalyzeGauss().calibrate(4, 2.0, 1.0, 1e-6).noise_std / len(X)
+    square = np.square(np.ravel(draws) / noise_std).sum()
+    # Chi-square of 600 degrees of freedom, normal to this accuracy: 4.9 standard deviations,
+    # and 1 % for second order.
+    assert abs(square / 600 - 1) < 4.9 * np.sqrt(2 / 600) + 0.01
+
+
+def test_values_out_of_bounds_are_clamped_and_bounds_are_not_of_the_data(table):
+    X, y = table
+    far, at = X.copy(), X.copy()
+    far[0], at[0] = [1e6, -1e6, 0.05], [8.0, 5.0, 0.05]
+    fits = [PrivateRidge(**BOUNDS, random_state=0).fit(x, y).coef_ for x in (far, at)]
+    assert np.array_equal(*fits)
+
+
+# --- The budget --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_partial_fits_of_any_parts_are_one_fit_bit_for_bit(kind, rng, releases):
+    X, y = rng.uniform(-1, 1, (300, 4)), rng.uniform(-1, 1, 300)
+    whole = kind(random_state=5).fit(X, y)
+    parts = kind(random_state=5)
+    for part in (slice(200, 300), slice(0, 1), slice(1, 200)):
+        assert parts.partial_fit(X[part], y[part]) is parts
+    assert len(releases) == 1
+    assert np.array_equal(parts.release_.matrix, whole.release_.matrix)
+    assert parts.release_.n_rows == 300
+    assert len(releases) == 2
+
+
+TRIGGERS = {
+    "release": lambda model, X: model.release(),
+    "release_": lambda model, X: model.release_,
+    "coef_": lambda model, X: model.coef_,
+    "hasattr": lambda model, X: hasattr(model, "intercept_"),
+    "predict": lambda model, X: model.predict(X),
+    "score": lambda model, X: model.score(X, X[:, 0]),
+    "result_": lambda model, X: model.result_,
+}
+
+
+@pytest.mark.parametrize("trigger", TRIGGERS)
+def test_the_first_look_spends_once(trigger, rng, releases):
+    X = rng.uniform(-1, 1, (100, 2))
+    model = PrivateRidge().partial_fit(X, X[:, 0]).partial_fit(X, X[:, 0])
+    assert not releases
+    TRIGGERS[trigger](model, X)
+    assert len(releases) == 1
+    for again in TRIGGERS.values():
+        again(model, X)
+    assert len(releases) == 1
+    assert model._moment is None
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_looking_without_touching_spends_nothing(kind, rng, releases):
+    X = rng.uniform(-1, 1, (100, 2))
+    model = kind().partial_fit(X, X[:, 0])
+    repr(model), model._repr_html_(), dir(model), inspect.getmembers(model)
+    model.get_params(), clone(model), model._repr_mimebundle_()
+    make_pipeline(model)._repr_html_()
+    if hasattr(kind, "get_feature_names_out"):
+        assert len(model.get_feature_names_out()) == 2
+    assert not releases
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_rows_cannot_be_added_to_what_is_released(kind, rng, releases):
+    X = rng.uniform(-1, 1, (100, 3))
+    spent = [
+        kind().fit(X, X[:, 0]),
+        kind().partial_fit(X, X[:, 0]),
+        kind().fit_from(kind().fit(X, X[:, 0]).release_),
+    ]
+    spent[1].release()
+    for model in spent:
+        with pytest.raises(BudgetSpentError, match="budget of this estimator is spent"):
+            model.partial_fit(X, X[:, 0])
+        assert not hasattr(model, "partial_fit")
+        before = len(releases)
+        model.fit(X, X[:, 0])
+        assert len(releases) == before + 1
+
+
+def test_threads_that_look_together_spend_once(rng, releases):
+    X = rng.uniform(-1, 1, (100, 3))
+    model = PrivateRidge().partial_fit(X, X[:, 0])
+    barrier, seen = threading.Barrier(8), []
+
+    def look():
+        barrier.wait()
+        seen.append(model.release_)
+
+    workers = [threading.Thread(target=look) for _ in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(releases) == 1
+    assert all(release is releases[0] for release in seen)
+
+
+def test_a_failed_refit_loses_nothing_that_was_paid_for(table, releases):
+    X, y = table
+    model = PrivateRidge(**BOUNDS).fit(X, y)
+    before = model.release_, model.coef_
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.full((10, 2), np.nan), np.zeros(10))
+    with pytest.raises(ValueError, match="epsilon"):
+        model.set_params(epsilon=-1.0).fit(X, y)
+    with pytest.raises(ValueError, match="no column"):
+        model.fit_from(model.release_, "nothing")
+    assert model.release_ is before[0]
+    assert model.coef_ is not None
+    assert model.n_features_in_ == 3
+    assert len(releases) == 1
+
+
+def test_a_failed_part_adds_nothing(table):
+    X, y = table
+    model = PrivateRidge(**BOUNDS, random_state=1).partial_fit(X, y)
+    bad = X.copy()
+    bad[7, 0] = np.inf
+    for block, target in ((bad, y), (X[:, :2], y), (X, y[:-1]), (X, np.column_stack([y, y]))):
+        with pytest.raises(ValueError):
+            model.partial_fit(block, target)
+    assert np.array_equal(
+        model.release_.matrix, PrivateRidge(**BOUNDS, random_state=1).fit(X, y).release_.matrix
+    )
+
+
+def test_where_least_squares_has_no_solution_the_release_is_kept(rng, releases):
+    X = rng.uniform(-1, 1, (5, 4))
+    model = PrivateLinearRegression(mechanism=pg.AnalyzeGauss(), epsilon=0.1, random_state=0)
+    with pytest.raises(ValueError, match=r"not positive definite.*release is kept"):
+        model.fit(X, X[:, 0])
+    assert len(releases) == 1
+    assert np.isfinite(PrivateRidge().fit_from(model.release_).coef_).all()
+    assert len(releases) == 1
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_defaults_always_give_an_answer(kind):
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(-1, 1, (rng.integers(1, 60), rng.integers(2, 6)))
+        model = kind(random_state=seed).fit(X, X[:, 0])
+        out = model.predict(X) if kind in REGRESSORS else model.transform(X)
+        assert np.isfinite(out).all()
+
+
+def test_reproducible_noise_says_so(table):
+    X, y = table
+    states = [
+        1,
+        np.int64(1),
+        np.random.default_rng(1),
+        np.random.RandomState(1),
+    ]
+    for state in states:
+        model = PrivateRidge(**BOUNDS, random_state=state).fit(X, y)
+        again = PrivateRidge(**BOUNDS, random_state=copy.deepcopy(state))
+        assert model.release_.reproducible
+        assert "REPRODUCIBLE" in model._repr_html_()
+        if isinstance(state, (int, np.integer)):
+            assert np.array_equal(model.coef_, again.fit(X, y).coef_)
+    fresh = [PrivateRidge(**BOUNDS).fit(X, y) for _ in range(2)]
+    assert not fresh[0].release_.reproducible
+    assert not np.array_equal(fresh[0].release_.matrix, fresh[1].release_.matrix)
+    with pytest.raises(TypeError, match="random_state must be") as caught:
+        PrivateRidge(**BOUNDS, random_state="31337").fit(X, y)
+    assert "31337" not in str(caught.value)
+
+
+# --- A release there already is ----------------------------------------------------
+
+
+def test_fit_from_costs_nothing_and_takes_any_columns(table, releases, tmp_path):
+    X, y = table
+    paid = PrivateRidge(**BOUNDS).fit(X, y)
+    paid.release_.save(tmp_path / "gram.json")
+    source = pg.load_release(tmp_path / "gram.json")
+    for alpha in ("auto", 0.5, 5.0):
+        free = PrivateRidge(alpha).fit_from(source)
+        assert np.array_equal(free.coef_, clone(free).fit_from(paid.release_).coef_)
+        assert "spent before" in free._repr_html_()
+    assert np.array_equal(PrivateRidge().fit_from(source).coef_, paid.coef_)
+    other = PrivateRidge().fit_from(source, "x1", ["y", "x0"])
+    assert list(other.feature_names_in_) == ["y", "x0"]
+    assert np.array_equal(other.coef_, source.regress("x1", ["y", "x0"], ridge="auto").coef)
+    both = PrivateRidge().fit_from(source, ["y", "x2"])
+    assert both.coef_.shape == (2, 2)
+    assert both.predict(np.zeros((3, 2))).shape == (3, 2)
+    assert [fit.target for fit in both.result_] == ["y", "x2"]
+    pca = PrivatePCA(1).fit_from(source, ["x2", "x0"])
+    assert pca.components_.shape == (1, 2)
+    assert pca.n_features_in_ == 2
+    assert len(releases) == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "call", "message"),
+    [
+        (PrivateRidge(), {"target": "z"}, "no column 'z'"),
+        (PrivateRidge(), {"features": ["z"]}, "no column 'z'"),
+        (PrivateRidge(), {"features": ["y"]}, "among the features"),
+        (PrivateRidge(), {"features": []}, "needs a target and a feature"),
+        (PrivateRidge(fit_intercept=False), {}, "symmetric about zero"),
+        (PrivateRidge(-1.0), {}, "alpha"),
+        (PrivatePCA(9), {}, r"\[1, n_features = 4\]"),
+        (PrivateTruncatedSVD(1), {}, "as they are"),
+    ],
+)
+def test_releases_that_do_not_serve_are_refused(table, model, call, message):
+    source = PrivateRidge(**BOUNDS).fit(*table).release_
+    with pytest.raises(ValueError, match=message):
+        model.fit_from(source, **call)
+    with pytest.raises(NotFittedError):
+        _ = model.release_
+
+
+def test_pca_of_a_release_without_a_mean_is_refused(table):
+    source = PrivateTruncatedSVD(bound=20.0).fit(table[0]).release_
+    with pytest.raises(ValueError, match="column of ones"):
+        PrivatePCA(1).fit_from(source)
+
+
+# --- What leaves the estimator -----------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_an_unspent_moment_cannot_be_pickled_or_copied(kind, rng):
+    X = rng.uniform(-1, 1, (50, 2))
+    model = kind().partial_fit(X, X[:, 0])
+    for leave in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="holds an exact second moment"):
+            leave(model)
+    model.release()
+    data = pickle.dumps(model)
+    assert b"SecondMoment" not in data
+    again = pickle.loads(data)
+    assert np.array_equal(again.release_.matrix, model.release_.matrix)
+    assert b"SecondMoment" not in pickle.dumps(kind().fit(X, X[:, 0]))
+
+
+SECRET = 31337.0625
+
+
+def hostile():
+    """Tables that are refused, each with a value that must not be quoted."""
+    pd = pytest.importorskip("pandas")
+    X, y = np.full((6, 2), SECRET), np.arange(6.0)
+    text = X.astype(object)
+    text[2, 1] = f"{SECRET} mmHg"
+    nan = X.copy()
+    nan[3, 0] = np.nan
+    return {
+        "one dimension": (X[:, 0], y),
+        "three": (X[None], y),
+        "scalar": (SECRET, y),
+        "text": (text, y),
+        "strings": (np.array([[f"a{SECRET}"]] * 6), y),
+        "complex": (X + 1j * SECRET, y),
+        "nan": (nan, y),
+        "frame": (pd.DataFrame({"a": X[:, 0], "b": text[:, 1]}), y),
+        "lengths": (X, y[:-1]),
+        "text target": (X, text[:, 1]),
+        "complex target": (X, X[:, 0] * 1j),
+        "nan target": (X, nan[:, 0]),
+        "cube target": (X, X[:, :, None]),
+        "dict": (np.array([[{SECRET: SECRET}]] * 6), y),
+    }
+
+
+@pytest.mark.parametrize("case", sorted(hostile()))
+def test_no_value_of_the_data_is_quoted(case):
+    X, y = hostile()[case]
+    for model in (PrivateRidge(), PrivatePCA()):
+        if isinstance(model, PrivatePCA) and ("target" in case or case == "lengths"):
+            continue
+        with pytest.raises((ValueError, TypeError)) as caught:
+            model.fit(X, y)
+        assert "31337" not in str(caught.value)
+        assert str(caught.value)
+
+
+def test_sparse_matrices_are_refused():
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
+        PrivateTruncatedSVD().fit(sparse.eye_array(5).tocsr())
+
+
+@pytest.mark.parametrize("drawn", [lambda m: m, make_pipeline], ids=["alone", "in a pipeline"])
+def test_the_drawing_shows_the_budget(drawn, rng):
+    X = rng.uniform(-1, 1, (50, 2))
+    model = PrivateRidge(epsilon=0.75, delta=1e-7)
+    assert "epsilon=0.75, delta=1e-07: nothing spent" in drawn(model)._repr_html_()
+    model.partial_fit(X, X[:, 0])
+    assert "not yet spent; holds secret data" in drawn(model)._repr_html_()
+    model.release()
+    model.set_params(epsilon=9.0)  # does not change what was spent
+    html = drawn(model)._repr_html_()
+    assert "epsilon=0.75, delta=1e-07: spent<" in html
+
+
+# --- Parameters --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"epsilon": 0.0}, ValueError, "epsilon"),
+        ({"delta": 1.0}, ValueError, "delta"),
+        ({"bounds": None}, ValueError, "never taken from the data"),
+        ({"bounds": "auto"}, ValueError, "never taken from the data"),
+        ({"bounds": (1, -1)}, ValueError, "below the upper"),
+        ({"bounds": (0, np.inf)}, ValueError, "finite"),
+        ({"bounds": [(0, 1), (0, 1)]}, ValueError, r"array of shape \(3, 2\)"),
+        ({"bounds": [(0, 1), (0, 1), 3]}, ValueError, r"array of shape \(3, 2\)"),
+        ({"bounds": {"x0": (0, 1), "x1": (0, 1)}}, ValueError, "no pair for column 'x2'"),
+        ({"bounds": dict.fromkeys(["x0", "x1", "x2", "z"], (0, 1))}, ValueError, "for 'z'"),
+        ({"target_bounds": None}, ValueError, "never taken from the data"),
+        ({"bound": -1.0}, ValueError, "bound"),
+        ({"mechanism": pg.AnalyzeGauss}, TypeError, "must be a Mechanism"),
+        ({"mechanism": "gauss"}, TypeError, "must be a Mechanism"),
+        ({"adjacency": "both"}, ValueError, "adjacency"),
+        ({"missing": "ignore"}, ValueError, "missing"),
+        ({"alpha": "best"}, ValueError, "alpha"),
+        ({"alpha": -0.5}, ValueError, "alpha"),
+        ({"alpha": np.inf}, ValueError, "alpha"),
+        ({"alpha": [1.0, 2.0, 3.0]}, ValueError, "alpha"),
+    ],
+)
+def test_bad_parameters_are_refused_and_spend_nothing(table, params, error, message, releases):
+    with pytest.raises(error, match=message):
+        PrivateRidge(**BOUNDS | params).fit(*table)
+    assert not releases
+
+
+@pytest.mark.parametrize("kind", [PrivatePCA, PrivateTruncatedSVD])
+@pytest.mark.parametrize(("n", "error"), [(0, ValueError), (4, ValueError), (1.5, TypeError)])
+def test_bad_numbers_of_components_are_refused_and_spend_nothing(kind, n, error, table, releases):
+    with pytest.raises(error, match="n_components"):
+        kind(n).fit(table[0])
+    assert not releases
+
+
+def test_missing_values_are_dropped_when_asked(table):
+    X, y = table
+    holes, gap = X.copy(), y.copy()
+    holes[3, 1] = gap[8] = np.nan
+    keep = np.delete(np.arange(len(y)), [3, 8])
+    dropped = PrivateRidge(**BOUNDS, **LOUD, missing="drop").fit(holes, gap)
+    theirs = LinearRegression().fit(X[keep], y[keep])
+    np.testing.assert_allclose(dropped.coef_, theirs.coef_, rtol=1e-4, atol=1e-3)
+    assert dropped.release_.n_rows == len(y)
+    assert np.isnan(dropped.predict(holes)[3])
+    pca = PrivatePCA(bounds=BOUNDS["bounds"], **LOUD, missing="drop").fit(holes)
+    np.testing.assert_allclose(pca.mean_, np.nanmean(np.delete(X, 3, axis=0), axis=0), atol=1e-4)
+    with pytest.raises(ValueError, match="NaN"):
+        PrivateRidge(**BOUNDS).fit(holes, y)
+
+
+# --- Frames, pipelines, searches ---------------------------------------------------
+
+
+@pytest.mark.parametrize(("library", "data"), [("pandas", "data"), ("polars", "values")])
+def test_frames_give_their_names(table, library, data):
+    frames = pytest.importorskip(library)
+    X, y = table
+    frame = frames.DataFrame({"age": X[:, 0], "weight": X[:, 1], "dose": X[:, 2]})
+    bounds = {"dose": (0, 0.1), "age": (-2, 8), "weight": (5, 6)}
+    params = {"bounds": bounds, "target_bounds": (-20, 10), "random_state": 0}
+    model = PrivateRidge(**params).fit(frame, frames.Series(name="cost", **{data: y}))
+    assert model.release_.names == ("age", "weight", "dose", "cost", "intercept")
+    assert model.result_.target == "cost"
+    plain = PrivateRidge(**BOUNDS, random_state=0).fit(X, y)
+    assert np.array_equal(model.release_.matrix, plain.release_.matrix)
+    np.testing.assert_allclose(model.predict(frame), plain.predict(X))
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame[["weight", "age", "dose"]])
+    pca = PrivatePCA(2, bounds=bounds).set_output(transform=library).fit(frame)
+    out = pca.transform(frame)
+    assert isinstance(out, frames.DataFrame)
+    assert list(out.columns) == list(pca.get_feature_names_out()) == ["privatepca0", "privatepca1"]
+
+
+def test_targets_take_names_that_are_free(rng):
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame(rng.uniform(-1, 1, (20, 2)), columns=["y", "z"])
+    assert PrivateRidge().fit(X, X["z"]).release_.names == ("y", "z", "y_", "intercept")
+    both = PrivateRidge().fit(X, X.rename(columns={"y": "a", "z": "b"}))
+    assert both.release_.names == ("y", "z", "a", "b", "intercept")
+    X.columns = ["intercept", "z"]
+    with pytest.raises(ValueError, match="rename the feature 'intercept'"):
+        PrivateRidge().fit(X, X["z"])
+    X.columns = ["z", "z"]
+    with pytest.raises(ValueError, match=r"same name|unique column names"):
+        PrivateRidge().fit(X, X.iloc[:, 0])
+
+
+def test_nullable_columns_are_read(rng):
+    pd = pytest.importorskip("pandas")
+    values = rng.integers(-1, 2, (200, 2))
+    frame = pd.DataFrame(values, columns=["a", "b"]).astype("Int64")
+    frame.loc[4, "a"] = pd.NA
+    model = PrivateRidge(missing="drop", random_state=0).fit(frame, values[:, 0])
+    keep = np.delete(np.arange(200), 4)
+    bare = PrivateRidge(missing="drop", random_state=0).fit(values[keep], values[keep, 0])
+    assert np.array_equal(model.release_.matrix, bare.release_.matrix)
+
+
+def test_in_a_pipeline(table, releases):
+    X, y = table
+    scale = FunctionTransformer(
+        lambda x: (x - [3, 5.5, 0.05]) / [5, 0.5, 0.05], feature_names_out="one-to-one"
+    )
+    pipe = make_pipeline(
+        scale, PrivatePCA(2, **LOUD), PrivateRidge(bounds=(-2, 2), target_bounds=(-20, 10), **LOUD)
+    )
+    pipe.set_output(transform="pandas").fit(X, y)
+    assert len(releases) == 2
+    theirs = make_pipeline(scale, PCA(2), LinearRegression()).fit(X, y)
+    np.testing.assert_allclose(pipe.predict(X), theirs.predict(X), atol=1e-2)
+
+
+def test_a_search_spends_for_every_fit(table, releases):
+    X, y = table
+    search = GridSearchCV(PrivateRidge(**BOUNDS, **LOUD), {"alpha": [0.0, 1e6]}, cv=3).fit(X, y)
+    assert search.best_params_ == {"alpha": 0.0}
+    assert len(releases) == 2 * 3 + 1
+    cross_val_score(PrivateRidge(**BOUNDS), X, y, cv=4)
+    assert len(releases) == 2 * 3 + 1 + 4
