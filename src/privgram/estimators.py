@@ -1,9 +1,11 @@
 """scikit-learn's interface: private regressions and projections as estimators.
 
+For example::
+
     from privgram.estimators import PrivateRidge
 
-    model = PrivateRidge(epsilon=1.0, bounds={"age": (18, 100), "pressure": (60, 200)},
-                         target_bounds=(0, 5000)).fit(table[["age", "pressure"]], table["cost"])
+    model = PrivateRidge(epsilon=1.0, bounds={"age": (18, 100)}, target_bounds=(60, 200))
+    model.fit(table[["age"]], table["pressure"])
     model.coef_, model.result_.conf_int(), model.release_
 
 An estimator holds either an exact second moment, which is secret, or a release, which is not.
