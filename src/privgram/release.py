@@ -19,12 +19,8 @@ from privgram.noise import NoiseLaw
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-<<<<<<< HEAD
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-=======
     from numpy.typing import ArrayLike, NDArray
->>>>>>> 4621a46 (Offer regressions and projections as scikit-learn estimators)
 
     from privgram.mechanisms import Mechanism
     from privgram.norm_bound import NormBound

@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
     from privgram.release import Release
 
-<<<<<<< HEAD
-__all__ = ["PCA", "noise_edge", "pca"]
-=======
-__all__ = ["PCA", "mean_and_covariance", "pca"]
->>>>>>> 4621a46 (Offer regressions and projections as scikit-learn estimators)
+__all__ = ["PCA", "mean_and_covariance", "noise_edge", "pca"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +111,6 @@ def pca(release: Release, n_components: int | None = None, confidence: float = 0
     )
 
 
-<<<<<<< HEAD
 def noise_edge(release: Release, confidence: float = 0.95) -> float:
     """Quantile of the spectral norm of a release's noise, in the scale of its matrix.
 
@@ -125,7 +120,8 @@ def noise_edge(release: Release, confidence: float = 0.95) -> float:
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie in (0, 1), got {confidence}")
     return _noise_norms(release, confidence)[0]
-=======
+
+
 def mean_and_covariance(release: Release) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean and covariance of the columns of a release with an intercept, in their own units.
 
@@ -175,7 +171,6 @@ def mean_and_covariance(release: Release) -> tuple[NDArray[np.float64], NDArray[
     at = [columns.names.index(release.names[i]) for i in own]
     centre, half_width = columns.center[at], columns.half_width[at]
     return centre + half_width * mean, half_width[:, None] * covariance * half_width
->>>>>>> 4621a46 (Offer regressions and projections as scikit-learn estimators)
 
 
 def _error_bound(release: Release, k: int, values: NDArray[np.float64], confidence: float) -> float:
