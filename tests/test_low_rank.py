@@ -257,7 +257,7 @@ def test_worst_neighbours_of_the_range_finder_by_search():
 
 
 def test_change_of_the_range_finder_is_chi_distributed():
-    """Whatever the direction, |e^T Omega| / c is chi with k degrees of freedom; false alarm 4e-6."""
+    """Whatever the direction, |e^T Omega| / c is chi with k degrees; false alarm 4e-6."""
     rng = generator(11)
     m, n, k, c = 3, 30, 5, 1.7
     limit = low_rank.entry_limit((m, n), c)

@@ -44,7 +44,7 @@ def test_incoherent_is_what_it_says(rng):
 def test_compare():
     """What the paper says: find-and-project wins for few long rows, and loses to one spike."""
     rng = np.random.default_rng(6)
-    flat = experiment.compare("n", experiment.incoherent(60, 4000, 5, 3.0, rng), 1, 1e-6, rng, 1)
+    flat = experiment.compare("n", experiment.incoherent(150, 8000, 5, 3.0, rng), 1, 1e-6, rng, 1)
     assert flat.best < 1e-6
     assert flat.pfp < flat.randomised_response < flat.theorem_6_3
     spike = experiment.incoherent(60, 4000, 5, 3.0, rng, spike=0.7)
@@ -61,7 +61,11 @@ def test_compression_improves_with_rows_and_stays_within_the_bound():
 
 def test_signs():
     """Corollary 3.7: alpha vanishes with n. So does the exact epsilon, much below it."""
-    few, many = compression.signs((10_000, 100_000), rows=400)
+    few, many, *growing = compression.signs((10_000, 100_000), rows=400)
+    # p and m grow with n, and alpha still falls.
+    assert growing[1].n_columns > growing[0].n_columns
+    assert growing[1].rows > growing[0].rows
+    assert growing[1].alpha < 0.5 * growing[0].alpha
     assert many.alpha < 0.2 * few.alpha
     assert many.epsilon < few.epsilon < few.alpha
     # X flipped in half of the row: 2 (p/2)^2 entries change by 2/n.
@@ -76,7 +80,7 @@ def test_commands(tmp_path, monkeypatch):
     monkeypatch.setattr(compression.signs, "__defaults__", ((10_000,), 4, 300, 0.5, 1e-6, 0))
     for name, files in (
         ("low-rank", {"low-rank.csv": 2}),
-        ("compression", {"compression.csv": 2, "compression-signs.csv": 1}),
+        ("compression", {"compression.csv": 2, "compression-signs.csv": 2}),
     ):
         for arguments in ([], ["--json"]):
             result = CliRunner().invoke(command, [name, "--out", str(tmp_path), *arguments])

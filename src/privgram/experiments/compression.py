@@ -124,6 +124,9 @@ def signs(
 ) -> Iterator[SignsRow]:
     """Compare a table of signs with its neighbour: Example 3.6 and Corollary 3.7.
 
+    First for one p and m; then for p half of (n / ln n)^(1/4), and m as many rows as PCA
+    (Theorem 5.1: p^2 ln 2np) and Lemma 4.4 ask for.
+
     Parameters
     ----------
     sizes : tuple of int
@@ -140,24 +143,34 @@ def signs(
     SignsRow
     """
     rng = np.random.default_rng(seed)
-    p = n_columns
     for n in sizes:
-        X = rng.choice(np.array([-1.0, 1.0]), (n, p))
-        other = X[0] * np.where(np.arange(p) < round(flipped * p), -1.0, 1.0)
-        reference = X.T @ X / n
-        sigma = reference + (np.outer(other, other) - np.outer(X[0], X[0])) / n
-        change = sigma - reference
-        least, own = np.linalg.eigvalsh(reference), np.linalg.eigvalsh(sigma)
-        alpha = published.zhou_theorem_4_6(
-            rows,
-            n,
-            p,
-            difference=float(np.linalg.norm(change)),
-            lambda_min=float(own[0]),
-            lambda_min_reference=float(least[0]),
-            norm_reference=float(least[-1]),
-            delta_max=float(np.abs(change).max()),
-        )
-        floor = n * float(min(least[0], own[0]))
-        epsilon = SketchProfile(rows, p / floor).epsilon(delta)
-        yield SignsRow(n, p, rows, float(np.linalg.norm(change)), alpha, epsilon, delta)
+        yield _signs(n, n_columns, rows, flipped, delta, rng)
+    for n in sizes:
+        p = round((n / math.log(n)) ** 0.25 / 2)
+        log = math.log(2 * n * p)
+        m = max(p * p * log, 2 * sum(published.zhou_lemma_b_1()) * log)
+        yield _signs(n, p, math.ceil(m), flipped, delta, rng)
+
+
+def _signs(
+    n: int, p: int, rows: int, flipped: float, delta: float, rng: np.random.Generator
+) -> SignsRow:
+    X = rng.choice(np.array([-1.0, 1.0]), (n, p))
+    other = X[0] * np.where(np.arange(p) < round(flipped * p), -1.0, 1.0)
+    reference = X.T @ X / n
+    sigma = reference + (np.outer(other, other) - np.outer(X[0], X[0])) / n
+    change = sigma - reference
+    least, own = np.linalg.eigvalsh(reference), np.linalg.eigvalsh(sigma)
+    alpha = published.zhou_theorem_4_6(
+        rows,
+        n,
+        p,
+        difference=float(np.linalg.norm(change)),
+        lambda_min=float(own[0]),
+        lambda_min_reference=float(least[0]),
+        norm_reference=float(least[-1]),
+        delta_max=float(np.abs(change).max()),
+    )
+    floor = n * float(min(least[0], own[0]))
+    epsilon = SketchProfile(rows, p / floor).epsilon(delta)
+    return SignsRow(n, p, rows, float(np.linalg.norm(change)), alpha, epsilon, delta)

@@ -1,8 +1,9 @@
 """Hardt and Roth's claim as an experiment: where find-and-project beats randomised response.
 
-Three ways to a private matrix of rank about r, at one budget and with exact noise: PFP;
-randomised response, the best rank r of A + noise; and Analyze Gauss on A A^T, whose leading
-eigenvectors make the basis of the same projection. Errors are ||A - B||_F / ||A||_F.
+Three ways to a private matrix of rank about r, at one budget and with exact noise: PFP, pruned
+or not; randomised response, the best rank r of A + noise; and Analyze Gauss on A A^T, whose
+leading eigenvectors make the basis of the same projection. Beside them the algorithm without
+privacy that PFP is made of. Errors are ||A - B||_F / ||A||_F.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class Row:
     Attributes
     ----------
     varied : str
-        What the setting is one of: "m", "n", "rank", "spike" or "signal".
+        What the setting is one of: "m", "n", "rank", "spike", "signal"; or "6.2" and "6.3",
+        the regimes in which those theorems promise more the larger m is.
     m, n : int
     rank : int
         Of the matrix.
@@ -44,8 +46,9 @@ class Row:
         Coherence.
     best : float
         ||A - A_r||_F / ||A||_F: no rank r is closer.
-    pfp, randomised_response, analyze_gauss : float
-        Means over the repetitions.
+    hmt, pfp, pruned, randomised_response, analyze_gauss : float
+        Means over the repetitions. `pruned` is PFP at the level of Theorem 6.2's proof;
+        randomised response is of rank r or r + p, whichever is closer.
     theorem_6_2, theorem_6_3 : float
         The bounds, with 1 for their constants.
     """
@@ -58,7 +61,9 @@ class Row:
     C: float
     mu0: float
     best: float
+    hmt: float
     pfp: float
+    pruned: float
     randomised_response: float
     analyze_gauss: float
     theorem_6_2: float
@@ -174,6 +179,7 @@ def compare(
     delta: float,
     rng: np.random.Generator,
     repetitions: int = 3,
+    rank: int | None = None,
 ) -> Row:
     """Measure all ways on one matrix.
 
@@ -185,12 +191,14 @@ def compare(
     epsilon, delta : float
     rng : numpy.random.Generator
     repetitions : int
+    rank : int, optional
+        Of A, where it is known: a large matrix is not decomposed to find it.
 
     Returns
     -------
     Row
     """
-    about = low_rank.coherence(A)
+    about = low_rank.coherence(A, rank)
     norm = about.frobenius
 
     def mean(make: Any) -> float:
@@ -198,6 +206,13 @@ def compare(
         return float(np.mean(errors)) / norm
 
     k = RANK + OVERSAMPLE
+    level = low_rank.prune_level(A.shape, k, about.C, norm, epsilon, delta)
+
+    def pfp(prune: float | None) -> low_rank.LowRank:
+        return low_rank.approximate(
+            A, RANK, OVERSAMPLE, prune, epsilon=epsilon, delta=delta, rng=rng
+        )
+
     return Row(
         varied=varied,
         m=A.shape[0],
@@ -207,11 +222,12 @@ def compare(
         C=about.C,
         mu0=about.mu0,
         best=about.tail(RANK) / norm,
-        pfp=mean(
-            lambda: low_rank.approximate(A, RANK, OVERSAMPLE, epsilon=epsilon, delta=delta, rng=rng)
-        ),
-        randomised_response=mean(
-            lambda: low_rank.randomised_response(A, RANK, epsilon, delta, rng)
+        hmt=mean(lambda: low_rank.halko_martinsson_tropp(A, RANK, OVERSAMPLE, rng)),
+        pfp=mean(lambda: pfp(None)),
+        pruned=mean(lambda: pfp(level)),
+        randomised_response=min(
+            mean(lambda r=r: low_rank.randomised_response(A, r, epsilon, delta, rng))
+            for r in (RANK, k)
         ),
         analyze_gauss=mean(lambda: analyze_gauss(A, k, epsilon, delta, rng)),
         theorem_6_2=about.promise_6_2(RANK, OVERSAMPLE, epsilon, delta) / norm,
@@ -219,15 +235,26 @@ def compare(
     )
 
 
-#: What is varied, and its values; the rest is as in BASE.
+#: What is varied, and its values; the rest is as in BASE. In "6.2" and "6.3" m is, with n = 64 m
+#: and ||A||_F = 40 sqrt(n) in the first.
 SETTINGS: dict[str, tuple[float, ...]] = {
     "m": (25, 50, 100, 200, 400),
     "n": (400, 1600, 6400),
     "rank": (5, 20, 80),
     "spike": (0.0, 0.1, 0.3, 0.6),
     "signal": (1.0, 2.0, 4.0, 8.0, 32.0),
+    "6.2": (25, 50, 100, 200, 400),
+    "6.3": (25, 50, 100, 200, 400),
 }
 BASE: dict[str, float] = {"m": 100, "n": 1600, "rank": 5, "spike": 0.0, "signal": 4.0}
+
+
+def _regime(varied: str, value: float) -> dict[str, float]:
+    if varied == "6.2":
+        return {"m": value, "n": 64 * value, "signal": 40 / math.sqrt(value)}
+    if varied == "6.3":
+        return {"m": value, "n": 64 * value}
+    return {varied: value}
 
 
 def sweep(
@@ -248,7 +275,8 @@ def sweep(
     rng = np.random.default_rng(seed)
     for varied, values in SETTINGS.items():
         for value in values:
-            s = {**BASE, varied: value}
+            s = BASE | _regime(varied, value)
             shape = int(s["m"]), int(s["n"]), int(s["rank"])
             A = incoherent(*shape, s["signal"], rng, s["spike"])
-            yield compare(varied, A, epsilon, delta, rng, repetitions)
+            known = shape[2] if A.size > 1 << 20 else None
+            yield compare(varied, A, epsilon, delta, rng, repetitions, known)
