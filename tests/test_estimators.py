@@ -29,6 +29,7 @@ from privgram.estimators import (
     PrivateRidge,
     PrivateTruncatedSVD,
 )
+from privgram.ledger import BudgetExceeded
 
 ALL = (PrivateLinearRegression, PrivateRidge, PrivatePCA, PrivateTruncatedSVD)
 REGRESSORS = (PrivateLinearRegression, PrivateRidge)
@@ -325,6 +326,24 @@ def test_reproducible_noise_says_so(table):
     with pytest.raises(TypeError, match="random_state must be") as caught:
         PrivateRidge(**BOUNDS, random_state="31337").fit(X, y)
     assert "31337" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_ledger_is_charged_and_refuses(kind, rng, tmp_path, releases):
+    X = rng.uniform(-1, 1, (60, 3))
+    ledger = pg.Ledger(tmp_path / "study.ledger", 2.5, 1e-5, composition="basic")
+    model = kind(epsilon=1.0, ledger=ledger)
+    model.fit(X, X[:, 0]).fit_from(model.release_)
+    clone(model).partial_fit(X, X[:, 0]).release()
+    assert ledger.spent == (2.0, 2e-6)
+    late = clone(model).partial_fit(X, X[:, 0])
+    for _ in range(2):  # the rows are kept: another ledger may have room
+        with pytest.raises(BudgetExceeded):
+            late.release()
+    assert len(ledger.entries) == len(releases) == 2
+    late.set_params(ledger=None).release()
+    with pytest.raises(BudgetExceeded):
+        model.fit(X, X[:, 0])
 
 
 # --- A release there already is ----------------------------------------------------

@@ -53,6 +53,7 @@ from privgram.spectrum import mean_and_covariance
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
     from privgram.moment import SecondMoment
     from privgram.regression import Fit
@@ -140,7 +141,8 @@ class _PrivateEstimator(BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            If the table or a parameter cannot be used.  The estimator is then as it was.
+            If the table or a parameter cannot be used, or the ledger has no room.  The estimator is
+            then as it was.
 
         Notes
         -----
@@ -204,6 +206,7 @@ class _PrivateEstimator(BaseEstimator):
                     self.delta,
                     adjacency=self.adjacency,
                     rng=_generator(self.random_state),
+                    ledger=self.ledger,
                 )
                 self._moment = None
             return self._release
@@ -363,6 +366,9 @@ class PrivateLinearRegression(RegressorMixin, _PrivateEstimator):
     random_state : int, RandomState, Generator or None, default None
         None draws cryptographic noise.  All else is for experiments: the noise can then be
         repeated, and the release says so.
+    ledger : Ledger, optional
+        Budget in a file, which every release is entered in before it is made and which refuses
+        what would exceed it; also in the fits of a search.
 
     Attributes
     ----------
@@ -409,6 +415,7 @@ class PrivateLinearRegression(RegressorMixin, _PrivateEstimator):
         adjacency: Literal["replace", "add-remove"] = "replace",
         missing: Literal["error", "drop"] = "error",
         random_state: Any = None,
+        ledger: Ledger | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -420,6 +427,7 @@ class PrivateLinearRegression(RegressorMixin, _PrivateEstimator):
         self.adjacency = adjacency
         self.missing = missing
         self.random_state = random_state
+        self.ledger = ledger
 
     def fit_from(
         self,
@@ -571,8 +579,8 @@ class PrivateRidge(PrivateLinearRegression):
         intercept carries none.  "auto" weighs the release against the law of its noise, which is
         public, direction by direction: it costs nothing, reads no data, and turns to least squares
         as the noise vanishes.
-    epsilon, delta, bounds, target_bounds, bound, fit_intercept, adjacency, missing, random_state
-        As in `PrivateLinearRegression`.
+    epsilon, delta, bounds, target_bounds, bound, fit_intercept : see `PrivateLinearRegression`
+    adjacency, missing, random_state, ledger : see `PrivateLinearRegression`
     mechanism : Mechanism, optional
         By default `AnalyzeGauss()` with "auto", and otherwise `AdditiveWishart()`, whose release
         is positive definite always.
@@ -611,6 +619,7 @@ class PrivateRidge(PrivateLinearRegression):
         adjacency: Literal["replace", "add-remove"] = "replace",
         missing: Literal["error", "drop"] = "error",
         random_state: Any = None,
+        ledger: Ledger | None = None,
     ) -> None:
         super().__init__(
             epsilon=epsilon,
@@ -623,6 +632,7 @@ class PrivateRidge(PrivateLinearRegression):
             adjacency=adjacency,
             missing=missing,
             random_state=random_state,
+            ledger=ledger,
         )
         self.alpha = alpha
 
@@ -756,8 +766,7 @@ class PrivatePCA(_Projection):
         no row is.
     mechanism : Mechanism, optional
         `AnalyzeGauss()` by default.
-    adjacency, missing, random_state
-        As in `PrivateLinearRegression`.
+    adjacency, missing, random_state, ledger : see `PrivateLinearRegression`
 
     Attributes
     ----------
@@ -802,6 +811,7 @@ class PrivatePCA(_Projection):
         adjacency: Literal["replace", "add-remove"] = "replace",
         missing: Literal["error", "drop"] = "error",
         random_state: Any = None,
+        ledger: Ledger | None = None,
     ) -> None:
         self.n_components = n_components
         self.epsilon = epsilon
@@ -812,6 +822,7 @@ class PrivatePCA(_Projection):
         self.adjacency = adjacency
         self.missing = missing
         self.random_state = random_state
+        self.ledger = ledger
 
     @property
     def components_(self) -> Matrix:
@@ -884,8 +895,7 @@ class PrivateTruncatedSVD(_Projection):
         is for rows normalised to length one; it is never taken from the data.
     mechanism : Mechanism, optional
         `AnalyzeGauss()` by default.
-    adjacency, random_state
-        As in `PrivateLinearRegression`.
+    adjacency, random_state, ledger : see `PrivateLinearRegression`
 
     Attributes
     ----------
@@ -920,6 +930,7 @@ class PrivateTruncatedSVD(_Projection):
         mechanism: Mechanism | None = None,
         adjacency: Literal["replace", "add-remove"] = "replace",
         random_state: Any = None,
+        ledger: Ledger | None = None,
     ) -> None:
         self.n_components = n_components
         self.epsilon = epsilon
@@ -928,6 +939,7 @@ class PrivateTruncatedSVD(_Projection):
         self.mechanism = mechanism
         self.adjacency = adjacency
         self.random_state = random_state
+        self.ledger = ledger
 
     @property
     def components_(self) -> Matrix:
