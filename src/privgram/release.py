@@ -161,6 +161,12 @@ class Release:
 
         return plot_privacy(self, ax)
 
+    def to_html(self, targets: Iterable[str] = (), **options: Any) -> str:
+        """Describe the release in one page of HTML; see `privgram.report.to_html`."""
+        from privgram.report import to_html
+
+        return to_html(self, targets, **options)
+
     def marginal(self, names: Sequence[str | int]) -> Release:
         """The sub-matrix of some columns, as a release of its own.
 

@@ -22,6 +22,7 @@ COMMANDS = (
     "info",
     "regress",
     "pca",
+    "report",
     "audit",
     "reproduce",
 )

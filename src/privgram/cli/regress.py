@@ -48,7 +48,7 @@ def command(
 
     names = None if features is None else [name.strip() for name in features.split(",")]
     fit = pg.load_release(release).regress(
-        target, features=names, ridge=_penalty(ridge), unclip=unclip
+        target, features=names, ridge=read_penalty(ridge), unclip=unclip
     )
     intervals = fit.conf_int(level=level)
     if as_json:
@@ -70,7 +70,8 @@ def command(
     click.echo(fit.summary(level))
 
 
-def _penalty(text: str) -> float | str:
+def read_penalty(text: str) -> float | str:
+    """Read ``--ridge``."""
     if text == "auto":
         return text
     try:

@@ -1,0 +1,358 @@
+"""A release as one page of HTML that explains itself: nothing to load, nothing to run."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import math
+import os
+from collections.abc import Callable, Iterable
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from privgram.regression import Fit
+    from privgram.release import Release
+
+__all__ = ["to_html"]
+
+#: False alarms of the test by which the guarantee is put into words.
+FALSE_ALARMS = 0.05
+
+#: Background of dark pages, as in the template.
+DARK_GROUND = "#14171b"
+
+
+class Plot(NamedTuple):
+    """A picture for light and for dark pages, as data URIs, with its size and its description."""
+
+    light: str
+    dark: str
+    width: int
+    height: int
+    alt: str
+
+
+def to_html(
+    release: Release,
+    targets: Iterable[str] = (),
+    *,
+    ridge: float | str = 0.0,
+    title: str | None = None,
+    file: str | os.PathLike[str] | None = None,
+) -> str:
+    """Describe a release in one self-contained page of HTML.
+
+    What was released, under which guarantee, in plain words too; by which mechanism and
+    parameters; plots of matrix, spectrum and privacy profile; regressions; how to load and
+    use it; and what to be careful about. The page loads nothing and runs no script.
+
+    Parameters
+    ----------
+    release : Release
+    targets : iterable of str
+        Columns to explain by all the others, a table and a plot each.
+    ridge : float or "auto"
+        Of these regressions; see `privgram.regression.regress`.
+    title : str, optional
+        Heading of the page.
+    file : path-like, optional
+        Where the release is saved, to be named on the page with its checksum.
+
+    Returns
+    -------
+    str
+        The page, the same for the same arguments.
+
+    Raises
+    ------
+    ValueError
+        For a target that is no column, or where the regression on it is refused.
+    OSError
+        If `file` cannot be read.
+    ImportError
+        Without Jinja2 and matplotlib: ``pip install "privgram[report]"``.
+    """
+    try:
+        import jinja2
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            'a report needs Jinja2 and matplotlib: pip install "privgram[report]"'
+        ) from error
+    from privgram import __version__, plots
+
+    if isinstance(targets, str):
+        raise TypeError(f"targets is a list of columns; for one, pass [{targets!r}]")
+    fits = [release.regress(target, ridge=ridge) for target in targets]
+    path = None if file is None else Path(file)
+    scores = np.abs(plots.noise_scores(release))
+    faint = float((scores[np.triu_indices(len(scores))] < 2).mean())
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = resources.files("privgram").joinpath("templates", "report.html")
+    page: str = environment.from_string(template.read_text(encoding="utf-8")).render(
+        title=title or (f"Private release {path.name}" if path else "A private release"),
+        version=__version__,
+        release=release,
+        warnings=_warnings(release),
+        guarantee=_guarantee(release),
+        privacy_plot=_privacy_plot(release),
+        matrix_plot=_draw(
+            lambda: plots.plot_matrix(release),
+            f"Matrix plot of {release.n_columns} columns; {faint:.0%} of the entries are within two"
+            " standard deviations of their noise.",
+        ),
+        spectrum_plot=_draw(
+            lambda: plots.plot_spectrum(release),
+            f"The {release.n_columns} eigenvalues by rank, with the largest that noise may have.",
+        ),
+        bounded=release.columns is not None,
+        columns=_columns(release),
+        fits=[_fit(fit) for fit in fits],
+        facts=_facts(release, path, __version__),
+        code=_code(release, path),
+    )
+    return page
+
+
+def _draw(plot: Callable[[], Axes], alt: str) -> Plot:
+    from matplotlib import pyplot, style
+
+    pictures = []
+    width, height = 0.0, 0.0
+    with pyplot.ioff():
+        for ground in ("default", "dark_background"):
+            # In matplotlib's own style, whatever the user's: the page is the same every time.
+            options = {"svg.hashsalt": "privgram", "savefig.transparent": True, "savefig.dpi": 150}
+            if ground == "dark_background":
+                options["axes.facecolor"] = DARK_GROUND
+            with style.context(["default", ground, options]):
+                figure: Any = plot().figure
+                buffer = io.BytesIO()
+                try:
+                    figure.savefig(buffer, format="svg", metadata={"Date": None})
+                    width, height = figure.get_size_inches() * 96
+                finally:
+                    pyplot.close(figure)
+            encoded = base64.b64encode(buffer.getvalue()).decode()
+            pictures.append(f"data:image/svg+xml;base64,{encoded}")
+    light, dark = pictures
+    return Plot(light, dark, round(width), round(height), alt)
+
+
+def _privacy_plot(release: Release) -> Plot | None:
+    from privgram import plots
+
+    try:
+        return _draw(
+            lambda: plots.plot_privacy(release),
+            f"Delta against epsilon on a logarithmic scale, through ({release.epsilon:g}, "
+            f"{release.delta:.3g}).",
+        )
+    except ImportError:  # of a composition's accounting
+        return None
+
+
+def _guarantee(release: Release) -> list[str]:
+    """The guarantee in plain words."""
+    change = {
+        "replace": "had any one row of the table held anything else instead (the number of rows "
+        "is public)",
+        "add-remove": "had any one row been left out of the table, or one more been in it (the "
+        "number of rows is private)",
+    }[release.adjacency]
+    factor = f"{math.exp(release.epsilon):.3g}" if release.epsilon < 700 else "a huge number"
+    words = [
+        f"What this page shows would have come out almost the same {change}: any outcome at most "
+        f"{factor} times as likely (e to the power of epsilon), but for a probability of "
+        f"{release.delta:.3g} (delta).",
+        "So whoever knows every other row, and anything else, and looks for one row in the release "
+        f"by a test that raises {FALSE_ALARMS:.0%} false alarms, finds it with probability "
+        f"{_power(release):.1%} at most; without any release it would be {FALSE_ALARMS:.0%}.",
+    ]
+    if "bound_epsilon" in release.parameters:
+        part = release.parameters["bound_epsilon"]
+        words.append(
+            f"Of epsilon, {part:g} was spent on choosing the bound of the row norms from the "
+            "table; epsilon counts it."
+        )
+    return words
+
+
+def _power(release: Release) -> float:
+    """Greatest power of a test between neighbours at `FALSE_ALARMS` (Wasserman and Zhou 2010)."""
+    from privgram.privacy import StatedProfile
+
+    grid = np.linspace(0.0, min(release.epsilon, 30.0), 121)
+    try:
+        delta = np.asarray(release.privacy.delta(grid))
+    except ImportError:
+        delta = np.asarray(StatedProfile(release.epsilon, release.delta).delta(grid))
+    up = np.exp(grid) * FALSE_ALARMS + delta
+    down = 1 - np.exp(-grid) * (1 - delta - FALSE_ALARMS)
+    return float(min(up.min(), down.min(), 1.0))
+
+
+def _warnings(release: Release) -> list[dict[str, str]]:
+    """What a reader must know before trusting the page."""
+    from privgram.privacy.published import PublishedErratumError
+
+    found = []
+    if release.reproducible:
+        found.append(
+            (
+                "Not private.",
+                "The noise came from a generator with a known seed: whoever knows the seed can "
+                "take it off. Such a release is for experiments.",
+            )
+        )
+    if release.condition is not None:
+        found.append(
+            (
+                "Conditional.",
+                f"The guarantee holds only if {release.condition}; nothing enforces that.",
+            )
+        )
+    if release.calibration == "published":
+        try:
+            release.mechanism.calibrate(
+                release.n_columns,
+                release.bound,
+                release.epsilon,
+                release.delta,
+                release.adjacency,  # type: ignore[arg-type]
+                "published",
+                release.n_rows,
+            )
+        except PublishedErratumError as erratum:
+            text = str(erratum).partition(" Use calibration")[0]
+            found.append(
+                (
+                    "Published constants with an erratum.",
+                    f"{text} The delta on this page is the one that the release really has.",
+                )
+            )
+        except ValueError:  # not of the theorem's range: nothing to say of it
+            pass
+    if release.n_rows is not None and release.n_rows > 0 and release.delta > 1 / release.n_rows:
+        found.append(
+            (
+                "A large delta.",
+                "It exceeds one in the number of rows, and so allows mechanisms that publish some "
+                "row as it is. This one does not, but the number promises little.",
+            )
+        )
+    if np.linalg.eigvalsh(release.matrix)[0] <= 0:
+        found.append(
+            (
+                "Not positive definite.",
+                "In some directions the noise exceeds the table's signal. Regressions that use "
+                "them need ridge='auto', fewer features or a larger epsilon.",
+            )
+        )
+    return [{"head": head, "text": text} for head, text in found]
+
+
+def _columns(release: Release) -> list[dict[str, str]]:
+    noise = np.sqrt(
+        np.diag(release.noise.entry_variance(release.matrix, np.eye(len(release.names))))
+    )
+    moments = np.diag(release.matrix) - release.noise.shift
+    rows = []
+    for i, name in enumerate(release.names):
+        row = {"name": name, "moment": _number(moments[i]), "noise": _number(noise[i])}
+        if release.columns is not None:
+            at = release.columns.names.index(name)
+            row["lower"] = f"{release.columns.lower[at]:g}"
+            row["upper"] = f"{release.columns.upper[at]:g}"
+        rows.append(row)
+    return rows
+
+
+def _fit(fit: Fit) -> dict[str, Any]:
+    known = fit.refusal is None
+    per = "sd" if fit.n_rows is not None and fit.n_rows >= 1 else "unit"
+    ends = fit.conf_int()
+    rows = [
+        [name, _number(coef)] + ([_number(error), _number(low), _number(high)] if known else [])
+        for name, coef, error, (low, high) in zip(
+            fit.names, fit.coef, fit.stderr, ends, strict=True
+        )
+    ]
+    if fit.intercept != 0:
+        error, estimate = fit.stderr_intercept, fit.inference.estimate[-1]
+        ends = estimate + error * fit._quantile(0.95) * np.array([-1, 1])
+        more = [_number(error), *map(_number, ends)] if known else []
+        rows.append(["intercept", _number(fit.intercept), *more])
+    penalty = "" if fit.ridge == 0 else f" Penalised by a ridge of {fit.ridge}."
+    return {
+        "target": fit.target,
+        "known": known,
+        "rows": rows,
+        "note": (
+            "In the columns' own units. Standard errors count the sampling of the rows and the "
+            "noise of the release."
+            if known
+            else f"In the columns' own units. No standard errors: {fit.refusal}."
+        )
+        + penalty,
+        "plot": _draw(
+            lambda: fit.plot(per=per),
+            f"Coefficients of {len(fit.names)} features for {fit.target}, as in the table below.",
+        ),
+        "caption": "Per standard deviation of each feature, so that features of different units "
+        "compare; the table is per unit."
+        if per == "sd"
+        else "Per unit of each feature.",
+    }
+
+
+def _facts(release: Release, path: Path | None, version: str) -> list[tuple[str, str]]:
+    from privgram.release import VERSION
+
+    facts = [
+        ("mechanism", str(release.mechanism)),
+        ("calibration", release.calibration),
+        ("epsilon", f"{release.epsilon:g}"),
+        ("delta", f"{release.delta:.6g}"),
+        ("neighbours", release.adjacency),
+        ("rows", "private" if release.n_rows is None else f"{release.n_rows:,}"),
+        ("bound of a row", f"{release.bound:g} (L2 norm, after mapping to [-1, 1])"
+         if release.columns is not None else f"{release.bound:g} (L2 norm)"),
+    ]  # fmt: skip
+    facts += [
+        (name.replace("_", " "), f"{value:g}" if isinstance(value, float) else str(value))
+        for name, value in release.parameters.items()
+    ]
+    facts.append(("known shift", f"{release.noise.shift:g}"))
+    if path is not None:
+        facts.append(("file", f"{path.name}, format version {VERSION}"))
+        facts.append(("SHA-256 of the file", hashlib.sha256(path.read_bytes()).hexdigest()))
+    facts.append(("page by", f"privgram {version}"))
+    return facts
+
+
+def _code(release: Release, path: Path | None) -> str:
+    others = [name for name in release.names if name != "intercept"]
+    return "\n".join(
+        [
+            "import privgram as pg",
+            "",
+            f"release = pg.load_release({(path.name if path else 'release.json')!r})",
+            f"print(release.regress({others[-1]!r}).summary())",
+            "release.pca(2).components",
+            "release.matrix  # with noise, in the scale of the table above",
+        ]
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}" if math.isfinite(value) else "-"
