@@ -3,7 +3,10 @@
 import math
 from pathlib import Path
 
+import numpy as np
+
 import privgram as pg
+from privgram.cli.demo import BOUNDS, load_flights
 
 IMAGES = Path(__file__).parent / "img"
 
@@ -13,6 +16,15 @@ def main() -> None:
     IMAGES.mkdir(exist_ok=True)
     # 21 columns in [-1, 1] and an intercept.
     pg.plan(22, math.sqrt(22), epsilon=0.5, delta=1e-6).plot(IMAGES / "noise.png")
+    # The flights of the demo; a seed, so that the pictures stay the same.
+    columns = pg.Columns(BOUNDS, intercept=True, missing="drop")
+    moment = pg.second_moment(load_flights(), columns=columns)
+    release = pg.release(
+        moment, pg.AnalyzeGauss(), epsilon=0.5, delta=1e-6, rng=np.random.default_rng(1)
+    )
+    release.plot().figure.savefig(IMAGES / "matrix.png", dpi=110)
+    fit = release.regress("arr_delay")
+    fit.plot(per="sd").figure.savefig(IMAGES / "coefficients.png", dpi=110)
 
 
 if __name__ == "__main__":

@@ -159,6 +159,12 @@ def test_release_with_a_bound_of_the_tables_own(folder):
     assert release.privacy.delta(1.5) < 1e-6
     shown = succeed(*RELEASE, *auto, "--out", "other.json")
     assert "1.5, of which 0.5 for choosing the bound" in shown
+    # Entered one after the other; the two together are checked before the table is read.
+    pg.Ledger("study.ledger", epsilon=1.5, delta=1e-6)
+    succeed(*RELEASE, *auto, "--out", "third.json", "--ledger", "study.ledger")
+    assert [entry.epsilon for entry in pg.Ledger("study.ledger").entries] == [0.5, 1.0]
+    assert "over the budget" in fail(*RELEASE, *auto, "--out", "4.json", "--ledger", "study.ledger")
+    assert len(pg.Ledger("study.ledger").entries) == 2
     # Without Columns, and with too few rows to choose by.
     np.save("few.npy", np.ones((10, 2)))
     result = run("release", "few.npy", *GUARANTEE, *auto, "--out", "few.json")

@@ -14,6 +14,7 @@ import pytest
 
 import privgram as pg
 from privgram import privacy
+from privgram.ledger import BudgetExceeded
 from privgram.norm_bound import Choice, NormCounts, quantile_losses
 from privgram.privacy import BoundedRangeProfile
 
@@ -261,6 +262,19 @@ def test_seeded_choice_is_the_same_for_every_reading(rng):
 def test_bad_parameters(options, message):
     with pytest.raises(ValueError, match=message):
         pg.private_norm_bound(np.ones((3, 2)), **({"epsilon": 1.0} | options))
+
+
+def test_ledger_counts_the_choice_before_it_is_made(rng, tmp_path, monkeypatch):
+    x = table(rng)
+    ledger = pg.Ledger(tmp_path / "study.ledger", epsilon=1.0, delta=1e-6)
+    bound = pg.private_norm_bound(x, 0.8, 0.5, lower=0.01, upper=100, ledger=ledger)
+    (entry,) = ledger.entries
+    assert (entry.epsilon, entry.delta, entry.privacy) == (0.8, 0.0, bound.privacy)
+    assert "private_norm_bound" in entry.what
+    monkeypatch.setattr("privgram.norm_bound.exponential_mechanism", lambda *a: 1 / 0)
+    with pytest.raises(BudgetExceeded):
+        pg.private_norm_bound(x, 0.8, 0.5, lower=0.01, upper=100, ledger=ledger)
+    assert len(ledger.entries) == 1
 
 
 # --- with a release -----------------------------------------------------------------

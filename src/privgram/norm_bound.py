@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram.columns import Columns
+    from privgram.ledger import Ledger
     from privgram.privacy import BoundedRangeProfile
 
 __all__ = ["NormBound", "private_norm_bound"]
@@ -127,6 +128,7 @@ def private_norm_bound(
     rng: np.random.Generator | None = None,
     threads: int | None = None,
     progress: bool | Callable[[int, int | None], object] = False,
+    ledger: Ledger | None = None,
 ) -> NormBound:
     """Choose a bound of the row norms by a private quantile of them.
 
@@ -154,6 +156,8 @@ def private_norm_bound(
         Which tables are neighbours.
     rng : numpy.random.Generator, optional
         For experiments only. By default a cryptographic generator.
+    ledger : Ledger, optional
+        Budget to enter the choice in, durably, before it is made.
 
     Returns
     -------
@@ -163,7 +167,10 @@ def private_norm_bound(
     Raises
     ------
     ValueError
-        If a parameter is out of its range, or as in `second_moment`.
+        If a parameter is out of its range, or as in `second_moment`; and if the ledger has
+        no room for the choice or is damaged, when nothing is chosen.
+    OSError
+        As in `second_moment`, and if the ledger cannot be written.
 
     Warns
     -----
@@ -197,7 +204,7 @@ def private_norm_bound(
     >>> moment = pg.second_moment(table, bound=bound)
     """
     choice = Choice(epsilon, quantile, lower, upper, bins_per_octave, adjacency, columns)
-    return choice.draw(choice.count(source, threads, progress), rng)
+    return choice.draw(choice.count(source, threads, progress), rng, ledger)
 
 
 class Choice:
@@ -250,13 +257,33 @@ class Choice:
         )
         return total
 
-    def draw(self, counts: NormCounts, rng: np.random.Generator | None = None) -> NormBound:
+    @property
+    def privacy(self) -> BoundedRangeProfile:
+        """The exact privacy profile of the choice."""
+        from privgram.privacy import BoundedRangeProfile
+
+        return BoundedRangeProfile(self.epsilon)
+
+    def draw(
+        self,
+        counts: NormCounts,
+        rng: np.random.Generator | None = None,
+        ledger: Ledger | None = None,
+    ) -> NormBound:
         """Choose a point of the grid, privately."""
         generator, reproducible = random.resolve(rng)
         if self.adjacency == "replace":  # the number of rows is public
             self._warn_of_few(counts.n_rows)
         losses, sensitivity = quantile_losses(counts.counts.tolist(), self.quantile, self.adjacency)
         rate = Fraction(self.epsilon) / (2 * sensitivity)
+        if ledger is not None:
+            ledger.spend(
+                self.epsilon,
+                0.0,
+                adjacency=self.adjacency,
+                privacy=self.privacy,
+                what=f"private_norm_bound(quantile={self.quantile:g})",
+            )
         chosen = exponential_mechanism(losses, rate, generator)
         return NormBound(
             float(self.grid[chosen]),

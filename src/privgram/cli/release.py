@@ -148,7 +148,11 @@ def command(
             n_rows=10**6 if adjacency == "replace" else None,
         )
         if budget is not None:
-            budget.check(epsilon, delta, adjacency=adjacency, privacy=noise.privacy)
+            spends, profile = epsilon, noise.privacy
+            if choice is not None:
+                spends += choice.epsilon
+                profile = pg.privacy.compose([choice.privacy, profile])
+            budget.check(spends, delta, adjacency=adjacency, privacy=profile)
     start = time.perf_counter()
     progress = sys.stderr.isatty()
     if choice is not None:
@@ -157,7 +161,7 @@ def command(
             counts[0].merge(more)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            known = choice.draw(counts[0])
+            known = choice.draw(counts[0], ledger=budget)
         for warning in caught:
             print(f"privgram: warning: {warning.message}", file=sys.stderr)
     moment = pg.merge(

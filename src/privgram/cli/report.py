@@ -48,7 +48,7 @@ def command(
     nothing and runs no script.
     """
     import privgram as pg
-    from privgram._saved import write_atomically
+    from privgram._files import write_atomically
 
     if out.suffix not in (".html", ".htm"):
         raise click.UsageError(f"--out {out}: a report is an .html file")
