@@ -192,6 +192,24 @@ def test_each_block_is_made_once(x, tmp_path, scheduler):
     assert loads(tmp_path / "log") == 20
 
 
+def test_a_partition_is_one_task(x, frame, tmp_path):
+    """Loading, selecting and accumulating are fused, and leave no alias to be run."""
+    array = array_of(files(x, tmp_path / "data", 20), tmp_path / "log", x)
+    (tmp_path / "pq").mkdir()
+    for i in range(20):
+        frame.iloc[i::20].to_parquet(tmp_path / "pq" / f"{i}.parquet")
+    table = dd.read_parquet(tmp_path / "pq")[["a", "b", "d"]]
+    tasks = []
+    note = dask.callbacks.Callback(pretask=lambda key, *_: tasks.append(key))
+    with dask.config.set(scheduler="synchronous"):
+        for source in (array, dd.from_pandas(frame[["a", "b"]], npartitions=20), table):
+            tasks.clear()
+            with note:
+                second_moment(source, 2.0)
+            # And merges of 16 states, of 4, of 2. Dask may join small files.
+            assert len(tasks) <= 20 + 2 + 1
+
+
 def test_a_task_is_one_thread(x, monkeypatch):
     array = da.from_array(np.tile(x, (20, 1)), (100_000, -1))
     monkeypatch.setattr(threading.Thread, "start", lambda t: pytest.fail("a thread was started"))

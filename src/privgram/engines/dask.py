@@ -16,7 +16,7 @@ from uuid import uuid4
 import numpy as np
 from dask.base import get_scheduler
 from dask.callbacks import Callback
-from dask.delayed import delayed
+from dask.delayed import Delayed, delayed
 
 from privgram.engines.parts import Failure, Plan, Selection, State, merged
 from privgram.engines.progress import INTERVAL, Report, reporter
@@ -44,6 +44,7 @@ def second_moment(
             f"a Dask {type(source).__name__} is no table; pass a dask.array of two dimensions "
             "or a dask.dataframe"
         )
+    states = [_without_alias(state) for state in states]
     total = _tree(states)
     with reporter(progress, n_rows) as report:
         if client:
@@ -114,6 +115,14 @@ def _tree(states: list[Any]) -> Any:
         states = [merge(states[i : i + FAN_IN]) for i in range(0, len(states), FAN_IN)]
         if len(states) == 1:
             return states[0]
+
+
+def _without_alias(state: Any) -> Any:
+    """Skip the alias that Dask's fusion leaves behind: a cluster would run it as a task."""
+    target = getattr(state.dask[state.key], "target", None)
+    return (
+        state if target is None else Delayed(target, state.dask, layer=state.__dask_layers__()[0])
+    )
 
 
 def _merge(states: list[State]) -> SecondMoment:
