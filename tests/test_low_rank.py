@@ -114,6 +114,17 @@ def test_published_noise(rng):
     assert plan.privacy.delta(0.9) < 1e-12
 
 
+def test_published_noise_of_both_steps(rng):
+    """Half of the budget each. The spread of 3600 normals, by 4 of its standard errors."""
+    A = low_rank_matrix(rng)
+    low = low_rank.approximate(
+        A, 4, 5, epsilon=0.9, delta=DELTA, rng=generator(), calibration="published"
+    )
+    std = np.abs(low.left).max(axis=0) * published.hardt_roth_figure_3(9, 0.45, DELTA / 2)
+    residual = (low.right - low.left.T @ A) / std[:, None]
+    assert np.std(residual) == pytest.approx(1, abs=0.05)
+
+
 def test_prune():
     W = np.array([[0.5, -0.5], [0.6, -0.6], [-0.2, 0.0]])
     np.testing.assert_array_equal(low_rank.prune(W, 0.5), [[0.5, -0.5], [0, 0], [-0.2, 0.0]])
@@ -370,6 +381,37 @@ def test_noise_of_the_projection(rng):
     residual = ((C - W.T @ A) / (sigma * (1 + 2**-10))).ravel()
     assert stats.kstest(residual, "norm").pvalue > 1e-6
     assert stats.chi2.cdf(np.sum(residual**2), residual.size) == pytest.approx(0.5, abs=0.499999)
+
+
+def test_noise_of_the_projection_to_the_grid():
+    """With no data in sight: normals times the sensitivity after rounding, to half a step."""
+    m, n, k = 7, 50, 3
+    W = orthonormal(generator(2).standard_normal((m, k)))
+    C = low_rank.project(np.zeros((m, n)), W, EPSILON, DELTA, generator())
+    ratio = privacy.calibration.gaussian_ratio(EPSILON, DELTA)
+    growth = 1 + entries.entry_unit(n, 1.0) * math.sqrt(n)
+    assert 1 + 2**-11 < growth <= 1 + 2**-10
+    std = projection.exact_std(W, 1.0, ratio)[0] * growth
+    steps = (C - std * generator().standard_normal((n, k)).T) / grid_of(C)
+    assert 0.45 < np.abs(steps).max() < 0.5 + 1e-3
+    assert abs(steps.mean()) < 0.1  # 4.2 standard errors
+
+
+def grid_of(C):
+    """Largest power of two that all numbers are multiples of."""
+    grid = 2.0 ** math.floor(math.log2(np.abs(C).max()))
+    while (C % grid).any():
+        grid /= 2
+    return grid
+
+
+def test_sums_that_would_not_fit_a_float_are_cut(rng):
+    """Large entries, all of one sign, against a column as long as columns get."""
+    A = 2**32 - rng.integers(0, 1000, (64, 2))
+    basis = (2**17 - rng.integers(0, 1000, (64, 1))).astype(float)
+    exact = A.astype(object).T @ basis.astype(int).astype(object)
+    assert abs(exact).min() > 2**54
+    assert (projection.integer_product(Blocks(A), basis, 1.0) == exact).all()
 
 
 def test_expected_error_bounds_the_error():
