@@ -88,6 +88,16 @@ def test_blocks_of_any_size_are_one_matrix():
     np.testing.assert_allclose(whole.left, blocks.left, atol=1e-12)
 
 
+def test_a_data_frame_is_an_array():
+    pandas = pytest.importorskip("pandas")
+    A = np.random.default_rng(4).standard_normal((30, 20))
+    frame = pandas.DataFrame(A, columns=[f"user {i}" for i in range(20)])
+    one, two = (
+        low_rank.approximate(X, 2, 3, **BUDGET, rng=np.random.default_rng(5)) for X in (A, frame)
+    )
+    np.testing.assert_array_equal(one.to_dense(), two.to_dense())
+
+
 class Shrinking(Made):
     def __iter__(self):
         self.passes += 1

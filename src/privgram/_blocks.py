@@ -60,6 +60,8 @@ class Blocks:
                 "the blocks are needed more than once: pass a list, or an object whose __iter__"
                 " starts anew, not an iterator"
             )
+        if hasattr(matrix, "__array__") and not _is_sparse(matrix):
+            matrix = np.asarray(matrix)  # a data frame, whose iterator gives names
         whole = isinstance(matrix, np.ndarray) or _is_sparse(matrix)
         if not whole and not isinstance(matrix, Iterable):
             raise TypeError(

@@ -43,6 +43,15 @@ def test_a_violation_is_one_line_and_status_1(monkeypatch):
     assert json.loads(result.stdout)["cases"][0]["estimates"][0]["violated"]
 
 
+def test_steps_of_find_and_project():
+    steps = ("RangeFinder", "Projection", "FindAndProject")
+    result = run(*(x for step in steps for x in ("--mechanism", step)), "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    cases = json.loads(result.stdout)["cases"]
+    assert [case["mechanism"] for case in cases] == [f"{step}()" for step in steps]
+    assert {case["adjacency"] for case in cases} == {"row change"}
+
+
 def test_nothing_to_audit():
     result = run("--mechanism", "AnalyzeGauss", "--adaptive")
     assert result.exit_code == 2
