@@ -1,0 +1,47 @@
+"""A private fit, from rows to coefficients, against scikit-learn's own on the same rows."""
+
+import itertools
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LinearRegression, Ridge
+
+from privgram.estimators import PrivateLinearRegression, PrivatePCA, PrivateRidge
+
+from .common import fastest
+
+PAIRS = {
+    "linear regression": (PrivateLinearRegression(), LinearRegression()),
+    "ridge": (PrivateRidge(1.0), Ridge(1.0)),
+    "PCA": (PrivatePCA(5), PCA(5)),
+}
+
+
+class Fit:
+    """A million rows of 20 features."""
+
+    params = (list(PAIRS), ["C", "F"], ["float64", "float32"])
+    param_names = ("estimator", "order", "dtype")
+    timeout = 300
+
+    def setup(self, estimator, order, dtype):
+        rng = np.random.default_rng(1)
+        self.x = np.asarray(rng.uniform(-1, 1, (1_000_000, 20)), dtype, order)
+        self.y = self.x @ rng.uniform(-0.1, 0.1, 20).astype(dtype)
+        self.ours, self.theirs = PAIRS[estimator]
+
+    def time_fit(self, estimator="", order="", dtype=""):
+        self.ours.fit(self.x, self.y)
+
+    def track_times_as_fast_as_scikit_learn(self, estimator, order, dtype):
+        ours, theirs = fastest(self.time_fit, lambda: self.theirs.fit(self.x, self.y))
+        return theirs / ours
+
+
+if __name__ == "__main__":  # every ratio, without asv
+    for values in itertools.product(*Fit.params):
+        case = Fit()
+        case.setup(*values)
+        ratio = case.track_times_as_fast_as_scikit_learn(*values)
+        ours = min(fastest(case.time_fit))
+        print(*values, f"{1e3 * ours:.0f} ms, {ratio:.1f} times as fast", sep=", ")
