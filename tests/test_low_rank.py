@@ -688,6 +688,16 @@ def test_hostile_matrices(name):
     assert error <= 3 * np.linalg.norm(dense - base.to_dense()) + 0.1
 
 
+def test_noise_lost_beside_the_matrix():
+    """One direction 10^11 times as large as all others: what is left of those becomes zero."""
+    A = np.full((30, 40), 1e9)
+    low = low_rank.approximate(A, 3, 4, epsilon=1e9, delta=DELTA, rng=generator())
+    assert (low.left.shape, low.right.shape) == ((30, 7), (7, 40))
+    np.testing.assert_allclose(low.left.T @ low.left, np.diag([1.0] + [0.0] * 6), atol=1e-12)
+    # As near as 20 bits of W bring it.
+    np.testing.assert_allclose(low.to_dense(), low_rank.entry_limit(A.shape), rtol=2**-19)
+
+
 def test_all_pruned():
     A = np.ones((20, 30))
     low = low_rank.approximate(A, 2, 2, 1e-9, epsilon=EPSILON, delta=DELTA)
