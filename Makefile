@@ -19,7 +19,7 @@ help:
 	@echo "make test    the tests, against the built wheel"
 	@echo "make lint    ruff, mypy --strict, cython-lint"
 	@echo "make docs    the site, in docs/_build/html;  make linkcheck: its links elsewhere (network)"
-	@echo "make bench   the asv benchmarks of this commit (an hour; idle machine)"
+	@echo "make bench   the asv benchmarks of this commit, and a report (under an hour; idle machine)"
 	@echo "make wheel   a wheel in dist/;  make sdist: the source distribution"
 	@echo "make dev     .venv-dev: an editable install that rebuilds itself on import"
 	@echo "make clean   removes .venv, dist and everything built"
@@ -45,11 +45,16 @@ docs: $(DONE)/docs
 linkcheck: $(DONE)/docs
 	$(BIN)/sphinx-build --quiet -b linkcheck -D plot_gallery=0 docs docs/_build/linkcheck
 
-# A forced core type would handicap the OpenBLAS of NumPy and SciPy.
+# The installed wheel, under this commit's name. A forced core type would handicap the OpenBLAS
+# of NumPy and SciPy. BENCH_ARGS goes to asv run: --quick, or --bench REGEX. The report is made
+# even if a benchmark failed; then the status is asv's.
 bench: $(DONE)/bench
 	cd bench && ../$(BIN)/asv machine --yes
-	cd bench && env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE ../$(BIN)/asv run 'HEAD^!'
-	cd bench && ../$(BIN)/asv publish
+	cd bench && status=0; env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE ../$(BIN)/asv run \
+	  --environment "existing:$(CURDIR)/$(BIN)/python" --set-commit-hash "$$(git rev-parse HEAD)" \
+	  $(BENCH_ARGS) || status=$$?; \
+	  ../$(BIN)/asv publish && exit $$status
+	@echo "The report is bench/html/index.html; to see it: cd bench && ../$(BIN)/asv preview"
 
 wheel: $(DONE)/wheel
 
