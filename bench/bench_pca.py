@@ -24,14 +24,18 @@ class Components:
     def setup(self, n, method):
         rng = np.random.default_rng(0)
         basis = np.linalg.qr(rng.standard_normal((D, D)))[0]
-        self.x = rng.uniform(-1, 1, (n, D)) * np.arange(1, D + 1) ** -0.5 @ basis
-        self.bound = math.sqrt(np.sum(1 / np.arange(1, D + 1)))
+        scale = np.arange(1, D + 1) ** -0.5
+        self.x = np.empty((n, D))
+        for block in np.split(self.x, n // 4096):  # for `peakmem_`
+            block[:] = rng.uniform(-1, 1, block.shape) * scale @ basis
+        self.bound = math.sqrt(np.sum(scale**2))
         self.components(method)
 
     def components(self, method, rng=None):
         if method in MECHANISMS:
             moment = pg.second_moment(self.x, self.bound)
-            return pg.release(moment, MECHANISMS[method], *BUDGET, rng=rng).pca(5).components
+            release = pg.release(moment, MECHANISMS[method], *BUDGET, rng=rng)
+            return release.pca(COMPONENTS).components
         pca = PCA(COMPONENTS, svd_solver=SOLVERS[method], random_state=0)
         return pca.fit(self.x).components_
 
