@@ -359,9 +359,9 @@ def test_process_with_stdout_closed(folder):
 def test_process_interrupted_in_the_pass(folder):
     """Ctrl-C while a pipe is read: one line, status 2, nothing written."""
     code = (
-        "import privgram as pg, signal, os\n"
-        "def second_moment(*a, **k): os.kill(os.getpid(), signal.SIGINT)\n"
-        "pg.second_moment = second_moment\n"
+        "import privgram.engines.threads as engine, signal, os\n"
+        "def resumable(*a, **k): os.kill(os.getpid(), signal.SIGINT)\n"
+        "engine.resumable = resumable\n"
         "from privgram.cli import main\nmain()"
     )
     done = subprocess.run(

@@ -314,7 +314,9 @@ class Ledger:
                 float(delta_fp),
                 privacy,
             )
-            if privacy is not None and privacy.delta(epsilon) + delta_fp > delta * (1 + 1e-9):
+            # A profile's delta is good to nine digits, and never 0.
+            least = 0.0 if privacy is None else privacy.delta(epsilon) + delta_fp
+            if least > max(delta * (1 + 1e-9), 1e-300):
                 raise ValueError("the profile has a larger delta at epsilon than the one given")
             self._check(file.entries, entry, adjacency)
             record = vars(entry) | {"privacy": None if privacy is None else privacy.to_dict()}

@@ -99,6 +99,12 @@ class SecondMoment:
         moment._adopt(total, names, columns)
         return moment
 
+    def absorb(self, addend: Accumulator) -> None:
+        """Add an accumulator's rows, of the same shape (for engines)."""
+        with self._lock:
+            _check_room(self._total, addend)
+            self._total.merge(addend)
+
     @property
     def n_columns(self) -> int:
         """Number of columns, d."""
@@ -188,9 +194,7 @@ class SecondMoment:
         except InvalidRow as invalid:
             raise invalid.explain(row) from None
         # A scratch that met an error is left to the garbage collector.
-        with self._lock:
-            _check_room(self._total, scratch)
-            self._total.merge(scratch)
+        self.absorb(scratch)
         scratch.reset()
         self._spare.append(scratch)
         return self
@@ -214,10 +218,7 @@ class SecondMoment:
             if getattr(self, what) != getattr(other, what):
                 raise ValueError(f"the two second moments differ in {what}")
         # A copy first: never hold two locks, and let a moment be merged with itself.
-        addend = other._copy_total()
-        with self._lock:
-            _check_room(self._total, addend)
-            self._total.merge(addend)
+        self.absorb(other._copy_total())
         return self
 
     def __add__(self, other: SecondMoment) -> SecondMoment:

@@ -5,6 +5,7 @@ One file a command. Results go to standard output (a table, or JSON with
 line on standard error and nothing half-written (1 where an audit finds a leak).
 """
 
+import signal
 import sys
 
 __all__ = ["main"]
@@ -19,6 +20,7 @@ def main() -> None:
         message = 'the command line needs its extra: pip install "privgram[cli]"'
         print(f"privgram: {message}", file=sys.stderr)
         sys.exit(2)
-    from ._program import program
+    from ._program import program, terminate
 
+    signal.signal(signal.SIGTERM, terminate)
     program.main(prog_name="privgram")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -29,6 +30,16 @@ COMMANDS = (
 
 # What the library raises on bad input, bad files and missing extras.
 EXPECTED = (ValueError, TypeError, OSError, ImportError, MemoryError, OverflowError)
+
+
+class Terminated(BaseException):
+    """SIGTERM, which by itself would end the process without tidying up."""
+
+
+def terminate(number: int, frame: object) -> NoReturn:
+    """Handle SIGTERM by an exception, so that files half-written are removed."""
+    signal.signal(number, signal.SIG_IGN)  # once is enough
+    raise Terminated
 
 
 class Program(click.Group):
@@ -65,6 +76,8 @@ class Program(click.Group):
             _fail(error.format_message())
         except click.Abort:
             _fail("interrupted")
+        except Terminated:
+            _fail("terminated")
         except SystemExit:
             # Click's own answer to a broken pipe.
             _fail("standard output was closed before everything was written")

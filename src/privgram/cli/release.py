@@ -97,6 +97,13 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Budget to enter the release in; `privgram ledger create` makes one.",
 )
+@click.option(
+    "--checkpoint",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="File to keep the pass in as it goes, SECRET: an interrupted command goes on from it"
+    " when it is given again. Removed when the release is saved.",
+)
 @json_option
 def command(
     sources: tuple[str, ...],
@@ -114,6 +121,7 @@ def command(
     out: Path,
     force: bool,
     ledger: Path | None,
+    checkpoint: Path | None,
     as_json: bool,
 ) -> None:
     """Release the second-moment matrix of a table.
@@ -123,9 +131,12 @@ def command(
     does not depend on their order or on the number of threads.
     """
     import privgram as pg
+    from privgram.engines.threads import resumable
     from privgram.norm_bound import Choice
 
     _check_out(out, force)
+    if checkpoint is not None and bound_epsilon is not None:
+        raise click.UsageError("--checkpoint: a bound by --bound auto differs from run to run")
     budget = None if ledger is None else pg.Ledger(ledger)
     bounds = read_columns(columns)
     known = _read_bound(bound, bound_epsilon)
@@ -164,10 +175,8 @@ def command(
             known = choice.draw(counts[0], ledger=budget)
         for warning in caught:
             print(f"privgram: warning: {warning.message}", file=sys.stderr)
-    moment = pg.merge(
-        pg.second_moment(source, bound=known, columns=bounds, threads=threads, progress=progress)
-        for source in sources
-    )
+    table = list(sources) if len(sources) > 1 else sources[0]
+    moment, discard = resumable(table, known, bounds, threads, progress, checkpoint)
     seconds = time.perf_counter() - start
     release = pg.release(
         moment,
@@ -181,6 +190,7 @@ def command(
     if isinstance(known, pg.NormBound):
         release = release.including(known)
     release.save(out)
+    discard()
 
     report = {
         "release": str(out),

@@ -11,14 +11,16 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privgram._core.rows import Accumulator
 from privgram.engines import scale_out
+from privgram.engines.checkpoint import Checkpoint, identify
 from privgram.engines.progress import Report, reporter
 from privgram.moment import SecondMoment, check_bound, check_n_columns, check_width
 from privgram.rows import Feeder
@@ -40,6 +42,7 @@ def second_moment(
     columns: Columns | Sequence[str] | None = None,
     threads: int | None = None,
     progress: bool | Callable[[int, int | None], object] = False,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> SecondMoment:
     """Compute the exact second moment of a table in one pass.
 
@@ -49,7 +52,7 @@ def second_moment(
         A two-dimensional array (C or Fortran order, any strides and real type), a path
         (``.npy``, ``.csv``, ``.parquet``, or a folder or glob of them), an object with
         ``__arrow_c_stream__`` (pyarrow, polars, pandas, duckdb), a pandas DataFrame, a mapping
-        of names to columns, or an iterable of any of these but paths. A Dask array or
+        of names to columns, or an iterable of any of these (of paths, a list). A Dask array or
         DataFrame, or a Spark DataFrame, is read by the workers of its cluster.
     bound : float, optional
         L2 bound of a row. It may be left out with `Columns`, whose own bound is then used;
@@ -64,6 +67,12 @@ def second_moment(
     progress : bool or callable, default False
         True shows progress on stderr. A callable is called from this thread, now and
         then and at the end, with the number of rows read and the total if it is known.
+    checkpoint : path-like, optional
+        File to keep what was done in, every ten seconds. A pass that was interrupted, in any
+        way, goes on from there when it is called again with the same source, bound and
+        columns, and gives the same result to the last bit. Files must be unchanged in name,
+        size and time; of tables in memory only type and shape are compared. SECRET, and
+        readable by its owner alone; removed when the pass succeeds.
 
     Returns
     -------
@@ -74,7 +83,8 @@ def second_moment(
     ------
     ValueError
         If the bound is missing or unusable, a column is unknown, blocks differ in
-        width, or a row holds NaN or infinity. The message gives the row's position, of
+        width, or a row holds NaN or infinity; or if the checkpoint is damaged or of
+        another pass, or the source can be read only once. The message gives the row's position, of
         the first such row in the order of the source, and no value of the data.
     TypeError
         If a column does not hold real numbers or the source is of no known kind.
@@ -98,14 +108,43 @@ def second_moment(
     if (engine := scale_out(source)) is not None:
         if threads is not None:
             raise ValueError("threads is for one machine; a cluster's scheduler has its own")
+        if checkpoint is not None:
+            raise ValueError("checkpoint is for one machine; a cluster repeats what it loses")
         moment: SecondMoment = engine.second_moment(source, bound, columns, progress)
         return moment
+    moment, discard = resumable(source, bound, columns, threads, progress, checkpoint)
+    discard()
+    return moment
+
+
+def resumable(
+    source: Any,
+    bound: float | None,
+    columns: Columns | Sequence[str] | None,
+    threads: int | None,
+    progress: bool | Callable[[int, int | None], object],
+    checkpoint: str | os.PathLike[str] | None,
+) -> tuple[SecondMoment, Callable[[], None]]:
+    """Do the pass of `second_moment`, and leave its checkpoint to the caller to discard."""
     scaling, _ = _selection(columns)
     if bound is None and scaling is not None:
         bound = scaling.bound
     bound = check_bound(bound)
-    total, names = accumulate(source, columns, threads, progress, lambda d: Accumulator(d, bound))
-    return SecondMoment.from_accumulator(total, names, scaling)
+    kept: list[Checkpoint] = []
+
+    def begin(table: Table, d: int, names: tuple[str, ...] | None) -> Checkpoint | None:
+        if checkpoint is not None:
+            empty = SecondMoment(d, bound, None if scaling else names, columns=scaling)
+            kept.append(Checkpoint(Path(checkpoint), empty, identify(source, table)))
+        return kept[0] if kept else None
+
+    total, names = accumulate(
+        source, columns, threads, progress, lambda d: Accumulator(d, bound), begin
+    )
+    moment = SecondMoment.from_accumulator(total, names, scaling)
+    if not kept:
+        return moment, lambda: None
+    return moment.merge(kept[0].moment), kept[0].discard
 
 
 def accumulate(
@@ -114,6 +153,7 @@ def accumulate(
     threads: int | None,
     progress: bool | Callable[[int, int | None], object],
     new: Callable[[int], Any],
+    begin: Callable[[Table, int, tuple[str, ...] | None], Checkpoint | None] | None = None,
 ) -> tuple[Any, tuple[str, ...] | None]:
     """Feed every row of a source to accumulators and merge them.
 
@@ -124,10 +164,13 @@ def accumulate(
     new : callable
         Makes an empty accumulator of rows of so many columns: with an ``update`` and a
         ``merge`` as `privgram._core.rows.Accumulator` has them.
+    begin : callable, optional
+        Gives the checkpoint to go on from, for the table, its width and its names.
 
     Returns
     -------
     total : accumulator
+        Of all rows but those that are in the checkpoint.
     names : tuple of str or None
         The names of the columns, if they have any.
     """
@@ -142,7 +185,8 @@ def accumulate(
             n_threads = 1
         names = table.names if scaling is None else scaling.names
         with reporter(progress, table.n_rows) as report:
-            run = _Pass(table, lambda: new(d), scaling, report)
+            checkpoint = None if begin is None else begin(table, d, names)
+            run = _Pass(table, lambda: new(d), scaling, report, checkpoint)
             total = run.inline() if n_threads == 1 else run.threaded(n_threads)
     finally:
         table.chunks.close()
@@ -153,7 +197,12 @@ class _Pass:
     """What the threads of one pass share."""
 
     def __init__(
-        self, table: Table, new: Callable[[], Any], scaling: Columns | None, report: Report
+        self,
+        table: Table,
+        new: Callable[[], Any],
+        scaling: Columns | None,
+        report: Report,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         self.table = table
         self.new = new
@@ -166,7 +215,19 @@ class _Pass:
         # `before` rows are in the first `first` chunks, `counted` are out of turn.
         self.first, self.before = 0, 0
         self.counted: dict[int, int] = {}
+        self.checkpoint = checkpoint
+        if checkpoint is not None:
+            self.rows = checkpoint.rows
+            self.first, self.before = checkpoint.first, checkpoint.before
+            self.counted.update(checkpoint.beyond)
         self.failure: tuple[int, Chunk, BaseException] | None = None
+
+    def to_do(self) -> Iterator[tuple[int, Chunk]]:
+        """Number the chunks, and leave out those a checkpoint had from the start."""
+        first, beyond = self.first, frozenset(self.counted)
+        for index, chunk in enumerate(self.table.chunks):
+            if index >= first and index not in beyond:
+                yield index, chunk
 
     def new_feeder(self) -> Feeder:
         """Make an empty accumulator and what feeds it."""
@@ -175,7 +236,7 @@ class _Pass:
     def inline(self) -> Any:
         """Run in the caller's thread."""
         feeder = self.new_feeder()
-        for index, chunk in enumerate(self.table.chunks):
+        for index, chunk in self.to_do():
             self.process(feeder, index, chunk)
             if self.failure:
                 break
@@ -189,7 +250,7 @@ class _Pass:
         feeders: list[Feeder] = []
         workers: list[threading.Thread] = []
         try:
-            for task in enumerate(self.table.chunks):
+            for task in self.to_do():
                 if len(workers) < n_threads:
                     feeders.append(self.new_feeder())
                     workers.append(
@@ -234,6 +295,9 @@ class _Pass:
                 if self.is_pointless(index):
                     return
                 rows += feeder.feed(block)
+            # A thread that met a failure or left a chunk half-way has nothing to hand in.
+            if self.checkpoint is not None and self.failure is None and not self.aborted:
+                self.checkpoint.finish(feeder.accumulator, index, rows)
         except InvalidRow as error:
             self.fail(index, chunk, InvalidRow(rows + error.row, error.problem))
         except BaseException as error:

@@ -12,7 +12,7 @@ import numpy as np
 
 from privgram.sources.arrays import open_array, open_mapping
 from privgram.sources.arrow import open_stream
-from privgram.sources.files import open_path
+from privgram.sources.files import open_paths
 from privgram.sources.pandas import is_frame, open_frame
 from privgram.sources.table import Chunk, Table
 
@@ -34,7 +34,9 @@ def open_source(
         Whether the columns of a table without names may stand for the selected ones.
     """
     if isinstance(source, (str, os.PathLike)):
-        return open_path(Path(source), select, by_position)
+        return open_paths([Path(source)], select, by_position)
+    if isinstance(source, (list, tuple)) and source and isinstance(source[0], (str, os.PathLike)):
+        return open_paths([Path(path) for path in source], select, by_position)
     if _is_iterable_of_blocks(source):
         return _open_blocks(iter(source), select, by_position)
     return open_block(source, select, by_position)

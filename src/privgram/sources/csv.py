@@ -61,24 +61,18 @@ class _Csv:
     taken: list[str]
 
     def chunks(self, start: int) -> Generator[Chunk]:
-        with self.path.open("rb", buffering=0) as file:
-            file.seek(start)
-            rest = b""
-            while data := file.read(CHUNK_BYTES):
-                end = data.rfind(b"\n") + 1
-                if end:
-                    yield Chunk(partial(self.read, rest + data[:end]), f"{self.path}")
-                    rest = data[end:]
-                else:
-                    rest += data
-                    if len(rest) > _LONGEST_LINE:
-                        raise ValueError(f"{self.path} has a line longer than 64 MiB")
-            if rest:
-                yield Chunk(partial(self.read, rest), f"{self.path}")
+        size = self.path.stat().st_size
+        for first in range(start, size, CHUNK_BYTES):
+            stop = min(first + CHUNK_BYTES, size)
+            yield Chunk(partial(self.read, start, first, stop), f"{self.path}")
 
-    def read(self, text: bytes) -> Iterator[Block]:
+    def read(self, start: int, first: int, stop: int) -> Iterator[Block]:
+        """Parse the lines that begin in a range of bytes; all lines begin at `start` or later."""
         import pyarrow as pa
 
+        text = self._lines(start, first, stop)
+        if not text:
+            return
         malformed: list[int] = []
         try:
             table = self._parse(text, malformed)
@@ -86,6 +80,21 @@ class _Csv:
             raise _explain(str(error), malformed, self.names) from None
         for batch in table.to_batches():
             yield [to_numpy(column) for column in batch.columns]
+
+    def _lines(self, start: int, first: int, stop: int) -> bytes:
+        with self.path.open("rb") as file:
+            # A line begins after a newline, maybe the one just before.
+            file.seek(first - (first > start))
+            text = file.read(stop - file.tell())
+            if first > start:
+                text = text[text.find(b"\n") + 1 or len(text) :]
+            while text and not text.endswith(b"\n"):
+                if len(text) - text.rfind(b"\n") > _LONGEST_LINE:
+                    raise ValueError(f"{self.path} has a line longer than 64 MiB")
+                text += (more := file.readline(_LONGEST_LINE))
+                if not more:
+                    break
+        return text
 
     def _parse(self, text: bytes, malformed: list[int]) -> Any:
         import pyarrow as pa

@@ -14,13 +14,16 @@ from privgram.sources.table import Chunk, Table
 _SUFFIXES = (".npy", ".csv", ".parquet")
 
 
-def open_path(path: Path, select: Sequence[str] | None = None, by_position: bool = True) -> Table:
-    """Read a file by its suffix, or all files of a folder or glob, in the order of their names.
+def open_paths(
+    paths: Sequence[Path], select: Sequence[str] | None = None, by_position: bool = True
+) -> Table:
+    """Read files by their suffix, and all files of folders or globs, in the order of their names.
 
     A folder is read with its sub-folders; files whose name starts with a dot or an
-    underscore are left out, as are those of other suffixes. All must be of one kind.
+    underscore are left out, as are those of other suffixes. What one path
+    stands for must be of one kind.
     """
-    files = _find(path)
+    files = [file for path in paths for file in find(path)]
     first = _open_file(files[0], select, by_position)
     if len(files) == 1:
         return first
@@ -44,7 +47,8 @@ def _open_file(path: Path, select: Sequence[str] | None, by_position: bool) -> T
     return open_parquet(path, select)
 
 
-def _find(path: Path) -> list[Path]:
+def find(path: Path) -> list[Path]:
+    """List the files of a path, a folder or a glob."""
     if path.is_dir():
         files = [file for file in path.rglob("*") if not file.name.startswith((".", "_"))]
         files = sorted(file for file in files if file.suffix in _SUFFIXES and file.is_file())

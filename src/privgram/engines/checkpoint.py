@@ -1,0 +1,211 @@
+"""What a pass has done so far, in a file from which it can go on. SECRET, like the moment in it.
+
+A pass is a sum over chunks, and sums of integers are the same in any order. So a checkpoint
+is the exact sum over some chunks with the list of which, and going on is adding the others: the
+result is that of an uninterrupted pass, bit for bit. Worker threads hand in what they have summed,
+between two chunks, a few times per checkpoint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram import _files
+from privgram.moment import SecondMoment
+from privgram.sources.files import find
+
+if TYPE_CHECKING:
+    from privgram._core.rows import Accumulator
+    from privgram.sources.table import Table
+
+#: Seconds between two checkpoints; threads hand in at a quarter of it.
+INTERVAL = 10.0
+
+_MAGIC = b"privgram.checkpoint\n"
+_VERSION = 1
+
+
+@dataclass
+class _Share:
+    """Chunks that one thread has summed and not yet handed in."""
+
+    since: float
+    chunks: dict[int, int] = field(default_factory=dict)
+
+
+class Checkpoint:
+    """The sum over the finished chunks of a pass, and its file.
+
+    Parameters
+    ----------
+    path : Path
+        Read if it exists, and written at once, so that a bad place is found early.
+    moment : SecondMoment
+        Empty, of the shape of the pass.
+    source : object
+        What `identify` says of the source.
+
+    Attributes
+    ----------
+    moment : SecondMoment
+        Sum over the finished chunks.
+    first, before : int
+        The first so many chunks are finished; rows in them.
+    beyond : dict of int to int
+        Rows of finished chunks further on.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, or of another pass.
+    OSError
+        If it cannot be read or written.
+    """
+
+    def __init__(self, path: Path, moment: SecondMoment, source: object) -> None:
+        self.path = path
+        self.moment = moment
+        self.source = source
+        self.first, self.before = 0, 0
+        self.beyond: dict[int, int] = {}
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._shares: dict[int, _Share] = {}
+        if path.exists():
+            self._resume(path.read_bytes())
+        self.write()
+
+    @property
+    def rows(self) -> int:
+        """Rows in all finished chunks."""
+        return self.before + sum(self.beyond.values())
+
+    def finish(self, accumulator: Accumulator, chunk: int, rows: int) -> None:
+        """Note that a thread's accumulator now has one more whole chunk; hand in at times.
+
+        The accumulator is emptied when it is handed in.
+        """
+        now = time.monotonic()
+        share = self._shares.setdefault(id(accumulator), _Share(now))
+        share.chunks[chunk] = rows
+        if now - share.since < INTERVAL / 4:
+            return
+        with self._lock:
+            self.moment.absorb(accumulator)
+            self.beyond.update(share.chunks)
+            while self.first in self.beyond:
+                self.before += self.beyond.pop(self.first)
+                self.first += 1
+        accumulator.reset()
+        share.chunks.clear()
+        if now - self._written >= INTERVAL and self._writing.acquire(blocking=False):
+            try:
+                self.write()
+            finally:
+                self._writing.release()
+        share.since = time.monotonic()
+
+    def write(self) -> None:
+        """Replace the file, atomically and durably."""
+        with self._lock:
+            header = {
+                "pass": self._identity(),
+                "first": self.first,
+                "before": self.before,
+                "beyond": list(self.beyond.items()),
+            }
+            text, moment = json.dumps(header).encode(), self.moment.to_bytes()
+        body = b"".join((_MAGIC, struct.pack("<II", _VERSION, len(text)), text, moment))
+        _files.write_atomically(self.path, body + hashlib.sha256(body).digest(), _files.SECRET)
+        self._written = time.monotonic()
+
+    def discard(self) -> None:
+        """Remove the file: the pass has succeeded."""
+        self.path.unlink(missing_ok=True)
+
+    def _identity(self) -> dict[str, Any]:
+        from privgram import __version__
+        from privgram.sources import csv, npy, table
+
+        columns = self.moment.columns
+        identity = {
+            "source": self.source,
+            "bound": self.moment.bound.hex(),
+            "columns": None if columns is None else columns.to_dict(),
+            "names": self.moment.names,
+            "n_columns": self.moment.n_columns,
+            # What else decides which rows are in which chunk.
+            "privgram": [__version__, csv.CHUNK_BYTES, npy.CHUNK_BYTES, table.CHUNK_BYTES],
+        }
+        plain: dict[str, Any] = json.loads(json.dumps(identity))
+        return plain
+
+    def _resume(self, data: bytes) -> None:
+        name = self.path.name
+        start = len(_MAGIC) + 8
+        if data[: len(_MAGIC)] != _MAGIC:
+            raise ValueError(f"{name} is not a checkpoint of privgram; it was left as it is")
+        body, digest = data[:-32], data[-32:]
+        if len(body) < start or hashlib.sha256(body).digest() != digest:
+            raise ValueError(
+                f"{name} is damaged: its checksum does not match. Delete it to start again"
+            )
+        version, length = struct.unpack_from("<II", body, len(_MAGIC))
+        if version != _VERSION:
+            raise ValueError(f"{name} is a checkpoint of version {version}; this reads {_VERSION}")
+        try:
+            header = json.loads(body[start : start + length])
+            found, expected = header["pass"], self._identity()
+            first, before = int(header["first"]), int(header["before"])
+            beyond = {int(chunk): int(rows) for chunk, rows in header["beyond"]}
+            other = [what for what in expected if found.get(what) != expected[what]]
+            moment = SecondMoment.from_bytes(body[start + length :])
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(f"{name} is damaged. Delete it to start again") from error
+        if other:
+            what = {"source": "files or table"}.get(other[0], other[0])
+            raise ValueError(
+                f"{name} is the checkpoint of another pass: its {what} differ. Delete it to "
+                "start again, or give another path"
+            )
+        self.moment, self.first, self.before, self.beyond = moment, first, before, beyond
+
+
+def identify(source: Any, table: Table) -> object:
+    """Describe a source, to know it again: files by their sizes and times, tables by their shape.
+
+    Raises
+    ------
+    ValueError
+        If it can be read only once.
+    """
+    paths = source if isinstance(source, (list, tuple)) else [source]
+    if all(isinstance(path, (str, os.PathLike)) for path in paths):
+        files = [file for path in paths for file in find(Path(path))]
+        status = [file.stat() for file in files]
+        return [
+            [os.fspath(file.absolute()), s.st_size, s.st_mtime_ns]
+            for file, s in zip(files, status, strict=True)
+        ]
+    once = isinstance(source, Iterable) and iter(source) is source
+    if once or (table.n_rows is None and hasattr(source, "__arrow_c_stream__")):
+        raise ValueError(
+            "a checkpoint needs a source that can be read again: files, arrays, tables or a "
+            "list of these, and not an iterator or a stream"
+        )
+    return [type(source).__name__, table.n_rows, table.n_columns, _dtype(source)]
+
+
+def _dtype(source: Any) -> str:
+    return str(source.dtype) if isinstance(source, np.ndarray) else ""

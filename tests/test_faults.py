@@ -1,0 +1,258 @@
+"""When the disk, the source or the user says no: one line, status 2, nothing half-written.
+
+Faults are put into a process of its own, at the call that would meet them.
+"""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import privgram as pg
+from privgram import _files, low_rank
+
+# What is run before the command line, by the name of the fault.
+FAULTS = {
+    # The kernel's own refusal, after some bytes of a file.
+    "full": "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n",
+    "flush": (
+        "import os\ndef fsync(handle): raise OSError(28, 'No space left on device')\n"
+        "os.fsync = fsync\n"
+    ),
+    "permission": (
+        "import os\nreal = os.open\n"
+        "def opened(path, flags, *more, **options):\n"
+        "    if flags & (os.O_CREAT | os.O_RDWR):\n"
+        "        raise PermissionError(13, 'Permission denied', path)\n"
+        "    return real(path, flags, *more, **options)\n"
+        "os.open = opened\n"
+    ),
+    "late": (
+        "import sys, privgram\ndef full(path, data):\n"
+        "    raise OSError(28, 'No space left on device')\n"
+        "sys.modules['privgram.release'].write_atomically = full\n"
+    ),
+    # Between the bytes of a file and its name.
+    "interrupt": (
+        "import os, signal\nreal = os.fsync\n"
+        "def fsync(handle): real(handle); os.kill(os.getpid(), signal.SIGINT)\n"
+        "os.fsync = fsync\n"
+    ),
+    "terminate": (
+        "import os, signal\nreal = os.fsync\n"
+        "def fsync(handle): real(handle); os.kill(os.getpid(), signal.SIGTERM)\n"
+        "os.fsync = fsync\n"
+    ),
+}
+SAYS = {
+    "late": "No space left on device",
+    "full": "File too large",
+    "flush": "No space left on device",
+    "permission": "Permission denied",
+    "interrupt": "interrupted",
+    "terminate": "terminated",
+}
+ANYWHERE = [fault for fault in FAULTS if fault != "late"]
+GUARANTEE = ["--epsilon", "0.5", "--delta", "1e-7"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("table.npy", np.random.default_rng(0).uniform(-1, 1, (3000, 3)))
+    pg.Columns(dict.fromkeys("abc", (-1, 1))).save("columns.toml")
+    return tmp_path
+
+
+def run(*arguments, fault=""):
+    code = FAULTS.get(fault, "") + "from privgram.cli import main\nmain()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60
+    )
+
+
+def release(*more, source="table.npy", fault=""):
+    table = [source, "--columns", "columns.toml", *GUARANTEE, "--mechanism", "gauss"]
+    return run("release", *table, "--out", "gram.json", *more, fault=fault)
+
+
+def failed(done, says):
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert says in done.stderr
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_release_is_whole_or_not_there(folder, fault):
+    before = names(folder)
+    if fault != "full":
+        failed(release(fault=fault), SAYS[fault])
+        assert names(folder) == before
+        return
+    # One that is there stays as it was.
+    (folder / "gram.json").write_text("an older release")
+    failed(release("--force", fault=fault), SAYS[fault])
+    assert (folder / "gram.json").read_text() == "an older release"
+    assert names(folder) == sorted([*before, "gram.json"])
+
+
+@pytest.mark.parametrize("fault", ANYWHERE)
+def test_a_ledger_spends_once_or_not_at_all(folder, fault):
+    ledger = pg.Ledger(folder / "study.ledger", 2.0, 1e-6)
+    before = names(folder)
+    failed(release("--ledger", "study.ledger", fault=fault), SAYS[fault])
+    assert names(folder) == before
+    assert ledger.entries == ()
+    if fault in ("full", "terminate"):
+        failed(run("ledger", "create", "new.ledger", *GUARANTEE, fault=fault), SAYS[fault])
+        assert names(folder) == before
+
+
+@pytest.mark.parametrize("fault", ["flush", "permission", "terminate"])
+def test_a_pass_that_cannot_keep_a_checkpoint_is_not_begun(folder, fault):
+    before = names(folder)
+    failed(release("--checkpoint", "pass.checkpoint", fault=fault), SAYS[fault])
+    assert names(folder) == before
+
+
+def test_a_checkpoint_outlives_what_comes_after_the_pass(folder):
+    """The release cannot be saved: the pass is kept, and the command given again succeeds."""
+    kept, ledger = ["--checkpoint", "pass.checkpoint"], pg.Ledger("study.ledger", 2.0, 1e-6)
+    failed(release(*kept, "--ledger", "study.ledger", fault="late"), SAYS["flush"])
+    assert stat.S_IMODE((folder / "pass.checkpoint").stat().st_mode) == 0o600
+    assert len(ledger.entries) == 1  # spent: the noise was drawn
+    assert release(*kept).returncode == 0
+    assert not (folder / "pass.checkpoint").exists()
+
+
+@pytest.mark.parametrize(("number", "says"), [(signal.SIGINT, "inter"), (signal.SIGTERM, "termi")])
+def test_a_long_pass_is_ended_at_once(folder, number, says):
+    # Zeros that take no room on the disk and seconds to read.
+    np.lib.format.open_memmap("long.npy", "w+", "f8", (1 << 30, 3)).flush()
+    pg.Ledger("study.ledger", 2.0, 1e-6)
+    before = names(folder)
+    more = ["--bound", "2", "--ledger", "study.ledger", "--out", "gram.json"]
+    more += ["--checkpoint", "pass.checkpoint"]
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "privgram",
+            "release",
+            "long.npy",
+            "--bound",
+            "2",
+            *GUARANTEE,
+            *more,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not (folder / "pass.checkpoint").exists():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
+    process.send_signal(number)
+    out, error = process.communicate(timeout=60)
+    assert (process.returncode, out) == (2, "")
+    assert error.startswith(f"privgram: {says}")
+    assert error.count("\n") == 1
+    assert names(folder) == sorted([*before, "pass.checkpoint"])
+    assert pg.Ledger("study.ledger").entries == ()
+
+
+@pytest.mark.parametrize("kind", ["truncated", "not finite", "gone"])
+def test_a_source_that_fails_half_way_releases_and_spends_nothing(folder, kind):
+    parts = folder / "parts"
+    parts.mkdir()
+    x = np.load("table.npy")
+    for number in range(4):
+        np.save(parts / f"{number}.npy", x)
+    if kind == "truncated":
+        os.truncate(parts / "2.npy", 5000)
+    elif kind == "gone":
+        (parts / "2.npy").unlink()
+        (parts / "2.npy").symlink_to(parts / "nowhere.npy")
+    else:
+        x[7, 1] = np.nan
+        np.save(parts / "2.npy", x)
+    ledger = pg.Ledger("study.ledger", 2.0, 1e-6)
+    says = {"truncated": "2.npy is truncated", "gone": "2.npy", "not finite": "row 6007 "}[kind]
+    done = release("--ledger", "study.ledger", source="parts/*.npy")
+    failed(done, says)
+    assert not (folder / "gram.json").exists()
+    assert ledger.entries == ()
+    assert not [name for name in names(folder) if name.startswith(".")]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace", "link", "write"])
+def test_files_are_whole_or_not_there(tmp_path, monkeypatch, step):
+    """Every step of writing fails in turn, for files that are there and that are not."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_bytes(b"as it was")
+    low = low_rank.approximate(np.eye(6, 5), 2, oversample=2, epsilon=1.0, delta=1e-5)
+    low.save(tmp_path / "low.npz")
+    whole = (tmp_path / "low.npz").read_bytes()
+
+    class Fails:
+        def __getattr__(self, name):
+            if name != step:
+                return getattr(os, name)
+
+            def fail(*arguments):
+                raise KeyboardInterrupt
+
+            return fail
+
+    class File:
+        def __init__(self, handle, mode):
+            self.file = open(handle, mode)  # noqa: SIM115
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            self.file.close()
+
+        def write(self, data):
+            self.file.write(data[: len(data) // 2])
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(_files, "os", Fails())
+    if step == "write":
+        monkeypatch.setattr(_files, "open", File, raising=False)
+    if step != "link":
+        for path in (old, new):
+            with pytest.raises(KeyboardInterrupt):
+                _files.write_atomically(path, b"something else")
+        with pytest.raises(KeyboardInterrupt):
+            low.save(tmp_path / "low.npz")
+    if step != "replace":
+        with pytest.raises(KeyboardInterrupt):
+            _files.create(new, b"something else")
+    assert names(tmp_path) == ["low.npz", "old"]
+    assert old.read_bytes() == b"as it was"
+    assert (tmp_path / "low.npz").read_bytes() == whole
+
+
+def test_permissions_follow_the_umask(tmp_path):
+    before = os.umask(0o027)
+    try:
+        _files.write_atomically(tmp_path / "public", b"", _files.PUBLIC)
+        _files.write_atomically(tmp_path / "secret", b"", _files.SECRET)
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("public", "secret")]
+    assert modes == [0o640, 0o600]
+    with pytest.raises(FileExistsError, match="public"):
+        _files.create(tmp_path / "public", b"more")
