@@ -160,6 +160,11 @@ def test_lemma_4_5_searched_over_covariances():
 def test_lemma_4_5_at_its_ends():
     assert compression.lemma_4_5(100, 1) == 0
     assert compression.lemma_4_5(3, 10) == 4  # what correlations cannot exceed
+    # The maximum over the correlation, by brute force.
+    t, r = math.log(12 / 0.01), np.linspace(0, 1, 100_001)
+    xi, eta = math.sqrt(2 * t / 500) + t / 500, 2 * math.sqrt(t / 500) + 2 * t / 500
+    bound = ((1 - r**2) * xi + r * eta**2 / (2 * (1 - eta))) / (1 - eta)
+    assert compression.lemma_4_5(500, 3, 0.01) == pytest.approx(2 * bound.max(), rel=1e-6)
     # 4 sqrt(ln p / n) in the limit, the constant of O_P.
     many, p = 10**14, 10**9
     assert compression.lemma_4_5(many, p, 0.5) == pytest.approx(

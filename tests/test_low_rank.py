@@ -125,6 +125,26 @@ def test_published_noise_of_both_steps(rng):
     assert np.std(residual) == pytest.approx(1, abs=0.05)
 
 
+@pytest.mark.parametrize("calibration", ["exact", "published"])
+def test_units_do_not_matter(rng, calibration):
+    """A and row_change doubled: the same basis, and twice the rest, to the last bit."""
+    A = low_rank_matrix(rng)
+    settings = {"epsilon": 0.9, "delta": DELTA, "calibration": calibration}
+    for function in (
+        lambda X, c: [low_rank.range_finder(X, 4, 5, rng=generator(), row_change=c, **settings)],
+        lambda X, c: [low_rank.project(X, A[:, :3], rng=generator(), row_change=c, **settings) / c],
+        lambda X, c: [
+            (low := low_rank.approximate(X, 4, 5, rng=generator(), row_change=c, **settings)).left,
+            low.right / c,
+        ],
+        lambda X, c: [
+            low_rank.randomised_response(X, 4, 0.9, DELTA, generator(), row_change=c).svd()[1] / c
+        ],
+    ):
+        for one, two in zip(function(A, 1.0), function(2 * A, 2.0), strict=True):
+            np.testing.assert_allclose(two, one, rtol=1e-12, atol=1e-15)
+
+
 def test_prune():
     W = np.array([[0.5, -0.5], [0.6, -0.6], [-0.2, 0.0]])
     np.testing.assert_array_equal(low_rank.prune(W, 0.5), [[0.5, -0.5], [0, 0], [-0.2, 0.0]])
@@ -154,16 +174,19 @@ def test_the_two_steps_spend_the_budget_together(shape, leverage):
     assert pld.get_delta_for_epsilon(EPSILON) == pytest.approx(DELTA, rel=1e-3)
 
 
-def test_the_split_is_the_best_for_its_objective():
-    shape, r, k = (300, 6000), 5, 11
-    noise = low_rank.calibrate(shape, r, 6, epsilon=EPSILON, delta=DELTA, leverage=0.4)
-    chosen = noise.expected_error(shape, r, 0.0, 0.4)
+@pytest.mark.parametrize(
+    ("shape", "leverage"), [((300, 6000), 0.4), ((9000, 60), 0.05), ((60, 90_000), 0.9)]
+)
+def test_the_split_is_the_best_for_its_objective(shape, leverage):
+    r, k = 5, 11
+    noise = low_rank.calibrate(shape, r, 6, epsilon=EPSILON, delta=DELTA, leverage=leverage)
+    chosen = noise.expected_error(shape, r, 0.0, leverage)
     most = privacy.calibration.chi_gaussian_ratio(k, EPSILON, DELTA)
     for share in np.linspace(0.05, 0.95, 19):
         kappa = most * math.sqrt(share)
         mu = privacy.calibration.chi_gaussian_offset(k, kappa, EPSILON, DELTA)
         other = low_rank.Calibration(k, 1.0, 1 / kappa, mu, noise.privacy)
-        assert chosen < 1.01 * other.expected_error(shape, r, 0.0, 0.4)
+        assert chosen < 1.01 * other.expected_error(shape, r, 0.0, leverage)
 
 
 def test_sensitivity_of_the_projection_searched(rng):

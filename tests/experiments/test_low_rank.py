@@ -41,6 +41,17 @@ def test_incoherent_is_what_it_says(rng):
     np.testing.assert_allclose(low_rank.coherence(A).C, math.sqrt(0.4 * 50))
 
 
+def test_regimes(monkeypatch):
+    """What varies in them, as the theorems have it: n = 64 m, and the norm 40 sqrt(n)."""
+    monkeypatch.setattr(experiment, "SETTINGS", {"6.2": (25,), "6.3": (25,)})
+    one, two = experiment.sweep(repetitions=1)
+    assert (one.m, one.n) == (two.m, two.n) == (25, 1600)
+    assert one.signal * math.sqrt(25 * 1600) == pytest.approx(40 * math.sqrt(1600))
+    assert two.signal == pytest.approx(experiment.BASE["signal"])
+    assert one.hmt < 1e-6  # of rank 5, as the matrix
+    assert one.pruned > 0
+
+
 def test_compare():
     """What the paper says: find-and-project wins for few long rows, and loses to one spike."""
     rng = np.random.default_rng(6)
