@@ -12,7 +12,7 @@ DONE   := $(VENV)/done
 SOURCES := meson.build meson.options pyproject.toml LICENSE README.md \
            $(shell find src -type f -not -path '*/__pycache__/*' -not -name '*.so')
 
-.PHONY: help demo test lint docs linkcheck bench wheel sdist dev clean
+.PHONY: help demo test lint docs linkcheck bench wheel manylinux sdist dev clean
 
 help:
 	@echo "make demo    private regression on 336,776 real flights"
@@ -20,7 +20,8 @@ help:
 	@echo "make lint    ruff, mypy --strict, cython-lint"
 	@echo "make docs    the site, in docs/_build/html;  make linkcheck: its links elsewhere (network)"
 	@echo "make bench   the asv benchmarks of this commit, and a report (under an hour; idle machine)"
-	@echo "make wheel   a wheel in dist/;  make sdist: the source distribution"
+	@echo "make wheel   a wheel in dist/;  make manylinux: one for other Linux machines, too"
+	@echo "make sdist   the source distribution, in dist/"
 	@echo "make dev     .venv-dev: an editable install that rebuilds itself on import"
 	@echo "make clean   removes .venv, dist and everything built"
 
@@ -58,9 +59,14 @@ bench: $(DONE)/bench
 
 wheel: $(DONE)/wheel
 
-sdist: $(DONE)/venv
+# Nothing may be left for auditwheel to copy in: the wheel brings its own BLAS.
+manylinux: $(DONE)/wheel $(DONE)/tools
+	rm -rf dist/manylinux
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist/manylinux dist/*.whl
+	! $(BIN)/python -m zipfile --list dist/manylinux/*.whl | grep 'privgram\.libs'
+
+sdist: $(DONE)/tools
 	mkdir -p dist && rm -f dist/*.tar.gz
-	$(PIP) install --quiet build
 	$(BIN)/python -m build --sdist --outdir dist .
 
 # meson-python rebuilds an editable install on import, for which the build
@@ -107,6 +113,10 @@ $(DONE)/lint: $(DONE)/test
 
 $(DONE)/docs: $(DONE)/installed
 	$(PIP) install --quiet "$$(echo dist/*.whl)[all,demo]" --group docs
+	touch $@
+
+$(DONE)/tools: $(DONE)/venv
+	$(PIP) install --quiet --group wheel
 	touch $@
 
 $(DONE)/bench: $(DONE)/test

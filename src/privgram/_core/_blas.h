@@ -12,10 +12,6 @@
 #define PRIVGRAM_CAT(a, b) PRIVGRAM_CAT2(a, b)
 #define PRIVGRAM_BLAS(name) PRIVGRAM_CAT(BLAS_SYMBOL_PREFIX, name)
 
-void PRIVGRAM_BLAS(openblas_set_num_threads)(int n);
-int PRIVGRAM_BLAS(openblas_get_num_threads)(void);
-char *PRIVGRAM_BLAS(openblas_get_config)(void);
-
 /* Integers are 32 bits (LP64): callers see to it that dimensions fit. */
 enum { PRIVGRAM_ROW_MAJOR = 101 };
 enum { PRIVGRAM_NO_TRANS = 111, PRIVGRAM_TRANS = 112 };
@@ -119,7 +115,30 @@ static inline int privgram_trtri_upper(int n, double *r)
     return info;
 }
 
+/* Threads are ours to set in the private copy alone: another library is shared with NumPy. */
+#ifdef PRIVGRAM_PRIVATE_OPENBLAS
+void PRIVGRAM_BLAS(openblas_set_num_threads)(int n);
+int PRIVGRAM_BLAS(openblas_get_num_threads)(void);
+char *PRIVGRAM_BLAS(openblas_get_config)(void);
+
 #define privgram_set_num_threads PRIVGRAM_BLAS(openblas_set_num_threads)
 #define privgram_get_num_threads PRIVGRAM_BLAS(openblas_get_num_threads)
 #define privgram_get_config PRIVGRAM_BLAS(openblas_get_config)
+#else
+static inline void privgram_set_num_threads(int n)
+{
+    (void)n;
+}
+
+/* 0: whatever the library's own settings say */
+static inline int privgram_get_num_threads(void)
+{
+    return 0;
+}
+
+static inline const char *privgram_get_config(void)
+{
+    return "the system's";
+}
+#endif
 #endif

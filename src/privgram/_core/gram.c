@@ -2,6 +2,9 @@
 
 #include <fenv.h>
 #include <float.h>
+#ifdef _WIN32
+#include <malloc.h>
+#endif
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,10 +88,25 @@ int gram_quantise_row(const gram *g, const char *row, ptrdiff_t col_stride, int 
 
 static void *aligned_zeros(size_t n)
 {
+#ifdef _WIN32
+    void *p = _aligned_malloc(n, 64);
+    if (!p)
+        return NULL;
+#else
     void *p = NULL;
     if (posix_memalign(&p, 64, n))
         return NULL;
+#endif
     return memset(p, 0, n);
+}
+
+static void aligned_free(void *p)
+{
+#ifdef _WIN32
+    _aligned_free(p);
+#else
+    free(p);
+#endif
 }
 
 int gram_init(gram *g, const gram_kernel *kernel, ptrdiff_t d, double bound, int bits)
@@ -129,11 +147,11 @@ int gram_init(gram *g, const gram_kernel *kernel, ptrdiff_t d, double bound, int
 
 void gram_free(gram *g)
 {
-    free(g->packed);
-    free(g->spare);
-    free(g->tiles);
-    free(g->lo);
-    free(g->hi);
+    aligned_free(g->packed);
+    aligned_free(g->spare);
+    aligned_free(g->tiles);
+    aligned_free(g->lo);
+    aligned_free(g->hi);
     g->packed = g->spare = NULL;
     g->tiles = g->hi = NULL;
     g->lo = NULL;

@@ -55,7 +55,7 @@ def _installation() -> dict[str, object]:
         "kernel": rows.available()[0],
         "kernels": ", ".join(rows.available()),
         "blas": blas.config(),
-        "blas threads": blas.get_num_threads(),
+        "blas threads": blas.get_num_threads() or None,  # not ours to know
     }
 
 
