@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import privgram as pg
+
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 BUILT = {"_build", "gallery", "generated"}
@@ -79,8 +81,16 @@ LONG = ("audit", "reproduce")
 # What the pages' commands read: files of these columns, by whatever name.
 BOUNDS = {"age": (0, 100), "cost": (0, 1000), "dep_delay": (-60, 300), "arr_delay": (-60, 300)}
 
+INPUTS = (".json", ".npz", ".toml", ".npy", ".csv", ".parquet")
+OUT = ("--out", "-o")
+
 
 def write_input(path):
+    if path.suffix in (".json", ".npz"):
+        columns = pg.Columns(BOUNDS, intercept=True)
+        moment = pg.second_moment(np.zeros((100, len(BOUNDS))), columns=columns)
+        pg.release(moment, pg.AdditiveWishart(), 1.0, 1e-6).save(path)
+        return
     if path.suffix == ".toml":
         bounds = [f"{name} = {list(ends)}\n" for name, ends in BOUNDS.items()]
         path.write_text("intercept = true\n[bounds]\n" + "".join(bounds))
@@ -109,7 +119,7 @@ def test_privgram_commands_run(page, tmp_path, monkeypatch, capsys):
             command = program.get_command(click.Context(program), words[0])
             command.make_context(words[0], words[1:])
             continue
-        for path in map(Path, words):
-            if path.suffix in (".toml", ".npy", ".csv", ".parquet") and not path.exists():
+        for option, path in zip(words, map(Path, words[1:]), strict=False):
+            if option not in OUT and path.suffix in INPUTS and not path.exists():
                 write_input(path)
         program.main(words, prog_name="privgram", standalone_mode=False)
