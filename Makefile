@@ -54,8 +54,8 @@ bench: $(DONE)/bench
 	cd bench && status=0; env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE ../$(BIN)/asv run \
 	  --environment "existing:$(CURDIR)/$(BIN)/python" --set-commit-hash "$$(git rev-parse HEAD)" \
 	  $(BENCH_ARGS) || status=$$?; \
-	  ../$(BIN)/asv publish && exit $$status
-	@echo "The report is bench/html/index.html; to see it: cd bench && ../$(BIN)/asv preview"
+	  ../$(BIN)/asv publish && ../$(BIN)/python report.py "$$(git rev-parse HEAD)" && exit $$status
+	@echo "Every table is in bench/html/tables.html; by commits, with the network: bench/html/index.html"
 
 wheel: $(DONE)/wheel
 

@@ -19,7 +19,6 @@ import distributed
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
-from pyspark.sql import SparkSession
 
 import privgram as pg
 from privgram.engines import spark
@@ -106,6 +105,10 @@ class Spark:
     timeout = 300
 
     def setup(self, d):
+        try:
+            from pyspark.sql import SparkSession
+        except ImportError as error:  # not in privgram[all]
+            raise NotImplementedError('pip install "privgram[spark]"') from error
         self.bound = d**0.5
         self.folder = tempfile.TemporaryDirectory()
         rows = np.tile(np.random.default_rng(d).standard_normal((4096, d)), (ROWS // 4096 + 1, 1))
