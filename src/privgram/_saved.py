@@ -54,14 +54,26 @@ def from_npz(
             arrays = {name: archive[name] for name in names}
     except DAMAGE as error:
         raise ValueError(f"{path.name} is not {what} of privgram, or is damaged") from error
-    if found != version:
+    verify(path, what, (found, version), checksum, header, arrays)
+    return header, arrays
+
+
+def verify(
+    path: Path,
+    what: str,
+    versions: tuple[object, int],
+    checksum: object,
+    header: dict[str, Any],
+    arrays: Arrays,
+) -> None:
+    """Raise ValueError for a version that is not the one read, or contents that were altered."""
+    found, read = versions
+    if found != read:
         raise ValueError(
-            f"{path.name} is {what} of format version {found}; this privgram reads version"
-            f" {version}"
+            f"{path.name} is {what} of format version {found}; this privgram reads version {read}"
         )
     if checksum != digest(header, arrays):
         raise ValueError(f"{path.name} is damaged: its checksum does not match its contents")
-    return header, arrays
 
 
 def digest(header: dict[str, Any], arrays: Arrays) -> str:

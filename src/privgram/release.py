@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._files import write_atomically
-from privgram._saved import DAMAGE, digest
+from privgram._saved import DAMAGE, digest, verify
 from privgram.columns import Columns
 from privgram.noise import NoiseLaw
 
@@ -352,13 +352,7 @@ def load_release(path: str | os.PathLike[str]) -> Release:
         version, checksum = payload["version"], payload["sha256"]
     except DAMAGE as error:
         raise ValueError(f"{path.name} is not a release of privgram, or is damaged") from error
-    if version != VERSION:
-        raise ValueError(
-            f"{path.name} is a release of format version {version}; "
-            f"this privgram reads version {VERSION}"
-        )
-    if checksum != digest(header, arrays):
-        raise ValueError(f"{path.name} is damaged: its checksum does not match its contents")
+    verify(path, "a release", (version, VERSION), checksum, header, arrays)
     columns = header["columns"]
     return Release(
         matrix=arrays["matrix"],
