@@ -186,7 +186,12 @@ def plot_spectrum(release: Release, ax: Axes | None = None, *, confidence: float
                 label=f"{label}: {int(kind.sum())}",
             )
     ax.set_yscale("symlog", linthresh=edge, linscale=0.6)
-    ax.set_yticks([t for t in ax.get_yticks() if t == 0 or abs(t) >= edge])
+    decades = [t for t in ax.get_yticks() if edge <= abs(t) <= np.abs(values).max()]
+    if len(decades) > 1:
+        ax.set_yticks([0.0, *decades])
+    else:  # too narrow a range for powers of ten
+        ticks = [0.0, edge, float(values.max())]
+        ax.set_yticks(ticks, [f"{tick:.2g}" for tick in ticks])
     ax.margins(y=0.08)
     if len(values) <= 20:
         ax.set_xticks(rank)
