@@ -70,8 +70,8 @@ def _extras() -> dict[str, dict[str, str | None]]:
     """Every extra's packages with their versions, None where one is missing."""
     result: dict[str, dict[str, str | None]] = {}
     for requirement in metadata.requires("privgram") or ():
-        match = re.fullmatch(r"""([\w.-]+)\b[^;\[]*;.*\bextra == ['"]([\w-]+)['"].*""", requirement)
-        if match:
+        match = re.match(r"([\w.-]+).*;.*\bextra == ['\"]([\w-]+)", requirement)
+        if match and match[1] != "privgram":
             name, extra = match.groups()
             try:
                 version: str | None = metadata.version(name)
