@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privgram import Columns, second_moment
+from privgram import Columns, SecondMoment, second_moment
+from privgram._core.rows import Accumulator
 from privgram.engines import checkpoint as module
+from privgram.engines import threads as engine
 from privgram.rows import Feeder
 from privgram.sources import csv, npy, table
 
@@ -281,3 +283,17 @@ def test_kill_minus_nine_until_it_is_through(x, tmp_path, kept, kind, threads):
     assert result["kills"] > 0
     assert result["resumed"] > 0
     assert kept.name not in result["left"]
+
+
+def test_a_thread_that_met_a_failure_hands_nothing_in(x, kept):
+    """It may go on to earlier chunks, with part of a chunk in its sum."""
+    x[450, 0] = np.nan
+    opened = table.Table(None, 5, None, (chunk for chunk in ()))
+    mark = module.Checkpoint(kept, SecondMoment(5, 3.0), "a test")
+    run = engine._Pass(opened, lambda: Accumulator(5, 3.0), None, lambda rows: None, mark)
+    feeder = run.new_feeder()
+    run.process(feeder, 4, table.Chunk(lambda: iter((x[400:420], x[420:500]))))
+    run.process(feeder, 0, table.Chunk(lambda: iter((x[:100],))))
+    assert run.failure
+    assert run.failure[0] == 4
+    assert mark.rows == mark.moment.n_rows == 0
