@@ -221,7 +221,7 @@ def test_a_middling_eigenvalue_lowers_the_regulariser(mechanism, calibration):
 def test_a_large_eigenvalue_pays_for_more_rows(mechanism):
     moment = rich(4000)
     p = mechanism.release(moment, EPSILON, DELTA).parameters
-    assert p["adjusted_regulariser"] == 0.0
+    assert p["adjusted_regulariser"] == 2**-19 * moment.sensitivity_bound**2
     s, rows = p["eigenvalue_bound"], p["adjusted_dof"]
     assert 3000 < s < 4000
     # A power of two times r0, and the highest that s + shift reaches.
@@ -229,7 +229,7 @@ def test_a_large_eigenvalue_pays_for_more_rows(mechanism):
     assert rows == 100 * 2**k
     assert k > 3
     p = mechanism.release(moment, EPSILON, DELTA, calibration="published").parameters
-    assert p["adjusted_regulariser"] == 0.0
+    assert p["adjusted_regulariser"] == 2**-19 * moment.sensitivity_bound**2
     log = math.log(8 / DELTA)
     bound = moment.sensitivity_bound
     s, rows = p["eigenvalue_bound"], p["adjusted_dof"]
@@ -238,6 +238,30 @@ def test_a_large_eigenvalue_pays_for_more_rows(mechanism):
         return 8 * bound**2 * (math.sqrt(2 * r * log) + log)
 
     assert needed(rows) <= s < needed(rows + 1)
+
+
+class Breach(np.random.Generator):
+    """Laplace noise so large that the eigenvalue seems to regularise by itself."""
+
+    def laplace(self, loc, scale):
+        return 1e5 * scale
+
+
+@pytest.mark.parametrize("rows", [0, 1, 500], ids=["empty", "one row", "rank one"])
+@pytest.mark.parametrize("calibration", ["exact", "published"])
+@pytest.mark.parametrize(
+    "mechanism", [*ADAPTIVE, GaussianSketch(100, adaptive=True, keep_rows=True)], ids=repr
+)
+def test_an_eigenvalue_bound_far_too_high_is_no_error(mechanism, calibration, rows):
+    """Singular data on a rung without regulariser: what delta allows must look like the rest."""
+    moment = pg.SecondMoment(3, bound=1.0).update(np.tile([[0.6, 0.0, 0.8]], (rows, 1)))
+    release = mechanism.release(
+        moment, EPSILON, DELTA, calibration=calibration, rng=Breach(np.random.PCG64(1))
+    )
+    p = release.parameters
+    assert p["adjusted_dof"] > 100
+    assert p["adjusted_regulariser"] == 2**-19 * moment.sensitivity_bound**2
+    assert np.isfinite(release.matrix).all()
 
 
 def test_eigenvalue_bound_has_the_stated_law():

@@ -187,20 +187,23 @@ def adjust(
     lowered = rng.laplace(-noise.eigenvalue_shift, noise.laplace_scale)
     steps = max(0, _certified.smallest_eigenvalue(moment.limbs(), exponent) + round(lowered / step))
     bound = steps * step
-    # Two steps for the eigenvalue's being rounded down.
-    left = max(regulariser - (steps << exponent), 0) + (2 << exponent)
+    # Two steps for the eigenvalue's being rounded down. They stay where the data seem to need no
+    # regulariser, or a bound far too high would leave a singular matrix, and an error for all to
+    # see; B^2 / 2^19 is nothing to any use of the release.
+    slack = 2 << exponent
+    left = max(regulariser - (steps << exponent), 0) + slack
     dof = noise.dof
     if noise.calibration == "exact":
         reached = (bound + noise.eigenvalue_shift - 2 * step) / (noise.bound**2 * EIGENVALUE_SLACK)
         rung = noise.privacy.climb(reached)  # type: ignore[attr-defined]
         if rung > 0:
-            dof, left = dof * 2**rung, 0
+            dof, left = dof * 2**rung, slack
     elif bound >= noise.regulariser:
-        dof, left = paid_rows(bound), 0
+        dof, left = paid_rows(bound), slack
     return Adjusted(
         dof,
         left,
-        max(left + (steps << exponent), 1),
+        left + (steps << exponent),
         {
             "eigenvalue_bound": bound,
             "adjusted_regulariser": left * moment.unit,
