@@ -134,11 +134,12 @@ def test_page_says_what_was_released(page, release, saved):
 def test_page_is_the_same_every_time(page, release, saved):
     from matplotlib import pyplot, rcParams
 
+    before = pyplot.get_fignums()
     with pyplot.rc_context({"font.size": 30.0}):
         again = release.to_html(["cost"], file=saved)
         assert rcParams["font.size"] == 30.0
     assert again == page
-    assert not pyplot.get_fignums()
+    assert pyplot.get_fignums() == before
 
 
 def test_power_is_that_of_the_gaussian_trade_off(release, undrawn):

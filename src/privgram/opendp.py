@@ -91,7 +91,7 @@ def make_measurement(
     -----
     OpenDP's features "contrib" and "honest-but-curious" must be enabled.
     """
-    from privgram.privacy import GaussianProfile
+    from privgram.privacy import DiscreteGaussianProfile, GaussianProfile
 
     if check_adjacency(adjacency) == "replace" and n_rows is None:
         raise ValueError('adjacency="replace" keeps n public: pass n_rows')
@@ -102,7 +102,7 @@ def make_measurement(
     profile = mechanism.calibrate(
         n_columns, bound, epsilon, delta, adjacency=adjacency, n_rows=n_rows
     ).privacy
-    if measure == "zCDP" and not isinstance(profile, GaussianProfile):
+    if measure == "zCDP" and not isinstance(profile, (GaussianProfile, DiscreteGaussianProfile)):
         raise ValueError(
             f"{type(mechanism).__name__} has no zCDP guarantee: its Renyi divergence is "
             'infinite at some finite order; use measure="approxDP"'

@@ -11,6 +11,7 @@ from privgram.privacy import (
     AdaptiveSketchProfile,
     BoundedRangeProfile,
     ChiGaussianProfile,
+    DiscreteGaussianProfile,
     GaussianProfile,
     LaplaceProfile,
     Profile,
@@ -21,6 +22,8 @@ from privgram.privacy import (
 
 PROFILES = [
     GaussianProfile(0.4),
+    DiscreteGaussianProfile(0.4, 2.0**40, 253),
+    DiscreteGaussianProfile(0.4, 50.0, 10),
     LaplaceProfile(0.7),
     BoundedRangeProfile(0.9),
     SketchProfile(1, 0.5, "add-remove"),

@@ -163,6 +163,9 @@ class Mechanism(ABC):
     def _published(self, request: Request, allow_erratum: bool) -> Calibration:
         """Calibration by the paper's constants."""
 
+    def _check_generator(self, rng: np.random.Generator | None) -> None:  # noqa: B027
+        """Raise if noise cannot be drawn with this generator, before any budget is spent."""
+
     @abstractmethod
     def _draw(
         self, moment: SecondMoment, noise: Any, rng: np.random.Generator
@@ -207,6 +210,7 @@ class Mechanism(ABC):
         OSError
             If the ledger cannot be written; nothing is released then.
         """
+        self._check_generator(rng)
         generator, reproducible = random.resolve(rng)
         n_rows = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
         noise = self.calibrate(
@@ -300,9 +304,16 @@ def add_noise(
     noise_std : float
         Its standard deviation off the diagonal, which sets the grid.
     """
+    return add_integers(moment, _fixed_point.to_limbs(noise / moment.unit), noise_std)
+
+
+def add_integers(
+    moment: SecondMoment, noise: _fixed_point.Limbs, noise_std: float
+) -> NDArray[np.float64]:
+    """Second moment plus noise in integer multiples of its unit; see `add_noise`."""
     unit = moment.unit
     exponent = _fixed_point.grid_exponent(noise_std / unit)
-    total = _fixed_point.add(moment.limbs(), _fixed_point.to_limbs(noise / unit))
+    total = _fixed_point.add(moment.limbs(), noise)
     steps = _fixed_point.round_to_grid(total, exponent)
     released: NDArray[np.float64] = steps * (unit * 2.0**exponent)
     return released

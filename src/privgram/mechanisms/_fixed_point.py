@@ -49,6 +49,11 @@ def to_limbs(values: NDArray[np.float64]) -> Limbs:
     return high, low
 
 
+def from_int64(values: NDArray[np.int64]) -> Limbs:
+    """64-bit integers as 128-bit limbs."""
+    return values >> np.int64(63), values.view(np.uint64)
+
+
 def add(a: Limbs, b: Limbs) -> Limbs:
     """Exact sum of two arrays of 128-bit integers."""
     low = a[1] + b[1]

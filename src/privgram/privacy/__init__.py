@@ -14,6 +14,7 @@ from ._profile import Profile
 from .adaptive import AdaptiveSketchProfile
 from .bounded_range import BoundedRangeProfile
 from .composition import ComposedProfile, compose
+from .discrete_gaussian import DiscreteGaussianProfile
 from .gaussian import GaussianProfile
 from .ladder import AdaptiveLadderProfile
 from .laplace import LaplaceProfile
@@ -28,6 +29,7 @@ __all__ = [
     "BoundedRangeProfile",
     "ChiGaussianProfile",
     "ComposedProfile",
+    "DiscreteGaussianProfile",
     "GaussianProfile",
     "LaplaceProfile",
     "Profile",

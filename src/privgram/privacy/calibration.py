@@ -19,6 +19,7 @@ from ._adjacency import Adjacency, check_adjacency
 from ._profile import check_columns, check_positive
 from ._solve import largest_safe
 from .adaptive import AdaptiveSketchProfile, Sketch, adaptive_delta, sketch_pairs
+from .discrete_gaussian import DiscreteGaussianProfile
 from .gaussian import GaussianProfile
 from .sketch import ChiGaussianProfile, SketchProfile
 from .wishart import WishartProfile
@@ -29,6 +30,7 @@ __all__ = [
     "adaptive_sketch",
     "chi_gaussian_offset",
     "chi_gaussian_ratio",
+    "discrete_gaussian",
     "gaussian_ratio",
     "sketch_ratio",
     "sketch_rows",
@@ -80,6 +82,41 @@ def gaussian_ratio(epsilon: float, delta: float) -> float:
     return _found(
         largest_safe(lambda mu: GaussianProfile(mu).delta(epsilon), delta, guess),
     )
+
+
+def discrete_gaussian(
+    sensitivity: float, n_entries: int, epsilon: float, delta: float
+) -> DiscreteGaussianProfile:
+    """Least discrete Gaussian noise for a budget.
+
+    Parameters
+    ----------
+    sensitivity : float
+        Largest change in integer steps, entries counted so that all have the same noise; > 0.
+    n_entries : int
+        Number of entries with noise, at least 1.
+    epsilon, delta : float
+        Budget, epsilon >= 0 and 0 < delta < 1.
+
+    Returns
+    -------
+    DiscreteGaussianProfile
+        Of noise with ``std = sensitivity / sensitivity_ratio`` in every entry.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+    """
+    check_positive("sensitivity", sensitivity)
+
+    def profile(mu: float) -> DiscreteGaussianProfile:
+        return DiscreteGaussianProfile(mu, sensitivity / mu, n_entries)
+
+    def reached(mu: float) -> float:
+        return profile(mu).delta(epsilon) if mu <= sensitivity else 1.0
+
+    return profile(_found(largest_safe(reached, delta, gaussian_ratio(epsilon, delta))))
 
 
 def chi_gaussian_ratio(k: float, epsilon: float, delta: float) -> float:

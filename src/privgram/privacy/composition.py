@@ -13,6 +13,7 @@ import numpy as np
 
 from ._numerics import Array
 from ._profile import Profile, check_positive
+from .discrete_gaussian import DiscreteGaussianProfile
 from .gaussian import GaussianProfile
 from .sketch import ChiGaussianProfile, SketchProfile
 
@@ -87,9 +88,10 @@ class ComposedProfile(Profile):
 def compose(profiles: Sequence[Profile], discretization: float = 1e-4) -> Profile:
     r"""Profile of several releases of the same data, each with noise of its own.
 
-    Exact where a closed form exists: Gaussian mechanisms add up their squared ratios, and
-    sketches of one ratio their rows, range finders their columns; a range finder and Gaussian
-    mechanisms are one mixture of Gaussians. The rest is composed numerically, on the safe side.
+    Exact where a closed form exists: Gaussian mechanisms, discrete ones too, add up their squared
+    ratios, and sketches of one ratio their rows, range finders their columns; a range finder and
+    Gaussian mechanisms are one mixture of Gaussians. The rest is composed numerically, on the safe
+    side.
 
     Parameters
     ----------
@@ -126,6 +128,7 @@ def compose(profiles: Sequence[Profile], discretization: float = 1e-4) -> Profil
     if len(_adjacencies(flat)) > 1:
         raise ValueError('profiles under "replace" and under "add-remove" do not compose')
     gaussian = [p.sensitivity_ratio for p in flat if isinstance(p, GaussianProfile)]
+    discrete = [p for p in flat if isinstance(p, DiscreteGaussianProfile)]
     sketches: dict[tuple[float, Adjacency], float] = {}
     finders: dict[float, float] = {}
     merged: list[Profile] = []
@@ -137,7 +140,7 @@ def compose(profiles: Sequence[Profile], discretization: float = 1e-4) -> Profil
             finders[p.ratio] = finders.get(p.ratio, 0) + p.k
             if p.offset:
                 gaussian.append(p.offset)
-        elif not isinstance(p, GaussianProfile):
+        elif not isinstance(p, (GaussianProfile, DiscreteGaussianProfile)):
             merged.append(p)
     merged += [SketchProfile(rows, *key) for key, rows in sketches.items()]
     # One of the range finders takes the Gaussian mechanisms along.
@@ -145,7 +148,12 @@ def compose(profiles: Sequence[Profile], discretization: float = 1e-4) -> Profil
     for ratio, k in finders.items():
         merged.append(ChiGaussianProfile(k, ratio, offset))
         offset = 0.0
-    if offset:
+    if discrete:
+        # Rounded, a Gaussian mechanism is one more entry of the kind the bound compares with.
+        ratio = math.hypot(offset, *(p.sensitivity_ratio for p in discrete))
+        least = min(p.std for p in discrete)
+        merged.append(DiscreteGaussianProfile(ratio, least, sum(p.n_entries for p in discrete)))
+    elif offset:
         merged.append(GaussianProfile(offset))
     return merged[0] if len(merged) == 1 else ComposedProfile(tuple(merged), discretization)
 
