@@ -1,6 +1,6 @@
 """Multiplicative mechanisms against exact rational arithmetic and 400-bit Cholesky factors.
 
-PRIVGRAM_TEST_DRAWS sets the number of draws compared (2000); it has been run with 100000.
+PRIVGRAM_TEST_DRAWS sets the number of draws compared (3000); it has been run with 100000.
 """
 
 import itertools
