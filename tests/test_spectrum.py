@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from helpers import make_release
 
+from privgram import spectrum
 from privgram.columns import Columns
 from privgram.noise import GaussianLaw, SketchLaw
 from privgram.spectrum import mean_and_covariance, pca
@@ -53,6 +54,24 @@ def test_bound_holds_as_often_as_it_says(law):
         informative += result.error_bound < 2.0
     assert good >= 270
     assert informative > 250
+
+
+def test_bound_is_computed_when_asked_for_and_once(monkeypatch):
+    calls = []
+    simulate = spectrum._noise_norms
+    monkeypatch.setattr(
+        spectrum, "_noise_norms", lambda *args: calls.append(args) or simulate(*args)
+    )
+    release = make_release(np.diag([90.0, 40.0, 10.0]), "abc", GaussianLaw(0.3, 0.45))
+    result = release.pca(1)
+    assert not calls
+    assert result.error_bound == result.error_bound
+    assert len(calls) == 1
+    # Yu, Wang and Samworth, and Zwald and Blanchard, from the same norms.
+    largest, frobenius = simulate(release, 0.95)
+    assert result.gap == pytest.approx(50)
+    expected = min(2 * np.sqrt(2) * largest / 50, 2 * frobenius / 50)
+    assert result.error_bound == pytest.approx(expected)
 
 
 def test_bound_is_trivial_when_noise_swamps_the_gap():

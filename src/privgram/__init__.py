@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 # is imported, or the module would take its place in this namespace.
 from privgram.columns import Columns
 from privgram.engines.threads import second_moment
-from privgram.ledger import Ledger
+from privgram.ledger import BudgetExceeded, Ledger
 from privgram.mechanisms import (
     AdditiveWishart,
     AnalyzeGauss,
@@ -30,6 +30,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AdditiveWishart",
     "AnalyzeGauss",
+    "BudgetExceeded",
     "Columns",
     "GaussianSketch",
     "InverseGauss",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,19 +35,39 @@ class PCA:
         of the released matrix.
     explained_variance_ratio : ndarray of shape (k,), float64
         The same as parts of the trace.
-    error_bound : float
-        Bound on the Frobenius distance between the orthogonal projections on
-        this subspace and on that of the exact second moment, with probability
-        at least `confidence`; at most sqrt(2 k), which is no information.
+    gap : float
+        Between the released eigenvalues k and k + 1; infinite for k = d.
     confidence : float
+        Of `error_bound`.
+    release : Release
+        What they were computed from.
     """
 
     names: tuple[str, ...]
     components: NDArray[np.float64]
     explained_variance: NDArray[np.float64]
     explained_variance_ratio: NDArray[np.float64]
-    error_bound: float
+    gap: float
     confidence: float
+    release: Release = field(repr=False)
+
+    @cached_property
+    def error_bound(self) -> float:
+        """How far this subspace may be from that of the exact second moment.
+
+        Bound on the Frobenius distance between the orthogonal projections on the two, with
+        probability at least `confidence`; at most sqrt(2 k), which is no information.
+        Simulated when first asked for, which takes a second at d = 100.
+        """
+        k, d = self.components.shape
+        if k == d:
+            return 0.0
+        trivial = math.sqrt(2 * min(k, d - k))
+        spectral, frobenius = _noise_norms(self.release, self.confidence)
+        bound = 2 * math.sqrt(2 * k) * spectral / self.gap if self.gap > 0 else math.inf
+        if frobenius <= self.gap / 4:
+            bound = min(bound, 2 * frobenius / self.gap)
+        return min(float(bound), trivial)
 
     def __repr__(self) -> str:
         return f"<PCA: {len(self.components)} components of {len(self.names)} columns>"
@@ -106,8 +127,9 @@ def pca(release: Release, n_components: int | None = None, confidence: float = 0
         components=components,
         explained_variance=values[:k],
         explained_variance_ratio=values[:k] / values.sum(),
-        error_bound=_error_bound(release, k, values, confidence),
+        gap=float(values[k - 1] - values[k]) if k < d else math.inf,
         confidence=confidence,
+        release=release,
     )
 
 
@@ -171,19 +193,6 @@ def mean_and_covariance(release: Release) -> tuple[NDArray[np.float64], NDArray[
     at = [columns.names.index(release.names[i]) for i in own]
     centre, half_width = columns.center[at], columns.half_width[at]
     return centre + half_width * mean, half_width[:, None] * covariance * half_width
-
-
-def _error_bound(release: Release, k: int, values: NDArray[np.float64], confidence: float) -> float:
-    d = len(values)
-    if k == d:
-        return 0.0
-    trivial = math.sqrt(2 * min(k, d - k))
-    gap = values[k - 1] - values[k]
-    spectral, frobenius = _noise_norms(release, confidence)
-    bound = 2 * math.sqrt(2 * k) * spectral / gap
-    if frobenius <= gap / 4:
-        bound = min(bound, 2 * frobenius / gap)
-    return min(float(bound), trivial)
 
 
 def _noise_norms(release: Release, confidence: float) -> tuple[float, float]:

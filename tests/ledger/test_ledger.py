@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 import privgram as pg
+from privgram import BudgetExceeded, Ledger, privacy
 from privgram import ledger as module
-from privgram import privacy
-from privgram.ledger import BudgetExceeded, Ledger
 from privgram.privacy.accounting import ReleaseAccountant, ReleaseDpEvent
 
 

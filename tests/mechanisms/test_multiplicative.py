@@ -1,6 +1,7 @@
 """Gaussian sketch and inverse Wishart: calibration, laws, both branches of the adaptive ones."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -38,6 +39,26 @@ def test_exact_calibration_is_tight_and_safe(mechanism, adjacency):
     assert spent >= (0.98 if mechanism.adaptive else 0.999) * DELTA
     assert noise.bias == noise.regulariser
     assert noise.noise_std == pytest.approx(noise.regulariser / 10)
+
+
+@pytest.mark.parametrize("epsilon", [40.0, 100.0, 1e4])
+@pytest.mark.parametrize("mechanism", [*PLAIN, *ADAPTIVE], ids=repr)
+def test_an_epsilon_beyond_finite_precision_is_refused_with_one_to_take(mechanism, epsilon):
+    with pytest.raises(ValueError, match="ask for epsilon=") as error:
+        mechanism.calibrate(5, 1.0, epsilon, DELTA)
+    largest = float(re.search(r"ask for epsilon=(\d+)", str(error.value))[1])
+    noise = mechanism.calibrate(5, 1.0, largest, DELTA)
+    assert DELTA / 10 < noise.delta_fp <= DELTA / 2
+    assert noise.privacy.delta(largest) + noise.delta_fp <= DELTA
+
+
+def test_a_delta_below_finite_precision_is_refused():
+    with pytest.raises(ValueError, match=r"takes, [0-9.e-]+$"):
+        PLAIN[0].calibrate(5, 1.0, 1.0, 1e-22)
+
+
+def test_plans_stand_an_absurd_epsilon():
+    assert "ask for epsilon=" in str(pg.plan(5, 1.0, 1e4, DELTA, n_rows=1000))
 
 
 def test_regulariser_at_the_figures_of_the_theory():

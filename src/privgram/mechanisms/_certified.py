@@ -36,6 +36,7 @@ __all__ = [
     "gram_exponent",
     "inverse_exponent",
     "inverse_wishart",
+    "largest_epsilon",
     "normals",
     "rows_exponent",
     "sketch_gram",
@@ -75,9 +76,16 @@ def delta_fp(epsilon: float, dof: float) -> float:
     -------
     float
         ``(1 + e^epsilon) sqrt(dof) TOLERANCE / 2``, for every pair of neighbours. Calibrate
-        the exact profile to delta less this.
+        the exact profile to delta less this. Infinite where it exceeds what a float64 holds.
     """
-    return (1 + math.exp(epsilon)) * math.sqrt(dof) * TOLERANCE / 2
+    growth = 1 + math.exp(epsilon) if epsilon < 709 else math.inf
+    return growth * math.sqrt(dof) * TOLERANCE / 2
+
+
+def largest_epsilon(delta: float, dof: float) -> float:
+    """Epsilon at which `delta_fp` takes half of delta; negative or NaN if it always takes more."""
+    growth = delta / (math.sqrt(dof) * TOLERANCE)
+    return math.log(growth - 1) if growth > 1 else math.nan
 
 
 # --- Public grids ------------------------------------------------------------------

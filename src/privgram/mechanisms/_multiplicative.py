@@ -68,9 +68,14 @@ def exact(
     delta_fp = _certified.delta_fp(request.epsilon, most)
     delta = request.delta - delta_fp
     if delta <= 0:
-        raise ValueError(
-            f"delta={request.delta:g} is below what finite precision takes, {delta_fp:.2g}"
-        )
+        message = f"delta={request.delta:g} is below what finite precision takes, {delta_fp:.2g}"
+        largest = _certified.largest_epsilon(request.delta, most)
+        if largest > 0:
+            message += (
+                f" at epsilon={request.epsilon:g}: ask for epsilon={math.floor(largest):d} or"
+                " less, whose guarantee is the stronger"
+            )
+        raise ValueError(message)
     if not adaptive:
         ratio = privacy.calibration.sketch_ratio(dof, request.epsilon, delta, adjacency)
         profile: Profile = privacy.SketchProfile(dof, ratio, adjacency)
