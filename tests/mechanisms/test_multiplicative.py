@@ -242,7 +242,7 @@ def test_a_middling_eigenvalue_lowers_the_regulariser(mechanism, calibration):
 def test_a_large_eigenvalue_pays_for_more_rows(mechanism):
     moment = rich(4000)
     p = mechanism.release(moment, EPSILON, DELTA).parameters
-    assert p["adjusted_regulariser"] == 2**-19 * moment.sensitivity_bound**2
+    assert p["adjusted_regulariser"] == 2**21 * moment.unit
     s, rows = p["eigenvalue_bound"], p["adjusted_dof"]
     assert 3000 < s < 4000
     # A power of two times r0, and the highest that s + shift reaches.
@@ -250,7 +250,7 @@ def test_a_large_eigenvalue_pays_for_more_rows(mechanism):
     assert rows == 100 * 2**k
     assert k > 3
     p = mechanism.release(moment, EPSILON, DELTA, calibration="published").parameters
-    assert p["adjusted_regulariser"] == 2**-19 * moment.sensitivity_bound**2
+    assert p["adjusted_regulariser"] == 2**21 * moment.unit
     log = math.log(8 / DELTA)
     bound = moment.sensitivity_bound
     s, rows = p["eigenvalue_bound"], p["adjusted_dof"]
@@ -281,7 +281,7 @@ def test_an_eigenvalue_bound_far_too_high_is_no_error(mechanism, calibration, ro
     )
     p = release.parameters
     assert p["adjusted_dof"] > 100
-    assert p["adjusted_regulariser"] == 2**-19 * moment.sensitivity_bound**2
+    assert p["adjusted_regulariser"] == 2**21 * moment.unit
     assert np.isfinite(release.matrix).all()
 
 
