@@ -5,7 +5,7 @@
 a mean, effects of movies and users, tastes of 20 dimensions, noise, rounded. The matrix takes
 about a minute to make; --cache keeps it.
 
-    python bench/netflix.py --cache /tmp/netflix.npz
+    python bench/netflix.py --cache netflix.npz
 """
 
 import argparse

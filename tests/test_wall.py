@@ -21,10 +21,19 @@ PUBLIC = (
     "ridge",
     "plan",
     "privacy",
+    "utility",
+    "plots",
+    "report",
+    "ledger",
     "low_rank.calibration",
     "low_rank.factors",
     "low_rank.promises",
-    "ledger",
+    "cli.info",
+    "cli.ledger",
+    "cli.pca",
+    "cli.plan",
+    "cli.regress",
+    "cli.report",
 )
 SECRET = ("moment", "rows", "sources", "engines", "_blocks", "_core.rows", "reference")
 

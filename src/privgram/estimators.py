@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
     from privgram.moment import SecondMoment
+    from privgram.privacy import Adjacency
     from privgram.regression import Fit
     from privgram.release import Release
     from privgram.spectrum import PCA
@@ -412,7 +413,7 @@ class PrivateLinearRegression(RegressorMixin, _PrivateEstimator):
         bound: float | None = None,
         mechanism: Mechanism | None = None,
         fit_intercept: bool = True,
-        adjacency: Literal["replace", "add-remove"] = "replace",
+        adjacency: Adjacency = "replace",
         missing: Literal["error", "drop"] = "error",
         random_state: Any = None,
         ledger: Ledger | None = None,
@@ -616,7 +617,7 @@ class PrivateRidge(PrivateLinearRegression):
         bound: float | None = None,
         mechanism: Mechanism | None = None,
         fit_intercept: bool = True,
-        adjacency: Literal["replace", "add-remove"] = "replace",
+        adjacency: Adjacency = "replace",
         missing: Literal["error", "drop"] = "error",
         random_state: Any = None,
         ledger: Ledger | None = None,
@@ -808,7 +809,7 @@ class PrivatePCA(_Projection):
         bounds: Any = (-1, 1),
         bound: float | None = None,
         mechanism: Mechanism | None = None,
-        adjacency: Literal["replace", "add-remove"] = "replace",
+        adjacency: Adjacency = "replace",
         missing: Literal["error", "drop"] = "error",
         random_state: Any = None,
         ledger: Ledger | None = None,
@@ -928,7 +929,7 @@ class PrivateTruncatedSVD(_Projection):
         delta: float = 1e-6,
         bound: float = 1.0,
         mechanism: Mechanism | None = None,
-        adjacency: Literal["replace", "add-remove"] = "replace",
+        adjacency: Adjacency = "replace",
         random_state: Any = None,
         ledger: Ledger | None = None,
     ) -> None:

@@ -1,10 +1,9 @@
 r"""A budget on disk: every release is entered before it is made, and refused beyond the total.
 
-A ledger is a file of JSON lines. The first line, the header, has the budget; every further one
-is a spend with all that its privacy profile needs. Each line ends with a SHA-256 over the digest
-of the line before it and the line's own text up to there, so that the lines form a chain: one
-that was altered, removed from the middle or moved is found. Cutting whole lines off the end is not,
-and no file can know: keep the ledger where those who release may append and not restore.
+A ledger is a file of JSON lines that form a chain (`privgram._chain`). The first line, the header,
+has the budget; every further one is a spend with all that its privacy profile needs. A line that
+was altered, removed from the middle or moved is found. That whole lines were cut off the end no
+file can know: keep the ledger where those who release may append and not restore.
 
 A spend is entered under the file's lock, after the file has been read again, and flushed to the
 disk before any noise is drawn. So two processes cannot both have the last of the budget, and a
@@ -15,11 +14,8 @@ and the next spend writes over it. Any other damage is refused.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -30,7 +26,7 @@ from functools import lru_cache, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from privgram import _files
+from privgram import _chain, _files
 
 if TYPE_CHECKING:
     from privgram.privacy import Profile
@@ -41,8 +37,6 @@ FORMAT = "privgram-ledger"
 VERSION = 1
 
 Composition = Literal["pld", "basic"]
-
-_LINE = re.compile(rb'(\{.*), "sha256": "([0-9a-f]{64})"\}')
 
 #: Deltas evaluated for the loss distribution of one spend: a quarter of the default, for a
 #: quarter of the time and an excess in delta of about (49 / 1024)^2 / 8.
@@ -179,7 +173,7 @@ class Ledger:
             }
             _check_header(header)
             with suppress(FileExistsError):  # another process was faster; open what it made
-                _files.create(self.path, _line(header, ""))
+                _files.create(self.path, _chain.line(header, "")[0])
         #: Entries this object has seen, and the digest of the last: they may not go away.
         self._seen: tuple[int, str | None] = (0, None)
         with self._open() as handle:
@@ -320,17 +314,10 @@ class Ledger:
                 raise ValueError("the profile has a larger delta at epsilon than the one given")
             self._check(file.entries, entry, adjacency)
             record = vars(entry) | {"privacy": None if privacy is None else privacy.to_dict()}
-            line = _line(record, file.digests[-1])
-            try:
-                os.ftruncate(handle, file.end)  # of a line that was never finished
-                _append(handle, file.gap + line, file.end)
-                os.fsync(handle)
-            except BaseException:
-                # Nothing is released after this, so the spend may go.
-                with suppress(OSError):
-                    os.ftruncate(handle, file.end)
-                raise
-            self._seen = entry.number, _parse_digest(line)
+            line, digest = _chain.line(record, file.chain.digests[-1])
+            # If this fails, nothing was spent: nothing is released after it.
+            _chain.append(handle, file.chain.gap + line, file.chain.end)
+            self._seen = entry.number, digest
             return entry
 
     def _check(self, entries: tuple[Entry, ...], entry: Entry, adjacency: str) -> None:
@@ -369,14 +356,15 @@ class Ledger:
             os.close(handle)
 
     def _read(self, handle: int) -> _Contents:
-        contents = _parse(_read_all(handle), self.path.name)
+        contents = _parse(_chain.read(handle), self.path.name)
         count, digest = self._seen
-        if digest is not None and digest not in contents.digests[count : count + 1]:
+        digests = contents.chain.digests
+        if digest is not None and digest not in digests[count : count + 1]:
             raise ValueError(
                 f"{self.path.name} lost entries that were there before: it was replaced by an "
                 "older or another copy"
             )
-        self._seen = len(contents.entries), contents.digests[-1]
+        self._seen = len(contents.entries), digests[-1]
         return contents
 
 
@@ -384,39 +372,22 @@ class Ledger:
 class _Contents:
     header: dict[str, Any]
     entries: tuple[Entry, ...]
-    digests: list[str]
-    end: int
-    """Where the next line goes: after the last whole one."""
-    gap: bytes
-    """The newline that the last whole line lacks, or nothing."""
+    chain: _chain.Chain
 
 
 def _parse(data: bytes, name: str) -> _Contents:
-    *lines, rest = data.split(b"\n")
-    end = len(data) - len(rest)
-    if _LINE.match(rest):  # all of a record but its newline: on the safe side, it counts
-        lines.append(rest)
-        end = len(data)
-    digests: list[str] = []
-    records: list[dict[str, Any]] = []
-    for number, line in enumerate(lines):
-        match = _LINE.fullmatch(line)
-        previous = digests[-1] if digests else ""
-        if match is None or _digest(previous, match[1]) != match[2].decode():
-            if number == 0:
-                raise ValueError(f"{name} is not a ledger of privgram, or its header is damaged")
+    try:
+        chain = _chain.parse(data)
+    except _chain.Broken as error:
+        if error.number > 1:
             raise ValueError(
-                f"{name} is damaged at line {number + 1}: its checksum does not match. Restore "
-                "the file; a budget whose spends are not known cannot be spent"
-            )
-        digests.append(match[2].decode())
-        try:
-            records.append(json.loads(line))
-        except (ValueError, RecursionError):
-            raise ValueError(f"{name} is damaged at line {number + 1}: it is not JSON") from None
-    if not records:
+                f"{name} is damaged at line {error.number}: {error.problem}. Restore the file; a "
+                "budget whose spends are not known cannot be spent"
+            ) from None
+        chain = None
+    if chain is None or not chain.records:
         raise ValueError(f"{name} is not a ledger of privgram, or its header is damaged")
-    header, *spends = records
+    header, *spends = chain.records
     try:
         if header["format"] != FORMAT:
             raise ValueError("another format")
@@ -430,7 +401,7 @@ def _parse(data: bytes, name: str) -> _Contents:
         ) from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{name} has lines that are no entries of a ledger") from error
-    return _Contents(header, entries, digests, end, b"" if end == len(data) - len(rest) else b"\n")
+    return _Contents(header, entries, chain)
 
 
 class _Version(Exception):
@@ -457,35 +428,6 @@ def _entry(number: int, record: dict[str, Any]) -> Entry:
         float(record["delta_fp"]) if profile is not None else 0.0,
         profile,
     )
-
-
-def _line(record: dict[str, Any], previous: str) -> bytes:
-    text = json.dumps(record, allow_nan=False, default=float).encode()[:-1]
-    return text + f', "sha256": "{_digest(previous, text)}"}}\n'.encode()
-
-
-def _parse_digest(line: bytes) -> str:
-    match = _LINE.match(line)
-    assert match is not None
-    return match[2].decode()
-
-
-def _digest(previous: str, text: bytes) -> str:
-    return hashlib.sha256(previous.encode() + text).hexdigest()
-
-
-def _read_all(handle: int) -> bytes:
-    os.lseek(handle, 0, os.SEEK_SET)
-    parts = []
-    while part := os.read(handle, 1 << 20):
-        parts.append(part)
-    return b"".join(parts)
-
-
-def _append(handle: int, line: bytes, end: int) -> None:
-    os.lseek(handle, end, os.SEEK_SET)
-    while line:
-        line = line[os.write(handle, line) :]
 
 
 def _now() -> str:

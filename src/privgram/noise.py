@@ -250,6 +250,6 @@ def standard_wishart(n_columns: int, dof: float, rng: np.random.Generator) -> Ma
         wishart.wishart(rng.bit_generator, dof, None, out)
         return out
     if not math.isclose(dof, round(dof)):
-        raise ValueError(f"a singular Wishart needs integer degrees of freedom, got {dof}")
+        raise ValueError(f"a singular Wishart needs integer degrees of freedom, not {dof}")
     rows = rng.standard_normal((round(dof), n_columns))
     return rows.T @ rows

@@ -16,7 +16,7 @@ import math
 import warnings
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from privgram.columns import Columns
     from privgram.ledger import Ledger
-    from privgram.privacy import BoundedRangeProfile
+    from privgram.privacy import Adjacency, BoundedRangeProfile
 
 __all__ = ["NormBound", "private_norm_bound"]
 
@@ -72,7 +72,7 @@ class NormBound(float):
     """
 
     epsilon: float
-    adjacency: Literal["replace", "add-remove"]
+    adjacency: Adjacency
     quantile: float
     lower: float
     upper: float
@@ -123,7 +123,7 @@ def private_norm_bound(
     lower: float | None = None,
     upper: float | None = None,
     bins_per_octave: int = 16,
-    adjacency: Literal["replace", "add-remove"] = "replace",
+    adjacency: Adjacency = "replace",
     columns: Columns | Sequence[str] | None = None,
     rng: np.random.Generator | None = None,
     threads: int | None = None,
@@ -217,7 +217,7 @@ class Choice:
         lower: float | None = None,
         upper: float | None = None,
         bins_per_octave: int = 16,
-        adjacency: Literal["replace", "add-remove"] = "replace",
+        adjacency: Adjacency = "replace",
         columns: Columns | Sequence[str] | None = None,
     ) -> None:
         from privgram.columns import Columns
@@ -227,15 +227,15 @@ class Choice:
         upper = (UPPER if top is None else top) if upper is None else upper
         lower = (LOWER if top is None else upper / RANGE) if lower is None else lower
         if not (epsilon > 0 and math.isfinite(epsilon)):
-            raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
+            raise ValueError(f"epsilon must be positive and finite, not {epsilon}")
         if not 0 < quantile < 1:
-            raise ValueError(f"quantile must lie in (0, 1), got {quantile}")
+            raise ValueError(f"quantile must lie in (0, 1), not {quantile}")
         if not LEAST <= lower < upper <= MOST:
             raise ValueError(
-                f"the grid needs {LEAST:g} <= lower < upper <= {MOST:g}, got {lower} and {upper}"
+                f"the grid needs {LEAST:g} <= lower < upper <= {MOST:g}, not {lower} and {upper}"
             )
         if bins_per_octave < 1:
-            raise ValueError(f"bins_per_octave must be at least 1, got {bins_per_octave}")
+            raise ValueError(f"bins_per_octave must be at least 1, not {bins_per_octave}")
         self.columns = columns
         self.epsilon = float(epsilon)
         self.quantile = float(quantile)
@@ -311,7 +311,7 @@ class Choice:
 
 
 def quantile_losses(
-    counts: list[int], quantile: float, adjacency: Literal["replace", "add-remove"]
+    counts: list[int], quantile: float, adjacency: Adjacency
 ) -> tuple[list[int], int]:
     """By how many rows each grid point misses the quantile, and how much one row can change it.
 

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from privgram.privacy import Adjacency
+
 __all__ = ["make_measurement"]
 
 
@@ -53,7 +55,7 @@ def make_measurement(
     bound: float,
     epsilon: float,
     delta: float,
-    adjacency: Literal["replace", "add-remove"] = "replace",
+    adjacency: Adjacency = "replace",
     *,
     n_rows: int | None = None,
     measure: Literal["approxDP", "zCDP"] = "approxDP",
@@ -98,7 +100,7 @@ def make_measurement(
     if adjacency == "add-remove" and n_rows is not None:
         raise ValueError('adjacency="add-remove" keeps n private: leave n_rows out')
     if measure not in ("approxDP", "zCDP"):
-        raise ValueError(f'measure must be "approxDP" or "zCDP", got {measure!r}')
+        raise ValueError(f'measure must be "approxDP" or "zCDP", not {measure!r}')
     profile = mechanism.calibrate(
         n_columns, bound, epsilon, delta, adjacency=adjacency, n_rows=n_rows
     ).privacy

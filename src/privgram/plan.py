@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram.mechanisms import Calibration, Mechanism
-    from privgram.privacy._adjacency import Adjacency
+    from privgram.privacy import Adjacency
 
     CalibrationKind = Literal["exact", "published"]
 
@@ -277,9 +277,9 @@ def plan(
     >>> print(pg.plan(22, bound=4.7, epsilon=0.5, delta=1e-6))  # doctest: +SKIP
     """
     if n_rows is not None and n_rows < 1:
-        raise ValueError(f"n_rows must be at least 1, got {n_rows}")
+        raise ValueError(f"n_rows must be at least 1, not {n_rows}")
     if not (error > 0 and math.isfinite(error)):
-        raise ValueError(f"error must be positive and finite, got {error}")
+        raise ValueError(f"error must be positive and finite, not {error}")
 
     rows = []
     for mechanism in _candidates(n_columns, error):

@@ -68,7 +68,7 @@ def plot_matrix(release: Release, ax: Axes | None = None, *, level: float = 2.0)
         Without matplotlib: ``pip install "privgram[plot]"``.
     """
     if not (level > 0 and math.isfinite(level)):
-        raise ValueError(f"level must be positive, got {level}")
+        raise ValueError(f"level must be positive, not {level}")
     d = release.n_columns
     side = min(3.0 + 0.35 * d, 8.5)
     ax = _axes(ax, (side + 1.2, side))
@@ -352,7 +352,7 @@ def plot_coefficients(
         Without matplotlib: ``pip install "privgram[plot]"``.
     """
     if per not in ("unit", "sd"):
-        raise ValueError(f"per must be 'unit' or 'sd', got {per!r}")
+        raise ValueError(f"per must be 'unit' or 'sd', not {per!r}")
     scale = fit.feature_std() if per == "sd" else np.ones(len(fit.names))
     coef = fit.coef * scale
     ends = fit.conf_int(level) * scale[:, None]
@@ -425,7 +425,7 @@ def _other_calibration(release: Release) -> tuple[Profile | None, bool]:
             release.bound,
             release.epsilon,
             release.delta,
-            release.adjacency,  # type: ignore[arg-type]
+            release.adjacency,
             "exact" if release.calibration == "published" else "published",
             release.n_rows,
             allow_published_erratum=True,

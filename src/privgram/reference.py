@@ -57,11 +57,11 @@ class Accumulator:
 
     def __init__(self, n_columns: int, bound: float, bits: int = 20) -> None:
         if n_columns < 1:
-            raise ValueError(f"n_columns must be at least 1, got {n_columns}")
+            raise ValueError(f"n_columns must be at least 1, not {n_columns}")
         if not (math.isfinite(bound) and bound > 0):
-            raise ValueError(f"bound must be a positive finite number, got {bound}")
+            raise ValueError(f"bound must be a positive finite number, not {bound}")
         if not 8 <= bits <= 24:
-            raise ValueError(f"bits must be between 8 and 24, got {bits}")
+            raise ValueError(f"bits must be between 8 and 24, not {bits}")
         # The hair covers the roundings of a row; gram.c has the proof.
         target = (2.0**bits - math.sqrt(n_columns) / 2) * (1 - (n_columns + 64) * 2.0**-53)
         if target < 2.0 ** (bits - 1):
@@ -124,13 +124,13 @@ class Accumulator:
             If its shape is wrong.
         """
         if not isinstance(block, np.ndarray):
-            raise TypeError(f"block must be an ndarray, got {type(block).__name__}")
+            raise TypeError(f"block must be an ndarray, not {type(block).__name__}")
         if block.dtype not in (np.dtype("=f4"), np.dtype("=f8")):
             raise TypeError(
-                f"block must be float32 or float64 in native byte order, got {block.dtype}"
+                f"block must be float32 or float64 in native byte order, not {block.dtype}"
             )
         if block.ndim != 2 or block.shape[1] != self.n_columns:
-            raise ValueError(f"block must have shape (n, {self.n_columns}), got {block.shape}")
+            raise ValueError(f"block must have shape (n, {self.n_columns}), not {block.shape}")
         x = block.astype(np.float64)
         missing = np.isnan(x).any(axis=1) if drop else np.zeros(len(x), dtype=bool)
         bad = ~missing & ~np.isfinite(x).all(axis=1)

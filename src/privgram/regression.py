@@ -128,7 +128,7 @@ class Fit:
         from scipy.special import ndtri
 
         if not 0 < level < 1:
-            raise ValueError(f"level must lie in (0, 1), got {level}")
+            raise ValueError(f"level must lie in (0, 1), not {level}")
         return float(ndtri(0.5 + level / 2))
 
     def predict(self, X: ArrayLike) -> Vector:
@@ -358,7 +358,7 @@ def regress(
     slopes = np.array([release.names[i] != INTERCEPT for i in chosen])
     if isinstance(ridge, str):
         if ridge != "auto":
-            raise ValueError(f"ridge must be a number or 'auto', got {ridge!r}")
+            raise ValueError(f"ridge must be a number or 'auto', not {ridge!r}")
         from privgram.ridge import Sketch, auto_ridge
 
         # About the second moment itself: what the mechanism added is part of the choice.
@@ -414,7 +414,7 @@ def lasso(
             'the lasso needs scikit-learn: pip install "privgram[sklearn]"'
         ) from error
     if not (alpha >= 0 and math.isfinite(alpha)):
-        raise ValueError(f"alpha must be finite and not negative, got {alpha}")
+        raise ValueError(f"alpha must be finite and not negative, not {alpha}")
     n_rows = _rows(release)
     if n_rows is None or n_rows < 1:
         raise ValueError(
@@ -491,7 +491,7 @@ def _check_ridge(ridge: ArrayLike, n_features: int) -> float | Vector:
             f"not of shape {values.shape}"
         )
     if not (np.isfinite(values).all() and (values >= 0).all()):
-        raise ValueError(f"ridge must be finite and not negative, got {ridge!r}")
+        raise ValueError(f"ridge must be finite and not negative, not {ridge!r}")
     values.flags.writeable = False
     return values if values.ndim else float(values)
 

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from privgram.mechanisms import Mechanism
+    from privgram.mechanisms._base import CalibrationKind
     from privgram.norm_bound import NormBound
-    from privgram.privacy import Profile
+    from privgram.privacy import Adjacency, Profile
     from privgram.regression import Fit
     from privgram.spectrum import PCA
 
@@ -84,8 +85,8 @@ class Release:
     noise: NoiseLaw
     epsilon: float
     delta: float
-    adjacency: str
-    calibration: str
+    adjacency: Adjacency
+    calibration: CalibrationKind
     privacy: Profile
     bound: float
     n_rows: int | None = None

@@ -228,7 +228,7 @@ def _warnings(release: Release) -> list[dict[str, str]]:
                 release.bound,
                 release.epsilon,
                 release.delta,
-                release.adjacency,  # type: ignore[arg-type]
+                release.adjacency,
                 "published",
                 release.n_rows,
             )

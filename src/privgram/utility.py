@@ -46,7 +46,7 @@ def sheffet_theorem_3_2_rows(
     _positive(accuracy=accuracy, constant=constant)
     _within(failure, 0.5)
     if n_columns < 2:
-        raise ValueError(f"n_columns must be at least 2, got {n_columns}")
+        raise ValueError(f"n_columns must be at least 2, not {n_columns}")
     return math.ceil(
         constant * n_columns * math.log(n_columns) * math.log(1 / failure) / accuracy**2
     )
@@ -255,27 +255,27 @@ def _signal(
     _within(failure, 1 / math.e)
     _features(n_features)
     if not constant >= 1:
-        raise ValueError(f"constant must be at least 1, got {constant}")
+        raise ValueError(f"constant must be at least 1, not {constant}")
     return smallest_eigenvalue / (2 * noise_std * math.sqrt(n_features) * math.log(1 / failure))
 
 
 def _positive(**values: float) -> None:
     for name, value in values.items():
         if not (value > 0 and math.isfinite(value)):
-            raise ValueError(f"{name} must be positive and finite, got {value}")
+            raise ValueError(f"{name} must be positive and finite, not {value}")
 
 
 def _not_negative(**values: float) -> None:
     for name, value in values.items():
         if not (value >= 0 and math.isfinite(value)):
-            raise ValueError(f"{name} must be finite and not negative, got {value}")
+            raise ValueError(f"{name} must be finite and not negative, not {value}")
 
 
 def _within(failure: float, limit: float) -> None:
     if not 0 < failure < limit:
-        raise ValueError(f"failure must lie in (0, {limit:.4g}), got {failure}")
+        raise ValueError(f"failure must lie in (0, {limit:.4g}), not {failure}")
 
 
 def _features(n_features: int) -> None:
     if n_features < 1:
-        raise ValueError(f"n_features must be at least 1, got {n_features}")
+        raise ValueError(f"n_features must be at least 1, not {n_features}")

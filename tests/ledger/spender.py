@@ -11,15 +11,15 @@ import signal
 import sys
 import time
 
-from privgram import ledger as module
+from privgram import _chain
 from privgram.ledger import BudgetExceeded, Ledger
 
 
-def in_pieces(handle: int, line: bytes, end: int) -> None:
-    """Write a line a few bytes at a time, so that a kill finds it half-written."""
-    os.lseek(handle, end, os.SEEK_SET)
-    for start in range(0, len(line), 40):
-        os.write(handle, line[start : start + 40])
+def in_pieces(handle: int, data: bytes, start: int) -> None:
+    """Write data a few bytes at a time, so that a kill finds it half-written."""
+    os.lseek(handle, start, os.SEEK_SET)
+    for at in range(0, len(data), 40):
+        os.write(handle, data[at : at + 40])
         time.sleep(1e-4)
 
 
@@ -51,7 +51,7 @@ def numbers(pipe: int, data: bytes = b"") -> list[int]:
 
 def kill(path: str, times: int) -> dict[str, int]:
     """Kill spenders, and compare what they reported with what the ledger has."""
-    module._append = in_pieces
+    _chain._write = in_pieces
     rng = random.Random(5)
     watch = Ledger(path)
     torn = unreported = 0

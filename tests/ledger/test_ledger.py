@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import os
 import resource
 import shutil
 import subprocess
@@ -14,8 +15,8 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram import BudgetExceeded, Ledger, privacy
-from privgram import ledger as module
+from privgram import BudgetExceeded, Ledger, _chain, _files, privacy
+from privgram.ledger import FORMAT
 from privgram.privacy.accounting import ReleaseAccountant, ReleaseDpEvent
 
 
@@ -325,7 +326,7 @@ def test_an_unknown_profile_counts_by_its_epsilon_and_delta(path):
     record = json.loads(entry)
     del record["sha256"]
     record["privacy"]["profile"] = "OfALaterVersion"
-    line = module._line(record, json.loads(header)["sha256"]).decode()
+    line = _chain.line(record, json.loads(header)["sha256"])[0].decode()
     path.write_text(header + "\n" + line)
     later = Ledger(path)
     assert later.entries[0].privacy is None
@@ -417,16 +418,16 @@ def test_what_is_no_ledger_is_refused_and_left_alone(path, data):
 )
 def test_headers_are_checked(path, header):
     good = {
-        "format": module.FORMAT,
+        "format": FORMAT,
         "version": 1,
         "epsilon": 1.0,
         "delta": 1e-6,
         "adjacency": "replace",
         "composition": "pld",
     }
-    path.write_bytes(module._line(good, ""))
+    path.write_bytes(_chain.line(good, "")[0])
     Ledger(path)
-    path.write_bytes(module._line(good | header, ""))
+    path.write_bytes(_chain.line(good | header, "")[0])
     with pytest.raises(ValueError, match=r"version 2|no entries of a ledger"):
         Ledger(path)
 
@@ -480,15 +481,15 @@ def test_processes_cannot_both_have_the_last(path):
 
 
 def test_two_who_make_it_make_one(path, monkeypatch):
-    create = module._files.create
+    create = _files.create
 
     def late(target, data):
         create(target, data)
         raise FileExistsError
 
-    monkeypatch.setattr(module._files, "create", late)
+    monkeypatch.setattr(_files, "create", late)
     Ledger(path, 1.0, 1e-6)
-    monkeypatch.setattr(module._files, "create", create)
+    monkeypatch.setattr(_files, "create", create)
     real = type(path).exists
     monkeypatch.setattr(type(path), "exists", lambda p: p != path and real(p))
     with pytest.raises(ValueError, match="cannot be changed"):
@@ -518,7 +519,7 @@ def test_a_full_disk_spends_nothing(path, moment):
         with pytest.raises(OSError, match="large"):
             pg.release(moment, pg.AnalyzeGauss(), 0.1, 1e-7, ledger=ledger)
         with pytest.raises(OSError, match="large"):
-            module._files.create(path.with_suffix(".new"), b"x" * 10_000)
+            _files.create(path.with_suffix(".new"), b"x" * 10_000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert path.read_bytes() == before
@@ -533,7 +534,7 @@ def test_a_disk_that_fails_to_flush_releases_nothing(path, moment, monkeypatch):
     def fail(handle):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(module.os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="Input/output"):
         pg.release(moment, pg.AnalyzeGauss(), 0.1, 1e-7, ledger=ledger)
     with pytest.raises(OSError, match="Input/output"):

@@ -89,9 +89,9 @@ def measure(
         If a parameter is out of its range.
     """
     if draws < 1:
-        raise ValueError(f"draws must be at least 1, got {draws}")
+        raise ValueError(f"draws must be at least 1, not {draws}")
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie in (0, 1), got {confidence}")
+        raise ValueError(f"confidence must lie in (0, 1), not {confidence}")
     pairs = worst_pairs(case)
     # Each row has two limits, each made of one for P and one for Q.
     tail = (1 - confidence) / (len(pairs) * 2 * len(case.at) * 4)

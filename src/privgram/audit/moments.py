@@ -17,8 +17,8 @@ from privgram.mechanisms import (
     InverseWishart,
     Mechanism,
 )
-from privgram.mechanisms._base import Adjacency
 from privgram.moment import SecondMoment
+from privgram.privacy import Adjacency
 
 from .cases import Case, Pair
 

@@ -11,7 +11,7 @@ from ._options import example, guarantee, read_columns
 from ._output import console, json_option, print_json, table
 
 if TYPE_CHECKING:
-    from privgram.privacy._adjacency import Adjacency
+    from privgram.privacy import Adjacency
 
 
 @click.command(

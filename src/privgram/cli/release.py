@@ -15,7 +15,7 @@ from ._options import example, guarantee, read_columns
 from ._output import console, facts, json_option, print_json
 
 if TYPE_CHECKING:
-    from privgram.privacy._adjacency import Adjacency
+    from privgram.privacy import Adjacency
 
 
 @click.command(

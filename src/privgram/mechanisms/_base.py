@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from privgram.ledger import Ledger
     from privgram.moment import SecondMoment
     from privgram.noise import NoiseLaw
-    from privgram.privacy import Profile
+    from privgram.privacy import Adjacency, Profile
 
-Adjacency = Literal["replace", "add-remove"]
 CalibrationKind = Literal["exact", "published"]
 
 
@@ -51,19 +50,20 @@ class Request:
     n_rows: int | None
 
     def __post_init__(self) -> None:
+        from privgram.privacy._adjacency import check_adjacency
+
         if self.n_columns < 1:
-            raise ValueError(f"n_columns must be at least 1, got {self.n_columns}")
+            raise ValueError(f"n_columns must be at least 1, not {self.n_columns}")
         if not (self.bound > 0 and math.isfinite(self.bound)):
-            raise ValueError(f"bound must be positive and finite, got {self.bound}")
+            raise ValueError(f"bound must be positive and finite, not {self.bound}")
         if not (self.epsilon > 0 and math.isfinite(self.epsilon)):
-            raise ValueError(f"epsilon must be positive and finite, got {self.epsilon}")
+            raise ValueError(f"epsilon must be positive and finite, not {self.epsilon}")
         if not 0 < self.delta < 1:
-            raise ValueError(f"delta must lie in (0, 1), got {self.delta}")
-        if self.adjacency not in ("replace", "add-remove"):
-            raise ValueError(f"adjacency must be 'replace' or 'add-remove', got {self.adjacency!r}")
+            raise ValueError(f"delta must lie in (0, 1), not {self.delta}")
+        check_adjacency(self.adjacency)
         if self.calibration not in ("exact", "published"):
             raise ValueError(
-                f"calibration must be 'exact' or 'published', got {self.calibration!r}"
+                f"calibration must be 'exact' or 'published', not {self.calibration!r}"
             )
 
 

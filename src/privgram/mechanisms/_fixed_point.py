@@ -94,5 +94,5 @@ def to_float(high: NDArray[np.int64], low: NDArray[np.uint64]) -> NDArray[np.flo
 def grid_exponent(noise_std: float) -> int:
     """Exponent of the public grid for noise of this standard deviation in units."""
     if not noise_std > 0:
-        raise ValueError(f"noise standard deviation must be positive, got {noise_std}")
+        raise ValueError(f"noise standard deviation must be positive, not {noise_std}")
     return max(0, int(np.floor(np.log2(noise_std))) - GRID_BITS)

@@ -82,9 +82,9 @@ class AdditiveWishart(Mechanism):
 
     def __post_init__(self) -> None:
         if self.dof is not None and not (self.dof > 0 and math.isfinite(self.dof)):
-            raise ValueError(f"dof must be positive and finite, got {self.dof}")
+            raise ValueError(f"dof must be positive and finite, not {self.dof}")
         if self.scale is not None and not (self.scale > 0 and math.isfinite(self.scale)):
-            raise ValueError(f"scale must be positive and finite, got {self.scale}")
+            raise ValueError(f"scale must be positive and finite, not {self.scale}")
 
     def _exact(self, request: Request) -> WishartCalibration:
         from privgram import privacy

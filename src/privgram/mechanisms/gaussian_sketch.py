@@ -70,7 +70,7 @@ class GaussianSketch(Mechanism):
 
     def __post_init__(self) -> None:
         if operator.index(self.rows) < 1:
-            raise ValueError(f"rows must be at least 1, got {self.rows}")
+            raise ValueError(f"rows must be at least 1, not {self.rows}")
 
     def _exact(self, request: Request) -> MultiplicativeCalibration:
         return _multiplicative.exact(SketchCalibration, self.rows, self.adaptive, request)

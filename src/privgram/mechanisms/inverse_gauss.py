@@ -83,7 +83,7 @@ class InverseGauss(Mechanism):
     def __post_init__(self) -> None:
         if not (self.eigenvalue_floor > 0 and math.isfinite(self.eigenvalue_floor)):
             raise ValueError(
-                f"eigenvalue_floor must be positive and finite, got {self.eigenvalue_floor}"
+                f"eigenvalue_floor must be positive and finite, not {self.eigenvalue_floor}"
             )
 
     def _rho(self, request: Request) -> float:

@@ -62,7 +62,7 @@ class InverseWishart(Mechanism):
 
     def __post_init__(self) -> None:
         if self.dof is not None and not (self.dof > 0 and math.isfinite(self.dof)):
-            raise ValueError(f"dof must be positive and finite, got {self.dof}")
+            raise ValueError(f"dof must be positive and finite, not {self.dof}")
         if self.dof is None and self.adaptive:
             raise ValueError("an adaptive inverse Wishart needs dof, its least degrees of freedom")
 
@@ -80,7 +80,7 @@ class InverseWishart(Mechanism):
             dof = request.n_rows + request.n_columns
         if dof < request.n_columns:
             raise ValueError(
-                f"dof must be at least the number of columns, {request.n_columns}, got {dof}"
+                f"dof must be at least the number of columns, {request.n_columns}, not {dof}"
             )
         return dof
 
@@ -94,7 +94,7 @@ class InverseWishart(Mechanism):
 
         dof = self._degrees(request)
         if dof != int(dof):
-            raise ValueError(f"the paper's degrees of freedom are integers, got {dof}")
+            raise ValueError(f"the paper's degrees of freedom are integers, not {dof}")
         arguments = int(dof), request.bound, request.epsilon, request.delta
         if self.adaptive:
             constants = published.sheffet_algorithm_5(*arguments)

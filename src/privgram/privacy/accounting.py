@@ -96,7 +96,7 @@ def pld_from_profile(
     tails, and more where losses are in the hundreds.
     """
     if not (discretization > 0 and np.isfinite(discretization)):
-        raise ValueError(f"discretization must be a positive number, got {discretization}")
+        raise ValueError(f"discretization must be a positive number, not {discretization}")
     # One curve serves both orders of the pair.
     forward, backward = (profile._directions() * 2)[:2]
     dots = min(dots or profile._dots, profile._dots)

@@ -236,7 +236,7 @@ def sheffet_theorem_3_1(
     log = _log_ratio(4, epsilon, delta, 1 / math.e)
     r = _integer("rows", rows, 1)
     if n_columns is not None and r <= n_columns:
-        raise ValueError(f"Theorem 3.1 needs n_columns < rows, got {n_columns} and {rows}")
+        raise ValueError(f"Theorem 3.1 needs n_columns < rows, not {n_columns} and {rows}")
     _positive("bound", bound)
     w_squared = 4 * (math.sqrt(2 * r * log) + log) / epsilon
     _require_private_sketch(r, w_squared, epsilon, delta, "3.1", allow_published_erratum)
@@ -279,7 +279,7 @@ def sheffet_theorem_b_1(
     log = _log_ratio(4, epsilon, delta, 1 / 2)
     r = _integer("rows", rows, 1)
     if n_columns is not None and r <= n_columns:
-        raise ValueError(f"Theorem B.1 needs n_columns < rows, got {n_columns} and {rows}")
+        raise ValueError(f"Theorem B.1 needs n_columns < rows, not {n_columns} and {rows}")
     tails = 2 * math.sqrt(2 * r * log) + 2 * log
     return _positive("bound", bound) ** 2 * (1 + (1 + epsilon / log) / epsilon * tails)
 
@@ -317,7 +317,7 @@ def sheffet_corollary_b_2(rows: int, bound: float, epsilon: float, delta: float)
     log = _log_ratio(4, epsilon, delta, 1 / math.e, epsilon_below=1)
     r = _integer("rows", rows, 1)
     if r < 2 * log:
-        raise ValueError(f"Corollary B.2 needs rows >= 2 ln(4/delta) = {2 * log:.4g}, got {rows}")
+        raise ValueError(f"Corollary B.2 needs rows >= 2 ln(4/delta) = {2 * log:.4g}, not {rows}")
     return 8 * _positive("bound", bound) ** 2 * math.sqrt(r * log) / epsilon
 
 
@@ -420,7 +420,7 @@ def sheffet_algorithm_2_rows(s: float, bound: float, epsilon: float, delta: floa
     log = _log_ratio(8, epsilon, delta, 1 / math.e)
     room = s * epsilon / (8 * _positive("bound", bound) ** 2) - log
     if not math.isfinite(room):
-        raise ValueError(f"s must be a finite number, got {s}")
+        raise ValueError(f"s must be a finite number, not {s}")
     rows = math.floor(room * room / (2 * log)) if room > 0 else 0
     # The closed form may sit one off an integer boundary; the inequality decides.
     while sheffet_algorithm_2(rows + 1, bound, epsilon, delta).regulariser <= s:
@@ -549,7 +549,7 @@ def sheffet_lemma_a_3(dof: int, n_columns: int, bound: float, delta: float) -> f
     if gap <= 0:
         raise ValueError(
             f"Lemma A.3 needs dof > (sqrt(n_columns) + sqrt(2 ln(4/delta)))^2 "
-            f"= {(math.sqrt(d) + root) ** 2:.4g}, got {dof}"
+            f"= {(math.sqrt(d) + root) ** 2:.4g}, not {dof}"
         )
     return _positive("bound", bound) ** 2 * gap * gap
 
@@ -957,7 +957,7 @@ def zhou_procedure_4_1(rows: int, n_rows: int, n_columns: int, delta_max: float)
     log = math.log(2 * n * p)
     if m < c_squared * log:
         raise ValueError(
-            f"Lemma 4.4 needs rows >= 2 (C1 + C2) ln(2 n p) = {c_squared * log:.4g}, got {rows}"
+            f"Lemma 4.4 needs rows >= 2 (C1 + C2) ln(2 n p) = {c_squared * log:.4g}, not {rows}"
         )
     return math.sqrt(c_squared * log / m) + _non_negative("delta_max", delta_max)
 
@@ -1057,7 +1057,7 @@ def zhou_theorem_4_6(
 def _check_privacy(epsilon: float, delta: float) -> None:
     _positive("epsilon", epsilon)
     if not 0 < delta < 1:
-        raise ValueError(f"delta must be in (0, 1), got {delta}")
+        raise ValueError(f"delta must be in (0, 1), not {delta}")
 
 
 def _log_ratio(
@@ -1071,27 +1071,27 @@ def _log_ratio(
     """Return ln(numerator/delta), having checked epsilon and delta."""
     _positive("epsilon", epsilon)
     if not epsilon < epsilon_below:
-        raise ValueError(f"the theorem is for epsilon in (0, {epsilon_below:g}), got {epsilon}")
+        raise ValueError(f"the theorem is for epsilon in (0, {epsilon_below:g}), not {epsilon}")
     if not 0 < delta < delta_below:
-        raise ValueError(f"the theorem is for delta in (0, {delta_below:.4g}), got {delta}")
+        raise ValueError(f"the theorem is for delta in (0, {delta_below:.4g}), not {delta}")
     return math.log(numerator / delta)
 
 
 def _positive(name: str, value: float) -> float:
     if not (value > 0 and math.isfinite(value)):
-        raise ValueError(f"{name} must be a positive finite number, got {value}")
+        raise ValueError(f"{name} must be a positive finite number, not {value}")
     return float(value)
 
 
 def _non_negative(name: str, value: float) -> float:
     if not (value >= 0 and math.isfinite(value)):
-        raise ValueError(f"{name} must be a non-negative finite number, got {value}")
+        raise ValueError(f"{name} must be a non-negative finite number, not {value}")
     return float(value)
 
 
 def _integer(name: str, value: int, least: int) -> int:
     if value != int(value) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value}")
+        raise ValueError(f"{name} must be an integer of at least {least}, not {value}")
     return int(value)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
+from privgram._files import write_atomically
 from privgram.experiments.sheffet import figures, headline, runner, runs, statements
 from privgram.experiments.sheffet.results import Results
 from privgram.experiments.sheffet.settings import SCALES
@@ -88,11 +89,11 @@ def reproduce(
             raise ValueError(f"there is no {name}: figures are {', '.join(figures.FIGURES)}")
         wanted[name] = figures.FIGURES[name]
     if scale not in SCALES:
-        raise ValueError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
+        raise ValueError(f"scale must be one of {', '.join(SCALES)}, not {scale!r}")
     if not 0 <= seed < 2**63:
         raise ValueError("seed must be in [0, 2^63)")
     if not 0 < noise_std < float("inf"):
-        raise ValueError(f"noise_std must be positive and finite, got {noise_std}")
+        raise ValueError(f"noise_std must be positive and finite, not {noise_std}")
     figures.require_matplotlib()  # before minutes of work, not after
     settings = {
         name: replace(setting, seed=seed, noise_std=noise_std)
@@ -122,7 +123,7 @@ def reproduce(
         figures.draw(figure, results[figure.setting], out / f"{name}.png")
         record = {"figure": name, "setting": settings[figure.setting].to_dict(), **used}
         record["coefficients"] = settings[figure.setting].coefficients[-1].tolist()
-        runs.write_atomically(out / f"{name}.json", (json.dumps(record, indent=2) + "\n").encode())
+        write_atomically(out / f"{name}.json", (json.dumps(record, indent=2) + "\n").encode())
         files += [out / f"{name}.{suffix}" for suffix in ("csv", "png", "json")]
     if "fig5" in wanted:
         figures.draw_lasso(results["multiple"], out / "lasso.png")
@@ -130,11 +131,11 @@ def reproduce(
     if "fig4" in wanted:
         headline.draw(results["single"], out / "headline.png")
         table = headline.to_markdown(results["single"]) + "\n"
-        runs.write_atomically(out / "headline.md", table.encode())
+        write_atomically(out / "headline.md", table.encode())
         files += [out / "headline.png", out / "headline.md"]
     found = statements.check(results, list(wanted))
     table = statements.to_markdown(found) + "\n"
-    runs.write_atomically(out / "statements.md", table.encode())
+    write_atomically(out / "statements.md", table.encode())
     files.append(out / "statements.md")
     return Report(files, found, time.perf_counter() - start)
 

@@ -23,6 +23,7 @@ from itertools import pairwise
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING
 
+from privgram._files import write_atomically
 from privgram.experiments.sheffet import runs
 from privgram.experiments.sheffet.stream import CHUNK, accumulate
 from privgram.moment import SecondMoment, merge
@@ -84,7 +85,7 @@ class Stretch:
 
     def __call__(self) -> None:
         moment = accumulate(self.setting, self.repetition, self.start, self.stop)
-        runs.write_atomically(self.path, moment.to_bytes())
+        write_atomically(self.path, moment.to_bytes())
 
 
 @dataclass(frozen=True)
@@ -211,6 +212,7 @@ def run(
 
 def _claim(folder: Path, setting: Setting) -> None:
     """Keep the parameters and the version beside the runs; refuse to mix runs of others in."""
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / "setting.json"
     made_by = {"privgram": metadata.version("privgram")}
     text = json.dumps(setting.to_dict() | made_by, indent=2)
@@ -221,7 +223,7 @@ def _claim(folder: Path, setting: Setting) -> None:
                 "use another folder"
             )
     else:
-        runs.write_atomically(path, text.encode())
+        write_atomically(path, text.encode())
 
 
 def _cores() -> int:

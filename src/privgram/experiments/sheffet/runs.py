@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from privgram._files import write_atomically
 from privgram.experiments.sheffet.estimators import ESTIMATORS, Trial, coefficients
 from privgram.experiments.sheffet.settings import CALIBRATIONS
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from privgram.experiments.sheffet.settings import Setting
     from privgram.moment import SecondMoment
 
-__all__ = ["Run", "evaluate", "lasso", "read", "write", "write_atomically"]
+__all__ = ["Run", "evaluate", "lasso", "read", "write"]
 
 #: Penalty of the Lasso, in standard deviations of the label's units per standardised feature.
 PENALTY = 0.05
@@ -187,11 +187,3 @@ def _parse(row: Sequence[str]) -> Run:
         int(n), int(repetition), float(epsilon), calibration, estimator, int(extras),
         penalty, error, zero_features, zero_labels, dof, int(definite),
     )  # fmt: skip
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file that is there whole or not at all, also if this process is killed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_bytes(data)
-    part.replace(path)
