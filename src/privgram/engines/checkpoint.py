@@ -24,6 +24,7 @@ import numpy as np
 from privgram import _files
 from privgram.moment import SecondMoment
 from privgram.sources.files import find
+from privgram.sources.queries import is_query
 
 if TYPE_CHECKING:
     from privgram._core.rows import Accumulator
@@ -199,7 +200,8 @@ def identify(source: Any, table: Table) -> object:
             for file, s in zip(files, status, strict=True)
         ]
     once = isinstance(source, Iterable) and iter(source) is source
-    if once or (table.n_rows is None and hasattr(source, "__arrow_c_stream__")):
+    unknown = is_query(source) or hasattr(source, "__arrow_c_stream__")
+    if once or (table.n_rows is None and unknown):  # or it may come in another order
         raise ValueError(
             "a checkpoint needs a source that can be read again: files, arrays, tables or a "
             "list of these, and not an iterator or a stream"

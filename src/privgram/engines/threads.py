@@ -51,9 +51,11 @@ def second_moment(
     source : array_like, path, DataFrame, Arrow stream, mapping, or iterable of blocks
         A two-dimensional array (C or Fortran order, any strides and real type), a path
         (``.npy``, ``.csv``, ``.parquet``, or a folder or glob of them), an object with
-        ``__arrow_c_stream__`` (pyarrow, polars, pandas, duckdb), a pandas DataFrame, a mapping
-        of names to columns, or an iterable of any of these (of paths, a list). A Dask array or
-        DataFrame, or a Spark DataFrame, is read by the workers of its cluster.
+        ``__arrow_c_stream__`` (pyarrow, polars, pandas, duckdb), a query (pyarrow Dataset or
+        Scanner, polars LazyFrame, DuckDB relation; run for the selected columns alone), a
+        pandas DataFrame, a mapping of names to columns, or an iterable of any of these (of
+        paths, a list). A Dask array or DataFrame, or a Spark DataFrame, is read by the workers
+        of its cluster.
     bound : float, optional
         L2 bound of a row. It may be left out with `Columns`, whose own bound is then used;
         a smaller one clips the scaled rows further.

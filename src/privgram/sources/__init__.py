@@ -14,6 +14,7 @@ from privgram.sources.arrays import open_array, open_mapping
 from privgram.sources.arrow import open_stream
 from privgram.sources.files import open_paths
 from privgram.sources.pandas import is_frame, open_frame
+from privgram.sources.queries import is_query, open_query
 from privgram.sources.table import Chunk, Table
 
 __all__ = ["Table", "open_block", "open_source"]
@@ -46,6 +47,8 @@ def open_block(source: Any, select: Sequence[str] | None = None, by_position: bo
     """Open a table that is in memory."""
     if is_frame(source):
         return open_frame(source, select, by_position)
+    if is_query(source):
+        return open_query(source, select)
     if hasattr(source, "__arrow_c_stream__"):
         return open_stream(source, select)
     if isinstance(source, Mapping):
@@ -60,8 +63,10 @@ def _is_iterable_of_blocks(source: Any) -> bool:
 
 
 def _is_table(source: Any) -> bool:
-    return isinstance(source, Mapping) or any(
-        hasattr(source, name) for name in ("__array__", "__arrow_c_stream__", "__buffer__")
+    return (
+        isinstance(source, Mapping)
+        or is_query(source)
+        or any(hasattr(source, name) for name in ("__array__", "__arrow_c_stream__", "__buffer__"))
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -12,6 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram.sources.table import CHUNK_BYTES, Block, Chunk, Table, positions
+
+#: Values of a decoded batch, 8 MiB of them: smaller ones cost more in calls than in cache.
+BATCH = 1 << 20
+
+_PLAIN = "cast it to a plain type of numbers"
 
 
 def require(module: str, what: str) -> ModuleType:
@@ -31,38 +36,50 @@ def open_stream(source: Any, select: Sequence[str] | None = None) -> Table:
     taken = resolve(reader.schema, select)
     names = tuple(reader.schema.names[i] for i in taken)
     n_rows = getattr(source, "num_rows", None)
-    return Table(
-        names, len(taken), n_rows if isinstance(n_rows, int) else None, _chunks(reader, taken)
-    )
+    if not isinstance(n_rows, int):
+        n_rows = None
+    return Table(names, len(taken), n_rows, chunks_of(lambda: reader, len(taken), taken))
 
 
-def _chunks(reader: Any, taken: list[int]) -> Generator[Chunk]:
-    step = max(256, CHUNK_BYTES // (8 * max(len(taken), 1)))
-    with closing(reader):
-        for batch in _batches(reader):
-            columns = [batch.column(i) for i in taken]
-            # A batch may be a whole table; slices share its memory.
-            for start in range(0, batch.num_rows, step):
-                part = [column.slice(start, step) for column in columns]
-                yield Chunk(partial(_read, part))
+def chunks_of(
+    run: Callable[[], Iterator[Any]], n_columns: int, taken: Sequence[int] | None = None
+) -> Generator[Chunk]:
+    """Cut record batches, of which the columns at `taken` are used, into chunks.
+
+    ``run`` is called when the first chunk is asked for; what it gives is closed at the end.
+    """
+    step = max(256, CHUNK_BYTES // (8 * max(n_columns, 1)))
+    for batch in _batches(run):
+        columns = batch.columns if taken is None else [batch.column(i) for i in taken]
+        if len(columns) != n_columns:  # the kernel takes it on trust
+            raise OSError(f"the source gave {len(columns)} columns and was asked for {n_columns}")
+        # A batch may be a whole table; slices share its memory.
+        for start in range(0, batch.num_rows, step):
+            part = [column.slice(start, step) for column in columns]
+            yield Chunk(partial(_read, part))
 
 
-def _batches(reader: Any) -> Iterator[Any]:
-    from pyarrow import ArrowException
-
+def _batches(run: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     rows = 0
-    while True:
+    with ExitStack() as stack:
         try:
-            batch = reader.read_next_batch()
-        except StopIteration:
-            return
-        except (ArrowException, OSError) as error:
-            # The producer's own message may quote the data: a failed cast does.
-            raise OSError(
-                f"the Arrow stream failed after {rows} rows ({type(error).__name__})"
-            ) from None
-        rows += batch.num_rows
-        yield batch
+            batches = run()
+            stack.callback(batches.close)  # type: ignore[attr-defined]
+            batch = next(batches, None)
+        except Exception as error:
+            raise _failed(rows, error) from None
+        while batch is not None:
+            rows += batch.num_rows
+            yield batch
+            try:
+                batch = next(batches, None)
+            except Exception as error:
+                raise _failed(rows, error) from None
+
+
+def _failed(rows: int, error: Exception) -> OSError:
+    # The producer's own message may quote the data: a failed cast does.
+    return OSError(f"the Arrow stream failed after {rows} rows ({type(error).__name__})")
 
 
 def _read(columns: list[Any]) -> Iterator[Block]:
@@ -73,33 +90,31 @@ def resolve(schema: Any, select: Sequence[str] | None) -> list[int]:
     """Find the selected columns of a schema and check that they hold real numbers."""
     taken = positions(schema.names, select)
     for i in taken:
-        field = schema.field(i)
-        if not _is_real(field.type):
-            raise TypeError(
-                f"column {field.name!r} holds values of type {field.type}; only real numbers "
-                "can be used" + ("" if select else ", so name the columns to take")
-            )
+        check_type(schema.field(i), bool(select))
     return taken
 
 
-def to_numpy(column: Any) -> NDArray[Any]:
-    """View an array of real numbers as NumPy's, or copy it with NaN for nulls."""
+def check_type(field: Any, selected: bool = True) -> None:
+    """Refuse a column that does not hold real numbers, and say what to do."""
+    extension = (field.metadata or {}).get(b"ARROW:extension:name")  # of a type unknown here
+    if is_real(field.type) and extension is None:
+        return
+    kind = field.type if extension is None else extension.decode(errors="replace")
+    ways = [_advice(field.type) if extension is None else _PLAIN]
+    if not selected:
+        ways.append("name the columns to take")
+    raise TypeError(
+        f"column {field.name!r} holds values of type {kind}; only real numbers can be used: "
+        + ", or ".join(ways)
+    )
+
+
+def is_real(kind: Any) -> bool:
+    """Tell whether an Arrow type is of real numbers, however they are encoded."""
     from pyarrow import types
 
-    if column.null_count == 0 and (types.is_integer(column.type) or types.is_floating(column.type)):
-        view: NDArray[Any] = column.to_numpy(zero_copy_only=True)
-        return view
-    if types.is_null(column.type):
-        return np.full(len(column), np.nan)
-    # Unsafe: an integer beyond 2**53 is rounded, here as it is elsewhere.
-    cast = column if types.is_floating(column.type) else column.cast("float64", safe=False)
-    copy: NDArray[Any] = cast.to_numpy(zero_copy_only=False)
-    return copy
-
-
-def _is_real(kind: Any) -> bool:
-    from pyarrow import types
-
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return is_real(kind.value_type)
     return any(
         test(kind)
         for test in (
@@ -110,3 +125,39 @@ def _is_real(kind: Any) -> bool:
             types.is_null,
         )
     )
+
+
+def _advice(kind: Any) -> str:
+    from pyarrow import BaseExtensionType, types
+
+    if isinstance(kind, BaseExtensionType):
+        return _PLAIN
+    if types.is_temporal(kind):
+        return "cast it to a number, in the unit you mean"
+    if types.is_nested(kind):
+        return "make a column of each of its numbers"
+    return "encode it as numbers, such as 0 and 1"
+
+
+def to_numpy(column: Any) -> NDArray[Any]:
+    """View an array of real numbers as NumPy's, or copy it with NaN for nulls.
+
+    Values become float64 with one rounding at most: here, or in the scratch of `Feeder`.
+    """
+    from pyarrow import compute, types
+
+    while not types.is_primitive(column.type):
+        if types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        elif types.is_run_end_encoded(column.type):
+            column = compute.run_end_decode(column)
+        elif types.is_decimal(column.type):
+            # Arrow's own cast rounds twice; a numeral is read with one rounding.
+            column = column.cast("string").cast("float64")
+        else:
+            return np.full(len(column), np.nan)  # of type null
+    if types.is_boolean(column.type) or (column.null_count and types.is_integer(column.type)):
+        # Unsafe: an integer beyond 2**53 is rounded, here as it is elsewhere.
+        column = column.cast("float64", safe=False)
+    array: NDArray[Any] = column.to_numpy(zero_copy_only=column.null_count == 0)
+    return array

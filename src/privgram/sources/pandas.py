@@ -1,4 +1,4 @@
-"""pandas DataFrames, read without pyarrow."""
+"""pandas DataFrames, read without pyarrow where their columns do without."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram.sources.arrow import check_type, to_numpy
 from privgram.sources.table import (
     Block,
     Chunk,
@@ -43,7 +44,7 @@ def open_frame(frame: Any, select: Sequence[str] | None = None, by_position: boo
         names = None if select is None else tuple(select)
     columns = [frame.iloc[:, i] for i in taken]
     for i, column in zip(taken, columns, strict=True):
-        check_kind(column.dtype, frame.columns[i])
+        _check(column.dtype, frame.columns[i])
     return Table(names, len(taken), len(frame), _chunks(columns, len(frame)))
 
 
@@ -57,9 +58,25 @@ def _read(columns: list[Any], start: int, stop: int) -> Iterator[Block]:
     yield [_to_numpy(column.iloc[start:stop]) for column in columns]
 
 
+def _check(kind: Any, name: Any) -> None:
+    """Refuse a column that does not hold real numbers."""
+    if hasattr(kind, "pyarrow_dtype"):
+        import pyarrow as pa
+
+        check_type(pa.field(str(name), kind.pyarrow_dtype))
+    else:
+        categories = getattr(kind, "categories", None)
+        check_kind(kind if categories is None else categories.dtype, name)
+
+
 def _to_numpy(column: Any) -> NDArray[Any]:
     if isinstance(column.dtype, np.dtype):
         view: NDArray[Any] = column.to_numpy()
         return view
+    if hasattr(column.dtype, "pyarrow_dtype"):
+        import pyarrow as pa
+
+        array = pa.array(column)
+        return to_numpy(array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array)
     copy: NDArray[Any] = column.to_numpy(dtype=np.float64, na_value=np.nan)
     return copy

@@ -7,11 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from privgram.sources.arrow import require, resolve, to_numpy
+from privgram.sources.arrow import BATCH, require, resolve, to_numpy
 from privgram.sources.table import Block, Chunk, Table
-
-#: Values of a decoded batch, 8 MiB of them: smaller ones cost more in calls than in cache.
-BATCH = 1 << 20
 
 
 def open_parquet(path: Path, select: Sequence[str] | None = None) -> Table:

@@ -1,0 +1,204 @@
+"""Datasets, lazy frames and relations: what is not asked for is not read."""
+
+import subprocess
+import sys
+import traceback
+
+import numpy as np
+import pytest
+
+from privgram import SecondMoment, second_moment
+
+pa = pytest.importorskip("pyarrow")
+pc = pytest.importorskip("pyarrow.compute")
+ds = pytest.importorskip("pyarrow.dataset")
+pq = pytest.importorskip("pyarrow.parquet")
+pl = pytest.importorskip("polars")
+duckdb = pytest.importorskip("duckdb")
+
+ODD = ("a", "b.c", "^d.*$", "*", 'e"f')  # names that are patterns or paths elsewhere
+
+
+@pytest.fixture
+def x(rng):
+    return rng.standard_normal((1000, len(ODD)))
+
+
+@pytest.fixture
+def table(x):
+    return pa.table(dict(zip(ODD, x.T, strict=True)))
+
+
+def assert_same(a, b):
+    for x, y in zip(a.limbs(), b.limbs(), strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def relation(path, connection=None):
+    return (connection or duckdb.connect(":memory:")).sql(f"select * from read_parquet('{path}')")
+
+
+FROM_PARQUET = {
+    "path": lambda path: path,
+    "dataset": lambda path: ds.dataset(path),
+    "scanner": lambda path: ds.dataset(path).scanner(columns=["a"]),
+    "polars": lambda path: pl.scan_parquet(path),
+    "duckdb": relation,
+}
+
+
+@pytest.mark.parametrize("door", FROM_PARQUET)
+def test_other_columns_are_not_read(x, table, tmp_path, door):
+    """Their bytes are damaged, so that reading them would fail."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(table, path, compression="zstd", use_dictionary=False)
+    data = bytearray(path.read_bytes())
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    for i in range(1, len(ODD)):
+        chunk = group.column(i)
+        start = chunk.data_page_offset
+        data[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+    path.write_bytes(data)
+    moment = second_moment(FROM_PARQUET[door](path), 1.0, columns=["a"])
+    assert_same(moment, SecondMoment(1, 1.0).update(x[:, :1]))
+    if door != "scanner":  # which has one column
+        with pytest.raises(OSError, match=r"cannot be decoded|failed after 0 rows"):
+            second_moment(FROM_PARQUET[door](path), 1.0, columns=["a", "b.c"])
+
+
+QUERIES = {
+    "dataset": lambda table: ds.dataset(table),
+    "scanner": lambda table: ds.dataset(table).scanner(),
+    "polars": lambda table: pl.from_arrow(table),
+    "lazy polars": lambda table: pl.from_arrow(table).lazy(),
+    "duckdb": lambda table: duckdb.connect(":memory:", config={"threads": 1}).from_arrow(table),
+}
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("door", QUERIES)
+def test_any_order_and_any_name(x, table, door, threads):
+    order = (4, 2, 3, 0, 1)
+    for taken in (range(5), order, order[:3]):
+        names = [ODD[i] for i in taken]
+        moment = second_moment(QUERIES[door](table), 2.0, columns=names, threads=threads)
+        assert moment.names == tuple(names)
+        assert_same(moment, SecondMoment(len(names), 2.0).update(x[:, list(taken)]))
+    assert second_moment(QUERIES[door](table), 2.0).names == ODD
+    with pytest.raises(ValueError, match="no column named 'aa'; did you mean 'a'"):
+        second_moment(QUERIES[door](table), 2.0, columns=["aa"])
+
+
+def test_filters(x, table):
+    x = x[x[:, 0] > 0.25][:, :2]
+    expected = SecondMoment(2, 2.0).update(x)
+    data, keep = ds.dataset(table), pc.field("a") > 0.25
+    frame = pl.from_arrow(table).lazy().filter(pl.col("a") > 0.25)
+    sources = [
+        data.filter(keep),
+        data.scanner(filter=keep),
+        data.scanner(columns=["b.c", "a"], filter=keep),
+        frame,
+        duckdb.connect(":memory:", config={"threads": 1}).from_arrow(table).filter("a > 0.25"),
+        [data.filter(pc.field("a") > 1), data.filter(keep & (pc.field("a") <= 1))],
+        iter([frame]),
+    ]
+    for source in sources:
+        assert_same(second_moment(source, 2.0, columns=["a", "b.c"]), expected)
+    # The filter's own column need not be one of the selected.
+    only = SecondMoment(1, 2.0).update(x[:, 1:])
+    for source in sources[:2]:
+        assert_same(second_moment(source, 2.0, columns=["b.c"]), only)
+
+
+def test_partitioned_folder(x, tmp_path):
+    year = np.repeat([2023, 2024, 2025, 2026], 250)
+    table = pa.table({"year": year, "a": x[:, 0], "b": x[:, 1]})
+    ds.write_dataset(
+        table, tmp_path, format="parquet", partitioning=["year"], partitioning_flavor="hive"
+    )
+    rows = np.column_stack([x[:, :2], year])
+    data = ds.dataset(tmp_path, partitioning="hive")
+    moment = second_moment(data, 2.0, columns=["a", "b", "year"])
+    assert_same(moment, SecondMoment(3, 2.0).update(rows))
+    # Files of other years are not opened.
+    for file in (tmp_path / "year=2023").iterdir():
+        file.write_bytes(b"PAR1 damaged PAR1")
+    data = ds.dataset(tmp_path, partitioning="hive", schema=data.schema)
+    moment = second_moment(data.filter(pc.field("year") > 2023), 2.0, columns=["a", "b", "year"])
+    assert_same(moment, SecondMoment(3, 2.0).update(rows[year > 2023]))
+    with pytest.raises(OSError, match="failed after"):
+        second_moment(data, 2.0, columns=["a"])
+
+
+def test_refused_before_anything_is_read(tmp_path):
+    def never(frame):
+        raise AssertionError("was run")
+
+    lazy = pl.LazyFrame({"a": ["CANARY"]}).map_batches(never, schema={"a": pl.String})
+    with pytest.raises(TypeError, match="column 'a' holds values of type"):
+        second_moment(lazy, 1.0)
+
+
+def test_failures_quote_no_data(tmp_path):
+    frame = pl.LazyFrame({"a": ["1", "CANARY"]})
+    with pytest.raises(OSError, match="failed after 0 rows") as caught:
+        second_moment(frame.select(pl.col("a").cast(pl.Float64)), 1.0)
+    assert "CANARY" not in "".join(traceback.format_exception(caught.value))
+    (tmp_path / "t.csv").write_text("a\n1\nCANARY\n")
+    schema = pa.schema([("a", pa.float64())])
+    with pytest.raises(OSError, match="failed after 0 rows") as caught:
+        second_moment(ds.dataset(tmp_path / "t.csv", format="csv", schema=schema), 1.0)
+    assert "CANARY" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_checkpoints_need_what_comes_in_the_same_order_again(table, tmp_path):
+    for source in (ds.dataset(table), pl.from_arrow(table).lazy()):
+        with pytest.raises(ValueError, match="a source that can be read again"):
+            second_moment(source, 1.0, checkpoint=tmp_path / "c")
+    expected = second_moment(table, 1.0)
+    moment = second_moment(pl.from_arrow(table), 1.0, checkpoint=tmp_path / "c")
+    assert_same(moment, expected)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A table of 1 GiB in memory, small as a file."""
+    n = 2**22
+    column = pa.array(np.tile(np.random.default_rng(0).standard_normal(2**12), n // 2**12))
+    table = pa.table({f"c{j}": column for j in range(32)})
+    path = tmp_path_factory.mktemp("large") / "t.parquet"
+    pq.write_table(table, path, compression="zstd", row_group_size=2**17)
+    return path
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("door", ["dataset", "polars", "duckdb"])
+def test_bounded_memory(large, door):
+    """It is read in less than half of that."""
+    script = """
+import sys
+import numpy as np, duckdb, polars as pl, pyarrow.dataset as ds
+import privgram as pg
+
+def peak():  # not ru_maxrss, which starts from the parent's
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM"))
+
+door, path = sys.argv[1:]
+pg.second_moment(np.ones((10_000, 32)), 9.0, threads=2)
+before = peak()
+connection = duckdb.connect(":memory:")
+connection.sql("set enable_progress_bar = false")
+source = {
+    "dataset": lambda: ds.dataset(path),
+    "polars": lambda: pl.scan_parquet(path),
+    "duckdb": lambda: connection.sql(f"select * from read_parquet('{path}')"),
+}[door]()
+assert pg.second_moment(source, 9.0).n_rows == 2**22
+print(peak() - before)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, door, str(large)], capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout) < 512
