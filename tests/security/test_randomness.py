@@ -1,0 +1,257 @@
+"""No release draws from anything but a fresh cryptographic generator, and none keeps it."""
+
+import copy
+import gc
+import json
+import logging
+import multiprocessing
+import os
+import pickle
+import random
+import secrets
+import subprocess
+import sys
+import types
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+import pytest
+from randomgen import ChaCha
+
+import privgram as pg
+from privgram import low_rank
+from privgram._core.rows import Accumulator
+
+TABLE = np.random.default_rng(0).uniform(-1, 1, (400, 5))
+WIDE = np.random.default_rng(1).integers(0, 2, (40, 60)).astype(float)
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def by(mechanism):
+    return partial(pg.release, pg.second_moment(TABLE, bound=2.3), mechanism, **BUDGET)
+
+
+def estimator(name):
+    def fit():
+        estimators = pytest.importorskip("privgram.estimators")
+        model = getattr(estimators, name)(epsilon=1.0, delta=1e-6)
+        model.fit(TABLE[:, :4], TABLE[:, 4])
+        return model.release_
+
+    return fit
+
+
+# Everything that draws by default, as calls without arguments.
+DRAWS = {
+    **{
+        repr(mechanism): by(mechanism)
+        for mechanism in (
+            pg.AnalyzeGauss(),
+            pg.AnalyzeGauss(noise="triangular"),
+            pg.AnalyzeGauss(repair="shift"),
+            pg.AnalyzeGauss(repair="project"),
+            pg.AdditiveWishart(),
+            pg.AdditiveWishart(debias=False),
+            pg.GaussianSketch(100),
+            pg.GaussianSketch(100, adaptive=True),
+            pg.GaussianSketch(100, keep_rows=True),
+            pg.InverseWishart(),
+            pg.InverseWishart(dof=100, adaptive=True),
+            pg.InverseGauss(eigenvalue_floor=50.0),
+        )
+    },
+    "low_rank.approximate": partial(low_rank.approximate, WIDE, 2, **BUDGET),
+    "low_rank.range_finder": partial(low_rank.range_finder, WIDE, 2, **BUDGET),
+    "low_rank.project": partial(low_rank.project, WIDE, np.eye(40)[:, :3], **BUDGET),
+    "low_rank.randomised_response": partial(low_rank.randomised_response, WIDE, 2, **BUDGET),
+    "compress": partial(pg.compress, TABLE, 30),
+    "compress, streamed": partial(pg.compress, TABLE, 30, method="stream"),
+    "private_norm_bound": partial(
+        pg.private_norm_bound, TABLE, 1.0, 0.5, lower=0.1, upper=4.0, bins_per_octave=2000
+    ),
+    **{
+        name: estimator(name)
+        for name in ("PrivateLinearRegression", "PrivateRidge", "PrivatePCA", "PrivateTruncatedSVD")
+    },
+}
+NEEDS = pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+
+# Everything in numpy.random that draws or seeds, but for Generator, which only transforms.
+FORBIDDEN = [
+    name
+    for name in dir(np.random)
+    if callable(getattr(np.random, name))
+    and not name.startswith("_")
+    and name not in ("Generator", "BitGenerator", "test")
+]
+
+# These simulate public laws once a matrix is released, by fixed seeds: post-processing.
+AFTERWARDS = {"privgram.spectrum", "privgram.clipping"}
+
+
+def numbers(result):
+    """What was drawn, as bytes."""
+    for name in ("matrix", "right", "table"):
+        if hasattr(result, name):
+            return np.asarray(getattr(result, name)).tobytes()
+    return np.asarray(result, dtype=float).tobytes()
+
+
+@NEEDS
+def test_no_draw_touches_a_global_or_seeded_generator(draw, monkeypatch):
+    draw()  # whatever is imported late may look at these classes
+    ours = random.getstate()
+    before = np.random.get_state()  # noqa: NPY002
+    assert {"seed", "normal", "default_rng", "SeedSequence", "PCG64"} <= set(FORBIDDEN)
+    for name in set(FORBIDDEN) - {"get_state", "RandomState"}:  # the test's own, and a class
+        monkeypatch.setattr(np.random, name, forbidding(name))
+    made = []
+    monkeypatch.setattr(
+        "privgram.random.default_bit_generator", recorded(pg.random.default_bit_generator, made)
+    )
+    draw()
+    after = np.random.get_state()  # noqa: NPY002
+    assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+    assert ours == random.getstate()
+    assert made
+    assert all(isinstance(bits, ChaCha) for bits in made)
+
+
+def forbidding(name):
+    real = getattr(np.random, name)
+
+    def forbidden(*args, **options):
+        if sys._getframe(1).f_globals["__name__"] in AFTERWARDS:
+            return real(*args, **options)
+        raise AssertionError(f"numpy.random.{name} was used")
+
+    return forbidden
+
+
+def recorded(function, made):
+    def record():
+        made.append(function())
+        return made[-1]
+
+    return record
+
+
+@NEEDS
+def test_a_global_seed_does_not_repeat_a_draw(draw):
+    drawn = []
+    for _ in range(2):
+        np.random.seed(7)  # noqa: NPY002
+        random.seed(7)
+        drawn.append(numbers(draw()))
+    assert drawn[0] != drawn[1]
+
+
+# --- Forks, threads, processes ------------------------------------------------------------
+
+
+# In a process of its own: pytest's may have threads, whose locks a child would inherit.
+FORKS = """
+import os, sys
+import numpy as np, privgram as pg
+moment = pg.second_moment(np.eye(5), bound=1.0)
+def draw():
+    release = pg.release(moment, pg.{mechanism}(), epsilon=1.0, delta=1e-6)
+    print(release.matrix.tobytes().hex(), flush=True)
+draw()
+for _ in range(4):
+    if not os.fork():
+        draw()
+        os._exit(0)
+    os.wait()
+draw()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+@pytest.mark.parametrize("mechanism", ["AnalyzeGauss", "AdditiveWishart", "InverseWishart"])
+def test_children_forked_after_a_release_draw_noise_of_their_own(mechanism):
+    code = FORKS.format(mechanism=mechanism)
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=True)
+    drawn = done.stdout.split()
+    assert len(drawn) == len(set(drawn)) == 6
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")  # from Python 3.12
+@pytest.mark.parametrize(
+    "method", sorted({"fork", "spawn"} & set(multiprocessing.get_all_start_methods()))
+)
+def test_processes_draw_noise_of_their_own(method):
+    moment = pg.second_moment(TABLE, bound=2.3)
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        waiting = [
+            pool.apply_async(pg.release, (moment, pg.AnalyzeGauss(), 1.0, 1e-6)) for _ in range(8)
+        ]
+        drawn = [numbers(result.get(60)) for result in waiting]
+    assert len(set(drawn)) == 8
+
+
+@pytest.mark.parametrize("kind", [pg.AnalyzeGauss, pg.InverseWishart])
+def test_threads_draw_noise_of_their_own(kind):
+    draw = by(kind())
+    with ThreadPoolExecutor(8) as pool:
+        drawn = list(pool.map(lambda _: numbers(draw()), range(64)))
+    assert len(set(drawn)) == 64
+
+
+# --- What is left of the generator ----------------------------------------------------------
+
+
+def reachable(start):
+    """Every object that a result refers to, classes, functions and modules left aside."""
+    skipped = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
+    seen, todo = {id(start): start}, [start]
+    while todo:
+        for other in gc.get_referents(todo.pop()):
+            if id(other) not in seen and not isinstance(other, skipped):
+                seen[id(other)] = other
+                todo.append(other)
+    return list(seen.values())
+
+
+def is_secret(thing):
+    return isinstance(thing, (np.random.Generator, pg.SecondMoment, Accumulator)) or hasattr(
+        thing, "random_raw"
+    )
+
+
+def test_the_search_finds_what_is_hidden():
+    for secret in (ChaCha(key=1), np.random.default_rng(1), pg.SecondMoment(2, bound=1.0)):
+        release = by(pg.AnalyzeGauss())()
+        release.parameters["hidden"] = {"deep": [lambda: None, (secret,)]}
+        assert any(map(is_secret, reachable(release)))
+
+
+@NEEDS
+def test_no_result_reaches_a_generator_or_a_moment(draw):
+    assert not any(map(is_secret, reachable(draw())))
+
+
+@NEEDS
+def test_no_result_log_or_file_holds_the_key(draw, monkeypatch, tmp_path, caplog, capfd):
+    keys = []
+
+    real = secrets.randbits
+    monkeypatch.setattr(secrets, "randbits", lambda bits: keys.append(real(bits)) or keys[-1])
+    with caplog.at_level(logging.DEBUG):
+        result = draw()
+    assert keys
+    shown = [pickle.dumps(result), pickle.dumps(copy.deepcopy(result)), repr(result).encode()]
+    if isinstance(result, pg.Release):
+        for name in ("release.json", "release.npz"):
+            result.save(tmp_path / name)
+            shown.append((tmp_path / name).read_bytes())
+        header = json.loads((tmp_path / "release.json").read_text())["release"]
+        assert not any("rng" in name or "seed" in name or "state" in name for name in header)
+    out, err = capfd.readouterr()
+    shown += [out.encode(), err.encode(), caplog.text.encode()]
+    for key in keys:
+        for text in (key.to_bytes(32, "little"), key.to_bytes(32, "big"), b"%d" % key, b"%x" % key):
+            assert not any(text in where for where in shown)
+    assert not caplog.records
