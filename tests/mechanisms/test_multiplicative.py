@@ -265,7 +265,7 @@ class Breach(np.random.Generator):
     """Laplace noise so large that the eigenvalue seems to regularise by itself."""
 
     def laplace(self, loc, scale):
-        return 1e5 * scale
+        return 1e3 * scale  # and no more: some releases keep their rows
 
 
 @pytest.mark.parametrize("rows", [0, 1, 500], ids=["empty", "one row", "rank one"])
