@@ -9,7 +9,7 @@ from scipy import stats
 
 import privgram as pg
 from privgram import privacy
-from privgram.mechanisms import GaussianSketch, InverseWishart, from_dict
+from privgram.mechanisms import GaussianSketch, InverseWishart, from_dict, gaussian_sketch
 from privgram.privacy.ladder import RUNGS, AdaptiveLadderProfile, rung_share
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -283,6 +283,14 @@ def test_an_eigenvalue_bound_far_too_high_is_no_error(mechanism, calibration, ro
     assert p["adjusted_dof"] > 100
     assert p["adjusted_regulariser"] == 2**21 * moment.unit
     assert np.isfinite(release.matrix).all()
+
+
+def test_rows_that_are_kept_are_bounded(monkeypatch):
+    monkeypatch.setattr(gaussian_sketch, "KEPT_ENTRIES", 3 * 150)
+    release = GaussianSketch(100, adaptive=True, keep_rows=True).release(rich(4000), EPSILON, DELTA)
+    assert release.sketch.shape == (150, 3)
+    assert release.parameters["adjusted_dof"] == release.noise.rows == 150
+    assert np.allclose(release.matrix, release.sketch.T @ release.sketch / 150)
 
 
 def test_eigenvalue_bound_has_the_stated_law():

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from privgram.moment import SecondMoment
 
+#: Entries of the rows that a release keeps, at most, however many a large eigenvalue pays for.
+KEPT_ENTRIES = 1 << 24
+
 
 @dataclass(frozen=True)
 class SketchCalibration(MultiplicativeCalibration):
@@ -49,7 +52,7 @@ class GaussianSketch(Mechanism):
         as s pays for it.
     keep_rows : bool
         Release the r sketch rows themselves, as `release.sketch`, and M computed
-        from them.  Takes O(r d^2).
+        from them.  Takes O(r d^2); adaptive ones keep 2^24 entries at most.
 
     Notes
     -----
@@ -105,6 +108,11 @@ class GaussianSketch(Mechanism):
         rows, d = int(adjusted.dof), moment.n_columns
         law = SketchLaw(rows, adjusted.regulariser * moment.unit)
         extra: dict[str, Any] = {"parameters": adjusted.parameters}
+        if self.keep_rows and self.adaptive:
+            # Leaving out rows that were paid for is post-processing, and memory is bounded.
+            rows = min(rows, max(self.rows, KEPT_ENTRIES // d))
+            law = SketchLaw(rows, law.regulariser)
+            extra["parameters"]["adjusted_dof"] = rows
         whitener = _certified.whiten(moment.limbs(), adjusted.regulariser)
         if self.keep_rows:
             exponent = _certified.rows_exponent(adjusted.floor)
