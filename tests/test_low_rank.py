@@ -12,8 +12,10 @@ from scipy.optimize import minimize
 
 import privgram as pg
 from privgram import low_rank, privacy
-from privgram._blocks import Blocks
-from privgram.low_rank import baselines, entries, finder, projection
+from privgram._core import orthonormal as core
+from privgram.low_rank import baselines, calibration, entries, exact, finder, projection
+from privgram.low_rank.entries import Rounded
+from privgram.low_rank.exact import Integers, Product, Total
 from privgram.privacy import published
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -31,6 +33,25 @@ def orthonormal(Y):
     """Gram-Schmidt from left to right: QR with a positive diagonal."""
     q, r = np.linalg.qr(Y)
     return q * np.sign(np.diag(r))
+
+
+def value(total):
+    """The integers of a `Total`, as Python's."""
+    high, low = total._limbs(slice(0, total.shape[0]))
+    return high.astype(object) * 2**64 + low.astype(object)
+
+
+def to_int(array):
+    """Python's integers of an array of floats that are integers."""
+    return np.array([[int(x) for x in row] for row in array], object).reshape(array.shape)
+
+
+def in_units(A, c=1.0):
+    """What both steps see of A, by Python's integers, and their unit."""
+    unit = entries.entry_unit(A.shape[1], c)
+    limit = low_rank.entry_limit(A.shape, c)
+    rows = [[round(max(-limit, min(limit, float(x))) / unit) for x in row] for row in A]
+    return np.array(rows, object), unit
 
 
 STORAGE = {
@@ -61,16 +82,41 @@ def test_figure_1(rng, stored):
     assert "not private" in repr(low)
 
 
-def test_figure_2(rng, stored):
+@pytest.fixture
+def seen(monkeypatch):
+    """What the range finder orthonormalises."""
+    matrices = []
+    original = core.noisy_orthonormalise
+
+    def keep(bit_generator, Y, std):
+        matrices.append(Y.copy())
+        return original(bit_generator, Y, std)
+
+    monkeypatch.setattr(core, "noisy_orthonormalise", keep)
+    return matrices
+
+
+def test_figure_2(rng, stored, seen):
+    """To the last bit what Python's integers give, and near what real numbers would."""
     A = low_rank_matrix(rng).astype(np.float32).astype(float)
-    W = low_rank.range_finder(stored(A), 4, 5, EPSILON, DELTA, generator())
+    (m, n), k, c = A.shape, 9, 3.0
+    W = low_rank.range_finder(stored(A), 4, 5, EPSILON, DELTA, generator(), row_change=c)
     rng = generator()
-    Omega = rng.standard_normal((400, 9))
-    rho = 1 / privacy.calibration.chi_gaussian_ratio(9, EPSILON, DELTA)
-    Y = A @ Omega + rho * rng.standard_normal((120, 9))
-    grid = 2.0 ** (math.floor(math.log2(rho)) - 10)
-    np.testing.assert_allclose(W, orthonormal(grid * np.rint(Y / grid)), atol=1e-9)
+    Omega, noise = rng.standard_normal((n, k)), rng.standard_normal((m, k))
+    step = 2.0 ** math.floor(math.log2(2**-10 / math.sqrt(n)))
+    whole, unit = in_units(A, c)
+    rho = c / calibration.finder_ratio(k, EPSILON, DELTA)
+    std = rho * (1 + unit * math.sqrt(n) / c) * math.sqrt(1 + 2**-11) / unit / step
+    Y = whole @ to_int(np.rint(Omega / step)) + to_int(np.rint(std * (1 + 1e-12) * noise))
+    exponent = math.floor(math.log2(std)) - 10
+    rounded = (Y + 2 ** (exponent - 1)) // 2**exponent
+    np.testing.assert_array_equal(seen[0], rounded.astype(float) * 2.0**exponent)
+    np.testing.assert_allclose(W, orthonormal(seen[0]), atol=1e-9)
     np.testing.assert_allclose(W.T @ W, np.eye(9), atol=1e-13)
+    # The paper's, but for what rounding does to A, Omega, the noise and the sum.
+    moved = np.abs(A) @ np.full((n, k), step / 2) + unit / 2 * np.abs(Omega).sum(axis=0)
+    allowed = 1.01 * moved + rho * (2**-11 + 0.0015 * np.abs(noise))
+    assert (np.abs(seen[0] * unit * step - A @ Omega - rho * noise) <= allowed).all()
 
 
 def test_figure_3(rng, stored):
@@ -89,7 +135,7 @@ def test_figure_4_is_its_steps(rng):
     low = low_rank.approximate(A, 4, 5, 0.2, epsilon=EPSILON, delta=DELTA, rng=generator())
     noise = low_rank.calibrate(A.shape, 4, 5, epsilon=EPSILON, delta=DELTA)
     rng = generator()
-    W = finder.find(Blocks(A), 9, noise.finder_std, rng)
+    W = finder.find(Rounded(A, 1.0), 9, noise.finder_std, rng)
     assert (np.abs(W) > 0.2).any()
     W = np.where(np.abs(W) > 0.2, 0, W)
     np.testing.assert_array_equal(low.left, W)
@@ -164,7 +210,7 @@ def test_the_two_steps_spend_the_budget_together(shape, leverage):
     noise = low_rank.calibrate(
         shape, 3, epsilon=EPSILON, delta=DELTA, row_change=2.0, leverage=leverage
     )
-    finder = privacy.ChiGaussianProfile(noise.k, 2.0 / noise.finder_std)
+    finder = calibration.finder_profile(noise.k, 2.0 / noise.finder_std)
     projection = privacy.GaussianProfile(noise.projection_ratio)
     together = privacy.compose([finder, projection])
     assert together.delta(0.3) == pytest.approx(noise.privacy.delta(0.3), rel=1e-9)
@@ -181,10 +227,11 @@ def test_the_split_is_the_best_for_its_objective(shape, leverage):
     r, k = 5, 11
     noise = low_rank.calibrate(shape, r, 6, epsilon=EPSILON, delta=DELTA, leverage=leverage)
     chosen = noise.expected_error(shape, r, 0.0, leverage)
-    most = privacy.calibration.chi_gaussian_ratio(k, EPSILON, DELTA)
+    most = calibration.finder_ratio(k, EPSILON, DELTA)
     for share in np.linspace(0.05, 0.95, 19):
         kappa = most * math.sqrt(share)
         mu = privacy.calibration.chi_gaussian_offset(k, kappa, EPSILON, DELTA)
+        mu = math.sqrt(mu**2 - calibration.finder_profile(k, kappa).offset ** 2)
         other = low_rank.Calibration(k, 1.0, 1 / kappa, mu, noise.privacy)
         assert chosen < 1.01 * other.expected_error(shape, r, 0.0, leverage)
 
@@ -201,7 +248,7 @@ def test_sensitivity_of_the_projection_searched(rng):
         std = projection.exact_std(W, c, ratio)
         basis, step = projection.on_grid(W)
         unit = entries.entry_unit(n, c)
-        before = projection.integer_product(Blocks(A), basis, unit)
+        before = value(Rounded(A, c).trans_times(Integers(basis)))
         for i in (int(np.argmax(np.linalg.norm(W, axis=1))), int(rng.integers(m))):
             # Along an axis, spread, and from just below to just above a rounding boundary.
             spread = rng.choice([-1.0, 1.0], n)
@@ -210,7 +257,8 @@ def test_sensitivity_of_the_projection_searched(rng):
                 e = e * min(1.0, c / np.linalg.norm(e)) if e is edge else c * e / np.linalg.norm(e)
                 B = A.copy()
                 B[i] += e
-                moved = projection.integer_product(Blocks(B), basis, unit) - before
+                moved = value(Rounded(B, c).trans_times(Integers(basis))) - before
+                moved = moved.astype(float)
                 grown = std[0] * (1 + unit * math.sqrt(n) / c)
                 largest = max(largest, np.linalg.norm(moved) * unit * step / grown / ratio)
     assert 0.99 < largest <= 1.0
@@ -233,8 +281,8 @@ def test_worst_neighbours_of_the_projection_by_search():
     def moved(A, e):
         B = A.copy()
         B[i] += e * min(1.0, c / np.linalg.norm(e))
-        both = [projection.integer_product(entries.Clamped(X, c), basis, unit) for X in (A, B)]
-        return np.linalg.norm(both[1] - both[0]) * unit * step / claimed
+        both = [value(Rounded(X, c).trans_times(Integers(basis))) for X in (A, B)]
+        return np.linalg.norm((both[1] - both[0]).astype(float)) * unit * step / claimed
 
     best = 0.0
     for start in range(3):
@@ -301,23 +349,124 @@ def test_change_of_the_range_finder_is_chi_distributed():
             B[1] += e
             squares = []
             for _ in range(400):
-                Omega = rng.standard_normal((n, k))
-                one, two = (entries.Clamped(X, c).times(Omega) for X in (A, B))
-                squares.append(np.sum((two - one) ** 2) / c**2)
+                Omega, step = finder.rounded_normals(n, k, rng)
+                one, two = (value(Rounded(X, c).times(Omega)) for X in (A, B))
+                shift = (two - one).astype(float) * entries.entry_unit(n, c) * step
+                squares.append(np.sum(shift**2) / c**2)
             if A.any() and e[3] == c:
                 # Half of the change is beyond the clamp.
                 squares = 4 * np.array(squares)
             assert stats.kstest(squares, stats.chi2(k).cdf).pvalue > 1e-6
 
 
+@pytest.mark.parametrize("n", [1, 2, 50, 4097])
+def test_change_of_the_range_finder_once_rounded(n):
+    """Entries, worst of all those by half a unit each, and Omega: by what is claimed at most."""
+    rng = generator(n)
+    k, c = 5, 0.7
+    unit = entries.entry_unit(n, c)
+    assert 2**-11 < unit * math.sqrt(n) / c <= 2**-10
+    grown = Rounded(np.zeros((1, n)), c).growth * c
+    largest = 0.0
+    for e in (np.eye(n)[0], np.ones(n), rng.choice([-1.0, 1.0], n), rng.standard_normal(n)):
+        e = c * e / np.linalg.norm(e)
+        # From just below to beyond a boundary of rounding.
+        A = unit * (0.5 - 1e-6 - e / unit % 1)
+        change = in_units((A + e)[None], c)[0] - in_units(A[None], c)[0]
+        largest = max(largest, np.linalg.norm(change.astype(float)) * unit / grown)
+        normals = np.random.default_rng(3).standard_normal((n, k))
+        Omega, step = finder.rounded_normals(n, k, np.random.default_rng(3))
+        off = Omega.matrix * step - normals
+        assert np.abs(off).max() <= step / 2
+        assert np.linalg.norm(off) <= calibration.TEST_MARGIN * math.sqrt(k)
+        assert step * math.sqrt(n) > calibration.TEST_MARGIN  # no finer than it must be
+        shift = np.linalg.norm(change.astype(float) @ Omega.matrix) * unit * step
+        real = np.linalg.norm(e @ normals) / c
+        assert shift <= grown * (real + calibration.TEST_MARGIN * math.sqrt(k)) or n > 1
+    assert 0.998 < largest <= 1.0
+
+
+@pytest.mark.parametrize(("k", "ratio"), [(4, 0.5), (4, 3.0), (41, 0.02), (41, 1.0), (300, 0.01)])
+@pytest.mark.parametrize("offset", [0.0, 0.3])
+def test_rounding_of_omega_is_in_the_profile(k, ratio, offset):
+    """E delta of a Gaussian with S + t sqrt(k) for S, integrated, is below and not far below."""
+    t = calibration.TEST_MARGIN
+    claimed = calibration.finder_profile(k, ratio, offset)
+    for epsilon in (0.0, 0.3, 1.0, 4.0):
+        exact, without = (
+            stats.chi(k).expect(
+                lambda s, t=t, e=epsilon: privacy.GaussianProfile(
+                    math.hypot(ratio * (s + t * math.sqrt(k)) / math.sqrt(1 + t), offset)
+                ).delta(e),
+                epsabs=1e-14,
+                epsrel=1e-9,
+                lb=stats.chi(k).ppf(1e-16),
+                ub=stats.chi(k).isf(1e-16),
+            )
+            for t in (t, 0.0)
+        )
+        assert exact <= claimed.delta(epsilon) * (1 + 1e-8)
+        assert without < exact
+        nominal = privacy.ChiGaussianProfile(k, ratio, offset).delta(epsilon)
+        assert without == pytest.approx(nominal, rel=1e-7)
+        # A hair of the ratio covers it, where delta is small enough to matter.
+        if nominal < 0.1:
+            more = privacy.ChiGaussianProfile(k, ratio * (1 + 1.1 * t / 2), offset)
+            assert claimed.delta(epsilon) < more.delta(epsilon)
+
+
+@pytest.mark.parametrize("k", [4, 41, 200])
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 30.0])
+def test_price_of_exactness(k, epsilon):
+    """Less than 0.2 % more noise than real numbers need."""
+    ideal = 1 / privacy.calibration.chi_gaussian_ratio(k, epsilon, DELTA)
+    std = calibration.finder_std(k, 1.0, epsilon, DELTA, "exact", False)
+    assert calibration.finder_profile(k, 1 / std).delta(epsilon) <= DELTA
+    assert 1 < std / ideal < 1.0005
+    assert std * (1 + 2**-10) * math.sqrt(1 + calibration.TEST_MARGIN) / ideal < 1.002
+
+
+def test_published_noise_includes_the_rounding_of_omega():
+    """Where the printed constant only just suffices, it would not once Omega is rounded."""
+    k, epsilon, enough, little = 4, 0.5, 1e-6, 1e-60
+    for _ in range(60):
+        delta = math.sqrt(enough * little)
+        try:
+            published.hardt_roth_figure_2(k, epsilon, delta)
+            enough = delta
+        except published.PublishedErratumError:
+            little = delta
+    rho = published.hardt_roth_figure_2(k, epsilon, enough)
+    assert calibration.finder_profile(k, 1 / rho).delta(epsilon) > enough
+    std = calibration.finder_std(k, 1.0, epsilon, enough, "published", False)
+    assert rho < std < 1.001 * rho
+    assert calibration.finder_profile(k, 1 / std).delta(epsilon) <= enough
+
+
 def test_a_row_of_the_finder_depends_on_that_row_alone(rng):
     A = low_rank_matrix(rng)
     B = A.copy()
     B[17] += rng.standard_normal(400)
-    Omega = rng.standard_normal((400, 9))
-    moved = Blocks(A).times(Omega) != Blocks(B).times(Omega)
+    Omega, _ = finder.rounded_normals(400, 9, rng)
+    moved = value(Rounded(A, 1.0).times(Omega)) != value(Rounded(B, 1.0).times(Omega))
     assert moved[17].all()
     assert not np.delete(moved, 17, axis=0).any()
+
+
+def test_finder_has_one_result_for_every_cutting(rng, monkeypatch):
+    """To the last bit: for every storage, block size and number of threads."""
+    A = low_rank_matrix(rng)
+    A[5] *= 1e6
+    settings = {"epsilon": EPSILON, "delta": DELTA}
+    one = low_rank.approximate(A, 4, 5, rng=generator(), **settings)
+    for size, threads in ((1, 1), (977, 5), (1 << 22, 2)):
+        monkeypatch.setattr("privgram._blocks.ENTRIES", size)
+        monkeypatch.setattr("os.sched_getaffinity", lambda _, n=threads: range(n), raising=False)
+        for name, store in STORAGE.items():
+            if name != "float32":
+                other = low_rank.approximate(store(A), 4, 5, rng=generator(), **settings)
+                np.testing.assert_array_equal(other.left, one.left)
+                np.testing.assert_array_equal(other.right, one.right)
 
 
 def test_projection_has_one_result_for_every_cutting(rng, monkeypatch):
@@ -348,7 +497,7 @@ def test_entries_are_clamped_to_a_public_range(rng, store):
     low, same = (
         low_rank.approximate(X, 4, 5, rng=generator(), **settings) for X in (store(A), clamped)
     )
-    np.testing.assert_allclose(low.left, same.left, atol=1e-9)
+    np.testing.assert_array_equal(low.left, same.left)
     W = orthonormal(rng.standard_normal((120, 9)))
     C, other = (
         low_rank.project(X, W, EPSILON, DELTA, generator(), row_change=0.5)
@@ -359,31 +508,121 @@ def test_entries_are_clamped_to_a_public_range(rng, store):
         low_rank.range_finder(X, 4, 5, EPSILON, DELTA, generator(), row_change=0.5)
         for X in (store(A), clamped)
     )
-    np.testing.assert_allclose(W, other, atol=1e-9)
+    np.testing.assert_array_equal(W, other)
 
 
-def test_the_largest_matrix_there_is_overflows_nothing():
-    """All entries at the limit, and W with it: the largest sums. Python's integers as witness."""
-    m, n = 300, 4
-    A = np.full((m, n), 1e300)
-    W = np.full((m, 1), 1 / math.sqrt(m))
+def exact_cases():
+    rng = generator(8)
+    large = np.full((3, 2500), 1e300)
+    large[1] = np.sign(generator(4).standard_normal((2500, 3))[:, 0]) * 1e300  # as Omega's
+    large[2] = rng.uniform(-1, 1, 2500) * low_rank.entry_limit((3, 2500))
+    wide = np.zeros((2, 100_000))
+    wide[1, 77_777] = -1e30
+    gaps = rng.standard_normal((6, 40))
+    gaps[[0, 3]] = 0.0
+    gaps[:, [5, 39]] = 0.0
+    tiny, huge = 5e-324 * rng.integers(-9, 9, (5, 4)), 1e308 * rng.uniform(-1, 1, (5, 4))
+    return {
+        "all at the clamp": (large, 1.0),
+        "tall, at the clamp": (np.full((300, 4), 1e300), 1.0),
+        "one entry in many": (wide, 1.0),
+        "zero rows and columns": (gaps, 1.0),
+        "subnormal": (tiny, 1.0),
+        "subnormal units": (
+            np.concatenate([tiny, 2.0**-899 * rng.standard_normal((5, 4))]),
+            2e-271,
+        ),
+        "huge units": (huge, 8e270),
+        "mixed": (np.concatenate([tiny, huge, rng.standard_normal((5, 4))]), 1e-3),
+        "ties": (2.0**-12 * rng.integers(-99, 99, (7, 16)), 1.0),
+        "one column": (rng.standard_normal((9, 1)), 0.01),
+        "integers": (rng.integers(1, 6, (50, 3000)).astype(float), 5.0),
+    }
+
+
+@pytest.mark.parametrize("name", exact_cases())
+@pytest.mark.parametrize("size", [1, 3000, 1 << 22])
+def test_products_are_exact(name, size, monkeypatch):
+    """Both steps', in every storage. Python's integers as witness."""
+    A, c = exact_cases()[name]
+    if size == 1 and A.size > 1000:
+        size = 700
+    monkeypatch.setattr("privgram._blocks.ENTRIES", size)
+    m, n = A.shape
+    rng = generator(4)
+    whole, unit = in_units(A, c)
+    assert Rounded(A, c).unit == unit
+    Omega, _ = finder.rounded_normals(n, 3, rng)
+    W = rng.standard_normal((m, 3)) if name != "tall, at the clamp" else np.ones((m, 3))
     basis, _ = projection.on_grid(W)
-    unit = entries.entry_unit(n, 1.0)
-    steps = round(low_rank.entry_limit((m, n)) / unit)
-    exact = steps * sum(int(x) for x in basis[:, 0])
-    assert 2**60 < exact < 2**62
-    assert (projection.integer_product(entries.Clamped(A, 1.0), basis, unit) == exact).all()
+    nonzero = whole.any(axis=0)
+    forward = whole[:, nonzero] @ to_int(Omega.matrix[nonzero])
+    backward = whole.T @ to_int(basis)
+    if name == "all at the clamp":
+        assert abs(forward).max() > 2**65
+    if name == "tall, at the clamp":
+        assert 2**60 < abs(backward).max() < 2**62
+    for store in (np.asarray, np.asfortranarray, sp.csr_array, sp.csc_matrix):
+        rounded = Rounded(store(A), c)
+        assert (value(rounded.times(Omega)) == forward).all()
+        assert (value(rounded.trans_times(Integers(basis))) == backward).all()
 
 
-def test_large_entries_stay_exact(rng):
-    """Python's integers as the witness, where floats would round."""
-    A = rng.integers(-(2**38), 2**38, (40, 3))
-    A[::2] >>= 10
-    basis = rng.integers(-(2**17), 2**17, (40, 2)).astype(float)
-    exact = A.astype(object).T @ basis.astype(int).astype(object)
-    assert abs(exact).max() > 2**54
-    for X in (A, sp.csr_array(A), sp.csc_array(A)):
-        assert (projection.integer_product(Blocks(X), basis, 1.0) == exact).all()
+@pytest.mark.parametrize("bits", [1, 2, 20, 41, 53])
+@pytest.mark.parametrize("other", [1, 24, 50])
+def test_factors_are_cut_as_often_as_they_must(bits, other):
+    """Any two factors of integers below 2**53: no number that a float would round."""
+    rng = generator(bits + other)
+    for low in (0, -1):  # of one sign, where sums are largest, or of both
+        left = rng.integers(low * 2**bits + 1, 2**bits, (4, 60), dtype=np.int64)
+        right = rng.integers(low * 2**other + 1, 2**other, (90, 2), dtype=np.int64)
+        parts = list(exact.products(Integers(left * 1.0), Integers(right * 1.0), slice(20, 80)))
+        total = Total((4, 2))
+        for part in parts:
+            assert np.abs(part.matrix).max() <= part.bound <= 2**52
+            total.add(slice(0, 4), part)
+        expected = left.astype(object) @ right[20:80].astype(object)
+        assert (value(total) == expected).all()
+
+
+def test_trailing_zeros_cost_nothing():
+    """Small integers, as ratings are, take one product whatever the unit."""
+    left = Integers(np.full((3, 500), 5.0 * 2**20))
+    right = Integers(np.full((500, 2), 2.0**23 - 1))
+    assert len(list(exact.products(left, right, slice(0, 500)))) == 1
+
+
+def test_total():
+    """Sums beyond 64 bits, of parts small and large, some rows at a time."""
+    rng = generator(3)
+    total, expected = Total((5000, 2)), np.zeros((5000, 2), object)
+    for shift in (0, 8, 9, 10, 11, 30, 5, 0, 60, 9, 9, 9, 9):
+        start, stop = sorted(rng.integers(0, 5001, 2))
+        matrix = np.rint(rng.uniform(-1, 1, (stop - start, 2)) * 2.0**52)
+        total.add(slice(start, stop), Product(matrix, shift, 2.0**52))
+        expected[start:stop] += to_int(matrix) * 2**shift
+    assert (value(total) == expected).all()
+    # With noise of any size: floor((sum + noise + half a step) / step).
+    for std in (0.25, 1.0, 3000.0, 2.0**40, 2.0**73, 2.0**99):
+        out = total.noisy(std, generator())
+        noise = to_int(np.rint(std * generator().standard_normal((5000, 2))))
+        step = 2 ** max(0, math.floor(math.log2(std)) - 10)
+        steps = (expected + noise + step // 2) // step
+        np.testing.assert_allclose(out / step, steps.astype(float), rtol=2**-52)
+        small = np.abs(steps) < 2**53
+        assert (out / step == steps)[small].all()
+    with pytest.raises(ValueError, match="too small for any useful"):
+        total.noisy(2.0**101, generator())
+
+
+def test_budgets_beyond_all_use():
+    """Noise far above all there is, and none to speak of: a basis all the same."""
+    A = low_rank_matrix(generator(), 20, 30, 2)
+    for epsilon in (1e-12, 1e9):
+        W = low_rank.range_finder(A, 2, 2, epsilon, 1e-12, generator())
+        np.testing.assert_allclose(W.T @ W, np.diag(np.diag(W.T @ W)), atol=1e-12)
+    with pytest.raises(ValueError, match="too small for any useful"):
+        low_rank.range_finder(A, 2, 2, 0.0, 1e-40, generator())
 
 
 def test_released_numbers_lie_on_a_public_grid(rng):
@@ -391,7 +630,7 @@ def test_released_numbers_lie_on_a_public_grid(rng):
     W = orthonormal(rng.standard_normal((120, 9)))
     C = low_rank.project(A, W, EPSILON, DELTA)
     sigma = np.linalg.norm(W, axis=1).max() / privacy.calibration.gaussian_ratio(EPSILON, DELTA)
-    grid = 2.0 ** (math.floor(math.log2(sigma)) - finder.GRID_BITS)
+    grid = 2.0 ** (math.floor(math.log2(sigma)) - 10)
     assert (C % grid == 0).all()
 
 
@@ -426,15 +665,6 @@ def grid_of(C):
     while (C % grid).any():
         grid /= 2
     return grid
-
-
-def test_sums_that_would_not_fit_a_float_are_cut(rng):
-    """Large entries, all of one sign, against a column as long as columns get."""
-    A = 2**32 - rng.integers(0, 1000, (64, 2))
-    basis = (2**17 - rng.integers(0, 1000, (64, 1))).astype(float)
-    exact = A.astype(object).T @ basis.astype(int).astype(object)
-    assert abs(exact).min() > 2**54
-    assert (projection.integer_product(Blocks(A), basis, 1.0) == exact).all()
 
 
 def test_expected_error_bounds_the_error():

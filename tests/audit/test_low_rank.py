@@ -39,7 +39,7 @@ def test_noise_ten_percent_short_is_caught(broken):
     honest = type(broken).__bases__[0]()
     # So lax a guarantee that the pair is told apart often, and a tenth less noise shows soon.
     case = Case(honest, "row change", delta=0.85, at=(0.0,))
-    rows = measure(case, 4_000, confidence=0.99, released=broken, seed=3)
+    rows = measure(case, 6_000, confidence=0.99, released=broken, seed=3)
     assert any(row.violated for row in rows)
 
 

@@ -22,8 +22,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from privgram import low_rank
-from privgram.privacy import ChiGaussianProfile, GaussianProfile, Profile
-from privgram.privacy.calibration import chi_gaussian_ratio, gaussian_ratio
+from privgram.low_rank.calibration import finder_profile, finder_ratio
+from privgram.privacy import GaussianProfile, Profile
+from privgram.privacy.calibration import gaussian_ratio
 
 from .cases import Case, Pair
 
@@ -79,11 +80,11 @@ class RangeFinder(Step):
     def claimed(self, epsilon: float, delta: float, shape: tuple[int, int]) -> Profile:
         """Its exact profile."""
         k = self.rank + self.oversample
-        return ChiGaussianProfile(k, chi_gaussian_ratio(k, epsilon, delta))
+        return finder_profile(k, finder_ratio(k, epsilon, delta))
 
     def log_density(self, released: list[Array], A: Array, epsilon: float, delta: float) -> Array:
         """Of the bases, given A."""
-        std = 1 / chi_gaussian_ratio(self.rank + self.oversample, epsilon, delta)
+        std = 1 / finder_ratio(self.rank + self.oversample, epsilon, delta)
         return _basis(np.stack(released), A, std)
 
 

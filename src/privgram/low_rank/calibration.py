@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Calibration", "calibrate"]
 
+#: Rounding Omega changes e^T Omega by at most this times |e| sqrt(k).
+TEST_MARGIN = 2.0**-11
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -37,12 +40,13 @@ class Calibration:
     row_change : float
         Largest change of a row, in L2.
     finder_std : float
-        Standard deviation rho of the range finder's noise.
+        Standard deviation rho of the range finder's noise, but for 0.13 % at most that cover
+        what rounding A and Omega adds to the change of a row.
     projection_ratio : float
         Sensitivity of the projection over the standard deviation of its noise. The
         sensitivity is `row_change` times the largest row norm of W, which is public by then.
     privacy : ChiGaussianProfile
-        Of both together, exact.
+        Of both together, rounding included.
     """
 
     k: int
@@ -136,13 +140,13 @@ def calibrate(
     r, p = check_ranks((m, n), rank, oversample)
     k, c = r + p, check_row_change(row_change)
     if check_calibration(calibration) == "published":
-        from privgram.privacy import ChiGaussianProfile, published
+        from privgram.privacy import published
 
         half = epsilon / 2, delta / 2
         rho = finder_std(k, c, *half, "published", allow_published_erratum)
         # One row of noise after the other: together a ratio of sqrt(k) at most.
         ratio = math.sqrt(k) / published.hardt_roth_figure_3(k, *half)
-        return Calibration(k, c, rho, ratio, ChiGaussianProfile(k, c / rho, ratio))
+        return Calibration(k, c, rho, ratio, finder_profile(k, c / rho, ratio))
     if leverage is None:
         # Row norms squared are chi-squared of k over m, m of them (Laurent and Massart 2000).
         log = math.log(m)
@@ -159,18 +163,19 @@ def calibrate(
 def _exact(
     m: int, n: int, r: int, p: int, c: float, epsilon: float, delta: float, leverage: float
 ) -> Calibration:
-    from privgram.privacy import ChiGaussianProfile
-    from privgram.privacy.calibration import chi_gaussian_offset, chi_gaussian_ratio
+    from privgram.privacy.calibration import chi_gaussian_offset
 
     k = r + p
     # Least f / kappa^2 + k n leverage^2 / mu^2, squared ratios as shares of what each step
     # could have alone adding up to 1.
-    most = chi_gaussian_ratio(k, epsilon, delta)
+    most = finder_ratio(k, epsilon, delta)
     weight = math.sqrt(_finder_weight(m, r, p) / (k * n)) / leverage
     weight *= projection_ratio(epsilon, delta) / most
-    kappa = math.sqrt(weight / (1 + weight)) * most
-    ratio = chi_gaussian_offset(k, kappa, epsilon, delta)
-    return Calibration(k, c, c / kappa, ratio, ChiGaussianProfile(k, kappa, ratio))
+    # A guess at the leverage near zero would leave nothing for the projection.
+    kappa = math.sqrt(min(weight / (1 + weight), 1 - 1e-6)) * most
+    left = chi_gaussian_offset(k, kappa, epsilon, delta)
+    ratio = math.sqrt(left**2 - finder_profile(k, kappa).offset ** 2) * (1 - 1e-12)
+    return Calibration(k, c, c / kappa, ratio, finder_profile(k, kappa, ratio))
 
 
 @lru_cache(maxsize=256)
@@ -184,13 +189,36 @@ def finder_std(
 ) -> float:
     """Standard deviation rho of the range finder's noise, for a budget of its own."""
     from privgram.privacy import published
+
+    least = row_change / finder_ratio(k, epsilon, delta)
+    if calibration == "exact":
+        return least
+    rho = row_change * published.hardt_roth_figure_2(
+        k, epsilon, delta, allow_published_erratum=allow_published_erratum
+    )
+    # What is refused as an erratum is less than that, but for the rounding of Omega.
+    return rho if allow_published_erratum else max(rho, least)
+
+
+def finder_profile(k: int, ratio: float, offset: float = 0.0) -> ChiGaussianProfile:
+    """Profile of the range finder with Omega rounded, and of Gaussian mechanisms beside it.
+
+    Rounding turns S into at most S + t sqrt(k), t the `TEST_MARGIN`, whose square is at most
+    (1 + t) (S^2 + t k). The noise has the first factor; the rest is as an offset.
+    """
+    from privgram.privacy import ChiGaussianProfile
+
+    return ChiGaussianProfile(k, ratio, math.hypot(offset, ratio * math.sqrt(TEST_MARGIN * k)))
+
+
+@lru_cache(maxsize=256)
+def finder_ratio(k: int, epsilon: float, delta: float) -> float:
+    """`row_change` over rho, the range finder's noise, for a budget of its own."""
+    from privgram.privacy._solve import largest_safe
     from privgram.privacy.calibration import chi_gaussian_ratio
 
-    if calibration == "published":
-        return row_change * published.hardt_roth_figure_2(
-            k, epsilon, delta, allow_published_erratum=allow_published_erratum
-        )
-    return row_change / chi_gaussian_ratio(k, epsilon, delta)
+    guess = chi_gaussian_ratio(k, epsilon, delta)
+    return largest_safe(lambda x: finder_profile(k, x).delta(epsilon), delta, guess)
 
 
 @lru_cache(maxsize=256)

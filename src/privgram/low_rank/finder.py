@@ -1,4 +1,4 @@
-"""Range finder: a noisy product with a random matrix, made orthonormal.
+"""Range finder: a noisy product with a random matrix, exact until it is made orthonormal.
 
 References
 ----------
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram import random
-from privgram._blocks import Blocks
 from privgram.low_rank._checks import (
     CalibrationKind,
     check_budget,
@@ -22,8 +21,9 @@ from privgram.low_rank._checks import (
     check_ranks,
     check_row_change,
 )
-from privgram.low_rank.calibration import finder_std
-from privgram.low_rank.entries import Clamped
+from privgram.low_rank.calibration import TEST_MARGIN, finder_std
+from privgram.low_rank.entries import Rounded
+from privgram.low_rank.exact import Integers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,11 +31,6 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 __all__ = ["find", "range_finder"]
-
-#: Released numbers are multiples of a power of two this much below the noise's scale.
-GRID_BITS = 10
-#: Rows that are given their noise at a time.
-CHUNK = 1 << 16
 
 
 def range_finder(
@@ -75,6 +70,12 @@ def range_finder(
     TypeError
         If A is no such matrix.
 
+    Notes
+    -----
+    The product is computed exactly, of A and the random matrix rounded to public grids, and
+    meets the noise in integers; what that adds to the change of a row is in the noise. See
+    docs/theory/range-finder-projection.md.
+
     References
     ----------
     Hardt and Roth [1]_, Figure 2.
@@ -82,27 +83,33 @@ def range_finder(
     generator, _ = random.resolve(rng)
     epsilon, delta = check_budget(epsilon, delta)
     c = check_row_change(row_change)
-    blocks = Clamped(A, c)
+    blocks = Rounded(A, c)
     k = sum(check_ranks(blocks.shape, rank, oversample))
     check_calibration(calibration)
     std = finder_std(k, c, epsilon, delta, calibration, allow_published_erratum)
     return find(blocks, k, std, generator)
 
 
-def find(blocks: Blocks, k: int, std: float, rng: np.random.Generator) -> Matrix:
-    """Steps 1 to 5 of Figure 2. Row i of Y comes from row i of A alone."""
+def find(blocks: Rounded, k: int, std: float, rng: np.random.Generator) -> Matrix:
+    """Steps 1 to 5 of Figure 2, with noise of `std` but for what rounding adds."""
     from privgram._core.orthonormal import noisy_orthonormalise
 
-    Y = blocks.times(rng.standard_normal((blocks.shape[1], k)))
-    # The low bits of a sum of floats can tell one summand from another: show none of them.
-    grid = 2.0 ** (math.floor(math.log2(std)) - GRID_BITS)
-    for start in range(0, len(Y), CHUNK):
-        part = Y[start : start + CHUNK]
-        part += std * rng.standard_normal(part.shape)
-        part /= grid
-        np.rint(part, out=part)
-    # Scaling a column changes its direction by nothing; the grid's integers stay exact.
+    Omega, step = rounded_normals(blocks.shape[1], k, rng)
+    # The last factor is for the rounding of these very numbers.
+    grown = std * blocks.growth * math.sqrt(1 + TEST_MARGIN) * (1 + 1e-12)
+    Y = blocks.times(Omega).noisy(grown / blocks.unit / step, rng)
     W, found = noisy_orthonormalise(None, Y, 0.0)
     # Where the noise of an enormous epsilon is lost beside A, columns depend on each other. Y is
     # private, and so is to say which: they become zero.
     return np.pad(W, ((0, 0), (0, k - found)))
+
+
+def rounded_normals(n: int, k: int, rng: np.random.Generator) -> tuple[Integers, float]:
+    """Omega, rounded to multiples of a power of two: as integers, and the power.
+
+    Half of a step times sqrt(n) is at most `TEST_MARGIN`.
+    """
+    step = 2.0 ** math.floor(math.log2(2 * TEST_MARGIN / math.sqrt(n)))
+    values = rng.standard_normal((n, k))
+    values /= step
+    return Integers(np.rint(values, out=values)), step

@@ -15,7 +15,7 @@ import numpy as np
 from privgram import random
 from privgram.low_rank._checks import CalibrationKind, check_level, check_row_change
 from privgram.low_rank.calibration import calibrate
-from privgram.low_rank.entries import Clamped
+from privgram.low_rank.entries import Rounded
 from privgram.low_rank.factors import LowRank
 from privgram.low_rank.finder import find
 from privgram.low_rank.projection import add_noise, exact_std, published_std
@@ -83,7 +83,7 @@ def approximate(
     Hardt and Roth [1]_, Figure 4.
     """
     generator, reproducible = random.resolve(rng)
-    blocks = Clamped(A, check_row_change(row_change))
+    blocks = Rounded(A, check_row_change(row_change))
     noise = calibrate(
         blocks.shape,
         rank,
@@ -103,7 +103,7 @@ def approximate(
         std = published_std(W, noise.row_change, epsilon / 2, delta / 2)
     else:
         std = exact_std(W, noise.row_change, noise.projection_ratio)
-    C = add_noise(blocks, W, std, noise.row_change, generator)
+    C = add_noise(blocks, W, std, generator)
     return LowRank(W, C, epsilon, delta, noise.row_change, noise.privacy, reproducible)
 
 
