@@ -98,10 +98,7 @@ class Blocks:
             raise ValueError(f"the blocks have {start} rows in all this time, not {m}")
 
     def times(self, right: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Product with a dense matrix of shape (n, k), of shape (m, k).
-
-        A row of the product is computed from that row of the matrix alone.
-        """
+        """Product with a dense matrix of shape (n, k), of shape (m, k)."""
         out = np.zeros((self.shape[0], right.shape[1]))
         for block, product in in_order(lambda b: b.values @ right[b.columns], self):
             out[block.rows] += product
