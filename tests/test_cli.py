@@ -89,6 +89,16 @@ def test_a_release_is_entered_in_its_ledger(folder):
     assert "AdditiveWishart" in succeed("ledger", "show", "study.ledger")
 
 
+def test_a_bound_is_not_paid_for_where_the_release_cannot_be(folder):
+    succeed("ledger", "create", "study.ledger", *GUARANTEE)
+    auto = ["--bound", "auto", "--bound-epsilon", "0.5", "--ledger", "study.ledger"]
+    fits = ["--epsilon", "0.2", "--delta", "1e-9"]
+    assert "over the budget" in fail("release", "half.npy", *auto, *GUARANTEE, "--out", "a.json")
+    assert pg.Ledger("study.ledger").entries == ()
+    succeed("release", "half.npy", *auto, *fits, "--out", "a.json")
+    assert [entry.epsilon for entry in pg.Ledger("study.ledger").entries] == [0.5, 0.2]
+
+
 def test_a_ledger_is_made_once_and_before_it_is_used(folder):
     release = [*RELEASE, "--out", "a.json", "--ledger", "study.ledger"]
     assert "no ledger" in fail(*release)

@@ -63,9 +63,10 @@ def _beside(path: Path, data: bytes, mode: int) -> Iterator[Path]:
             os.fsync(file.fileno())
         yield temporary
     except OSError as error:
-        if error.filename is not None:  # the name that the caller knows
-            error.filename, error.filename2 = os.fspath(path), None
-        raise
+        if error.filename is None:
+            raise
+        # The name that the caller knows.
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary)

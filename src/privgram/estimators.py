@@ -48,6 +48,7 @@ except ImportError as error:  # pragma: no cover
 from privgram.columns import INTERCEPT, Columns
 from privgram.engines.threads import second_moment
 from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, release
+from privgram.release import Release
 from privgram.spectrum import mean_and_covariance
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from privgram.moment import SecondMoment
     from privgram.privacy import Adjacency
     from privgram.regression import Fit
-    from privgram.release import Release
     from privgram.spectrum import PCA
 
     Vector = NDArray[np.float64]
@@ -79,6 +79,7 @@ _SPENDING = threading.Lock()
 _QUOTING = {
     "could not convert": "the data hold text or objects; only real numbers can be used",
     "Complex data not supported": "Complex data not supported",
+    "setting an array element": "X must be a table of numbers; of a lazy frame, collect() it",
     "Expected 2D array": (
         "X must have two dimensions. Reshape your data, by x[:, None] if it is a single feature "
         "or x[None, :] if it is a single sample"
@@ -456,6 +457,7 @@ class PrivateLinearRegression(RegressorMixin, _PrivateEstimator):
         ValueError
             For an unknown column.
         """
+        _check_release(release)
         columns = [name for name in release.names if name != INTERCEPT]
         single = target is None or isinstance(target, str)
         if target is None:
@@ -702,6 +704,7 @@ class _Projection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _PrivateEst
         ValueError
             For an unknown column, or a release that does not serve.
         """
+        _check_release(release)
         columns = [name for name in release.names if name != INTERCEPT]
         chosen = columns if features is None else list(features)
         if features is not None:
@@ -973,6 +976,11 @@ class PrivateTruncatedSVD(_Projection):
                 "bound alone and without an intercept; PrivatePCA takes this one"
             )
         return source.pca(self._n_components(source.n_columns))
+
+
+def _check_release(release: Any) -> None:
+    if not isinstance(release, Release):
+        raise TypeError(f"fit_from takes a Release, not {type(release).__name__}")
 
 
 def _generator(random_state: Any) -> np.random.Generator | None:

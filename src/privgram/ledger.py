@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from privgram import _chain, _files
+from privgram._checks import check_number
 
 if TYPE_CHECKING:
     from privgram.privacy import Profile
@@ -44,6 +45,14 @@ _DOTS = 1 << 10
 
 #: Composition by fast Fourier transforms says nothing below.
 _FLOOR = 1e-12
+
+
+def check_ledger(ledger: Any) -> None:
+    """Refuse what is no ledger, before anything is done; None is none to be kept."""
+    if not isinstance(ledger, Ledger | None):
+        raise TypeError(
+            f"ledger must be a Ledger, such as Ledger(path), not {type(ledger).__name__}"
+        )
 
 
 class BudgetExceeded(ValueError):
@@ -118,6 +127,8 @@ class Ledger:
         If it does not exist and no budget is given.
     OSError
         If it cannot be read or made.
+    TypeError
+        If epsilon or delta is no number.
 
     Notes
     -----
@@ -149,6 +160,8 @@ class Ledger:
         composition: Composition | None = None,
     ) -> None:
         self.path = Path(path).absolute()
+        epsilon = None if epsilon is None else check_number(epsilon, "epsilon")
+        delta = None if delta is None else check_number(delta, "delta")
         asked: dict[str, Any] = {
             "epsilon": epsilon,
             "delta": delta,
@@ -160,13 +173,14 @@ class Ledger:
         if not self.path.exists():
             if epsilon is None or delta is None:
                 raise FileNotFoundError(
-                    f"there is no ledger {path}; epsilon and delta, its total budget, make one"
+                    f"there is no ledger {path}; epsilon and delta, its total budget, make one: "
+                    "Ledger(path, epsilon, delta), or privgram ledger create"
                 )
             header: dict[str, Any] = {
                 "format": FORMAT,
                 "version": VERSION,
-                "epsilon": float(epsilon),
-                "delta": float(delta),
+                "epsilon": epsilon,
+                "delta": delta,
                 "adjacency": adjacency or "replace",
                 "composition": composition or "pld",
                 "created": _now(),

@@ -13,6 +13,7 @@ References
 from __future__ import annotations
 
 import math
+import operator
 import warnings
 from collections.abc import Callable
 from fractions import Fraction
@@ -21,8 +22,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from privgram import random
+from privgram._checks import check_number
 from privgram._core.norms import squared_norms
 from privgram.engines.threads import accumulate
+from privgram.ledger import check_ledger
 from privgram.mechanisms.exponential import exponential_mechanism
 
 if TYPE_CHECKING:
@@ -41,6 +44,9 @@ LOWER, UPPER = 1e-9, 1e9
 
 #: With `Columns`, the grid ends so far below their own bound.
 RANGE = 1024.0
+
+#: A factor of 1.0007 from one point to the next; the grid stays below a million points.
+FINEST = 1 << 10
 
 #: Rows at a time: their norms stay in the cache.
 PIECE = 1 << 13
@@ -151,7 +157,7 @@ def private_norm_bound(
         of it.
     bins_per_octave : int
         Fineness of the grid: the bound exceeds the quantile by a factor of up to
-        ``2 ** (1 / bins_per_octave)``. At least 1.
+        ``2 ** (1 / bins_per_octave)``. In [1, 1024].
     adjacency : {"replace", "add-remove"}
         Which tables are neighbours.
     rng : numpy.random.Generator, optional
@@ -225,7 +231,11 @@ class Choice:
 
         top = columns.bound if isinstance(columns, Columns) else None
         upper = (UPPER if top is None else top) if upper is None else upper
+        upper = check_number(upper, "upper")
         lower = (LOWER if top is None else upper / RANGE) if lower is None else lower
+        lower = check_number(lower, "lower")
+        epsilon, quantile = check_number(epsilon, "epsilon"), check_number(quantile, "quantile")
+        bins_per_octave = operator.index(bins_per_octave)
         if not (epsilon > 0 and math.isfinite(epsilon)):
             raise ValueError(f"epsilon must be positive and finite, not {epsilon}")
         if not 0 < quantile < 1:
@@ -234,13 +244,13 @@ class Choice:
             raise ValueError(
                 f"the grid needs {LEAST:g} <= lower < upper <= {MOST:g}, not {lower} and {upper}"
             )
-        if bins_per_octave < 1:
-            raise ValueError(f"bins_per_octave must be at least 1, not {bins_per_octave}")
+        if not 1 <= bins_per_octave <= FINEST:
+            raise ValueError(f"bins_per_octave must lie in [1, {FINEST}], not {bins_per_octave}")
         self.columns = columns
-        self.epsilon = float(epsilon)
-        self.quantile = float(quantile)
+        self.epsilon = epsilon
+        self.quantile = quantile
         self.adjacency = check_adjacency(adjacency)
-        self.bins_per_octave = int(bins_per_octave)
+        self.bins_per_octave = bins_per_octave
         steps = max(1, math.ceil(bins_per_octave * math.log2(upper / lower)))
         self.grid = np.geomspace(lower, upper, steps + 1)
 
@@ -271,6 +281,7 @@ class Choice:
         ledger: Ledger | None = None,
     ) -> NormBound:
         """Choose a point of the grid, privately."""
+        check_ledger(ledger)
         generator, reproducible = random.resolve(rng)
         if self.adjacency == "replace":  # the number of rows is public
             self._warn_of_few(counts.n_rows)

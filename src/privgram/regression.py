@@ -147,6 +147,9 @@ class Fit:
         """
         table: Any = X
         if hasattr(table, "columns") and hasattr(table, "__getitem__"):
+            for name in self.names:
+                if name not in table.columns:
+                    raise ValueError(f"X has no column {name!r}, a feature of this fit")
             table = np.column_stack([np.asarray(table[name], float) for name in self.names])
         values = np.asarray(table, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != len(self.names):

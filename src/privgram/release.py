@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import operator
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -100,6 +101,11 @@ class Release:
             if array is not None:
                 array.flags.writeable = False
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Pickled arrays come back writeable.
+        self.__dict__.update(state)
+        self.__post_init__()
+
     def __repr__(self) -> str:
         d = len(self.names)
         text = (
@@ -181,6 +187,8 @@ class Release:
         Release
             With this release's guarantee; forgetting columns costs no privacy.
         """
+        if isinstance(names, str):
+            raise TypeError(f"names is a list of columns; for one, pass [{names!r}]")
         index = [self.index(name) for name in names]
         if not index:
             raise ValueError("a marginal needs at least one column")
@@ -215,9 +223,16 @@ class Release:
         ValueError
             If the release has another bound or another notion of neighbours, or counts its
             bound already.
+        TypeError
+            If the bound is no NormBound.
         """
         from privgram import privacy
 
+        # By what it has: its class is on the secret side.
+        if not hasattr(bound, "quantile"):
+            raise TypeError(
+                f"a NormBound, of private_norm_bound, is counted in, not {type(bound).__name__}"
+            )
         if float(bound) != self.bound:
             raise ValueError(f"the bound of this release is {self.bound:g}, not {bound:g}")
         if bound.adjacency != self.adjacency:
@@ -247,12 +262,19 @@ class Release:
         ------
         ValueError
             If there is no such column.
+        TypeError
+            If it is neither a name nor an integer.
         """
         if isinstance(name, str):
             if name not in self.names:
                 raise ValueError(f"no column {name!r}; there are {', '.join(self.names)}")
             return self.names.index(name)
-        position = int(name)
+        try:
+            position = operator.index(name)
+        except TypeError:
+            raise TypeError(
+                f"a column is given by its name or position, not by {type(name).__name__}"
+            ) from None
         if not 0 <= position < self.n_columns:
             raise ValueError(f"no column {position}; there are {self.n_columns}")
         return position

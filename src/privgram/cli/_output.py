@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import click
@@ -30,11 +30,16 @@ def console() -> Console:
     return out if out.is_terminal else Console(highlight=False, markup=False, width=PIPED_WIDTH)
 
 
-def table(columns: Iterable[str], rows: Iterable[Iterable[object]], title: str = "") -> Table:
-    """Lay rows out: a name to the left, numbers to the right."""
+def table(
+    columns: Iterable[str],
+    rows: Iterable[Iterable[object]],
+    title: str = "",
+    words: Collection[str] = (),
+) -> Table:
+    """Lay rows out: the first column and those of words to the left, numbers to the right."""
     result = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
     for j, name in enumerate(columns):
-        result.add_column(name, justify="right" if j else "left")
+        result.add_column(name, justify="right" if j and name not in words else "left")
     for row in rows:
         result.add_row(*map(text, row))
     return result

@@ -35,7 +35,8 @@ def command(as_json: bool) -> None:
     else:
         out = console()
         out.print(facts(installation))
-        out.print(table(["extra", "installed", "missing"], map(_row, extras.items())))
+        heads = ["extra", "installed", "missing"]
+        out.print(table(heads, map(_row, extras.items()), words=heads))
         out.print(facts(found))
     failed = [name for name, verdict in found.items() if verdict != "ok"]
     if failed:

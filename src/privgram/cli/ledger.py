@@ -79,4 +79,4 @@ def show(path: Path, as_json: bool) -> None:
         return
     console().print(facts(budget))
     if rows:
-        console().print(table(columns, rows))
+        console().print(table(columns, rows, words=("time", "what")))

@@ -146,11 +146,12 @@ def command(
         else None
     )
     chosen = _mechanisms.make(mechanism, settings)
-    if isinstance(bounds, pg.Columns):
-        # A guarantee that cannot be met should not cost a pass over the table.
+
+    def check(n_columns: int, least: float) -> None:
+        """Refuse a guarantee that cannot be met, or paid for, before anything is spent."""
         noise = chosen.calibrate(
-            len(bounds),
-            bounds.bound if known is None else known,
+            n_columns,
+            least if known is None else known,
             epsilon,
             delta,
             adjacency=adjacency,
@@ -164,12 +165,17 @@ def command(
                 spends += choice.epsilon
                 profile = pg.privacy.compose([choice.privacy, profile])
             budget.check(spends, delta, adjacency=adjacency, privacy=profile)
+
+    if isinstance(bounds, pg.Columns):  # before the pass over the table
+        check(len(bounds), bounds.bound)
     start = time.perf_counter()
     progress = sys.stderr.isatty()
     if choice is not None:
         counts = [choice.count(source, threads, progress) for source in sources]
         for more in counts[1:]:
             counts[0].merge(more)
+        if not isinstance(bounds, pg.Columns):
+            check(counts[0].n_columns, choice.grid[0])
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             known = choice.draw(counts[0], ledger=budget)

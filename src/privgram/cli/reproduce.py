@@ -115,7 +115,8 @@ def command(
         holds = None if finding is None else finding.holds
         rows.append([statement.where, statement.text, measured, holds])
     out_ = console()
-    out_.print(table(["", "statement", "measured", "holds?"], rows, title="What the paper states"))
+    heads = ["", "statement", "measured", "holds?"]
+    out_.print(table(heads, rows, title="What the paper states", words=heads))
     out_.print(f"{len(report.files)} files in {out}, after {report.seconds:.1f} s.")
 
 

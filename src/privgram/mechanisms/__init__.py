@@ -29,7 +29,12 @@ __all__ = [
 
 
 def release(
-    moment: SecondMoment, mechanism: Mechanism, epsilon: float, delta: float, **options: Any
+    moment: SecondMoment,
+    mechanism: Mechanism,
+    epsilon: float,
+    delta: float,
+    *args: Any,
+    **options: Any,
 ) -> Release:
     """Release a second moment by a mechanism: `mechanism.release(moment, ...)` as a function.
 
@@ -39,7 +44,7 @@ def release(
     mechanism : Mechanism
     epsilon, delta : float
         The guarantee.
-    **options
+    *args, **options
         As in `Mechanism.release`: adjacency, calibration, rng, allow_published_erratum, ledger.
 
     Returns
@@ -50,4 +55,4 @@ def release(
         raise TypeError(
             f"mechanism must be a Mechanism such as AnalyzeGauss(), not {type(mechanism).__name__}"
         )
-    return mechanism.release(moment, epsilon, delta, **options)
+    return mechanism.release(moment, epsilon, delta, *args, **options)

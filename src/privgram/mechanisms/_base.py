@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from privgram import random
+from privgram._checks import check_number
+from privgram.ledger import check_ledger
 from privgram.mechanisms import _fixed_point
 from privgram.release import Release
 
@@ -52,6 +54,8 @@ class Request:
     def __post_init__(self) -> None:
         from privgram.privacy._adjacency import check_adjacency
 
+        for name in ("bound", "epsilon", "delta"):
+            object.__setattr__(self, name, check_number(getattr(self, name), name))
         if self.n_columns < 1:
             raise ValueError(f"n_columns must be at least 1, not {self.n_columns}")
         if not (self.bound > 0 and math.isfinite(self.bound)):
@@ -207,9 +211,18 @@ class Mechanism(ABC):
         ValueError
             As in `calibrate`; and if the ledger has no room for the release or is damaged,
             when nothing is released.
+        TypeError
+            If the moment is no SecondMoment, the ledger no Ledger, or a number is none.
         OSError
             If the ledger cannot be written; nothing is released then.
         """
+        # By what it has: its class is on the secret side, and calibration is not.
+        if not hasattr(moment, "sensitivity_bound"):
+            raise TypeError(
+                "what is released is a SecondMoment, as second_moment(table, ...) makes it, not "
+                f"{type(moment).__name__}"
+            )
+        check_ledger(ledger)
         self._check_generator(rng)
         generator, reproducible = random.resolve(rng)
         n_rows = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
@@ -226,7 +239,7 @@ class Mechanism(ABC):
         )
         if ledger is not None:
             ledger.spend(
-                epsilon,
+                float(epsilon),
                 true_delta(noise),
                 adjacency=adjacency,
                 privacy=noise.privacy,

@@ -1,0 +1,28 @@
+"""Checks of what callers pass."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+__all__ = ["check_number"]
+
+
+def check_number(value: Any, name: str) -> float:
+    """Give one real number, of any type but text, as a float.
+
+    Raises
+    ------
+    TypeError
+        If it is something else.
+    """
+    try:
+        if isinstance(value, (str, bytes)) or np.ndim(value) != 0:
+            raise TypeError
+        return float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        return math.inf if value > 0 else -math.inf
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number, not {type(value).__name__}") from None

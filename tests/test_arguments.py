@@ -1,0 +1,133 @@
+"""What callers pass by mistake: one clear error, before anything is spent or written."""
+
+import copy
+import importlib
+import pickle
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from helpers import make_release
+
+import privgram as pg
+from privgram._checks import check_number
+
+NUMBERS = [2, 2.0, True + 1, np.float32(2), np.int8(2), np.array(2.0), Fraction(2), Decimal(2)]
+OTHERS = ["2", b"2", None, [2.0], np.array([2.0]), 2j, object()]
+
+
+@pytest.fixture(scope="module")
+def moment():
+    return pg.second_moment(np.random.default_rng(1).uniform(-1, 1, (500, 3)), bound=2.0)
+
+
+@pytest.mark.parametrize("value", NUMBERS, ids=repr)
+def test_numbers_of_any_type(value):
+    assert check_number(value, "epsilon") == 2.0
+    assert type(check_number(value, "epsilon")) is float
+
+
+def test_numbers_too_large_for_a_float():
+    assert check_number(10**400, "epsilon") == np.inf
+    assert check_number(-(10**400), "epsilon") == -np.inf
+
+
+@pytest.mark.parametrize("value", OTHERS, ids=repr)
+@pytest.mark.parametrize("name", ["epsilon", "delta"])
+def test_what_is_no_number_is_named(moment, tmp_path, name, value):
+    wrong = {"epsilon": 1.0, "delta": 1e-6} | {name: value}
+    with pytest.raises(TypeError, match=f"{name} must be a number, not"):
+        pg.release(moment, pg.AnalyzeGauss(), **wrong)
+    if value is not None:
+        path = tmp_path / "study.ledger"
+        with pytest.raises(TypeError, match=f"{name} must be a number, not"):
+            pg.Ledger(path, **wrong)
+        assert not path.exists()
+
+
+@pytest.mark.parametrize("name", ["epsilon", "quantile", "lower", "upper"])
+def test_what_is_no_number_is_named_by_the_norm_bound(name):
+    with pytest.raises(TypeError, match=f"{name} must be a number, not str"):
+        pg.private_norm_bound(np.ones((5, 2)), **({"epsilon": 1.0} | {name: "2"}))
+
+
+def test_a_guarantee_given_as_arrays_of_one_number(moment):
+    release = pg.release(moment, pg.AnalyzeGauss(), np.array(1.0), np.float32(0.5))
+    assert (type(release.epsilon), type(release.delta)) == (float, float)
+    assert release.epsilon == 1.0
+
+
+def test_positional_options_are_those_of_the_method(moment):
+    release = pg.release(moment, pg.AnalyzeGauss(), 0.5, 1e-6, "add-remove", "published")
+    assert (release.adjacency, release.calibration) == ("add-remove", "published")
+
+
+def test_a_table_is_not_released(moment):
+    with pytest.raises(TypeError, match="second_moment"):
+        pg.release(moment.matrix(), pg.AnalyzeGauss(), 1.0, 1e-6)
+
+
+def test_a_path_is_no_ledger(moment, tmp_path):
+    pg.Ledger(tmp_path / "study.ledger", 1.0, 1e-6)
+    for call in (
+        lambda path: pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6, ledger=path),
+        lambda path: pg.private_norm_bound(np.ones((500, 3)), 1.0, ledger=path),
+    ):
+        with pytest.raises(TypeError, match="must be a Ledger"):
+            call(tmp_path / "study.ledger")
+
+
+@pytest.mark.parametrize("call", ["save", "ledger"])
+def test_a_folder_that_is_not_there_is_named_alone(tmp_path, call):
+    path = tmp_path / "none" / "x.json"
+    with pytest.raises(FileNotFoundError) as caught:
+        make_release(np.eye(2), ("a", "b")).save(path) if call == "save" else pg.Ledger(
+            path, 1, 0.5
+        )
+    assert str(caught.value) == f"[Errno 2] No such file or directory: {str(path)!r}"
+
+
+def test_columns_by_numbers_that_are_no_positions():
+    release = make_release(np.eye(2), ("a", "b"))
+    assert release.index(np.int64(1)) == 1
+    for wrong in (0.0, 1.5, None):
+        with pytest.raises(TypeError, match="name or position"):
+            release.index(wrong)
+    with pytest.raises(TypeError, match=r"pass \['ab'\]"):
+        release.marginal("ab")
+
+
+def test_a_bound_that_cost_nothing_is_not_counted_in():
+    release = make_release(np.eye(2), ("a", "b"))
+    with pytest.raises(TypeError, match="NormBound"):
+        release.including(release.bound)
+
+
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda r: pickle.loads(pickle.dumps(r))]
+)
+def test_copies_are_read_only_too(again):
+    release = again(make_release(np.eye(2), ("a", "b")))
+    assert not release.matrix.flags.writeable
+
+
+def test_a_prediction_names_the_column_it_lacks():
+    pandas = pytest.importorskip("pandas")
+    fit = make_release(np.eye(3) * 1000 + 1, ("a", "b", "y")).regress("y", ["a", "b"])
+    with pytest.raises(ValueError, match="no column 'b'"):
+        fit.predict(pandas.DataFrame({"a": [1.0], "c": [1.0]}))
+
+
+def test_estimators_have_two_names():
+    estimators = pytest.importorskip("privgram.estimators")
+    alias = importlib.import_module("privgram.sklearn")
+    assert alias.__all__ == estimators.__all__
+    assert all(getattr(alias, name) is getattr(estimators, name) for name in alias.__all__)
+
+
+def test_estimators_learn_from_releases_alone(moment):
+    estimators = pytest.importorskip("privgram.estimators")
+    for kind in (estimators.PrivateRidge, estimators.PrivatePCA):
+        with pytest.raises(TypeError, match="takes a Release, not SecondMoment"):
+            kind().fit_from(moment)
