@@ -84,6 +84,7 @@ _QUOTING = {
         "X must have two dimensions. Reshape your data, by x[:, None] if it is a single feature "
         "or x[None, :] if it is a single sample"
     ),
+    "Input should have at least 1 dimension": "y must have one or two dimensions",
 }
 
 
@@ -252,10 +253,10 @@ class _PrivateEstimator(BaseEstimator):
             X, y = validate_data(
                 self, X, y, reset=reset, validate_separately=(check, check | {"ensure_2d": False})
             )
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             for start, instead in _QUOTING.items():
                 if str(error).startswith(start):
-                    raise ValueError(instead) from None
+                    raise type(error)(instead) from None
             raise
         if y.ndim > 2:
             raise ValueError(f"y must have one or two dimensions, not {y.ndim}")

@@ -29,8 +29,13 @@ def open_csv(path: Path, select: Sequence[str] | None = None) -> Table:
     with path.open("rb") as file:
         header = file.readline(_LONGEST_LINE)
     names = _parse_header(path, header)
-    if select is None and names and all(_is_number(name) for name in names):
-        raise ValueError(f"{path} has no header: its first line must name the columns")
+    # Whatever follows may name columns, and without a header their names would be data.
+    unknown = select is None or not set(select) <= set(names)
+    if unknown and any(map(_is_number, names)):
+        raise ValueError(
+            f"{path} has no header: its first line must name the columns"
+            + ("" if select else "; if names are numbers, name the columns to take")
+        )
     taken = [names[i] for i in positions(names, select)]
     table = _Csv(path, names, taken)
     return Table(tuple(taken), len(taken), None, table.chunks(len(header)))
