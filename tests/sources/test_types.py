@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from privgram import Columns, SecondMoment, second_moment
+from privgram.sources.arrow import to_numpy
 
 pa = pytest.importorskip("pyarrow")
 pc = pytest.importorskip("pyarrow.compute")
@@ -179,6 +180,13 @@ def assert_same(a, b):
     for x, y in zip(a.limbs(), b.limbs(), strict=True):
         np.testing.assert_array_equal(x, y)
     assert (a.n_rows, a.n_dropped) == (b.n_rows, b.n_dropped)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rounded_once(kind):
+    """The second moment quantises, so that it would hide a last bit."""
+    array, plain = KINDS[kind]
+    np.testing.assert_array_equal(to_numpy(array).astype(np.float64), plain)
 
 
 @pytest.mark.parametrize("kind", KINDS)
