@@ -55,6 +55,7 @@ DRAWS = {
         for mechanism in (
             pg.AnalyzeGauss(),
             pg.AnalyzeGauss(noise="triangular"),
+            pg.AnalyzeGauss(noise="discrete"),
             pg.AnalyzeGauss(repair="shift"),
             pg.AnalyzeGauss(repair="project"),
             pg.AdditiveWishart(),
