@@ -622,7 +622,7 @@ def test_budgets_beyond_all_use():
         W = low_rank.range_finder(A, 2, 2, epsilon, 1e-12, generator())
         np.testing.assert_allclose(W.T @ W, np.diag(np.diag(W.T @ W)), atol=1e-12)
     with pytest.raises(ValueError, match="too small for any useful"):
-        low_rank.range_finder(A, 2, 2, 0.0, 1e-40, generator())
+        low_rank.range_finder(A, 2, 2, 1e-40, 1e-40, generator())
 
 
 def test_released_numbers_lie_on_a_public_grid(rng):
@@ -979,6 +979,19 @@ A = np.ones((20, 30))
         (lambda: low_rank.range_finder(A, 3, 4), TypeError, "epsilon and delta are needed"),
         (lambda: low_rank.range_finder(A, 3, 4, -1.0, 1e-6), ValueError, "epsilon"),
         (lambda: low_rank.range_finder(A, 3, 4, 1.0, 2.0), ValueError, "delta"),
+        (lambda: low_rank.range_finder(A, 3, 4, 0.0, 1e-6), ValueError, "epsilon"),
+        (lambda: low_rank.range_finder(A, 3, 4, "1", 1e-6), TypeError, "epsilon must be a number"),
+        (lambda: low_rank.range_finder(A, 3.0, 4, 1.0, 1e-6), TypeError, "rank must be an integer"),
+        (
+            lambda: low_rank.approximate(A, 3, epsilon=1.0, delta="1"),
+            TypeError,
+            "delta must be a number",
+        ),
+        (
+            lambda: low_rank.approximate(A, 3, epsilon=1.0, delta=1e-6, prune="a"),
+            TypeError,
+            "prune must be a number",
+        ),
         (lambda: low_rank.range_finder(A, 3, 4, 1.0, 1e-6, rng=7), TypeError, "default_rng"),
         (lambda: low_rank.range_finder(A[0], 3, 4, 1.0, 1e-6), ValueError, "two-dim|at least one"),
         (lambda: low_rank.range_finder(A[:0], 3, 4, 1.0, 1e-6), ValueError, "at least one row"),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
 
-__all__ = ["check_number"]
+__all__ = ["check_integer", "check_number"]
 
 
 def check_number(value: Any, name: str) -> float:
@@ -26,3 +27,17 @@ def check_number(value: Any, name: str) -> float:
         return math.inf if value > 0 else -math.inf
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be a number, not {type(value).__name__}") from None
+
+
+def check_integer(value: Any, name: str) -> int:
+    """Give one integer.
+
+    Raises
+    ------
+    TypeError
+        If it is something else.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, not {type(value).__name__}") from None

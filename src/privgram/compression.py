@@ -18,7 +18,6 @@ References
 from __future__ import annotations
 
 import math
-import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,6 +25,7 @@ import numpy as np
 
 from privgram import random
 from privgram._blocks import Blocks
+from privgram._checks import check_integer
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -258,7 +258,7 @@ def compress(
     generator, reproducible = random.resolve(rng)
     blocks = Blocks(A)
     n, p = blocks.shape
-    m = operator.index(rows)
+    m = check_integer(rows, "rows")
     if m < 1:
         raise ValueError(f"rows must be at least 1, not {rows}")
     if method not in ("gram", "stream"):

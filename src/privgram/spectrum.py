@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import operator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram._checks import check_integer
 from privgram.columns import INTERCEPT
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def pca(release: Release, n_components: int | None = None, confidence: float = 0
        principal component analysis", NIPS 2005.
     """
     d = release.n_columns
-    k = d if n_components is None else operator.index(n_components)
+    k = d if n_components is None else check_integer(n_components, "n_components")
     if not 1 <= k <= d:
         raise ValueError(f"n_components must lie in [1, {d}], got {k}")
     if not 0 < confidence < 1:

@@ -34,7 +34,8 @@ SWEEPS = ("low-rank", "compression")
     type=click.Choice(["small", "paper"]),
     default="small",
     show_default=True,
-    help="The paper's own grid, some ten minutes on two cores for all; or a small one, seconds.",
+    help="Of the figures: the paper's own grid, some ten minutes on two cores for all; or a small"
+    " one, seconds.",
 )
 @click.option(
     "--out",
@@ -66,8 +67,8 @@ def command(
 
     fig1 to fig6, one or more, or all: every run as CSV, a picture, parameters and versions as
     JSON, with the paper's constants and with exact ones; and the paper's statements, checked.
-    low-rank and compression: errors of the methods of the other two papers, as CSV. uci: the
-    regression tasks in FOLDER.
+    low-rank and compression: errors of the methods of the other two papers, as CSV, in a minute
+    or two. uci: the regression tasks in FOLDER.
     """
     first, *rest = what
     if first == "uci":
@@ -132,14 +133,18 @@ def _sweep(what: str, out: Path, seed: int, as_json: bool) -> None:
             "compression-signs": compression.signs(seed=seed),
         }
     out.mkdir(parents=True, exist_ok=True)
-    results = {name: [asdict(row) for row in rows] for name, rows in parts.items()}
-    for name, rows in results.items():
+    results: dict[str, list[dict[str, Any]]] = {name: [] for name in parts}
+    for name, rows in parts.items():
+        for row in rows:
+            results[name].append(asdict(row))
+            click.echo(f"{name}: {len(results[name])} settings done", err=True)
+    for name, found in results.items():
         with open(out / f"{name}.csv", "w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0].keys())
+            writer = csv.DictWriter(file, found[0].keys())
             writer.writeheader()
-            writer.writerows(rows)
+            writer.writerows(found)
         if not as_json:
-            console().print(table(rows[0].keys(), [row.values() for row in rows], title=name))
+            console().print(table(found[0].keys(), [row.values() for row in found], title=name))
     if as_json:
         print_json(results)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import operator
+import math
 from typing import Literal
+
+from privgram._checks import check_integer, check_number
 
 CalibrationKind = Literal["exact", "published"]
 
 
 def check_ranks(shape: tuple[int, int], rank: int, oversample: int | None) -> tuple[int, int]:
-    r, most = operator.index(rank), min(shape)
-    p = min(r + 1, most - r) if oversample is None else operator.index(oversample)
+    r, most = check_integer(rank, "rank"), min(shape)
+    p = min(r + 1, most - r) if oversample is None else check_integer(oversample, "oversample")
     if r < 2 or p < 2 or r + p > most:
         raise ValueError(
             f"rank and oversample must be at least 2 and rank + oversample at most"
@@ -22,7 +24,12 @@ def check_ranks(shape: tuple[int, int], rank: int, oversample: int | None) -> tu
 def check_budget(epsilon: float | None, delta: float | None) -> tuple[float, float]:
     if epsilon is None or delta is None:
         raise TypeError("epsilon and delta are needed: the budget of this step")
-    return float(epsilon), float(delta)
+    eps, dlt = check_number(epsilon, "epsilon"), check_number(delta, "delta")
+    if not (0 < eps < math.inf and 0 < dlt < 1):
+        raise ValueError(
+            f"epsilon must be positive and finite and delta in (0, 1), not {eps!r} and {dlt!r}"
+        )
+    return eps, dlt
 
 
 def check_calibration(calibration: str) -> str:
@@ -32,13 +39,15 @@ def check_calibration(calibration: str) -> str:
 
 
 def check_level(level: float) -> float:
-    if not 0 < level <= 1:
-        raise ValueError(f"the pruning level must lie in (0, 1], not {level!r}")
-    return float(level)
+    value = check_number(level, "prune")
+    if not 0 < value <= 1:
+        raise ValueError(f"the pruning level must lie in (0, 1], not {value!r}")
+    return value
 
 
-def check_row_change(value: float) -> float:
+def check_row_change(row_change: float) -> float:
+    value = check_number(row_change, "row_change")
     # A range in which neither it nor its share of an entry over- or underflows.
     if not 2.0**-900 <= value <= 2.0**900:
         raise ValueError(f"row_change must be a positive number within 2^±900, not {value!r}")
-    return float(value)
+    return value

@@ -11,13 +11,13 @@ References
 from __future__ import annotations
 
 import math
-import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privgram import random
 from privgram._blocks import Blocks
+from privgram._checks import check_integer
 from privgram.low_rank._checks import check_budget, check_ranks, check_row_change
 from privgram.low_rank.factors import LowRank
 
@@ -120,7 +120,7 @@ def randomised_response(
     c = check_row_change(row_change)
     ratio = gaussian_ratio(epsilon, delta)
     noisy = Perturbed(A, c / ratio, generator)
-    if not 1 <= operator.index(rank) <= min(noisy.shape):
+    if not 1 <= check_integer(rank, "rank") <= min(noisy.shape):
         raise ValueError(f"rank must lie in [1, {min(noisy.shape)}], not {rank}")
     k = min(2 * rank + 1, *noisy.shape)
     found = LowRank(*subspace(noisy, k, iterations, generator))

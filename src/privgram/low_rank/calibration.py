@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from privgram.low_rank._checks import (
     CalibrationKind,
+    check_budget,
     check_calibration,
     check_ranks,
     check_row_change,
@@ -137,6 +138,7 @@ def calibrate(
     ratio is then the largest that the exact profile of both leaves.
     """
     m, n = shape
+    epsilon, delta = check_budget(epsilon, delta)
     r, p = check_ranks((m, n), rank, oversample)
     k, c = r + p, check_row_change(row_change)
     if check_calibration(calibration) == "published":

@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram import random
-from privgram.low_rank._checks import CalibrationKind, check_level, check_row_change
+from privgram.low_rank._checks import (
+    CalibrationKind,
+    check_budget,
+    check_level,
+    check_row_change,
+)
 from privgram.low_rank.calibration import calibrate
 from privgram.low_rank.entries import Rounded
 from privgram.low_rank.factors import LowRank
@@ -83,6 +88,8 @@ def approximate(
     Hardt and Roth [1]_, Figure 4.
     """
     generator, reproducible = random.resolve(rng)
+    epsilon, delta = check_budget(epsilon, delta)
+    level = None if prune is None else check_level(prune)
     blocks = Rounded(A, check_row_change(row_change))
     noise = calibrate(
         blocks.shape,
@@ -95,7 +102,6 @@ def approximate(
         leverage=leverage,
         allow_published_erratum=allow_published_erratum,
     )
-    level = None if prune is None else check_level(prune)
     W = find(blocks, noise.k, noise.finder_std, generator)
     if level is not None:
         W = _prune(W, level)
