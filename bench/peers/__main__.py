@@ -1,0 +1,180 @@
+"""Measure privgram and its peers on the same tasks and write docs/benchmarks/peers.md.
+
+    python -m bench.peers --diffprivlib PYTHON    # measure (some minutes) and write the page
+    python -m bench.peers --page                  # the page again, from the recorded numbers
+
+diffprivlib 0.6.6 needs scikit-learn < 1.7: PYTHON is the interpreter of an environment with both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bench.peers import page, tasks
+
+HERE = Path(__file__).parent
+SEEDS = 20
+DELTA = 1e-6
+EPSILONS = (1.0,)
+PATIENCE = 40  # seconds for a job; what takes longer is recorded so
+PEERS = ("privgram", "numpy", "diffprivlib", "opendp", "sklearn")
+
+
+def ask(peer: str, python: str, job: dict[str, Any]) -> dict[str, Any]:
+    """One job by one peer in a process of its own."""
+    # Kernels of NumPy's OpenBLAS are its own choice, whatever the machine's environment says.
+    env = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
+    try:
+        run = subprocess.run(
+            [python, HERE / f"with_{peer}.py"],
+            input=json.dumps(job | {"patience": PATIENCE / 2}),
+            capture_output=True,
+            text=True,
+            env=env,
+            check=False,
+            timeout=PATIENCE,
+        )
+    except subprocess.TimeoutExpired:
+        return {"offered": True, "slow": PATIENCE}
+    if run.returncode:
+        raise RuntimeError(f"{peer} failed at {job['task']}:\n{run.stderr}")
+    return dict(json.loads(run.stdout))
+
+
+def quartiles(values: list[float]) -> list[float]:
+    return np.quantile(values, [0.5, 0.25, 0.75]).tolist()
+
+
+def tables(folder: Path) -> list[dict[str, Any]]:
+    """The tasks: a job each, without its budget, and what measures its results."""
+    found: list[dict[str, Any]] = []
+
+    def add(name: str, task: str, table: np.ndarray, measure: Any, **job: Any) -> None:
+        path = str(folder / f"{len(found)}.npy")
+        np.save(path, np.ascontiguousarray(table))
+        found.append(
+            {
+                "name": name,
+                "measure": measure,
+                "epsilons": EPSILONS,
+                "job": {"task": task, "path": path, **job},
+            }
+        )
+
+    for n in (10**5,):
+        table, lower, upper = tasks.regression_table(n), [-1.0] * 21, [1.0] * 21
+        error = tasks.RegressionError(table, lower, upper)
+        add(f"made, n = {n:,}", "regression", table, error, lower=lower, upper=upper)
+    names = ["dep_delay", "distance", "air_time", "hour", "month", "arr_delay"]
+    for task, kept in (("regression", names), ("line", ["dep_delay", "arr_delay"])):
+        table, lower, upper = tasks.flights(kept)
+        error = tasks.RegressionError(table, lower, upper)
+        title = "flights, one feature" if task == "line" else "flights"
+        add(title, task, table, error, lower=lower, upper=upper)
+    for n in (10**5,):
+        table = tasks.pca_table(n)
+        norm, k = tasks.NORM, tasks.COMPONENTS
+        add(f"PCA, n = {n:,}", "pca", table, tasks.PCAError(table), norm=norm, components=k)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--diffprivlib", default=sys.executable, metavar="PYTHON")
+    parser.add_argument("--page", action="store_true", help="only write the page")
+    parser.add_argument("--speed", action="store_true", help="only measure speed and memory")
+    options = parser.parse_args()
+    pythons = dict.fromkeys(PEERS, sys.executable) | {"diffprivlib": options.diffprivlib}
+    if not options.page:
+        record = json.loads(page.RECORD.read_text()) if options.speed else {"speed": []}
+        with tempfile.TemporaryDirectory() as folder:
+            if not options.speed:
+                for versions, errors in measure_errors(Path(folder), pythons):
+                    save(record | {"versions": versions, "errors": errors})
+                record = json.loads(page.RECORD.read_text())
+            save(record | {"speed": measure_speed(Path(folder), pythons)})
+    page.write()
+
+
+def save(record: dict[str, Any]) -> None:
+    page.RECORD.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def measure_errors(
+    folder: Path, pythons: dict[str, str]
+) -> Iterator[tuple[dict[str, str], list[dict[str, Any]]]]:
+    """Versions, and quartiles of the errors for each peer and budget, so far, task by task."""
+    versions: dict[str, str] = {}
+    errors: list[dict[str, Any]] = []
+    for task in tables(folder):
+        for peer in PEERS:
+            for extra in variants(peer, task["job"]["task"]):
+                # Nothing is drawn without privacy, and nothing depends on epsilon.
+                drawn = peer != "sklearn"
+                for epsilon in task["epsilons"] if drawn else (1.0,):
+                    who = {"task": task["name"], "peer": peer, **extra, "epsilon": epsilon}
+                    job = task["job"] | extra | {"epsilon": epsilon}
+                    answer = ask(peer, pythons[peer], job | {"seeds": SEEDS if drawn else 1})
+                    versions[peer] = answer.get("version", versions.get(peer, ""))
+                    print(task["name"], peer, extra, epsilon, flush=True, file=sys.stderr)
+                    if "slow" in answer:
+                        errors.append(who | {"slow": answer["slow"]})
+                    elif answer["offered"]:
+                        count = {"seeds": len(answer["results"])}
+                        errors.append(who | count | summary(task, answer["results"]))
+        yield versions, errors
+
+
+def variants(peer: str, task: str) -> list[dict[str, Any]]:
+    """What a peer is asked besides epsilon."""
+    found: list[dict[str, Any]] = [{"delta": DELTA}]
+    if peer == "privgram":
+        found.append({"delta": 1e-12})
+        if task != "pca":
+            found.append({"delta": DELTA, "ridge": "auto"})
+    return found
+
+
+def measure_speed(folder: Path, pythons: dict[str, str]) -> list[dict[str, Any]]:
+    """Seconds and bytes of one fit of a million rows."""
+    shapes = (
+        ("regression", tasks.regression_table, {"lower": [-1.0] * 21, "upper": [1.0] * 21}),
+        ("pca", tasks.pca_table, {"norm": tasks.NORM, "components": tasks.COMPONENTS}),
+    )
+    speed: list[dict[str, Any]] = []
+    for name, make, extra in shapes:
+        path = str(folder / "speed.npy")
+        np.save(path, make(10**6))
+        for peer in PEERS:
+            job = {"task": name, "path": path, "epsilon": 1.0, "delta": DELTA, "seeds": 3}
+            answer = ask(peer, pythons[peer], job | extra)
+            if "slow" in answer:
+                speed.append({"task": name, "peer": peer, "rows": 10**6, "slow": answer["slow"]})
+            elif answer["offered"]:
+                keep = {key: answer[key] for key in ("seconds", "memory")}
+                speed.append({"task": name, "peer": peer, "rows": 10**6, **keep})
+    return speed
+
+
+def summary(task: dict[str, Any], results: list[Any]) -> dict[str, Any]:
+    """Median and quartiles of the measures over seeds, where the fit was not refused."""
+    measured = [task["measure"](result) for result in results if result is not None]
+    if len(measured) < len(results) / 2:
+        return {"refused": len(results) - len(measured)}
+    if task["job"]["task"] == "pca":
+        return {"error": quartiles(measured)}
+    error, r2 = zip(*measured, strict=True)
+    return {"error": quartiles(list(error)), "r2": quartiles(list(r2))}
+
+
+if __name__ == "__main__":
+    main()

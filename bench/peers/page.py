@@ -1,0 +1,124 @@
+"""Fills the tables of docs/benchmarks/peers.md from the recorded numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+RECORD = Path(__file__).with_name("peers.json")
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "peers.md"
+
+NAMES = {
+    "privgram": "privgram",
+    "numpy": "`X.T @ X` + noise by hand",
+    "diffprivlib": "diffprivlib",
+    "opendp": "OpenDP",
+    "sklearn": "scikit-learn",
+}
+
+BLOCK = re.compile(r"<!-- (versions|regression|pca|speed) -->\n.*?<!-- end -->", re.DOTALL)
+
+
+def fill(text: str) -> str:
+    """The page with its tables as recorded."""
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    blocks = {
+        "versions": _versions(record["versions"]),
+        "regression": _sections(record["errors"], pca=False),
+        "pca": _sections(record["errors"], pca=True),
+        "speed": _speed(record["speed"]),
+    }
+    return BLOCK.sub(
+        lambda found: f"<!-- {found[1]} -->\n\n{blocks[found[1]]}\n\n<!-- end -->", text
+    )
+
+
+def write() -> None:
+    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _versions(versions: dict[str, str]) -> str:
+    names = {"numpy": "NumPy", "sklearn": "scikit-learn", "opendp": "OpenDP"}
+    return ", ".join(f"{names.get(peer, peer)} {versions[peer]}" for peer in versions) + "."
+
+
+def _sections(rows: list[dict[str, Any]], pca: bool) -> str:
+    tasks = [t for t in dict.fromkeys(row["task"] for row in rows) if ("PCA" in t) == pca]
+    return "\n\n".join(f"### {task}\n\n{_errors(rows, task)}" for task in tasks)
+
+
+def _errors(rows: list[dict[str, Any]], task: str) -> str:
+    rows = [row for row in rows if row["task"] == task]
+    epsilons = sorted({row["epsilon"] for row in rows if row["peer"] != "sklearn"})
+    regression = "PCA" not in task
+    lines = []
+    for key in dict.fromkeys((r["peer"], r["delta"], r.get("ridge")) for r in rows):
+        peer, delta, ridge = key
+        own = {r["epsilon"]: r for r in rows if (r["peer"], r["delta"], r.get("ridge")) == key}
+        pure = peer in ("diffprivlib", "opendp")
+        promise = "not private" if peer == "sklearn" else f"δ = {0 if pure else _delta(delta)}"
+        name = NAMES[peer] + (", ridge" if ridge else "")
+        answers = [own[min(own)] if peer == "sklearn" else own[e] for e in epsilons]
+        cells = [_cell(answer, regression) for answer in answers]
+        lines.append([name, promise, *cells])
+    title = "error (quartiles); R²" if regression else "missed (quartiles)"
+    return _table(["", "guarantee", *(f"ε = {e:g}: {title}" for e in epsilons)], lines)
+
+
+def _cell(row: dict[str, Any], regression: bool) -> str:
+    if "slow" in row:
+        return f"20 fits did not end within {row['slow']} s"
+    if "refused" in row:
+        return f"refused, {row['refused']} of {row['seeds']}"
+    middle, low, high = row["error"]
+    text = f"{_number(middle)} ({_number(low)} to {_number(high)})"
+    if row["peer"] == "sklearn":
+        text = "0"
+    return f"{text}; {_r2(row['r2'][0])}" if regression else text
+
+
+def _r2(value: float) -> str:
+    return f"{value:.3f}" if value > -10 else "< -10"
+
+
+def _number(value: float) -> str:
+    if value >= 100:
+        return "> 100"
+    return f"{value:.2g}" if value >= 1e-4 else _power(value)
+
+
+def _power(value: float) -> str:
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def _delta(value: float) -> str:
+    return f"1e{round(math.log10(value))}"
+
+
+def _speed(rows: list[dict[str, Any]]) -> str:
+    lines = []
+    for row in rows:
+        what = "regression, 22 columns" if row["task"] == "regression" else "PCA, 20 columns"
+        if "slow" in row:
+            lines.append([what, NAMES[row["peer"]], f"> {row['slow']}", "", ""])
+            continue
+        rate = row["rows"] / row["seconds"] / 1e6
+        lines.append(
+            [
+                what,
+                NAMES[row["peer"]],
+                f"{row['seconds']:.3f}",
+                f"{rate:.2f}",
+                f"{row['memory'] / 2**20:.0f}",
+            ]
+        )
+    return _table(["task", "", "seconds", "million rows a second", "MiB"], lines)
+
+
+def _table(heads: list[str], lines: list[list[str]]) -> str:
+    rule = ["---"] * len(heads)
+    return "\n".join("| " + " | ".join(line) + " |" for line in [heads, rule, *lines])
