@@ -12,7 +12,7 @@ DONE   := $(VENV)/done
 SOURCES := meson.build meson.options pyproject.toml LICENSE README.md \
            $(shell find src -type f -not -path '*/__pycache__/*' -not -name '*.so')
 
-.PHONY: help demo test lint docs linkcheck bench wheel manylinux sdist dev clean
+.PHONY: help demo test fuzz lint docs linkcheck bench wheel manylinux sdist dev clean
 
 help:
 	@echo "make demo    private regression on 336,776 real flights"
@@ -21,6 +21,7 @@ help:
 	@echo "make docs    the site, in docs/_build/html;  make linkcheck: its links elsewhere (network)"
 	@echo "make bench   the asv benchmarks of this commit, and a report (under an hour; idle machine)"
 	@echo "make wheel   a wheel in dist/;  make manylinux: one for other Linux machines, too"
+	@echo "make fuzz    atheris over every loader, FUZZ_TIME=600 seconds each"
 	@echo "make sdist   the source distribution, in dist/"
 	@echo "make dev     .venv-dev: an editable install that rebuilds itself on import"
 	@echo "make clean   removes .venv, dist and everything built"
@@ -122,3 +123,11 @@ $(DONE)/tools: $(DONE)/venv
 $(DONE)/bench: $(DONE)/test
 	$(PIP) install --quiet --group bench
 	touch $@
+
+# Nightly, not part of the whole check. FUZZ_TIME: seconds for each loader.
+FUZZ_TIME ?= 600
+FUZZ_TARGETS := update moment checkpoint release_json release_npz low_rank ledger columns_json columns_toml
+fuzz: $(DONE)/test
+	$(PIP) install --quiet --group fuzz
+	for target in $(FUZZ_TARGETS); do \
+	  PYTHONPATH=tests $(BIN)/python -m fuzz.run $$target -max_total_time=$(FUZZ_TIME) || exit 1; done

@@ -219,6 +219,68 @@ def test_threads_may_update_and_merge_at_once(x):
     assert_same(moment, SecondMoment(5, 7.0).update(np.tile(x, (8, 1))))
 
 
+def test_eight_threads_at_random_and_readers_meanwhile(x):
+    """The total is the serial one, and what is read at any time is a whole number of blocks."""
+    moment, one = SecondMoment(5, 7.0), SecondMoment(5, 7.0).update(x[:1])
+    row, n = one.limbs()[1].astype(object), 300  # positive and below 2**64: one limb
+    stop = threading.Event()
+
+    def write(seed):
+        rng, done = np.random.default_rng(seed), 0
+        for size in rng.integers(0, 40, n):
+            block = np.repeat(x[:1], size, axis=0)
+            if rng.random() < 0.3:
+                moment.merge(SecondMoment(5, 7.0).update(block))
+            else:
+                moment.update(block if rng.random() < 0.5 else np.asfortranarray(block))
+            done += int(size)
+        return done
+
+    def read(kind):
+        seen = 0
+        while not stop.is_set():
+            if kind == 0:
+                copy = SecondMoment.from_bytes(moment.to_bytes())
+            else:
+                copy = moment.copy()
+                moment.matrix()
+            hi, lo = copy.limbs()
+            diagonal = [
+                int(h) * 2**64 + int(v) for h, v in zip(hi.diagonal(), lo.diagonal(), strict=True)
+            ]
+            assert diagonal == [copy.n_rows * int(v) for v in row.diagonal()]
+            assert copy.n_rows >= seen
+            seen = copy.n_rows
+        return seen
+
+    with ThreadPoolExecutor(10) as pool:
+        readers = [pool.submit(read, kind) for kind in range(2)]
+        try:
+            rows = sum(task.result() for task in [pool.submit(write, i) for i in range(8)])
+        finally:
+            stop.set()
+        assert max(reader.result() for reader in readers) <= rows
+    assert_same(moment, SecondMoment(5, 7.0).update(np.repeat(x[:1], rows, axis=0)))
+
+
+@pytest.mark.parametrize("bound", [1e200, 1e-200])
+def test_bounds_whose_squares_leave_float64(bound):
+    with pytest.raises(ValueError, match="another unit"):
+        SecondMoment(2, bound)
+
+
+@pytest.mark.parametrize("bound", [2.0**480, 2.0**-480])
+def test_extreme_bounds(bound):
+    moment = SecondMoment(2, bound).update(np.full((3, 2), bound))
+    np.testing.assert_allclose(moment.matrix(), 1.5 * bound**2, rtol=1e-5)
+
+
+@pytest.mark.parametrize("data", [10**12, "text", None, [1, 2]])
+def test_from_bytes_takes_bytes(data):
+    with pytest.raises(TypeError, match="made of bytes"):
+        SecondMoment.from_bytes(data)
+
+
 def test_one_merge_at_a_time(x, monkeypatch):
     """Also where the GIL does not see to it."""
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import struct
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,16 +20,19 @@ if TYPE_CHECKING:
 
     Arrays = dict[str, NDArray[np.float64]]
 
-#: What reading a damaged or foreign file raises.
+#: What parsing a damaged or foreign file raises, or making objects of what it says.
 DAMAGE = (
     ValueError,
-    KeyError,
     TypeError,
+    LookupError,
+    ArithmeticError,
     AttributeError,
-    RecursionError,
+    AssertionError,
+    RuntimeError,
     EOFError,
-    NotImplementedError,
     zipfile.BadZipFile,
+    struct.error,
+    TokenError,
     OSError,
     MemoryError,
 )
@@ -40,13 +47,44 @@ def to_npz(header: dict[str, Any], arrays: Arrays, kind: str, version: int) -> b
     return buffer.getvalue()
 
 
+@contextmanager
+def open_npz(data: bytes) -> Iterator[Any]:
+    """Open a NumPy archive that takes no more memory than its file has bytes, about.
+
+    Ours are not compressed. So one that is, or whose members overlap, is not ours, and might
+    grow to anything.
+    """
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = archive.infolist()
+    stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+    if not stored or sum(member.file_size for member in members) > len(data):
+        raise ValueError("not an archive of this program's")
+    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+        yield archive
+
+
+@contextmanager
+def understood(path: Path, what: str) -> Iterator[None]:
+    """Turn whatever making objects of a file's contents raises into one ValueError."""
+    try:
+        yield
+    except DAMAGE as error:
+        raise ValueError(
+            f"{path.name} is not {what} that this privgram can read: {_reason(error)}"
+        ) from error
+
+
+def _reason(error: BaseException) -> str:
+    return f"{type(error).__name__}, {error}".replace("\n", " ")[:500]
+
+
 def from_npz(
     path: Path, kind: str, version: int, names: tuple[str, ...], what: str
 ) -> tuple[dict[str, Any], Arrays]:
     """Header and arrays of a file written by `to_npz`; ValueError if it is no such file."""
     data = path.read_bytes()
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+        with open_npz(data) as archive:
             meta = json.loads(str(archive["header"]))
             if meta["format"] != kind:
                 raise ValueError("another format")

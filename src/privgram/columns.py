@@ -254,6 +254,8 @@ class Columns:
             return cls.from_dict(parse(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:  # both parsers raise subclasses of ValueError
             raise ValueError(f"{path}: {error}") from error
+        except RecursionError:
+            raise ValueError(f"{path}: nested too deeply to describe columns") from None
 
 
 def _check_mapping(bounds: object) -> None:
@@ -272,7 +274,7 @@ def _interval(name: str, pair: object) -> tuple[float, float]:
         raise ValueError(f"column {name!r} has no bounds; {_FROM_DATA}")
     try:
         lower, upper = map(float, pair)  # type: ignore[call-overload]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(
             f"the bounds of column {name!r} are two numbers, (lower, upper); {_FROM_DATA}"
         ) from None

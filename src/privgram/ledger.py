@@ -413,7 +413,14 @@ def _parse(data: bytes, name: str) -> _Contents:
         raise ValueError(
             f"{name} is a ledger of format version {other}; this privgram reads version {VERSION}"
         ) from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (
+        LookupError,
+        ArithmeticError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        RuntimeError,
+    ) as error:
         raise ValueError(f"{name} has lines that are no entries of a ledger") from error
     return _Contents(header, entries, chain)
 
@@ -540,6 +547,8 @@ def _edge(good: Callable[[float], bool], inside: float, outside: float) -> float
     tolerance = 1e-4 * abs(outside - inside)
     while abs(outside - inside) > tolerance:
         middle = (inside + outside) / 2
+        if middle in (inside, outside):  # two subnormal numbers side by side
+            break
         if good(middle):
             inside = middle
         else:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 #: Two limbs of d x d, and as much again for each thread: 16 GiB a matrix here.
 MAX_COLUMNS = 1 << 15
 
+#: Between these the unit is a normal number, and 2**63 rows of norm `bound` a finite sum.
+MIN_BOUND, MAX_BOUND = 2.0**-480, 2.0**480
+
 _MAGIC = b"privgram.moment\n"
 _VERSION = 1
 
@@ -44,7 +47,7 @@ class SecondMoment:
     n_columns : int
         d, in [1, 32768].
     bound : float
-        L2 bound of one row, positive and finite. It is public: it must not come from the data.
+        L2 bound of one row, in [2**-480, 2**480]. It is public: it must not come from the data.
     names : sequence of str, optional
         Names of the columns, all different.
     columns : Columns, optional
@@ -278,8 +281,8 @@ class SecondMoment:
         ValueError
             If the data are something else, of a later version, or damaged.
         """
-        from privgram.columns import Columns
-
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"a SecondMoment is made of bytes, not {type(data).__name__}")
         data = bytes(data)
         start = len(_MAGIC) + 8
         if len(data) < start + 32 or data[: len(_MAGIC)] != _MAGIC:
@@ -290,31 +293,41 @@ class SecondMoment:
         version, length = struct.unpack_from("<II", body, len(_MAGIC))
         if version != _VERSION:
             raise ValueError(f"a SecondMoment of version {version}; this program reads {_VERSION}")
-        header = json.loads(body[start : start + length])
+        try:
+            return cls._from_parts(body[start : start + length], body[start + length :])
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError) as error:
+            raise ValueError("these bytes are no SecondMoment that can be read") from error
+
+    @classmethod
+    def _from_parts(cls, text: bytes, body: bytes) -> SecondMoment:
+        from privgram.columns import Columns
+
+        header = json.loads(text)
         d = check_n_columns(header["n_columns"])
         size = d * (d + 1) // 2
-        if len(body) != start + length + 16 * size:
+        if len(body) != 16 * size:
             raise ValueError("these bytes are damaged: their length is not that of the matrix")
         hi, lo = np.zeros((d, d), np.int64), np.zeros((d, d), np.uint64)
         upper = np.triu_indices(d)
         for limb, dtype, offset in ((hi, "<i8", 0), (lo, "<u8", 8 * size)):
-            limb[upper] = np.frombuffer(body, dtype, size, start + length + offset)
+            limb[upper] = np.frombuffer(body, dtype, size, offset)
             limb.T[upper] = limb[upper]
+        rows = header["n_rows"], header["n_dropped"]
+        if not all(type(count) is int and count >= 0 for count in rows) or sum(rows) >= 2**63:
+            raise ValueError("the numbers of rows of a SecondMoment are wrong")
         total = Accumulator.from_limbs(
             d,
             check_bound(float.fromhex(header["bound"])),
             header["bits"],
             hi,
             lo,
-            header["n_rows"],
-            header["n_dropped"],
+            *rows,
         )
-        columns = header["columns"]
-        return cls.from_accumulator(
-            total,
-            _check_names(header["names"], d),
-            None if columns is None else Columns.from_dict(columns),
-        )
+        names = _check_names(header["names"], d)
+        columns = None if header["columns"] is None else Columns.from_dict(header["columns"])
+        if columns is not None and columns.names != names:
+            raise ValueError("the names of a SecondMoment are not those of its columns")
+        return cls.from_accumulator(total, names, columns)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (SecondMoment.from_bytes, (self.to_bytes(),))
@@ -389,10 +402,15 @@ def check_bound(bound: float | None) -> float:
         raise TypeError("bound is a number")
     try:
         value = float(bound)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TypeError("bound is a number") from None
     if not (math.isfinite(value) and value > 0.0):
         raise ValueError(f"bound must be positive and finite, not {value}")
+    if not MIN_BOUND <= value <= MAX_BOUND:
+        raise ValueError(
+            f"bound must be in [{MIN_BOUND:.2g}, {MAX_BOUND:.2g}], not {value:g}: sums of squares "
+            "are beyond float64 otherwise; use another unit"
+        )
     return value
 
 

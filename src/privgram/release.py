@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import operator
 import os
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._files import write_atomically
-from privgram._saved import DAMAGE, digest, verify
+from privgram._saved import DAMAGE, digest, open_npz, understood, verify
 from privgram.columns import Columns
 from privgram.noise import NoiseLaw
 
@@ -352,13 +353,11 @@ def load_release(path: str | os.PathLike[str]) -> Release:
     OSError
         If it cannot be read.
     """
-    from privgram import mechanisms, privacy
-
     path = Path(path)
     data = path.read_bytes()
     try:
         if data[:2] == b"PK":
-            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            with open_npz(data) as archive:
                 payload = json.loads(str(archive["header"]))
                 header = payload["release"]
                 arrays = {name: archive[name] for name in archive.files if name != "header"}
@@ -376,8 +375,15 @@ def load_release(path: str | os.PathLike[str]) -> Release:
     except DAMAGE as error:
         raise ValueError(f"{path.name} is not a release of privgram, or is damaged") from error
     verify(path, "a release", (version, VERSION), checksum, header, arrays)
+    with understood(path, "a release"):
+        return _build(header, arrays)
+
+
+def _build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Release:
+    from privgram import mechanisms, privacy
+
     columns = header["columns"]
-    return Release(
+    loaded = Release(
         matrix=arrays["matrix"],
         sketch=arrays.get("sketch"),
         names=tuple(header["names"]),
@@ -400,3 +406,37 @@ def load_release(path: str | os.PathLike[str]) -> Release:
             )
         },
     )
+    _check(loaded)
+    return loaded
+
+
+def _check(release: Release) -> None:
+    """Raise ValueError unless the parts of a release fit together, as saved ones do."""
+    from privgram.privacy._adjacency import check_adjacency
+
+    names, d = release.names, release.n_columns
+    if not all(isinstance(name, str) for name in names) or len(set(names)) != d:
+        raise ValueError("names must be different strings")
+    if release.matrix.shape != (d, d) or release.matrix.dtype != np.float64:
+        raise ValueError(f"the matrix of {d} columns must have shape ({d}, {d}), of float64")
+    sketch = release.sketch
+    if sketch is not None and (sketch.shape[1:] != (d,) or sketch.dtype != np.float64):
+        raise ValueError(f"the sketch of {d} columns must have shape (r, {d}), of float64")
+    if release.columns is not None and not set(names) <= set(release.columns.names):
+        raise ValueError("the columns with bounds are others than those of the matrix")
+    for name in ("epsilon", "delta", "bound"):
+        if not isinstance(getattr(release, name), (int, float)):
+            raise ValueError(f"{name} must be a number")
+    if not (0 < release.epsilon < math.inf and 0 <= release.delta <= 1):
+        raise ValueError("epsilon must be positive and finite, delta in [0, 1]")
+    if not 0 < release.bound < math.inf:
+        raise ValueError("bound must be positive and finite")
+    if release.n_rows is not None and not isinstance(release.n_rows, int):
+        raise ValueError("n_rows must be an integer")
+    if not isinstance(release.parameters, dict) or not isinstance(release.reproducible, bool):
+        raise ValueError("parameters must be a mapping and reproducible true or false")
+    if not isinstance(release.condition, (str, type(None))):
+        raise ValueError("the condition must be a sentence")
+    check_adjacency(release.adjacency)
+    json.dumps(release._header())  # what cannot be written again was not written by `save`
+    repr(release)

@@ -172,7 +172,19 @@ class Checkpoint:
             beyond = {int(chunk): int(rows) for chunk, rows in header["beyond"]}
             other = [what for what in expected if found.get(what) != expected[what]]
             moment = SecondMoment.from_bytes(body[start + length :])
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            if min(first, before, *beyond, *beyond.values()) < 0:
+                raise ValueError("negative counts")
+            for what in ("n_columns", "bound", "names", "columns"):
+                if getattr(moment, what) != getattr(self.moment, what) and not other:
+                    raise ValueError("the sum is another pass's")
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+        ) as error:
             raise ValueError(f"{name} is damaged. Delete it to start again") from error
         if other:
             what = {"source": "files or table"}.get(other[0], other[0])

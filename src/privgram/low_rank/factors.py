@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._files import write_atomically
-from privgram._saved import from_npz, to_npz
+from privgram._saved import from_npz, to_npz, understood
 
 if TYPE_CHECKING:
     import os
@@ -155,9 +155,25 @@ def load(path: str | os.PathLike[str]) -> LowRank:
     header, arrays = from_npz(
         Path(path), FORMAT, VERSION, ("left", "right"), "a low-rank approximation"
     )
-    return LowRank(
-        arrays["left"],
-        arrays["right"],
-        privacy=None if header["privacy"] is None else Profile.from_dict(header["privacy"]),
-        **{name: header[name] for name in _GUARANTEE},
-    )
+    with understood(Path(path), "a low-rank approximation"):
+        loaded = LowRank(
+            arrays["left"],
+            arrays["right"],
+            privacy=None if header["privacy"] is None else Profile.from_dict(header["privacy"]),
+            **{name: header[name] for name in _GUARANTEE},
+        )
+        _check(loaded)
+    return loaded
+
+
+def _check(low: LowRank) -> None:
+    """Raise ValueError unless the factors fit together, as saved ones do."""
+    if low.left.ndim != 2 or low.right.ndim != 2 or low.left.shape[1] != low.right.shape[0]:
+        raise ValueError("the factors cannot be multiplied")
+    if low.left.dtype != np.float64 or low.right.dtype != np.float64:
+        raise ValueError("the factors must be float64")
+    guarantee = (low.epsilon, low.delta, low.row_change)
+    if not all(isinstance(x, (int, float)) and 0 <= x <= math.inf for x in guarantee):
+        raise ValueError("epsilon, delta and row_change must be numbers, not negative")
+    if not isinstance(low.reproducible, bool):
+        raise ValueError("reproducible must be true or false")

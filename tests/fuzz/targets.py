@@ -1,0 +1,452 @@
+"""What is fuzzed: one function a loader, from bytes to None, which raises only for a defect.
+
+A loader may refuse its input by ValueError, TypeError or OSError with one message that names the
+file; anything else, a message without words, an input it takes and cannot write again, or tens
+of megabytes for a small file are defects. Every kind of file has a `Form` besides: how to take a
+file apart into plain JSON values and put it together again under checksums that hold, so that
+mutations reach what is behind the checksums.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import os
+import random
+import resource
+import struct
+import tempfile
+import tomllib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from fuzz.blocks import update
+
+import privgram as pg
+from privgram._saved import digest
+from privgram.columns import _to_toml
+from privgram.engines.checkpoint import Checkpoint
+from privgram.ledger import Ledger, _line, _parse_digest
+from privgram.privacy import GaussianProfile, SketchProfile, WishartProfile
+
+REFUSED = (ValueError, TypeError, OSError)
+
+#: What an input may add to the peak of this process's memory, in KiB; files are small.
+GROWTH = 1 << 16
+
+
+class Defect(AssertionError):
+    """A loader did something that no input may make it do."""
+
+
+class Form(NamedTuple):
+    """A file taken apart, `open`, and put together again, `seal`; values are plain JSON."""
+
+    open: Callable[[bytes], Any]
+    seal: Callable[[Any], bytes]
+
+
+class Target(NamedTuple):
+    """One loader."""
+
+    check: Callable[[bytes], None]
+    seeds: Callable[[], list[bytes]]
+    form: Form | None
+
+
+@cache
+def folder() -> Path:
+    """A folder for the file that is loaded, in memory where there is one."""
+    shared = Path("/dev/shm")
+    keep = tempfile.TemporaryDirectory(dir=shared if os.access(shared, os.W_OK) else None)
+    folder.keep = keep  # type: ignore[attr-defined]
+    return Path(keep.name)
+
+
+def _file(data: bytes, name: str) -> Path:
+    path = folder() / name
+    path.write_bytes(data)
+    return path
+
+
+def _taken(load: Callable[[], Any], named: str = "") -> Any:
+    """What the loader returns, or None if it refused in order."""
+    try:
+        return load()
+    except REFUSED as error:
+        text = str(error)
+        if len(text) < 10 or "\n" in text or len(text) > 5000 or named not in text:
+            raise Defect(f"an unclear message: {text!r}") from error
+        return None
+
+
+# --- loaders --------------------------------------------------------------------------------------
+
+
+def moment(data: bytes) -> None:
+    loaded = _taken(lambda: pg.SecondMoment.from_bytes(data))
+    if loaded is not None:
+        again = pg.SecondMoment.from_bytes(loaded.to_bytes())
+        assert again.to_bytes() == loaded.to_bytes()
+        assert loaded.matrix().shape == (loaded.n_columns, loaded.n_columns)
+        assert loaded.n_rows >= 0 <= loaded.n_dropped
+        repr(loaded)
+
+
+def checkpoint(data: bytes) -> None:
+    path = _file(data, "fuzz.checkpoint")
+    loaded = _taken(lambda: Checkpoint(path, pg.SecondMoment(3, 2.0), ["a"]), path.name)
+    if loaded is None:
+        assert path.read_bytes() == data  # left as it is
+    else:
+        assert loaded.moment.n_columns == 3
+        assert loaded.first >= 0 <= loaded.rows
+        Checkpoint(path, pg.SecondMoment(3, 2.0), ["a"])
+
+
+def _release(data: bytes, name: str) -> None:
+    path = _file(data, name)
+    loaded = _taken(lambda: pg.load_release(path), path.name)
+    if loaded is not None:
+        repr(loaded)
+        assert loaded.matrix.shape == (loaded.n_columns,) * 2
+        loaded.save(path)
+        again = pg.load_release(path)
+        np.testing.assert_array_equal(again.matrix, loaded.matrix)
+        assert again.privacy == loaded.privacy
+
+
+def release_json(data: bytes) -> None:
+    _release(data, "fuzz.json")
+
+
+def release_npz(data: bytes) -> None:
+    _release(data, "fuzz.npz")
+
+
+def low_rank(data: bytes) -> None:
+    path = _file(data, "fuzz.npz")
+    loaded = _taken(lambda: pg.low_rank.load(path), path.name)
+    if loaded is not None:
+        repr(loaded)
+        m, n = loaded.shape
+        assert loaded.left.shape[1] == loaded.right.shape[0]
+        assert (loaded @ np.zeros(n)).shape == (m,)
+        loaded.save(path)
+        pg.low_rank.load(path)
+
+
+def ledger(data: bytes) -> None:
+    path = _file(data, "fuzz.ledger")
+    loaded = _taken(lambda: Ledger(path), path.name)
+    if loaded is not None:
+        repr(loaded)
+        entries = loaded.entries
+        assert all(0 < e.epsilon < math.inf and 0 <= e.delta < 1 for e in entries)
+        before = path.read_bytes()
+        if loaded.composition == "basic":
+            loaded.remaining(1e-9)
+        _taken(
+            lambda: (
+                loaded.spend(1e-6, 1e-9, adjacency=loaded.adjacency)
+                if loaded.composition == "basic"
+                else None
+            )
+        )
+        assert len(Ledger(path).entries) - len(entries) in (0, 1)
+        assert path.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
+
+
+def _columns(data: bytes, name: str) -> None:
+    path = _file(data, name)
+    loaded = _taken(lambda: pg.Columns.load(path), path.name)
+    if loaded is not None:
+        assert len(loaded) == len(loaded.names) >= 1
+        assert np.isfinite(loaded.scale_array(np.zeros((1, len(loaded.selected))))).all()
+        assert pg.Columns.from_dict(loaded.to_dict()) == loaded
+        try:
+            repr(loaded).encode()
+        except UnicodeEncodeError:
+            return  # half a surrogate pair, which JSON can name a column and no file can hold
+        loaded.save(path)
+        assert pg.Columns.load(path) == loaded
+
+
+def columns_json(data: bytes) -> None:
+    _columns(data, "fuzz.json")
+
+
+def columns_toml(data: bytes) -> None:
+    _columns(data, "fuzz.toml")
+
+
+# --- seeds: files as they should be ---------------------------------------------------------------
+
+
+def _rows() -> np.ndarray:
+    return np.random.default_rng(1).normal(size=(40, 3))
+
+
+def _moments() -> list[pg.SecondMoment]:
+    columns = pg.Columns({"a": (-3, 3), "b": (-4, 2)}, intercept=True, missing="drop")
+    return [
+        pg.SecondMoment(1, 1.0),
+        pg.SecondMoment(3, 2.0).update(_rows()),
+        pg.SecondMoment(3, 2.0, names=("a", "b", "c")).update(_rows()),
+        pg.SecondMoment(3, columns.bound, columns=columns).update(_rows()[:, :2]),
+    ]
+
+
+def moment_seeds() -> list[bytes]:
+    return [m.to_bytes() for m in _moments()]
+
+
+def checkpoint_seeds() -> list[bytes]:
+    path = folder() / "seed.checkpoint"
+    path.unlink(missing_ok=True)
+    saved = Checkpoint(path, pg.SecondMoment(3, 2.0), ["a"])
+    seeds = [path.read_bytes()]
+    saved.moment.update(_rows())
+    saved.first, saved.before, saved.beyond = 2, 30, {4: 10}
+    saved.write()
+    return [*seeds, path.read_bytes()]
+
+
+def _release_seeds(name: str) -> list[bytes]:
+    seeds, path = [], folder() / name
+    mechanisms = (
+        pg.AnalyzeGauss(repair="shift"),
+        pg.AdditiveWishart(),
+        pg.GaussianSketch(rows=20),
+        pg.InverseWishart(),
+    )
+    for mechanism in mechanisms:
+        for moment in _moments()[1:4:2]:
+            rng = np.random.default_rng(2)
+            pg.release(moment, mechanism, 2.0, 1e-6, rng=rng).save(path)
+            seeds.append(path.read_bytes())
+    return seeds
+
+
+def low_rank_seeds() -> list[bytes]:
+    seeds, path = [], folder() / "seed.npz"
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(6, 5))
+    pg.low_rank.approximate(x, 2, oversample=2, epsilon=1.0, delta=1e-6, rng=rng).save(path)
+    seeds.append(path.read_bytes())
+    pg.low_rank.LowRank(x[:, :2], x[:2]).save(path)
+    return [*seeds, path.read_bytes()]
+
+
+def ledger_seeds() -> list[bytes]:
+    seeds = []
+    for composition in ("basic", "pld"):
+        path = folder() / "seed.ledger"
+        path.unlink(missing_ok=True)
+        budget = Ledger(path, 10.0, 1e-5, composition=composition)
+        seeds.append(path.read_bytes())
+        budget.spend(0.5, 1e-7, adjacency="replace", what="a")
+        for profile in (
+            GaussianProfile(0.1),
+            WishartProfile(40, 3, 0.01, "replace"),
+            SketchProfile(20, 1e-3, "replace"),
+        ):
+            delta = max(profile.delta(1.0), 1e-12) * 1.1
+            budget.spend(1.0, delta, adjacency="replace", privacy=profile, what="b")
+        seeds.append(path.read_bytes())
+    return seeds
+
+
+def _columns_seeds(suffix: str) -> list[bytes]:
+    path = folder() / f"seed{suffix}"
+    seeds = []
+    for columns in (
+        pg.Columns({"a": (0, 1)}),
+        pg.Columns({"a b": (-1e300, 2.5), "\u00e9": (0, 1e-300)}, intercept=True, missing="drop"),
+    ):
+        columns.save(path)
+        seeds.append(path.read_bytes())
+    return seeds
+
+
+# --- forms ----------------------------------------------------------------------------------------
+
+
+def _text(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _framed(magic: bytes, header: Any, rest: bytes) -> bytes:
+    text = _text(header)
+    body = magic + struct.pack("<II", 1, len(text)) + text + rest
+    return body + hashlib.sha256(body).digest()
+
+
+def _unframed(magic: bytes, data: bytes) -> tuple[Any, bytes]:
+    start = len(magic) + 8
+    (length,) = struct.unpack_from("<I", data, start - 4)
+    return json.loads(data[start : start + length]), data[start + length : -32]
+
+
+_MOMENT, _CHECKPOINT = b"privgram.moment\n", b"privgram.checkpoint\n"
+
+
+def _open_moment(data: bytes) -> Any:
+    header, limbs = _unframed(_MOMENT, data)
+    return [header, limbs.hex()]
+
+
+def _seal_moment(parts: Any) -> bytes:
+    return _framed(_MOMENT, parts[0], bytes.fromhex(parts[1]))
+
+
+def _open_checkpoint(data: bytes) -> Any:
+    header, moment = _unframed(_CHECKPOINT, data)
+    return [header, _open_moment(moment)]
+
+
+def _seal_checkpoint(parts: Any) -> bytes:
+    return _framed(_CHECKPOINT, parts[0], _seal_moment(parts[1]))
+
+
+def _open_ledger(data: bytes) -> Any:
+    records = [json.loads(line) for line in data.splitlines()]
+    return [{k: v for k, v in record.items() if k != "sha256"} for record in records]
+
+
+def _seal_ledger(records: Any) -> bytes:
+    lines, previous = [], ""
+    for record in records:
+        lines.append(_line(record, previous))
+        previous = _parse_digest(lines[-1])
+    return b"".join(lines)
+
+
+def _arrays(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: np.array(values[name], dtype=np.float64) for name in values}
+
+
+def _open_release_json(data: bytes) -> Any:
+    return json.loads(data)
+
+
+def _seal_release_json(payload: Any) -> bytes:
+    header = dict(payload["release"])
+    arrays = _arrays({n: header.pop(n) for n in ("matrix", "sketch") if n in header})
+    return _text(payload | {"sha256": digest(header, arrays)})
+
+
+def _npz_form(key: str) -> Form:
+    def open_npz(data: bytes) -> Any:
+        with np.load(io.BytesIO(data)) as archive:
+            payload = json.loads(str(archive["header"]))
+            arrays = {name: archive[name].tolist() for name in archive.files if name != "header"}
+        return [payload, arrays]
+
+    def seal(parts: Any) -> bytes:
+        payload, arrays = parts[0], _arrays(parts[1])
+        payload = payload | {"sha256": digest(payload[key], arrays)}
+        buffer = io.BytesIO()
+        np.savez(buffer, header=np.array(json.dumps(payload)), **arrays)
+        return buffer.getvalue()
+
+    return Form(open_npz, seal)
+
+
+TARGETS = {
+    "update": Target(update, lambda: [bytes(range(i, i + 200)) for i in range(8)], None),
+    "moment": Target(moment, moment_seeds, Form(_open_moment, _seal_moment)),
+    "checkpoint": Target(checkpoint, checkpoint_seeds, Form(_open_checkpoint, _seal_checkpoint)),
+    "release_json": Target(
+        release_json,
+        lambda: _release_seeds("seed.json"),
+        Form(_open_release_json, _seal_release_json),
+    ),
+    "release_npz": Target(release_npz, lambda: _release_seeds("seed.npz"), _npz_form("release")),
+    "low_rank": Target(low_rank, low_rank_seeds, _npz_form("contents")),
+    "ledger": Target(ledger, ledger_seeds, Form(_open_ledger, _seal_ledger)),
+    "columns_json": Target(columns_json, lambda: _columns_seeds(".json"), Form(json.loads, _text)),
+    "columns_toml": Target(
+        columns_toml,
+        lambda: _columns_seeds(".toml"),
+        Form(lambda data: tomllib.loads(data.decode()), lambda value: _to_toml(value).encode()),
+    ),
+}
+
+
+def run(name: str, data: bytes) -> None:
+    """Give one input to one target; AssertionError, or what the loader raised, is a defect."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    TARGETS[name].check(data)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    if grown > GROWTH:
+        raise Defect(f"{grown} KiB of memory for {len(data)} bytes")
+
+
+# --- mutations behind the checksum ----------------------------------------------------------------
+
+#: What a field may turn into.
+ODD = [
+    None, True, False, 0, 1, -1, 2, 3, 32768, 2**31, 2**63 - 1, 2**63, 10**400, 0.5, -0.0, 1e308,
+    5e-324, math.inf, -math.inf, math.nan, "", "0x1p+1", "a", "intercept", "x" * 300, "\ud800",
+    [], {}, [[]], [1, 2], [None], {"a": [0, 1]}, "GaussianProfile", "replace", "pld",
+]  # fmt: skip
+
+
+def _deep(kind: int) -> Any:
+    value: Any = 1
+    for _ in range(600):
+        value = [value] if kind else {"a": value}
+    return value
+
+
+def _places(value: Any, found: list[tuple[Any, Any]]) -> None:
+    if isinstance(value, (list, dict)) and len(found) < 300:
+        for key in value if isinstance(value, dict) else range(len(value)):
+            found.append((value, key))
+            _places(value[key], found)
+
+
+def mutate(name: str, data: bytes, seed: int) -> bytes:
+    """Change a few fields of a file and put it together again; as it is, if it is no file."""
+    form = TARGETS[name].form
+    if form is None:
+        return data
+    rng = random.Random(seed)
+    try:
+        parts = form.open(data)
+        for _ in range(rng.choice((1, 1, 1, 2, 4))):
+            places: list[tuple[Any, Any]] = []
+            _places(parts, places)
+            where, key = rng.choice(places)
+            what = rng.randrange(8)
+            if what == 0:
+                del where[key]
+            elif what == 1 and isinstance(where, list):
+                where.insert(key, where[key])
+            elif what == 2 and isinstance(where[key], str):
+                at = rng.randrange(len(where[key]) + 1)
+                where[key] = (
+                    where[key][:at]
+                    + rng.choice(("0", "f", "-", "\x00", '"')) * rng.choice((0, 1, 32))
+                    + where[key][at + rng.randrange(3) :]
+                )
+            elif what == 3:
+                other, at = rng.choice(places)
+                where[key] = json.loads(json.dumps(other[at]))
+            elif what == 4 and isinstance(where[key], (int, float)):
+                where[key] = where[key] * rng.choice((-1, 2, 0.5, 1e200)) + rng.choice((0, 1, -1))
+            elif what == 5 and rng.randrange(20) == 0:
+                where[key] = _deep(rng.randrange(2))
+            else:
+                where[key] = rng.choice(ODD)
+        return form.seal(parts)
+    except (ValueError, TypeError, KeyError, IndexError, LookupError, OverflowError, struct.error):
+        return data
+    except (AttributeError, AssertionError, RecursionError, EOFError, OSError, MemoryError):
+        return data
