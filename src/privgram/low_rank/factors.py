@@ -177,3 +177,4 @@ def _check(low: LowRank) -> None:
         raise ValueError("epsilon, delta and row_change must be numbers, not negative")
     if not isinstance(low.reproducible, bool):
         raise ValueError("reproducible must be true or false")
+    repr(low)  # an integer beyond float64, for one
