@@ -465,7 +465,9 @@ def _check_budget(epsilon: float, delta: float) -> None:
 def _check_header(header: dict[str, Any]) -> None:
     from privgram.privacy._adjacency import check_adjacency
 
-    _check_budget(check_number(header["epsilon"], "epsilon"), check_number(header["delta"], "delta"))
+    _check_budget(
+        check_number(header["epsilon"], "epsilon"), check_number(header["delta"], "delta")
+    )
     if header["delta"] == 0:
         raise ValueError("delta must be positive: no release has delta 0")
     check_adjacency(header["adjacency"])
