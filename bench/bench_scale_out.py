@@ -118,6 +118,7 @@ class Spark:
         pa.parquet.write_table(table, paths[0], **options)
         for path in paths[1:]:
             os.link(paths[0], path)
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # which has privgram
         start = time.perf_counter()
         self.session = (
             SparkSession.builder.master(f"local[{CORES}]")

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,9 @@ from numpy.typing import NDArray
 
 from privgram import reference
 from privgram._core import rows
+
+# Spark starts its workers by a name on the PATH unless it is told which Python has privgram.
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 @pytest.fixture(params=["reference", *rows.available()])
