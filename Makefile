@@ -8,11 +8,14 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 DONE   := $(VENV)/done
 
+# What is run under sanitizers: all that reaches compiled code with inputs made to break it.
+SANITIZED := tests/core tests/test_moment.py tests/engines/test_threads.py tests/fuzz
+
 # What the wheel is made of.
 SOURCES := meson.build meson.options pyproject.toml LICENSE README.md \
            $(shell find src -type f -not -path '*/__pycache__/*' -not -name '*.so')
 
-.PHONY: help demo test fuzz lint docs linkcheck bench wheel manylinux sdist dev clean
+.PHONY: help demo test fuzz sanitize lint docs linkcheck bench wheel manylinux sdist dev clean
 
 help:
 	@echo "make demo    private regression on 336,776 real flights"
@@ -22,6 +25,7 @@ help:
 	@echo "make bench   the asv benchmarks of this commit, and a report (under an hour; idle machine)"
 	@echo "make wheel   a wheel in dist/;  make manylinux: one for other Linux machines, too"
 	@echo "make fuzz    atheris over every loader, FUZZ_TIME=600 seconds each"
+	@echo "make sanitize  the kernels under AddressSanitizer and UBSan, a few minutes"
 	@echo "make sdist   the source distribution, in dist/"
 	@echo "make dev     .venv-dev: an editable install that rebuilds itself on import"
 	@echo "make clean   removes .venv, dist and everything built"
@@ -80,8 +84,19 @@ dev:
 	PATH="$$PWD/.venv-dev/bin:$$PATH" .venv-dev/bin/python -m pip install --quiet --no-build-isolation \
 	  --editable '.[all,demo]' --group test --group lint --group bench
 
+# Nightly. Some tests make allocations fail, and leaks are mostly Python's own.
+sanitize:
+	$(PYTHON) -m venv .venv-sanitize
+	.venv-sanitize/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	.venv-sanitize/bin/python -m pip install --quiet --group sanitize '.[arrow]' \
+	  --config-settings=setup-args=-Db_sanitize=address,undefined \
+	  --config-settings=setup-args=-Db_lundef=false
+	LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" \
+	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1 \
+	  PYTHONMALLOC=malloc .venv-sanitize/bin/python -m pytest -p no:cacheprovider $(SANITIZED)
+
 clean:
-	rm -rf $(VENV) .venv-dev dist build demo-out docs/_build docs/api/generated docs/gallery .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-dev .venv-sanitize dist build demo-out docs/_build docs/api/generated docs/gallery .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests bench -name __pycache__ -prune -exec rm -rf {} +
 
 $(DONE)/venv:
