@@ -56,7 +56,7 @@ def releases(monkeypatch):
         made.append(pg.release(*args, **kwargs))
         return made[-1]
 
-    monkeypatch.setattr(estimators, "release", counted)
+    monkeypatch.setattr(estimators._base, "release", counted)
     return made
 
 

@@ -1,0 +1,37 @@
+"""scikit-learn's interface: private regressions and projections as estimators.
+
+For example::
+
+    from privgram.estimators import PrivateRidge
+
+    model = PrivateRidge(epsilon=1.0, bounds={"age": (18, 100)}, target_bounds=(60, 200))
+    model.fit(table[["age"]], table["pressure"])
+    model.coef_, model.result_.conf_int(), model.release_
+
+An estimator holds either an exact second moment, which is secret, or a release, which is not.
+`fit` goes all the way.  `partial_fit` adds rows, exactly, and the first look at anything learnt
+(`coef_`, `predict`, ...) or a call of `release` spends the budget, once; the second moment is
+then dropped.  `fit_from` starts from a release there already is, which costs nothing.
+
+What the budget does not cover: it is spent again by every `fit`, so a cross-validation of five
+folds spends it six times, and `score` compares with rows that are not protected.
+"""
+
+try:
+    from sklearn.utils.validation import validate_data as _since_1_6  # noqa: F401
+except ImportError as error:  # pragma: no cover
+    raise ImportError(
+        'privgram.estimators needs scikit-learn 1.6 or later: pip install "privgram[sklearn]"'
+    ) from error
+
+from ._base import BudgetSpentError
+from .linear import PrivateLinearRegression, PrivateRidge
+from .projection import PrivatePCA, PrivateTruncatedSVD
+
+__all__ = [
+    "BudgetSpentError",
+    "PrivateLinearRegression",
+    "PrivatePCA",
+    "PrivateRidge",
+    "PrivateTruncatedSVD",
+]

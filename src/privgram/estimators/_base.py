@@ -1,0 +1,231 @@
+"""The budget of an estimator: rows are added exactly until it is spent, once."""
+
+from __future__ import annotations
+
+import threading
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import MethodType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from privgram.columns import INTERCEPT
+from privgram.mechanisms import AnalyzeGauss, release
+from privgram.release import Release
+
+from ._display import ShownEstimator
+from ._inputs import generator, unnamed, validate
+
+if TYPE_CHECKING:
+    from privgram.mechanisms import Mechanism
+    from privgram.moment import SecondMoment
+
+#: Two threads that look at the same moment for the first time must not both spend.
+_SPENDING = threading.Lock()
+
+
+class BudgetSpentError(ValueError, AttributeError):
+    """Rows were to be added after the budget was spent.
+
+    An AttributeError too, as scikit-learn's `NotFittedError` is: then `partial_fit` is not there.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the budget of this estimator is spent, and rows cannot be added to a release: use "
+            "fit, which spends it anew, or partial_fit of a new estimator"
+        )
+
+
+class until_spent:
+    """A method that is there until the budget is spent."""
+
+    def __init__(self, method: Any) -> None:
+        self._method = method
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            return self._method
+        if instance._release is not None:
+            raise BudgetSpentError
+        return MethodType(self._method, instance)
+
+
+class PrivateEstimator(ShownEstimator):
+    """A second moment until the budget is spent, a release from then on.
+
+    What is learnt is offered as properties with a trailing underscore; the first to be read
+    spends.
+    """
+
+    _cached: Any = None
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Learn from a table and spend the budget.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, n_features)
+        y : array-like of shape (n,) or (n, n_targets)
+            Regressors only.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the table or a parameter cannot be used, or the ledger has no room.  The estimator is
+            then as it was.
+
+        Notes
+        -----
+        Every call spends (epsilon, delta) again, of these rows' budget; whatever was learnt
+        before is replaced.
+        """
+        with self._unchanged_on_error():
+            self._moment, self._release = self._measure(X, y, reset=True), None
+            self._given, self._cached = False, None
+            self.release()
+        self._learnt()
+        return self
+
+    @until_spent
+    def partial_fit(self, X: Any, y: Any = None) -> Any:
+        """Add rows, exactly; spend nothing yet.
+
+        Parameters
+        ----------
+        X, y
+            As in `fit`, of any number of rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        BudgetSpentError
+            If the budget is spent already, by `fit` too.
+        ValueError, TypeError
+            As in `fit`.  No row is then added.
+        """
+        with self._unchanged_on_error():
+            moment = self._measure(X, y, reset=self._moment is None)
+            with _SPENDING:
+                if self._release is not None:
+                    raise BudgetSpentError
+                self._moment = moment if self._moment is None else self._moment.merge(moment)
+        return self
+
+    def release(self) -> Release:
+        """Spend the budget, unless it is spent, and drop the exact second moment.
+
+        Returns
+        -------
+        Release
+            As in `release_`.
+        """
+        with _SPENDING:
+            if self._release is None:
+                if self._moment is None:
+                    raise NotFittedError(
+                        f"This {type(self).__name__} instance is not fitted yet: call fit, "
+                        "partial_fit or fit_from first"
+                    )
+                self._release = release(
+                    self._moment,
+                    self._default_mechanism if self.mechanism is None else self.mechanism,
+                    self.epsilon,
+                    self.delta,
+                    adjacency=self.adjacency,
+                    rng=generator(self.random_state),
+                    ledger=self.ledger,
+                )
+                self._moment = None
+            return self._release
+
+    @property
+    def release_(self) -> Release:
+        """The release behind all that was learnt."""
+        return self.release()
+
+    def _learnt(self) -> Any:
+        """What the release says, computed once."""
+        source = self.release()
+        if self._cached is None:
+            self._cached = self._learn(source)
+        return self._cached
+
+    def _adopt(self, given: Release, features: Sequence[str]) -> None:
+        """Take over a release, of which some columns are the features."""
+        self._moment, self._release, self._given, self._cached = None, given, True, None
+        self.n_features_in_ = len(features)
+        self.__dict__.pop("feature_names_in_", None)
+        if list(features) != unnamed(len(features)):
+            self.feature_names_in_ = np.array(features, dtype=object)
+
+    def _feature_names(self) -> list[str]:
+        names = getattr(self, "feature_names_in_", None)
+        names = unnamed(self.n_features_in_) if names is None else list(names)
+        if INTERCEPT in names:
+            raise ValueError(f"rename the feature {INTERCEPT!r}: the column of ones has that name")
+        if len(set(names)) < len(names):
+            raise ValueError("two features have the same name")
+        return names
+
+    def _validate(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
+        return validate(self, X, y, reset=reset, allow_nan=self._drops)
+
+    @property
+    def _drops(self) -> bool:
+        return getattr(self, "missing", "error") == "drop"
+
+    @abstractmethod
+    def _measure(self, X: Any, y: Any, reset: bool) -> SecondMoment:
+        """The exact second moment of these rows."""
+
+    @abstractmethod
+    def _learn(self, source: Release) -> Any:
+        """Post-processing of the release."""
+
+    @property
+    def _default_mechanism(self) -> Mechanism:
+        """The one that serves best."""
+        return AnalyzeGauss()
+
+    @contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        before = self.__dict__.copy()
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._release is not None or self._moment is not None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._drops
+        return tags
+
+    def __getstate__(self) -> Any:
+        if self._moment is not None:
+            raise TypeError(
+                f"this {type(self).__name__} holds an exact second moment: saved, it would be out "
+                "in the open, and copied, the budget could be spent twice. Call release() first; "
+                "to keep a sum of parts, save a SecondMoment yourself"
+            )
+        return super().__getstate__()
+
+
+def check_release(release: Any) -> None:
+    if not isinstance(release, Release):
+        raise TypeError(f"fit_from takes a Release, not {type(release).__name__}")

@@ -1,0 +1,358 @@
+"""Linear regressions: least squares and ridge."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from privgram.columns import INTERCEPT, Columns
+from privgram.engines.threads import second_moment
+from privgram.mechanisms import AdditiveWishart, AnalyzeGauss
+
+from ._base import PrivateEstimator, check_release
+from ._inputs import about_zero, pairs, target_names
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram.ledger import Ledger
+    from privgram.mechanisms import Mechanism
+    from privgram.moment import SecondMoment
+    from privgram.privacy import Adjacency
+    from privgram.regression import Fit
+    from privgram.release import Release
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["PrivateLinearRegression", "PrivateRidge"]
+
+
+class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
+    """Ordinary least squares under differential privacy.
+
+    Parameters
+    ----------
+    epsilon, delta : float, default 1.0, 1e-6
+        The guarantee of one `fit`.
+    bounds : (float, float), array-like of shape (n_features, 2) or mapping, default (-1, 1)
+        Public lower and upper bounds of the features, in their own units: one pair for all of
+        them, a pair each, or pairs by name.  Values beyond are clamped.  The default is for
+        features that are scaled already, by public numbers; it is never taken from the data.
+    target_bounds : the same for the target or targets, default (-1, 1)
+    bound : float, optional
+        L2 norm to which a row, features, target and intercept mapped to [-1, 1], is shortened.
+        By default no row is: it is the square root of the number of columns.
+    mechanism : Mechanism, optional
+        `AdditiveWishart()` by default: there is a least-squares solution, always.
+    fit_intercept : bool, default True
+        Without, all bounds are widened to be symmetric about zero, through which the fit goes.
+    adjacency : {"replace", "add-remove"}, default "replace"
+        Which tables are neighbours: one row replaced (the number of rows is public), or one
+        added or removed.
+    missing : {"error", "drop"}, default "error"
+        What a row with NaN does: raise, or contribute nothing.
+    random_state : int, RandomState, Generator or None, default None
+        None draws cryptographic noise.  All else is for experiments: the noise can then be
+        repeated, and the release says so.
+    ledger : Ledger, optional
+        Budget in a file, which every release is entered in before it is made and which refuses
+        what would exceed it; also in the fits of a search.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features), float64
+        Target units per feature unit.
+    intercept_ : float or ndarray of shape (n_targets,)
+    result_ : Fit or list of Fit
+        With standard errors, intervals and a summary; one for each target.
+    release_ : Release
+        What was paid for.  More regressions of it are free.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    Reading an attribute or predicting spends the budget if rows were added by `partial_fit`
+    and it is not spent yet; `hasattr` reads.
+
+    An estimator that holds an exact second moment cannot be pickled or copied.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privgram.estimators import PrivateLinearRegression
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (100_000, 2))
+    >>> model = PrivateLinearRegression(epsilon=1.0).fit(X, X @ [0.5, -0.25])
+    >>> model.coef_.round(2)
+    array([ 0.5 , -0.25])
+    """
+
+    _targets: list[str]
+    _one_dimensional: bool
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        bounds: Any = (-1, 1),
+        target_bounds: Any = (-1, 1),
+        bound: float | None = None,
+        mechanism: Mechanism | None = None,
+        fit_intercept: bool = True,
+        adjacency: Adjacency = "replace",
+        missing: Literal["error", "drop"] = "error",
+        random_state: Any = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.target_bounds = target_bounds
+        self.bound = bound
+        self.mechanism = mechanism
+        self.fit_intercept = fit_intercept
+        self.adjacency = adjacency
+        self.missing = missing
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def fit_from(
+        self,
+        release: Release,
+        target: str | Sequence[str] | None = None,
+        features: Sequence[str] | None = None,
+    ) -> Any:
+        """Learn from a release, at no cost.
+
+        Parameters
+        ----------
+        release : Release
+            Of an estimator (`release_`), of `privgram.release` or of a file.
+        target : str or sequence of str, optional
+            Columns to predict; by default the last that is no intercept.
+        features : sequence of str, optional
+            Columns to predict by, in the order of `X`; by default all others.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For an unknown column.
+        """
+        check_release(release)
+        columns = [name for name in release.names if name != INTERCEPT]
+        single = target is None or isinstance(target, str)
+        if target is None:
+            target = columns[-1:]
+        targets = [target] if isinstance(target, str) else list(target)
+        chosen = [name for name in columns if name not in targets] if features is None else features
+        for name in (*targets, *chosen):
+            release.index(name)
+        if not targets or not chosen:
+            raise ValueError("a regression needs a target and a feature")
+        with self._unchanged_on_error():
+            self._adopt(release, list(chosen))
+            self._targets, self._one_dimensional = targets, single
+            self._learnt()
+        return self
+
+    def predict(self, X: Any) -> Vector:
+        """Predict the target.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (m, n_features)
+
+        Returns
+        -------
+        ndarray of shape (m,) or (m, n_targets), float64
+        """
+        coef, intercept = self.coef_, self.intercept_
+        predicted: Vector = self._validate(X, reset=False) @ coef.T + intercept
+        return predicted
+
+    @property
+    def result_(self) -> Fit | list[Fit]:
+        """The fit with its inference, or one for each target."""
+        fits: list[Fit] = self._learnt()
+        return fits[0] if self._one_dimensional else fits
+
+    @property
+    def coef_(self) -> Matrix:
+        """Coefficients in target units per feature unit."""
+        coef = np.stack([fit.coef for fit in self._learnt()])
+        return coef[0] if self._one_dimensional else coef
+
+    @property
+    def intercept_(self) -> Any:
+        """Intercept in target units."""
+        intercept = np.array([fit.intercept for fit in self._learnt()])
+        return float(intercept[0]) if self._one_dimensional else intercept
+
+    def _measure(self, X: Any, y: Any, reset: bool) -> SecondMoment:
+        self._check_penalty()
+        given = y
+        X, y = self._validate(X, y, reset=reset)
+        features = self._feature_names()
+        if reset:
+            self._one_dimensional = y.ndim == 1
+            self._targets = target_names(given, y, features)
+        y = y.reshape(len(y), -1)
+        if y.shape[1] != len(self._targets):
+            raise ValueError(f"y has {y.shape[1]} targets and had {len(self._targets)} before")
+        ranges = pairs(self.bounds, features, "bounds")
+        ranges |= pairs(self.target_bounds, self._targets, "target_bounds")
+        if not self.fit_intercept:
+            ranges = {name: about_zero(pair) for name, pair in ranges.items()}
+        columns = Columns(ranges, intercept=bool(self.fit_intercept), missing=self.missing)
+        names = [*features, *self._targets]
+        # Views: the table and its target are never copied into one.
+        source = dict(zip(names, [*X.T, *y.T], strict=True))
+        return second_moment(source, self.bound, columns)
+
+    def _learn(self, source: Release) -> list[Fit]:
+        features = self._feature_names()
+        if not self.fit_intercept and source.columns is not None:
+            used = [source.columns.names.index(name) for name in (*features, *self._targets)]
+            if source.columns.center[used].any():
+                raise ValueError(
+                    "a fit through zero needs bounds that are symmetric about zero, and those of "
+                    "the release are not: use fit_intercept=True"
+                )
+        try:
+            return [
+                source.regress(
+                    target,
+                    list(features),
+                    ridge=self._penalty(source, features),
+                    intercept=bool(self.fit_intercept),
+                )
+                for target in self._targets
+            ]
+        except ValueError as error:
+            raise ValueError(
+                f"{error}. The release is kept: PrivateRidge().fit_from(release_) is free"
+            ) from None
+
+    @property
+    def _default_mechanism(self) -> Mechanism:
+        # No more noise than Analyze Gauss to a few percent, and positive definite always: there
+        # is a solution whatever the penalty.
+        return AdditiveWishart()
+
+    def _check_penalty(self) -> None:
+        """Refuse a penalty before anything is spent."""
+
+    def _penalty(self, source: Release, features: Sequence[str]) -> Any:
+        return 0.0
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        # The checks fit some two hundred rows, whose signal is below the noise of epsilon = 1.
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+class PrivateRidge(PrivateLinearRegression):
+    """Ridge regression under differential privacy.
+
+    Parameters
+    ----------
+    alpha : float or "auto", default "auto"
+        The penalty ``alpha ||coef||^2`` of scikit-learn's `Ridge`, in the units of the data; the
+        intercept carries none.  "auto" weighs the release against the law of its noise, which is
+        public, direction by direction: it costs nothing, reads no data, and turns to least squares
+        as the noise vanishes.
+    epsilon, delta, bounds, target_bounds, bound, fit_intercept : see `PrivateLinearRegression`
+    adjacency, missing, random_state, ledger : see `PrivateLinearRegression`
+    mechanism : Mechanism, optional
+        By default `AnalyzeGauss()` with "auto", and otherwise `AdditiveWishart()`, whose release
+        is positive definite always.
+
+    Attributes
+    ----------
+    coef_, intercept_, result_, release_, n_features_in_, feature_names_in_
+        As in `PrivateLinearRegression`.  Intervals of `result_` are of the unpenalised
+        coefficients.
+
+    Notes
+    -----
+    Another `alpha` on the same data is free: ``PrivateRidge(alpha=2.0).fit_from(model.release_)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privgram.estimators import PrivateRidge
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (100_000, 2))
+    >>> model = PrivateRidge(epsilon=1.0).fit(X, X @ [0.5, -0.25])
+    >>> model.coef_.round(2)
+    array([ 0.5 , -0.25])
+    """
+
+    def __init__(
+        self,
+        alpha: float | Literal["auto"] = "auto",
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        bounds: Any = (-1, 1),
+        target_bounds: Any = (-1, 1),
+        bound: float | None = None,
+        mechanism: Mechanism | None = None,
+        fit_intercept: bool = True,
+        adjacency: Adjacency = "replace",
+        missing: Literal["error", "drop"] = "error",
+        random_state: Any = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            bounds=bounds,
+            target_bounds=target_bounds,
+            bound=bound,
+            mechanism=mechanism,
+            fit_intercept=fit_intercept,
+            adjacency=adjacency,
+            missing=missing,
+            random_state=random_state,
+            ledger=ledger,
+        )
+        self.alpha = alpha
+
+    @property
+    def _default_mechanism(self) -> Mechanism:
+        # "auto" makes do with any matrix.
+        return AnalyzeGauss() if self._automatic else super()._default_mechanism
+
+    @property
+    def _automatic(self) -> bool:
+        return isinstance(self.alpha, str) and self.alpha == "auto"
+
+    def _check_penalty(self) -> None:
+        if not self._automatic and not _is_penalty(self.alpha):
+            raise ValueError(f"alpha must be 'auto' or a finite number >= 0, not {self.alpha!r}")
+
+    def _penalty(self, source: Release, features: Sequence[str]) -> Any:
+        self._check_penalty()
+        if self._automatic or source.columns is None:
+            return self.alpha
+        # Coefficients of columns mapped to [-1, 1] are coef * half_width / the target's, and so
+        # is the loss divided by the square of the latter.
+        own = [source.columns.names.index(name) for name in features]
+        return float(self.alpha) / source.columns.half_width[own] ** 2
+
+
+def _is_penalty(alpha: Any) -> bool:
+    return isinstance(alpha, numbers.Real) and 0 <= float(alpha) < math.inf

@@ -1,0 +1,350 @@
+"""Projections on leading directions: principal components and the truncated SVD."""
+
+from __future__ import annotations
+
+import operator
+from abc import abstractmethod
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from privgram.columns import INTERCEPT, Columns
+from privgram.engines.threads import second_moment
+from privgram.spectrum import mean_and_covariance
+
+from ._base import PrivateEstimator, check_release
+from ._inputs import pairs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram.ledger import Ledger
+    from privgram.mechanisms import Mechanism
+    from privgram.moment import SecondMoment
+    from privgram.privacy import Adjacency
+    from privgram.release import Release
+    from privgram.spectrum import PCA
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["PrivatePCA", "PrivateTruncatedSVD"]
+
+
+class _Projection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):
+    """What a projection on directions has, however they were found."""
+
+    @property
+    @abstractmethod
+    def components_(self) -> Matrix:
+        """Orthonormal directions."""
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._n_components(self.n_features_in_)
+
+    def _n_components(self, n_features: int) -> int:
+        if self.n_components is None:
+            return n_features
+        try:
+            k = operator.index(self.n_components)
+        except TypeError:
+            raise TypeError("n_components must be an integer or None") from None
+        if not 1 <= k <= n_features:
+            raise ValueError(f"n_components must lie in [1, n_features = {n_features}], not {k}")
+        return k
+
+    def fit_from(self, release: Release, features: Sequence[str] | None = None) -> Any:
+        """Learn from a release, at no cost.
+
+        Parameters
+        ----------
+        release : Release
+            Of an estimator (`release_`), of `privgram.release` or of a file.
+        features : sequence of str, optional
+            Columns to use, in the order of `X`; by default all but the intercept.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For an unknown column, or a release that does not serve.
+        """
+        check_release(release)
+        columns = [name for name in release.names if name != INTERCEPT]
+        chosen = columns if features is None else list(features)
+        if features is not None:
+            kept = [*chosen, INTERCEPT] if INTERCEPT in release.names else chosen
+            release = release.marginal(kept)
+        with self._unchanged_on_error():
+            self._adopt(release, chosen)
+            self._n_components(self.n_features_in_)
+            self._learnt()
+        return self
+
+    def transform(self, X: Any) -> Matrix:
+        """Project rows on the components.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (m, n_features)
+
+        Returns
+        -------
+        ndarray of shape (m, n_components), float64
+        """
+        components = self.components_
+        projected: Matrix = (self._validate(X, reset=False) - self._centre()) @ components.T
+        return projected
+
+    def inverse_transform(self, X: Any) -> Matrix:
+        """Give the rows of the subspace with these coordinates.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, n_components)
+
+        Returns
+        -------
+        ndarray of shape (m, n_features), float64
+        """
+        components = self.components_
+        coordinates = np.asarray(X, dtype=np.float64)
+        if coordinates.ndim != 2 or coordinates.shape[1] != len(components):
+            raise ValueError(f"X must have shape (m, {len(components)}), not {coordinates.shape}")
+        rows: Matrix = coordinates @ components + self._centre()
+        return rows
+
+    def _centre(self) -> Any:
+        return 0.0
+
+
+class PrivatePCA(_Projection):
+    """Principal component analysis under differential privacy.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        By default all.
+    epsilon, delta : float, default 1.0, 1e-6
+        The guarantee of one `fit`.
+    bounds : (float, float), array-like of shape (n_features, 2) or mapping, default (-1, 1)
+        Public lower and upper bounds of the features, in their own units: one pair for all of
+        them, a pair each, or pairs by name.  Values beyond are clamped.
+    bound : float, optional
+        L2 norm to which a row, features and a one mapped to [-1, 1], is shortened.  By default
+        no row is.
+    mechanism : Mechanism, optional
+        `AnalyzeGauss()` by default.
+    adjacency, missing, random_state, ledger : see `PrivateLinearRegression`
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features), float64
+        Orthonormal rows, by falling variance; the largest entry of each is positive.
+    explained_variance_ : ndarray of shape (n_components,), float64
+        Variance along each, in the features' units; none below zero.
+    explained_variance_ratio_ : ndarray of shape (n_components,), float64
+    mean_ : ndarray of shape (n_features,), float64
+        Within `bounds`.
+    release_ : Release
+        What was paid for, with a column of ones, by which the mean is private too.
+    n_components_ : int
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    The components are eigenvectors of the released covariance in the features' own units, as
+    in scikit-learn.  Noise in these units is in proportion to the width of the bounds, so
+    features of very different width are better put on one scale, by public numbers, first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privgram.estimators import PrivatePCA
+    >>> t = np.random.default_rng(0).uniform(-1, 1, 100_000)
+    >>> pca = PrivatePCA(1, epsilon=1.0).fit(np.column_stack([0.8 * t, 0.6 * t]))
+    >>> pca.components_.round(2)
+    array([[0.8, 0.6]])
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        bounds: Any = (-1, 1),
+        bound: float | None = None,
+        mechanism: Mechanism | None = None,
+        adjacency: Adjacency = "replace",
+        missing: Literal["error", "drop"] = "error",
+        random_state: Any = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.bound = bound
+        self.mechanism = mechanism
+        self.adjacency = adjacency
+        self.missing = missing
+        self.random_state = random_state
+        self.ledger = ledger
+
+    @property
+    def components_(self) -> Matrix:
+        """Orthonormal directions, by falling variance."""
+        components: Matrix = self._learnt().components
+        return components
+
+    @property
+    def explained_variance_(self) -> Vector:
+        """Variance along each component."""
+        variance: Vector = self._learnt().variance
+        return variance
+
+    @property
+    def explained_variance_ratio_(self) -> Vector:
+        """The same as parts of the total."""
+        ratio: Vector = self._learnt().ratio
+        return ratio
+
+    @property
+    def mean_(self) -> Vector:
+        """Mean of the features."""
+        mean: Vector = self._learnt().mean
+        return mean
+
+    @property
+    def n_components_(self) -> int:
+        """Number of components."""
+        return len(self._learnt().components)
+
+    def _centre(self) -> Vector:
+        return self.mean_
+
+    def _measure(self, X: Any, y: Any, reset: bool) -> SecondMoment:
+        X = self._validate(X, reset=reset)
+        self._n_components(self.n_features_in_)
+        features = self._feature_names()
+        ranges = pairs(self.bounds, features, "bounds")
+        columns = Columns(ranges, intercept=True, missing=self.missing)
+        return second_moment(dict(zip(features, X.T, strict=True)), self.bound, columns)
+
+    def _learn(self, source: Release) -> SimpleNamespace:
+        mean, covariance = mean_and_covariance(source)
+        values, vectors = np.linalg.eigh(covariance)
+        values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+        k = self._n_components(len(values))
+        components = vectors[:, :k].T
+        largest = np.abs(components).argmax(axis=1)
+        return SimpleNamespace(
+            components=components * np.sign(components[np.arange(k), largest])[:, None],
+            variance=values[:k],
+            ratio=values[:k] / (values.sum() or 1.0),
+            mean=mean,
+        )
+
+
+class PrivateTruncatedSVD(_Projection):
+    """Truncated singular value decomposition under differential privacy.
+
+    The directions that explain most of the rows as they are, about zero: nothing is centred or
+    scaled.
+
+    Parameters
+    ----------
+    n_components : int, default 2
+    epsilon, delta : float, default 1.0, 1e-6
+        The guarantee of one `fit`.
+    bound : float, default 1.0
+        Public L2 bound of a row, in its own units; longer rows are shortened to it.  The default
+        is for rows normalised to length one; it is never taken from the data.
+    mechanism : Mechanism, optional
+        `AnalyzeGauss()` by default.
+    adjacency, random_state, ledger : see `PrivateLinearRegression`
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features), float64
+        Right singular vectors; the largest entry of each is positive.
+    singular_values_ : ndarray of shape (n_components,), float64
+        Of the whole table; zero where the noise leaves nothing.
+    result_ : privgram.spectrum.PCA
+        With a bound on the error of the subspace.
+    release_ : Release
+        What was paid for.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privgram.estimators import PrivateTruncatedSVD
+    >>> t = np.random.default_rng(0).uniform(-1, 1, 100_000)
+    >>> svd = PrivateTruncatedSVD(1, epsilon=1.0).fit(np.column_stack([0.8 * t, 0.6 * t]))
+    >>> svd.components_.round(2)
+    array([[0.8, 0.6]])
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = 2,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        bound: float = 1.0,
+        mechanism: Mechanism | None = None,
+        adjacency: Adjacency = "replace",
+        random_state: Any = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bound = bound
+        self.mechanism = mechanism
+        self.adjacency = adjacency
+        self.random_state = random_state
+        self.ledger = ledger
+
+    @property
+    def components_(self) -> Matrix:
+        """Right singular vectors."""
+        return self.result_.components
+
+    @property
+    def singular_values_(self) -> Vector:
+        """Singular values of the table."""
+        values: Vector = np.sqrt(np.maximum(self.result_.explained_variance, 0.0))
+        return values
+
+    @property
+    def result_(self) -> PCA:
+        """The components with a bound on their error."""
+        result: PCA = self._learnt()
+        return result
+
+    def _measure(self, X: Any, y: Any, reset: bool) -> SecondMoment:
+        X = self._validate(X, reset=reset)
+        self._n_components(self.n_features_in_)
+        features = self._feature_names()
+        named = hasattr(self, "feature_names_in_")
+        return second_moment(dict(zip(features, X.T, strict=True)) if named else X, self.bound)
+
+    def _learn(self, source: Release) -> PCA:
+        if source.columns is not None or INTERCEPT in source.names:
+            raise ValueError(
+                "a decomposition about zero needs a release of the columns as they are, by a "
+                "bound alone and without an intercept; PrivatePCA takes this one"
+            )
+        return source.pca(self._n_components(source.n_columns))
