@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import struct
-import threading
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram._core.rows import Accumulator
+from privgram._forks import Guard
 from privgram.rows import Feeder
 from privgram.sources import open_block
 from privgram.sources.table import InvalidRow
@@ -40,7 +40,8 @@ class SecondMoment:
     and order of merging. A row moves the total by at most ``2**40`` in Frobenius norm, in
     units of `unit`.
 
-    Updating and merging are safe from several threads.
+    Updating and merging are safe from several threads, also while the process forks: the child
+    has a copy with all of a block or none.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ class SecondMoment:
         self._total = total
         self._names = names
         self._columns = columns
-        self._lock = threading.Lock()
+        self._guard = Guard()
         self._spare: list[Accumulator] = []
 
     @classmethod
@@ -104,7 +105,7 @@ class SecondMoment:
 
     def absorb(self, addend: Accumulator) -> None:
         """Add an accumulator's rows, of the same shape (for engines)."""
-        with self._lock:
+        with self._guard.lock:
             _check_room(self._total, addend)
             self._total.merge(addend)
 
@@ -235,7 +236,7 @@ class SecondMoment:
 
     def limbs(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """Return the integer matrix as ``(hi, lo)``, its value ``hi 2**64 + lo``. SECRET."""
-        with self._lock:
+        with self._guard.lock:
             return self._total.limbs()
 
     def matrix(self) -> NDArray[np.float64]:
@@ -247,7 +248,7 @@ class SecondMoment:
 
         The checksum finds accidents, not forgery.
         """
-        with self._lock:
+        with self._guard.lock:
             hi, lo = self._total.limbs()
             n_rows, n_dropped = self._total.n_rows, self._total.n_dropped
         header = {
@@ -337,7 +338,7 @@ class SecondMoment:
         return f"SecondMoment(n_columns={self.n_columns}, bound={self.bound!r})"
 
     def _copy_total(self) -> Accumulator:
-        with self._lock:
+        with self._guard.lock:
             total = self._total
             return Accumulator.from_limbs(
                 total.n_columns,

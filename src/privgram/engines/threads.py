@@ -211,6 +211,7 @@ class _Pass:
         self.scaling = scaling
         self.report = report
         self.lock = threading.Lock()
+        self.pid = os.getpid()
         self.aborted = False
         self.rows = 0
         # Where a bad row stands is known once all chunks before its own are counted:
@@ -228,6 +229,11 @@ class _Pass:
         """Number the chunks, and leave out those a checkpoint had from the start."""
         first, beyond = self.first, frozenset(self.counted)
         for index, chunk in enumerate(self.table.chunks):
+            if self.is_forked():
+                raise RuntimeError(
+                    "the process was forked by the source, and the child has no part in the pass: "
+                    "it must end with os._exit, as multiprocessing does"
+                )
             if index >= first and index not in beyond:
                 yield index, chunk
 
@@ -268,6 +274,8 @@ class _Pass:
             for worker in workers:
                 worker.join()
         except BaseException:
+            if self.is_forked():  # without workers, and with locks they may have held
+                raise
             self.aborted = True
             with suppress(queue.Empty):
                 while True:
@@ -316,6 +324,10 @@ class _Pass:
         """Tell whether a chunk is no longer wanted: the pass is over, or failed before it."""
         failure = self.failure
         return self.aborted or (failure is not None and failure[0] < index)
+
+    def is_forked(self) -> bool:
+        """Tell whether this is a child process, forked in the middle of the pass."""
+        return os.getpid() != self.pid
 
     def fail(self, index: int, chunk: Chunk, error: BaseException) -> None:
         """Keep a failure, the first in the order of the source."""

@@ -1,0 +1,71 @@
+"""What a fork leaves to the child: no sum half-way, and no lock that nobody will release.
+
+A forked child has a copy of the memory and one thread. A lock that another thread held stays
+held in it for ever, and what it guards may be half written. So a fork waits until nobody holds a
+`Guard`, and the child gets new locks.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+from weakref import WeakSet
+
+__all__ = ["Guard"]
+
+#: Held while the process forks, so that no guard is made meanwhile.
+_forking = threading.RLock()
+_guards: WeakSet[Guard] = WeakSet()
+_held: list[Any] = []
+
+
+class Guard:
+    """Keeper of a lock that a forked child finds free.
+
+    Parameters
+    ----------
+    wait : bool
+        Whether a fork waits for the lock, which then must be held for a moment only, and no other
+        guard's be taken under it. Without, what the lock guards must be sound at any time.
+
+    Attributes
+    ----------
+    lock : threading.RLock
+        Reentrant: whoever forks while holding it does not wait for itself.
+    """
+
+    def __init__(self, wait: bool = True) -> None:
+        self.lock = threading.RLock()
+        self.wait = wait
+        with _forking:
+            _guards.add(self)
+
+
+def _before() -> None:
+    _forking.acquire()
+    for guard in _guards:
+        if guard.wait:
+            guard.lock.acquire()
+            _held.append(guard.lock)
+
+
+def _after_in_parent() -> None:
+    while _held:
+        _held.pop().release()
+    _forking.release()
+
+
+def _after_in_child() -> None:
+    # New locks, and none released: it is not known who else was waiting for them.
+    global _forking
+    _forking = threading.RLock()
+    _held.clear()
+    for guard in _guards:
+        guard.lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(
+        before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+    )

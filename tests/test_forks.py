@@ -1,0 +1,135 @@
+"""Forks in the middle of updates, releases and passes: the child's moment is whole, and it ends.
+
+Each in a process of its own: pytest's may have threads, whose locks a child would inherit. A child
+that hangs is ended by its alarm.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+
+BEGIN = """
+import os, signal, sys, threading, time, warnings
+import numpy as np, privgram as pg
+warnings.simplefilter("ignore", DeprecationWarning)  # of fork with threads, from Python 3.12
+D = 150
+row = np.random.default_rng(0).normal(size=(1, D))
+moment = pg.SecondMoment(D, 20.0)
+
+def forked(work):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        try:
+            work()
+        except BaseException as error:
+            print(type(error).__name__, error, flush=True)
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+"""
+
+UPDATES = """
+one = [int(v) for v in pg.SecondMoment(D, 20.0).update(row).limbs()[1].diagonal()]
+
+def whole():
+    hi, lo = (limb.diagonal() for limb in moment.limbs())
+    total = [int(h) * 2**64 + int(v) for h, v in zip(hi, lo)]
+    assert total == [moment.n_rows * v for v in one], "half of a block"
+
+def child():
+    whole()
+    before = moment.n_rows
+    moment.update(np.repeat(row, 3, axis=0)).merge(moment.copy())
+    assert moment.n_rows == 2 * (before + 3)
+    whole()
+    thread = threading.Thread(target=pg.release, args=(moment, pg.AnalyzeGauss(), 1.0, 1e-6))
+    thread.start()
+    thread.join()
+
+stop = False
+
+def update():
+    while not stop:
+        moment.update(np.repeat(row, 7, axis=0))
+
+def release():
+    while not stop:
+        pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6)
+
+# First: a child cannot go on with an import that another thread had begun, of any module.
+pg.release(moment.update(row), pg.AnalyzeGauss(), 1.0, 1e-6)
+threads = [threading.Thread(target=work) for work in (update, update, release)]
+for thread in threads:
+    thread.start()
+codes = [forked(child) for _ in range(30)]
+stop = True
+for thread in threads:
+    thread.join()
+whole()
+print(sum(code != 0 for code in codes), "of", len(codes))
+"""
+
+ORDER = """
+holding, order = threading.Event(), []
+
+def hold():
+    with moment._guard.lock:
+        holding.set()
+        time.sleep(0.3)
+        order.append("let go")
+
+thread = threading.Thread(target=hold)
+thread.start()
+holding.wait()
+code = forked(lambda: (order.index("let go"), moment.update(row)))
+thread.join()
+with moment._guard.lock:  # no waiting for oneself
+    code += forked(lambda: moment.update(row))
+moment.update(row)
+print(code, moment.n_rows)
+"""
+
+PASS = """
+def blocks():
+    yield np.repeat(row, 100, axis=0)
+    if not os.fork():
+        signal.alarm(20)
+    else:
+        assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
+    yield np.repeat(row, 100, axis=0)
+
+for threads in (1, 2):
+    parent = os.getpid()
+    try:
+        print(pg.second_moment(blocks(), 20.0, threads=threads).n_rows, flush=True)
+    except RuntimeError as error:
+        print(error, flush=True)
+        os._exit(7)
+"""
+
+
+def run(code):
+    done = subprocess.run(
+        [sys.executable, "-c", BEGIN + code], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_updates_and_releases_of_other_threads():
+    assert run(UPDATES) == ["0 of 30"]
+
+
+def test_a_fork_waits_for_whoever_holds_the_moment():
+    assert run(ORDER) == ["0 1"]
+
+
+def test_a_child_of_the_source_has_no_part_in_the_pass():
+    lines = run(PASS)
+    assert [line for line in lines if line.isdigit()] == ["200", "200"]
+    assert sum("forked by the source" in line for line in lines) == len(lines) - 2 == 2
