@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
+from privgram._forks import Guard
 from privgram.columns import INTERCEPT
 from privgram.mechanisms import AnalyzeGauss, release
 from privgram.release import Release
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from privgram.moment import SecondMoment
 
 #: Two threads that look at the same moment for the first time must not both spend.
-_SPENDING = threading.Lock()
+_SPENDING = Guard(wait=False)
 
 
 class BudgetSpentError(ValueError, AttributeError):
@@ -116,7 +116,7 @@ class PrivateEstimator(ShownEstimator):
         """
         with self._unchanged_on_error():
             moment = self._measure(X, y, reset=self._moment is None)
-            with _SPENDING:
+            with _SPENDING.lock:
                 if self._release is not None:
                     raise BudgetSpentError
                 self._moment = moment if self._moment is None else self._moment.merge(moment)
@@ -130,7 +130,7 @@ class PrivateEstimator(ShownEstimator):
         Release
             As in `release_`.
         """
-        with _SPENDING:
+        with _SPENDING.lock:
             if self._release is None:
                 if self._moment is None:
                     raise NotFittedError(
