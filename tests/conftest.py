@@ -1,8 +1,11 @@
-"""Inputs that break naive code, shared by all tests."""
+"""What all tests share: inputs that break naive code, and noise that repeats."""
 
+import hashlib
+import itertools
 import os
 import shutil
 import sys
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -103,10 +106,31 @@ def extreme_rows() -> NDArray[np.float64]:
     return EXTREME_ROWS.copy()
 
 
+SEED = int(os.environ.get("PRIVGRAM_TEST_SEED", "42"))
+
+
+@pytest.fixture(autouse=True)
+def repeatable_noise(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a test that leaves `rng` out the same noise in every run, but for PRIVGRAM_TEST_SEED.
+
+    Every draw still has a key of its own. Tests of the operating system's keys are marked
+    ``os_entropy`` and keep them, and so do processes that tests start.
+    """
+    if request.node.get_closest_marker("os_entropy"):
+        return
+    count = itertools.count()
+
+    def key(bits: int) -> int:
+        name = f"{SEED} {request.node.nodeid} {next(count)}"
+        return int.from_bytes(hashlib.sha512(name.encode()).digest()) >> (512 - bits)
+
+    monkeypatch.setattr("privgram.random.secrets", types.SimpleNamespace(randbits=key))
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     """Return a generator seeded by PRIVGRAM_TEST_SEED, or 42: no test may need luck."""
-    return np.random.default_rng(int(os.environ.get("PRIVGRAM_TEST_SEED", "42")))
+    return np.random.default_rng(SEED)
 
 
 @pytest.fixture(scope="session")

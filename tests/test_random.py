@@ -9,6 +9,8 @@ import pytest
 
 from privgram.random import default_bit_generator, resolve
 
+pytestmark = pytest.mark.os_entropy
+
 # RFC 8439, appendix A.1, vectors 1 and 2: the first 128 bytes under the key of zeros.
 ZERO_KEY_STREAM = bytes.fromhex(
     "76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7"

@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -154,13 +155,31 @@ def test_missing_sampler_is_named():
     assert 'pip install "privgram[opendp]"' in done.stdout
 
 
-def test_consent_to_opendp_is_left_as_it_was():
+@pytest.fixture
+def no_consent():
     import opendp.prelude as dp
 
     before = set(dp.GLOBAL_FEATURES)
     dp.disable_features("contrib")
+    yield dp
+    dp.enable_features(*before)
+
+
+def test_consent_to_opendp_is_left_as_it_was(no_consent):
+    _discrete._draw(2, 5.0)
+    assert "contrib" not in no_consent.GLOBAL_FEATURES
+    no_consent.enable_features("contrib")
+    _discrete._draw(2, 5.0)
+    assert "contrib" in no_consent.GLOBAL_FEATURES
+
+
+def test_threads_do_not_withdraw_each_others_consent(moment, no_consent):
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
     try:
-        _discrete._draw(2, 5.0)
-        assert "contrib" not in dp.GLOBAL_FEATURES
+        with ThreadPoolExecutor(8) as pool:
+            drawn = list(pool.map(lambda _: DISCRETE.release(moment, 1.0, 1e-6), range(400)))
     finally:
-        dp.enable_features(*before)
+        sys.setswitchinterval(before)
+    assert len({release.matrix.tobytes() for release in drawn}) == 400
+    assert "contrib" not in no_consent.GLOBAL_FEATURES

@@ -23,6 +23,8 @@ import privgram as pg
 from privgram import low_rank
 from privgram._core.rows import Accumulator
 
+pytestmark = pytest.mark.os_entropy
+
 TABLE = np.random.default_rng(0).uniform(-1, 1, (400, 5))
 WIDE = np.random.default_rng(1).integers(0, 2, (40, 60)).astype(float)
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}

@@ -11,17 +11,23 @@ References
 
 from __future__ import annotations
 
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 __all__ = ["MAX_STD", "opendp", "symmetric"]
 
 #: Noise is drawn in 64 bits, which this leaves 32 standard deviations of room.
 MAX_STD = 2.0**58
+
+_turn = threading.Lock()
 
 
 def opendp() -> Any:
@@ -56,15 +62,24 @@ def _draw(size: int, std: float) -> NDArray[np.int64]:
     if not size:
         return np.zeros(0, np.int64)
     dp = opendp()
-    # OpenDP asks for this consent; it is given for this call and not on the caller's behalf.
-    consent = "contrib" not in dp.GLOBAL_FEATURES
-    if consent:
-        dp.enable_features("contrib")
-    try:
+    with _consent(dp):
         noise = dp.m.make_gaussian(
             dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale=std
         )
-        return np.asarray(noise([0] * size), np.int64)
-    finally:
-        if consent:
-            dp.disable_features("contrib")
+    return np.asarray(noise([0] * size), np.int64)
+
+
+@contextmanager
+def _consent(dp: Any) -> Iterator[None]:
+    """Consent to OpenDP's contributed parts here, and not on behalf of the whole process.
+
+    OpenDP keeps consent in one set: threads take turns, or one would withdraw another's.
+    """
+    with _turn:
+        given = "contrib" in dp.GLOBAL_FEATURES
+        dp.enable_features("contrib")
+        try:
+            yield
+        finally:
+            if not given:
+                dp.disable_features("contrib")
