@@ -57,6 +57,18 @@ def test_star_import_gives_the_public_names():
     assert set(out.split()) == set(pg.__all__)
 
 
+@pytest.mark.parametrize(
+    "module", ["low_rank", "mechanisms", "privacy", "privacy.published", "utility"]
+)
+def test_a_module_has_its_names_from_the_start(module):
+    """Without anything else having imported them: privacy.published is one of privacy's."""
+    out = run(
+        f"import importlib; module = importlib.import_module('privgram.{module}');"
+        "print([name for name in module.__all__ if not hasattr(module, name)])"
+    )
+    assert out.strip() == "[]"
+
+
 def test_version_is_the_distributions():
     from importlib.metadata import version
 

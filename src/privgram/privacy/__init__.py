@@ -8,7 +8,7 @@ delta)-differentially private, and back. It knows the mechanism's noise and neve
 True
 """
 
-from . import calibration
+from . import calibration, published
 from ._adjacency import Adjacency
 from ._profile import Profile
 from .adaptive import AdaptiveSketchProfile
