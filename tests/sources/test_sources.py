@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+from types import ModuleType
 
 import hypothesis.strategies as st
 import numpy as np
@@ -366,3 +367,11 @@ def test_without_pyarrow(x, tmp_path, monkeypatch):
         with pytest.raises(ImportError, match=rf'{what} needs pyarrow: .*"privgram\[arrow\]"'):
             second_moment(source, 1.0)
     assert_same(second_moment(frame, 5.0), second_moment(x, 5.0))
+
+
+@pytest.mark.parametrize("module", ["pandas", "polars", "pyarrow.dataset", "duckdb", "dask"])
+def test_a_library_that_another_thread_is_importing(module, rng, monkeypatch):
+    """It is in sys.modules before its classes are there."""
+    monkeypatch.setitem(sys.modules, module, ModuleType(module))
+    x = rng.standard_normal((5, 3))
+    assert_same(second_moment(x, bound=2.0), SecondMoment(3, 2.0).update(x))

@@ -13,8 +13,9 @@ def scale_out(source: Any) -> ModuleType | None:
 
     Neither Dask nor Spark is imported to tell: who holds such a table has done so.
     """
-    dask = sys.modules.get("dask")
-    if dask is not None and dask.is_dask_collection(source):
+    # Half-way through its import in another thread, Dask may lack the function.
+    is_dask_collection = getattr(sys.modules.get("dask"), "is_dask_collection", None)
+    if is_dask_collection is not None and is_dask_collection(source):
         return import_module("privgram.engines.dask")
     if type(source).__module__.partition(".")[0] == "pyspark":
         return import_module("privgram.engines.spark")

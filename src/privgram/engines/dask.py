@@ -183,5 +183,4 @@ def _client(source: Any) -> Any:
 
 def _is_a(module: str, name: str, what: Any) -> bool:
     """Tell whether this is an instance of a class, which need not have been imported."""
-    loaded = sys.modules.get(module)
-    return loaded is not None and isinstance(what, getattr(loaded, name))
+    return isinstance(what, getattr(sys.modules.get(module), name, ()))

@@ -24,8 +24,8 @@ from privgram.sources.table import (
 
 def is_frame(source: Any) -> bool:
     """Tell whether this is a DataFrame, without importing pandas."""
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(source, pandas.DataFrame)
+    # Half-way through its import in another thread, pandas may lack the class.
+    return isinstance(source, getattr(sys.modules.get("pandas"), "DataFrame", ()))
 
 
 def open_frame(frame: Any, select: Sequence[str] | None = None, by_position: bool = True) -> Table:

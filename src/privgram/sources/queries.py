@@ -103,8 +103,8 @@ _OPENERS: tuple[tuple[str, str, Callable[[Any], Query]], ...] = (
 
 def _opener(source: Any) -> Callable[[Any], Query] | None:
     for module, kind, opener in _OPENERS:
-        loaded = sys.modules.get(module)
-        if loaded is not None and isinstance(source, getattr(loaded, kind)):
+        # Half-way through its import in another thread, a module may lack the class.
+        if isinstance(source, getattr(sys.modules.get(module), kind, ())):
             return opener
     return None
 
