@@ -11,11 +11,12 @@ References
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from privgram._forks import Guard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,7 @@ __all__ = ["MAX_STD", "opendp", "symmetric"]
 #: Noise is drawn in 64 bits, which this leaves 32 standard deviations of room.
 MAX_STD = 2.0**58
 
-_turn = threading.Lock()
+_turn = Guard()
 
 
 def opendp() -> Any:
@@ -75,7 +76,7 @@ def _consent(dp: Any) -> Iterator[None]:
 
     OpenDP keeps consent in one set: threads take turns, or one would withdraw another's.
     """
-    with _turn:
+    with _turn.lock:
         given = "contrib" in dp.GLOBAL_FEATURES
         dp.enable_features("contrib")
         try:
