@@ -417,9 +417,9 @@ def _places(value: Any, found: list[tuple[Any, Any]]) -> None:
 def mutate(name: str, data: bytes, seed: int) -> bytes:
     """Change a few fields of a file and put it together again; as it is, if it is no file."""
     form = TARGETS[name].form
-    if form is None:
-        return data
     rng = random.Random(seed)
+    if form is None:  # bytes are choices, and any will do
+        return rng.randbytes(200)
     try:
         parts = form.open(data)
         for _ in range(rng.choice((1, 1, 1, 2, 4))):
