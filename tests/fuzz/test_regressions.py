@@ -1,0 +1,173 @@
+"""What fuzzing found, each by the smallest change of a saved file that showed it.
+
+The files have checksums that hold and say nonsense. They were taken, or ended in an error that no
+loader may raise: `targets.run` fails for either.
+"""
+
+import io
+import os
+import zipfile
+from functools import cache
+
+import numpy as np
+import pytest
+from fuzz import targets
+
+import privgram as pg
+from privgram.engines.checkpoint import Checkpoint
+from privgram.ledger import Ledger
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="resource is POSIX's")
+
+HUGE = 10**400  # JSON has it, and float64 has not
+
+
+@cache
+def seeds(name):
+    return targets.TARGETS[name].seeds()
+
+
+def changed(name, number, where, value):
+    """A file of `targets` in which one field is another; None to delete it."""
+    form = targets.TARGETS[name].form
+    parts = form.open(seeds(name)[number])
+    *path, key = where
+    inner = parts
+    for step in path:
+        inner = inner[step]
+    if value is None:
+        del inner[key]
+    else:
+        inner[key] = value
+    return form.seal(parts)
+
+
+def load(name, data):
+    """Load as the target does, without its leave to refuse."""
+    path = targets._file(data, f"regression.{name}")
+    return {
+        "moment": lambda: pg.SecondMoment.from_bytes(data),
+        "checkpoint": lambda: Checkpoint(path, pg.SecondMoment(3, 2.0), ["a"]),
+        "release_json": lambda: pg.load_release(path),
+        "release_npz": lambda: pg.load_release(path),
+        "low_rank": lambda: pg.low_rank.load(path),
+        "ledger": lambda: Ledger(path),
+        "columns_json": lambda: pg.Columns.load(path.rename(path.with_suffix(".json"))),
+        "columns_toml": lambda: pg.Columns.load(path.rename(path.with_suffix(".toml"))),
+    }[name]()
+
+
+# Target, its seed, the field, what it became, and a part of the refusal.
+FIELDS = [
+    ("moment", 0, (0, "bound"), "0x1p+9999", "no SecondMoment that can be read"),  # OverflowError
+    ("moment", 0, (0, "bound"), "0x1p+500", "another unit"),  # its square is infinite
+    ("moment", 0, (0, "bits"), HUGE, "no SecondMoment that can be read"),
+    ("moment", 0, (0, "n_rows"), -1, "numbers of rows"),  # was taken
+    ("moment", 0, (0, "n_rows"), 2**63, "numbers of rows"),
+    ("moment", 0, (0, "n_rows"), True, "numbers of rows"),
+    ("moment", 0, (0, "n_rows"), None, "no SecondMoment that can be read"),  # KeyError
+    ("moment", 3, (0, "names"), ["x", "y", "z"], "names .* are not those of its columns"),
+    ("checkpoint", 1, (0, "first"), -1, "damaged"),
+    ("checkpoint", 1, (0, "before"), -30, "damaged"),
+    ("checkpoint", 1, (0, "beyond"), [[4, -10]], "damaged"),
+    ("checkpoint", 1, (0, "first"), float("inf"), "damaged"),  # OverflowError
+    ("checkpoint", 1, (1, 0, "bound"), "0x1p+2", "damaged"),  # the sum of another pass: resumed
+    ("checkpoint", 1, (1, 0, "names"), ["a", "b", "c"], "damaged"),
+    ("release_json", 0, ("release", "epsilon"), HUGE, "not a release"),
+    ("release_json", 0, ("release", "epsilon"), "2", "epsilon"),
+    ("release_json", 0, ("release", "epsilon"), float("nan"), "epsilon"),
+    ("release_json", 0, ("release", "delta"), -1.0, "delta"),
+    ("release_json", 0, ("release", "bound"), 0.0, "bound"),
+    ("release_json", 0, ("release", "n_rows"), "40", "n_rows"),
+    ("release_json", 0, ("release", "names"), ["a", "a", "b"], "different strings"),
+    ("release_json", 0, ("release", "names"), [1, 2, 3], "different strings"),
+    ("release_json", 0, ("release", "names"), ["a"], "shape"),
+    ("release_json", 0, ("release", "parameters"), [], "parameters"),
+    ("release_json", 0, ("release", "reproducible"), 1, "reproducible"),
+    ("release_json", 0, ("release", "condition"), 7, "condition"),
+    ("release_json", 0, ("release", "adjacency"), "twins", "adjacency"),
+    ("release_json", 1, ("release", "names"), ["a", "b", "c"], "columns with bounds"),
+    ("release_json", 0, ("release", "noise", "law"), [], "not a release"),
+    ("release_npz", 0, (1, "matrix"), [1.0], "shape"),
+    ("release_npz", 4, (1, "sketch"), [1.0], "sketch"),
+    ("low_rank", 0, (1, "left"), [1.0], "multiplied"),
+    ("low_rank", 0, (1, "right"), [[1.0]], "multiplied"),
+    ("low_rank", 0, (0, "contents", "epsilon"), HUGE, "not a low-rank approximation"),
+    ("low_rank", 0, (0, "contents", "row_change"), -1.0, "not negative"),
+    ("low_rank", 0, (0, "contents", "delta"), "0", "numbers"),
+    ("low_rank", 0, (0, "contents", "reproducible"), 0, "reproducible"),
+    ("low_rank", 0, (0, "contents", "epsilon"), None, "not a low-rank approximation"),
+    ("ledger", 0, (0, "epsilon"), HUGE, "no entries"),
+    ("ledger", 1, (1, "epsilon"), HUGE, "no entries"),
+    ("columns_json", 0, ("bounds", "a"), [0, HUGE], "two numbers"),
+]
+
+
+def title(parameter):
+    return ".".join(map(str, parameter)) if isinstance(parameter, tuple) else str(parameter)[:20]
+
+
+@pytest.mark.parametrize(("name", "number", "where", "value", "refusal"), FIELDS, ids=title)
+def test_nonsense_under_a_checksum_that_holds(name, number, where, value, refusal):
+    data = changed(name, number, where, value)
+    with pytest.raises(ValueError, match=refusal):
+        load(name, data)
+    targets.run(name, data)  # in one line, which names the file
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("columns_json", b'{"bounds": ' + b"[" * 100_000),
+        ("columns_toml", b"bounds = " + b"[" * 100_000),
+    ],
+)
+def test_columns_nested_too_deeply(name, data):
+    with pytest.raises(ValueError, match="nested too deeply"):  # RecursionError
+        load(name, data)
+    targets.run(name, data)
+
+
+def archive(name, **members):
+    """An archive of `targets` in which some members are other bytes."""
+    with zipfile.ZipFile(io.BytesIO(seeds(name)[0])) as old:
+        kept = {m.filename: old.read(m) for m in old.infolist()}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as new:
+        for member, data in (kept | {f"{m}.npy": d for m, d in members.items()}).items():
+            new.writestr(member, data)
+    return buffer.getvalue()
+
+
+def npy(array):
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("name", ["release_npz", "low_rank"])
+@pytest.mark.parametrize(
+    "member",
+    [
+        b"no array",  # read as bytes, which have no checksum: AttributeError
+        b"",
+        npy(np.array(["words"])),
+        npy(np.array([(1, 2.0)], dtype="i4,f8")),
+        b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f8',(",  # TokenError
+        b"\x93NUMPY\x01",  # cut off
+    ],
+    ids=["bytes", "nothing", "words", "records", "tokens", "cut"],
+)
+def test_members_that_are_no_arrays_of_numbers(name, member):
+    which = "matrix" if name == "release_npz" else "left"
+    data = archive(name, **{which: member})
+    with pytest.raises(ValueError, match=r"damaged|is not a"):
+        load(name, data)
+    targets.run(name, data)
+
+
+def test_the_smallest_budget_there_is(tmp_path):
+    """Halving an interval of subnormal numbers went on for ever."""
+    ledger = Ledger(tmp_path / "budget", 1e-323, 1e-6, composition="basic")
+    ledger.spend(5e-324, 1e-9, adjacency="replace")
+    assert ledger.remaining(1e-9) == 5e-324
