@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 
@@ -364,6 +365,27 @@ def test_process_with_stdout_closed(folder):
     assert process.wait() == 2
     assert message.startswith("privgram: ")
     assert message.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="by a POSIX shell")
+def test_process_without_standard_streams(folder):
+    """Some schedulers start their jobs so: the work is done all the same."""
+    command = [sys.executable, "-m", "privgram", *RELEASE, "--out", "new.json"]
+    done = subprocess.run(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command])
+    assert done.returncode == 0
+    assert pg.load_release("new.json").n_rows == N_ROWS
+
+
+@pytest.mark.parametrize("command", ["info", "pca", "regress"])
+def test_process_with_too_few_characters(folder, command):
+    """A column's name is shown on any terminal."""
+    x = np.random.default_rng(0).uniform(-1, 1, (1000, 2))
+    moment = pg.second_moment({"größe": x[:, 0], "λ": x[:, 1]}, bound=2.0)
+    pg.release(moment, pg.AdditiveWishart(), 1.0, 1e-6).save("names.json")
+    more = ["--target", "λ"] if command == "regress" else []
+    done = shell(command, "names.json", *more, env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"gr\xf6\xdfe" in done.stdout or "größe" in done.stdout
 
 
 def test_process_interrupted_in_the_pass(folder):

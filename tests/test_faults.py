@@ -195,6 +195,29 @@ def test_a_source_that_fails_half_way_releases_and_spends_nothing(folder, kind):
     assert not [name for name in names(folder) if name.startswith(".")]
 
 
+def test_the_file_for_which_there_is_no_room_is_named(folder):
+    assert release(fault="flush").stderr == "privgram: gram.json: No space left on device\n"
+
+
+def test_a_picture_is_whole_or_not_there(folder):
+    before = names(folder)
+    picture = ["--columns", "3", "--bound", "1", *GUARANTEE, "--plot", "noise.png"]
+    failed(run("plan", *picture, fault="flush"), "noise.png: No space left on device")
+    assert names(folder) == before
+
+
+def test_bounds_that_cannot_be_saved_stay_as_they_were(folder, monkeypatch):
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    before = (folder / "columns.toml").read_bytes()
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"columns\.toml"):
+        pg.Columns({"a": (0, 1)}).save(folder / "columns.toml")
+    assert (folder / "columns.toml").read_bytes() == before
+    assert not [name for name in names(folder) if name.startswith(".")]
+
+
 @pytest.mark.parametrize("step", ["fsync", "replace", "link", "write"])
 def test_files_are_whole_or_not_there(tmp_path, monkeypatch, step):
     """Every step of writing fails in turn, for files that are there and that are not."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["PUBLIC", "SECRET", "create", "locked", "write_atomically"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["PUBLIC", "SECRET", "create", "locked", "write_atomically", "write_picture"]
 
 #: Permissions of a new file, before the umask: a release is public, a moment is not.
 PUBLIC, SECRET = 0o666, 0o600
@@ -51,6 +56,23 @@ def create(path: Path, data: bytes, mode: int = PUBLIC) -> None:
     _sync_folder(path.parent)
 
 
+def write_picture(path: Path, figure: Figure, dpi: int) -> None:
+    """Draw a figure into a file, whole or not at all; the suffix picks the format.
+
+    Raises
+    ------
+    ValueError
+        If there is no such format.
+    OSError
+        If it cannot be written.
+    """
+    if not path.suffix:
+        path = path.with_suffix(".png")
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=path.suffix[1:].lower(), dpi=dpi)
+    write_atomically(path, drawn.getvalue())
+
+
 @contextmanager
 def _beside(path: Path, data: bytes, mode: int) -> Iterator[Path]:
     """Write data to a file in the same folder, which is gone afterwards."""
@@ -63,9 +85,7 @@ def _beside(path: Path, data: bytes, mode: int) -> Iterator[Path]:
             os.fsync(file.fileno())
         yield temporary
     except OSError as error:
-        if error.filename is None:
-            raise
-        # The name that the caller knows.
+        # The name that the caller knows; a write that fails for want of room has none.
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:
         with suppress(FileNotFoundError):

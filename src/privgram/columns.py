@@ -12,6 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram._files import write_atomically
+
 INTERCEPT = "intercept"
 
 _FROM_DATA = (
@@ -222,9 +224,9 @@ class Columns:
         return cls(data["bounds"], data.get("intercept", False), data.get("missing", "error"))
 
     def save(self, path: str | Path) -> None:
-        """Write to a ``.toml`` or ``.json`` file."""
+        """Write to a ``.toml`` or ``.json`` file, whole or not at all."""
         path = Path(path)
-        path.write_text(_WRITERS[_suffix(path)](self.to_dict()), encoding="utf-8")
+        write_atomically(path, _WRITERS[_suffix(path)](self.to_dict()).encode())
 
     @classmethod
     def load(cls, path: str | Path) -> Columns:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+
+from privgram._files import write_picture
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -201,7 +204,7 @@ class Plan:
         axes.set_xticks([0.05, 0.1, 0.2, 0.5, 1.0], ["0.05", "0.1", "0.2", "0.5", "1"])
         figure.legend(loc="outside right center", frameon=False)
         axes.grid(which="major", color="0.92")
-        figure.savefig(path, dpi=150)
+        write_picture(Path(path), figure, dpi=150)
 
     def _curve(
         self, mechanism: Mechanism, grid: NDArray[np.float64], calibration: CalibrationKind

@@ -5,6 +5,8 @@ One file a command. Results go to standard output (a table, or JSON with
 line on standard error and nothing half-written (1 where an audit finds a leak).
 """
 
+import io
+import os
 import signal
 import sys
 
@@ -23,4 +25,14 @@ def main() -> None:
     from ._program import program, terminate
 
     signal.signal(signal.SIGTERM, terminate)
+    _mend_streams()
     program.main(prog_name="privgram")
+
+
+def _mend_streams() -> None:
+    """Let results be printed where no one listens, or where there are not all characters."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed from the start, as by some schedulers
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a column's name may be in any script

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import click
+
+from privgram._files import write_atomically
 
 from ._options import example
 from ._output import console, json_option, print_json, table
@@ -139,10 +142,11 @@ def _sweep(what: str, out: Path, seed: int, as_json: bool) -> None:
             results[name].append(asdict(row))
             click.echo(f"{name}: {len(results[name])} settings done", err=True)
     for name, found in results.items():
-        with open(out / f"{name}.csv", "w", newline="") as file:
-            writer = csv.DictWriter(file, found[0].keys())
-            writer.writeheader()
-            writer.writerows(found)
+        lines = io.StringIO(newline="")
+        writer = csv.DictWriter(lines, found[0].keys())
+        writer.writeheader()
+        writer.writerows(found)
+        write_atomically(out / f"{name}.csv", lines.getvalue().encode())
         if not as_json:
             console().print(table(found[0].keys(), [row.values() for row in found], title=name))
     if as_json:
@@ -157,8 +161,8 @@ def _uci(folder: Path, out: Path, seed: int, as_json: bool) -> None:
         cells.append(cell)
         click.echo(f"{cell.task}, epsilon = {cell.epsilon:g}", err=True)
     out.mkdir(parents=True, exist_ok=True)
-    (out / "uci.csv").write_text(uci.to_csv(cells))
-    (out / "uci.md").write_text(uci.to_markdown(cells) + "\n")
+    write_atomically(out / "uci.csv", uci.to_csv(cells).encode())
+    write_atomically(out / "uci.md", (uci.to_markdown(cells) + "\n").encode())
     if as_json:
         print_json([asdict(cell) for cell in cells])
         return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._files import write_picture
 from privgram.experiments.sheffet.runs import PENALTY
 from privgram.experiments.sheffet.settings import CALIBRATIONS
 
@@ -196,7 +197,7 @@ def _grid(columns: int, title: str) -> tuple[Any, Any]:
         handles, labels = axes[0, 0].get_legend_handles_labels()
         fitting = min(len(labels), int(width / 1.8))  # inches an entry
         picture.legend(handles, labels, loc="lower center", ncols=fitting, fontsize=8)
-        picture.savefig(path, dpi=110)
+        write_picture(path, picture, dpi=110)
 
     return axes, save
 

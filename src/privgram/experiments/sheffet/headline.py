@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram._files import write_picture
 from privgram.experiments.sheffet.figures import SIX, require_matplotlib
 
 if TYPE_CHECKING:
@@ -106,4 +107,4 @@ def draw(results: Results, path: Path) -> None:
         f"; grey: more than {limit:,.0f}",
         fontsize=10,
     )
-    picture.savefig(path, dpi=130)
+    write_picture(path, picture, dpi=130)
