@@ -22,7 +22,8 @@ help:
 	@echo "make test    the tests, against the built wheel"
 	@echo "make lint    ruff, mypy --strict, cython-lint"
 	@echo "make docs    the site, in docs/_build/html;  make linkcheck: its links elsewhere (network)"
-	@echo "make bench   the asv benchmarks of this commit, and a report (under an hour; idle machine)"
+	@echo "make bench   the asv benchmarks of this commit, and a report (under an hour; idle machine);"
+	@echo "             make bench BENCH_ARGS=--quick: smaller, once"
 	@echo "make wheel   a wheel in dist/;  make manylinux: one for other Linux machines, too"
 	@echo "make fuzz    atheris over every loader, FUZZ_TIME=600 seconds each"
 	@echo "make sanitize  the kernels under AddressSanitizer and UBSan, a few minutes"
@@ -52,15 +53,10 @@ linkcheck: $(DONE)/docs
 	$(BIN)/sphinx-build --quiet -b linkcheck -D plot_gallery=0 docs docs/_build/linkcheck
 
 # The installed wheel, under this commit's name. A forced core type would handicap the OpenBLAS
-# of NumPy and SciPy. BENCH_ARGS goes to asv run: --quick, or --bench REGEX. The report is made
-# even if a benchmark failed; then the status is asv's.
+# of NumPy and SciPy. BENCH_ARGS: --quick, or --bench REGEX. The report is made also if a
+# benchmark failed, then the status is asv's, and on Ctrl-C.
 bench: $(DONE)/bench
-	cd bench && ../$(BIN)/asv machine --yes
-	cd bench && status=0; env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE ../$(BIN)/asv run \
-	  --environment "existing:$(CURDIR)/$(BIN)/python" --set-commit-hash "$$(git rev-parse HEAD)" \
-	  $(BENCH_ARGS) || status=$$?; \
-	  ../$(BIN)/asv publish && ../$(BIN)/python report.py "$$(git rev-parse HEAD)" && exit $$status
-	@echo "Every table is in bench/html/tables.html; by commits, with the network: bench/html/index.html"
+	exec env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $(BIN)/python -m bench.run $(BENCH_ARGS)
 
 wheel: $(DONE)/wheel
 

@@ -5,13 +5,15 @@ from sklearn.random_projection import GaussianRandomProjection
 
 import privgram as pg
 
+from .common import size
+
 ROWS, D = 400, 50
 
 
 class Compress:
     """400 random combinations of n rows of 50 columns."""
 
-    params = ([2**14, 2**18], ["gram", "stream", "NumPy", "scikit-learn"])
+    params = ([2**14, size(2**18)], ["gram", "stream", "NumPy", "scikit-learn"])
     param_names = ("n", "method")
     timeout = 300
 

@@ -8,7 +8,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 
 from privgram.estimators import PrivateLinearRegression, PrivatePCA, PrivateRidge
 
-from .common import fastest
+from .common import fastest, size
 
 PAIRS = {
     "linear regression": (PrivateLinearRegression(), LinearRegression()),
@@ -26,7 +26,7 @@ class Fit:
 
     def setup(self, estimator, order, dtype):
         rng = np.random.default_rng(1)
-        self.x = np.asarray(rng.uniform(-1, 1, (1_000_000, 20)), dtype, order)
+        self.x = np.asarray(rng.uniform(-1, 1, (size(1_000_000), 20)), dtype, order)
         self.y = self.x @ rng.uniform(-0.1, 0.1, 20).astype(dtype)
         self.ours, self.theirs = PAIRS[estimator]
 

@@ -8,17 +8,19 @@ from sklearn.utils.extmath import randomized_svd
 from privgram import low_rank
 from privgram.experiments.low_rank import incoherent
 
+from .common import size
+
 RANK = 5
 PRIVATE = "privgram, epsilon = 1"
 
 
 def dense(rng):
-    return incoherent(200, 20_000, RANK, 3.0, rng)
+    return incoherent(200, size(20_000), RANK, 3.0, rng)
 
 
 def sparse(rng):
     """Ratings: one in a hundred of a table of 2,000 by 50,000."""
-    return sp.random_array((2000, 50_000), density=0.01, format="csr", rng=rng)
+    return sp.random_array((2000, size(50_000)), density=0.01, format="csr", rng=rng)
 
 
 def product(factors):

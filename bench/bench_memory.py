@@ -13,8 +13,10 @@ import pyarrow.parquet
 
 import privgram as pg
 
+from .common import size
+
 D = 32
-N = 2**20
+N = size(2**20)
 ROUTES = {
     ".npy": np.load,
     ".parquet": lambda path: as_array(pyarrow.parquet.read_table(path)),

@@ -7,6 +7,8 @@ from sklearn.decomposition import PCA
 
 import privgram as pg
 
+from .common import size
+
 D, COMPONENTS = 100, 5
 BUDGET = 1.0, 1e-6
 MECHANISMS = {"Analyze Gauss": pg.AnalyzeGauss(), "additive Wishart": pg.AdditiveWishart()}
@@ -17,7 +19,7 @@ SOLVERS = {"scikit-learn covariance_eigh": "covariance_eigh", "scikit-learn full
 class Components:
     """Five components. scikit-learn's are of centred rows; these are centred within sampling."""
 
-    params = ([2**15, 2**18], [*MECHANISMS, *SOLVERS])
+    params = ([2**15, size(2**18, 4)], [*MECHANISMS, *SOLVERS])
     param_names = ("n", "method")
     timeout = 120
 

@@ -11,6 +11,8 @@ from sklearn.linear_model import LinearRegression, Ridge
 
 import privgram as pg
 
+from .common import size
+
 P = 20
 D = P + 2
 BOUND = math.sqrt(D)
@@ -59,7 +61,7 @@ def private_fit(x, mechanism, rng=None):
 class Regression:
     """The whole way: array -> second moment -> release -> coefficients."""
 
-    params = ([2**16, 2**20], [*MECHANISMS, *BASELINES])
+    params = ([2**16, size(2**20)], [*MECHANISMS, *BASELINES])
     param_names = ("n", "method")
     timeout = 120
     repetitions = 10

@@ -24,9 +24,9 @@ import privgram as pg
 from privgram.engines import spark
 from privgram.engines.parts import Plan
 
-from .common import CORES, fastest
+from .common import CORES, fastest, size
 
-ROWS = 10**6
+ROWS = size(10**6)
 
 
 class Files:

@@ -20,7 +20,7 @@ import pyarrow.parquet
 import privgram as pg
 from privgram.sources import npy, parquet
 
-from .common import fastest
+from .common import fastest, size
 
 MIB = 2**20
 
@@ -36,7 +36,7 @@ def as_table(x):
 class Files:
     """A table of `mebibytes`, in memory and in a folder for the files made of it."""
 
-    mebibytes = 256
+    mebibytes = size(256)
     timeout = 300
 
     def setup(self, d, *_):
@@ -142,7 +142,7 @@ class Parquet(Files):
 class Csv(Files):
     params = ([22],)
     param_names = ("d",)
-    mebibytes = 24
+    mebibytes = size(24, 3)
 
     def setup(self, d):
         super().setup(d)
@@ -190,7 +190,7 @@ class Threads(Files):
 class PeakMemory:
     """Resident memory beyond that of a small pass, in a process of its own."""
 
-    params = ([".npy", ".parquet"], [1024, 4096])
+    params = ([".npy", ".parquet"], [size(1024, 4), size(4096, 4)])
     param_names = ("source", "mebibytes")
     timeout = 600
     unit = "MiB"

@@ -16,13 +16,13 @@ from threadpoolctl import threadpool_limits
 from privgram._core.orthonormal import noisy_orthonormalise
 from privgram._core.wishart import wishart
 
-from .common import fastest
+from .common import fastest, size
 
 
 class Wishart:
     """W_d(V, k) with V = I (as the additive mechanism draws it) and general V."""
 
-    params = ([22, 100, 500, 2000], ["identity", "general"])
+    params = ([22, 100, 500, size(2000, 2)], ["identity", "general"])
     param_names = ("d", "scale")
     timeout = 300
 
@@ -78,7 +78,7 @@ class Wishart:
 class Orthonormal:
     """The range finder's step at the size of the Netflix table: 480,189 rows."""
 
-    params = ([(480_189, 41), (20_000, 200)],)
+    params = ([(size(480_189), 41), (size(20_000), 200)],)
     param_names = ("shape",)
     timeout = 300
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import os
 import subprocess
 import tempfile
 import threading
@@ -19,8 +20,19 @@ HERE = Path(__file__).parent
 CORES = 2
 BOUND_PER_SQRT_D = 1.0  # of standard normal rows about half are clipped
 
+# `make bench BENCH_ARGS=--quick`: to see that everything runs, and about how fast.
+QUICK = "PRIVGRAM_BENCH_QUICK" in os.environ
+
+
+def size(full: int, shrink: int = 8) -> int:
+    """A number of rows or mebibytes, smaller in a quick run."""
+    return full // shrink if QUICK else full
+
+
 # Tables of some 700 MB, far beyond a last-level cache; d: rows.
-SHAPES = {22: 2**22, 42: 2**21, 100: 2**20, 500: 2**17, 2000: 2**15}
+SHAPES = {
+    d: size(n) for d, n in {22: 2**22, 42: 2**21, 100: 2**20, 500: 2**17, 2000: 2**15}.items()
+}
 
 
 @cache
@@ -121,11 +133,12 @@ def accumulate(x: np.ndarray, threads: int = CORES, chunk_bytes: int = 1 << 21, 
 def fastest(*calls, seconds: float = 2.0) -> list[float]:
     """Seconds of the least disturbed run of each call, run in turn, thrice at least.
 
-    A call that returns a float has timed itself.
+    A call that returns a float has timed itself. Quickly: one run of each.
     """
+    least, seconds = (1, 0.0) if QUICK else (3, seconds)
     times = [[] for _ in calls]
     end = time.perf_counter() + seconds
-    while len(times[0]) < 3 or time.perf_counter() < end:
+    while len(times[0]) < least or time.perf_counter() < end:
         for call, taken in zip(calls, times, strict=True):
             start = time.perf_counter()
             own = call()

@@ -1,20 +1,15 @@
-"""All results of a commit on one page, bench/html/tables.html: asv's report needs the network.
+"""All results of a commit on one page, tables.html: asv's own report needs the network.
 
-    python report.py COMMIT
-
-Run in bench/ after asv, as `make bench` does. A table for each benchmark; its last parameter, what
-was run, goes across.
+A table for each benchmark; its last parameter, what was run, goes across.
 """
 
 import html
 import itertools
 import json
 import math
-import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-RESULTS = HERE / ".asv" / "results"
 STYLE = (
     "body{font:15px sans-serif;margin:2em}td{padding:.15em .8em;text-align:right}"
     "tr:first-child{font-weight:bold}"
@@ -44,11 +39,20 @@ def table(name, values, params, about):
     return "\n".join([f"<h3>{html.escape(name)}</h3><table>", *lines, "</table>"])
 
 
-def main():
-    commit = sys.argv[1]
-    about = json.loads((RESULTS / "benchmarks.json").read_text())
+def benchmarks(results):
+    """What asv found: a mapping of names to what it says of each."""
+    found = json.loads((results / "benchmarks.json").read_text())
+    return {name: about for name, about in found.items() if isinstance(about, dict)}
+
+
+def write(results, commit, quick):
+    """Make the page and return its path."""
+    about = benchmarks(results)
     body = [f"<h1>privgram, commit {commit[:8]}</h1>"]
-    for path in sorted(RESULTS.glob(f"*/{commit[:8]}-*.json")):
+    if quick:
+        body.append("<p>A quick run: one sample of smaller tables. Nothing to quote.</p>")
+    missing = set(about)
+    for path in sorted(results.glob(f"*/{commit[:8]}-*.json")):
         found = json.loads(path.read_text())
         machine = ", ".join(str(found["params"][key]) for key in ("cpu", "num_cpu", "os"))
         body.append(f"<h2>{html.escape(machine)}</h2>")
@@ -56,11 +60,12 @@ def main():
             result = dict(zip(found["result_columns"], values, strict=False))
             if name in about and result.get("result"):
                 body.append(table(name, result["result"], result["params"], about[name]))
-    out = HERE / "html" / "tables.html"
-    out.parent.mkdir(exist_ok=True)
+                missing.discard(name)
+    if missing:
+        names = html.escape(", ".join(sorted(missing)))
+        body.append(f"<h2>Not measured, or failed</h2><p>{names}</p>")
+    out = HERE / "html" / ("quick" if quick else "") / "tables.html"
+    out.parent.mkdir(parents=True, exist_ok=True)
     page = f"<!doctype html><meta charset=utf-8><title>privgram</title><style>{STYLE}</style>"
     out.write_text(page + "\n".join(body))
-
-
-if __name__ == "__main__":
-    main()
+    return out
