@@ -260,6 +260,30 @@ def test_summary_says_when_coefficients_are_penalised(release):
     assert "penalised" not in release.regress("y").summary()
 
 
+def test_summary_says_when_the_mechanism_shrank_coefficients(table, release):
+    """Of a sketch an interval may exclude the coefficient beside it."""
+    regulariser = 200.0
+    shrunk = make_release(
+        table.T @ table + regulariser * np.eye(5),
+        NAMES,
+        SketchLaw(10**7, regulariser),
+        n_rows=len(table),
+    )
+    fit = shrunk.regress("y")
+    low, high = fit.conf_int().T
+    assert np.any((fit.coef < low) | (high < fit.coef))
+    assert "coef is shrunk" in fit.summary()
+    assert "coef is shrunk" not in release.regress("y").summary()
+
+
+def test_summary_of_a_fit_without_intercept_and_inference_shows_none(table):
+    """A row of zeros for it would be made up."""
+    without = make_release(table[:, :4].T @ table[:, :4], NAMES[:4], n_rows=None)
+    fit = without.regress("y")
+    assert fit.refusal is not None
+    assert "\nintercept" not in fit.summary()
+
+
 def test_lasso_solves_the_lasso(table, release):
     linear_model = pytest.importorskip("sklearn.linear_model")
     expected = linear_model.Lasso(alpha=0.05, tol=1e-12).fit(table[:, :3], table[:, 3])

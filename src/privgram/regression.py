@@ -270,6 +270,11 @@ class Fit:
                 )
         if np.any(self.ridge != 0.0):
             notes.append("coef is penalised; all else is of the unpenalised estimate.")
+        elif self.release.noise.shift > 0.0:
+            notes.append(
+                "coef is shrunk by what the mechanism added to the diagonal; all else is of the "
+                "estimate without it."
+            )
         if self.release.condition is not None:
             notes.append(f"The privacy guarantee holds only if {self.release.condition}.")
         return [f"[{i}] {note}" for i, note in enumerate(notes, 1)]
@@ -285,7 +290,7 @@ class Fit:
 
     def _table_rows(self) -> list[tuple[str, float]]:
         rows = list(zip(self.names, self.coef.tolist(), strict=True))
-        if self.intercept != 0 or self.inference.covariance[-1, -1] != 0:
+        if self.intercept != 0 or self.inference.covariance[-1, -1] > 0:
             rows.append((INTERCEPT, self.intercept))
         return rows
 
