@@ -5,6 +5,7 @@ import importlib
 import pickle
 from decimal import Decimal
 from fractions import Fraction
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -20,6 +21,16 @@ OTHERS = ["2", b"2", None, [2.0], np.array([2.0]), 2j, object()]
 @pytest.fixture(scope="module")
 def moment():
     return pg.second_moment(np.random.default_rng(1).uniform(-1, 1, (500, 3)), bound=2.0)
+
+
+def test_release_the_function_takes_what_the_method_takes():
+    function, method = (
+        signature(pg.release).parameters,
+        signature(pg.AnalyzeGauss.release).parameters,
+    )
+    assert [p for name, p in function.items() if name != "mechanism"] == [
+        p for name, p in method.items() if name != "self"
+    ]
 
 
 @pytest.mark.parametrize("value", NUMBERS, ids=repr)

@@ -169,7 +169,7 @@ def test_kinds_and_layouts(x, convert):
         ({"a": ["x"]}, TypeError, "'a'"),
         ({"a": [1.0], "b": [1.0, 2.0]}, ValueError, "'a' and 'b' have 1 and 2 rows"),
         ({1: [1.0]}, TypeError, "column names"),
-        (None, TypeError, "only real numbers"),
+        (None, TypeError, "NoneType is no table"),
         ("data.npy", TypeError, "only real numbers"),
     ],
 )

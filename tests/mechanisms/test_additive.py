@@ -63,6 +63,14 @@ def test_one_column_cannot_move_by_more_than_one_row():
     assert replace.sigma == AnalyzeGauss().calibrate(1, 1.0, EPSILON, DELTA, "add-remove").sigma
 
 
+def test_one_column_is_private_as_published():
+    """The erratum is about two orthogonal rows, and there are none."""
+    noise = AnalyzeGauss().calibrate(1, 1.0, EPSILON, DELTA, "replace", "published")
+    assert noise.privacy.delta(EPSILON) <= DELTA
+    printed = {row.mechanism: row for row in pg.plan(1, 1.0, EPSILON, DELTA).rows}["AnalyzeGauss()"]
+    assert printed.published_private
+
+
 def test_published_constants():
     log = math.log(2 / DELTA)
     noise = AnalyzeGauss("triangular").calibrate(22, 1.5, 0.5, DELTA, "add-remove", "published")

@@ -8,6 +8,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from scipy import sparse
 
 from privgram import Columns, SecondMoment, second_moment
 
@@ -375,3 +376,23 @@ def test_a_library_that_another_thread_is_importing(module, rng, monkeypatch):
     monkeypatch.setitem(sys.modules, module, ModuleType(module))
     x = rng.standard_normal((5, 3))
     assert_same(second_moment(x, bound=2.0), SecondMoment(3, 2.0).update(x))
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda x: None, "type NoneType is no table; pass an array of two dimensions"),
+        (lambda x: sparse.csr_matrix(x), r"type csr_matrix is no table; pass .toarray\(\)"),
+        (lambda x: pd.Series(x[:, 0]), r"a Series is one column; .* to_frame\(\)"),
+        (lambda x: pa.chunked_array([x[:, 0]]), "a ChunkedArray is one column"),
+    ],
+    ids=["nothing", "sparse", "Series", "ChunkedArray"],
+)
+def test_what_is_no_table_is_told_so(rng, make, says):
+    with pytest.raises(TypeError, match=says):
+        second_moment(make(rng.standard_normal((5, 3))), bound=2.0)
+
+
+def test_a_memoryview_of_a_table(rng):
+    x = rng.standard_normal((5, 3))
+    assert_same(second_moment(memoryview(x), bound=2.0), SecondMoment(3, 2.0).update(x))

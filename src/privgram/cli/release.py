@@ -207,6 +207,7 @@ def command(
         "epsilon": release.epsilon,
         "delta": release.delta,
         "adjacency": release.adjacency,
+        "condition": release.condition,
         "parameters": release.parameters,
         "seconds": seconds,
     }

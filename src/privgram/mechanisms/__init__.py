@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from privgram.mechanisms._base import Calibration, Mechanism, from_dict
 from privgram.mechanisms.additive_wishart import AdditiveWishart
@@ -12,7 +12,12 @@ from privgram.mechanisms.inverse_gauss import InverseGauss
 from privgram.mechanisms.inverse_wishart import InverseWishart
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from privgram.ledger import Ledger
+    from privgram.mechanisms._base import CalibrationKind
     from privgram.moment import SecondMoment
+    from privgram.privacy import Adjacency
     from privgram.release import Release
 
 __all__ = [
@@ -33,8 +38,12 @@ def release(
     mechanism: Mechanism,
     epsilon: float,
     delta: float,
-    *args: Any,
-    **options: Any,
+    adjacency: Adjacency = "replace",
+    calibration: CalibrationKind = "exact",
+    rng: np.random.Generator | None = None,
+    *,
+    allow_published_erratum: bool = False,
+    ledger: Ledger | None = None,
 ) -> Release:
     """Release a second moment by a mechanism: `mechanism.release(moment, ...)` as a function.
 
@@ -44,8 +53,8 @@ def release(
     mechanism : Mechanism
     epsilon, delta : float
         The guarantee.
-    *args, **options
-        As in `Mechanism.release`: adjacency, calibration, rng, allow_published_erratum, ledger.
+    adjacency, calibration, rng, allow_published_erratum, ledger
+        As in `Mechanism.release`.
 
     Returns
     -------
@@ -55,4 +64,13 @@ def release(
         raise TypeError(
             f"mechanism must be a Mechanism such as AnalyzeGauss(), not {type(mechanism).__name__}"
         )
-    return mechanism.release(moment, epsilon, delta, *args, **options)
+    return mechanism.release(
+        moment,
+        epsilon,
+        delta,
+        adjacency,
+        calibration,
+        rng,
+        allow_published_erratum=allow_published_erratum,
+        ledger=ledger,
+    )

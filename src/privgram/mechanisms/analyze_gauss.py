@@ -129,7 +129,8 @@ class AnalyzeGauss(Mechanism):
             request.bound,
             request.epsilon,
             request.delta,
-            request.adjacency,
+            # The square of one column moves by B^2 at most, whichever row it is of.
+            "add-remove" if request.n_columns == 1 else request.adjacency,
             allow_published_erratum=allow_erratum,
         )
         ratio = self._sensitivity(request) / sigma

@@ -64,7 +64,7 @@ def _is_iterable_of_blocks(source: Any) -> bool:
 
 def _is_table(source: Any) -> bool:
     return (
-        isinstance(source, Mapping)
+        isinstance(source, (Mapping, memoryview))
         or is_query(source)
         or any(hasattr(source, name) for name in ("__array__", "__arrow_c_stream__", "__buffer__"))
     )

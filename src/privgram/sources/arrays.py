@@ -17,6 +17,8 @@ from privgram.sources.table import (
     unnamed,
 )
 
+_USUAL = "pass an array of two dimensions or a data frame"
+
 
 def open_array(source: Any, select: Sequence[str] | None = None, by_position: bool = True) -> Table:
     """Read a two-dimensional array, in ranges of rows and without a copy."""
@@ -62,6 +64,9 @@ def as_matrix(source: Any) -> NDArray[Any]:
         raise ValueError("the rows of the block differ in length") from error
     if array.dtype.names is not None:
         raise TypeError("a structured array is not read; pass {name: array[name], ...}")
+    if array.dtype.kind == "O" and array.ndim == 0:
+        hint = "pass .toarray(), or blocks of its rows" if hasattr(source, "toarray") else _USUAL
+        raise TypeError(f"an object of type {type(source).__name__} is no table; {hint}")
     if array.dtype.kind == "O":
         raise TypeError("the block holds objects or strings; only real numbers can be used")
     if array.dtype.kind not in "buif":

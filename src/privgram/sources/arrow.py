@@ -32,7 +32,13 @@ def require(module: str, what: str) -> ModuleType:
 def open_stream(source: Any, select: Sequence[str] | None = None) -> Table:
     """Read an object with the Arrow C stream, one record batch after another."""
     pa = require("pyarrow", "an Arrow stream")
-    reader = pa.RecordBatchReader.from_stream(source)
+    try:
+        reader = pa.RecordBatchReader.from_stream(source)
+    except pa.ArrowInvalid as error:
+        if "non-struct" not in str(error):
+            raise
+        name = type(source).__name__
+        raise TypeError(f"a {name} is one column; make a table of it, as by to_frame()") from None
     taken = resolve(reader.schema, select)
     names = tuple(reader.schema.names[i] for i in taken)
     n_rows = getattr(source, "num_rows", None)
