@@ -88,6 +88,12 @@ def test_a_release_is_entered_in_its_ledger(folder):
     assert [entry["epsilon"] for entry in report["entries"]] == [0.8]
     assert report["spent_epsilon"] == pytest.approx(0.8, abs=2e-4)
     assert "AdditiveWishart" in succeed("ledger", "show", "study.ledger")
+    left = json.loads(succeed("ledger", "show", "study.ledger", "--delta", "1e-7", "--json"))
+    assert left.pop("left_epsilon") == pg.Ledger("study.ledger").remaining(1e-7) > 0
+    assert left.pop("left_delta") == 1e-7
+    assert left == report
+    assert "left_epsilon" in succeed("ledger", "show", "study.ledger", "--delta", "1e-7")
+    assert "is not in the range" in fail("ledger", "show", "study.ledger", "--delta", "1")
 
 
 def test_a_bound_is_not_paid_for_where_the_release_cannot_be(folder):

@@ -52,16 +52,22 @@ def create(
     pg.Ledger(path, epsilon, delta, adjacency, composition)
 
 
-@command.command("show", epilog=example("privgram ledger show study.ledger"))
+@command.command("show", epilog=example("privgram ledger show study.ledger --delta 1e-7"))
 @click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--delta",
+    type=click.FloatRange(0, 1, max_open=True),
+    help="Show what is left, too: the largest epsilon at this delta that one more release of any"
+    " mechanism may have. Most mechanisms may have more.",
+)
 @json_option
-def show(path: Path, as_json: bool) -> None:
+def show(path: Path, delta: float | None, as_json: bool) -> None:
     """Show the budget of the ledger at PATH and every spend."""
     import privgram as pg
 
     ledger = pg.Ledger(path)
     entries = ledger.entries
-    epsilon, delta = ledger.spent
+    spent_epsilon, spent_delta = ledger.spent
     budget = {
         "ledger": str(path),
         "epsilon": ledger.epsilon,
@@ -69,9 +75,11 @@ def show(path: Path, as_json: bool) -> None:
         "adjacency": ledger.adjacency,
         "composition": ledger.composition,
         "spends": len(entries),
-        "spent_epsilon": epsilon,
-        "spent_delta": delta,
+        "spent_epsilon": spent_epsilon,
+        "spent_delta": spent_delta,
     }
+    if delta is not None:
+        budget |= {"left_epsilon": ledger.remaining(delta), "left_delta": delta}
     columns = ("number", "time", "what", "epsilon", "delta")
     rows = [[getattr(entry, name) for name in columns] for entry in entries]
     if as_json:
