@@ -10,12 +10,15 @@ DONE   := $(VENV)/done
 
 # What is run under sanitizers: all that reaches compiled code with inputs made to break it.
 SANITIZED := tests/core tests/test_moment.py tests/engines/test_threads.py tests/fuzz
+# What is run under ThreadSanitizer: all that several threads do at once.
+THREADED := tests/test_moment.py tests/engines/test_threads.py \
+            tests/core/test_wishart.py tests/core/test_orthonormal.py
 
 # What the wheel is made of.
 SOURCES := meson.build meson.options pyproject.toml LICENSE README.md \
            $(shell find src -type f -not -path '*/__pycache__/*' -not -name '*.so')
 
-.PHONY: help demo test fuzz sanitize lint docs linkcheck bench wheel manylinux sdist dev clean
+.PHONY: help demo test fuzz sanitize sanitize-threads lint docs linkcheck bench wheel manylinux sdist dev clean
 
 help:
 	@echo "make demo    private regression on 336,776 real flights"
@@ -26,7 +29,8 @@ help:
 	@echo "             make bench BENCH_ARGS=--quick: smaller, once"
 	@echo "make wheel   a wheel in dist/;  make manylinux: one for other Linux machines, too"
 	@echo "make fuzz    atheris over every loader, FUZZ_TIME=600 seconds each"
-	@echo "make sanitize  the kernels under AddressSanitizer and UBSan, a few minutes"
+	@echo "make sanitize  the kernels under AddressSanitizer and UBSan, a few minutes;"
+	@echo "               make sanitize-threads: under ThreadSanitizer"
 	@echo "make sdist   the source distribution, in dist/"
 	@echo "make dev     .venv-dev: an editable install that rebuilds itself on import"
 	@echo "make clean   removes .venv, dist and everything built"
@@ -91,8 +95,19 @@ sanitize:
 	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1 \
 	  PYTHONMALLOC=malloc .venv-sanitize/bin/python -m pytest -p no:cacheprovider $(SANITIZED)
 
+# The same for races. What CPython synchronises with, pthreads and semaphores, is seen without
+# building it anew; the threads of NumPy's OpenBLAS spin unseen. Reports are not captured.
+sanitize-threads:
+	$(PYTHON) -m venv .venv-sanitize-threads
+	.venv-sanitize-threads/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	.venv-sanitize-threads/bin/python -m pip install --quiet --group sanitize '.[arrow]' \
+	  --config-settings=setup-args=-Db_sanitize=thread \
+	  --config-settings=setup-args=-Db_lundef=false
+	LD_PRELOAD="$$(cc -print-file-name=libtsan.so)" OPENBLAS_NUM_THREADS=1 \
+	  .venv-sanitize-threads/bin/python -m pytest -p no:cacheprovider --capture=sys $(THREADED)
+
 clean:
-	rm -rf $(VENV) .venv-dev .venv-sanitize dist build demo-out docs/_build docs/api/generated docs/gallery .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-dev .venv-sanitize .venv-sanitize-threads dist build demo-out docs/_build docs/api/generated docs/gallery .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests bench -name __pycache__ -prune -exec rm -rf {} +
 
 $(DONE)/venv:
