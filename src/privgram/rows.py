@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._core import scale
+from privgram._core import rows, scale
 from privgram.sources.table import Block, InvalidRow, n_rows_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,9 @@ class Feeder:
             At the first row that may not be used. The accumulator is then undefined.
         """
         n_rows = n_rows_of(block)
-        if isinstance(block, list):
+        if not self._scaled and isinstance(block, list) and rows.in_place(block):
+            self._accumulate(block, 0)
+        elif isinstance(block, list):
             self._feed_scaled(scale.columns, block, n_rows, "F")
         elif not self._scaled and block.dtype in (np.float64, np.float32):
             self._accumulate(block, 0)
@@ -80,7 +82,7 @@ class Feeder:
                 scaler(block, start, self._center, self._inverse, self._limit, out)
             self._accumulate(out, start)
 
-    def _accumulate(self, block: NDArray[Any], start: int) -> None:
+    def _accumulate(self, block: Block, start: int) -> None:
         bad = self.accumulator.update(block, self._drop)
         if bad >= 0:
             raise InvalidRow(start + bad)

@@ -4,11 +4,11 @@ from libc.stdint cimport int64_t, uint64_t
 
 cdef extern from "gram.h" nogil:
     ctypedef struct gram_table:
-        const char *data
         Py_ssize_t n
-        Py_ssize_t row_stride
-        Py_ssize_t col_stride
         int is_float32
+        const char *rows
+        Py_ssize_t row_stride
+        const char *const *columns
 
     ctypedef struct gram_kernel:
         const char *name

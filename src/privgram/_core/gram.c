@@ -50,14 +50,13 @@ double gram_target(ptrdiff_t d, int bits)
  *
  * The row is divided by the power of two above its largest entry; clipping
  * and rounding are then as in the hot loop. */
-int gram_quantise_row(const gram *g, const char *row, ptrdiff_t col_stride, int is_float32,
-                      double *q, ptrdiff_t panel_stride)
+int gram_quantise_row(const gram *g, const char *row, int is_float32, double *q)
 {
-    const int w = g->kernel->width;
+    const ptrdiff_t item = is_float32 ? 4 : 8, w = g->kernel->width;
     double largest = 0, p[8] = {0};
     int nan = 0;
     for (ptrdiff_t j = 0; j < g->d; j++) {
-        const char *at = row + j * col_stride;
+        const char *at = row + j * item;
         double x = is_float32 ? *(const float *)at : *(const double *)at;
         nan |= isnan(x);
         if (fabs(x) > largest)
@@ -71,16 +70,16 @@ int gram_quantise_row(const gram *g, const char *row, ptrdiff_t col_stride, int 
     int e;
     frexp(largest, &e);
     for (ptrdiff_t j = 0; j < g->d; j++) {
-        const char *at = row + j * col_stride;
+        const char *at = row + j * item;
         double x = ldexp(is_float32 ? *(const float *)at : *(const double *)at, -e);
-        q[j / w * panel_stride + j % w] = x;
+        q[j / w * g->panel_stride + j % w] = x;
         p[j % 8] += x * x;
     }
     double s = ((p[0] + p[4]) + (p[2] + p[6])) + ((p[1] + p[5]) + (p[3] + p[7]));
     double bound = ldexp(g->bound, -e); /* 0 or infinity where that is what it amounts to */
     double f = s > bound * bound ? g->target / sqrt(s) : g->target / bound;
     for (ptrdiff_t j = 0; j < g->d; j++) {
-        double *at = &q[j / w * panel_stride + j % w];
+        double *at = &q[j / w * g->panel_stride + j % w];
         *at = nearbyint(*at * f);
     }
     return GRAM_FINITE;

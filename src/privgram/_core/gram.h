@@ -11,14 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A table of n rows.  One of the two strides is the item size, the other is
- * any number of bytes, of any sign. */
+/* A table of n rows: either rows of adjacent items, any number of bytes of any
+ * sign apart, or columns of adjacent items, each anywhere. */
 typedef struct {
-    const char *data;
     ptrdiff_t n;
-    ptrdiff_t row_stride;
-    ptrdiff_t col_stride;
     int is_float32;
+    const char *rows; /* the first of them */
+    ptrdiff_t row_stride;
+    const char *const *columns; /* d of them, or NULL for a table of rows */
 } gram_table;
 
 typedef struct gram gram;
@@ -79,8 +79,7 @@ void gram_get(const gram *, int64_t *hi, uint64_t *lo);
 void gram_add(gram *, const int64_t *hi, const uint64_t *lo);
 ptrdiff_t gram_update(gram *, const gram_table *, int drop);
 
-int gram_quantise_row(const gram *, const char *row, ptrdiff_t col_stride, int is_float32,
-                      double *q, ptrdiff_t panel_stride);
+int gram_quantise_row(const gram *, const char *row, int is_float32, double *q);
 
 /* Block (i, j), i >= j, of the lower triangle of blocks. */
 static inline ptrdiff_t gram_tile(ptrdiff_t i, ptrdiff_t j, ptrdiff_t width)

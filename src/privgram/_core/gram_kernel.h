@@ -24,11 +24,13 @@
 #define FAR_PANELS 24 /* beyond, the sums are not in the nearest caches */
 #define UNROLL _Pragma("GCC unroll 8")
 
-/* What to fetch ahead: `line` bytes at a time, `left` lines in this run, then
- * on to the next run. */
+/* What to fetch ahead: `left` lines in this run, then on to the next run, which
+ * is a jump away or in the next column.  Beyond the end, whatever comes. */
 typedef struct {
     const char *at;
     ptrdiff_t left, run, jump;
+    const char *const *column, *const *last;
+    ptrdiff_t offset;   /* of a run in its column */
     ptrdiff_t per_step; /* lines for every STEP rows of a tile */
 } fetch;
 
@@ -39,9 +41,23 @@ INLINE void fetch_some(fetch *f)
         f->at += 64;
         if (--f->left == 0) {
             f->left = f->run;
-            f->at += f->jump;
+            if (f->column == f->last)
+                f->at += f->jump;
+            else
+                f->at = *++f->column + f->offset;
         }
     }
+}
+
+/* Row i of the table, copied to `row`. */
+static void copy_row(const gram *g, const gram_table *x, ptrdiff_t i, char *row)
+{
+    const size_t item = x->is_float32 ? 4 : 8;
+    if (!x->columns)
+        memcpy(row, x->rows + i * x->row_stride, (size_t)g->d * item);
+    else
+        for (ptrdiff_t j = 0; j < g->d; j++)
+            memcpy(row + (size_t)j * item, x->columns[j] + (size_t)i * item, item);
 }
 
 /* Rows whose squared norm went out of range, or which are not finite: r0 + k for
@@ -53,8 +69,8 @@ static ptrdiff_t slow_rows(gram *g, const gram_table *x, ptrdiff_t start, ptrdif
         if (!(mask >> k & 1) || start + r0 + k >= x->n)
             continue;
         double *q = g->packed + (r0 + k) * W;
-        const int state = gram_quantise_row(g, x->data + (start + r0 + k) * x->row_stride,
-                                            x->col_stride, x->is_float32, q, g->panel_stride);
+        copy_row(g, x, start + r0 + k, (char *)g->spare);
+        const int state = gram_quantise_row(g, (const char *)g->spare, x->is_float32, q);
         if (state == GRAM_FINITE)
             continue;
         if (state == GRAM_INFINITE || !drop)
@@ -121,12 +137,12 @@ UNROLL
         }
 }
 
-/* `groups` times W consecutive rows of a table with columns of unit stride,
- * transposed into packed rows q as they are, and their squared norms.
+/* `groups` times W rows of a table of columns, from row `start`, transposed into
+ * packed rows q as they are, and their squared norms.
  *
  * Every line is read while it is near: columns a multiple of 4 KiB apart share
  * a set of the nearest cache, which has room for a panel of them, not for all. */
-INLINE void transpose_columns(const gram *g, const char *at, ptrdiff_t col_stride,
+INLINE void transpose_columns(const gram *g, const char *const *column, ptrdiff_t start,
                               ptrdiff_t groups, double *q, vec norm[GROUPS], int is_float32)
 {
     const ptrdiff_t item = is_float32 ? 4 : 8;
@@ -134,17 +150,17 @@ INLINE void transpose_columns(const gram *g, const char *at, ptrdiff_t col_strid
     for (int r = 0; r < GROUPS; r++)
         for (int k = 0; k < 8; k++)
             p[r][k] = v_zero();
-    for (ptrdiff_t j = 0; j < g->d; j += W, at += W * col_stride, q += g->panel_stride)
+    for (ptrdiff_t j = 0; j < g->d; j += W, column += W, q += g->panel_stride)
         for (ptrdiff_t r = 0; r < groups; r++) {
-            const char *from = at + r * W * item;
+            const ptrdiff_t from = (start + r * W) * item;
             if (j + W <= g->d)
 UNROLL
                 for (int k = 0; k < W; k++)
-                    x[k] = v_items(from + k * col_stride, is_float32);
+                    x[k] = v_items(column[k] + from, is_float32);
             else
 UNROLL
                 for (int k = 0; k < W; k++)
-                    x[k] = j + k < g->d ? v_items(from + k * col_stride, is_float32) : v_zero();
+                    x[k] = j + k < g->d ? v_items(column[k] + from, is_float32) : v_zero();
             vec *sum = p[r] + j % 8;
 UNROLL
             for (int k = 0; k < W; k++)
@@ -173,14 +189,12 @@ UNROLL
 }
 
 /* The last `count` rows, fewer than W, copied into W rows filled up with zeros. */
-static void copy_rows(const gram *g, const gram_table *x, const char *at, ptrdiff_t count)
+static void copy_rows(const gram *g, const gram_table *x, ptrdiff_t start, ptrdiff_t count)
 {
-    const size_t item = x->is_float32 ? 4 : 8, row = (size_t)g->d * item;
+    const size_t row = (size_t)g->d * (x->is_float32 ? 4 : 8);
     memset(g->spare, 0, W * row);
     for (ptrdiff_t k = 0; k < count; k++)
-        for (ptrdiff_t j = 0; j < g->d; j++)
-            memcpy((char *)g->spare + (size_t)k * row + (size_t)j * item,
-                   at + k * x->row_stride + j * x->col_stride, item);
+        copy_row(g, x, start + k, (char *)g->spare + (size_t)k * row);
 }
 
 /* Rows start, ..., start + count - 1 of the table into the packed block, filled
@@ -194,37 +208,37 @@ INLINE ptrdiff_t pack(gram *g, const gram_table *x, ptrdiff_t start, ptrdiff_t c
 {
     double f[GROUPS][W] __attribute__((aligned(64)));
     int slow[GROUPS];
-    const ptrdiff_t item = is_float32 ? 4 : 8, step = W * x->row_stride;
+    const ptrdiff_t item = is_float32 ? 4 : 8;
     const ptrdiff_t groups = !by_rows || g->d <= 128 ? GROUPS : 1;
     const char *spare = (const char *)g->spare;
     for (ptrdiff_t r0 = 0; r0 < count; r0 += groups * W) {
         const ptrdiff_t stop = r0 + groups * W < count ? r0 + groups * W : count;
-        const char *first = x->data + (start + r0) * x->row_stride, *at = first;
         vec norm[GROUPS];
         int any_slow = 0;
         if (!by_rows)
-            transpose_columns(g, first, x->col_stride, (stop - r0) / W, g->packed + r0 * W, norm,
-                              is_float32);
-        for (ptrdiff_t r = r0, k = 0; r < stop; r += W, k++, at += step) {
+            transpose_columns(g, x->columns, start + r0, (stop - r0) / W, g->packed + r0 * W,
+                              norm, is_float32);
+        for (ptrdiff_t r = r0, k = 0; r < stop; r += W, k++) {
             vec s;
             fetch_some(ahead);
             if (r + W > count) {
-                copy_rows(g, x, at, count - r);
+                copy_rows(g, x, start + r, count - r);
                 s = norms_of_rows(spare, g->d * item, g->d, is_float32);
             } else if (by_rows) {
-                s = norms_of_rows(at, x->row_stride, g->d, is_float32);
+                s = norms_of_rows(x->rows + (start + r) * x->row_stride, x->row_stride, g->d,
+                                  is_float32);
             } else {
                 s = norm[k];
             }
             any_slow |= slow[k] = factors(g, s, f[k]);
         }
-        at = first;
-        for (ptrdiff_t r = r0, k = 0; r < stop; r += W, k++, at += step) {
+        for (ptrdiff_t r = r0, k = 0; r < stop; r += W, k++) {
             double *q = g->packed + r * W;
             if (r + W > count)
                 quantise_rows(g, spare, g->d * item, f[k], q, is_float32);
             else if (by_rows)
-                quantise_rows(g, at, x->row_stride, f[k], q, is_float32);
+                quantise_rows(g, x->rows + (start + r) * x->row_stride, x->row_stride, f[k], q,
+                              is_float32);
             else
                 quantise_packed(g, f[k], q);
         }
@@ -400,17 +414,19 @@ static fetch plan_fetch(const gram *g, const gram_table *x, ptrdiff_t start, ptr
                         ptrdiff_t steps)
 {
     const ptrdiff_t item = x->is_float32 ? 4 : 8;
-    fetch f = {x->data + start * x->row_stride, 1, 1, 0, 0};
+    fetch f = {.left = 1, .run = 1};
     if (count <= 0)
         return f;
     ptrdiff_t runs, stride, bytes; /* runs of bytes, a stride apart */
-    if (x->row_stride == item) {
-        runs = g->d, stride = x->col_stride, bytes = count * item;
+    if (x->columns) {
+        runs = g->d, stride = 0, bytes = count * item;
+        f.column = x->columns, f.last = x->columns + g->d - 1, f.offset = start * item;
     } else if (x->row_stride == g->d * item) {
         runs = 1, stride = 0, bytes = count * x->row_stride;
     } else {
         runs = count, stride = x->row_stride, bytes = g->d * item;
     }
+    f.at = x->columns ? x->columns[0] + f.offset : x->rows + start * x->row_stride;
     f.left = f.run = (bytes + 63) / 64 + (runs > 1); /* a run may begin inside a line */
     f.jump = stride - 64 * f.run;
     f.per_step = (runs * f.run + steps - 1) / steps;
@@ -419,7 +435,7 @@ static fetch plan_fetch(const gram *g, const gram_table *x, ptrdiff_t start, ptr
 
 static ptrdiff_t update(gram *g, const gram_table *x, int drop)
 {
-    const int by_rows = x->row_stride != (x->is_float32 ? 4 : 8);
+    const int by_rows = !x->columns;
     const ptrdiff_t steps = tile_calls(g);
     int64_t pending = g->pending_rows; /* not written in the loop: g may share its lines */
     for (ptrdiff_t start = 0; start < x->n; start += g->block_rows) {

@@ -6,6 +6,7 @@ always.  The plain NumPy twin is `privgram.reference.Accumulator`; the two
 agree bit for bit on every instruction set.
 """
 cimport numpy as cnp
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.math cimport isfinite
 from libc.stdint cimport int64_t, uint64_t
 from privgram._core._gram cimport (
@@ -51,10 +52,36 @@ def select(str name):
     raise ValueError(f"no kernel {name!r}; available: {', '.join(available())}")
 
 
+cdef bint is_real(cnp.ndarray a):
+    """Tell whether the items are of a type the kernels read."""
+    return cnp.PyArray_TYPE(a) in (cnp.NPY_FLOAT64, cnp.NPY_FLOAT32) and cnp.PyArray_ISNOTSWAPPED(a)
+
+
+def in_place(list columns):
+    """Tell whether `Accumulator.update` takes columns as they are: alike, and without gaps."""
+    cdef cnp.ndarray a, first
+    for column in columns:
+        if not isinstance(column, np.ndarray):
+            return False
+        a = column
+        first = columns[0]
+        if not (
+            is_real(a)
+            and cnp.PyArray_TYPE(a) == cnp.PyArray_TYPE(first)
+            and cnp.PyArray_ISALIGNED(a)
+            and a.ndim == 1
+            and a.shape[0] == first.shape[0]
+            and (a.strides[0] == cnp.PyArray_ITEMSIZE(a) or a.shape[0] == 1)
+        ):
+            return False
+    return True
+
+
 cdef class Accumulator:
     """Exact sum of q q^T over clipped, quantised rows; see the stub for the contract."""
 
     cdef gram g
+    cdef const char **columns  # room for the table of an update
 
     def __cinit__(self, Py_ssize_t n_columns, double bound, int bits=20):
         if n_columns < 1:
@@ -70,12 +97,16 @@ cdef class Accumulator:
             raise ValueError(f"bound {bound} is too small for {bits} bits; rescale the data")
         if gram_init(&self.g, selected, n_columns, bound, bits) < 0:
             raise MemoryError(f"no memory for a second moment of {n_columns} columns")
+        self.columns = <const char **>PyMem_Malloc(n_columns * sizeof(char *))
+        if self.columns == NULL:
+            raise MemoryError
 
     def __init__(self, n_columns, bound, bits=20):
         pass
 
     def __dealloc__(self):
         gram_free(&self.g)
+        PyMem_Free(self.columns)
 
     @property
     def n_columns(self):
@@ -105,41 +136,60 @@ cdef class Accumulator:
         return self.g.kernel.name.decode()
 
     def update(self, block, bint drop=False):
+        if isinstance(block, list):
+            return self._update_columns(block, drop)
         if not isinstance(block, np.ndarray):
             raise TypeError(f"block must be an ndarray, got {type(block).__name__}")
         cdef cnp.ndarray a = block
-        cdef int kind = cnp.PyArray_TYPE(a)
-        if kind not in (cnp.NPY_FLOAT64, cnp.NPY_FLOAT32) or not cnp.PyArray_ISNOTSWAPPED(a):
+        if not is_real(a):
             raise TypeError(f"block must be float32 or float64 in native byte order, got {a.dtype}")
         if a.ndim != 2 or a.shape[1] != self.g.d:
             raise ValueError(f"block must have shape (n, {self.g.d}), got {block.shape}")
 
-        cdef gram_table x
-        cdef Py_ssize_t item = cnp.PyArray_ITEMSIZE(a), start, step, bad
-        x.n = a.shape[0]
-        x.data = <const char *>cnp.PyArray_DATA(a)
-        x.is_float32 = kind == cnp.NPY_FLOAT32
-        x.row_stride = a.strides[0]
-        x.col_stride = a.strides[1]
         # The stride of an axis of length one means nothing.
-        if self.g.d == 1:
-            x.col_stride = item
-        if x.n == 1 and x.col_stride == item:
-            x.row_stride = self.g.d * item
-        elif x.n == 1:
-            x.row_stride = item
-
-        if cnp.PyArray_ISALIGNED(a) and (x.row_stride == item or x.col_stride == item):
+        cdef Py_ssize_t item = cnp.PyArray_ITEMSIZE(a), d = self.g.d, j, start, step, bad
+        cdef bint by_columns = a.strides[0] == item or a.shape[0] == 1
+        cdef bint by_rows = a.strides[1] == item or d == 1
+        cdef gram_table x
+        x.n = a.shape[0]
+        x.is_float32 = cnp.PyArray_TYPE(a) == cnp.NPY_FLOAT32
+        x.rows = cnp.PyArray_BYTES(a)
+        x.row_stride = a.strides[0] if x.n > 1 else d * item
+        x.columns = NULL
+        if cnp.PyArray_ISALIGNED(a) and (by_rows or by_columns):
+            if by_columns and (d == 1 or not by_rows):
+                for j in range(d):
+                    self.columns[j] = x.rows + j * a.strides[1]
+                x.columns = self.columns
             with nogil:
                 bad = gram_update(&self.g, &x, drop)
             return bad
 
-        step = max(1, COPY_BYTES // (self.g.d * item))
+        step = max(1, COPY_BYTES // (d * item))
         for start in range(0, x.n, step):
             bad = self.update(block[start:start + step].copy(order="C"), drop)
             if bad >= 0:
                 return start + bad
         return -1
+
+    def _update_columns(self, list block, bint drop):
+        cdef Py_ssize_t j, bad
+        cdef cnp.ndarray a
+        cdef gram_table x
+        if not in_place(block):
+            raise TypeError("block must be columns without gaps, all float32 or all float64")
+        if len(block) != self.g.d:
+            raise ValueError(f"block must have {self.g.d} columns, got {len(block)}")
+        for j in range(self.g.d):
+            a = block[j]
+            self.columns[j] = cnp.PyArray_BYTES(a)
+        x.n = a.shape[0]
+        x.is_float32 = cnp.PyArray_TYPE(a) == cnp.NPY_FLOAT32
+        x.rows = NULL
+        x.columns = self.columns
+        with nogil:
+            bad = gram_update(&self.g, &x, drop)
+        return bad
 
     def merge(self, Accumulator other):
         if (self.g.d, self.g.bound, self.g.bits) != (other.g.d, other.g.bound, other.g.bits):
