@@ -18,7 +18,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 import privgram as pg
-from privgram.sources import npy, parquet
+from privgram.sources import mapped, parquet
 
 from .common import fastest, size
 
@@ -74,11 +74,11 @@ class Npy(Files):
         def no_lease(file):
             yield False
 
-        lease, npy._lease = npy._lease, no_lease
+        lease, mapped.lease = mapped.lease, no_lease
         try:
             return self.track_share_of_rate_in_memory(d, order)
         finally:
-            npy._lease = lease
+            mapped.lease = lease
 
 
 class Parquet(Files):

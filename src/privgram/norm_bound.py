@@ -27,6 +27,7 @@ from privgram._core.norms import squared_norms
 from privgram.engines.threads import accumulate
 from privgram.ledger import check_ledger
 from privgram.mechanisms.exponential import exponential_mechanism
+from privgram.sources.table import n_rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from privgram.columns import Columns
     from privgram.ledger import Ledger
     from privgram.privacy import Adjacency, BoundedRangeProfile
+    from privgram.sources.table import Block
 
 __all__ = ["NormBound", "private_norm_bound"]
 
@@ -365,7 +367,7 @@ class NormCounts:
         self._edges = grid[:-1] ** 2
         self._squares = np.empty(PIECE)
 
-    def update(self, block: NDArray[Any], drop: bool = False) -> int:
+    def update(self, block: Block, drop: bool = False) -> int:
         """Count the rows of a block.
 
         Returns
@@ -374,8 +376,12 @@ class NormCounts:
             Position of the first row that holds NaN or infinity, or -1. With `drop`, rows
             with NaN are left out instead.
         """
-        for start in range(0, len(block), PIECE):
-            piece = block[start : start + PIECE]
+        n_rows = n_rows_of(block)
+        for start in range(0, n_rows, PIECE):
+            if isinstance(block, list):
+                piece = np.stack([column[start : start + PIECE] for column in block]).T
+            else:
+                piece = block[start : start + PIECE]
             squares = self._squares[: len(piece)]
             squared_norms(piece, squares)
             odd = np.flatnonzero(~np.isfinite(squares))  # or so long that their squares overflow
@@ -387,7 +393,7 @@ class NormCounts:
                 squares = np.delete(squares, odd[~finite])
             at = np.searchsorted(self._edges, squares)
             self.counts += np.bincount(at, minlength=len(self.counts))
-        self.n_rows += len(block)
+        self.n_rows += n_rows
         return -1
 
     def merge(self, other: NormCounts) -> None:

@@ -35,6 +35,19 @@ def _squared_norms(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return s
 
 
+def _alike(columns: list[NDArray[Any]]) -> bool:
+    """Tell whether columns are contiguous arrays of equal length and type."""
+    first = columns[0]
+    return all(
+        isinstance(column, np.ndarray)
+        and column.ndim == 1
+        and column.flags.c_contiguous
+        and column.flags.aligned
+        and (column.shape, column.dtype) == (first.shape, first.dtype)
+        for column in columns
+    )
+
+
 class Accumulator:
     """Exact sum of q q^T over clipped, quantised rows (an integer matrix).
 
@@ -101,12 +114,13 @@ class Accumulator:
             f = np.where(s > bound * bound, self._target / np.sqrt(s), self._target / bound)
             return np.rint(x * f[:, None]).astype(np.int64)
 
-    def update(self, block: NDArray[np.float32] | NDArray[np.float64], drop: bool = False) -> int:
+    def update(self, block: NDArray[Any] | list[NDArray[Any]], drop: bool = False) -> int:
         """Add the rows of a block.
 
         Parameters
         ----------
-        block : ndarray of shape (n, n_columns), float32 or float64 in native byte order
+        block : ndarray of shape (n, n_columns), or list of n_columns arrays of shape (n,)
+            float32 or float64 in native byte order; columns without gaps, all of one type.
         drop : bool
             Leave out rows with a NaN, and count them, instead of reporting them.
 
@@ -119,10 +133,14 @@ class Accumulator:
         Raises
         ------
         TypeError
-            If block is not such an array.
+            If block is not such an array or list.
         ValueError
             If its shape is wrong.
         """
+        if isinstance(block, list):
+            if not _alike(block):
+                raise TypeError("block must be columns without gaps, all float32 or all float64")
+            block = np.stack(block, axis=1)
         if not isinstance(block, np.ndarray):
             raise TypeError(f"block must be an ndarray, not {type(block).__name__}")
         if block.dtype not in (np.dtype("=f4"), np.dtype("=f8")):

@@ -112,6 +112,58 @@ def test_every_layout(impl, rng, layout, shape, dtype):
     assert_array_equal(gram(layout(x), impl).limbs(), gram(x, reference.Accumulator).limbs())
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(0, 4), (1, 5), (9, 1), (53, 22), (130, 33), (301, 100)])
+def test_columns_each_where_it_lies(impl, rng, shape, dtype):
+    """Apart, in any order, shared, read-only, at any distance from a line of the cache."""
+    n, d = shape
+    x = mixed_rows(rng, n, d).astype(dtype)
+    x[:, -1] = x[:, 0]
+    columns = []
+    for j in range(d):
+        room = np.full(n + 9, np.nan, dtype)  # poisoned on both sides
+        columns.append(room[j % 9 : j % 9 + n])
+        columns[j][:] = x[:, j]
+        columns[j].flags.writeable = False
+    columns[-1] = columns[0]
+    for acc in (gram(x, impl), impl(d, 1.0)):
+        before = integers(acc)
+        assert acc.update(columns) == -1
+        assert_array_equal(integers(acc) - before, integers(gram(x, reference.Accumulator)))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_not_finite_in_columns(impl, rng, extreme_rows, value):
+    """Rows of the slow path are gathered from their columns; a bad one is named."""
+    x = np.vstack([extreme_rows, mixed_rows(rng, 100, 4)])
+    x[77, 3] = value
+    assert impl(4, 1.0).update(list(np.asfortranarray(x).T)) == 77
+    acc = impl(4, 1.0)
+    assert acc.update(list(np.asfortranarray(x).T), drop=True) == (-1 if np.isnan(value) else 77)
+    if np.isnan(value):
+        expected = gram(x, reference.Accumulator, drop=True)
+        assert_array_equal(acc.limbs(), expected.limbs())
+        assert (acc.n_rows, acc.n_dropped) == (109, 1)
+
+
+def test_columns_that_cannot_be_read_in_place(impl):
+    good = np.zeros(8)
+    for bad in (
+        np.zeros(8, np.float32),
+        np.zeros(8, np.int64),
+        np.zeros(8, ">f8"),
+        np.zeros(9),
+        np.zeros((8, 1)),
+        np.zeros(16)[::2],
+        np.frombuffer(bytes(65), np.float64, 8, 1),
+        [0.0] * 8,
+    ):
+        with pytest.raises(TypeError, match="block must be columns"):
+            impl(2, 1.0).update([good, bad])
+    with pytest.raises(ValueError, match=r"\(n, 2\)"):
+        impl(2, 1.0).update([good])
+
+
 def test_strange_strides(kernel):
     """Broadcast and overlapping views are read in place."""
     row = np.array([[0.3, -0.2, 0.5]])

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from privgram import second_moment
-from privgram.sources import npy
+from privgram import Columns, second_moment
+from privgram.sources import mapped, npy, parquet
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -115,9 +115,9 @@ def no_lease(file):
 
 @pytest.fixture(params=["mapped", "copied"])
 def way(request, monkeypatch):
-    """Read .npy files in both ways; tests may not assume that a lease is to be had."""
+    """Read files in both ways; tests may not assume that a lease is to be had."""
     if request.param == "copied":
-        monkeypatch.setattr(npy, "_lease", no_lease)
+        monkeypatch.setattr(mapped, "lease", no_lease)
     return request.param
 
 
@@ -170,7 +170,7 @@ def test_npy_that_shrinks_at_any_time(tmp_path, way):
 
 
 def test_npy_that_shrinks_within_a_chunk(tmp_path, monkeypatch):
-    monkeypatch.setattr(npy, "_lease", no_lease)
+    monkeypatch.setattr(mapped, "lease", no_lease)
     path = tmp_path / "t.npy"
     np.save(path, np.ones((10_000, 40)))
     blocks = npy._Array.find(path).read(0, 10_000)
@@ -199,6 +199,75 @@ def test_writers_do_not_wait_for_long(tmp_path):
     os.truncate(path, 1000)
     assert time.monotonic() - start < 5.0, "an exception kept the lease"
     assert caught
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("compression", ["none", "snappy"])
+def test_parquet_in_batches(tmp_path, way, rng, monkeypatch, compression, threads):
+    """Columns in another order than the file's, of several types, with and without nulls."""
+    monkeypatch.setattr(parquet, "BATCH", 4 * 300)
+    x = 100 * rng.standard_normal((5000, 4))
+    x[:, 3] = np.rint(x[:, 3])
+    x[::7, 2] = np.nan
+    table = pa.table(
+        {
+            "a": x[:, 0],
+            "c": pa.array(x[:, 2], from_pandas=True),
+            "note": ["CANARY"] * len(x),
+            "d": x[:, 3].astype(np.int32),
+            "b": x[:, 1].astype(np.float32),
+        }
+    )
+    path = tmp_path / "t.parquet"
+    pq.write_table(table, path, compression=compression, row_group_size=2048)
+    x[:, 1] = x[:, 1].astype(np.float32)
+    columns = Columns(dict.fromkeys("dbca", (-150, 150)), missing="drop")
+    expected = second_moment(x[:, [3, 1, 2, 0]], columns=columns)
+    moment = second_moment(path, columns=columns, threads=threads)
+    np.testing.assert_array_equal(moment.limbs(), expected.limbs())
+    assert moment.n_dropped == expected.n_dropped > 0
+    # The same without scaling, for columns of one type: read in place.
+    table = table.select(["a", "d", "b"]).cast(pa.schema([(name, pa.float32()) for name in "adb"]))
+    pq.write_table(table, path, compression=compression, row_group_size=2048)
+    moment = second_moment(path, 99.0, columns=["b", "a"], threads=threads)
+    np.testing.assert_array_equal(
+        moment.limbs(), second_moment(x[:, [1, 0]].astype(np.float32), 99.0).limbs()
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_parquet_that_shrinks(tmp_path, monkeypatch, way, threads):
+    monkeypatch.setattr("privgram.engines.progress.INTERVAL", 0.0)
+    path = tmp_path / "t.parquet"
+    table = pa.table({"a": np.arange(100_000.0)})
+    pq.write_table(table, path, use_dictionary=False, row_group_size=5000)
+
+    def shrink(rows, total):
+        os.truncate(path, 4000)
+
+    with pytest.raises(OSError, match=r"changed while it was read|cannot be decoded"):
+        second_moment(path, 1.0, threads=threads, progress=shrink)
+
+
+def test_parquet_that_shrinks_at_any_time(tmp_path, way):
+    """Another thread truncates at a moment of its own; a map without a lease would die."""
+    path = tmp_path / "t.parquet"
+    table = pa.table({f"c{j}": np.ones(400_000) for j in range(10)})
+    pq.write_table(table, path, use_dictionary=False, compression="none", row_group_size=50_000)
+    data = path.read_bytes()
+    messages = []
+    for delay in np.linspace(0, 0.02, 8):
+        path.write_bytes(data)
+        thread = threading.Timer(delay, os.truncate, (path, 10_000))
+        thread.start()
+        try:
+            for _ in range(100):
+                second_moment(path, 1.0)
+        except OSError as error:
+            messages.append(str(error))
+        thread.join()
+    assert len(messages) == 8
+    assert all(re.search("changed while|cannot be decoded", m) for m in messages)
 
 
 @pytest.mark.parametrize("cut", [3, 100, 4000, -1, -5])
@@ -284,18 +353,22 @@ def test_csv_in_chunks(tmp_path, rng, monkeypatch):
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux's /proc")
-@pytest.mark.parametrize("suffix", [".npy", ".parquet"])
-def test_memory_is_bounded(tmp_path, suffix):
-    """The resident memory of a pass over 1 GiB grows by less than a quarter of it."""
+@pytest.mark.parametrize(
+    ("suffix", "compression", "n"),
+    [(".npy", None, 2**22), (".parquet", "zstd", 2**22), (".parquet", "none", 2**21)],
+)
+def test_memory_is_bounded(tmp_path, suffix, compression, n):
+    """The resident memory of a pass over 0.5 or 1 GiB grows by far less."""
     path = tmp_path / f"t{suffix}"
-    n = 2**22
     if suffix == ".npy":
         x = np.lib.format.open_memmap(path, "w+", "f8", (n, 32))
         del x  # sparse: zeros
     else:
         column = pa.array(np.zeros(n))
         table = pa.table({f"c{j}": column for j in range(32)})
-        pq.write_table(table, path, use_dictionary=False, compression="zstd", row_group_size=n // 2)
+        pq.write_table(
+            table, path, use_dictionary=False, compression=compression, row_group_size=n // 2
+        )
     script = """
 import sys
 import numpy as np, pyarrow.parquet
@@ -307,10 +380,13 @@ def peak():  # not ru_maxrss, which starts from the parent's
 
 pg.second_moment(np.ones((10_000, 32)), 9.0, threads=2)
 before = peak()
-assert pg.second_moment(sys.argv[1], 9.0).n_rows == 2**22
+assert pg.second_moment(sys.argv[1], 9.0).n_rows == int(sys.argv[2])
 print(peak() - before)
 """
     done = subprocess.run(
-        [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", script, str(path), str(n)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert float(done.stdout) < 200

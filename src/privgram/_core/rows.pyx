@@ -179,7 +179,7 @@ cdef class Accumulator:
         if not in_place(block):
             raise TypeError("block must be columns without gaps, all float32 or all float64")
         if len(block) != self.g.d:
-            raise ValueError(f"block must have {self.g.d} columns, got {len(block)}")
+            raise ValueError(f"block must have shape (n, {self.g.d}), got {len(block)} columns")
         for j in range(self.g.d):
             a = block[j]
             self.columns[j] = cnp.PyArray_BYTES(a)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram._core.arrow import views
 from privgram.sources.table import CHUNK_BYTES, Block, Chunk, Table, positions
 
 #: Values of a decoded batch, 8 MiB of them: smaller ones cost more in calls than in cache.
@@ -56,13 +57,12 @@ def chunks_of(
     """
     step = max(256, CHUNK_BYTES // (8 * max(n_columns, 1)))
     for batch in _batches(run):
-        columns = batch.columns if taken is None else [batch.column(i) for i in taken]
-        if len(columns) != n_columns:  # the kernel takes it on trust
-            raise OSError(f"the source gave {len(columns)} columns and was asked for {n_columns}")
+        width = batch.num_columns if taken is None else len(taken)
+        if width != n_columns:  # the kernel takes it on trust
+            raise OSError(f"the source gave {width} columns and was asked for {n_columns}")
         # A batch may be a whole table; slices share its memory.
         for start in range(0, batch.num_rows, step):
-            part = [column.slice(start, step) for column in columns]
-            yield Chunk(partial(_read, part))
+            yield Chunk(partial(_read, batch.slice(start, step), taken))
 
 
 def _batches(run: Callable[[], Iterator[Any]]) -> Iterator[Any]:
@@ -88,8 +88,8 @@ def _failed(rows: int, error: Exception) -> OSError:
     return OSError(f"the Arrow stream failed after {rows} rows ({type(error).__name__})")
 
 
-def _read(columns: list[Any]) -> Iterator[Block]:
-    yield [to_numpy(column) for column in columns]
+def _read(batch: Any, taken: Sequence[int] | None) -> Iterator[Block]:
+    yield columns_of(batch, taken)
 
 
 def resolve(schema: Any, select: Sequence[str] | None) -> list[int]:
@@ -143,6 +143,13 @@ def _advice(kind: Any) -> str:
     if types.is_nested(kind):
         return "make a column of each of its numbers"
     return "encode it as numbers, such as 0 and 1"
+
+
+def columns_of(batch: Any, taken: Sequence[int] | None = None) -> list[NDArray[Any]]:
+    """View columns of a record batch, all by default, as NumPy's; copy those that need it."""
+    found = views(batch)
+    at = range(len(found)) if taken is None else taken
+    return [to_numpy(batch.column(i)) if (view := found[i]) is None else view for i in at]
 
 
 def to_numpy(column: Any) -> NDArray[Any]:

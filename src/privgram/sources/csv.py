@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from privgram.sources.arrow import require, to_numpy
+from privgram.sources.arrow import columns_of, require
 from privgram.sources.table import Block, Chunk, InvalidRow, Table, positions
 
 #: Bytes of text a worker parses at once.
@@ -84,7 +84,7 @@ class _Csv:
         except pa.ArrowInvalid as error:
             raise _explain(str(error), malformed, self.names) from None
         for batch in table.to_batches():
-            yield [to_numpy(column) for column in batch.columns]
+            yield columns_of(batch)
 
     def _lines(self, start: int, first: int, stop: int) -> bytes:
         with self.path.open("rb") as file:

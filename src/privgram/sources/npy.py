@@ -1,19 +1,13 @@
 """The .npy format: memory-mapped where that is safe, read through a buffer elsewhere.
 
-A mapped file that another process truncates ends this one by SIGBUS. Linux can promise that
-nobody does: while a lease is held on a file, whoever would write to it waits. So each chunk
-takes a lease, maps, and lets go; where no lease is to be had (another system, a file
-of somebody else's, a file open for writing) it is copied through a buffer that stays in
-the cache, at 60 to 80 % of the speed. In both, a file that changes is an OSError.
+The buffer stays in the cache: 60 to 80 % of the speed. In both, a file that changes is an
+OSError.
 """
 
 from __future__ import annotations
 
 import mmap
-import os
-import signal
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from io import FileIO
@@ -24,17 +18,13 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
+from privgram.sources.mapped import Stamp, opened, stamp
 from privgram.sources.table import Block, Chunk, Table, unnamed
 
 #: Bytes a thread takes at once, and bytes it copies at once: few, to stay in the cache,
 #: or more where each column is a read of its own.
 CHUNK_BYTES = 1 << 24
 COPY_BYTES = {"C": 1 << 18, "F": 1 << 22}
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 _HEADERS = {
     (1, 0): npy_format.read_array_header_1_0,
@@ -67,13 +57,13 @@ class _Array:
     order: Literal["C", "F"]
     dtype: np.dtype[Any]
     offset: int
-    stamp: tuple[int, ...]
+    found: Stamp
 
     @classmethod
     def find(cls, path: Path) -> _Array:
         with path.open("rb", buffering=0) as file:
-            stamp = _stamp(file)
-            if stamp[0] == 0:
+            found = stamp(file)
+            if found[0] == 0:
                 raise OSError(f"{path} is empty")
             try:
                 read_header = _HEADERS[npy_format.read_magic(file)]
@@ -86,22 +76,20 @@ class _Array:
         if len(shape) != 2 or min(shape) < 0:
             raise ValueError(f"{path} holds an array of shape {shape}; it must have two dimensions")
         n_rows, n_columns = shape
-        promised, present = n_rows * n_columns * dtype.itemsize, stamp[0] - offset
+        promised, present = n_rows * n_columns * dtype.itemsize, found[0] - offset
         if promised > present:
             raise OSError(
                 f"{path} is truncated: its header promises {promised} bytes, it has {present}"
             )
-        return cls(path, n_rows, n_columns, "F" if fortran else "C", dtype, offset, stamp)
+        return cls(path, n_rows, n_columns, "F" if fortran else "C", dtype, offset, found)
 
     def read(self, start: int, stop: int) -> Iterator[Block]:
         """Read a range of rows, and check that the file is the one that was found."""
-        with self.path.open("rb", buffering=0) as file, _lease(file) as leased:
-            self._check(file)
+        with opened(self.path, self.found) as (file, leased):
             if leased:
                 yield self._map(file)[start:stop]
             else:
                 yield from self._copy(file, start, stop)
-            self._check(file)
 
     def _map(self, file: FileIO) -> NDArray[Any]:
         # All of it: what is not touched costs nothing. The map goes with the last array
@@ -134,32 +122,3 @@ class _Array:
             if not read:
                 raise OSError(f"{self.path} became shorter while it was read")
             view = view[read:]
-
-    def _check(self, file: FileIO) -> None:
-        if _stamp(file) != self.stamp:
-            raise OSError(f"{self.path} changed while it was read")
-
-
-def _stamp(file: FileIO) -> tuple[int, ...]:
-    status = os.fstat(file.fileno())
-    return status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino
-
-
-@contextmanager
-def _lease(file: FileIO) -> Iterator[bool]:
-    """Make whoever would change the file wait, if that can be had."""
-    if not hasattr(fcntl, "F_SETLEASE"):
-        yield False
-        return
-    try:
-        # Linux announces the one who waits by a signal. SIGIO would end the process;
-        # SIGURG is ignored. It waits for a chunk, at most for the kernel's 45 seconds.
-        fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)
-        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-    except OSError:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)

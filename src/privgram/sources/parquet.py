@@ -1,50 +1,68 @@
-"""Parquet: row groups decoded by the workers, a batch at a time."""
+"""Parquet: row groups decoded by the workers, a batch at a time.
+
+Decoded from a memory map where that is safe: reading would copy the file once more.
+"""
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from privgram.sources.arrow import BATCH, require, resolve, to_numpy
+from privgram.sources.arrow import BATCH, columns_of, require, resolve
+from privgram.sources.mapped import Stamp, opened, stamp
 from privgram.sources.table import Block, Chunk, Table
 
 
 def open_parquet(path: Path, select: Sequence[str] | None = None) -> Table:
     """Read columns of a Parquet file."""
     parquet = require("pyarrow.parquet", "Parquet")
-    if path.stat().st_size == 0:
+    with path.open("rb", buffering=0) as raw:
+        found = stamp(raw)
+    if found[0] == 0:
         raise OSError(f"{path} is empty")
     try:
         with parquet.ParquetFile(path) as file:
             metadata, schema = file.metadata, file.schema_arrow
-    except _arrow_errors() as error:
-        raise _damaged(path, error) from None
-    names = [schema.names[i] for i in resolve(schema, select)]
-    return Table(tuple(names), len(names), metadata.num_rows, _chunks(path, metadata, names))
+    except _arrow_errors():
+        raise _damaged(path) from None
+    available = schema.names
+    names = [available[i] for i in resolve(schema, select)]
+    chunks = _chunks(path, found, metadata, names)
+    return Table(tuple(names), len(names), metadata.num_rows, chunks)
 
 
-def _chunks(path: Path, metadata: Any, names: list[str]) -> Generator[Chunk]:
+def _chunks(path: Path, found: Stamp, metadata: Any, names: list[str]) -> Generator[Chunk]:
     for group in range(metadata.num_row_groups):
-        yield Chunk(partial(_read, path, metadata, names, group), f"{path}, row group {group}")
+        read = partial(_read, path, found, metadata, names, group)
+        yield Chunk(read, f"{path}, row group {group}")
 
 
-def _read(path: Path, metadata: Any, names: list[str], group: int) -> Iterator[Block]:
+def _read(path: Path, found: Stamp, metadata: Any, names: list[str], group: int) -> Iterator[Block]:
+    import pyarrow as pa
     from pyarrow import parquet
 
     size = max(256, BATCH // max(len(names), 1))
-    try:
-        # Buffered and not read ahead: a row group may be as large as the file.
-        with parquet.ParquetFile(
-            path, metadata=metadata, buffer_size=1 << 16, pre_buffer=False
-        ) as file:
-            for batch in file.iter_batches(
-                size, row_groups=[group], columns=names, use_threads=False
-            ):
-                yield [to_numpy(batch.column(name)) for name in names]
-    except _arrow_errors() as error:
-        raise _damaged(f"{path}, row group {group}", error) from None
+    with opened(path, found) as (raw, leased):
+        mapped = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) if leased else None
+        source = path if mapped is None else pa.BufferReader(pa.py_buffer(mapped))
+        # Not read ahead, and through a buffer: a row group may be as large as the file.
+        options = {"pre_buffer": False, "buffer_size": 1 << 16 if mapped is None else 0}
+        try:
+            with parquet.ParquetFile(source, metadata=metadata, **options) as file:
+                order: list[int] = []  # batches keep the file's
+                for batch in file.iter_batches(
+                    size, row_groups=[group], columns=names, use_threads=False
+                ):
+                    given = batch.schema.names
+                    order = order or [given.index(name) for name in names]
+                    yield columns_of(batch, order)
+                    if mapped is not None:  # or all of the row group would stay resident
+                        mapped.madvise(mmap.MADV_DONTNEED)
+        except _arrow_errors():
+            raise _damaged(f"{path}, row group {group}") from None
 
 
 def _arrow_errors() -> tuple[type[BaseException], ...]:
@@ -53,8 +71,6 @@ def _arrow_errors() -> tuple[type[BaseException], ...]:
     return (ArrowException, OSError)
 
 
-def _damaged(place: object, error: BaseException) -> OSError:
+def _damaged(place: object) -> OSError:
     # The reader's own text may quote the file.
-    if isinstance(error, FileNotFoundError):
-        return error
     return OSError(f"{place} cannot be decoded: the file is not Parquet, truncated or damaged")
