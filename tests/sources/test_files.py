@@ -190,9 +190,13 @@ def test_npy_that_is_overwritten(tmp_path, way):
         list(blocks)
 
 
-def test_writers_do_not_wait_for_long(tmp_path):
-    path = tmp_path / "t.npy"
-    np.save(path, np.full((10_000, 4), np.nan))
+@pytest.mark.parametrize("suffix", [".npy", ".parquet"])
+def test_writers_do_not_wait_for_long(tmp_path, suffix):
+    path = tmp_path / f"t{suffix}"
+    if suffix == ".npy":
+        np.save(path, np.full((10_000, 4), np.nan))
+    else:
+        pq.write_table(pa.table({"a": np.full(10_000, np.nan)}), path)
     with pytest.raises(ValueError, match="row 0") as caught:
         second_moment(path, 1.0)
     start = time.monotonic()
