@@ -1009,6 +1009,7 @@ A = np.ones((20, 30))
         (lambda: low_rank.prune(A, 0.0), ValueError, "pruning level"),
         (lambda: low_rank.randomised_response(A, 21, 1.0, 1e-6), ValueError, "rank"),
         (lambda: low_rank.coherence(A * 0), ValueError, "zero matrix"),
+        (lambda: low_rank.coherence(A * 1e200), ValueError, "another unit"),
         (lambda: low_rank.coherence(A, 21), ValueError, "rank"),
         (
             lambda: low_rank.calibrate((20, 30), 3, epsilon=1.0, delta=1e-6, leverage=2.0),

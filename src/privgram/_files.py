@@ -85,6 +85,8 @@ def _beside(path: Path, data: bytes, mode: int) -> Iterator[Path]:
             os.fsync(file.fileno())
         yield temporary
     except OSError as error:
+        if error.errno is None:
+            raise
         # The name that the caller knows; a write that fails for want of room has none.
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:

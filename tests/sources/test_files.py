@@ -42,10 +42,22 @@ def test_nothing_to_find(tmp_path):
         second_moment(tmp_path, 1.0)
 
 
+def test_suffixes_in_capitals(tmp_path):
+    """Not left out of a folder, where no one would notice."""
+    (tmp_path / "1.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "2.CSV").write_text("a,b\n3,4\n")
+    assert second_moment(tmp_path, 1.0).n_rows == 2
+    np.save(tmp_path / "t", np.eye(2))
+    (tmp_path / "t.npy").rename(tmp_path / "t.NPY")
+    pq.write_table(pa.table({"a": [1.0]}), tmp_path / "t.Parquet")
+    assert second_moment(tmp_path / "t.NPY", 1.0).n_rows == 2
+    assert second_moment(tmp_path / "t.Parquet", 1.0).n_rows == 1
+
+
 def test_folder_of_different_tables(tmp_path):
     (tmp_path / "1.csv").write_text("a,b\n1,2\n")
     (tmp_path / "2.csv").write_text("b,a\n1,2\n")
-    with pytest.raises(ValueError, match=r"2.csv differ from those of .*1.csv"):
+    with pytest.raises(ValueError, match=r"2.csv differ from those of .*1.csv; name"):
         second_moment(tmp_path, 1.0)
     assert second_moment(tmp_path, 1.0, columns=["a", "b"]).n_rows == 2
     (tmp_path / "2.csv").write_text("a,c\n1,2\n")
@@ -53,7 +65,7 @@ def test_folder_of_different_tables(tmp_path):
         second_moment(tmp_path, 1.0, columns=["a", "b"])
     for i, d in enumerate((2, 3)):
         np.save(tmp_path / f"{i}.npy", np.eye(d))
-    with pytest.raises(ValueError, match=r"1.npy differ from those of .*0.npy"):
+    with pytest.raises(ValueError, match=r"1.npy differ from those of .*0.npy$"):
         second_moment(tmp_path / "*.npy", 1.0)
 
 

@@ -102,7 +102,7 @@ def coherence(A: Any, rank: int | None = None) -> Coherence:
     Raises
     ------
     ValueError
-        If A is zero, has an entry that is not finite, or `rank` is outside its range.
+        If A is zero, has an entry whose square is not finite, or `rank` is outside its range.
     TypeError
         If A is no such matrix.
 
@@ -116,6 +116,8 @@ def coherence(A: Any, rank: int | None = None) -> Coherence:
     frobenius, largest = math.sqrt(squares.sum()), math.sqrt(squares.max())
     if frobenius == 0:
         raise ValueError("a zero matrix has no coherence")
+    if not math.isfinite(frobenius):
+        raise ValueError("the squares of the entries are beyond float64; take another unit")
     U, s = _left_vectors(blocks, rank)
     found = len(s)
     mu0 = m / found * float(np.einsum("ij,ij->i", U, U).max()) if found else math.nan

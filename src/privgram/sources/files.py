@@ -32,7 +32,8 @@ def open_paths(
         for file in files:
             table = first if file is files[0] else _open_file(file, select, by_position)
             if (table.n_columns, table.names) != (first.n_columns, first.names):
-                raise ValueError(f"the columns of {file} differ from those of {files[0]}")
+                hint = "; name the columns to take" if first.names else ""
+                raise ValueError(f"the columns of {file} differ from those of {files[0]}{hint}")
             for chunk in table.chunks:
                 yield Chunk(chunk.read, chunk.place or f"{file}")
 
@@ -40,25 +41,29 @@ def open_paths(
 
 
 def _open_file(path: Path, select: Sequence[str] | None, by_position: bool) -> Table:
-    if path.suffix == ".npy":
+    if _kind(path) == ".npy":
         return open_npy(path, select, by_position)
-    if path.suffix == ".csv":
+    if _kind(path) == ".csv":
         return open_csv(path, select)
     return open_parquet(path, select)
+
+
+def _kind(path: Path) -> str:
+    return path.suffix.lower()  # some systems shout: TABLE.CSV
 
 
 def find(path: Path) -> list[Path]:
     """List the files of a path, a folder or a glob."""
     if path.is_dir():
         files = [file for file in path.rglob("*") if not file.name.startswith((".", "_"))]
-        files = sorted(file for file in files if file.suffix in _SUFFIXES and file.is_file())
+        files = sorted(file for file in files if _kind(file) in _SUFFIXES and file.is_file())
     elif path.exists():
         files = [path]
     elif glob.has_magic(str(path)):
         files = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
     else:
         raise FileNotFoundError(f"there is no file {path}")
-    kinds = sorted({file.suffix for file in files})
+    kinds = sorted({_kind(file) for file in files})
     if not files:
         raise FileNotFoundError(f"{path} matches no {', '.join(_SUFFIXES)} file")
     if len(kinds) > 1:
