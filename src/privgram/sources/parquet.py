@@ -15,6 +15,9 @@ from privgram.sources.arrow import BATCH, columns_of, require, resolve
 from privgram.sources.mapped import Stamp, opened, stamp
 from privgram.sources.table import Block, Chunk, Table
 
+#: Batches of a map that stay resident: a row group may be as large as the file.
+RESIDENT = 4
+
 
 def open_parquet(path: Path, select: Sequence[str] | None = None) -> Table:
     """Read columns of a Parquet file."""
@@ -48,18 +51,19 @@ def _read(path: Path, found: Stamp, metadata: Any, names: list[str], group: int)
     with opened(path, found) as (raw, leased):
         mapped = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) if leased else None
         source = path if mapped is None else pa.BufferReader(pa.py_buffer(mapped))
-        # Not read ahead, and through a buffer: a row group may be as large as the file.
+        # Not read ahead, and through a buffer, for the same reason.
         options = {"pre_buffer": False, "buffer_size": 1 << 16 if mapped is None else 0}
         try:
             with parquet.ParquetFile(source, metadata=metadata, **options) as file:
                 order: list[int] = []  # batches keep the file's
-                for batch in file.iter_batches(
+                batches = file.iter_batches(
                     size, row_groups=[group], columns=names, use_threads=False
-                ):
+                )
+                for count, batch in enumerate(batches, 1):
                     given = batch.schema.names
                     order = order or [given.index(name) for name in names]
                     yield columns_of(batch, order)
-                    if mapped is not None:  # or all of the row group would stay resident
+                    if mapped is not None and count % RESIDENT == 0:
                         mapped.madvise(mmap.MADV_DONTNEED)
         except _arrow_errors():
             raise _damaged(f"{path}, row group {group}") from None
