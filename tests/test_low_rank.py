@@ -976,7 +976,7 @@ A = np.ones((20, 30))
     [
         (lambda: low_rank.range_finder(A, 15, 6, 1.0, 1e-6), ValueError, "at most min.m, n. = 20"),
         (lambda: low_rank.range_finder(A, 1, 6, 1.0, 1e-6), ValueError, "at least 2"),
-        (lambda: low_rank.range_finder(A, 3, 4), TypeError, "epsilon and delta are needed"),
+        (lambda: low_rank.range_finder(A, 3, 4), TypeError, "epsilon and delta must be given"),
         (lambda: low_rank.range_finder(A, 3, 4, -1.0, 1e-6), ValueError, "epsilon"),
         (lambda: low_rank.range_finder(A, 3, 4, 1.0, 2.0), ValueError, "delta"),
         (lambda: low_rank.range_finder(A, 3, 4, 0.0, 1e-6), ValueError, "epsilon"),
@@ -1006,7 +1006,7 @@ A = np.ones((20, 30))
         (lambda: low_rank.project(A, A.T, 1.0, 1e-6), ValueError, "W must have shape"),
         (lambda: low_rank.project(A, A * np.nan, 1.0, 1e-6), ValueError, "W must be finite"),
         (lambda: low_rank.project(A, A, 1.0, 1e-6, calibration="x"), ValueError, "calibration"),
-        (lambda: low_rank.prune(A, 0.0), ValueError, "pruning level"),
+        (lambda: low_rank.prune(A, 0.0), ValueError, "level must lie"),
         (lambda: low_rank.randomised_response(A, 21, 1.0, 1e-6), ValueError, "rank"),
         (lambda: low_rank.coherence(A * 0), ValueError, "zero matrix"),
         (lambda: low_rank.coherence(A * 1e200), ValueError, "another unit"),

@@ -25,7 +25,13 @@ import numpy as np
 
 from privgram import random
 from privgram._blocks import Blocks
-from privgram._checks import check_integer
+from privgram._checks import (
+    check_integer,
+    check_not_negative,
+    check_number,
+    check_positive,
+    check_within,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -83,7 +89,8 @@ class Compressed:
     def pca(self, n_components: int | None = None) -> tuple[Matrix, Matrix]:
         """Eigenvalues, falling, of shape (k,), and eigenvectors, of shape (k, p), of the same."""
         values, vectors = np.linalg.eigh(self.covariance())
-        k = len(values) if n_components is None else n_components
+        p = len(values)
+        k = p if n_components is None else check_integer(n_components, "n_components", 1, p)
         return values[::-1][:k], vectors.T[::-1][:k]
 
     def alpha(
@@ -151,7 +158,9 @@ class Compressed:
         """
         from privgram.privacy import SketchProfile
 
-        return SketchProfile(len(self.matrix), bound**2 / eigenvalue_floor)
+        square = check_positive(bound, "bound") ** 2
+        floor = check_positive(eigenvalue_floor, "eigenvalue_floor")
+        return SketchProfile(len(self.matrix), square / floor)
 
     def delta(self, epsilon: float, bound: float, eigenvalue_floor: float) -> float:
         r"""Delta of `profile` with what throwing draws away adds.
@@ -183,7 +192,7 @@ class Compressed:
         rows, p = self.matrix.shape
         published.zhou_procedure_4_1(rows, self.n_rows, p, self.delta_max)  # checks the rows
         beta = self.n_rows**-2.0
-        smaller = epsilon + math.log1p(-beta)
+        smaller = check_number(epsilon, "epsilon") + math.log1p(-beta)
         if not smaller >= 0:
             raise ValueError(f"epsilon must be at least {-math.log1p(-beta):.2g}, not {epsilon}")
         delta = self.profile(bound, eigenvalue_floor).delta(smaller)
@@ -258,9 +267,7 @@ def compress(
     generator, reproducible = random.resolve(rng)
     blocks = Blocks(A)
     n, p = blocks.shape
-    m = check_integer(rows, "rows")
-    if m < 1:
-        raise ValueError(f"rows must be at least 1, not {rows}")
+    m = check_integer(rows, "rows", 1)
     if method not in ("gram", "stream"):
         raise ValueError(f"method must be 'gram' or 'stream', not {method!r}")
     given = None if reference is None else _check_reference(reference, p)
@@ -268,8 +275,7 @@ def compress(
         if given is not None and scales is not None:
             raise ValueError("delta_max is needed: Lemma 4.5 is about columns of norm sqrt(n)")
         delta_max = 0.0 if given is None else lemma_4_5(n, p)
-    if not (delta_max >= 0 and math.isfinite(delta_max)):
-        raise ValueError(f"delta_max must be finite and not negative, not {delta_max!r}")
+    delta_max = check_not_negative(delta_max, "delta_max")
     threshold = _threshold(m, n, p) + delta_max
     public = None if scales is None else _check_scales(scales, p)
 
@@ -330,10 +336,9 @@ def lemma_4_5(n_rows: int, n_columns: int, failure: float = 1e-6) -> float:
     ----------
     Zhou, Ligett and Wasserman [1]_, Lemma 4.5.
     """
-    if n_rows < 1 or n_columns < 1:
-        raise ValueError(f"n_rows and n_columns must be at least 1, not {n_rows}, {n_columns}")
-    if not 0 < failure < 1:
-        raise ValueError(f"failure must lie in (0, 1), not {failure!r}")
+    n_rows = check_integer(n_rows, "n_rows", 1)
+    n_columns = check_integer(n_columns, "n_columns", 1)
+    failure = check_within(failure, "failure", 0, 1)
     if n_columns == 1:
         return 0.0  # normalised, there is nothing to vary
     share = math.log(n_columns * (n_columns + 1) / failure) / n_rows
@@ -374,8 +379,8 @@ def proposition_3_4(eigenvalues: ArrayLike, n_components: int, difference: float
     Zhou, Ligett and Wasserman [1]_, Proposition 3.4 (Zwald and Blanchard 2005).
     """
     values = np.sort(np.asarray(eigenvalues, dtype=np.float64))[::-1]
-    if not 1 <= n_components < len(values):
-        raise ValueError(f"n_components must lie in [1, {len(values) - 1}], not {n_components}")
+    n_components = check_integer(n_components, "n_components", 1, len(values) - 1)
+    difference = check_not_negative(difference, "difference")
     gap = float(values[n_components - 1] - values[n_components]) / 2
     return difference / gap if difference <= gap / 2 and gap > 0 else math.inf
 

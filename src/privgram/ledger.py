@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from privgram import _chain, _files
-from privgram._checks import check_number
+from privgram._checks import check_budget, check_number
 
 if TYPE_CHECKING:
     from privgram.privacy import Profile
@@ -90,7 +90,14 @@ class Entry:
     privacy: Profile | None
 
     def __post_init__(self) -> None:
-        _check_budget(self.epsilon, self.delta)
+        epsilon, delta = check_budget(self.epsilon, self.delta, zero="delta")
+        checked = {
+            "epsilon": epsilon,
+            "delta": delta,
+            "delta_fp": check_number(self.delta_fp, "delta_fp"),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
         if not 0 <= self.delta_fp <= self.delta:
             raise ValueError(f"delta_fp must lie in [0, delta], not {self.delta_fp!r}")
 
@@ -317,14 +324,14 @@ class Ledger:
                 len(file.entries) + 1,
                 _now(),
                 " ".join(what.split()),
-                float(epsilon),
-                float(delta),
-                float(delta_fp),
+                epsilon,
+                delta,
+                delta_fp,
                 privacy,
             )
             # A profile's delta is good to nine digits, and never 0.
-            least = 0.0 if privacy is None else privacy.delta(epsilon) + delta_fp
-            if least > max(delta * (1 + 1e-9), 1e-300):
+            least = 0.0 if privacy is None else privacy.delta(entry.epsilon) + entry.delta_fp
+            if least > max(entry.delta * (1 + 1e-9), 1e-300):
                 raise ValueError("the profile has a larger delta at epsilon than the one given")
             self._check(file.entries, entry, adjacency)
             record = vars(entry) | {"privacy": None if privacy is None else privacy.to_dict()}
@@ -455,21 +462,10 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _check_budget(epsilon: float, delta: float) -> None:
-    if not (0 < epsilon < math.inf):
-        raise ValueError(f"epsilon must be positive and finite, not {epsilon!r}")
-    if not 0 <= delta < 1:
-        raise ValueError(f"delta must lie in [0, 1), not {delta!r}")
-
-
 def _check_header(header: dict[str, Any]) -> None:
     from privgram.privacy._adjacency import check_adjacency
 
-    _check_budget(
-        check_number(header["epsilon"], "epsilon"), check_number(header["delta"], "delta")
-    )
-    if header["delta"] == 0:
-        raise ValueError("delta must be positive: no release has delta 0")
+    check_budget(header["epsilon"], header["delta"])
     check_adjacency(header["adjacency"])
     if header["composition"] not in get_args(Composition):
         raise ValueError(f'composition must be "pld" or "basic", not {header["composition"]!r}')

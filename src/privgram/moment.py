@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram._checks import check_integer, check_positive
 from privgram._core.rows import Accumulator
 from privgram._forks import Guard
 from privgram.rows import Feeder
@@ -399,14 +400,7 @@ def check_bound(bound: float | None) -> float:
         raise ValueError(
             "bound is missing: the largest L2 norm of a row, known without looking at the data"
         )
-    if isinstance(bound, (bool, str, bytes)) or np.ndim(bound) != 0:
-        raise TypeError("bound is a number")
-    try:
-        value = float(bound)
-    except (TypeError, ValueError, OverflowError):
-        raise TypeError("bound is a number") from None
-    if not (math.isfinite(value) and value > 0.0):
-        raise ValueError(f"bound must be positive and finite, not {value}")
+    value = check_positive(bound, "bound")
     if not MIN_BOUND <= value <= MAX_BOUND:
         raise ValueError(
             f"bound must be in [{MIN_BOUND:.2g}, {MAX_BOUND:.2g}], not {value:g}: sums of squares "
@@ -424,11 +418,7 @@ def check_width(width: int, n_columns: int, columns: Columns | None) -> None:
 
 def check_n_columns(n_columns: int) -> int:
     """Check a number of columns."""
-    if isinstance(n_columns, (bool, np.bool_)) or not isinstance(n_columns, (int, np.integer)):
-        raise TypeError("n_columns is an integer")
-    if not 1 <= n_columns <= MAX_COLUMNS:
-        raise ValueError(f"n_columns must be in [1, {MAX_COLUMNS}], not {n_columns}")
-    return int(n_columns)
+    return check_integer(n_columns, "n_columns", 1, MAX_COLUMNS)
 
 
 def _check_names(names: Sequence[str] | None, n_columns: int) -> tuple[str, ...] | None:

@@ -13,7 +13,6 @@ References
 from __future__ import annotations
 
 import math
-import operator
 import warnings
 from collections.abc import Callable
 from fractions import Fraction
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from privgram import random
-from privgram._checks import check_number
+from privgram._checks import check_integer, check_number, check_positive, check_within
 from privgram._core.norms import squared_norms
 from privgram.engines.threads import accumulate
 from privgram.ledger import check_ledger
@@ -236,18 +235,13 @@ class Choice:
         upper = check_number(upper, "upper")
         lower = (LOWER if top is None else upper / RANGE) if lower is None else lower
         lower = check_number(lower, "lower")
-        epsilon, quantile = check_number(epsilon, "epsilon"), check_number(quantile, "quantile")
-        bins_per_octave = operator.index(bins_per_octave)
-        if not (epsilon > 0 and math.isfinite(epsilon)):
-            raise ValueError(f"epsilon must be positive and finite, not {epsilon}")
-        if not 0 < quantile < 1:
-            raise ValueError(f"quantile must lie in (0, 1), not {quantile}")
+        epsilon = check_positive(epsilon, "epsilon")
+        quantile = check_within(quantile, "quantile", 0, 1)
+        bins_per_octave = check_integer(bins_per_octave, "bins_per_octave", 1, FINEST)
         if not LEAST <= lower < upper <= MOST:
             raise ValueError(
                 f"the grid needs {LEAST:g} <= lower < upper <= {MOST:g}, not {lower} and {upper}"
             )
-        if not 1 <= bins_per_octave <= FINEST:
-            raise ValueError(f"bins_per_octave must lie in [1, {FINEST}], not {bins_per_octave}")
         self.columns = columns
         self.epsilon = epsilon
         self.quantile = quantile

@@ -6,19 +6,19 @@ import math
 import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._checks import check_integer, check_positive
 from privgram._files import write_picture
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privgram._checks import CalibrationKind
     from privgram.mechanisms import Calibration, Mechanism
     from privgram.privacy import Adjacency
-
-    CalibrationKind = Literal["exact", "published"]
 
 __all__ = ["Plan", "PlanRow", "plan"]
 
@@ -279,10 +279,9 @@ def plan(
     >>> import privgram as pg
     >>> print(pg.plan(22, bound=4.7, epsilon=0.5, delta=1e-6))  # doctest: +SKIP
     """
-    if n_rows is not None and n_rows < 1:
-        raise ValueError(f"n_rows must be at least 1, not {n_rows}")
-    if not (error > 0 and math.isfinite(error)):
-        raise ValueError(f"error must be positive and finite, not {error}")
+    n_columns = check_integer(n_columns, "n_columns", 1)
+    n_rows = None if n_rows is None else check_integer(n_rows, "n_rows", 1)
+    error = check_positive(error, "error")
 
     rows = []
     for mechanism in _candidates(n_columns, error):

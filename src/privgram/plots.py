@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from privgram._checks import check_positive
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
@@ -67,8 +69,7 @@ def plot_matrix(release: Release, ax: Axes | None = None, *, level: float = 2.0)
     ImportError
         Without matplotlib: ``pip install "privgram[plot]"``.
     """
-    if not (level > 0 and math.isfinite(level)):
-        raise ValueError(f"level must be positive, not {level}")
+    level = check_positive(level, "level")
     d = release.n_columns
     side = min(3.0 + 0.35 * d, 8.5)
     ax = _axes(ax, (side + 1.2, side))

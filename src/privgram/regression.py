@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._checks import check_not_negative, check_within
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -127,9 +129,7 @@ class Fit:
     def _quantile(level: float) -> float:
         from scipy.special import ndtri
 
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie in (0, 1), not {level}")
-        return float(ndtri(0.5 + level / 2))
+        return float(ndtri(0.5 + check_within(level, "level", 0, 1) / 2))
 
     def predict(self, X: ArrayLike) -> Vector:
         """Predicted target.
@@ -415,14 +415,13 @@ def lasso(
     Fit
         Without standard errors.
     """
+    alpha = check_not_negative(alpha, "alpha")
     try:
         from sklearn.linear_model import lars_path_gram
     except ImportError as error:
         raise ImportError(
             'the lasso needs scikit-learn: pip install "privgram[sklearn]"'
         ) from error
-    if not (alpha >= 0 and math.isfinite(alpha)):
-        raise ValueError(f"alpha must be finite and not negative, not {alpha}")
     n_rows = _rows(release)
     if n_rows is None or n_rows < 1:
         raise ValueError(
@@ -492,8 +491,13 @@ def _fit(
 
 
 def _check_ridge(ridge: ArrayLike, n_features: int) -> float | Vector:
-    values = np.array(ridge, dtype=np.float64)
-    if values.shape not in ((), (n_features,)):
+    try:
+        values = np.array(ridge, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError("ridge must be 'auto', a number, or a number for each feature") from None
+    if values.ndim == 0:
+        return check_not_negative(ridge, "ridge")
+    if values.shape != (n_features,):
         raise ValueError(
             f"ridge must be a number or {n_features} of them, one for each feature, "
             f"not of shape {values.shape}"
@@ -501,7 +505,7 @@ def _check_ridge(ridge: ArrayLike, n_features: int) -> float | Vector:
     if not (np.isfinite(values).all() and (values >= 0).all()):
         raise ValueError(f"ridge must be finite and not negative, not {ridge!r}")
     values.flags.writeable = False
-    return values if values.ndim else float(values)
+    return values
 
 
 def _refuse(size: int, reason: str) -> Inference:

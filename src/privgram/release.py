@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
+    from privgram._checks import CalibrationKind
     from privgram.mechanisms import Mechanism
-    from privgram.mechanisms._base import CalibrationKind
     from privgram.norm_bound import NormBound
     from privgram.privacy import Adjacency, Profile
     from privgram.regression import Fit

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram._checks import check_integer
+from privgram._checks import check_integer, check_within
 from privgram.columns import INTERCEPT
 
 if TYPE_CHECKING:
@@ -112,11 +112,8 @@ def pca(release: Release, n_components: int | None = None, confidence: float = 0
        principal component analysis", NIPS 2005.
     """
     d = release.n_columns
-    k = d if n_components is None else check_integer(n_components, "n_components")
-    if not 1 <= k <= d:
-        raise ValueError(f"n_components must lie in [1, {d}], got {k}")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie in (0, 1), got {confidence}")
+    k = d if n_components is None else check_integer(n_components, "n_components", 1, d)
+    confidence = check_within(confidence, "confidence", 0, 1)
     values, vectors = np.linalg.eigh(release.matrix)
     values, vectors = values[::-1] - release.noise.shift, vectors[:, ::-1]
     components = vectors[:, :k].T
@@ -139,9 +136,7 @@ def noise_edge(release: Release, confidence: float = 0.95) -> float:
     By Weyl's inequality no eigenvalue of the release is farther from that of the exact second
     moment, with probability `confidence`, in (0, 1).
     """
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie in (0, 1), got {confidence}")
-    return _noise_norms(release, confidence)[0]
+    return _noise_norms(release, check_within(confidence, "confidence", 0, 1))[0]
 
 
 def mean_and_covariance(release: Release) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

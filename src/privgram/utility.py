@@ -10,6 +10,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from privgram._checks import (
+    check_integer,
+    check_not_negative,
+    check_positive,
+    check_within,
+)
+
 __all__ = [
     "sheffet_corollary_c_2",
     "sheffet_theorem_3_2",
@@ -43,10 +50,10 @@ def sheffet_theorem_3_2_rows(
     ----------
     Sheffet 2019, Theorem 3.2 (after Sarlos 2006, Theorem 12).
     """
-    _positive(accuracy=accuracy, constant=constant)
-    _within(failure, 0.5)
-    if n_columns < 2:
-        raise ValueError(f"n_columns must be at least 2, not {n_columns}")
+    accuracy = check_positive(accuracy, "accuracy")
+    constant = check_positive(constant, "constant")
+    failure = check_within(failure, "failure", 0, 0.5)
+    n_columns = check_integer(n_columns, "n_columns", 2)
     return math.ceil(
         constant * n_columns * math.log(n_columns) * math.log(1 / failure) / accuracy**2
     )
@@ -79,9 +86,10 @@ def sheffet_theorem_3_2(
     ----------
     Sheffet 2019, Theorem 3.2.
     """
-    _positive(accuracy=accuracy)
-    _not_negative(regulariser=regulariser, smallest_eigenvalue=smallest_eigenvalue)
-    _not_negative(residual=residual)
+    accuracy = check_positive(accuracy, "accuracy")
+    regulariser = check_not_negative(regulariser, "regulariser")
+    smallest_eigenvalue = check_not_negative(smallest_eigenvalue, "smallest_eigenvalue")
+    residual = check_not_negative(residual, "residual")
     total = regulariser + smallest_eigenvalue
     if total == 0:
         raise ValueError("w^2 + lambda_min must be positive: the estimate is not determined")
@@ -150,7 +158,7 @@ def sheffet_theorem_c_1(
             "the smallest eigenvalue is too small for Theorem C.1 (eta would be "
             f"{eta:.3g}, not below 1): more rows, less noise or fewer features"
         )
-    _not_negative(coef_norm=coef_norm)
+    coef_norm = check_not_negative(coef_norm, "coef_norm")
     return GaussianBound(2 * eta * coef_norm + eta / constant, eta)
 
 
@@ -189,7 +197,7 @@ def sheffet_corollary_c_2(
         raise ValueError(
             f"Corollary C.2 needs rho >= {2 * constant:g}, and the release has {rho:.3g}"
         )
-    _not_negative(private_coef_norm=private_coef_norm)
+    private_coef_norm = check_not_negative(private_coef_norm, "private_coef_norm")
     return (2 * constant * private_coef_norm + 1) / rho
 
 
@@ -231,10 +239,12 @@ def sheffet_theorem_c_3(
     ----------
     Sheffet 2019, Theorem C.3.
     """
-    _positive(smallest_eigenvalue=smallest_eigenvalue, scale=scale, dof=dof)
-    _not_negative(coef_norm=coef_norm)
-    _within(failure, 1.0)
-    _features(n_features)
+    smallest_eigenvalue = check_positive(smallest_eigenvalue, "smallest_eigenvalue")
+    scale = check_positive(scale, "scale")
+    dof = check_positive(dof, "dof")
+    coef_norm = check_not_negative(coef_norm, "coef_norm")
+    failure = check_within(failure, "failure", 0, 1.0)
+    n_features = check_integer(n_features, "n_features", 1)
     norm = (math.sqrt(dof) + math.sqrt(n_features) + math.sqrt(2 * math.log(4 / failure))) ** 2
     c = smallest_eigenvalue / (scale * norm)
     if not c >= 2:
@@ -251,31 +261,10 @@ def _signal(
     smallest_eigenvalue: float, noise_std: float, n_features: int, failure: float, constant: float
 ) -> float:
     """Rho = lambda_min / (2 sigma sqrt(p) ln(1/nu))."""
-    _positive(smallest_eigenvalue=smallest_eigenvalue, noise_std=noise_std)
-    _within(failure, 1 / math.e)
-    _features(n_features)
-    if not constant >= 1:
+    smallest_eigenvalue = check_positive(smallest_eigenvalue, "smallest_eigenvalue")
+    noise_std = check_positive(noise_std, "noise_std")
+    failure = check_within(failure, "failure", 0, 1 / math.e)
+    n_features = check_integer(n_features, "n_features", 1)
+    if not check_positive(constant, "constant") >= 1:
         raise ValueError(f"constant must be at least 1, not {constant}")
     return smallest_eigenvalue / (2 * noise_std * math.sqrt(n_features) * math.log(1 / failure))
-
-
-def _positive(**values: float) -> None:
-    for name, value in values.items():
-        if not (value > 0 and math.isfinite(value)):
-            raise ValueError(f"{name} must be positive and finite, not {value}")
-
-
-def _not_negative(**values: float) -> None:
-    for name, value in values.items():
-        if not (value >= 0 and math.isfinite(value)):
-            raise ValueError(f"{name} must be finite and not negative, not {value}")
-
-
-def _within(failure: float, limit: float) -> None:
-    if not 0 < failure < limit:
-        raise ValueError(f"failure must lie in (0, {limit:.4g}), not {failure}")
-
-
-def _features(n_features: int) -> None:
-    if n_features < 1:
-        raise ValueError(f"n_features must be at least 1, not {n_features}")

@@ -101,9 +101,7 @@ def test_composes_with_its_kind_and_with_gaussian_noise():
         assert both.delta(epsilon) >= exact_delta((4.0, 4.0), (1, 2), epsilon) * (1 - 1e-12)
 
 
-@pytest.mark.parametrize(
-    "arguments", [(0.0, 2.0, 1), (1.0, 0.5, 1), (1.0, 2.0, 0), (1.0, 2.0, 1.5)]
-)
+@pytest.mark.parametrize("arguments", [(0.0, 2.0, 1), (1.0, 0.5, 1), (1.0, 2.0, 0)])
 def test_parameters_are_checked(arguments):
     with pytest.raises(ValueError, match="must be"):
         DiscreteGaussianProfile(*arguments)

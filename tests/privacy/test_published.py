@@ -137,7 +137,6 @@ def test_zhou_equation_5():
         (published.sheffet_theorem_3_1, (44, B, EPS, 1 / math.e), "delta"),
         (published.sheffet_theorem_3_1, (44, B, EPS, 0.0), "delta"),
         (published.sheffet_theorem_3_1, (0, B, EPS, DELTA), "rows"),
-        (published.sheffet_theorem_3_1, (4.5, B, EPS, DELTA), "rows"),
         (published.sheffet_theorem_3_1, (44, -B, EPS, DELTA), "bound"),
         (published.sheffet_theorem_b_1, (44, B, EPS, 0.5), "delta"),
         (published.sheffet_corollary_b_2, (30, B, EPS, DELTA), "rows"),

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._checks import check_integer, check_within
+
 from . import low_rank, moments
 from .cases import Case, Estimate, Pair
 
@@ -88,10 +90,10 @@ def measure(
     ValueError
         If a parameter is out of its range.
     """
-    if draws < 1:
-        raise ValueError(f"draws must be at least 1, not {draws}")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie in (0, 1), not {confidence}")
+    draws = check_integer(draws, "draws", 1)
+    confidence = check_within(confidence, "confidence", 0, 1)
+    seed = check_integer(seed, "seed", 0)
+    processes = check_integer(processes, "processes", 1)
     pairs = worst_pairs(case)
     # Each row has two limits, each made of one for P and one for Q.
     tail = (1 - confidence) / (len(pairs) * 2 * len(case.at) * 4)

@@ -16,8 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from privgram._checks import check_integer
 from privgram._core.rows import Accumulator
 from privgram.engines import scale_out
 from privgram.engines.checkpoint import Checkpoint, identify
@@ -353,11 +352,7 @@ def _check_threads(threads: int | None) -> int:
             if hasattr(os, "sched_getaffinity")
             else (os.cpu_count() or 1)
         )
-    if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)):
-        raise TypeError("threads is a number of threads, or None")
-    if threads < 1:
-        raise ValueError(f"threads must be at least 1, not {threads}")
-    return int(threads)
+    return check_integer(threads, "threads", 1)
 
 
 def _selection(

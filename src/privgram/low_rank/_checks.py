@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from typing import Literal
-
+from privgram import _checks
 from privgram._checks import check_integer, check_number
-
-CalibrationKind = Literal["exact", "published"]
 
 
 def check_ranks(shape: tuple[int, int], rank: int, oversample: int | None) -> tuple[int, int]:
@@ -23,25 +19,14 @@ def check_ranks(shape: tuple[int, int], rank: int, oversample: int | None) -> tu
 
 def check_budget(epsilon: float | None, delta: float | None) -> tuple[float, float]:
     if epsilon is None or delta is None:
-        raise TypeError("epsilon and delta are needed: the budget of this step")
-    eps, dlt = check_number(epsilon, "epsilon"), check_number(delta, "delta")
-    if not (0 < eps < math.inf and 0 < dlt < 1):
-        raise ValueError(
-            f"epsilon must be positive and finite and delta in (0, 1), not {eps!r} and {dlt!r}"
-        )
-    return eps, dlt
+        raise TypeError("epsilon and delta must be given: the budget of this step")
+    return _checks.check_budget(epsilon, delta)
 
 
-def check_calibration(calibration: str) -> str:
-    if calibration not in ("exact", "published"):
-        raise ValueError(f"calibration must be 'exact' or 'published', not {calibration!r}")
-    return calibration
-
-
-def check_level(level: float) -> float:
-    value = check_number(level, "prune")
+def check_share(share: float, name: str) -> float:
+    value = check_number(share, name)
     if not 0 < value <= 1:
-        raise ValueError(f"the pruning level must lie in (0, 1], not {value!r}")
+        raise ValueError(f"{name} must lie in (0, 1], not {value}")
     return value
 
 

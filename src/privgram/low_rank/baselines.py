@@ -70,6 +70,7 @@ def halko_martinsson_tropp(
     generator, _ = random.resolve(rng)
     blocks = Blocks(A)
     k = sum(check_ranks(blocks.shape, rank, oversample))
+    iterations = check_integer(iterations, "iterations", 0)
     return LowRank(*subspace(blocks, k, iterations, generator))
 
 
@@ -120,8 +121,8 @@ def randomised_response(
     c = check_row_change(row_change)
     ratio = gaussian_ratio(epsilon, delta)
     noisy = Perturbed(A, c / ratio, generator)
-    if not 1 <= check_integer(rank, "rank") <= min(noisy.shape):
-        raise ValueError(f"rank must lie in [1, {min(noisy.shape)}], not {rank}")
+    rank = check_integer(rank, "rank", 1, min(noisy.shape))
+    iterations = check_integer(iterations, "iterations", 0)
     k = min(2 * rank + 1, *noisy.shape)
     found = LowRank(*subspace(noisy, k, iterations, generator))
     u, s, vt = found.svd(rank)

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from privgram._checks import CalibrationKind, check_calibration, check_integer, check_not_negative
 from privgram.low_rank._checks import (
-    CalibrationKind,
     check_budget,
-    check_calibration,
     check_ranks,
     check_row_change,
+    check_share,
 )
 
 if TYPE_CHECKING:
@@ -82,8 +82,11 @@ class Calibration:
         (Theorem 10.5) has the part rho^2 (m - k) that is not A's. The projection's noise
         has k n entries of one variance.
         """
-        (m, n), p = shape, self.k - rank
-        finder = (1 + rank / (p - 1)) * tail**2 + _finder_weight(m, rank, p) * self.finder_std**2
+        (m, n), r = shape, check_integer(rank, "rank", 1, self.k - 2)
+        p = self.k - r
+        tail = check_not_negative(tail, "tail")
+        leverage = check_share(leverage, "leverage")
+        finder = (1 + r / (p - 1)) * tail**2 + _finder_weight(m, r, p) * self.finder_std**2
         projection = n * self.k * (self.row_change * leverage / self.projection_ratio) ** 2
         return math.sqrt(finder + projection)
 
@@ -153,9 +156,7 @@ def calibrate(
         # Row norms squared are chi-squared of k over m, m of them (Laurent and Massart 2000).
         log = math.log(m)
         leverage = math.sqrt(min(1.0, (k + 2 * math.sqrt(k * log) + 2 * log) / m))
-    elif not 0 < leverage <= 1:
-        raise ValueError(f"leverage must lie in (0, 1], not {leverage!r}")
-    return _exact(m, n, r, p, c, float(epsilon), float(delta), float(leverage))
+    return _exact(m, n, r, p, c, epsilon, delta, check_share(leverage, "leverage"))
 
 
 # Pure functions of public numbers that take milliseconds: worth remembering.

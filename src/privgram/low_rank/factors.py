@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._checks import check_integer
 from privgram._files import write_atomically
 from privgram._saved import from_npz, to_npz, understood
 
@@ -92,7 +93,7 @@ class LowRank:
         q2, r2 = np.linalg.qr(self.right.T)
         u, s, vt = np.linalg.svd(r1 @ r2.T)
         # Of the factors' smaller ranks, should one be wider than long.
-        size = len(s) if rank is None else rank
+        size = len(s) if rank is None else check_integer(rank, "rank", 1, len(s))
         return q1 @ u[:, :size], s[:size], vt[:size] @ q2.T
 
     def save(self, path: str | os.PathLike[str]) -> None:

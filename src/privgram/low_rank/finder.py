@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram import random
+from privgram._checks import CalibrationKind, check_calibration
 from privgram.low_rank._checks import (
-    CalibrationKind,
     check_budget,
-    check_calibration,
     check_ranks,
     check_row_change,
 )

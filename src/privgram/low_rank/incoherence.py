@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._blocks import Blocks
+from privgram._checks import check_integer
 from privgram.low_rank.baselines import subspace
 from privgram.low_rank.factors import LowRank
 from privgram.low_rank.promises import theorem_6_2, theorem_6_3
@@ -61,7 +62,7 @@ class Coherence:
 
     def tail(self, rank: int) -> float:
         """||A - A_r||_F, for r up to the rank computed."""
-        kept = float(np.sum(self.singular_values[:rank] ** 2))
+        kept = float(np.sum(self.singular_values[: check_integer(rank, "rank", 0)] ** 2))
         return math.sqrt(max(0.0, self.frobenius**2 - kept))
 
     def promise_6_2(self, rank: int, oversample: int, epsilon: float, delta: float) -> float:
@@ -129,8 +130,7 @@ def _left_vectors(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     m, n = blocks.shape
     if rank is not None:
-        if not 1 <= rank <= min(m, n):
-            raise ValueError(f"rank must lie in [1, {min(m, n)}], not {rank}")
+        rank = check_integer(rank, "rank", 1, min(m, n))
         k = min(2 * rank + 8, m, n)
         # Any generator will do: nothing is hidden by it.
         u, s, _ = LowRank(*subspace(blocks, k, 4, np.random.default_rng(0))).svd(rank)

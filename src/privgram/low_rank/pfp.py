@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram import random
+from privgram._checks import CalibrationKind
 from privgram.low_rank._checks import (
-    CalibrationKind,
     check_budget,
-    check_level,
     check_row_change,
+    check_share,
 )
 from privgram.low_rank.calibration import calibrate
 from privgram.low_rank.entries import Rounded
@@ -89,7 +89,7 @@ def approximate(
     """
     generator, reproducible = random.resolve(rng)
     epsilon, delta = check_budget(epsilon, delta)
-    level = None if prune is None else check_level(prune)
+    level = None if prune is None else check_share(prune, "prune")
     blocks = Rounded(A, check_row_change(row_change))
     noise = calibrate(
         blocks.shape,
@@ -135,7 +135,7 @@ def prune(W: Any, level: float) -> Matrix:
     ----------
     Hardt and Roth [1]_, Figure 4.
     """
-    return _prune(np.asarray(W, dtype=np.float64), check_level(level))
+    return _prune(np.asarray(W, dtype=np.float64), check_share(level, "level"))
 
 
 def _prune(W: Matrix, level: float) -> Matrix:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 
+from privgram._checks import check_budget, check_integer, check_not_negative, check_number
+
 __all__ = ["prune_level", "theorem_6_2", "theorem_6_3"]
 
 
@@ -41,6 +43,9 @@ def prune_level(
     Hardt and Roth [1]_, Theorem 6.2.
     """
     m, n = shape
+    k = check_integer(k, "k", 1)
+    C, frobenius = check_not_negative(C, "C"), check_not_negative(frobenius, "frobenius")
+    epsilon, delta = check_budget(epsilon, delta)
     square = C * frobenius * epsilon / (math.sqrt(m * n) * math.log(k / delta))
     return min(1.0, math.sqrt(square))
 
@@ -81,9 +86,9 @@ def theorem_6_2(
     ----------
     Hardt and Roth [1]_, Theorem 6.2.
     """
+    base, loss = _common(rank, oversample, tail, epsilon, delta)
     (m, n), k = shape, rank + oversample
-    loss = math.log(k / delta) / epsilon
-    base = math.sqrt(1 + rank / (oversample - 1)) * tail
+    C, frobenius = check_not_negative(C, "C"), check_not_negative(frobenius, "frobenius")
     pruning = k * math.sqrt(C * frobenius * loss * math.sqrt(n / m))
     return base + math.sqrt(k * m) * loss + pruning
 
@@ -127,8 +132,19 @@ def theorem_6_3(
     ----------
     Hardt and Roth [1]_, Theorem 6.3.
     """
+    base, loss = _common(rank, oversample, tail, epsilon, delta)
     (m, n), k = shape, rank + oversample
-    loss = math.log(k / delta) / epsilon
-    base = math.sqrt(1 + rank / (oversample - 1)) * tail
+    matrix_rank = check_integer(matrix_rank, "matrix_rank", 0)
+    mu0 = check_number(mu0, "mu0")
     spread = math.sqrt((k * matrix_rank * mu0 + k * k * math.log(m)) / m)
     return base + (math.sqrt(k * m) + spread * math.sqrt(k * n)) * loss
+
+
+def _common(
+    rank: int, oversample: int, tail: float, epsilon: float, delta: float
+) -> tuple[float, float]:
+    """What both theorems begin with: the range finder's error, and ln(k/delta) / epsilon."""
+    r, p = check_integer(rank, "rank", 2), check_integer(oversample, "oversample", 2)
+    epsilon, delta = check_budget(epsilon, delta)
+    base = math.sqrt(1 + r / (p - 1)) * check_not_negative(tail, "tail")
+    return base, math.log((r + p) / delta) / epsilon

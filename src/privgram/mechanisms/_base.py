@@ -6,12 +6,18 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from privgram import random
-from privgram._checks import check_number
+from privgram._checks import (
+    CalibrationKind,
+    check_budget,
+    check_calibration,
+    check_integer,
+    check_positive,
+)
 from privgram.ledger import check_ledger
 from privgram.mechanisms import _fixed_point
 from privgram.release import Release
@@ -23,8 +29,6 @@ if TYPE_CHECKING:
     from privgram.moment import SecondMoment
     from privgram.noise import NoiseLaw
     from privgram.privacy import Adjacency, Profile
-
-CalibrationKind = Literal["exact", "published"]
 
 
 @dataclass(frozen=True)
@@ -54,21 +58,18 @@ class Request:
     def __post_init__(self) -> None:
         from privgram.privacy._adjacency import check_adjacency
 
-        for name in ("bound", "epsilon", "delta"):
-            object.__setattr__(self, name, check_number(getattr(self, name), name))
-        if self.n_columns < 1:
-            raise ValueError(f"n_columns must be at least 1, not {self.n_columns}")
-        if not (self.bound > 0 and math.isfinite(self.bound)):
-            raise ValueError(f"bound must be positive and finite, not {self.bound}")
-        if not (self.epsilon > 0 and math.isfinite(self.epsilon)):
-            raise ValueError(f"epsilon must be positive and finite, not {self.epsilon}")
-        if not 0 < self.delta < 1:
-            raise ValueError(f"delta must lie in (0, 1), not {self.delta}")
+        epsilon, delta = check_budget(self.epsilon, self.delta)
+        checked = {
+            "n_columns": check_integer(self.n_columns, "n_columns", 1),
+            "bound": check_positive(self.bound, "bound"),
+            "epsilon": epsilon,
+            "delta": delta,
+            "n_rows": None if self.n_rows is None else check_integer(self.n_rows, "n_rows", 0),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
         check_adjacency(self.adjacency)
-        if self.calibration not in ("exact", "published"):
-            raise ValueError(
-                f"calibration must be 'exact' or 'published', not {self.calibration!r}"
-            )
+        check_calibration(self.calibration)
 
 
 @dataclass(frozen=True)

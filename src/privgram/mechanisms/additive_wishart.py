@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._checks import check_positive
 from privgram.mechanisms._base import (
     Calibration,
     Mechanism,
@@ -81,10 +82,10 @@ class AdditiveWishart(Mechanism):
     debias: bool = True
 
     def __post_init__(self) -> None:
-        if self.dof is not None and not (self.dof > 0 and math.isfinite(self.dof)):
-            raise ValueError(f"dof must be positive and finite, not {self.dof}")
-        if self.scale is not None and not (self.scale > 0 and math.isfinite(self.scale)):
-            raise ValueError(f"scale must be positive and finite, not {self.scale}")
+        if self.dof is not None:
+            check_positive(self.dof, "dof")
+        if self.scale is not None:
+            check_positive(self.scale, "scale")
 
     def _exact(self, request: Request) -> WishartCalibration:
         from privgram import privacy

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from privgram._checks import check_integer
 from privgram.mechanisms import _certified, _multiplicative
 from privgram.mechanisms._base import Mechanism, Request
 from privgram.mechanisms._multiplicative import MultiplicativeCalibration
@@ -72,8 +72,7 @@ class GaussianSketch(Mechanism):
     keep_rows: bool = False
 
     def __post_init__(self) -> None:
-        if operator.index(self.rows) < 1:
-            raise ValueError(f"rows must be at least 1, not {self.rows}")
+        check_integer(self.rows, "rows", 1)
 
     def _exact(self, request: Request) -> MultiplicativeCalibration:
         return _multiplicative.exact(SketchCalibration, self.rows, self.adaptive, request)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._checks import check_positive
 from privgram.mechanisms import _certified
 from privgram.mechanisms._base import Calibration, Mechanism, Request
 from privgram.mechanisms._fixed_point import grid_exponent
@@ -81,10 +82,7 @@ class InverseGauss(Mechanism):
     eigenvalue_floor: float
 
     def __post_init__(self) -> None:
-        if not (self.eigenvalue_floor > 0 and math.isfinite(self.eigenvalue_floor)):
-            raise ValueError(
-                f"eigenvalue_floor must be positive and finite, not {self.eigenvalue_floor}"
-            )
+        check_positive(self.eigenvalue_floor, "eigenvalue_floor")
 
     def _rho(self, request: Request) -> float:
         rho = self.eigenvalue_floor / request.bound**2 - 1

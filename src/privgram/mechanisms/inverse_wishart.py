@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from privgram._checks import check_positive
 from privgram.mechanisms import _certified, _multiplicative
 from privgram.mechanisms._base import Mechanism, Request
 from privgram.mechanisms._multiplicative import MultiplicativeCalibration
@@ -61,8 +62,8 @@ class InverseWishart(Mechanism):
     adaptive: bool = False
 
     def __post_init__(self) -> None:
-        if self.dof is not None and not (self.dof > 0 and math.isfinite(self.dof)):
-            raise ValueError(f"dof must be positive and finite, not {self.dof}")
+        if self.dof is not None:
+            check_positive(self.dof, "dof")
         if self.dof is None and self.adaptive:
             raise ValueError("an adaptive inverse Wishart needs dof, its least degrees of freedom")
 

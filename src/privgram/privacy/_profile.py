@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from privgram._checks import check_positive
+
 from ._numerics import TINY, Array
 from ._solve import largest_safe
 
@@ -18,19 +20,14 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-__all__ = ["Profile", "check_columns", "check_positive"]
+__all__ = ["Profile", "check_parameter"]
 
 
-def check_positive(name: str, value: float) -> None:
-    """Raise ValueError unless `value` is a positive finite number."""
-    if not (isinstance(value, (int, float, np.integer, np.floating)) and 0 < value < math.inf):
-        raise ValueError(f"{name} must be a positive finite number, not {value!r}")
-
-
-def check_columns(n_columns: int) -> None:
-    """Raise ValueError unless `n_columns` is a positive integer."""
-    if not (isinstance(n_columns, (int, np.integer)) and n_columns >= 1):
-        raise ValueError(f"n_columns must be a positive integer, not {n_columns!r}")
+def check_parameter(value: Any, name: str) -> None:
+    """Raise unless `value`, which is kept as given, is a positive finite number arrays can hold."""
+    if not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{name} must be a number, not {type(value).__name__}")
+    check_positive(value, name)
 
 
 class Profile(ABC):

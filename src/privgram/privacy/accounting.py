@@ -30,6 +30,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._checks import check_positive
+
 try:
     import attr
     from dp_accounting import NeighboringRelation, dp_event
@@ -95,8 +97,7 @@ def pld_from_profile(
     milliseconds). The relative excess in delta is about (49 / 4096)^2 / 8 far out in the
     tails, and more where losses are in the hundreds.
     """
-    if not (discretization > 0 and np.isfinite(discretization)):
-        raise ValueError(f"discretization must be a positive number, not {discretization}")
+    discretization = check_positive(discretization, "discretization")
     # One curve serves both orders of the pair.
     forward, backward = (profile._directions() * 2)[:2]
     dots = min(dots or profile._dots, profile._dots)

@@ -37,9 +37,11 @@ from itertools import product
 
 import numpy as np
 
+from privgram._checks import check_not_negative
+
 from ._adjacency import Adjacency, check_adjacency
 from ._numerics import TINY, Array, gauss_legendre, quiet
-from ._profile import Profile, check_positive
+from ._profile import Profile, check_parameter
 from .sketch import check_count, narrow_against_wide, replace_pair, wide_against_narrow
 
 __all__ = ["AdaptiveSketchProfile", "adaptive_delta"]
@@ -191,11 +193,10 @@ class AdaptiveSketchProfile(Profile):
     adjacency: Adjacency = "replace"
 
     def __post_init__(self) -> None:
-        check_count("rows", self.rows)
-        check_positive("regulariser", self.regulariser)
-        if not 0 <= self.shift < math.inf:
-            raise ValueError(f"shift must be a finite number >= 0, not {self.shift!r}")
-        check_positive("scale", self.scale)
+        check_count(self.rows, "rows")
+        check_parameter(self.regulariser, "regulariser")
+        check_not_negative(self.shift, "shift")
+        check_parameter(self.scale, "scale")
         check_adjacency(self.adjacency)
         if self.regulariser + self.shift <= 1:
             raise ValueError("regulariser + shift must be above 1, the bound of a row squared")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ._numerics import Array
-from ._profile import Profile, check_positive
+from ._profile import Profile, check_parameter
 
 __all__ = ["BoundedRangeProfile"]
 
@@ -51,7 +51,7 @@ class BoundedRangeProfile(Profile):
     at_epsilon: float
 
     def __post_init__(self) -> None:
-        check_positive("at_epsilon", self.at_epsilon)
+        check_parameter(self.at_epsilon, "at_epsilon")
 
     def _delta(self, epsilon: Array) -> Array:
         gap = np.minimum(epsilon - self.at_epsilon, 0.0)

@@ -15,8 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from privgram._checks import check_budget, check_integer
+
 from ._adjacency import Adjacency, check_adjacency
-from ._profile import check_columns, check_positive
+from ._profile import check_parameter
 from ._solve import largest_safe
 from .adaptive import AdaptiveSketchProfile, Sketch, adaptive_delta, sketch_pairs
 from .discrete_gaussian import DiscreteGaussianProfile
@@ -44,11 +46,11 @@ _MAX_DOF = 1e12
 _EXCESS = 0.01
 
 
-def _check_budget(epsilon: float, delta: float) -> None:
-    if not (isinstance(epsilon, (int, float, np.number)) and 0 <= epsilon < math.inf):
-        raise ValueError(f"epsilon must be a finite number >= 0, not {epsilon!r}")
-    if not (isinstance(delta, (int, float, np.number)) and 1e-300 <= delta < 1):
-        raise ValueError(f"delta must lie in [1e-300, 1), not {delta!r}")
+def _check_budget(epsilon: float, delta: float) -> tuple[float, float]:
+    budget = check_budget(epsilon, delta, zero="epsilon")
+    if budget[1] < 1e-300:
+        raise ValueError(f"delta must be at least 1e-300 for its noise to be found, not {delta}")
+    return budget
 
 
 def gaussian_ratio(epsilon: float, delta: float) -> float:
@@ -75,7 +77,7 @@ def gaussian_ratio(epsilon: float, delta: float) -> float:
     ----------
     Balle and Wang, ICML 2018.
     """
-    _check_budget(epsilon, delta)
+    epsilon, delta = _check_budget(epsilon, delta)
     # Between the bounds for epsilon = 0, delta ~ mu / sqrt(2 pi), and a far tail.
     z = math.sqrt(2.0 * math.log(1.0 / delta))
     guess = math.sqrt(z * z + 2.0 * epsilon) - z + 2.0 * delta
@@ -108,7 +110,7 @@ def discrete_gaussian(
     ValueError
         If a parameter is outside its range.
     """
-    check_positive("sensitivity", sensitivity)
+    check_parameter(sensitivity, "sensitivity")
 
     def profile(mu: float) -> DiscreteGaussianProfile:
         return DiscreteGaussianProfile(mu, sensitivity / mu, n_entries)
@@ -139,7 +141,7 @@ def chi_gaussian_ratio(k: float, epsilon: float, delta: float) -> float:
     ValueError
         If a parameter is outside its range.
     """
-    _check_budget(epsilon, delta)
+    epsilon, delta = _check_budget(epsilon, delta)
     ChiGaussianProfile(k, 1.0)  # checks
     guess = gaussian_ratio(epsilon, delta) / math.sqrt(k)
     return _found(largest_safe(lambda x: ChiGaussianProfile(k, x).delta(epsilon), delta, guess))
@@ -167,7 +169,7 @@ def chi_gaussian_offset(k: float, ratio: float, epsilon: float, delta: float) ->
     ValueError
         If a parameter is outside its range, or the range finder leaves nothing of the budget.
     """
-    _check_budget(epsilon, delta)
+    epsilon, delta = _check_budget(epsilon, delta)
     if ChiGaussianProfile(k, ratio).delta(epsilon) >= delta:
         raise ValueError("the range finder takes the whole budget: its ratio is too large")
     return _found(
@@ -203,7 +205,7 @@ def sketch_ratio(
     ValueError
         If a parameter is outside its range.
     """
-    _check_budget(epsilon, delta)
+    epsilon, delta = _check_budget(epsilon, delta)
     SketchProfile(rows, 1.0, adjacency)  # checks
     guess = gaussian_ratio(epsilon, delta) / math.sqrt(rows)
     return _found(
@@ -236,8 +238,8 @@ def sketch_rows(
         If a parameter is outside its range, one row is too many already, or more than
         1e12 would do.
     """
-    _check_budget(epsilon, delta)
-    check_positive("ratio", ratio)
+    epsilon, delta = _check_budget(epsilon, delta)
+    check_parameter(ratio, "ratio")
 
     def delta_at(rows: float) -> float:
         return SketchProfile(rows, ratio, adjacency).delta(epsilon)
@@ -410,7 +412,7 @@ def wishart_ratio(
     ValueError
         If a parameter is outside its range.
     """
-    _check_budget(epsilon, delta)
+    epsilon, delta = _check_budget(epsilon, delta)
     WishartProfile(dof, n_columns, 1.0, adjacency)  # checks
     mu = gaussian_ratio(epsilon, delta)
     guess = mu * math.sqrt(dof - n_columns + 1)
@@ -453,9 +455,8 @@ def wishart_dof(
         If a parameter is outside its range, or more than 1e12 degrees of freedom would be
         needed.
     """
-    _check_budget(epsilon, delta)
-    check_positive("ratio", ratio)
-    least = n_columns + 1
+    epsilon, delta = _check_budget(epsilon, delta)
+    least = check_integer(n_columns, "n_columns", 1) + 1
     WishartProfile(least, n_columns, ratio, adjacency)  # checks
 
     def delta_at(dof: float) -> float:
@@ -536,8 +537,8 @@ def wishart_noise(
     --------
     wishart_curve : what there is to choose from.
     """
-    _check_budget(epsilon, delta)
-    check_columns(n_columns)
+    epsilon, delta = _check_budget(epsilon, delta)
+    n_columns = check_integer(n_columns, "n_columns", 1)
     noise = (1.0 + _EXCESS) * _gaussian_limit(n_columns, epsilon, delta, adjacency)
     # On the curve sqrt(k) / s = noise there is one unknown. delta falls along it, from k's
     # least value to that of Gaussian noise 1 % larger than needed.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._numerics import Array
-from ._profile import Profile, check_positive
+from ._profile import Profile, check_parameter
 from .discrete_gaussian import DiscreteGaussianProfile
 from .gaussian import GaussianProfile
 from .sketch import ChiGaussianProfile, SketchProfile
@@ -52,7 +52,7 @@ class ComposedProfile(Profile):
     discretization: float = 1e-4
 
     def __post_init__(self) -> None:
-        check_positive("discretization", self.discretization)
+        check_parameter(self.discretization, "discretization")
 
     def to_dict(self) -> dict[str, Any]:  # noqa: D102
         return super().to_dict() | {"profiles": [p.to_dict() for p in self.profiles]}

@@ -18,8 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from privgram._checks import check_integer
+
 from ._numerics import TINY, Array
-from ._profile import Profile, check_columns, check_positive
+from ._profile import Profile, check_parameter
 from .gaussian import GaussianProfile
 
 __all__ = ["DiscreteGaussianProfile"]
@@ -73,11 +75,11 @@ class DiscreteGaussianProfile(Profile):
     n_entries: int
 
     def __post_init__(self) -> None:
-        check_positive("sensitivity_ratio", self.sensitivity_ratio)
-        check_positive("std", self.std)
+        check_parameter(self.sensitivity_ratio, "sensitivity_ratio")
+        check_parameter(self.std, "std")
         if self.std < 1.0:
             raise ValueError(f"std must be at least 1 integer step, not {self.std!r}")
-        check_columns(self.n_entries)
+        check_integer(self.n_entries, "n_entries", 1)
 
     def _delta(self, epsilon: Array) -> Array:
         step = self.n_entries / (8.0 * self.std * self.std)  # a

@@ -18,7 +18,7 @@ import numpy as np
 from scipy import special
 
 from ._numerics import TINY, Array, gauss_legendre, quiet
-from ._profile import Profile, check_positive
+from ._profile import Profile, check_parameter
 
 __all__ = ["GaussianProfile", "gaussian_delta"]
 
@@ -95,7 +95,7 @@ class GaussianProfile(Profile):
     sensitivity_ratio: float
 
     def __post_init__(self) -> None:
-        check_positive("sensitivity_ratio", self.sensitivity_ratio)
+        check_parameter(self.sensitivity_ratio, "sensitivity_ratio")
 
     def _delta(self, epsilon: Array) -> Array:
         return np.maximum(gaussian_delta(epsilon, np.asarray(self.sensitivity_ratio)), TINY)

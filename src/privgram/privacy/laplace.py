@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ._numerics import Array
-from ._profile import Profile, check_positive
+from ._profile import Profile, check_parameter
 
 __all__ = ["LaplaceProfile"]
 
@@ -35,7 +35,7 @@ class LaplaceProfile(Profile):
     sensitivity_ratio: float
 
     def __post_init__(self) -> None:
-        check_positive("sensitivity_ratio", self.sensitivity_ratio)
+        check_parameter(self.sensitivity_ratio, "sensitivity_ratio")
 
     def _delta(self, epsilon: Array) -> Array:
         return np.maximum(-np.expm1((epsilon - self.sensitivity_ratio) / 2.0), 0.0)

@@ -36,6 +36,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram._checks import (
+    check_budget,
+    check_integer,
+    check_not_negative,
+    check_number,
+    check_positive,
+)
+
 from ._adjacency import Adjacency, check_adjacency
 from .gaussian import GaussianProfile
 from .sketch import ChiGaussianProfile, SketchProfile
@@ -120,8 +128,8 @@ def sheffet_section_2(
     ----------
     Sheffet [1]_, section 2, "Differential Privacy".
     """
-    _check_privacy(epsilon, delta)
-    sigma = _positive("bound", bound) ** 2 * math.sqrt(2 * math.log(2 / delta) / epsilon)
+    check_budget(epsilon, delta)
+    sigma = check_positive(bound, "bound") ** 2 * math.sqrt(2 * math.log(2 / delta) / epsilon)
     _require_private_gaussian(
         _second_moment_sensitivity(bound, adjacency) / sigma,
         epsilon,
@@ -174,8 +182,8 @@ def sheffet_analyze_gauss(
     Sheffet [1]_, section 2, with the variance of the proof of Theorem B.5; the
     mechanism is Dwork et al. [4]_.
     """
-    _check_privacy(epsilon, delta)
-    sigma = _positive("bound", bound) ** 2 * math.sqrt(2 * math.log(2 / delta)) / epsilon
+    check_budget(epsilon, delta)
+    sigma = check_positive(bound, "bound") ** 2 * math.sqrt(2 * math.log(2 / delta)) / epsilon
     _require_private_gaussian(
         _second_moment_sensitivity(bound, adjacency) / sigma,
         epsilon,
@@ -234,10 +242,10 @@ def sheffet_theorem_3_1(
     Sheffet [1]_, Theorem 3.1 and Algorithm 1.
     """
     log = _log_ratio(4, epsilon, delta, 1 / math.e)
-    r = _integer("rows", rows, 1)
-    if n_columns is not None and r <= n_columns:
+    r = check_integer(rows, "rows", 1)
+    if n_columns is not None and r <= check_integer(n_columns, "n_columns", 1):
         raise ValueError(f"Theorem 3.1 needs n_columns < rows, not {n_columns} and {rows}")
-    _positive("bound", bound)
+    check_positive(bound, "bound")
     w_squared = 4 * (math.sqrt(2 * r * log) + log) / epsilon
     _require_private_sketch(r, w_squared, epsilon, delta, "3.1", allow_published_erratum)
     return w_squared * bound**2
@@ -277,11 +285,11 @@ def sheffet_theorem_b_1(
     Sheffet [1]_, Theorem B.1.
     """
     log = _log_ratio(4, epsilon, delta, 1 / 2)
-    r = _integer("rows", rows, 1)
-    if n_columns is not None and r <= n_columns:
+    r = check_integer(rows, "rows", 1)
+    if n_columns is not None and r <= check_integer(n_columns, "n_columns", 1):
         raise ValueError(f"Theorem B.1 needs n_columns < rows, not {n_columns} and {rows}")
     tails = 2 * math.sqrt(2 * r * log) + 2 * log
-    return _positive("bound", bound) ** 2 * (1 + (1 + epsilon / log) / epsilon * tails)
+    return check_positive(bound, "bound") ** 2 * (1 + (1 + epsilon / log) / epsilon * tails)
 
 
 def sheffet_corollary_b_2(rows: int, bound: float, epsilon: float, delta: float) -> float:
@@ -315,10 +323,10 @@ def sheffet_corollary_b_2(rows: int, bound: float, epsilon: float, delta: float)
     rounding down; only the first half is here.
     """
     log = _log_ratio(4, epsilon, delta, 1 / math.e, epsilon_below=1)
-    r = _integer("rows", rows, 1)
+    r = check_integer(rows, "rows", 1)
     if r < 2 * log:
         raise ValueError(f"Corollary B.2 needs rows >= 2 ln(4/delta) = {2 * log:.4g}, not {rows}")
-    return 8 * _positive("bound", bound) ** 2 * math.sqrt(r * log) / epsilon
+    return 8 * check_positive(bound, "bound") ** 2 * math.sqrt(r * log) / epsilon
 
 
 @dataclass(frozen=True)
@@ -377,8 +385,8 @@ def sheffet_algorithm_2(rows: int, bound: float, epsilon: float, delta: float) -
     Sheffet [1]_, Algorithm 2.
     """
     log = _log_ratio(8, epsilon, delta, 1 / math.e)
-    r = _integer("rows", rows, 1)
-    b2 = _positive("bound", bound) ** 2
+    r = check_integer(rows, "rows", 1)
+    b2 = check_positive(bound, "bound") ** 2
     return AdaptiveConstants(
         regulariser=8 * b2 * (math.sqrt(2 * r * log) + log) / epsilon,
         laplace_scale=2 * b2 / epsilon,
@@ -418,7 +426,7 @@ def sheffet_algorithm_2_rows(s: float, bound: float, epsilon: float, delta: floa
     Sheffet [1]_, Algorithm 2.
     """
     log = _log_ratio(8, epsilon, delta, 1 / math.e)
-    room = s * epsilon / (8 * _positive("bound", bound) ** 2) - log
+    room = check_number(s, "s") * epsilon / (8 * check_positive(bound, "bound") ** 2) - log
     if not math.isfinite(room):
         raise ValueError(f"s must be a finite number, not {s}")
     rows = math.floor(room * room / (2 * log)) if room > 0 else 0
@@ -461,7 +469,7 @@ def sheffet_theorem_4_1(n_columns: int, epsilon: float, delta: float) -> int:
     Sheffet [1]_, Theorem 4.1 and Algorithm 3.
     """
     log = _log_ratio(4, epsilon, delta, 1 / math.e, epsilon_below=1)
-    return math.floor(_integer("n_columns", n_columns, 1) + 14 / epsilon**2 * 2 * log)
+    return math.floor(check_integer(n_columns, "n_columns", 1) + 14 / epsilon**2 * 2 * log)
 
 
 def sheffet_theorem_b_3(
@@ -504,11 +512,11 @@ def sheffet_theorem_b_3(
     Sheffet [1]_, Theorem B.3.
     """
     log = _log_ratio(4, epsilon, delta, 1 / math.e, epsilon_below=1)
-    ratio = _positive("bound", bound) ** 2 / _positive("scale", scale)
+    ratio = check_positive(bound, "bound") ** 2 / check_positive(scale, "scale")
     # sqrt(C2) - 2 + 1/sqrt(C2) = h, so sqrt(C2) + 1/sqrt(C2) = 2 + h with h = 2 ratio/epsilon.
     half = 1 + ratio / epsilon
     c2 = (half + math.sqrt(half * half - 1)) ** 2
-    return math.floor(_integer("n_columns", n_columns, 1) + 2 * c2 * log)
+    return math.floor(check_integer(n_columns, "n_columns", 1) + 2 * c2 * log)
 
 
 def sheffet_lemma_a_3(dof: int, n_columns: int, bound: float, delta: float) -> float:
@@ -544,14 +552,14 @@ def sheffet_lemma_a_3(dof: int, n_columns: int, bound: float, delta: float) -> f
     Sheffet [1]_, section 4 and Lemma A.3 (at failure probability delta/2).
     """
     root = math.sqrt(2 * _log_ratio(4, 1.0, delta, 1 / math.e))
-    d, k = _integer("n_columns", n_columns, 1), _integer("dof", dof, 1)
+    d, k = check_integer(n_columns, "n_columns", 1), check_integer(dof, "dof", 1)
     gap = math.sqrt(k) - (math.sqrt(d) + root)
     if gap <= 0:
         raise ValueError(
             f"Lemma A.3 needs dof > (sqrt(n_columns) + sqrt(2 ln(4/delta)))^2 "
             f"= {(math.sqrt(d) + root) ** 2:.4g}, not {dof}"
         )
-    return _positive("bound", bound) ** 2 * gap * gap
+    return check_positive(bound, "bound") ** 2 * gap * gap
 
 
 def sheffet_theorem_5_1(
@@ -598,8 +606,9 @@ def sheffet_theorem_5_1(
     Sheffet [1]_, Theorem 5.1 and Algorithm 4.
     """
     log = _log_ratio(4, epsilon, delta, 1 / math.e)
-    nu = _integer("dof", dof, 1 if n_columns is None else n_columns)
-    _positive("bound", bound)
+    least = 1 if n_columns is None else check_integer(n_columns, "n_columns", 1)
+    nu = check_integer(dof, "dof", least)
+    check_positive(bound, "bound")
     psi = 2 * (2 * math.sqrt(2 * nu * log) + 2 * log) / epsilon
     _require_private_sketch(nu, psi, epsilon, delta, "5.1", allow_published_erratum)
     return psi * bound**2
@@ -636,7 +645,7 @@ def sheffet_algorithm_5(dof: int, bound: float, epsilon: float, delta: float) ->
     ----------
     Sheffet [1]_, Algorithm 5.
     """
-    return sheffet_algorithm_2(_integer("dof", dof, 1), bound, epsilon, delta)
+    return sheffet_algorithm_2(check_integer(dof, "dof", 1), bound, epsilon, delta)
 
 
 def sheffet_algorithm_5_dof(s: float, bound: float, epsilon: float, delta: float) -> int:
@@ -708,9 +717,10 @@ def sheffet_theorem_b_4(
             f"Theorem B.4 is negative for epsilon >= 2 ln(4/delta) = {2 * log:.4g}, "
             f"got epsilon = {epsilon}"
         )
-    nu = _integer("dof", dof, 1 if n_columns is None else n_columns)
+    least = 1 if n_columns is None else check_integer(n_columns, "n_columns", 1)
+    nu = check_integer(dof, "dof", least)
     tails = 2 * math.sqrt(2 * nu * log) + 2 * log
-    return _positive("bound", bound) ** 2 * tails / (epsilon * (1 - epsilon / (2 * log)))
+    return check_positive(bound, "bound") ** 2 * tails / (epsilon * (1 - epsilon / (2 * log)))
 
 
 def sheffet_theorem_b_5(
@@ -760,8 +770,8 @@ def sheffet_theorem_b_5(
     Sheffet [1]_, Theorem B.5.
     """
     _log_ratio(2, epsilon, delta, 1 / math.e, epsilon_below=1)
-    sigma = math.sqrt(8 * math.log(2 / delta)) / (_positive("rho", rho) * epsilon)
-    one_row = 1 / (_positive("bound", bound) ** 2 * rho * (1 + rho))
+    sigma = math.sqrt(8 * math.log(2 / delta)) / (check_positive(rho, "rho") * epsilon)
+    one_row = 1 / (check_positive(bound, "bound") ** 2 * rho * (1 + rho))
     _require_private_gaussian(
         _rows_factor(adjacency) * one_row / sigma,
         epsilon,
@@ -806,8 +816,8 @@ def hardt_roth_theorem_2_6(
     ----------
     Hardt and Roth [2]_, Theorem 2.6 (and A.1).
     """
-    _check_privacy(epsilon, delta)
-    rho = _positive("sensitivity", sensitivity) * math.sqrt(math.log(1.25 / delta)) / epsilon
+    check_budget(epsilon, delta)
+    rho = check_positive(sensitivity, "sensitivity") * math.sqrt(math.log(1.25 / delta)) / epsilon
     _require_private_gaussian(
         sensitivity / rho,
         epsilon,
@@ -852,7 +862,7 @@ def hardt_roth_figure_2(
     Hardt and Roth [2]_, Figure 2 and Lemma 4.1.
     """
     _log_ratio(4, epsilon, delta, 1.0, epsilon_below=1)
-    _integer("k", k, 1)
+    check_integer(k, "k", 1)
     rho = 2 * math.sqrt(2 * k * math.log(4 * k / delta)) / epsilon
     if not allow_published_erratum:
         _require_private(
@@ -893,7 +903,7 @@ def hardt_roth_figure_3(k: int, epsilon: float, delta: float) -> float:
     ----------
     Hardt and Roth [2]_, Figure 3 and Lemma 4.6.
     """
-    log = _log_ratio(4 * _integer("k", k, 1), epsilon, delta, 1.0, epsilon_below=1)
+    log = _log_ratio(4 * check_integer(k, "k", 1), epsilon, delta, 1.0, epsilon_below=1)
     return 2 * math.sqrt(8 * k * log * math.log(2 / delta)) / epsilon
 
 
@@ -949,9 +959,9 @@ def zhou_procedure_4_1(rows: int, n_rows: int, n_columns: int, delta_max: float)
     Zhou, Ligett and Wasserman [3]_, Procedure 4.1, equation (12), and Lemma 4.4.
     """
     m, n, p = (
-        _integer("rows", rows, 1),
-        _integer("n_rows", n_rows, 1),
-        _integer("n_columns", n_columns, 1),
+        check_integer(rows, "rows", 1),
+        check_integer(n_rows, "n_rows", 1),
+        check_integer(n_columns, "n_columns", 1),
     )
     c_squared = 2 * sum(zhou_lemma_b_1())
     log = math.log(2 * n * p)
@@ -959,7 +969,7 @@ def zhou_procedure_4_1(rows: int, n_rows: int, n_columns: int, delta_max: float)
         raise ValueError(
             f"Lemma 4.4 needs rows >= 2 (C1 + C2) ln(2 n p) = {c_squared * log:.4g}, not {rows}"
         )
-    return math.sqrt(c_squared * log / m) + _non_negative("delta_max", delta_max)
+    return math.sqrt(c_squared * log / m) + check_not_negative(delta_max, "delta_max")
 
 
 def zhou_equation_5(covariances: Iterable[ArrayLike], truth: ArrayLike) -> float:
@@ -1038,26 +1048,19 @@ def zhou_theorem_4_6(
     Zhou, Ligett and Wasserman [3]_, Theorem 4.6.
     """
     threshold = zhou_procedure_4_1(rows, n_rows, n_columns, delta_max)
-    eigenvalues = _positive("lambda_min", lambda_min) * _positive(
-        "lambda_min_reference", lambda_min_reference
-    )
-    difference = _non_negative("difference", difference)
+    eigenvalues = check_positive(lambda_min, "lambda_min")
+    eigenvalues *= check_positive(lambda_min_reference, "lambda_min_reference")
+    difference = check_not_negative(difference, "difference")
     second_order = (
         2
         * difference
-        * _positive("norm_reference", norm_reference) ** 2
+        * check_positive(norm_reference, "norm_reference") ** 2
         / (n_columns * eigenvalues)
     )
     return rows * n_columns * difference / (2 * eigenvalues) * (threshold + second_order)
 
 
 # --- Domains -----------------------------------------------------------------------
-
-
-def _check_privacy(epsilon: float, delta: float) -> None:
-    _positive("epsilon", epsilon)
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must be in (0, 1), not {delta}")
 
 
 def _log_ratio(
@@ -1069,30 +1072,12 @@ def _log_ratio(
     epsilon_below: float = math.inf,
 ) -> float:
     """Return ln(numerator/delta), having checked epsilon and delta."""
-    _positive("epsilon", epsilon)
+    check_budget(epsilon, delta)
     if not epsilon < epsilon_below:
         raise ValueError(f"the theorem is for epsilon in (0, {epsilon_below:g}), not {epsilon}")
-    if not 0 < delta < delta_below:
+    if not delta < delta_below:
         raise ValueError(f"the theorem is for delta in (0, {delta_below:.4g}), not {delta}")
     return math.log(numerator / delta)
-
-
-def _positive(name: str, value: float) -> float:
-    if not (value > 0 and math.isfinite(value)):
-        raise ValueError(f"{name} must be a positive finite number, not {value}")
-    return float(value)
-
-
-def _non_negative(name: str, value: float) -> float:
-    if not (value >= 0 and math.isfinite(value)):
-        raise ValueError(f"{name} must be a non-negative finite number, not {value}")
-    return float(value)
-
-
-def _integer(name: str, value: int, least: int) -> int:
-    if value != int(value) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, not {value}")
-    return int(value)
 
 
 def _rows_factor(adjacency: str) -> float:
@@ -1101,7 +1086,7 @@ def _rows_factor(adjacency: str) -> float:
 
 
 def _second_moment_sensitivity(bound: float, adjacency: str) -> float:
-    return _rows_factor(adjacency) * _positive("bound", bound) ** 2
+    return _rows_factor(adjacency) * check_positive(bound, "bound") ** 2
 
 
 def _require_private(achieved: float, epsilon: float, delta: float, erratum: str) -> None:

@@ -43,7 +43,7 @@ from ._numerics import (
     log_panels,
     quiet,
 )
-from ._profile import Profile, check_positive
+from ._profile import Profile, check_parameter
 from .gaussian import gaussian_delta
 
 if TYPE_CHECKING:
@@ -201,9 +201,9 @@ def replace_pair(epsilon: Array, ratio: Array, rows: float) -> Array:
     return np.where(epsilon < 0.0, -np.expm1(-size) + np.exp(-size) * delta, delta)
 
 
-def check_count(name: str, value: float) -> None:
+def check_count(value: float, name: str) -> None:
     """Raise ValueError unless `value` is a finite number, 1 or more."""
-    check_positive(name, value)
+    check_parameter(value, name)
     if value < 1:
         raise ValueError(f"{name} must be at least 1, not {value!r}")
 
@@ -242,10 +242,10 @@ class ChiGaussianProfile(Profile):
     offset: float = 0.0
 
     def __post_init__(self) -> None:
-        check_count("k", self.k)
-        check_positive("ratio", self.ratio)
+        check_count(self.k, "k")
+        check_parameter(self.ratio, "ratio")
         if self.offset != 0:
-            check_positive("offset", self.offset)
+            check_parameter(self.offset, "offset")
 
     def _delta(self, epsilon: Array) -> Array:
         kappa, offset = np.asarray(self.ratio), float(self.offset)
@@ -285,8 +285,8 @@ class SketchProfile(Profile):
     adjacency: Adjacency = "replace"
 
     def __post_init__(self) -> None:
-        check_count("rows", self.rows)
-        check_positive("ratio", self.ratio)
+        check_count(self.rows, "rows")
+        check_parameter(self.ratio, "ratio")
         check_adjacency(self.adjacency)
 
     def _pairs(self) -> tuple[Callable[[Array], Array], ...]:

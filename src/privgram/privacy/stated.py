@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from privgram._checks import check_number
+
 from ._numerics import Array
-from ._profile import Profile, check_positive
+from ._profile import Profile, check_parameter
 
 __all__ = ["StatedProfile"]
 
@@ -39,8 +41,8 @@ class StatedProfile(Profile):
     at_delta: float
 
     def __post_init__(self) -> None:
-        check_positive("at_epsilon", self.at_epsilon)
-        if not 0 <= self.at_delta < 1:
+        check_parameter(self.at_epsilon, "at_epsilon")
+        if not 0 <= check_number(self.at_delta, "at_delta") < 1:
             raise ValueError(f"at_delta must lie in [0, 1), not {self.at_delta!r}")
 
     def _delta(self, epsilon: Array) -> Array:

@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
+from privgram._checks import check_integer
+
 from ._adjacency import Adjacency, check_adjacency
 from ._numerics import (
     DROP,
@@ -41,7 +43,7 @@ from ._numerics import (
     log_panels,
     quiet,
 )
-from ._profile import Profile, check_columns, check_positive
+from ._profile import Profile, check_parameter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -313,9 +315,9 @@ class WishartProfile(Profile):
 
     def __post_init__(self) -> None:
         check_adjacency(self.adjacency)
-        check_columns(self.n_columns)
-        check_positive("ratio", self.ratio)
-        check_positive("dof", self.dof)
+        check_integer(self.n_columns, "n_columns", 1)
+        check_parameter(self.ratio, "ratio")
+        check_parameter(self.dof, "dof")
         if self.dof < self.n_columns + 1:
             raise ValueError(f"dof must be at least n_columns + 1 = {self.n_columns + 1}")
 

@@ -1,0 +1,391 @@
+"""Every numeric parameter of public functions: what is no number, or out of range, is named."""
+
+import math
+from functools import partial
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from helpers import make_release
+
+import privgram as pg
+from privgram import audit, compression, low_rank, privacy, spectrum, utility
+from privgram.privacy import calibration, published
+
+# What is no value of a parameter: by its type, and by its range.
+NO_NUMBERS = ("a", True, None, [1.0], 1j)
+NO_INTEGERS = (*NO_NUMBERS, 1.5, math.nan)
+NUMBER = NO_NUMBERS, ()
+POSITIVE = NO_NUMBERS, (math.nan, math.inf, 0, -1)
+NOT_NEGATIVE = NO_NUMBERS, (math.nan, math.inf, -1)
+SHARE = NO_NUMBERS, (math.nan, math.inf, 0, 1, -0.5)  # in (0, 1)
+PART = NO_NUMBERS, (math.nan, math.inf, 0, 1.5, -0.5)  # in (0, 1]
+COUNT = NO_INTEGERS, (0, -1)
+INDEX = NO_INTEGERS, (-1,)
+RIDGE = (True, None, 1j), ("a", [1.0], math.nan, math.inf, -1)  # "auto" and lists are others
+
+
+def optional(kind):
+    """The same, of a parameter that may be None."""
+    types, values = kind
+    return tuple(value for value in types if value is not None), values
+
+
+BUDGET = {"epsilon": (0.5, POSITIVE), "delta": (1e-6, SHARE)}
+PURE_BUDGET = {"epsilon": (0.5, NOT_NEGATIVE), "delta": (1e-6, SHARE)}
+TABLE = np.random.default_rng(1).uniform(-1, 1, (500, 3))
+MOMENT = pg.second_moment(TABLE, 2.0)
+RELEASE = make_release(TABLE.T @ TABLE, "aby", n_rows=500)
+FIT = RELEASE.regress("y")
+SMALL = np.random.default_rng(2).standard_normal((12, 9))
+COMPRESSED = pg.compress(TABLE, 1000, rng=np.random.default_rng(3))
+CASE = audit.Case(pg.AnalyzeGauss(), "replace")
+
+#: Functions, and of each the parameters with a value that it takes and others that it refuses.
+CASES = {
+    "SecondMoment": (
+        pg.SecondMoment,
+        {"n_columns": (2, COUNT), "bound": (1.0, optional(POSITIVE))},
+    ),
+    "second_moment": (
+        partial(pg.second_moment, TABLE),
+        {"bound": (2.0, optional(POSITIVE)), "threads": (1, optional(COUNT))},
+    ),
+    "private_norm_bound": (
+        partial(pg.private_norm_bound, TABLE),
+        {"epsilon": (1.0, POSITIVE), "quantile": (0.9, SHARE), "bins_per_octave": (16, COUNT)},
+    ),
+    "AnalyzeGauss.calibrate": (
+        pg.AnalyzeGauss().calibrate,
+        {
+            "n_columns": (3, COUNT),
+            "bound": (1.0, POSITIVE),
+            **BUDGET,
+            "n_rows": (10, optional(INDEX)),
+        },
+    ),
+    "release": (partial(pg.release, MOMENT, pg.AnalyzeGauss()), BUDGET),
+    "AdditiveWishart": (
+        pg.AdditiveWishart,
+        {"dof": (30, optional(POSITIVE)), "scale": (2.0, optional(POSITIVE))},
+    ),
+    "GaussianSketch": (pg.GaussianSketch, {"rows": (30, COUNT)}),
+    "InverseWishart": (pg.InverseWishart, {"dof": (30, optional(POSITIVE))}),
+    "InverseGauss": (pg.InverseGauss, {"eigenvalue_floor": (30.0, POSITIVE)}),
+    "plan": (
+        pg.plan,
+        {
+            "n_columns": (3, COUNT),
+            "bound": (1.0, POSITIVE),
+            **BUDGET,
+            "n_rows": (1000, optional(COUNT)),
+            "error": (0.1, POSITIVE),
+        },
+    ),
+    "Release.regress": (partial(RELEASE.regress, "y"), {"ridge": (1.0, RIDGE)}),
+    "Release.pca": (RELEASE.pca, {"n_components": (2, optional(COUNT))}),
+    "pca": (partial(spectrum.pca, RELEASE), {"confidence": (0.9, SHARE)}),
+    "noise_edge": (partial(spectrum.noise_edge, RELEASE), {"confidence": (0.9, SHARE)}),
+    "Fit.conf_int": (FIT.conf_int, {"level": (0.9, SHARE)}),
+    "Fit.summary": (FIT.summary, {"level": (0.9, SHARE)}),
+    "compress": (
+        partial(pg.compress, TABLE),
+        {"rows": (60, COUNT), "delta_max": (1.0, optional(NOT_NEGATIVE))},
+    ),
+    "Compressed.pca": (COMPRESSED.pca, {"n_components": (2, optional(COUNT))}),
+    "Compressed.alpha": (
+        COMPRESSED.alpha,
+        {
+            "difference": (0.1, NOT_NEGATIVE),
+            "lambda_min": (1.0, POSITIVE),
+            "lambda_min_reference": (1.0, POSITIVE),
+            "norm_reference": (1.0, POSITIVE),
+        },
+    ),
+    "Compressed.profile": (
+        COMPRESSED.profile,
+        {"bound": (1.0, POSITIVE), "eigenvalue_floor": (100.0, POSITIVE)},
+    ),
+    "Compressed.delta": (
+        COMPRESSED.delta,
+        {"epsilon": (1.0, NUMBER), "bound": (1.0, POSITIVE), "eigenvalue_floor": (100.0, POSITIVE)},
+    ),
+    "lemma_4_5": (
+        compression.lemma_4_5,
+        {"n_rows": (100, COUNT), "n_columns": (3, COUNT), "failure": (0.1, SHARE)},
+    ),
+    "proposition_3_4": (
+        partial(compression.proposition_3_4, [3.0, 2.0, 1.0]),
+        {"n_components": (1, COUNT), "difference": (0.1, NOT_NEGATIVE)},
+    ),
+    "range_finder": (
+        partial(low_rank.range_finder, SMALL, 2, 2),
+        {**BUDGET, "row_change": (1.0, POSITIVE)},
+    ),
+    "project": (
+        partial(low_rank.project, SMALL, np.eye(12, 4)),
+        {**BUDGET, "row_change": (1.0, POSITIVE)},
+    ),
+    "approximate": (
+        partial(low_rank.approximate, SMALL),
+        {
+            "rank": (2, COUNT),
+            "oversample": (2, optional(COUNT)),
+            "prune": (0.5, optional(PART)),
+            **BUDGET,
+            "leverage": (0.5, optional(PART)),
+        },
+    ),
+    "low_rank.calibrate": (
+        partial(low_rank.calibrate, (12, 9)),
+        {
+            "rank": (2, COUNT),
+            "oversample": (2, optional(COUNT)),
+            **BUDGET,
+            "row_change": (1.0, POSITIVE),
+            "leverage": (0.5, optional(PART)),
+        },
+    ),
+    "Calibration.expected_error": (
+        partial(low_rank.calibrate((12, 9), 2, 3, epsilon=0.5, delta=1e-6).expected_error, (12, 9)),
+        {"rank": (2, COUNT), "tail": (1.0, NOT_NEGATIVE), "leverage": (0.5, PART)},
+    ),
+    "prune": (partial(low_rank.prune, SMALL), {"level": (0.5, PART)}),
+    "coherence": (partial(low_rank.coherence, SMALL), {"rank": (2, optional(COUNT))}),
+    "Coherence.tail": (low_rank.coherence(SMALL).tail, {"rank": (2, INDEX)}),
+    "halko_martinsson_tropp": (
+        partial(low_rank.halko_martinsson_tropp, SMALL),
+        {"rank": (2, COUNT), "oversample": (2, optional(COUNT)), "iterations": (0, INDEX)},
+    ),
+    "randomised_response": (
+        partial(low_rank.randomised_response, SMALL),
+        {"rank": (2, COUNT), **BUDGET, "row_change": (1.0, POSITIVE), "iterations": (0, INDEX)},
+    ),
+    "LowRank.svd": (low_rank.LowRank(SMALL[:, :3], SMALL[:3]).svd, {"rank": (2, optional(COUNT))}),
+    "entry_limit": (partial(low_rank.entry_limit, (12, 9)), {"row_change": (1.0, POSITIVE)}),
+    "prune_level": (
+        partial(low_rank.prune_level, (12, 9)),
+        {"k": (4, COUNT), "C": (1.5, NOT_NEGATIVE), "frobenius": (9.0, NOT_NEGATIVE), **BUDGET},
+    ),
+    "theorem_6_2": (
+        partial(low_rank.theorem_6_2, (12, 9)),
+        {
+            "rank": (2, COUNT),
+            "oversample": (2, optional(COUNT)),
+            "C": (1.5, NOT_NEGATIVE),
+            "frobenius": (9.0, NOT_NEGATIVE),
+            "tail": (1.0, NOT_NEGATIVE),
+            **BUDGET,
+        },
+    ),
+    "theorem_6_3": (
+        partial(low_rank.theorem_6_3, (12, 9)),
+        {
+            "rank": (2, COUNT),
+            "oversample": (2, optional(COUNT)),
+            "mu0": (1.5, NUMBER),
+            "matrix_rank": (9, INDEX),
+            "tail": (1.0, NOT_NEGATIVE),
+            **BUDGET,
+        },
+    ),
+    "audit.measure": (
+        partial(audit.measure, CASE),
+        {
+            "draws": (10, COUNT),
+            "confidence": (0.9, SHARE),
+            "seed": (0, INDEX),
+            "processes": (1, COUNT),
+        },
+    ),
+    "sheffet_theorem_3_2_rows": (
+        utility.sheffet_theorem_3_2_rows,
+        {
+            "n_columns": (3, COUNT),
+            "accuracy": (0.1, POSITIVE),
+            "failure": (0.1, SHARE),
+            "constant": (1.0, POSITIVE),
+        },
+    ),
+    "sheffet_theorem_3_2": (
+        utility.sheffet_theorem_3_2,
+        {
+            "accuracy": (0.1, POSITIVE),
+            "regulariser": (1.0, NOT_NEGATIVE),
+            "smallest_eigenvalue": (1.0, NOT_NEGATIVE),
+            "residual": (1.0, NOT_NEGATIVE),
+        },
+    ),
+    "sheffet_theorem_c_1": (
+        utility.sheffet_theorem_c_1,
+        {
+            "coef_norm": (1.0, NOT_NEGATIVE),
+            "smallest_eigenvalue": (1e6, POSITIVE),
+            "noise_std": (1.0, POSITIVE),
+            "n_features": (3, COUNT),
+            "failure": (0.1, SHARE),
+            "constant": (1.0, POSITIVE),
+        },
+    ),
+    "sheffet_theorem_c_3": (
+        utility.sheffet_theorem_c_3,
+        {
+            "coef_norm": (1.0, NOT_NEGATIVE),
+            "smallest_eigenvalue": (1e6, POSITIVE),
+            "scale": (1.0, POSITIVE),
+            "dof": (30.0, POSITIVE),
+            "n_features": (3, COUNT),
+            "failure": (0.1, SHARE),
+        },
+    ),
+    "GaussianProfile": (privacy.GaussianProfile, {"sensitivity_ratio": (0.5, POSITIVE)}),
+    "LaplaceProfile": (privacy.LaplaceProfile, {"sensitivity_ratio": (0.5, POSITIVE)}),
+    "BoundedRangeProfile": (privacy.BoundedRangeProfile, {"at_epsilon": (0.5, POSITIVE)}),
+    "StatedProfile": (
+        privacy.StatedProfile,
+        {"at_epsilon": (0.5, POSITIVE), "at_delta": (0.1, NUMBER)},
+    ),
+    "ComposedProfile": (
+        partial(privacy.ComposedProfile, (privacy.GaussianProfile(0.5),)),
+        {"discretization": (1e-3, POSITIVE)},
+    ),
+    "SketchProfile": (privacy.SketchProfile, {"rows": (30, POSITIVE), "ratio": (0.5, POSITIVE)}),
+    "ChiGaussianProfile": (
+        privacy.ChiGaussianProfile,
+        {"k": (30, POSITIVE), "ratio": (0.5, POSITIVE), "offset": (0.5, NOT_NEGATIVE)},
+    ),
+    "WishartProfile": (
+        privacy.WishartProfile,
+        {"dof": (30, POSITIVE), "n_columns": (3, COUNT), "ratio": (0.5, POSITIVE)},
+    ),
+    "DiscreteGaussianProfile": (
+        privacy.DiscreteGaussianProfile,
+        {"sensitivity_ratio": (0.5, POSITIVE), "std": (100.0, POSITIVE), "n_entries": (3, COUNT)},
+    ),
+    "AdaptiveSketchProfile": (
+        privacy.AdaptiveSketchProfile,
+        {
+            "rows": (30, POSITIVE),
+            "regulariser": (9.0, POSITIVE),
+            "shift": (1.0, NOT_NEGATIVE),
+            "scale": (1.0, POSITIVE),
+        },
+    ),
+    "gaussian_ratio": (calibration.gaussian_ratio, PURE_BUDGET),
+    "discrete_gaussian": (
+        calibration.discrete_gaussian,
+        {"sensitivity": (9.0, POSITIVE), "n_entries": (3, COUNT), **PURE_BUDGET},
+    ),
+    "sketch_rows": (calibration.sketch_rows, {"ratio": (0.001, POSITIVE), **PURE_BUDGET}),
+    "sketch_ratio": (calibration.sketch_ratio, {"rows": (30, POSITIVE), **PURE_BUDGET}),
+    "wishart_dof": (
+        calibration.wishart_dof,
+        {"n_columns": (3, COUNT), "ratio": (1.0, POSITIVE), **PURE_BUDGET},
+    ),
+    "wishart_ratio": (
+        calibration.wishart_ratio,
+        {"n_columns": (3, COUNT), "dof": (300, POSITIVE), **PURE_BUDGET},
+    ),
+    "wishart_noise": (calibration.wishart_noise, {"n_columns": (3, COUNT), **PURE_BUDGET}),
+    "adaptive_sketch": (calibration.adaptive_sketch, {"rows": (30, POSITIVE), **PURE_BUDGET}),
+    "chi_gaussian_ratio": (calibration.chi_gaussian_ratio, {"k": (30, POSITIVE), **PURE_BUDGET}),
+    "chi_gaussian_offset": (
+        calibration.chi_gaussian_offset,
+        {"k": (30, POSITIVE), "ratio": (0.01, POSITIVE), **PURE_BUDGET},
+    ),
+    **{
+        name: (
+            getattr(published, name),
+            {
+                **{
+                    k: (v, optional(COUNT) if k == "n_columns" else COUNT) for k, v in first.items()
+                },
+                "bound": (1.0, POSITIVE),
+                **BUDGET,
+            },
+        )
+        for name, first in {
+            "sheffet_theorem_3_1": {"rows": 30, "n_columns": 3},
+            "sheffet_theorem_b_1": {"rows": 30, "n_columns": 3},
+            "sheffet_corollary_b_2": {"rows": 300},
+            "sheffet_algorithm_2": {"rows": 30},
+            "sheffet_theorem_5_1": {"dof": 30, "n_columns": 3},
+            "sheffet_algorithm_5": {"dof": 30},
+            "sheffet_theorem_b_4": {"dof": 30, "n_columns": 3},
+        }.items()
+    },
+    "sheffet_algorithm_2_rows": (
+        published.sheffet_algorithm_2_rows,
+        {"s": (1e4, NUMBER), "bound": (1.0, POSITIVE), **BUDGET},
+    ),
+    "sheffet_theorem_4_1": (published.sheffet_theorem_4_1, {"n_columns": (3, COUNT), **BUDGET}),
+    "sheffet_theorem_b_3": (
+        published.sheffet_theorem_b_3,
+        {"n_columns": (3, COUNT), "scale": (1.0, POSITIVE), "bound": (1.0, POSITIVE), **BUDGET},
+    ),
+    "sheffet_lemma_a_3": (
+        published.sheffet_lemma_a_3,
+        {
+            "dof": (300, COUNT),
+            "n_columns": (3, COUNT),
+            "bound": (1.0, POSITIVE),
+            "delta": (1e-6, SHARE),
+        },
+    ),
+    "sheffet_section_2": (
+        partial(published.sheffet_section_2, allow_published_erratum=True),
+        {"bound": (1.0, POSITIVE), **BUDGET},
+    ),
+    "sheffet_analyze_gauss": (
+        partial(published.sheffet_analyze_gauss, allow_published_erratum=True),
+        {"bound": (1.0, POSITIVE), **BUDGET},
+    ),
+    "sheffet_theorem_b_5": (
+        partial(published.sheffet_theorem_b_5, allow_published_erratum=True),
+        {"rho": (1.0, POSITIVE), "bound": (1.0, POSITIVE), **BUDGET},
+    ),
+    "hardt_roth_theorem_2_6": (
+        partial(published.hardt_roth_theorem_2_6, allow_published_erratum=True),
+        {"sensitivity": (1.0, POSITIVE), **BUDGET},
+    ),
+    "hardt_roth_figure_2": (
+        partial(published.hardt_roth_figure_2, allow_published_erratum=True),
+        {"k": (4, COUNT), **BUDGET},
+    ),
+    "hardt_roth_figure_3": (published.hardt_roth_figure_3, {"k": (4, COUNT), **BUDGET}),
+    "zhou_procedure_4_1": (
+        published.zhou_procedure_4_1,
+        {
+            "rows": (1000, COUNT),
+            "n_rows": (500, COUNT),
+            "n_columns": (3, COUNT),
+            "delta_max": (0.1, NOT_NEGATIVE),
+        },
+    ),
+}
+if find_spec("sklearn"):
+    CASES["Release.lasso"] = partial(RELEASE.lasso, "y"), {"alpha": (0.1, NOT_NEGATIVE)}
+
+WRONG = [
+    pytest.param(call, name, value, error, id=f"{call}-{name}-{value}")
+    for call, (_, parameters) in CASES.items()
+    for name, (_, kind) in parameters.items()
+    for error, values in zip((TypeError, ValueError), kind, strict=True)
+    for value in values
+]
+
+
+@pytest.mark.parametrize(("call", "name", "value", "error"), WRONG)
+def test_a_wrong_number_is_named(call, name, value, error):
+    function, parameters = CASES[call]
+    right = {other: good for other, (good, _) in parameters.items()}
+    with pytest.raises(error, match=rf"\b{name}\b.* must ") as caught:
+        function(**(right | {name: value}))
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("call", CASES)
+def test_right_numbers_are_taken(call):
+    """Or the test above might see an error of something else."""
+    function, parameters = CASES[call]
+    function(**{name: good for name, (good, _) in parameters.items()})
