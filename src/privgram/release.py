@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import operator
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._files import write_atomically
-from privgram._saved import DAMAGE, digest, open_npz, understood, verify
+from privgram._saved import Form
 from privgram.columns import Columns
 from privgram.noise import NoiseLaw
 
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Release", "load_release"]
 
-FORMAT = "privgram-release"
-VERSION = 1
+FORM = Form("privgram-release", 1, "a release", key="release", arrays=("matrix", "sketch"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,23 +295,13 @@ class Release:
             If it cannot be written.
         """
         path = Path(path)
+        write = {".json": FORM.to_json, ".npz": FORM.to_npz}.get(path.suffix)
+        if write is None:
+            raise ValueError(f"a release is saved to .json or .npz, not to {path.name!r}")
         arrays = {"matrix": self.matrix}
         if self.sketch is not None:
             arrays["sketch"] = self.sketch
-        header = self._header()
-        if path.suffix == ".json":
-            body = header | {name: array.tolist() for name, array in arrays.items()}
-            payload = {"format": FORMAT, "version": VERSION, "sha256": digest(header, arrays)}
-            data = (json.dumps(payload | {"release": body}, indent=1) + "\n").encode()
-        elif path.suffix == ".npz":
-            meta = {"format": FORMAT, "version": VERSION, "sha256": digest(header, arrays)}
-            text = json.dumps(meta | {"release": header})
-            buffer = io.BytesIO()
-            np.savez(buffer, allow_pickle=False, header=np.array(text), **arrays)
-            data = buffer.getvalue()
-        else:
-            raise ValueError(f"a release is saved to .json or .npz, not to {path.name!r}")
-        write_atomically(path, data)
+        write_atomically(path, write(self._header(), arrays))
 
     def _header(self) -> dict[str, Any]:
         return {
@@ -354,28 +342,8 @@ def load_release(path: str | os.PathLike[str]) -> Release:
         If it cannot be read.
     """
     path = Path(path)
-    data = path.read_bytes()
-    try:
-        if data[:2] == b"PK":
-            with open_npz(data) as archive:
-                payload = json.loads(str(archive["header"]))
-                header = payload["release"]
-                arrays = {name: archive[name] for name in archive.files if name != "header"}
-        else:
-            payload = json.loads(data)
-            header = payload["release"]
-            arrays = {
-                name: np.array(header.pop(name), dtype=np.float64)
-                for name in ("matrix", "sketch")
-                if name in header
-            }
-        if payload["format"] != FORMAT:
-            raise ValueError("another format")
-        version, checksum = payload["version"], payload["sha256"]
-    except DAMAGE as error:
-        raise ValueError(f"{path.name} is not a release of privgram, or is damaged") from error
-    verify(path, "a release", (version, VERSION), checksum, header, arrays)
-    with understood(path, "a release"):
+    header, arrays = FORM.read(path)
+    with FORM.understood(path):
         return _build(header, arrays)
 
 

@@ -316,7 +316,7 @@ def _fit(fit: Fit) -> dict[str, Any]:
 
 
 def _facts(release: Release, path: Path | None, version: str) -> list[tuple[str, str]]:
-    from privgram.release import VERSION
+    from privgram.release import FORM
 
     facts = [
         ("mechanism", str(release.mechanism)),
@@ -334,7 +334,7 @@ def _facts(release: Release, path: Path | None, version: str) -> list[tuple[str,
     ]
     facts.append(("known shift", f"{release.noise.shift:g}"))
     if path is not None:
-        facts.append(("file", f"{path.name}, format version {VERSION}"))
+        facts.append(("file", f"{path.name}, format version {FORM.version}"))
         facts.append(("SHA-256 of the file", hashlib.sha256(path.read_bytes()).hexdigest()))
     facts.append(("page by", f"privgram {version}"))
     return facts

@@ -6,7 +6,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +15,7 @@ from ._options import example, guarantee, read_columns
 from ._output import console, facts, json_option, print_json
 
 if TYPE_CHECKING:
+    from privgram._checks import CalibrationKind
     from privgram.privacy import Adjacency
 
 
@@ -116,7 +117,7 @@ def command(
     adjacency: Adjacency,
     mechanism: str,
     settings: tuple[str, ...],
-    calibration: Literal["exact", "published"],
+    calibration: CalibrationKind,
     threads: int | None,
     out: Path,
     force: bool,

@@ -11,7 +11,7 @@ import numpy as np
 
 from privgram._checks import check_integer
 from privgram._files import write_atomically
-from privgram._saved import from_npz, to_npz, understood
+from privgram._saved import Form
 
 if TYPE_CHECKING:
     import os
@@ -22,8 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = ["LowRank", "load"]
 
-FORMAT = "privgram-low-rank"
-VERSION = 1
+FORM = Form(
+    "privgram-low-rank",
+    1,
+    "a low-rank approximation",
+    key="contents",
+    arrays=("left", "right"),
+)
 
 _GUARANTEE = ("epsilon", "delta", "row_change", "reproducible")
 
@@ -118,7 +123,7 @@ class LowRank:
             "privacy": None if self.privacy is None else self.privacy.to_dict()
         }
         arrays = {"left": self.left, "right": self.right}
-        write_atomically(path, to_npz(header, arrays, FORMAT, VERSION))
+        write_atomically(path, FORM.to_npz(header, arrays))
 
     def __repr__(self) -> str:
         m, n = self.shape
@@ -153,10 +158,8 @@ def load(path: str | os.PathLike[str]) -> LowRank:
     """
     from privgram.privacy import Profile
 
-    header, arrays = from_npz(
-        Path(path), FORMAT, VERSION, ("left", "right"), "a low-rank approximation"
-    )
-    with understood(Path(path), "a low-rank approximation"):
+    header, arrays = FORM.read(Path(path))
+    with FORM.understood(Path(path)):
         loaded = LowRank(
             arrays["left"],
             arrays["right"],

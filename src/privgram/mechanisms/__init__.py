@@ -14,8 +14,8 @@ from privgram.mechanisms.inverse_wishart import InverseWishart
 if TYPE_CHECKING:
     import numpy as np
 
+    from privgram._checks import CalibrationKind
     from privgram.ledger import Ledger
-    from privgram.mechanisms._base import CalibrationKind
     from privgram.moment import SecondMoment
     from privgram.privacy import Adjacency
     from privgram.release import Release
