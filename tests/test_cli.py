@@ -260,6 +260,7 @@ def test_nothing_secret_is_printed(folder):
         (["plan", "--columns", "5", "--bound", "0", *GUARANTEE], "bound"),
         (["plan", "--columns", "5", "--bound", "1", "--epsilon", "x", "--delta", "1"], "epsilon"),
         (["plan", "--columns", "5", "--bound", "1", *GUARANTEE, "--plot", "a.xyz"], "xyz"),
+        (["plan", "--columns", "4.5", "--bound", "1", *GUARANTEE], "whole number"),
         (["magic"], "No such command"),
         (["plan", "--magic"], "No such option"),
     ],
@@ -372,6 +373,20 @@ def test_process_with_stdout_closed(folder):
     assert process.wait() == 2
     assert message.startswith("privgram: ")
     assert message.count("\n") == 1
+
+
+def test_a_group_without_its_command_shows_its_commands():
+    shown = succeed("ledger")
+    assert "Commands:\n  create" in shown
+
+
+def test_a_folder_is_no_place_for_a_release(folder):
+    """It is said before the budget is spent, also where a release may be replaced."""
+    ledger = pg.Ledger("study.ledger", 2.0, 1e-5)
+    (folder / "folder.json").mkdir()
+    message = fail(*RELEASE, "--out", "folder.json", "--force", "--ledger", "study.ledger")
+    assert "is a folder" in message
+    assert ledger.entries == ()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="by a POSIX shell")

@@ -72,6 +72,9 @@ class Program(click.Group):
         try:
             result = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
             sys.stdout.flush()
+        except click.exceptions.NoArgsIsHelpError as error:  # a group without its command
+            click.echo(error.format_message())
+            result = None
         except click.ClickException as error:
             _fail(error.format_message())
         except click.Abort:

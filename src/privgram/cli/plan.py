@@ -54,6 +54,8 @@ def command(
 
     if columns.isdecimal():
         n_columns = int(columns)
+    elif _is_number(columns):
+        raise click.UsageError(f"--columns {columns}: how many columns is a whole number")
     else:
         bounds = read_columns(columns)
         if isinstance(bounds, pg.Columns):
@@ -75,3 +77,11 @@ def command(
     out.print(table(*plan.table()))
     for note in plan.notes:
         out.print(note, soft_wrap=not out.is_terminal)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

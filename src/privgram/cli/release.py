@@ -247,6 +247,8 @@ def _check_out(out: Path, force: bool) -> None:
         raise click.UsageError(f"--out {out}: a release is saved to .json or .npz")
     if not out.parent.is_dir():
         raise click.UsageError(f"--out {out}: there is no folder {out.parent}")
+    if out.is_dir():
+        raise click.UsageError(f"--out {out} is a folder")
     if out.exists() and not force:
         raise click.UsageError(
             f"--out {out} exists; releasing again spends privacy again, --force replaces it"
