@@ -457,3 +457,13 @@ def test_demo_names_its_extra(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert "privgram[demo]" in fail("demo")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("how", [["--columns", "columns.toml"], ["--bound", "400"]])
+def test_a_published_constant_that_is_not_private_is_refused_in_own_terms(folder, how):
+    arguments = ["table.npy", *how, *GUARANTEE, "--mechanism", "gauss", "--out", "new.json"]
+    message = fail("release", *arguments, "--calibration", "published")
+    assert "--calibration published: Sheffet, section 2" in message
+    assert message.endswith("Use --calibration exact\n")
+    assert "allow_published_erratum" not in message
+    assert not (folder / "new.json").exists()

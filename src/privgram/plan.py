@@ -374,7 +374,7 @@ def _calibrate(
         return mechanism.calibrate(*setting), ""
     except PublishedErratumError as erratum:
         record = mechanism.calibrate(*setting, allow_published_erratum=True)
-        return record, f"{calibration}: {str(erratum).partition(' Use calibration')[0]}"
+        return record, f"{calibration}: {erratum.flaw}"
     except ValueError as refusal:
         return None, f"{calibration}: {refusal}"
 

@@ -233,11 +233,11 @@ def _warnings(release: Release) -> list[dict[str, str]]:
                 release.n_rows,
             )
         except PublishedErratumError as erratum:
-            text = str(erratum).partition(" Use calibration")[0]
             found.append(
                 (
                     "Published constants with an erratum.",
-                    f"{text} The delta on this page is the one that the release really has.",
+                    f"{erratum.flaw} The delta on this page is the one that the release really "
+                    "has.",
                 )
             )
         except ValueError:  # not of the theorem's range: nothing to say of it

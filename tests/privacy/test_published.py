@@ -5,6 +5,7 @@ thirty digits; they are not recomputed here.
 """
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -211,3 +212,12 @@ def test_projection_holds(k, epsilon, delta):
     # At worst every entry of a row is the largest of its column.
     mu = math.sqrt(k) / published.hardt_roth_figure_3(k, epsilon, delta)
     assert GaussianProfile(mu).delta(epsilon) <= delta
+
+
+def test_an_erratum_says_what_is_wrong_apart_from_what_to_do():
+    with pytest.raises(published.PublishedErratumError) as caught:
+        published.sheffet_analyze_gauss(B, EPS, DELTA)
+    error = pickle.loads(pickle.dumps(caught.value))  # as processes hand it on
+    assert str(error) == str(caught.value)
+    assert error.flaw in str(error)
+    assert "allow_published_erratum" not in error.flaw

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -150,16 +152,17 @@ def command(
 
     def check(n_columns: int, least: float) -> None:
         """Refuse a guarantee that cannot be met, or paid for, before anything is spent."""
-        noise = chosen.calibrate(
-            n_columns,
-            least if known is None else known,
-            epsilon,
-            delta,
-            adjacency=adjacency,
-            calibration=calibration,
-            # Not known yet, and no guarantee turns on it.
-            n_rows=10**6 if adjacency == "replace" else None,
-        )
+        with _errata_in_own_terms():
+            noise = chosen.calibrate(
+                n_columns,
+                least if known is None else known,
+                epsilon,
+                delta,
+                adjacency=adjacency,
+                calibration=calibration,
+                # Not known yet, and no guarantee turns on it.
+                n_rows=10**6 if adjacency == "replace" else None,
+            )
         if budget is not None:
             spends, profile = epsilon, noise.privacy
             if choice is not None:
@@ -185,15 +188,16 @@ def command(
     table = list(sources) if len(sources) > 1 else sources[0]
     moment, discard = resumable(table, known, bounds, threads, progress, checkpoint)
     seconds = time.perf_counter() - start
-    release = pg.release(
-        moment,
-        chosen,
-        epsilon,
-        delta,
-        adjacency=adjacency,
-        calibration=calibration,
-        ledger=budget,
-    )
+    with _errata_in_own_terms():
+        release = pg.release(
+            moment,
+            chosen,
+            epsilon,
+            delta,
+            adjacency=adjacency,
+            calibration=calibration,
+            ledger=budget,
+        )
     if isinstance(known, pg.NormBound):
         release = release.including(known)
     release.save(out)
@@ -223,6 +227,21 @@ def command(
         shown.update({f"  {name}": value for name, value in release.parameters.items()})
         del shown["parameters"]
         console().print(facts(shown))
+
+
+@contextmanager
+def _errata_in_own_terms() -> Iterator[None]:
+    """Say what an option does about a published constant that is not private."""
+    try:
+        yield
+    except ValueError as error:
+        from privgram.privacy.published import PublishedErratumError
+
+        if not isinstance(error, PublishedErratumError):
+            raise
+        raise click.UsageError(
+            f"--calibration published: {error.flaw} Use --calibration exact"
+        ) from None
 
 
 def _read_bound(text: str | None, bound_epsilon: float | None) -> float | None:

@@ -82,7 +82,24 @@ __all__ = [
 
 
 class PublishedErratumError(ValueError):
-    """A published constant was asked for where it is not private as printed."""
+    """A published constant was asked for where it is not private as printed.
+
+    Attributes
+    ----------
+    flaw : str
+        What is wrong with it, without what to do instead.
+    """
+
+    @property
+    def flaw(self) -> str:
+        """What is wrong with the constant."""
+        return str(self.args[0])
+
+    def __str__(self) -> str:
+        return (
+            f"{self.flaw} Use calibration='exact', or pass allow_published_erratum=True to "
+            "reproduce the paper"
+        )
 
 
 # --- Sheffet -----------------------------------------------------------------------
@@ -1093,8 +1110,7 @@ def _require_private(achieved: float, epsilon: float, delta: float, erratum: str
     if achieved > delta:
         raise PublishedErratumError(
             f"{erratum}. At epsilon = {epsilon:g} the printed noise gives delta = "
-            f"{achieved:.2g}, not {delta:.2g}. Use calibration='exact', or pass "
-            "allow_published_erratum=True to reproduce the paper"
+            f"{achieved:.2g}, not {delta:.2g}."
         )
 
 
