@@ -3,6 +3,7 @@
 import copy
 import importlib
 import pickle
+from dataclasses import astuple
 from decimal import Decimal
 from fractions import Fraction
 from inspect import signature
@@ -31,6 +32,38 @@ def test_release_the_function_takes_what_the_method_takes():
     assert [p for name, p in function.items() if name != "mechanism"] == [
         p for name, p in method.items() if name != "self"
     ]
+
+
+@pytest.mark.parametrize(
+    ("make", "plain"),
+    [
+        (lambda: pg.GaussianSketch(np.int64(100), np.True_), pg.GaussianSketch(100, True)),
+        (lambda: pg.AdditiveWishart(np.int64(3000)), pg.AdditiveWishart(3000)),
+        (lambda: pg.AdditiveWishart(scale=np.float32(8)), pg.AdditiveWishart(scale=8.0)),
+        (lambda: pg.InverseWishart(np.array(100.0)), pg.InverseWishart(100.0)),
+        (lambda: pg.InverseGauss(Fraction(50)), pg.InverseGauss(50.0)),
+    ],
+)
+def test_a_release_can_be_saved_whatever_numbers_made_its_mechanism(moment, tmp_path, make, plain):
+    """Found out after the release, it would be budget lost."""
+    path = tmp_path / "release.json"
+    pg.release(moment, make(), 1.0, 1e-6).save(path)
+    assert pg.load_release(path).mechanism == plain
+    assert all(type(a) is type(b) for a, b in zip(astuple(make()), astuple(plain), strict=True))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: pg.AdditiveWishart(debias="no"),
+        lambda: pg.GaussianSketch(100, adaptive="false"),
+        lambda: pg.GaussianSketch(100, keep_rows=1),
+        lambda: pg.InverseWishart(100, adaptive=None),
+    ],
+)
+def test_what_is_no_truth_value_is_named(make):
+    with pytest.raises(TypeError, match="must be True or False, not"):
+        make()
 
 
 @pytest.mark.parametrize("value", NUMBERS, ids=repr)

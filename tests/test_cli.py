@@ -234,6 +234,7 @@ def test_nothing_secret_is_printed(folder):
         ([*RELEASE, "--out", "new.json", "--set", "dof"], "name=value"),
         ([*RELEASE, "--out", "new.json", "--set", "sigma=3"], "dof, scale, debias"),
         ([*RELEASE, "--out", "new.json", "--set", "dof=many"], "dof"),
+        ([*RELEASE, "--out", "new.json", "--set", "debias=maybe"], "debias=maybe"),
         ([*RELEASE, "--out", "new.json", "--mechanism", "sketch"], "sketch needs --set rows=..."),
         ([*RELEASE, "--out", "new.json", "--threads", "0"], "--threads"),
         ([*RELEASE[:-1], "2", "--out", "new.json"], "delta"),

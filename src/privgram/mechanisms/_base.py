@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,6 +18,7 @@ from privgram._checks import (
     check_budget,
     check_calibration,
     check_integer,
+    check_number,
     check_positive,
 )
 from privgram.ledger import check_ledger
@@ -111,6 +114,20 @@ class Mechanism(ABC):
 
     def __init_subclass__(cls) -> None:
         Mechanism.kinds[cls.__name__] = cls
+
+    def __post_init__(self) -> None:
+        # Python's own numbers and truth values: a release that cannot be saved is budget lost.
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(field.default, bool):
+                if not isinstance(value, (bool, np.bool_)):
+                    raise TypeError(f"{field.name} must be True or False, not {value!r}")
+                object.__setattr__(self, field.name, bool(value))
+            elif not (value is None or isinstance(field.default, str)):
+                number: float = check_number(value, field.name)
+                with suppress(TypeError):
+                    number = operator.index(value)
+                object.__setattr__(self, field.name, number)
 
     def calibrate(
         self,

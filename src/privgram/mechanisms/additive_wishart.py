@@ -82,6 +82,7 @@ class AdditiveWishart(Mechanism):
     debias: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.dof is not None:
             check_positive(self.dof, "dof")
         if self.scale is not None:

@@ -102,6 +102,7 @@ class AnalyzeGauss(Mechanism):
     repair: Literal["none", "shift", "shift-upper", "shift-lower", "project"] = "none"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.noise not in NOISES:
             raise ValueError(f"noise must be one of {', '.join(NOISES)}, got {self.noise!r}")
         if self.repair not in REPAIRS:

@@ -72,6 +72,7 @@ class GaussianSketch(Mechanism):
     keep_rows: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_integer(self.rows, "rows", 1)
 
     def _exact(self, request: Request) -> MultiplicativeCalibration:

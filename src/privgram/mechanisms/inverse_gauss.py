@@ -82,6 +82,7 @@ class InverseGauss(Mechanism):
     eigenvalue_floor: float
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_positive(self.eigenvalue_floor, "eigenvalue_floor")
 
     def _rho(self, request: Request) -> float:

@@ -62,6 +62,7 @@ class InverseWishart(Mechanism):
     adaptive: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.dof is not None:
             check_positive(self.dof, "dof")
         if self.dof is None and self.adaptive:
