@@ -5,7 +5,6 @@ the others, in the page cache. Clusters are up before anything is timed; Spark's
 reported by itself. `python -m bench.bench_scale_out` prints all of it.
 """
 
-import itertools
 import os
 import sys
 import tempfile
@@ -24,7 +23,7 @@ import privgram as pg
 from privgram.engines import spark
 from privgram.engines.parts import Plan
 
-from .common import CORES, fastest, size
+from .common import CORES, fastest, print_tracks, size
 
 ROWS = size(10**6)
 
@@ -181,21 +180,5 @@ class Spark:
         return times[-1] / one
 
 
-def main():
-    suites = (Dask, Spark)
-    wanted = sys.argv[1:]
-    for suite in suites:
-        if wanted and suite.__name__ not in wanted:
-            continue
-        for values in itertools.product(*suite.params):
-            bench = suite()
-            bench.setup(*values)
-            for name in dir(bench):
-                if name.startswith("track_"):
-                    result = getattr(bench, name)(*values)
-                    print(suite.__name__, *values, name[6:], f"{result:.2f}", flush=True)
-            bench.teardown(*values)
-
-
 if __name__ == "__main__":
-    main()
+    print_tracks(Dask, Spark)

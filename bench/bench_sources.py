@@ -5,7 +5,6 @@ page cache. `python -m bench.bench_sources` prints all of them.
 """
 
 import contextlib
-import itertools
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,7 @@ import pyarrow.parquet
 import privgram as pg
 from privgram.sources import mapped, parquet
 
-from .common import fastest, size
+from .common import fastest, print_tracks, size
 
 MIB = 2**20
 
@@ -272,23 +271,5 @@ print(peak() - before)
         return float(done.stdout)
 
 
-def main():
-    suites = (Npy, Parquet, Csv, Scaling, Threads, PeakMemory)
-    wanted = sys.argv[1:]
-    for suite in suites:
-        if wanted and suite.__name__ not in wanted:
-            continue
-        for values in itertools.product(*suite.params):
-            bench = suite()
-            bench.setup(*values)
-            for name in dir(bench):
-                if name.startswith("track_"):
-                    result = getattr(bench, name)(*values)
-                    print(suite.__name__, *values, name[6:], f"{result:.2f}", flush=True)
-            for name, ms in getattr(bench, "parts", dict)().items():
-                print(suite.__name__, *values, name, f"{ms:.1f} ms", flush=True)
-            bench.teardown(*values)
-
-
 if __name__ == "__main__":
-    main()
+    print_tracks(Npy, Parquet, Csv, Scaling, Threads, PeakMemory)

@@ -6,6 +6,7 @@ import ctypes
 import itertools
 import os
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -144,3 +145,21 @@ def fastest(*calls, seconds: float = 2.0) -> list[float]:
             own = call()
             taken.append(own if isinstance(own, float) else time.perf_counter() - start)
     return [min(taken) for taken in times]
+
+
+def print_tracks(*suites: type) -> None:
+    """Run suites without asv, all of them or those named on the command line."""
+    wanted = sys.argv[1:]
+    for suite in suites:
+        if wanted and suite.__name__ not in wanted:
+            continue
+        for values in itertools.product(*suite.params):
+            bench = suite()
+            bench.setup(*values)
+            for name in dir(bench):
+                if name.startswith("track_"):
+                    result = getattr(bench, name)(*values)
+                    print(suite.__name__, *values, name[6:], f"{result:.2f}", flush=True)
+            for name, ms in getattr(bench, "parts", dict)().items():
+                print(suite.__name__, *values, name, f"{ms:.1f} ms", flush=True)
+            bench.teardown(*values)

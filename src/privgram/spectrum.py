@@ -116,12 +116,9 @@ def pca(release: Release, n_components: int | None = None, confidence: float = 0
     confidence = check_within(confidence, "confidence", 0, 1)
     values, vectors = np.linalg.eigh(release.matrix)
     values, vectors = values[::-1] - release.noise.shift, vectors[:, ::-1]
-    components = vectors[:, :k].T
-    largest = np.abs(components).argmax(axis=1)
-    components = components * np.sign(components[np.arange(k), largest])[:, None]
     return PCA(
         names=release.names,
-        components=components,
+        components=upright(vectors[:, :k].T),
         explained_variance=values[:k],
         explained_variance_ratio=values[:k] / values.sum(),
         gap=float(values[k - 1] - values[k]) if k < d else math.inf,
@@ -188,6 +185,14 @@ def mean_and_covariance(release: Release) -> tuple[NDArray[np.float64], NDArray[
     at = [columns.names.index(release.names[i]) for i in own]
     centre, half_width = columns.center[at], columns.half_width[at]
     return centre + half_width * mean, half_width[:, None] * covariance * half_width
+
+
+def upright(components: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The rows with signs that make the largest entry of each positive."""
+    largest = np.abs(components).argmax(axis=1)
+    signs = np.sign(components[np.arange(len(components)), largest])
+    turned: NDArray[np.float64] = components * signs[:, None]
+    return turned
 
 
 def _noise_norms(release: Release, confidence: float) -> tuple[float, float]:

@@ -161,13 +161,10 @@ def test_npy_that_shrinks(tmp_path, monkeypatch, way, order, threads):
         second_moment(path, 1.0, threads=threads, progress=shrink)
 
 
-def test_npy_that_shrinks_at_any_time(tmp_path, way):
-    """Another thread truncates at a moment of its own; a map without a lease would die."""
-    path = tmp_path / "t.npy"
-    np.save(path, np.ones((400_000, 10)))
-    data = path.read_bytes()
-    messages = []
-    for delay in np.linspace(0, 0.01, 8):
+def shrink_at_any_time(path, longest, messages):
+    """Truncate a file in the midst of passes over it, at eight moments: each time it is said."""
+    data, said = path.read_bytes(), []
+    for delay in np.linspace(0, longest, 8):
         path.write_bytes(data)
         thread = threading.Timer(delay, os.truncate, (path, 10_000))
         thread.start()
@@ -175,10 +172,17 @@ def test_npy_that_shrinks_at_any_time(tmp_path, way):
             for _ in range(100):
                 second_moment(path, 1.0)
         except OSError as error:
-            messages.append(str(error))
+            said.append(str(error))
         thread.join()
-    assert len(messages) == 8
-    assert all(re.search("changed while|became shorter|truncated", m) for m in messages)
+    assert len(said) == 8
+    assert all(re.search(messages, message) for message in said)
+
+
+def test_npy_that_shrinks_at_any_time(tmp_path, way):
+    """Another thread truncates at a moment of its own; a map without a lease would die."""
+    path = tmp_path / "t.npy"
+    np.save(path, np.ones((400_000, 10)))
+    shrink_at_any_time(path, 0.01, "changed while|became shorter|truncated")
 
 
 def test_npy_that_shrinks_within_a_chunk(tmp_path, monkeypatch):
@@ -270,20 +274,7 @@ def test_parquet_that_shrinks_at_any_time(tmp_path, way):
     path = tmp_path / "t.parquet"
     table = pa.table({f"c{j}": np.ones(400_000) for j in range(10)})
     pq.write_table(table, path, use_dictionary=False, compression="none", row_group_size=50_000)
-    data = path.read_bytes()
-    messages = []
-    for delay in np.linspace(0, 0.02, 8):
-        path.write_bytes(data)
-        thread = threading.Timer(delay, os.truncate, (path, 10_000))
-        thread.start()
-        try:
-            for _ in range(100):
-                second_moment(path, 1.0)
-        except OSError as error:
-            messages.append(str(error))
-        thread.join()
-    assert len(messages) == 8
-    assert all(re.search("changed while|cannot be decoded", m) for m in messages)
+    shrink_at_any_time(path, 0.02, "changed while|cannot be decoded")
 
 
 @pytest.mark.parametrize("cut", [3, 100, 4000, -1, -5])

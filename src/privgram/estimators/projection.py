@@ -13,7 +13,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from privgram.columns import INTERCEPT, Columns
 from privgram.engines.threads import second_moment
-from privgram.spectrum import mean_and_covariance
+from privgram.spectrum import mean_and_covariance, upright
 
 from ._base import PrivateEstimator, check_release
 from ._inputs import pairs
@@ -245,10 +245,8 @@ class PrivatePCA(_Projection):
         values, vectors = np.linalg.eigh(covariance)
         values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
         k = self._n_components(len(values))
-        components = vectors[:, :k].T
-        largest = np.abs(components).argmax(axis=1)
         return SimpleNamespace(
-            components=components * np.sign(components[np.arange(k), largest])[:, None],
+            components=upright(vectors[:, :k].T),
             variance=values[:k],
             ratio=values[:k] / (values.sum() or 1.0),
             mean=mean,
