@@ -136,8 +136,9 @@ class Spark:
         self.first += time.perf_counter()
 
     def teardown(self, *_):
-        self.session.stop()
-        self.folder.cleanup()
+        if hasattr(self, "session"):  # not without pyspark
+            self.session.stop()
+            self.folder.cleanup()
 
     def one_machine(self):
         return pg.second_moment(self.folder.name, self.bound)

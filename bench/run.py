@@ -62,7 +62,8 @@ def main():
     config = HERE / ("asv.quick.conf.json" if options.quick else "asv.conf.json")
     if options.quick:
         os.environ["PRIVGRAM_BENCH_QUICK"] = "1"  # see common.py
-        others.append("--quick")
+        # Importing everything anew takes longer than most benchmarks do.
+        others += ["--quick", "--launch-method", "forkserver"]
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=HERE, check=True, capture_output=True, text=True
     ).stdout.strip()
