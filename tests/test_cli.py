@@ -262,6 +262,7 @@ def test_nothing_secret_is_printed(folder):
         (["plan", "--columns", "5", "--bound", "1", "--epsilon", "x", "--delta", "1"], "epsilon"),
         (["plan", "--columns", "5", "--bound", "1", *GUARANTEE, "--plot", "a.xyz"], "xyz"),
         (["plan", "--columns", "4.5", "--bound", "1", *GUARANTEE], "whole number"),
+        (["plan", "--columns", "a,,b", "--bound", "1", *GUARANTEE], "between two commas"),
         (["magic"], "No such command"),
         (["plan", "--magic"], "No such option"),
     ],

@@ -58,6 +58,7 @@ STORAGE = {
     "C": np.ascontiguousarray,
     "Fortran": np.asfortranarray,
     "float32": lambda A: A.astype(np.float32),
+    "rows in lists": lambda A: A.tolist(),
     "CSR": sp.csr_array,
     "CSC": sp.csc_matrix,
     "blocks": lambda A: [A[:7], sp.csr_matrix(A[7:50]), sp.csc_array(A[50:50]), A[50:]],
@@ -975,7 +976,7 @@ A = np.ones((20, 30))
     ("call", "error", "message"),
     [
         (lambda: low_rank.range_finder(A, 15, 6, 1.0, 1e-6), ValueError, "at most min.m, n. = 20"),
-        (lambda: low_rank.range_finder(A, 1, 6, 1.0, 1e-6), ValueError, "at least 2"),
+        (lambda: low_rank.range_finder(A, 1, 6, 1.0, 1e-6), ValueError, "at least 2.* rank 1 take"),
         (lambda: low_rank.range_finder(A, 3, 4), TypeError, "epsilon and delta must be given"),
         (lambda: low_rank.range_finder(A, 3, 4, -1.0, 1e-6), ValueError, "epsilon"),
         (lambda: low_rank.range_finder(A, 3, 4, 1.0, 2.0), ValueError, "delta"),

@@ -60,8 +60,9 @@ class Blocks:
                 "the blocks are needed more than once: pass a list, or an object whose __iter__"
                 " starts anew, not an iterator"
             )
-        if hasattr(matrix, "__array__") and not _is_sparse(matrix):
-            matrix = np.asarray(matrix)  # a data frame, whose iterator gives names
+        # Data frames, whose iterator gives names, and rows of numbers, which are no blocks.
+        if (hasattr(matrix, "__array__") and not _is_sparse(matrix)) or _is_rows(matrix):
+            matrix = np.asarray(matrix)
         whole = isinstance(matrix, np.ndarray) or _is_sparse(matrix)
         if not whole and not isinstance(matrix, Iterable):
             raise TypeError(
@@ -139,6 +140,12 @@ def in_order(function: Callable[[S], T], items: Iterable[S]) -> Iterator[tuple[S
         while window:
             done, future = window.popleft()
             yield done, future.result()
+
+
+def _is_rows(matrix: Any) -> bool:
+    """Tell lists of numbers from lists of blocks, by the first."""
+    first = matrix[0] if isinstance(matrix, list | tuple) and matrix else None
+    return isinstance(first, list | tuple) and not any(map(np.ndim, first))
 
 
 def _is_sparse(matrix: Any) -> bool:

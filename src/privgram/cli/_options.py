@@ -46,4 +46,7 @@ def read_columns(text: str | None) -> Columns | list[str] | None:
         return None
     if Path(text).suffix in (".toml", ".json"):
         return Columns.load(text)
-    return [name.strip() for name in text.split(",")]
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise click.UsageError(f"--columns {text}: there is no name between two commas")
+    return names

@@ -13,6 +13,7 @@ def check_ranks(shape: tuple[int, int], rank: int, oversample: int | None) -> tu
         raise ValueError(
             f"rank and oversample must be at least 2 and rank + oversample at most"
             f" min(m, n) = {most}, not {r} and {p}"
+            + ("; for rank 1 take the first factors of `svd`" if r == 1 else "")
         )
     return r, p
 
