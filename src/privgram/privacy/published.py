@@ -82,17 +82,11 @@ __all__ = [
 
 
 class PublishedErratumError(ValueError):
-    """A published constant was asked for where it is not private as printed.
-
-    Attributes
-    ----------
-    flaw : str
-        What is wrong with it, without what to do instead.
-    """
+    """A published constant was asked for where it is not private as printed."""
 
     @property
     def flaw(self) -> str:
-        """What is wrong with the constant."""
+        """What is wrong with the constant, without what to do instead."""
         return str(self.args[0])
 
     def __str__(self) -> str:
