@@ -73,7 +73,7 @@ class Dask(Files):
             self.client = distributed.Client(
                 n_workers=CORES, threads_per_worker=1, dashboard_address=":0"
             )
-            self.client.run(lambda: __import__("privgram.engines.dask") and None)
+        self.ours()  # workers import, and map the files
 
     def teardown(self, *_):
         if self.client:

@@ -19,12 +19,12 @@ def regression_table(n: int) -> np.ndarray:
     return np.column_stack([x, np.clip(y, -1, 1)])
 
 
-def pca_table(n: int) -> np.ndarray:
-    """20 columns about a public centre, three strong directions, rows of norm at most `NORM`."""
+def pca_table(n: int, d: int = D) -> np.ndarray:
+    """Columns about a public centre, three strong directions, rows of norm at most `NORM`."""
     rng = np.random.default_rng(n + 1)
-    spread = np.array([0.5, 0.4, 0.3, *np.linspace(0.15, 0.05, D - COMPONENTS)])
-    turn = np.linalg.qr(rng.standard_normal((D, D)))[0]
-    x = (spread * rng.standard_normal((n, D))) @ turn
+    spread = np.array([0.5, 0.4, 0.3, *np.linspace(0.15, 0.05, d - COMPONENTS)])
+    turn = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    x = (spread * rng.standard_normal((n, d))) @ turn
     norms = np.linalg.norm(x, axis=1)
     x *= np.minimum(1, NORM * (1 - 1e-9) / norms)[:, None]
     return x
