@@ -31,16 +31,17 @@ def table() -> str:
     lines += ["|---|--:|--:|--:|--:|--:|"]
     for (engine, d), rate in MEASURED.items():
         hours = ROWS / rate / 3600
+        shown = float(f"{hours:.3g}")
         read = CORES * rate * d * 8 / 1e12
         lines.append(
-            f"| {engine} | {d} | {rate / 1e6:.3g} M | {float(f'{hours:.3g}'):,g} | {60 * hours / CORES:.2g} "
+            f"| {engine} | {d} | {rate / 1e6:.3g} M | {shown:,g} | {60 * hours / CORES:.2g} "
             f"| {read:.2g} |"
         )
     return "\n".join(lines) + "\n"
 
 
 def picture() -> Figure:
-    figure = Figure(figsize=(6, 3.6), layout="constrained")
+    figure = Figure(figsize=(8, 3.6), layout="constrained")
     axes = figure.subplots()
     cores = [1, 10_000]
     styles = {"one machine, in memory": ":", "Dask, distributed": "-", "Spark": "--"}
@@ -52,7 +53,7 @@ def picture() -> Figure:
         axes.axhline(hours, color="0.8", linewidth=0.8, zorder=0)
         axes.text(cores[1], hours, name, color="0.5", ha="right", va="bottom", fontsize=8)
     axes.set(xlabel="cores", ylabel="hours", xlim=cores, title=r"One pass over $10^{12}$ rows")
-    axes.legend(fontsize=8, loc="lower left")
+    figure.legend(fontsize=8, loc="outside right upper")
     return figure
 
 
