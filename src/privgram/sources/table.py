@@ -24,7 +24,7 @@ CHUNK_BYTES = 1 << 22
 
 _NOT_FINITE = (
     "holds a missing value, NaN or infinity; clean the data, or leave out rows with missing "
-    "values by Columns(..., missing='drop')"
+    "values by Columns(..., missing='drop'), in a file of bounds by missing = \"drop\""
 )
 
 
