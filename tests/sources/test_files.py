@@ -169,7 +169,9 @@ def shrink_at_any_time(path, longest, messages):
         thread = threading.Timer(delay, os.truncate, (path, 10_000))
         thread.start()
         try:
-            for _ in range(100):
+            last = False
+            while not last:  # which begins after the truncation
+                last = not thread.is_alive()
                 second_moment(path, 1.0)
         except OSError as error:
             said.append(str(error))
