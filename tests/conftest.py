@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import os
 import shutil
+import signal
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -15,6 +16,9 @@ from numpy.typing import NDArray
 
 from privgram import reference
 from privgram._core import rows
+
+# A shell's background job ignores Ctrl-C, and so would the processes that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Spark starts its workers by a name on the PATH unless it is told which Python has privgram.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
