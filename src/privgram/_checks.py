@@ -17,6 +17,7 @@ __all__ = [
     "check_number",
     "check_positive",
     "check_within",
+    "is_number",
 ]
 
 CalibrationKind = Literal["exact", "published"]
@@ -82,8 +83,8 @@ def check_integer(value: Any, name: str, least: int | None = None, most: int | N
     except TypeError:
         raise TypeError(f"{name} must be an integer, not {type(value).__name__}") from None
     if (least is not None and number < least) or (most is not None and number > most):
-        limits = f"at least {least}" if most is None else f"from {least} to {most}"
-        raise ValueError(f"{name} must be an integer of {limits}, not {number}")
+        limits = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise ValueError(f"{name} must be an integer {limits}, not {number}")
     return number
 
 
@@ -103,3 +104,12 @@ def check_calibration(calibration: Any) -> CalibrationKind:
     if calibration not in get_args(CalibrationKind):
         raise ValueError(f'calibration must be "exact" or "published", not {calibration!r}')
     return calibration  # type: ignore[no-any-return]
+
+
+def is_number(text: str) -> bool:
+    """Tell whether a text, such as a cell of a header, is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from privgram._checks import is_number
+
 from ._options import example, guarantee, read_columns
 from ._output import console, json_option, print_json, table
 
@@ -54,7 +56,7 @@ def command(
 
     if columns.isdecimal():
         n_columns = int(columns)
-    elif _is_number(columns):
+    elif is_number(columns):
         raise click.UsageError(f"--columns {columns}: how many columns is a whole number")
     else:
         bounds = read_columns(columns)
@@ -77,11 +79,3 @@ def command(
     out.print(table(*plan.table()))
     for note in plan.notes:
         out.print(note, soft_wrap=not out.is_terminal)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from abc import abstractmethod
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from privgram._checks import check_integer
 from privgram.columns import INTERCEPT, Columns
 from privgram.engines.threads import second_moment
 from privgram.spectrum import mean_and_covariance, upright
@@ -49,13 +49,7 @@ class _Projection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEsti
     def _n_components(self, n_features: int) -> int:
         if self.n_components is None:
             return n_features
-        try:
-            k = operator.index(self.n_components)
-        except TypeError:
-            raise TypeError("n_components must be an integer or None") from None
-        if not 1 <= k <= n_features:
-            raise ValueError(f"n_components must lie in [1, n_features = {n_features}], not {k}")
-        return k
+        return check_integer(self.n_components, "n_components", 1, n_features)
 
     def fit_from(self, release: Release, features: Sequence[str] | None = None) -> Any:
         """Learn from a release, at no cost.

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from privgram._checks import is_number
 from privgram.sources.arrow import columns_of, require
 from privgram.sources.table import Block, Chunk, InvalidRow, Table, positions
 
@@ -31,7 +32,7 @@ def open_csv(path: Path, select: Sequence[str] | None = None) -> Table:
     names = _parse_header(path, header)
     # Whatever follows may name columns, and without a header their names would be data.
     unknown = select is None or not set(select) <= set(names)
-    if unknown and any(map(_is_number, names)):
+    if unknown and any(map(is_number, names)):
         raise ValueError(
             f"{path} has no header: its first line must name the columns"
             + ("" if select else "; if names are numbers, name the columns to take")
@@ -49,14 +50,6 @@ def _parse_header(path: Path, header: bytes) -> list[str]:
     except UnicodeDecodeError:
         raise OSError(f"{path} is not a CSV file in UTF-8") from None
     return next(csv.reader(io.StringIO(text)), [])
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)
