@@ -18,7 +18,7 @@ THREADED := tests/test_moment.py tests/engines/test_threads.py \
 SOURCES := meson.build meson.options pyproject.toml LICENSE README.md \
            $(shell find src -type f -not -path '*/__pycache__/*' -not -name '*.so')
 
-.PHONY: help demo test fuzz sanitize sanitize-threads lint docs linkcheck bench wheel manylinux sdist dev clean
+.PHONY: help demo test fuzz sanitize sanitize-threads lint docs linkcheck bench reproduce wheel manylinux sdist dev clean
 
 help:
 	@echo "make demo    private regression on 336,776 real flights"
@@ -27,6 +27,7 @@ help:
 	@echo "make docs    the site, in docs/_build/html;  make linkcheck: its links elsewhere (network)"
 	@echo "make bench   the asv benchmarks of this commit, and a report (under an hour; idle machine);"
 	@echo "             make bench BENCH_ARGS=--quick: smaller, once"
+	@echo "make reproduce  the papers' experiments, small: REPRODUCE_ARGS='all --scale paper'"
 	@echo "make wheel   a wheel in dist/;  make manylinux: one for other Linux machines, too"
 	@echo "make fuzz    atheris over every loader, FUZZ_TIME=600 seconds each"
 	@echo "make sanitize  the kernels under AddressSanitizer and UBSan, a few minutes;"
@@ -61,6 +62,11 @@ linkcheck: $(DONE)/docs
 # benchmark failed, then the status is asv's, and on Ctrl-C.
 bench: $(DONE)/bench
 	exec env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $(BIN)/python -m bench.run $(BENCH_ARGS)
+
+# The papers' figures and tables: REPRODUCE_ARGS='all --scale paper', 'low-rank', 'uci FOLDER', ...
+REPRODUCE_ARGS ?= all --scale small
+reproduce: $(DONE)/test
+	$(BIN)/python -m bench.paper $(REPRODUCE_ARGS)
 
 wheel: $(DONE)/wheel
 

@@ -5,8 +5,8 @@ import scipy.sparse as sp
 from sklearn.decomposition import TruncatedSVD
 from sklearn.utils.extmath import randomized_svd
 
+from bench.paper.low_rank import incoherent
 from privgram import low_rank
-from privgram.experiments.low_rank import incoherent
 
 from .common import size
 

@@ -1,6 +1,6 @@
-"""Make the experiments' figures and tables: python docs/experiments.py FOLDER.
+"""Make the experiments' figures and tables: python -m docs.experiments FOLDER.
 
-Runs `privgram reproduce all --scale paper` in FOLDER, or what is left of it, then copies its
+Runs `python -m bench.paper all --scale paper` in FOLDER, or what is left of it, then copies its
 pictures to docs/img and puts its tables between the markers of docs/experiments.md and of the
 README. Nothing there is written by hand.
 """
@@ -10,7 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from privgram.experiments.sheffet import FIGURES, reproduce
+from bench.paper.sheffet import FIGURES, reproduce
 
 DOCS = Path(__file__).parent
 PAGES = {

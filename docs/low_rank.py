@@ -1,7 +1,7 @@
 """Fill the tables and draw the pictures of guide/low-rank.md.
 
-    privgram reproduce low-rank --out docs/guide/results
-    privgram reproduce compression --out docs/guide/results
+    python -m bench.paper low-rank --out docs/guide/results
+    python -m bench.paper compression --out docs/guide/results
     python docs/low_rank.py
 
 A table stands between ``<!-- table: name -->`` and ``<!-- end -->`` and says what the results

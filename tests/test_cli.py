@@ -264,6 +264,7 @@ def test_nothing_secret_is_printed(folder):
         (["plan", "--columns", "4.5", "--bound", "1", *GUARANTEE], "whole number"),
         (["plan", "--columns", "a,,b", "--bound", "1", *GUARANTEE], "between two commas"),
         (["magic"], "No such command"),
+        (["reproduce", "fig1"], "python -m bench.paper"),
         (["plan", "--magic"], "No such option"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,

@@ -76,7 +76,7 @@ def test_make_targets_exist(page):
 
 
 # Minutes or hours: their options are checked, and other tests run them smaller.
-LONG = ("audit", "reproduce")
+LONG = ("audit",)
 
 # What the pages' commands read: files of these columns, by whatever name.
 BOUNDS = {"age": (0, 100), "cost": (0, 1000), "dep_delay": (-60, 300), "arr_delay": (-60, 300)}

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from bench.peers import page, tasks
 
 HERE = Path(__file__).parent

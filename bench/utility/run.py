@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from privgram.experiments import uci
+from bench.paper import uci
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ import argparse
 
 import numpy as np
 
-from privgram.experiments import uci
+from bench.paper import uci
 
 HELD_OUT = 5_000
 

@@ -5,10 +5,16 @@ One file a command. Results go to standard output (a table, or JSON with
 line on standard error and nothing half-written (1 where an audit finds a leak).
 """
 
+from __future__ import annotations
+
 import io
 import os
 import signal
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import click
 
 __all__ = ["main"]
 
@@ -22,11 +28,18 @@ def main() -> None:
         message = 'the command line needs its extra: pip install "privgram[cli]"'
         print(f"privgram: {message}", file=sys.stderr)
         sys.exit(2)
-    from ._program import program, terminate
+    from ._program import program
+
+    run(program, "privgram")
+
+
+def run(command: click.Command, name: str) -> None:
+    """Run a command as a program of its own: SIGTERM tidies up, streams are mended."""
+    from ._program import terminate
 
     signal.signal(signal.SIGTERM, terminate)
     _mend_streams()
-    program.main(prog_name="privgram")
+    command.main(prog_name=name)
 
 
 def _mend_streams() -> None:

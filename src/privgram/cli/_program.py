@@ -25,8 +25,13 @@ COMMANDS = (
     "pca",
     "report",
     "audit",
-    "reproduce",
 )
+
+# What used to be a command, and where it is now.
+MOVED = {
+    "reproduce": "the experiments are in a checkout of the sources: make reproduce, or python -m "
+    "bench.paper",
+}
 
 # What the library raises on bad input, bad files and missing extras.
 EXPECTED = (ValueError, TypeError, OSError, ImportError, MemoryError, OverflowError)
@@ -42,18 +47,8 @@ def terminate(number: int, frame: object) -> NoReturn:
     raise Terminated
 
 
-class Program(click.Group):
-    """A group that answers every failure with one line on stderr and status 2."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(f".{cmd_name}", __package__)
-        command: click.Command = module.command
-        return command
+class OneLine(click.Command):
+    """A command that answers every failure with one line on stderr and status 2."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -96,6 +91,22 @@ class Program(click.Group):
         if standalone_mode:
             sys.exit(result if isinstance(result, int) else 0)
         return result
+
+
+class Program(OneLine, click.Group):
+    """The group of the commands."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in MOVED:
+            raise click.UsageError(MOVED[cmd_name])
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f".{cmd_name}", __package__)
+        command: click.Command = module.command
+        return command
 
 
 def _describe(error: Exception) -> str:

@@ -5,7 +5,7 @@ Comparison methods, each reimplemented from its paper and given accounting at le
 `second_moment` is privgram's: one release that answers every regression, of which one is asked.
 """
 
-from privgram.experiments.uci.benchmark import (
+from bench.paper.uci.benchmark import (
     EPSILONS,
     METHODS,
     Cell,
@@ -14,7 +14,7 @@ from privgram.experiments.uci.benchmark import (
     to_csv,
     to_markdown,
 )
-from privgram.experiments.uci.tasks import Task, load_folder, load_task
+from bench.paper.uci.tasks import Task, load_folder, load_task
 
 __all__ = [
     "EPSILONS",

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bench.paper.sheffet.estimators import ESTIMATORS, Trial, coefficients
+from bench.paper.sheffet.settings import CALIBRATIONS
 from privgram._files import write_atomically
-from privgram.experiments.sheffet.estimators import ESTIMATORS, Trial, coefficients
-from privgram.experiments.sheffet.settings import CALIBRATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privgram.experiments.sheffet.settings import Setting
+    from bench.paper.sheffet.settings import Setting
     from privgram.moment import SecondMoment
 
 __all__ = ["Run", "evaluate", "lasso", "read", "write"]

@@ -5,8 +5,8 @@ Regression", arXiv:1507.00056, 2015: Figures 1 to 6, each with the paper's const
 with exact calibration.
 """
 
-from privgram.experiments.sheffet.figures import FIGURES
-from privgram.experiments.sheffet.reproduce import Report, reproduce
-from privgram.experiments.sheffet.settings import SCALES, Setting
+from bench.paper.sheffet.figures import FIGURES
+from bench.paper.sheffet.reproduce import Report, reproduce
+from bench.paper.sheffet.settings import SCALES, Setting
 
 __all__ = ["FIGURES", "SCALES", "Report", "Setting", "reproduce"]

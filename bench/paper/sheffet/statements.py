@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privgram.experiments.sheffet.figures import SIX
-from privgram.experiments.sheffet.results import Results
-from privgram.experiments.sheffet.runs import PENALTY
+from bench.paper.sheffet.figures import SIX
+from bench.paper.sheffet.results import Results
+from bench.paper.sheffet.runs import PENALTY
 
 __all__ = ["STATEMENTS", "Finding", "Statement", "check", "to_markdown"]
 

@@ -9,16 +9,16 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats
 
-from privgram.cli._program import program
-from privgram.experiments import uci
-from privgram.experiments.uci.accounting import (
+from bench.paper import uci
+from bench.paper.__main__ import command as reproduce
+from bench.paper.uci.accounting import (
     gaussian_delta,
     sketch_and_gaussian_delta,
     smallest,
 )
-from privgram.experiments.uci.adassp import AdaSSP, AdaSSPAsPrinted
-from privgram.experiments.uci.hessian_mixing import STEPS, HessianMixing
-from privgram.experiments.uci.linear_mixing import SQUARED_BOUND, LinearMixing
+from bench.paper.uci.adassp import AdaSSP, AdaSSPAsPrinted
+from bench.paper.uci.hessian_mixing import STEPS, HessianMixing
+from bench.paper.uci.linear_mixing import SQUARED_BOUND, LinearMixing
 from privgram.privacy import GaussianProfile, SketchProfile
 
 
@@ -131,15 +131,15 @@ def test_command(tmp_path, monkeypatch):
     tasks.mkdir()
     save(task(), tasks)
     monkeypatch.setattr(uci.run, "__defaults__", ((0.25, 4.0), 3, 0))
-    command = ["reproduce", "uci", str(tasks), "--out", str(out), "--seed", "7"]
-    table = CliRunner().invoke(program, command)
+    command = ["uci", str(tasks), "--out", str(out), "--seed", "7"]
+    table = CliRunner().invoke(reproduce, command)
     assert table.exit_code == 0, table.output
     assert table.stdout.startswith((out / "uci.md").read_text())
     assert "against AdaSSP" in table.stdout
     assert "made, epsilon = 0.25" in table.stderr
     cells = list(uci.run(uci.load_folder(tasks), seed=7))
     assert (out / "uci.csv").read_text() == uci.to_csv(cells)
-    report = json.loads(CliRunner().invoke(program, [*command, "--json"]).stdout)
+    report = json.loads(CliRunner().invoke(reproduce, [*command, "--json"]).stdout)
     assert [cell["epsilon"] for cell in report] == [0.25, 4.0]
     for cell, expected in zip(report, cells, strict=True):
         assert cell["errors"] == {name: list(e) for name, e in expected.errors.items()}
@@ -147,8 +147,8 @@ def test_command(tmp_path, monkeypatch):
 
 def test_command_refuses_an_empty_folder(tmp_path):
     (tmp_path / "empty").mkdir()
-    command = ["reproduce", "uci", str(tmp_path / "empty"), "--out", str(tmp_path / "out")]
-    result = CliRunner().invoke(program, command)
+    command = ["uci", str(tmp_path / "empty"), "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(reproduce, command)
     assert result.exit_code == 2
     assert "no task" in result.stderr
     assert len(result.stderr.splitlines()) == 1

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from bench.paper import compression
+from bench.paper import low_rank as experiment
+from bench.paper.__main__ import command
 from privgram import low_rank
-from privgram.cli.reproduce import command
-from privgram.experiments import compression
-from privgram.experiments import low_rank as experiment
 from privgram.privacy import calibration
 
 

@@ -1,4 +1,4 @@
-"""`privgram reproduce fig1 ... fig6`: runs, tables, figures and what they were made with."""
+"""`python -m bench.paper fig1 ... fig6`: runs, tables, figures and what they were made with."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
+from bench.paper.sheffet import figures, headline, runner, runs, statements
+from bench.paper.sheffet.results import Results
+from bench.paper.sheffet.settings import SCALES
 from privgram._files import write_atomically
-from privgram.experiments.sheffet import figures, headline, runner, runs, statements
-from privgram.experiments.sheffet.results import Results
-from privgram.experiments.sheffet.settings import SCALES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from privgram.experiments.sheffet.statements import Finding, Statement
+    from bench.paper.sheffet.statements import Finding, Statement
 
 __all__ = ["Report", "reproduce"]
 

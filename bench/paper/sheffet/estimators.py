@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privgram.experiments.sheffet.settings import Setting
+    from bench.paper.sheffet.settings import Setting
     from privgram.mechanisms import Mechanism
     from privgram.moment import SecondMoment
 

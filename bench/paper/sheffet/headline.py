@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bench.paper.sheffet.figures import SIX, require_matplotlib
 from privgram._files import write_picture
-from privgram.experiments.sheffet.figures import SIX, require_matplotlib
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from privgram.experiments.sheffet.results import Results
+    from bench.paper.sheffet.results import Results
 
 __all__ = ["TARGET", "draw", "rows_needed", "to_markdown"]
 

@@ -19,7 +19,7 @@ from privgram.moment import SecondMoment
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram.experiments.uci.tasks import Task
+    from bench.paper.uci.tasks import Task
 
 
 def row_rule(epsilon: float) -> tuple[float, float]:

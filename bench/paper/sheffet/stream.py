@@ -19,7 +19,7 @@ from privgram.moment import SecondMoment
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram.experiments.sheffet.settings import Setting
+    from bench.paper.sheffet.settings import Setting
 
 #: Rows drawn at once; they stay in the cache. Part of the stream's definition.
 CHUNK = 1 << 12

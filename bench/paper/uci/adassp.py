@@ -24,7 +24,7 @@ from privgram.privacy.calibration import gaussian_ratio
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram.experiments.uci.tasks import Task
+    from bench.paper.uci.tasks import Task
 
 FAILURE = 0.05
 

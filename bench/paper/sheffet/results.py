@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privgram.experiments.sheffet.runs import Run
-    from privgram.experiments.sheffet.settings import Setting
+    from bench.paper.sheffet.runs import Run
+    from bench.paper.sheffet.settings import Setting
 
     Vector = NDArray[np.float64]
 

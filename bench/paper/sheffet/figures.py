@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bench.paper.sheffet.runs import PENALTY
+from bench.paper.sheffet.settings import CALIBRATIONS
 from privgram._files import write_picture
-from privgram.experiments.sheffet.runs import PENALTY
-from privgram.experiments.sheffet.settings import CALIBRATIONS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from privgram.experiments.sheffet.results import Results
+    from bench.paper.sheffet.results import Results
 
 __all__ = ["FIGURES", "Curve", "Figure", "draw", "draw_lasso", "require_matplotlib"]
 

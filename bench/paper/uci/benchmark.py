@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from privgram.experiments.uci.adassp import AdaSSP, AdaSSPAsPrinted
-from privgram.experiments.uci.hessian_mixing import HessianMixing
-from privgram.experiments.uci.linear_mixing import LinearMixing
-from privgram.experiments.uci.second_moment import SecondMomentRelease
+from bench.paper.uci.adassp import AdaSSP, AdaSSPAsPrinted
+from bench.paper.uci.hessian_mixing import HessianMixing
+from bench.paper.uci.linear_mixing import LinearMixing
+from bench.paper.uci.second_moment import SecondMomentRelease
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from privgram.experiments.uci.tasks import Task
+    from bench.paper.uci.tasks import Task
 
 EPSILONS = (0.1, 0.25, 0.63, 1.58, 4.0, 10.0)
 REPETITIONS = 20

@@ -23,15 +23,15 @@ from itertools import pairwise
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING
 
+from bench.paper.sheffet import runs
+from bench.paper.sheffet.stream import CHUNK, accumulate
 from privgram._files import write_atomically
-from privgram.experiments.sheffet import runs
-from privgram.experiments.sheffet.stream import CHUNK, accumulate
 from privgram.moment import SecondMoment, merge
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from privgram.experiments.sheffet.settings import Setting
+    from bench.paper.sheffet.settings import Setting
 
 __all__ = ["Outcome", "run"]
 

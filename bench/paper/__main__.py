@@ -1,4 +1,4 @@
-"""``privgram reproduce``: the experiments of papers, run again."""
+"""``python -m bench.paper``: the experiments of papers, run again."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ from typing import Any
 import click
 
 from privgram._files import write_atomically
-
-from ._options import example
-from ._output import console, json_option, print_json, table
+from privgram.cli import run
+from privgram.cli._options import example
+from privgram.cli._output import console, json_option, print_json, table
+from privgram.cli._program import OneLine
 
 FIGURES = tuple(f"fig{i}" for i in range(1, 7))
 SWEEPS = ("low-rank", "compression")
 
 
 @click.command(
-    "reproduce",
+    "bench.paper",
+    cls=OneLine,
     epilog=example(
-        "privgram reproduce all --scale small",
-        "privgram reproduce fig5 fig6 --scale paper --out runs",
-        "privgram reproduce low-rank",
-        "privgram reproduce uci FOLDER",
+        "python -m bench.paper all --scale small",
+        "python -m bench.paper fig5 fig6 --scale paper --out runs",
+        "python -m bench.paper low-rank",
+        "python -m bench.paper uci FOLDER",
     ),
 )
 @click.argument("what", nargs=-1, required=True, metavar="WHAT... [FOLDER]")
@@ -76,12 +78,12 @@ def command(
     first, *rest = what
     if first == "uci":
         if len(rest) != 1 or not Path(rest[0]).is_dir():
-            raise click.UsageError("uci takes one folder of tasks: privgram reproduce uci FOLDER")
+            raise click.UsageError("uci takes one folder: python -m bench.paper uci FOLDER")
         _uci(Path(rest[0]), out, seed, as_json)
         return
     if first in SWEEPS:
         if rest:
-            raise click.UsageError(f"{first} is run by itself: privgram reproduce {first}")
+            raise click.UsageError(f"{first} is run by itself: python -m bench.paper {first}")
         _sweep(first, out, seed, as_json)
         return
     names = FIGURES if what == ("all",) else what
@@ -92,7 +94,7 @@ def command(
                 f"{', '.join(SWEEPS)}, uci FOLDER"
             )
 
-    from privgram.experiments.sheffet import reproduce
+    from bench.paper.sheffet import reproduce
 
     with _progress() as progress:
         report = reproduce(names, out, scale, seed, noise_std, jobs, progress)
@@ -125,7 +127,7 @@ def command(
 
 
 def _sweep(what: str, out: Path, seed: int, as_json: bool) -> None:
-    from privgram.experiments import compression, low_rank
+    from bench.paper import compression, low_rank
 
     parts: dict[str, Iterable[Any]]
     if what == "low-rank":
@@ -154,7 +156,7 @@ def _sweep(what: str, out: Path, seed: int, as_json: bool) -> None:
 
 
 def _uci(folder: Path, out: Path, seed: int, as_json: bool) -> None:
-    from privgram.experiments import uci
+    from bench.paper import uci
 
     cells = []
     for cell in uci.run(uci.load_folder(folder), seed=seed):
@@ -201,3 +203,7 @@ def _progress() -> Iterator[Callable[[float, float], object]]:
             bar.update(task, completed=done, total=total)
 
         yield show
+
+
+if __name__ == "__main__":
+    run(command, "python -m bench.paper")

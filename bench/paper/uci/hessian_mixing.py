@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
-from privgram.experiments.uci.accounting import sketch_and_gaussian_delta, smallest
+from bench.paper.uci.accounting import sketch_and_gaussian_delta, smallest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram.experiments.uci.tasks import Task
+    from bench.paper.uci.tasks import Task
 
 STEPS = 3
 ROWS_FACTOR = 6

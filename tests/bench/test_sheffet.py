@@ -9,18 +9,21 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import privgram as pg
-from privgram.cli._program import program
-from privgram.experiments.sheffet import headline, runner, runs, statements, stream
-from privgram.experiments.sheffet.estimators import ESTIMATORS, Trial, coefficients
-from privgram.experiments.sheffet.figures import FIGURES, SIX
-from privgram.experiments.sheffet.results import Results
-from privgram.experiments.sheffet.settings import PAPER, SCALES, SMALL
+from bench.paper.__main__ import command
+from bench.paper.sheffet import headline, runner, runs, statements, stream
+from bench.paper.sheffet.estimators import ESTIMATORS, Trial, coefficients
+from bench.paper.sheffet.figures import FIGURES, SIX
+from bench.paper.sheffet.results import Results
+from bench.paper.sheffet.settings import PAPER, SCALES, SMALL
+
+ROOT = Path(__file__).parents[2]
 
 SINGLE = replace(PAPER["single"], exponents=(12, 13, 14), epsilons=(0.5,), repetitions=2)
 MULTIPLE = replace(PAPER["multiple"], exponents=(12, 13), repetitions=2, extras=(0, 2))
@@ -108,8 +111,8 @@ INTERRUPTED = """
 import sys
 from pathlib import Path
 from dataclasses import replace
-from privgram.experiments.sheffet import runner
-from privgram.experiments.sheffet.settings import PAPER
+from bench.paper.sheffet import runner
+from bench.paper.sheffet.settings import PAPER
 
 setting = replace(PAPER["single"], exponents=(12, 13, 19), epsilons=(0.5,), repetitions=4)
 wanted = {"single": ("Algorithm 2",)}
@@ -125,7 +128,8 @@ def test_a_killed_run_continues_to_the_same_bits(tmp_path):
     module = runpy.run_path(str(script))
 
     def start(folder):
-        return subprocess.Popen([sys.executable, script, folder], start_new_session=True)
+        path = {**os.environ, "PYTHONPATH": str(ROOT)}  # where bench is
+        return subprocess.Popen([sys.executable, script, folder], start_new_session=True, env=path)
 
     def files(folder):
         # Not those that are being written, which go away under their names.
@@ -280,7 +284,7 @@ def test_statements_tell_what_holds_from_what_does_not():
 
 
 def reproduce(*arguments):
-    return CliRunner().invoke(program, ["reproduce", *arguments])
+    return CliRunner().invoke(command, arguments)
 
 
 def test_command_makes_every_figure(tmp_path, monkeypatch):

@@ -1,1 +1,0 @@
-"""Reproducible experiments: what `privgram reproduce` runs."""
