@@ -9,7 +9,8 @@ from scipy import stats
 
 import privgram as pg
 from privgram import compression
-from privgram.privacy import SketchProfile, published
+from privgram.papers import zhou_ligett_wasserman
+from privgram.privacy import SketchProfile
 
 
 def generator(seed=1):
@@ -105,7 +106,7 @@ def test_draws_far_from_the_reference_are_thrown_away(rng):
     A = table(rng, n=400, p=3)
     sigma = normalised(A).T @ normalised(A) / 400
     # A threshold that about half of the draws pass.
-    size = np.sqrt(2 * sum(published.zhou_lemma_b_1()) * math.log(2 * 400 * 3) / 50)
+    size = np.sqrt(2 * sum(zhou_ligett_wasserman.lemma_b_1()) * math.log(2 * 400 * 3) / 50)
     offset = np.zeros((3, 3))
     offset[0, 0] = size + 0.01
     counts = 0
@@ -183,7 +184,7 @@ def test_equation_5_searched(rng):
         step = rng.choice([0.0, 1.0]) * 0.01 * rng.standard_normal((3, 3))
         step += step.T
         family = [truth + step, truth - step, truth + rng.uniform(-1, 1) * step]
-        claimed = published.zhou_equation_5(family, truth)
+        claimed = zhou_ligett_wasserman.equation_5(family, truth)
         found = max(np.abs(a - b).max() for a in family for b in family)
         assert found <= claimed * (1 + 1e-12) + 1e-15
         largest = max(largest, found / claimed) if claimed else largest
@@ -223,7 +224,7 @@ def test_what_is_claimed(rng):
         "lambda_min_reference": 0.4,
         "norm_reference": 2.0,
     }
-    assert out.alpha(**settings) == published.zhou_theorem_4_6(
+    assert out.alpha(**settings) == zhou_ligett_wasserman.theorem_4_6(
         300, 500, 4, delta_max=0.0, **settings
     )
     assert out.profile(2.0, 200.0) == SketchProfile(300, 0.02)

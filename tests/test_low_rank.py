@@ -16,7 +16,7 @@ from privgram._core import orthonormal as core
 from privgram.low_rank import baselines, calibration, entries, exact, finder, projection
 from privgram.low_rank.entries import Rounded
 from privgram.low_rank.exact import Integers, Product, Total
-from privgram.privacy import published
+from privgram.papers import PublishedErratumError, hardt_roth
 
 EPSILON, DELTA = 1.0, 1e-6
 
@@ -152,11 +152,11 @@ def test_published_noise(rng):
     A, k = low_rank_matrix(rng), 9
     W = orthonormal(rng.standard_normal((120, k)))
     C = low_rank.project(A, W, 0.5, DELTA, generator(), calibration="published", row_change=2)
-    std = np.abs(W).max(0) * 2 * published.hardt_roth_figure_3(k, 0.5, DELTA)
+    std = np.abs(W).max(0) * 2 * hardt_roth.figure_3(k, 0.5, DELTA)
     noise = generator().standard_normal((400, k)).T
     np.testing.assert_allclose((C - W.T @ A) / std[:, None], noise, atol=0.01)
     plan = low_rank.calibrate(A.shape, 4, 5, epsilon=0.9, delta=DELTA, calibration="published")
-    assert plan.finder_std == published.hardt_roth_figure_2(k, 0.45, DELTA / 2)
+    assert plan.finder_std == hardt_roth.figure_2(k, 0.45, DELTA / 2)
     # What was printed costs many times what it must.
     assert plan.privacy.delta(0.9) < 1e-12
 
@@ -167,7 +167,7 @@ def test_published_noise_of_both_steps(rng):
     low = low_rank.approximate(
         A, 4, 5, epsilon=0.9, delta=DELTA, rng=generator(), calibration="published"
     )
-    std = np.abs(low.left).max(axis=0) * published.hardt_roth_figure_3(9, 0.45, DELTA / 2)
+    std = np.abs(low.left).max(axis=0) * hardt_roth.figure_3(9, 0.45, DELTA / 2)
     residual = (low.right - low.left.T @ A) / std[:, None]
     assert np.std(residual) == pytest.approx(1, abs=0.05)
 
@@ -433,11 +433,11 @@ def test_published_noise_includes_the_rounding_of_omega():
     for _ in range(60):
         delta = math.sqrt(enough * little)
         try:
-            published.hardt_roth_figure_2(k, epsilon, delta)
+            hardt_roth.figure_2(k, epsilon, delta)
             enough = delta
-        except published.PublishedErratumError:
+        except PublishedErratumError:
             little = delta
-    rho = published.hardt_roth_figure_2(k, epsilon, enough)
+    rho = hardt_roth.figure_2(k, epsilon, enough)
     assert calibration.finder_profile(k, 1 / rho).delta(epsilon) > enough
     std = calibration.finder_std(k, 1.0, epsilon, enough, "published", False)
     assert rho < std < 1.001 * rho
@@ -1025,8 +1025,8 @@ def test_errors(call, error, message):
 
 
 def test_published_errata_are_refused():
-    with pytest.raises(published.PublishedErratumError, match="Figure 2"):
-        published.hardt_roth_figure_2(1, 0.5, 1e-9)
+    with pytest.raises(PublishedErratumError, match="Figure 2"):
+        hardt_roth.figure_2(1, 0.5, 1e-9)
 
 
 def test_reached_from_the_top():

@@ -9,8 +9,9 @@ import pytest
 from helpers import make_release
 
 import privgram as pg
-from privgram import audit, compression, low_rank, privacy, spectrum, utility
-from privgram.privacy import calibration, published
+from privgram import audit, compression, low_rank, privacy, spectrum
+from privgram.papers import hardt_roth, sheffet, zhou_ligett_wasserman
+from privgram.privacy import calibration
 
 # What is no value of a parameter: by its type, and by its range.
 NO_NUMBERS = ("a", True, None, [1.0], 1j)
@@ -199,7 +200,7 @@ CASES = {
         },
     ),
     "sheffet_theorem_3_2_rows": (
-        utility.sheffet_theorem_3_2_rows,
+        sheffet.theorem_3_2_rows,
         {
             "n_columns": (3, COUNT),
             "accuracy": (0.1, POSITIVE),
@@ -208,7 +209,7 @@ CASES = {
         },
     ),
     "sheffet_theorem_3_2": (
-        utility.sheffet_theorem_3_2,
+        sheffet.theorem_3_2,
         {
             "accuracy": (0.1, POSITIVE),
             "regulariser": (1.0, NOT_NEGATIVE),
@@ -217,7 +218,7 @@ CASES = {
         },
     ),
     "sheffet_theorem_c_1": (
-        utility.sheffet_theorem_c_1,
+        sheffet.theorem_c_1,
         {
             "coef_norm": (1.0, NOT_NEGATIVE),
             "smallest_eigenvalue": (1e6, POSITIVE),
@@ -228,7 +229,7 @@ CASES = {
         },
     ),
     "sheffet_theorem_c_3": (
-        utility.sheffet_theorem_c_3,
+        sheffet.theorem_c_3,
         {
             "coef_norm": (1.0, NOT_NEGATIVE),
             "smallest_eigenvalue": (1e6, POSITIVE),
@@ -295,7 +296,7 @@ CASES = {
     ),
     **{
         name: (
-            getattr(published, name),
+            getattr(sheffet, name),
             {
                 **{
                     k: (v, optional(COUNT) if k == "n_columns" else COUNT) for k, v in first.items()
@@ -305,26 +306,26 @@ CASES = {
             },
         )
         for name, first in {
-            "sheffet_theorem_3_1": {"rows": 30, "n_columns": 3},
-            "sheffet_theorem_b_1": {"rows": 30, "n_columns": 3},
-            "sheffet_corollary_b_2": {"rows": 300},
-            "sheffet_algorithm_2": {"rows": 30},
-            "sheffet_theorem_5_1": {"dof": 30, "n_columns": 3},
-            "sheffet_algorithm_5": {"dof": 30},
-            "sheffet_theorem_b_4": {"dof": 30, "n_columns": 3},
+            "theorem_3_1": {"rows": 30, "n_columns": 3},
+            "theorem_b_1": {"rows": 30, "n_columns": 3},
+            "corollary_b_2": {"rows": 300},
+            "algorithm_2": {"rows": 30},
+            "theorem_5_1": {"dof": 30, "n_columns": 3},
+            "algorithm_5": {"dof": 30},
+            "theorem_b_4": {"dof": 30, "n_columns": 3},
         }.items()
     },
     "sheffet_algorithm_2_rows": (
-        published.sheffet_algorithm_2_rows,
+        sheffet.algorithm_2_rows,
         {"s": (1e4, NUMBER), "bound": (1.0, POSITIVE), **BUDGET},
     ),
-    "sheffet_theorem_4_1": (published.sheffet_theorem_4_1, {"n_columns": (3, COUNT), **BUDGET}),
+    "sheffet_theorem_4_1": (sheffet.theorem_4_1, {"n_columns": (3, COUNT), **BUDGET}),
     "sheffet_theorem_b_3": (
-        published.sheffet_theorem_b_3,
+        sheffet.theorem_b_3,
         {"n_columns": (3, COUNT), "scale": (1.0, POSITIVE), "bound": (1.0, POSITIVE), **BUDGET},
     ),
     "sheffet_lemma_a_3": (
-        published.sheffet_lemma_a_3,
+        sheffet.lemma_a_3,
         {
             "dof": (300, COUNT),
             "n_columns": (3, COUNT),
@@ -333,28 +334,28 @@ CASES = {
         },
     ),
     "sheffet_section_2": (
-        partial(published.sheffet_section_2, allow_published_erratum=True),
+        partial(sheffet.section_2, allow_published_erratum=True),
         {"bound": (1.0, POSITIVE), **BUDGET},
     ),
     "sheffet_analyze_gauss": (
-        partial(published.sheffet_analyze_gauss, allow_published_erratum=True),
+        partial(sheffet.analyze_gauss, allow_published_erratum=True),
         {"bound": (1.0, POSITIVE), **BUDGET},
     ),
     "sheffet_theorem_b_5": (
-        partial(published.sheffet_theorem_b_5, allow_published_erratum=True),
+        partial(sheffet.theorem_b_5, allow_published_erratum=True),
         {"rho": (1.0, POSITIVE), "bound": (1.0, POSITIVE), **BUDGET},
     ),
     "hardt_roth_theorem_2_6": (
-        partial(published.hardt_roth_theorem_2_6, allow_published_erratum=True),
+        partial(hardt_roth.theorem_2_6, allow_published_erratum=True),
         {"sensitivity": (1.0, POSITIVE), **BUDGET},
     ),
     "hardt_roth_figure_2": (
-        partial(published.hardt_roth_figure_2, allow_published_erratum=True),
+        partial(hardt_roth.figure_2, allow_published_erratum=True),
         {"k": (4, COUNT), **BUDGET},
     ),
-    "hardt_roth_figure_3": (published.hardt_roth_figure_3, {"k": (4, COUNT), **BUDGET}),
+    "hardt_roth_figure_3": (hardt_roth.figure_3, {"k": (4, COUNT), **BUDGET}),
     "zhou_procedure_4_1": (
-        published.zhou_procedure_4_1,
+        zhou_ligett_wasserman.procedure_4_1,
         {
             "rows": (1000, COUNT),
             "n_rows": (500, COUNT),

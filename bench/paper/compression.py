@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from privgram.compression import compress, proposition_3_4
-from privgram.privacy import SketchProfile, published
+from privgram.papers import zhou_ligett_wasserman
+from privgram.privacy import SketchProfile
 
 __all__ = ["PCARow", "SignsRow", "pca_error", "signs"]
 
@@ -148,7 +149,7 @@ def signs(
     for n in sizes:
         p = round((n / math.log(n)) ** 0.25 / 2)
         log = math.log(2 * n * p)
-        m = max(p * p * log, 2 * sum(published.zhou_lemma_b_1()) * log)
+        m = max(p * p * log, 2 * sum(zhou_ligett_wasserman.lemma_b_1()) * log)
         yield _signs(n, p, math.ceil(m), flipped, delta, rng)
 
 
@@ -161,7 +162,7 @@ def _signs(
     sigma = reference + (np.outer(other, other) - np.outer(X[0], X[0])) / n
     change = sigma - reference
     least, own = np.linalg.eigvalsh(reference), np.linalg.eigvalsh(sigma)
-    alpha = published.zhou_theorem_4_6(
+    alpha = zhou_ligett_wasserman.theorem_4_6(
         rows,
         n,
         p,

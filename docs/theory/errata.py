@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
+from privgram.papers import hardt_roth, sheffet, zhou_ligett_wasserman
 from privgram.privacy import (
     AdaptiveSketchProfile,
     ChiGaussianProfile,
@@ -21,7 +22,6 @@ from privgram.privacy import (
     SketchProfile,
     WishartProfile,
     calibration,
-    published,
 )
 
 PAGE = Path(__file__).with_name("errata.md")
@@ -39,18 +39,16 @@ def gaussian(sensitivity: float, sigma: float, epsilon: float) -> str:
 
 
 def analyze_gauss_epsilon() -> str:
-    sigma = published.sheffet_section_2(1.0, 0.1, 1e-6, "add-remove", allow_published_erratum=True)
+    sigma = sheffet.section_2(1.0, 0.1, 1e-6, "add-remove", allow_published_erratum=True)
     return f"at (0.1, 1e-6), add-remove, B = 1: delta = {gaussian(1.0, sigma, 0.1)}"
 
 
 def analyze_gauss_replace() -> str:
     found = []
     for epsilon in (1.0, 2.0):
-        sigma = published.sheffet_analyze_gauss(
-            1.0, epsilon, 1e-6, "replace", allow_published_erratum=True
-        )
+        sigma = sheffet.analyze_gauss(1.0, epsilon, 1e-6, "replace", allow_published_erratum=True)
         found.append(f"at ({epsilon:g}, 1e-6): delta = {gaussian(SQRT2, sigma, epsilon)}")
-    sigma = published.sheffet_analyze_gauss(1.0, 0.5, math.exp(-9), "replace")
+    sigma = sheffet.analyze_gauss(1.0, 0.5, math.exp(-9), "replace")
     spare = gaussian(SQRT2, sigma, 0.5)
     return (
         "; ".join(found)
@@ -63,7 +61,7 @@ def analyze_gauss_large_epsilon() -> str:
         epsilon
         for epsilon in np.arange(0.5, 100.0, 0.1)
         if GaussianProfile(
-            1 / published.sheffet_analyze_gauss(1.0, epsilon, 1e-6, allow_published_erratum=True)
+            1 / sheffet.analyze_gauss(1.0, epsilon, 1e-6, allow_published_erratum=True)
         ).delta(epsilon)
         > 1e-6
     )
@@ -78,8 +76,8 @@ def gaussian_tail() -> str:
 def theorem_b_5() -> str:
     epsilon, delta = 1.0 - 1e-9, 1e-6
     mu = calibration.gaussian_ratio(epsilon, delta)
-    small = published.sheffet_theorem_b_5(1.0, 0.1, epsilon, delta, allow_published_erratum=True)
-    large = published.sheffet_theorem_b_5(10.0, 1.0, epsilon, delta)
+    small = sheffet.theorem_b_5(1.0, 0.1, epsilon, delta, allow_published_erratum=True)
+    large = sheffet.theorem_b_5(10.0, 1.0, epsilon, delta)
     leaks = [gaussian(rows / (0.01 * 2), small, epsilon) for rows in (1.0, SQRT2)]
     wastes = [large / (rows / (10 * 11) / mu) for rows in (1.0, SQRT2)]
     return (
@@ -99,10 +97,10 @@ def theorem_b_4() -> str:
 def grid_ratio(theorem: str, epsilons: list[float], rows: list[int]) -> float:
     """Largest delta over the one asked for, on a grid."""
     formula = {
-        "3.1": lambda *a: published.sheffet_theorem_3_1(*a, allow_published_erratum=True),
-        "B.1": published.sheffet_theorem_b_1,
-        "B.2": published.sheffet_corollary_b_2,
-        "B.4": published.sheffet_theorem_b_4,
+        "3.1": lambda *a: sheffet.theorem_3_1(*a, allow_published_erratum=True),
+        "B.1": sheffet.theorem_b_1,
+        "B.2": sheffet.corollary_b_2,
+        "B.4": sheffet.theorem_b_4,
     }[theorem]
     worst = 0.0
     for r in rows:
@@ -121,7 +119,7 @@ def sketch_theorems() -> str:
     held = "; ".join(
         f"{t} {number(grid_ratio(t, usual, rows))}" for t in ("3.1", "B.1", "B.2", "B.4")
     )
-    w_squared = published.sheffet_theorem_3_1(10_000, 1.0, 400.0, 0.1, allow_published_erratum=True)
+    w_squared = sheffet.theorem_3_1(10_000, 1.0, 400.0, 0.1, allow_published_erratum=True)
     far = number(SketchProfile(10_000, 1 / w_squared).delta(400.0))
     return (
         f"largest delta over the one asked for, epsilon up to 8: {held}. At r = 10000, "
@@ -138,7 +136,7 @@ def theorem_4_1() -> str:
         if WishartProfile(math.floor(d + 28 * math.log(4e6) / e**2), d, 1.0).delta(e) > 1e-6
     )
     inside = max(
-        WishartProfile(published.sheffet_theorem_4_1(d, e, delta_), d, 1.0).delta(e) / delta_
+        WishartProfile(sheffet.theorem_4_1(d, e, delta_), d, 1.0).delta(e) / delta_
         for e in (0.1, 0.5, 0.99)
         for delta_ in (0.36, 0.25, 0.1, 1e-3, 1e-6, 1e-9)
     )
@@ -178,7 +176,7 @@ def algorithm_2() -> str:
     for rows in (1, 100):
         for delta in (0.3, 1e-6):
             for epsilon in (0.05, 1.0, 10.0):
-                printed = published.sheffet_algorithm_2(rows, 1.0, epsilon, delta)
+                printed = sheffet.algorithm_2(rows, 1.0, epsilon, delta)
                 profile = AdaptiveSketchProfile(
                     rows, printed.regulariser, printed.shift, printed.laplace_scale, "replace"
                 )
@@ -204,7 +202,7 @@ def corollary_b_2() -> str:
 def hardt_roth_2_6() -> str:
     found = []
     for delta in (1e-6, 1e-9):
-        rho = published.hardt_roth_theorem_2_6(1.0, 1.0, delta, allow_published_erratum=True)
+        rho = hardt_roth.theorem_2_6(1.0, 1.0, delta, allow_published_erratum=True)
         found.append(f"at (1, {delta:g}): delta = {gaussian(1.0, rho, 1.0)}")
     return "; ".join(found).replace("e-0", "e-")
 
@@ -212,11 +210,11 @@ def hardt_roth_2_6() -> str:
 def hardt_roth_figure_2() -> str:
     found = []
     for k, delta in ((1, 1e-9), (2, 1e-12), (3, 1e-15)):
-        rho = published.hardt_roth_figure_2(k, 0.5, delta, allow_published_erratum=True)
+        rho = hardt_roth.figure_2(k, 0.5, delta, allow_published_erratum=True)
         leak = number(ChiGaussianProfile(k, 1 / rho).delta(0.5))
         found.append(f"k = {k} at (0.5, {number(delta)}): {leak}")
     slack = [
-        published.hardt_roth_figure_2(k, 0.5, 1e-6) * calibration.chi_gaussian_ratio(k, 0.5, 1e-6)
+        hardt_roth.figure_2(k, 0.5, 1e-6) * calibration.chi_gaussian_ratio(k, 0.5, 1e-6)
         for k in (3, 10, 100)
     ]
     return (
@@ -229,7 +227,7 @@ def hardt_roth_figure_2() -> str:
 
 
 def zhou_constant() -> str:
-    c1, c2 = published.zhou_lemma_b_1()
+    c1, c2 = zhou_ligett_wasserman.lemma_b_1()
     wrong = math.sqrt(2 * (c1 + math.sqrt(8 * math.e)))
     return (
         f"sqrt(8e) = {math.sqrt(8 * math.e):.4f}, sqrt(8) e = {c2:.4f}; C = "
@@ -374,7 +372,7 @@ HEADER = """\
 
 Found by comparing each printed constant with the exact profile. Under
 `calibration="published"` a mechanism uses the printed form where it is private as printed;
-where it is not, the function of `privgram.privacy.published` raises `PublishedErratumError`,
+where it is not, the function of `privgram.papers` raises `PublishedErratumError`,
 which names the erratum, unless `allow_published_erratum=True`.
 
 | where | printed | what is wrong | measured |

@@ -17,7 +17,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from tables import renyi_epsilon, renyi_w_squared
 
-from privgram.privacy import GaussianProfile, SketchProfile, WishartProfile, calibration, published
+from privgram.papers import hardt_roth, sheffet
+from privgram.privacy import GaussianProfile, SketchProfile, WishartProfile, calibration
 
 FOLDER = Path(__file__).with_name("figures")
 STYLE = {
@@ -54,8 +55,8 @@ def sketch_regulariser() -> Figure:
         bound = [renyi_w_squared(r, epsilon, delta, adjacency) for r in rows]
         axes.loglog(rows, bound, "--", color=renyi, label=f"Rényi, {adjacency}")
     for label, theorem, style in (
-        ("Theorem B.1", published.sheffet_theorem_b_1, "-."),
-        ("Theorem 3.1", published.sheffet_theorem_3_1, ":"),
+        ("Theorem B.1", sheffet.theorem_b_1, "-."),
+        ("Theorem 3.1", sheffet.theorem_3_1, ":"),
     ):
         axes.loglog(
             rows, [theorem(r, 1.0, epsilon, delta) for r in rows], style, color="0.4", label=label
@@ -101,8 +102,8 @@ def inverse_wishart_psi() -> Figure:
     exact = [1 / calibration.sketch_ratio(k, epsilon, delta, "replace") for k in dof]
     axes.loglog(dof, exact, color=EXACT, label="exact, replace")
     for label, theorem, style in (
-        ("Theorem B.4", published.sheffet_theorem_b_4, "-."),
-        ("Theorem 5.1", published.sheffet_theorem_5_1, ":"),
+        ("Theorem B.4", sheffet.theorem_b_4, "-."),
+        ("Theorem 5.1", sheffet.theorem_5_1, ":"),
     ):
         axes.loglog(
             dof, [theorem(k, 1.0, epsilon, delta) for k in dof], style, color="0.4", label=label
@@ -134,7 +135,7 @@ def wishart_dof() -> Figure:
         dof = [calibration.wishart_dof(d, 1.0, e, 1e-6, adjacency) for e in epsilon]
         axes.loglog(epsilon, dof, color=colour, label=f"exact, {adjacency}")
     inside = epsilon[epsilon < 1]
-    printed = [published.sheffet_theorem_4_1(d, e, 1e-6) for e in inside]
+    printed = [sheffet.theorem_4_1(d, e, 1e-6) for e in inside]
     axes.loglog(inside, printed, ":", color="0.4", label="Theorem 4.1")
     axes.set_title("Additive Wishart at δ = 1e-6, d = 22")
     axes.legend()
@@ -178,7 +179,7 @@ def range_finder() -> Figure:
     k = np.unique(np.geomspace(3, 300, 25).round()).astype(int)
     exact = [1 / calibration.chi_gaussian_ratio(j, 0.5, 1e-6) for j in k]
     axes.loglog(k, exact, color=EXACT, label="exact")
-    printed = [published.hardt_roth_figure_2(j, 0.5, 1e-6) for j in k]
+    printed = [hardt_roth.figure_2(j, 0.5, 1e-6) for j in k]
     axes.loglog(k, printed, ":", color="0.4", label="Hardt and Roth, Figure 2")
     axes.set_title("Range finder at (0.5, 1e-6), row change 1")
     axes.legend()

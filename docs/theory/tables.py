@@ -18,12 +18,12 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from privgram.audit import Estimate, leading
+from privgram.papers import hardt_roth, sheffet, zhou_ligett_wasserman
 from privgram.privacy import (
     AdaptiveSketchProfile,
     SketchProfile,
     WishartProfile,
     calibration,
-    published,
 )
 
 FOLDER = Path(__file__).parent
@@ -103,8 +103,8 @@ def sketch() -> str:
         for adjacency in ("add-remove", "replace"):
             cells.append(number(1 / calibration.sketch_ratio(r, epsilon, delta, adjacency)))
             cells.append(number(renyi_w_squared(r, epsilon, delta, adjacency)))
-        cells.append(number(published.sheffet_theorem_b_1(r, 1.0, epsilon, delta)))
-        cells.append(number(published.sheffet_theorem_3_1(r, 1.0, epsilon, delta)))
+        cells.append(number(sheffet.theorem_b_1(r, 1.0, epsilon, delta)))
+        cells.append(number(sheffet.theorem_3_1(r, 1.0, epsilon, delta)))
         rows.append([budget(epsilon, delta), str(r), *cells])
     return "Regulariser $w^2/B^2$ needed:\n\n" + table(*rows)
 
@@ -137,8 +137,8 @@ def inverse_wishart() -> str:
             [
                 str(n),
                 number(1 / calibration.sketch_ratio(nu, epsilon, delta, "replace")),
-                number(published.sheffet_theorem_5_1(nu, 1.0, epsilon, delta)),
-                number(published.sheffet_theorem_b_4(nu, 1.0, epsilon, delta)),
+                number(sheffet.theorem_5_1(nu, 1.0, epsilon, delta)),
+                number(sheffet.theorem_b_4(nu, 1.0, epsilon, delta)),
                 f"{leak:.1e}".replace("e-0", "e-") if leak > 1e-5 else "below 1e-5",
             ]
         )
@@ -152,7 +152,7 @@ def adaptive() -> str:
     for adjacency in ("add-remove", "replace"):
         exact = calibration.adaptive_sketch(r, epsilon, delta, adjacency)
         plain = 1 / calibration.sketch_ratio(r, epsilon, delta, adjacency)
-        printed = published.sheffet_algorithm_2(r, 1.0, epsilon, delta)
+        printed = sheffet.algorithm_2(r, 1.0, epsilon, delta)
         there = AdaptiveSketchProfile(
             r, printed.regulariser, printed.shift, printed.laplace_scale, adjacency
         )
@@ -178,7 +178,7 @@ def analyze_gauss() -> str:
     rows = [["(ε, δ)", "exact, add-remove", "exact, replace", "published (triangular)"]]
     for epsilon, delta in ((0.05, math.exp(-9)), PAPER, USUAL):
         mu = calibration.gaussian_ratio(epsilon, delta)
-        printed = published.sheffet_analyze_gauss(1.0, epsilon, delta, allow_published_erratum=True)
+        printed = sheffet.analyze_gauss(1.0, epsilon, delta, allow_published_erratum=True)
         rows.append(
             [budget(epsilon, delta), number(math.sqrt(0.5) / mu), number(1 / mu), number(printed)]
         )
@@ -192,7 +192,7 @@ def inverse_gauss() -> str:
     mu = calibration.gaussian_ratio(*USUAL)
     rows = [["λ_min / B² at least", "case 1 and 3", "case 2", "Theorem B.5"]]
     for floor in (2.0, 11.0, 101.0):
-        printed = published.sheffet_theorem_b_5(
+        printed = sheffet.theorem_b_5(
             floor - 1, 1.0, 1 - 1e-9, USUAL[1], allow_published_erratum=True
         )
         cells = [math.sqrt(2) / (m * (m + 1)) / mu for m in (floor - 1, floor)]
@@ -210,9 +210,7 @@ def wishart() -> str:
             str(calibration.wishart_dof(d, 1.0, epsilon, delta, a))
             for a in ("add-remove", "replace")
         ]
-        printed = (
-            str(published.sheffet_theorem_4_1(d, epsilon, delta)) if epsilon < 1 else "refused"
-        )
+        printed = str(sheffet.theorem_4_1(d, epsilon, delta)) if epsilon < 1 else "refused"
         rows.append([budget(epsilon, delta), *cells, printed])
     curve = calibration.wishart_curve(d, [1, 2, 4, 8, 16, 32], *USUAL, "replace")
     choice = [["s", "k", "noise left, σ²√k / B²", "mean, kσ² / B²"]]
@@ -325,7 +323,7 @@ def wishart_edges() -> str:
 # --- Hardt and Roth, Zhou et al. ---------------------------------------------------
 
 
-def hardt_roth() -> str:
+def low_rank() -> str:
     epsilon, delta = 0.5, 1e-6
     rows = [["k", "range finder: exact ρ", "Figure 2", "projection, flat W: exact", "Figure 3"]]
     mu = calibration.gaussian_ratio(epsilon, delta)
@@ -334,9 +332,9 @@ def hardt_roth() -> str:
             [
                 str(k),
                 number(1 / calibration.chi_gaussian_ratio(k, epsilon, delta)),
-                number(published.hardt_roth_figure_2(k, epsilon, delta)),
+                number(hardt_roth.figure_2(k, epsilon, delta)),
                 number(math.sqrt(k) / mu),
-                number(published.hardt_roth_figure_3(k, epsilon, delta)),
+                number(hardt_roth.figure_3(k, epsilon, delta)),
             ]
         )
     return (
@@ -347,7 +345,7 @@ def hardt_roth() -> str:
 
 def compression() -> str:
     n, p, m = 10_000, 20, 500
-    alpha = published.zhou_theorem_4_6(
+    alpha = zhou_ligett_wasserman.theorem_4_6(
         m,
         n,
         p,
@@ -425,7 +423,7 @@ TABLES = {
         inverse_gauss,
         wishart,
         wishart_edges,
-        hardt_roth,
+        low_rank,
         compression,
         composition,
         audit,

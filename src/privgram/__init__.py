@@ -22,7 +22,7 @@ from privgram.plan import Plan, PlanRow, plan
 from privgram.release import Release, load_release
 
 if TYPE_CHECKING:
-    from privgram import low_rank, privacy, utility
+    from privgram import low_rank, papers, privacy
     from privgram.compression import compress
 
 __version__ = "0.1.0"
@@ -45,19 +45,21 @@ __all__ = [
     "load_release",
     "low_rank",
     "merge",
+    "papers",
     "plan",
     "privacy",
     "private_norm_bound",
     "release",
     "second_moment",
-    "utility",
 ]
 
 
 def __getattr__(name: str) -> Any:
     # Imported when first used: privacy needs SciPy, which takes longer than all the rest.
-    if name in ("low_rank", "privacy", "utility"):
+    if name in ("low_rank", "papers", "privacy"):
         return import_module(f"privgram.{name}")
+    if name == "utility":  # its former name
+        return import_module("privgram.privacy.published")
     if name == "compress":
         return import_module("privgram.compression").compress
     raise AttributeError(f"module 'privgram' has no attribute {name!r}")

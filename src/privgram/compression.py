@@ -56,7 +56,7 @@ class Compressed:
     n_rows : int
         n, public.
     delta_max : float
-        Spread of the set of tables, see `privgram.privacy.published.zhou_equation_5`.
+        Spread of the set of tables, see `papers.zhou_ligett_wasserman.equation_5`.
     threshold : float
         Largest deviation from the reference of an entry of the covariance.
     public_reference : bool
@@ -122,10 +122,10 @@ class Compressed:
             Where the theorem does not hold: with fewer rows than Lemma 4.4 needs, or
             parameters out of range.
         """
-        from privgram.privacy import published
+        from privgram.papers import zhou_ligett_wasserman
 
         rows, p = self.matrix.shape
-        return published.zhou_theorem_4_6(
+        return zhou_ligett_wasserman.theorem_4_6(
             rows,
             self.n_rows,
             p,
@@ -187,10 +187,10 @@ class Compressed:
         ValueError
             With fewer rows than Lemma 4.4 needs, or `epsilon` too small.
         """
-        from privgram.privacy import published
+        from privgram.papers import zhou_ligett_wasserman
 
         rows, p = self.matrix.shape
-        published.zhou_procedure_4_1(rows, self.n_rows, p, self.delta_max)  # checks the rows
+        zhou_ligett_wasserman.procedure_4_1(rows, self.n_rows, p, self.delta_max)  # checks the rows
         beta = self.n_rows**-2.0
         smaller = check_number(epsilon, "epsilon") + math.log1p(-beta)
         if not smaller >= 0:
@@ -387,9 +387,9 @@ def proposition_3_4(eigenvalues: ArrayLike, n_components: int, difference: float
 
 def _threshold(m: int, n: int, p: int) -> float:
     """C sqrt(ln(2np) / m) of Procedure 4.1, whether or not Lemma 4.4 holds for so few rows."""
-    from privgram.privacy import published
+    from privgram.papers import zhou_ligett_wasserman
 
-    return math.sqrt(2 * sum(published.zhou_lemma_b_1()) * math.log(2 * n * p) / m)
+    return math.sqrt(2 * sum(zhou_ligett_wasserman.lemma_b_1()) * math.log(2 * n * p) / m)
 
 
 def _gram(blocks: Blocks) -> Matrix:

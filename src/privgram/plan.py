@@ -367,7 +367,7 @@ def _calibrate(
     n_rows: int | None,
 ) -> tuple[Calibration | None, str]:
     """Calibrate, or say why not; a published constant that is not private comes with both."""
-    from privgram.privacy.published import PublishedErratumError
+    from privgram.papers import PublishedErratumError
 
     setting = n_columns, bound, epsilon, delta, adjacency, calibration, n_rows
     try:

@@ -203,7 +203,7 @@ def _power(release: Release) -> float:
 
 def _warnings(release: Release) -> list[dict[str, str]]:
     """What a reader must know before trusting the page."""
-    from privgram.privacy.published import PublishedErratumError
+    from privgram.papers import PublishedErratumError
 
     found = []
     if release.reproducible:

@@ -12,12 +12,12 @@ import pytest
 import tables
 from scipy import integrate, linalg, stats
 
+from privgram.papers import sheffet
 from privgram.privacy import (
     ChiGaussianProfile,
     GaussianProfile,
     SketchProfile,
     WishartProfile,
-    published,
 )
 
 EPSILONS = np.array([0.0, 0.1, 0.7, 2.0])
@@ -318,7 +318,7 @@ def test_sensitivity_of_the_least_eigenvalue():
 @pytest.mark.parametrize(("rows", "epsilon", "delta"), [(1, 1.0, 0.3), (22, 10.0, 1e-3)])
 @pytest.mark.parametrize("floor", [0.5, 1.05, 3.0])
 def test_published_adaptive_sketch_with_more_rows(rows, epsilon, delta, floor):
-    printed = published.sheffet_algorithm_2(rows, 1.0, epsilon, delta)
+    printed = sheffet.algorithm_2(rows, 1.0, epsilon, delta)
     scale, least = printed.laplace_scale, floor * printed.regulariser
     node, weight = np.polynomial.legendre.leggauss(20)
     edges = np.array([-40, -15, 0, 1 / scale, 15, 40]) * scale
@@ -332,7 +332,7 @@ def test_published_adaptive_sketch_with_more_rows(rows, epsilon, delta, floor):
                 if s < printed.regulariser:
                     pair = SketchProfile(rows, 1 / (least + printed.regulariser - s))
                 else:
-                    paid = published.sheffet_algorithm_2_rows(s, 1.0, epsilon, delta)
+                    paid = sheffet.algorithm_2_rows(s, 1.0, epsilon, delta)
                     pair = SketchProfile(paid, 1 / least)
                 total += (high - low) / 2 * w * p * pair.delta(epsilon - gain)
         assert total + math.exp(-40) <= 1e-6 * delta

@@ -16,7 +16,7 @@ import numpy as np
 
 import privgram as pg
 from privgram.noise import standard_wishart, symmetric_gaussian
-from privgram.privacy import published
+from privgram.papers import sheffet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,7 +157,7 @@ def _refitted_sketch(trial: Trial, which: int) -> Estimate:
 
 def _printed_gauss(trial: Trial) -> Estimate:
     """Analyze Gauss with section 2's variance, in which epsilon is not squared."""
-    sigma = published.sheffet_section_2(
+    sigma = sheffet.section_2(
         trial.moment.bound, trial.epsilon, trial.setting.delta, allow_published_erratum=True
     )
     noise = symmetric_gaussian(trial.n_columns, sigma, sigma, trial.rng("printed gauss"))

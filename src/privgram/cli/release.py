@@ -235,7 +235,7 @@ def _errata_in_own_terms() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        from privgram.privacy.published import PublishedErratumError
+        from privgram.papers import PublishedErratumError
 
         if not isinstance(error, PublishedErratumError):
             raise

@@ -14,6 +14,8 @@ References
    STOC 2012, arXiv:1111.0623.
 """
 
+from privgram.papers.hardt_roth import prune_level, theorem_6_2, theorem_6_3
+
 from .baselines import frobenius_error, halko_martinsson_tropp, randomised_response
 from .calibration import Calibration, calibrate
 from .entries import entry_limit
@@ -22,7 +24,6 @@ from .finder import range_finder
 from .incoherence import Coherence, coherence
 from .pfp import approximate, prune
 from .projection import project
-from .promises import prune_level, theorem_6_2, theorem_6_3
 
 __all__ = [
     "Calibration",

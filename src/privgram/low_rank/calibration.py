@@ -122,7 +122,7 @@ def calibrate(
         how the budget is split, not whether the guarantee holds. By default that of a
         random basis, which is what little coherence means.
     allow_published_erratum : bool
-        As in `privgram.privacy.published`.
+        As in `privgram.papers`.
 
     Returns
     -------
@@ -145,12 +145,12 @@ def calibrate(
     r, p = check_ranks((m, n), rank, oversample)
     k, c = r + p, check_row_change(row_change)
     if check_calibration(calibration) == "published":
-        from privgram.privacy import published
+        from privgram.papers import hardt_roth
 
         half = epsilon / 2, delta / 2
         rho = finder_std(k, c, *half, "published", allow_published_erratum)
         # One row of noise after the other: together a ratio of sqrt(k) at most.
-        ratio = math.sqrt(k) / published.hardt_roth_figure_3(k, *half)
+        ratio = math.sqrt(k) / hardt_roth.figure_3(k, *half)
         return Calibration(k, c, rho, ratio, finder_profile(k, c / rho, ratio))
     if leverage is None:
         # Row norms squared are chi-squared of k over m, m of them (Laurent and Massart 2000).
@@ -191,12 +191,12 @@ def finder_std(
     allow_published_erratum: bool,
 ) -> float:
     """Standard deviation rho of the range finder's noise, for a budget of its own."""
-    from privgram.privacy import published
+    from privgram.papers import hardt_roth
 
     least = row_change / finder_ratio(k, epsilon, delta)
     if calibration == "exact":
         return least
-    rho = row_change * published.hardt_roth_figure_2(
+    rho = row_change * hardt_roth.figure_2(
         k, epsilon, delta, allow_published_erratum=allow_published_erratum
     )
     # What is refused as an erratum is less than that, but for the rounding of Omega.

@@ -18,7 +18,7 @@ from privgram._blocks import Blocks
 from privgram._checks import check_integer
 from privgram.low_rank.baselines import subspace
 from privgram.low_rank.factors import LowRank
-from privgram.low_rank.promises import theorem_6_2, theorem_6_3
+from privgram.papers.hardt_roth import theorem_6_2, theorem_6_3
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

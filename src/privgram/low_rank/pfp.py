@@ -69,7 +69,7 @@ def approximate(
     leverage : float, optional
         Public guess that the split of the budget uses, see `calibrate`.
     allow_published_erratum : bool
-        As in `privgram.privacy.published`.
+        As in `privgram.papers`.
 
     Returns
     -------

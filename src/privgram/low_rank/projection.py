@@ -111,9 +111,9 @@ def exact_std(W: Matrix, row_change: float, ratio: float) -> Matrix:
 
 def published_std(W: Matrix, row_change: float, epsilon: float, delta: float) -> Matrix:
     """Standard deviations of the k rows of the noise of Figure 3."""
-    from privgram.privacy import published
+    from privgram.papers import hardt_roth
 
-    rho = row_change * published.hardt_roth_figure_3(W.shape[1], epsilon, delta)
+    rho = row_change * hardt_roth.figure_3(W.shape[1], epsilon, delta)
     basis, step = on_grid(W)
     largest = np.abs(basis).max(axis=0)
     return rho * step * np.where(largest > 0, largest, 1.0)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from privgram.moment import SecondMoment
+    from privgram.papers.sheffet import AdaptiveConstants
     from privgram.privacy import Profile
-    from privgram.privacy.published import AdaptiveConstants
 
 #: The smallest eigenvalue is rounded down to a grid of 2^-EIGENVALUE_BITS B^2.
 EIGENVALUE_BITS = 20

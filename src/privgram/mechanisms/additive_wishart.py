@@ -112,13 +112,13 @@ class AdditiveWishart(Mechanism):
         return record
 
     def _published(self, request: Request, allow_erratum: bool) -> WishartCalibration:
-        from privgram.privacy import published
+        from privgram.papers import sheffet
 
         if self.scale is not None or self.dof is not None:
             raise ValueError(
                 "calibration='published' fixes scale and dof (Theorem 4.1); leave both None"
             )
-        dof = published.sheffet_theorem_4_1(request.n_columns, request.epsilon, request.delta)
+        dof = sheffet.theorem_4_1(request.n_columns, request.epsilon, request.delta)
         return self._record(request, dof, 1.0)
 
     def _record(self, request: Request, dof: float, ratio: float) -> WishartCalibration:

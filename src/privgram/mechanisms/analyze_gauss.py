@@ -124,9 +124,9 @@ class AnalyzeGauss(Mechanism):
 
     def _published(self, request: Request, allow_erratum: bool) -> GaussCalibration:
         from privgram import privacy
-        from privgram.privacy import published
+        from privgram.papers import sheffet
 
-        sigma = published.sheffet_analyze_gauss(
+        sigma = sheffet.analyze_gauss(
             request.bound,
             request.epsilon,
             request.delta,

@@ -79,15 +79,15 @@ class GaussianSketch(Mechanism):
         return _multiplicative.exact(SketchCalibration, self.rows, self.adaptive, request)
 
     def _published(self, request: Request, allow_erratum: bool) -> MultiplicativeCalibration:
-        from privgram.privacy import published
+        from privgram.papers import sheffet
 
         arguments = self.rows, request.bound, request.epsilon, request.delta
         if self.adaptive:
-            constants = published.sheffet_algorithm_2(*arguments)
+            constants = sheffet.algorithm_2(*arguments)
             return _multiplicative.published(
                 SketchCalibration, self.rows, constants.regulariser, request, constants
             )
-        regulariser = published.sheffet_theorem_3_1(
+        regulariser = sheffet.theorem_3_1(
             *arguments, n_columns=request.n_columns, allow_published_erratum=allow_erratum
         )
         return _multiplicative.published(SketchCalibration, self.rows, regulariser, request, None)
@@ -95,15 +95,13 @@ class GaussianSketch(Mechanism):
     def _draw(
         self, moment: SecondMoment, noise: MultiplicativeCalibration, rng: np.random.Generator
     ) -> tuple[NDArray[np.float64], SketchLaw, dict[str, Any]]:
-        from privgram.privacy import published
+        from privgram.papers import sheffet
 
         adjusted = _multiplicative.adjust(
             moment,
             noise,
             rng,
-            lambda s: published.sheffet_algorithm_2_rows(
-                s, noise.bound, noise.epsilon, noise.delta
-            ),
+            lambda s: sheffet.algorithm_2_rows(s, noise.bound, noise.epsilon, noise.delta),
         )
         rows, d = int(adjusted.dof), moment.n_columns
         law = SketchLaw(rows, adjusted.regulariser * moment.unit)

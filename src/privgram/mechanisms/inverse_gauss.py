@@ -101,9 +101,9 @@ class InverseGauss(Mechanism):
         return self._record(request, ratio, None)
 
     def _published(self, request: Request, allow_erratum: bool) -> InverseGaussCalibration:
-        from privgram.privacy import published
+        from privgram.papers import sheffet
 
-        sigma = published.sheffet_theorem_b_5(
+        sigma = sheffet.theorem_b_5(
             self._rho(request),
             request.bound,
             request.epsilon,

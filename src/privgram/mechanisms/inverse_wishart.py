@@ -92,18 +92,18 @@ class InverseWishart(Mechanism):
         )
 
     def _published(self, request: Request, allow_erratum: bool) -> MultiplicativeCalibration:
-        from privgram.privacy import published
+        from privgram.papers import sheffet
 
         dof = self._degrees(request)
         if dof != int(dof):
             raise ValueError(f"the paper's degrees of freedom are integers, not {dof}")
         arguments = int(dof), request.bound, request.epsilon, request.delta
         if self.adaptive:
-            constants = published.sheffet_algorithm_5(*arguments)
+            constants = sheffet.algorithm_5(*arguments)
             return _multiplicative.published(
                 InverseWishartCalibration, dof, constants.regulariser, request, constants
             )
-        regulariser = published.sheffet_theorem_5_1(
+        regulariser = sheffet.theorem_5_1(
             *arguments, n_columns=request.n_columns, allow_published_erratum=allow_erratum
         )
         return _multiplicative.published(InverseWishartCalibration, dof, regulariser, request, None)
@@ -111,13 +111,13 @@ class InverseWishart(Mechanism):
     def _draw(
         self, moment: SecondMoment, noise: MultiplicativeCalibration, rng: np.random.Generator
     ) -> tuple[NDArray[np.float64], InverseWishartLaw, dict[str, Any]]:
-        from privgram.privacy import published
+        from privgram.papers import sheffet
 
         adjusted = _multiplicative.adjust(
             moment,
             noise,
             rng,
-            lambda s: published.sheffet_algorithm_5_dof(s, noise.bound, noise.epsilon, noise.delta),
+            lambda s: sheffet.algorithm_5_dof(s, noise.bound, noise.epsilon, noise.delta),
         )
         d, dof = moment.n_columns, adjusted.dof
         exponent = _certified.inverse_exponent(adjusted.floor, d, dof)

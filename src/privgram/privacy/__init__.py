@@ -8,7 +8,10 @@ delta)-differentially private, and back. It knows the mechanism's noise and neve
 True
 """
 
-from . import calibration, published
+from importlib import import_module
+from typing import Any
+
+from . import calibration
 from ._adjacency import Adjacency
 from ._profile import Profile
 from .adaptive import AdaptiveSketchProfile
@@ -38,5 +41,10 @@ __all__ = [
     "WishartProfile",
     "calibration",
     "compose",
-    "published",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "published":  # the former room of privgram.papers
+        return import_module("privgram.privacy.published")
+    raise AttributeError(f"module 'privgram.privacy' has no attribute {name!r}")

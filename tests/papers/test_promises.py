@@ -5,28 +5,24 @@ import math
 import numpy as np
 import pytest
 
-from privgram import utility
+from privgram.papers import sheffet
 
 
 def test_values_by_hand():
     # eta = C / rho with rho = 4000 / (2 * 10 * sqrt(4) * ln(10)) = 43.429...
-    bound = utility.sheffet_theorem_c_1(3.0, 4000.0, 10.0, 4, 0.1)
+    bound = sheffet.theorem_c_1(3.0, 4000.0, 10.0, 4, 0.1)
     eta = 40 * math.log(10) / 4000
     assert bound.accuracy == pytest.approx(eta, rel=1e-12)
     assert bound.error == pytest.approx(7 * eta, rel=1e-12)
-    assert utility.sheffet_corollary_c_2(3.0, 4000.0, 10.0, 4, 0.1) == pytest.approx(
-        7 * eta, rel=1e-12
-    )
-    assert utility.sheffet_theorem_3_2(0.1, 60.0, 4.0, 16.0) == pytest.approx(0.2)
-    assert utility.sheffet_theorem_3_2_rows(10, 0.5, 0.1) == math.ceil(
-        10 * math.log(10) ** 2 / 0.25
-    )
+    assert sheffet.corollary_c_2(3.0, 4000.0, 10.0, 4, 0.1) == pytest.approx(7 * eta, rel=1e-12)
+    assert sheffet.theorem_3_2(0.1, 60.0, 4.0, 16.0) == pytest.approx(0.2)
+    assert sheffet.theorem_3_2_rows(10, 0.5, 0.1) == math.ceil(10 * math.log(10) ** 2 / 0.25)
     norm = (10 + 2 + math.sqrt(2 * math.log(40))) ** 2
     c = 1e5 / (2 * norm)
     expected = (
         3 / (c - 1) + (c - 2) / (c - 1) * 2 * min(2 * math.sqrt(800 * math.log(160)), norm) / 1e5
     )
-    assert utility.sheffet_theorem_c_3(3.0, 1e5, 2.0, 100, 4, 0.1) == pytest.approx(expected)
+    assert sheffet.theorem_c_3(3.0, 1e5, 2.0, 100, 4, 0.1) == pytest.approx(expected)
 
 
 def test_theorem_c_1_holds_with_a_generous_constant():
@@ -35,7 +31,7 @@ def test_theorem_c_1_holds_with_a_generous_constant():
     rows = rng.standard_normal((4000, p + 1))
     gram, cross = rows[:, :p].T @ rows[:, :p], rows[:, :p].T @ rows[:, p]
     exact = np.linalg.solve(gram, cross)
-    bound = utility.sheffet_theorem_c_1(
+    bound = sheffet.theorem_c_1(
         float(np.linalg.norm(exact)), float(np.linalg.eigvalsh(gram)[0]), sigma, p, failure
     )
     misses = 0
@@ -50,16 +46,16 @@ def test_theorem_c_1_holds_with_a_generous_constant():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: utility.sheffet_theorem_c_1(1.0, 1.0, 10.0, 4, 0.1), "too small"),
-        (lambda: utility.sheffet_theorem_c_1(1.0, 1e6, 10.0, 4, 0.5), "failure"),
-        (lambda: utility.sheffet_theorem_c_1(1.0, 1e6, 10.0, 4, 0.1, constant=0.5), "constant"),
-        (lambda: utility.sheffet_theorem_c_1(1.0, 1e6, 10.0, 0, 0.1), "n_features"),
-        (lambda: utility.sheffet_corollary_c_2(1.0, 1.0, 10.0, 4, 0.1), "rho"),
-        (lambda: utility.sheffet_theorem_c_3(1.0, 1.0, 2.0, 100, 4, 0.1), "smallest eigenvalue"),
-        (lambda: utility.sheffet_theorem_3_2(0.0, 1.0, 1.0, 1.0), "accuracy"),
-        (lambda: utility.sheffet_theorem_3_2(0.1, 0.0, 0.0, 1.0), "not determined"),
-        (lambda: utility.sheffet_theorem_3_2_rows(1, 0.1, 0.1), "n_columns"),
-        (lambda: utility.sheffet_theorem_3_2_rows(4, 0.1, 0.6), "failure"),
+        (lambda: sheffet.theorem_c_1(1.0, 1.0, 10.0, 4, 0.1), "too small"),
+        (lambda: sheffet.theorem_c_1(1.0, 1e6, 10.0, 4, 0.5), "failure"),
+        (lambda: sheffet.theorem_c_1(1.0, 1e6, 10.0, 4, 0.1, constant=0.5), "constant"),
+        (lambda: sheffet.theorem_c_1(1.0, 1e6, 10.0, 0, 0.1), "n_features"),
+        (lambda: sheffet.corollary_c_2(1.0, 1.0, 10.0, 4, 0.1), "rho"),
+        (lambda: sheffet.theorem_c_3(1.0, 1.0, 2.0, 100, 4, 0.1), "smallest eigenvalue"),
+        (lambda: sheffet.theorem_3_2(0.0, 1.0, 1.0, 1.0), "accuracy"),
+        (lambda: sheffet.theorem_3_2(0.1, 0.0, 0.0, 1.0), "not determined"),
+        (lambda: sheffet.theorem_3_2_rows(1, 0.1, 0.1), "n_columns"),
+        (lambda: sheffet.theorem_3_2_rows(4, 0.1, 0.6), "failure"),
     ],
 )
 def test_domains(call, message):
