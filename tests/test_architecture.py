@@ -1,0 +1,99 @@
+"""The floor plan: imports go one way, and the top of the package is a short list of rooms.
+
+Read from the source, every import counted wherever it stands: inside functions and for type
+checking too. An import of a name from a package counts as one of the package.
+"""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import privgram
+
+ROOT = Path(privgram.__file__).parent
+
+#: The rooms at the top of the package; more of them need a reason.
+MOST_ROOMS = 26
+
+
+def sources() -> dict[str, Path]:
+    """Every module of the package, by its full name; compiled ones have their stub."""
+    found = {}
+    for path in sorted([*ROOT.rglob("*.py"), *ROOT.rglob("*.pyi")]):
+        parts = ("privgram", *path.relative_to(ROOT).with_suffix("").parts)
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports(name: str, path: Path, known: set[str]) -> set[str]:
+    """The modules of the package that one imports, wherever in it."""
+    package = name if path.stem == "__init__" else name.rpartition(".")[0]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            targets = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package.split(".")[: len(package.split(".")) - node.level + 1]
+            source = ".".join([*base, node.module or ""]).strip(".") if node.level else node.module
+            targets = [f"{source}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for target in targets:
+            while target and target not in known:
+                target = target.rpartition(".")[0]
+            found.add(target)
+    return found - {"", name}
+
+
+def graph() -> dict[str, set[str]]:
+    modules = sources()
+    return {name: imports(name, path, set(modules)) for name, path in modules.items()}
+
+
+def circles(arrows: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of modules that reach each other: Tarjan's strongly connected components."""
+    order, low, stack, found = {}, {}, [], []
+
+    def visit(node: str) -> None:
+        order[node] = low[node] = len(order)
+        stack.append(node)
+        for target in sorted(arrows.get(node, ())):
+            if target not in order:
+                visit(target)
+                low[node] = min(low[node], low[target])
+            elif target in stack:
+                low[node] = min(low[node], order[target])
+        if low[node] == order[node]:
+            at = stack.index(node)
+            group = sorted(stack[at:])
+            del stack[at:]
+            if len(group) > 1:
+                found.append(group)
+
+    for node in sorted(arrows):
+        if node not in order:
+            visit(node)
+    return found
+
+
+def test_circles_are_found():
+    """The test of the test: a circle, one through a function's import, and none."""
+    arrows = defaultdict(set, {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})
+    assert circles(arrows) == [["a", "b", "c"]]
+    assert circles({"a": {"b"}, "b": set()}) == []
+    drawn = graph()
+    assert "privgram.columns" in drawn["privgram"]
+    assert len(drawn) > 100
+
+
+def test_imports_go_one_way():
+    assert circles(graph()) == []
+
+
+def test_the_top_is_a_short_list_of_rooms():
+    rooms = {
+        path.stem if path.is_file() else path.name
+        for path in ROOT.iterdir()
+        if path.suffix in (".py", ".so") or (path.is_dir() and path.name != "__pycache__")
+    } - {"__init__"}
+    assert len(rooms) <= MOST_ROOMS, sorted(rooms)
