@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import math
 import os
+import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -31,6 +33,7 @@ from privgram._checks import check_budget, check_number
 
 if TYPE_CHECKING:
     from privgram.privacy import Profile
+    from privgram.privacy._adjacency import Orientation
 
 __all__ = ["BudgetExceeded", "Entry", "Ledger"]
 
@@ -232,12 +235,20 @@ class Ledger:
         entries = self.entries
         if self.composition == "basic":
             epsilon, delta = _sums(entries)
-            return float(epsilon), float(delta)
+            return _written(epsilon), _written(delta)
         if not entries:
             return 0.0, self.delta
-        # The ledger never holds more than its budget.
-        least = _edge(lambda at: self._total(entries, at) <= self.delta, self.epsilon, 0.0)
-        return least, self.delta
+
+        def holds(at: float) -> bool:
+            return self._total(entries, at) <= self.delta
+
+        # More than the budget only where an older version counted its spends too low.
+        inside = self.epsilon
+        while not holds(inside):
+            inside *= 2.0
+            if inside > 700.0:
+                return math.inf, self.delta
+        return _edge(holds, inside, 0.0 if inside == self.epsilon else inside / 2.0), self.delta
 
     def remaining(self, delta: float) -> float:
         """Largest epsilon of one more spend at this delta that the budget has room for.
@@ -272,7 +283,8 @@ class Ledger:
         delta_fp: float = 0.0,
     ) -> None:
         """Raise `BudgetExceeded` if a spend would not be accepted now; parameters as in `spend`."""
-        self._check(self.entries, Entry(0, "", "", epsilon, delta, delta_fp, privacy), adjacency)
+        self._check_spend(adjacency, privacy, "")
+        self._check(self.entries, Entry(0, "", "", epsilon, delta, delta_fp, privacy))
 
     def spend(
         self,
@@ -314,10 +326,13 @@ class Ledger:
         BudgetExceeded
             If the budget has no room for it.
         ValueError
-            If the adjacency is not the ledger's, or the ledger is damaged.
+            If the adjacency, or the profile's, is not the ledger's, or the ledger is damaged.
+        TypeError
+            If a parameter is not of its type.
         OSError
             If the ledger cannot be written. Nothing was spent then.
         """
+        self._check_spend(adjacency, privacy, what)
         with self._open(exclusive=True) as handle:
             file = self._read(handle)
             entry = Entry(
@@ -333,7 +348,7 @@ class Ledger:
             least = 0.0 if privacy is None else privacy.delta(entry.epsilon) + entry.delta_fp
             if least > max(entry.delta * (1 + 1e-9), 1e-300):
                 raise ValueError("the profile has a larger delta at epsilon than the one given")
-            self._check(file.entries, entry, adjacency)
+            self._check(file.entries, entry)
             record = vars(entry) | {"privacy": None if privacy is None else privacy.to_dict()}
             line, digest = _chain.line(record, file.chain.digests[-1])
             # If this fails, nothing was spent: nothing is released after it.
@@ -341,12 +356,26 @@ class Ledger:
             self._seen = entry.number, digest
             return entry
 
-    def _check(self, entries: tuple[Entry, ...], entry: Entry, adjacency: str) -> None:
-        if adjacency != self.adjacency:
-            raise ValueError(
-                f"{self.path.name} is a ledger for adjacency {self.adjacency!r}, and this spend "
-                f"is private for {adjacency!r}; the two do not compose"
+    def _check_spend(self, adjacency: str, privacy: Profile | None, what: str) -> None:
+        from privgram.privacy import Profile
+        from privgram.privacy.composition import adjacencies
+
+        if not isinstance(what, str):
+            raise TypeError(f"what must be a text, not {type(what).__name__}")
+        if not isinstance(privacy, Profile | None):
+            raise TypeError(
+                "privacy must be a privacy profile, such as release.privacy, not "
+                f"{type(privacy).__name__}"
             )
+        profiled = set() if privacy is None else adjacencies(privacy)
+        for other in (adjacency, *profiled):
+            if other != self.adjacency:
+                raise ValueError(
+                    f"{self.path.name} is a ledger for adjacency {self.adjacency!r}, and this "
+                    f"spend is private for {other!r}; the two do not compose"
+                )
+
+    def _check(self, entries: tuple[Entry, ...], entry: Entry) -> None:
         total = self._total((*entries, entry), self.epsilon)
         if total > self.delta:
             raise BudgetExceeded(
@@ -358,7 +387,7 @@ class Ledger:
     def _total(self, entries: Sequence[Entry], at: float) -> float:
         """Bound delta of all entries together at an epsilon, as the ledger composes them."""
         epsilon, delta = _sums(entries)
-        added = float(delta) if epsilon <= _decimal(at) else math.inf
+        added = _written(delta) if epsilon <= _exact(at) else math.inf
         # Adding up is sound either way, takes no time and loses nothing for one release.
         if self.composition == "basic" or added <= self.delta:
             return added
@@ -415,7 +444,9 @@ def _parse(data: bytes, name: str) -> _Contents:
         if header["version"] != VERSION:
             raise _Version(header["version"])
         _check_header(header)
-        entries = tuple(_entry(number, record) for number, record in enumerate(spends, 1))
+        entries = tuple(
+            _entry(number, record, header["adjacency"]) for number, record in enumerate(spends, 1)
+        )
     except _Version as other:
         raise ValueError(
             f"{name} is a ledger of format version {other}; this privgram reads version {VERSION}"
@@ -436,16 +467,35 @@ class _Version(Exception):
     """A file of another format version."""
 
 
-def _entry(number: int, record: dict[str, Any]) -> Entry:
+#: What releases of before entered of a sketch or an inverse Wishart.
+_MULTIPLICATIVE = re.compile(
+    r"(GaussianSketch|InverseWishart)\((?:rows|dof)=([0-9.e+]+), adaptive=False[^()]*\)"
+)
+
+
+def _orientation(record: dict[str, Any]) -> Orientation | None:
+    """Orientation of a spend whose profile does not say it, if its mechanism is known."""
+    found = _MULTIPLICATIVE.fullmatch(str(record["what"]))
+    if found is None or float(found[2]) != dict(record["privacy"]).get("rows"):
+        return None
+    return "wide" if found[1] == "GaussianSketch" else "narrow"
+
+
+def _entry(number: int, record: dict[str, Any], adjacency: str) -> Entry:
     from privgram import privacy
+    from privgram.privacy.composition import adjacencies, upgrade
 
     if record["number"] != number:
         raise ValueError("entries are not in their order")
     profile = record["privacy"]
     if profile is not None:
         try:
-            profile = privacy.Profile.from_dict(profile)
+            values = upgrade(profile, adjacency, _orientation(record))
+            profile = privacy.Profile.from_dict(values)
         except ValueError:  # of a later version, say
+            profile = None
+        # For other neighbours than the spend, which has its epsilon and delta all the same.
+        if profile is not None and not adjacencies(profile) <= {adjacency}:
             profile = None
     return Entry(
         number,
@@ -471,16 +521,24 @@ def _check_header(header: dict[str, Any]) -> None:
         raise ValueError(f'composition must be "pld" or "basic", not {header["composition"]!r}')
 
 
-def _decimal(value: float) -> Decimal:
-    # As it is written: ten times 0.1 is 1.
-    return Decimal(repr(float(value)))
+def _exact(value: float) -> Fraction:
+    # As it is written: ten times 0.1 is 1. Not by decimal, which rounds as its caller pleases.
+    return Fraction(repr(float(value)))
 
 
-def _sums(entries: Sequence[Entry]) -> tuple[Decimal, Decimal]:
-    zero = Decimal(0)
+def _written(value: Fraction) -> float:
+    """Least number that is written as `value` or more."""
+    if value > _exact(sys.float_info.max):
+        return math.inf
+    nearest = float(value)
+    return nearest if _exact(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def _sums(entries: Sequence[Entry]) -> tuple[Fraction, Fraction]:
+    zero = Fraction(0)
     return (
-        sum((_decimal(e.epsilon) for e in entries), zero),
-        sum((_decimal(e.delta) for e in entries), zero),
+        sum((_exact(e.epsilon) for e in entries), zero),
+        sum((_exact(e.delta) for e in entries), zero),
     )
 
 
@@ -492,16 +550,10 @@ def _excess(total: float, epsilon: float) -> str:
 
 def _composed(entries: Sequence[Entry], at: float, discretization: float) -> float:
     """Delta of entries together at an epsilon, by composing their losses."""
-    from privgram.privacy import ComposedProfile, compose
+    from privgram.privacy.composition import flatten, merge
 
-    groups: dict[str, list[Profile]] = {}
-    for profile in map(_profile, entries):
-        # Of a table with one column, replacing a row is accounted as adding it.
-        groups.setdefault(getattr(profile, "adjacency", ""), []).append(profile)
-    merged: list[Profile] = []
-    for profiles in groups.values():
-        whole = compose(profiles)
-        merged += whole.profiles if isinstance(whole, ComposedProfile) else (whole,)
+    flat, chance = flatten(map(_profile, entries))
+    merged = merge(flat)
     if len(merged) == 1:
         delta = merged[0].delta(at)
     else:
@@ -510,8 +562,12 @@ def _composed(entries: Sequence[Entry], at: float, discretization: float) -> flo
         delta = max(float(total.get_delta_for_epsilon(at)), _FLOOR)
     # An output that is off with chance h under either table adds h (1 + e^epsilon).
     spread = [_log1pexp(at) - _log1pexp(e.epsilon) for e in entries]
-    slack = [e.delta_fp * math.exp(min(x, 700)) for e, x in zip(entries, spread, strict=True)]
-    return delta + math.fsum(slack)
+    slack = [_grown(e.delta_fp, x) for e, x in zip(entries, spread, strict=True)]
+    return delta + math.fsum(slack) + _grown(chance, _log1pexp(at))
+
+
+def _grown(delta: float, by: float) -> float:
+    return delta * math.exp(by) if by < 700.0 else math.inf if delta else 0.0
 
 
 def _log1pexp(x: float) -> float:

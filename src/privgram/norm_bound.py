@@ -111,7 +111,7 @@ class NormBound(float):
         """The exact privacy profile of the choice, for `privacy.compose`."""
         from privgram.privacy import BoundedRangeProfile
 
-        return BoundedRangeProfile(self.epsilon)
+        return BoundedRangeProfile(self.epsilon, self.adjacency)
 
     def to_dict(self) -> dict[str, Any]:
         """The number and the attributes, as plain values."""
@@ -268,7 +268,7 @@ class Choice:
         """The exact privacy profile of the choice."""
         from privgram.privacy import BoundedRangeProfile
 
-        return BoundedRangeProfile(self.epsilon)
+        return BoundedRangeProfile(self.epsilon, self.adjacency)
 
     def draw(
         self,

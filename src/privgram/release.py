@@ -349,15 +349,20 @@ def load_release(path: str | os.PathLike[str]) -> Release:
 
 def _build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Release:
     from privgram import mechanisms, privacy
+    from privgram.privacy.composition import upgrade
 
     columns = header["columns"]
+    mechanism = mechanisms.from_dict(header["mechanism"])
+    profile = upgrade(
+        header["privacy"], header["adjacency"], getattr(mechanism, "orientation", None)
+    )
     loaded = Release(
         matrix=arrays["matrix"],
         sketch=arrays.get("sketch"),
         names=tuple(header["names"]),
-        mechanism=mechanisms.from_dict(header["mechanism"]),
+        mechanism=mechanism,
         noise=NoiseLaw.from_dict(header["noise"]),
-        privacy=privacy.Profile.from_dict(header["privacy"]),
+        privacy=privacy.Profile.from_dict(profile),
         columns=None if columns is None else Columns.from_dict(columns),
         **{
             name: header[name]

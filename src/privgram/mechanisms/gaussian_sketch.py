@@ -26,6 +26,8 @@ KEPT_ENTRIES = 1 << 24
 class SketchCalibration(MultiplicativeCalibration):
     """Noise of a sketch."""
 
+    orientation = "wide"
+
     @property
     def law(self) -> SketchLaw:
         """A sketch of G + regulariser I, with the fewest rows."""
@@ -66,6 +68,8 @@ class GaussianSketch(Mechanism):
     .. [2] Blocki, Blum, Datta, Sheffet, "The Johnson-Lindenstrauss transform itself
        preserves differential privacy", FOCS 2012.
     """
+
+    orientation = SketchCalibration.orientation
 
     rows: int
     adaptive: bool = False

@@ -127,7 +127,7 @@ class InverseGauss(Mechanism):
             sigma = distance / ratio
         return InverseGaussCalibration(
             **vars(request),
-            privacy=privacy.GaussianProfile(distance / sigma),
+            privacy=privacy.GaussianProfile(distance / sigma, request.adjacency),
             # To first order, where the second moment is at its floor.
             noise_std=sigma / math.sqrt(2.0) * self.eigenvalue_floor**2,
             bias=0.0,

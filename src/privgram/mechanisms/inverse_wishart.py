@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 class InverseWishartCalibration(MultiplicativeCalibration):
     """Noise of an inverse Wishart."""
 
+    orientation = "narrow"
+
     @property
     def law(self) -> InverseWishartLaw:
         """An inverse Wishart of G + regulariser I, with the fewest degrees of freedom."""
@@ -57,6 +59,8 @@ class InverseWishart(Mechanism):
     .. [1] Sheffet, "Old techniques in differentially private linear regression",
        ALT 2019, Algorithms 4 and 5, Theorem 5.1.
     """
+
+    orientation = InverseWishartCalibration.orientation
 
     dof: float | None = None
     adaptive: bool = False

@@ -14,6 +14,7 @@ from ._profile import Profile
 from .adaptive import AdaptiveSketchProfile
 from .bounded_range import BoundedRangeProfile
 from .composition import ComposedProfile, compose
+from .coupled import CoupledProfile
 from .discrete_gaussian import DiscreteGaussianProfile
 from .gaussian import GaussianProfile
 from .ladder import AdaptiveLadderProfile
@@ -29,6 +30,7 @@ __all__ = [
     "BoundedRangeProfile",
     "ChiGaussianProfile",
     "ComposedProfile",
+    "CoupledProfile",
     "DiscreteGaussianProfile",
     "GaussianProfile",
     "LaplaceProfile",

@@ -51,8 +51,9 @@ class Profile(ABC):
     def _directions(self) -> tuple[Callable[[Array], Array], ...]:
         """Give the curves of the single ordered pairs, for any real epsilon.
 
-        One curve means that it serves both orders. Composition needs them apart: pairs
-        compose, their maximum only does as an upper bound.
+        Two curves are of the table with the row against the one without, and of the reverse,
+        in that order for every profile: releases of one table compose order by order. One
+        curve serves both orders, as a bound on either.
         """
         return (self._curve,)
 

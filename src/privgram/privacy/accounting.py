@@ -43,6 +43,8 @@ except ImportError as error:  # pragma: no cover
     ) from error
 
 from privgram.privacy._adjacency import check_adjacency
+from privgram.privacy.composition import chance_off
+from privgram.privacy.coupled import CoupledProfile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,14 +63,18 @@ _LARGEST_EPSILON = 512.0
 
 
 def pld_from_profile(
-    profile: Profile, discretization: float = 1e-4, dots: int | None = None
+    profile: Profile,
+    discretization: float = 1e-4,
+    dots: int | None = None,
+    symmetric: bool = False,
 ) -> Any:
     r"""Return a profile's pessimistic privacy loss distribution.
 
     delta as a function of :math:`e^\epsilon` is convex, so joining its values on a grid
     of epsilons by straight lines gives an upper bound, and a piecewise linear delta
     belongs to a privacy loss that takes only the grid's values [1]_. Both directions of
-    the neighbouring relation go in, as dp_accounting's "remove" and "add".
+    the neighbouring relation go in, as dp_accounting's "remove" (the table with the row
+    against the one without) and "add".
 
     Parameters
     ----------
@@ -80,6 +86,8 @@ def pld_from_profile(
     dots : int, optional
         About how many deltas to evaluate in each direction; by default 4096. Fewer are faster
         and more pessimistic.
+    symmetric : bool
+        Take the worse order for both, as where it is not known which table has the row.
 
     Returns
     -------
@@ -98,11 +106,12 @@ def pld_from_profile(
     tails, and more where losses are in the hundreds.
     """
     discretization = check_positive(discretization, "discretization")
+    directions = (profile._curve,) if symmetric else profile._directions()
     # One curve serves both orders of the pair.
-    forward, backward = (profile._directions() * 2)[:2]
+    forward, backward = (directions * 2)[:2]
     dots = min(dots or profile._dots, profile._dots)
     pmf, infinity = connect_the_dots(forward, backward, discretization, dots)
-    if len(profile._directions()) == 1:
+    if len(directions) == 1:
         return PrivacyLossDistribution.create_from_rounded_probability(
             pmf, infinity, discretization
         )
@@ -257,15 +266,19 @@ class ReleaseDpEvent(dp_event.DpEvent):  # type: ignore[misc]
         Privacy profile of the release, ``release.privacy``.
     adjacency : {"replace", "add-remove"}
         Neighbours the profile is for, ``release.adjacency``.
+    chance : float
+        Chance, at most, that the output is not the profile's mechanism's: what finite
+        precision adds.
     """
 
     privacy: Profile
     adjacency: str = attr.ib(default="replace", validator=attr.validators.in_(_RELATIONS))
+    chance: float = 0.0
 
     @classmethod
     def of(cls, release: Any) -> ReleaseDpEvent:
         """Return the event of a `privgram.Release`."""
-        return cls(release.privacy, release.adjacency)
+        return cls(release.privacy, release.adjacency, chance_off(release))
 
 
 class ReleaseAccountant(PLDAccountant):  # type: ignore[misc]
@@ -304,7 +317,15 @@ class ReleaseAccountant(PLDAccountant):  # type: ignore[misc]
                 ),
             )
         if do_compose:
-            pld = event.privacy.pld(self._value_discretization_interval)
+            profile: Profile = event.privacy
+            if event.chance:
+                profile = CoupledProfile(profile, event.chance)
+            step = self._value_discretization_interval
+            # Replaced, a row may go up in one release and down in another.
+            one_sided = event.adjacency == "replace" and len(profile._directions()) > 1
+            pld = (
+                pld_from_profile(profile, step, symmetric=True) if one_sided else profile.pld(step)
+            )
             if count > 1:
                 pld = pld.self_compose(count)
             self._pld: Any = self._pld.compose(pld)

@@ -79,6 +79,8 @@ class AdaptiveLadderProfile(Profile):
     adjacency : {"replace", "add-remove"}
     at_epsilon, at_delta : float
         Budget for which the totals of the other rungs are set.
+    one_column : bool
+        Under "replace": whether the table has but one column, as of `SketchProfile`.
     """
 
     rows: float
@@ -88,10 +90,15 @@ class AdaptiveLadderProfile(Profile):
     adjacency: Adjacency
     at_epsilon: float
     at_delta: float
+    one_column: bool = False
 
     def __post_init__(self) -> None:
         check_adjacency(self.adjacency)
         self._rung(0)
+
+    @property
+    def _pairs(self) -> Adjacency:
+        return "add-remove" if self.one_column else self.adjacency
 
     def total(self, k: int) -> float:
         """What s + shift must reach for rung k > 0, in units of B^2."""
@@ -100,7 +107,7 @@ class AdaptiveLadderProfile(Profile):
             self.scale,
             self.at_epsilon,
             self.at_delta * rung_share(k),
-            self.adjacency,
+            self._pairs,
         )
 
     def climb(self, reached: float) -> int:
@@ -113,11 +120,9 @@ class AdaptiveLadderProfile(Profile):
     def _rung(self, k: int) -> AdaptiveSketchProfile:
         if k == 0:
             return AdaptiveSketchProfile(
-                self.rows, self.regulariser, self.shift, self.scale, self.adjacency
+                self.rows, self.regulariser, self.shift, self.scale, self._pairs
             )
-        return AdaptiveSketchProfile(
-            self.rows * 2**k, self.total(k), 0.0, self.scale, self.adjacency
-        )
+        return AdaptiveSketchProfile(self.rows * 2**k, self.total(k), 0.0, self.scale, self._pairs)
 
     def _rungs(self) -> list[AdaptiveSketchProfile]:
         # A rung that nothing can reach takes no part.
