@@ -31,7 +31,8 @@ NOTICED_SHIFT = 0.5
 #: Names longer than this are cut in a summary.
 LONGEST_NAME = 32
 
-#: A summary says that intervals are not symmetric if that moves an end by this part of a half.
+#: A summary says that standard errors depend on the coefficient if that moves an end by this
+#: part of a half width, or z by this part.
 NOTICED_SKEW = 0.05
 
 #: A summary shows `coef` beside the estimate if they are so many standard errors apart.
@@ -343,10 +344,12 @@ class Fit:
         ends = self.inference.intervals(quantile)[: len(self.param_names)]
         half = quantile * self.bse
         plain = np.stack([self.params - half, self.params + half], axis=1)
-        if np.any(np.abs(ends - plain) > NOTICED_SKEW * half[:, None]):
+        skewed = np.abs(ends - plain) > NOTICED_SKEW * half[:, None]
+        moved = np.abs(self.tvalues * self.bse - self.params) > NOTICED_SKEW * np.abs(self.params)
+        if skewed.any() or moved.any():
             notes.append(
-                "Noise in the features changes the standard error with the coefficient: intervals "
-                "and z count that."
+                "Noise in the features makes the std err depend on the coefficient: z takes it at "
+                "0, an interval at its ends."
             )
         if np.isinf(ends).any():
             notes.append("Where an interval has no ends, the noise leaves the coefficient open.")
@@ -354,10 +357,10 @@ class Fit:
             notes.append("The effect of clipping rows was taken off, as if they were normal.")
         elif _clips(self.release):
             notes.append("Rows longer than the norm above are clipped, and estimates are of those.")
-            moved = self._moved_by_clipping()
-            if moved > NOTICED_SHIFT:
+            shift = self._moved_by_clipping()
+            if shift > NOTICED_SHIFT:
                 notes.append(
-                    f"If rows were normal, clipping moved estimates by up to {moved:.1f} std err: "
+                    f"If rows were normal, clipping moved estimates by up to {shift:.1f} std err: "
                     "see unclip. If no row is longer, it moved none."
                 )
         if np.any(self.ridge != 0.0):
