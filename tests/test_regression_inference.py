@@ -90,7 +90,7 @@ def test_the_habit_of_other_packages_is_no_five_percent_interval(fit):
     np.testing.assert_allclose(fit.conf_int(alpha=0.1), fit.conf_int(0.9))
     np.testing.assert_allclose(fit.conf_int(alpha=0.05), fit.conf_int())
     with pytest.raises(ValueError, match="give one"):
-        fit.conf_int(0.95, alpha=0.05)
+        fit.conf_int(0.9, alpha=0.05)
     with pytest.raises(ValueError, match="level"):
         fit.conf_int(alpha=0.95)
 

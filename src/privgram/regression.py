@@ -152,7 +152,7 @@ class Fit:
         return self.inference.covariance[:size, :size]
 
     def conf_int(
-        self, level: float | None = None, *, alpha: float | None = None, intercept: bool = False
+        self, level: float = 0.95, *, alpha: float | None = None, intercept: bool = False
     ) -> Matrix:
         """Confidence intervals of the coefficients.
 
@@ -178,10 +178,10 @@ class Fit:
             If `level` or `alpha` is out of its range, or both are given.
         """
         if alpha is not None:
-            if level is not None:
+            if level != 0.95:
                 raise ValueError("level is 1 - alpha: give one of them")
             level = 1 - check_within(alpha, "alpha", 0, 1)
-        intervals = self.inference.intervals(self._quantile(0.95 if level is None else level))
+        intervals = self.inference.intervals(self._quantile(level))
         return intervals[: len(self.param_names) if intercept else len(self.names)]
 
     @staticmethod
