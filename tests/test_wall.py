@@ -16,6 +16,7 @@ ROOT = Path(privgram.__file__).parent
 PUBLIC = (
     "release",
     "noise",
+    "inference",
     "regression",
     "spectrum",
     "ridge",

@@ -358,7 +358,7 @@ def plot_coefficients(
     coef = fit.coef * scale
     ends = fit.conf_int(level) * scale[:, None]
     known = fit.refusal is None
-    size = np.abs(ends.mean(axis=1)) / np.maximum(np.ptp(ends, axis=1), 1e-300) if known else coef
+    size = fit.tvalues[: len(coef)] if known else coef
     order = np.argsort(-np.abs(size), kind="stable")
     p = len(order)
     few = p <= MOST_NAMES
@@ -368,7 +368,9 @@ def plot_coefficients(
         low, high = ends[j]
         clear = known and not low <= 0 <= high
         color = BLUE if clear else GREY
-        if known:
+        if known and np.isinf(high):  # the noise leaves it open: across all
+            ax.axhline(row, color=color, linewidth=0.8, linestyle=":")
+        elif known:
             ax.plot([low, high], [row, row], color=color, linewidth=2.2 if few else 1.0)
         ax.plot(
             coef[j],

@@ -280,18 +280,13 @@ def _columns(release: Release) -> list[dict[str, str]]:
 def _fit(fit: Fit) -> dict[str, Any]:
     known = fit.refusal is None
     per = "sd" if fit.n_rows is not None and fit.n_rows >= 1 else "unit"
-    ends = fit.conf_int()
+    ends = fit.conf_int(intercept=True)
+    used = [*fit.coef, fit.intercept]
     rows = [
-        [name, _number(coef)] + ([_number(error), _number(low), _number(high)] if known else [])
-        for name, coef, error, (low, high) in zip(
-            fit.names, fit.coef, fit.stderr, ends, strict=True
-        )
+        [name, _number(used[i])]
+        + ([_number(fit.bse[i]), _number(ends[i, 0]), _number(ends[i, 1])] if known else [])
+        for i, name in enumerate(fit.param_names)
     ]
-    if fit.intercept != 0:
-        error, estimate = fit.stderr_intercept, fit.inference.estimate[-1]
-        ends = estimate + error * fit._quantile(0.95) * np.array([-1, 1])
-        more = [_number(error), *map(_number, ends)] if known else []
-        rows.append(["intercept", _number(fit.intercept), *more])
     penalty = "" if fit.ridge == 0 else f" Penalised by a ridge of {fit.ridge}."
     return {
         "target": fit.target,
@@ -299,7 +294,7 @@ def _fit(fit: Fit) -> dict[str, Any]:
         "rows": rows,
         "note": (
             "In the columns' own units. Standard errors count the sampling of the rows and the "
-            "noise of the release."
+            "noise of the release, and assume errors of equal variance."
             if known
             else f"In the columns' own units. No standard errors: {fit.refusal}."
         )
