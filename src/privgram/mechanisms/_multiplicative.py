@@ -84,7 +84,7 @@ def exact(
         dof, request.epsilon, delta * rung_share(0), adjacency
     )
     ladder = privacy.AdaptiveLadderProfile(
-        dof, first.regulariser, first.shift, first.scale, adjacency, request.epsilon, delta
+        dof, first.regulariser, first.shift, first.scale, adjacency, request.epsilon, delta, 2
     )
     length = request.bound**2 * EIGENVALUE_SLACK
     return _record(
