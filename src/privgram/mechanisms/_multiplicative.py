@@ -98,7 +98,8 @@ def exact(
         request.adjacency,
         request.epsilon,
         delta,
-        one_column,
+        rule=2,
+        one_column=one_column,
     )
     length = request.bound**2 * EIGENVALUE_SLACK
     return _record(

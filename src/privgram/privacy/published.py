@@ -344,6 +344,8 @@ def sheffet_corollary_b_2(rows: int, bound: float, epsilon: float, delta: float)
 class AdaptiveConstants:
     """Constants of Algorithms 2 and 5 before the data are seen.
 
+    What they guarantee is stated by the paper, and rests on numbers: see `sheffet_algorithm_2`.
+
     Attributes
     ----------
     regulariser : float
@@ -371,6 +373,10 @@ def sheffet_algorithm_2(rows: int, bound: float, epsilon: float, delta: float) -
     The algorithm forms :math:`s = \max(0, \lambda_{\min}(A^T A) - \tau + Z)` and
     sketches with :math:`w^2 - s` where that is positive; else without a regulariser
     and with `sheffet_algorithm_2_rows` rows.
+
+    The guarantee is **stated** by the paper, not proved here: the printed proof has a gap
+    (docs/theory/errata.md), and that (epsilon, delta) holds all the same rests on numbers,
+    on a grid of budgets and eigenvalues. The exact calibration is proved.
 
     Parameters
     ----------
@@ -632,7 +638,7 @@ def sheffet_algorithm_5(dof: int, bound: float, epsilon: float, delta: float) ->
               \bigl(2 \sqrt{2 k_0 \ln(8/\delta)} + 2 \ln(8/\delta)\bigr)
 
     with the shift and the Laplace noise of `sheffet_algorithm_2`, to whose regulariser
-    this is equal.
+    this is equal. As there, the guarantee is stated by the paper and not proved here.
 
     Parameters
     ----------
