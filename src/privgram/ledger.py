@@ -30,7 +30,7 @@ from privgram import _chain, _files
 from privgram._checks import check_budget, check_number
 
 if TYPE_CHECKING:
-    from privgram.privacy import Profile
+    from privgram.privacy import Guarantee, Profile
 
 __all__ = ["BudgetExceeded", "Entry", "Ledger"]
 
@@ -79,6 +79,8 @@ class Entry:
         Part of delta that is for finite precision.
     privacy : Profile or None
         Its profile, without `delta_fp`; None if only epsilon and delta are known.
+    condition : str or None
+        A promise about the data on which its guarantee depends and which nothing enforces.
     """
 
     number: int
@@ -88,6 +90,12 @@ class Entry:
     delta: float
     delta_fp: float
     privacy: Profile | None
+    condition: str | None = None
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """How well epsilon and delta are founded, see `privgram.privacy.Profile.guarantee`."""
+        return "stated" if self.privacy is None else self.privacy.guarantee
 
     def __post_init__(self) -> None:
         epsilon, delta = check_budget(self.epsilon, self.delta, zero="delta")
@@ -283,6 +291,7 @@ class Ledger:
         privacy: Profile | None = None,
         delta_fp: float = 0.0,
         what: str = "",
+        condition: str | None = None,
     ) -> Entry:
         """Enter a spend, durably, before anything private is made with it.
 
@@ -304,6 +313,10 @@ class Ledger:
             Part of delta for finite precision.
         what : str
             What the spend is for; one line.
+        condition : str, optional
+            A promise about the data without which the guarantee does not hold, in one line; by
+            default the profile's, where it has one. It is kept and shown: the budget holds only
+            if all of them do.
 
         Returns
         -------
@@ -318,6 +331,8 @@ class Ledger:
         OSError
             If the ledger cannot be written. Nothing was spent then.
         """
+        if condition is None:
+            condition = getattr(privacy, "condition", None)
         with self._open(exclusive=True) as handle:
             file = self._read(handle)
             entry = Entry(
@@ -328,6 +343,7 @@ class Ledger:
                 delta,
                 delta_fp,
                 privacy,
+                None if condition is None else " ".join(condition.split()),
             )
             # A profile's delta is good to nine digits, and never 0.
             least = 0.0 if privacy is None else privacy.delta(entry.epsilon) + entry.delta_fp
@@ -455,7 +471,14 @@ def _entry(number: int, record: dict[str, Any]) -> Entry:
         float(record["delta"]),
         float(record["delta_fp"]) if profile is not None else 0.0,
         profile,
+        _condition(record.get("condition")),
     )
+
+
+def _condition(value: Any) -> str | None:
+    if not isinstance(value, str | None):
+        raise ValueError("the condition must be a sentence")
+    return value
 
 
 def _now() -> str:

@@ -10,7 +10,7 @@ True
 
 from . import calibration, published
 from ._adjacency import Adjacency
-from ._profile import Profile
+from ._profile import Guarantee, Profile
 from .adaptive import AdaptiveSketchProfile
 from .bounded_range import BoundedRangeProfile
 from .composition import ComposedProfile, compose
@@ -20,6 +20,7 @@ from .ladder import AdaptiveLadderProfile
 from .laplace import LaplaceProfile
 from .sketch import ChiGaussianProfile, SketchProfile
 from .stated import StatedProfile
+from .truncated import TruncatedSketchProfile
 from .wishart import WishartProfile
 
 __all__ = [
@@ -31,10 +32,12 @@ __all__ = [
     "ComposedProfile",
     "DiscreteGaussianProfile",
     "GaussianProfile",
+    "Guarantee",
     "LaplaceProfile",
     "Profile",
     "SketchProfile",
     "StatedProfile",
+    "TruncatedSketchProfile",
     "WishartProfile",
     "calibration",
     "compose",

@@ -48,6 +48,8 @@ class BoundedRangeProfile(Profile):
     0.0
     """
 
+    _guarantee = "proved"
+
     at_epsilon: float
 
     def __post_init__(self) -> None:

@@ -92,6 +92,8 @@ class GaussianProfile(Profile):
     0.126936738
     """
 
+    _guarantee = "proved"
+
     sensitivity_ratio: float
 
     def __post_init__(self) -> None:

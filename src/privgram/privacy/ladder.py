@@ -81,6 +81,8 @@ class AdaptiveLadderProfile(Profile):
         Budget for which the totals of the other rungs are set.
     """
 
+    _guarantee = "bounded"
+
     rows: float
     regulariser: float
     shift: float

@@ -32,6 +32,8 @@ class LaplaceProfile(Profile):
         If `sensitivity_ratio` is not positive and finite.
     """
 
+    _guarantee = "proved"
+
     sensitivity_ratio: float
 
     def __post_init__(self) -> None:
