@@ -44,7 +44,7 @@ MECHANISMS = [
     pg.GaussianSketch(2000),
     pg.GaussianSketch(2000, keep_rows=True),
     pg.InverseWishart(2000),
-    pg.InverseGauss(600.0),
+    pg.InverseGauss(3000.0),
 ]
 
 
