@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +20,11 @@ _FROM_DATA = (
     "bounds are never taken from the data: a minimum or maximum is one person's value, and "
     "publishing anything scaled by it gives that value away. Use what is public: the range "
     "of the instrument, the form, the law; values beyond are clamped"
+)
+
+_LEVELS = (
+    "a list of levels has none: make a column of 0 and 1 for each level but one, and give each "
+    "the bounds (0, 1)"
 )
 
 
@@ -277,8 +282,10 @@ def _interval(name: str, pair: object) -> tuple[float, float]:
     try:
         lower, upper = map(float, pair)  # type: ignore[call-overload]
     except (TypeError, ValueError, OverflowError):
+        listed = isinstance(pair, Collection)
         raise ValueError(
-            f"the bounds of column {name!r} are two numbers, (lower, upper); {_FROM_DATA}"
+            f"the bounds of column {name!r} are two numbers, (lower, upper); "
+            + (_LEVELS if listed else _FROM_DATA)
         ) from None
     if not (math.isfinite(lower) and math.isfinite(upper)):
         raise ValueError(f"the bounds of column {name!r} must be finite, not ({lower}, {upper})")

@@ -32,7 +32,7 @@ from privgram import _chain, _files
 from privgram._checks import check_budget, check_number
 
 if TYPE_CHECKING:
-    from privgram.privacy import Profile
+    from privgram.privacy import Guarantee, Profile
     from privgram.privacy._adjacency import Orientation
 
 __all__ = ["BudgetExceeded", "Entry", "Ledger"]
@@ -82,6 +82,8 @@ class Entry:
         Part of delta that is for finite precision.
     privacy : Profile or None
         Its profile, without `delta_fp`; None if only epsilon and delta are known.
+    condition : str or None
+        A promise about the data on which its guarantee depends and which nothing enforces.
     """
 
     number: int
@@ -91,6 +93,12 @@ class Entry:
     delta: float
     delta_fp: float
     privacy: Profile | None
+    condition: str | None = None
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """How well epsilon and delta are founded, see `privgram.privacy.Profile.guarantee`."""
+        return "stated" if self.privacy is None else self.privacy.guarantee
 
     def __post_init__(self) -> None:
         epsilon, delta = check_budget(self.epsilon, self.delta, zero="delta")
@@ -295,6 +303,7 @@ class Ledger:
         privacy: Profile | None = None,
         delta_fp: float = 0.0,
         what: str = "",
+        condition: str | None = None,
     ) -> Entry:
         """Enter a spend, durably, before anything private is made with it.
 
@@ -316,6 +325,10 @@ class Ledger:
             Part of delta for finite precision.
         what : str
             What the spend is for; one line.
+        condition : str, optional
+            A promise about the data without which the guarantee does not hold, in one line; by
+            default the profile's, where it has one. It is kept and shown: the budget holds only
+            if all of them do.
 
         Returns
         -------
@@ -333,6 +346,8 @@ class Ledger:
             If the ledger cannot be written. Nothing was spent then.
         """
         self._check_spend(adjacency, privacy, what)
+        if condition is None:
+            condition = getattr(privacy, "condition", None)
         with self._open(exclusive=True) as handle:
             file = self._read(handle)
             entry = Entry(
@@ -343,6 +358,7 @@ class Ledger:
                 delta,
                 delta_fp,
                 privacy,
+                None if condition is None else " ".join(condition.split()),
             )
             # A profile's delta is good to nine digits, and never 0.
             least = 0.0 if privacy is None else privacy.delta(entry.epsilon) + entry.delta_fp
@@ -505,7 +521,14 @@ def _entry(number: int, record: dict[str, Any], adjacency: str) -> Entry:
         float(record["delta"]),
         float(record["delta_fp"]) if profile is not None else 0.0,
         profile,
+        _condition(record.get("condition")),
     )
+
+
+def _condition(value: Any) -> str | None:
+    if not isinstance(value, str | None):
+        raise ValueError("the condition must be a sentence")
+    return value
 
 
 def _now() -> str:

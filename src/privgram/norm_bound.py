@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from privgram.columns import Columns
     from privgram.ledger import Ledger
-    from privgram.privacy import Adjacency, BoundedRangeProfile
+    from privgram.privacy import Adjacency, BoundedRangeProfile, Guarantee
     from privgram.sources.table import Block
 
 __all__ = ["NormBound", "private_norm_bound"]
@@ -100,7 +100,7 @@ class NormBound(float):
     def __repr__(self) -> str:
         text = (
             f"<NormBound {float(self):.6g}: {self.quantile:g} quantile of the row norms,"
-            f" epsilon={self.epsilon:g}, {self.adjacency}"
+            f" epsilon={self.epsilon:g}, {self.adjacency}, {self.guarantee}"
         )
         if self.reproducible:
             text += "; REPRODUCIBLE: not private against whoever knows the seed"
@@ -112,6 +112,11 @@ class NormBound(float):
         from privgram.privacy import BoundedRangeProfile
 
         return BoundedRangeProfile(self.epsilon, self.adjacency)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """How well the profile is founded, see `privgram.privacy.Profile.guarantee`."""
+        return self.privacy.guarantee
 
     def to_dict(self) -> dict[str, Any]:
         """The number and the attributes, as plain values."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from privgram._checks import CalibrationKind
     from privgram.mechanisms import Mechanism
     from privgram.norm_bound import NormBound
-    from privgram.privacy import Adjacency, Profile
+    from privgram.privacy import Adjacency, Guarantee, Profile
     from privgram.regression import Fit
     from privgram.spectrum import PCA
 
@@ -109,13 +109,21 @@ class Release:
         d = len(self.names)
         text = (
             f"<Release of a {d} x {d} second-moment matrix by {self.mechanism}: "
-            f"epsilon={self.epsilon:g}, delta={self.delta:g}, {self.adjacency}"
+            f"epsilon={self.epsilon:g}, delta={self.delta:g}, {self.adjacency}, {self.guarantee}"
         )
         if self.condition is not None:
             text += f"; only if {self.condition}"
         if self.reproducible:
             text += "; REPRODUCIBLE: not private against whoever knows the seed"
         return text + ">"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """How well (epsilon, delta) is founded, under the `condition` if there is one.
+
+        "proved", "bounded" or "stated", see `privgram.privacy.Profile.guarantee`.
+        """
+        return self.privacy.guarantee
 
     @property
     def n_columns(self) -> int:

@@ -178,6 +178,7 @@ def _guarantee(release: Release) -> list[str]:
         f"by a test that raises {FALSE_ALARMS:.0%} false alarms, finds it with probability "
         f"{_power(release):.1%} at most; without any release it would be {FALSE_ALARMS:.0%}.",
     ]
+    words.append(_FOUNDED[release.guarantee])
     if "bound_epsilon" in release.parameters:
         part = release.parameters["bound_epsilon"]
         words.append(
@@ -185,6 +186,15 @@ def _guarantee(release: Release) -> list[str]:
             "table; epsilon counts it."
         )
     return words
+
+
+#: `Release.guarantee` in words.
+_FOUNDED: dict[str, str] = {
+    "proved": "This is proved of the mechanism, and its privacy profile is the exact one.",
+    "bounded": "This is proved of the mechanism; its privacy profile is an upper bound.",
+    "stated": "This is stated by the source of the noise's constants, and not confirmed by a proof "
+    "in privgram's documentation.",
+}
 
 
 def _power(release: Release) -> float:
@@ -318,6 +328,7 @@ def _facts(release: Release, path: Path | None, version: str) -> list[tuple[str,
         ("calibration", release.calibration),
         ("epsilon", f"{release.epsilon:g}"),
         ("delta", f"{release.delta:.6g}"),
+        ("guarantee", release.guarantee),
         ("neighbours", release.adjacency),
         ("rows", "private" if release.n_rows is None else f"{release.n_rows:,}"),
         ("bound of a row", f"{release.bound:g} (L2 norm, after mapping to [-1, 1])"

@@ -106,6 +106,44 @@ def test_adjacencies_do_not_mix(path, moment):
     assert ledger.entries == ()
 
 
+def test_a_promise_about_the_data_is_kept_and_shown(path, moment):
+    from click.testing import CliRunner
+
+    from privgram.cli._program import program
+
+    ledger = Ledger(path, 5.0, 1e-3)
+    pg.release(moment, pg.InverseGauss(100.0), 0.1, 1e-7, ledger=ledger)
+    pg.release(moment, pg.AnalyzeGauss(), 0.1, 1e-7, ledger=ledger)
+    spend(ledger, condition="pigs\nfly")
+    small = pg.compress(np.eye(200, 2), 2000, np.eye(2) / 200, 0.01, scales=[1.0, 1.0])
+    spend(ledger, 4.0, 1e-4, privacy=small.profile(0.1, 1.0))
+    conditions = [entry.condition for entry in ledger.entries]
+    assert conditions[1] is None
+    assert conditions[2] == "pigs fly"
+    assert "at least 100" in conditions[0]
+    assert "within 0.01 of the reference" in conditions[3]
+    assert [e.condition for e in Ledger(path).entries] == conditions
+    assert [e.guarantee for e in ledger.entries] == ["proved", "proved", "stated", "bounded"]
+    shown = CliRunner().invoke(program, ["ledger", "show", str(path)]).output
+    assert "1 holds only if every table considered" in " ".join(shown.split())
+    assert "3 holds only if pigs fly; nothing enforces that" in " ".join(shown.split())
+    assert "2 holds only if" not in shown
+    read = json.loads(CliRunner().invoke(program, ["ledger", "show", str(path), "--json"]).output)
+    assert [entry["condition"] for entry in read["entries"]] == conditions
+
+
+def test_entries_of_before_conditions_were_kept_still_count(path):
+    ledger = Ledger(path, 1.0, 1e-6)
+    entry = vars(spend(ledger)) | {"privacy": None}
+    del entry["condition"]
+    lines = path.read_bytes().splitlines(keepends=True)
+    header = {k: v for k, v in json.loads(lines[0]).items() if k != "sha256"}
+    first, digest = _chain.line(header, "")
+    path.write_bytes(first + _chain.line(entry, digest)[0])
+    (read,) = Ledger(path).entries
+    assert (read.epsilon, read.condition) == (0.1, None)
+
+
 # --- What adds up ------------------------------------------------------------------
 
 

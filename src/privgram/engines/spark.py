@@ -13,7 +13,7 @@ from privgram.engines.parts import Failure, Plan, Selection, State, merged
 from privgram.engines.progress import reporter
 from privgram.moment import SecondMoment
 from privgram.sources.arrow import require
-from privgram.sources.table import positions
+from privgram.sources.table import DATES, LEVELS, positions
 
 
 def second_moment(
@@ -45,14 +45,15 @@ def second_moment(
 
 
 def _check_types(schema: Any, names: list[str]) -> None:
-    from pyspark.sql.types import BooleanType, NullType, NumericType
+    from pyspark.sql.types import BooleanType, DateType, NullType, NumericType, TimestampType
 
     for name in names:
         kind = schema[name].dataType
         if not isinstance(kind, (BooleanType, NullType, NumericType)):
             raise TypeError(
                 f"column {name!r} holds values of type {kind.simpleString()}; only real numbers "
-                "can be used, so name the columns to take"
+                f"can be used: {DATES if isinstance(kind, (DateType, TimestampType)) else LEVELS}, "
+                "or name the columns to take"
             )
 
 

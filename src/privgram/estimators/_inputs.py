@@ -13,13 +13,14 @@ import numpy as np
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from privgram.columns import INTERCEPT, Columns
+from privgram.sources.table import LEVELS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: How scikit-learn's refusals begin that quote values of the data, and what is said instead.
 _QUOTING = {
-    "could not convert": "the data hold text or objects; only real numbers can be used",
+    "could not convert": f"the data hold text or objects; only real numbers can be used: {LEVELS}",
     "Complex data not supported": "Complex data not supported",
     "setting an array element": "X must be a table of numbers; of a lazy frame, collect() it",
     "Expected 2D array": (

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privgram.privacy import Guarantee
+
     Matrix = NDArray[np.float64]
 
 __all__ = ["LowRank", "load"]
@@ -59,6 +61,16 @@ class LowRank:
     row_change: float = 1.0
     privacy: Any = None
     reproducible: bool = False
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """How well (epsilon, delta) is founded, see `privgram.privacy.Profile.guarantee`.
+
+        "none" for what is not private.
+        """
+        if math.isinf(self.epsilon):
+            return "none"
+        return "stated" if self.privacy is None else self.privacy.guarantee
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -130,7 +142,8 @@ class LowRank:
         guarantee = (
             "not private"
             if math.isinf(self.epsilon)
-            else f"epsilon={self.epsilon:g}, delta={self.delta:g}, row_change={self.row_change:g}"
+            else f"epsilon={self.epsilon:g}, delta={self.delta:g}, row_change={self.row_change:g}, "
+            f"{self.guarantee}"
         )
         if self.reproducible:
             guarantee += ", reproducible: not private against whoever knows the seed"

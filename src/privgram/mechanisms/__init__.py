@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from privgram.mechanisms._base import Calibration, Mechanism, from_dict
+from privgram.mechanisms._base import Calibration, Mechanism, check_mechanism, from_dict
 from privgram.mechanisms.additive_wishart import AdditiveWishart
 from privgram.mechanisms.analyze_gauss import AnalyzeGauss
 from privgram.mechanisms.gaussian_sketch import GaussianSketch
@@ -60,10 +60,7 @@ def release(
     -------
     Release
     """
-    if not isinstance(mechanism, Mechanism):
-        raise TypeError(
-            f"mechanism must be a Mechanism such as AnalyzeGauss(), not {type(mechanism).__name__}"
-        )
+    check_mechanism(mechanism)
     return mechanism.release(
         moment,
         epsilon,

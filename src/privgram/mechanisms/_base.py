@@ -6,7 +6,7 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from privgram.ledger import Ledger
     from privgram.moment import SecondMoment
     from privgram.noise import NoiseLaw
-    from privgram.privacy import Adjacency, Profile
+    from privgram.privacy import Adjacency, Guarantee, Profile
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,11 @@ class Calibration(Request):
     privacy: Profile
     noise_std: float
     bias: float
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """How well the profile is founded, see `Profile.guarantee`."""
+        return self.privacy.guarantee
 
     @property
     def law(self) -> NoiseLaw:
@@ -176,6 +181,11 @@ class Mechanism(ABC):
         """
         request = Request(n_columns, bound, epsilon, delta, adjacency, calibration, n_rows)
         return _calibrate(self, request, allow_published_erratum)
+
+    @property
+    def condition(self) -> str | None:
+        """A promise about the data on which the guarantee depends and which nothing enforces."""
+        return None
 
     @abstractmethod
     def _exact(self, request: Request) -> Calibration:
@@ -263,6 +273,7 @@ class Mechanism(ABC):
                 privacy=noise.privacy,
                 delta_fp=getattr(noise, "delta_fp", 0.0),
                 what=str(self),
+                condition=self.condition,
             )
         matrix, law, extra = self._draw(moment, noise, generator)
         names = moment.names or tuple(f"x{i}" for i in range(moment.n_columns))
@@ -281,12 +292,28 @@ class Mechanism(ABC):
             n_rows=n_rows,
             columns=moment.columns,
             reproducible=reproducible,
+            condition=self.condition,
             **extra,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """The mechanism's name and parameters, as plain values."""
         return {"name": type(self).__name__, **asdict(self)}
+
+
+def check_mechanism(mechanism: Any) -> None:
+    """Raise TypeError unless this is a mechanism, and say what to do about a class."""
+    if isinstance(mechanism, Mechanism):
+        return
+    if isinstance(mechanism, type) and issubclass(mechanism, Mechanism):
+        name = mechanism.__name__
+        needs = [f.name for f in fields(mechanism) if f.default is MISSING]
+        raise TypeError(
+            f"{name} is a class: add (), as in {name}({', '.join(f'{need}=...' for need in needs)})"
+        )
+    raise TypeError(
+        f"mechanism must be a Mechanism such as AnalyzeGauss(), not {type(mechanism).__name__}"
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -85,6 +85,14 @@ class InverseGauss(Mechanism):
         super().__post_init__()
         check_positive(self.eigenvalue_floor, "eigenvalue_floor")
 
+    @property
+    def condition(self) -> str:
+        """The promise of the eigenvalue floor."""
+        return (
+            "every table considered has a second moment whose eigenvalues are "
+            f"at least {self.eigenvalue_floor:g}"
+        )
+
     def _rho(self, request: Request) -> float:
         rho = self.eigenvalue_floor / request.bound**2 - 1
         if rho <= 0:
@@ -159,10 +167,5 @@ class InverseGauss(Mechanism):
         return (
             np.asarray(np.linalg.inv(counts * (grid * unit)), dtype=np.float64),
             law,
-            {
-                "condition": (
-                    "every table considered has a second moment whose eigenvalues are "
-                    f"at least {self.eigenvalue_floor:g}"
-                )
-            },
+            {},
         )

@@ -10,7 +10,7 @@ True
 
 from . import calibration, published
 from ._adjacency import Adjacency
-from ._profile import Profile
+from ._profile import Guarantee, Profile
 from .adaptive import AdaptiveSketchProfile
 from .bounded_range import BoundedRangeProfile
 from .composition import ComposedProfile, compose
@@ -21,6 +21,7 @@ from .ladder import AdaptiveLadderProfile
 from .laplace import LaplaceProfile
 from .sketch import ChiGaussianProfile, SketchProfile
 from .stated import StatedProfile
+from .truncated import TruncatedSketchProfile
 from .wishart import WishartProfile
 
 __all__ = [
@@ -33,10 +34,12 @@ __all__ = [
     "CoupledProfile",
     "DiscreteGaussianProfile",
     "GaussianProfile",
+    "Guarantee",
     "LaplaceProfile",
     "Profile",
     "SketchProfile",
     "StatedProfile",
+    "TruncatedSketchProfile",
     "WishartProfile",
     "calibration",
     "compose",

@@ -320,6 +320,8 @@ class AdaptiveSketchProfile(Profile):
     Sheffet, arXiv:1507.00056, Algorithms 2 and 5.
     """
 
+    _guarantee = "bounded"
+
     _dots = 1 << 9
 
     rows: float

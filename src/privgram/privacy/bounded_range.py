@@ -51,6 +51,8 @@ class BoundedRangeProfile(Profile):
     0.0
     """
 
+    _guarantee = "proved"
+
     at_epsilon: float
     adjacency: Adjacency | None = None
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._numerics import Array
-from ._profile import Profile, check_parameter
+from ._profile import Guarantee, Profile, check_parameter, weakest
 from .coupled import CoupledProfile
 from .discrete_gaussian import DiscreteGaussianProfile
 from .gaussian import GaussianProfile
@@ -54,6 +54,11 @@ class ComposedProfile(Profile):
 
     def __post_init__(self) -> None:
         check_parameter(self.discretization, "discretization")
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """That of the weakest part, and "bounded" at best."""
+        return weakest(["bounded", *(p.guarantee for p in self.profiles)])
 
     def to_dict(self) -> dict[str, Any]:  # noqa: D102
         return super().to_dict() | {"profiles": [p.to_dict() for p in self.profiles]}

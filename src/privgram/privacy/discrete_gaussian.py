@@ -73,6 +73,8 @@ class DiscreteGaussianProfile(Profile):
     0.126936738
     """
 
+    _guarantee = "bounded"
+
     sensitivity_ratio: float
     std: float
     n_entries: int

@@ -97,6 +97,8 @@ class GaussianProfile(Profile):
     0.126936738
     """
 
+    _guarantee = "proved"
+
     sensitivity_ratio: float
     adjacency: Adjacency | None = None
 

@@ -94,6 +94,8 @@ class AdaptiveLadderProfile(Profile):
         profile is the same upper bound for both, at the totals that were used.
     """
 
+    _guarantee = "bounded"
+
     rows: float
     regulariser: float
     shift: float

@@ -35,6 +35,8 @@ class LaplaceProfile(Profile):
         If `sensitivity_ratio` is not positive and finite.
     """
 
+    _guarantee = "proved"
+
     sensitivity_ratio: float
     adjacency: Adjacency | None = None
 

@@ -44,7 +44,7 @@ from ._numerics import (
     log_panels,
     quiet,
 )
-from ._profile import Profile, check_parameter
+from ._profile import Guarantee, Profile, check_parameter
 from .gaussian import gaussian_delta
 
 if TYPE_CHECKING:
@@ -252,6 +252,11 @@ class ChiGaussianProfile(Profile):
             check_parameter(self.offset, "offset")
         check_known_adjacency(self.adjacency)
 
+    @property
+    def guarantee(self) -> Guarantee:
+        """As in `Profile`. With an offset one row may not attain both parts at once."""
+        return "bounded" if self.offset else "proved"
+
     def _delta(self, epsilon: Array) -> Array:
         kappa, offset = np.asarray(self.ratio), float(self.offset)
         return np.maximum(chi_gaussian_delta(epsilon, float(self.k), kappa, offset=offset), TINY)
@@ -291,6 +296,8 @@ class SketchProfile(Profile):
     ----------
     Sheffet, arXiv:1507.00056, Algorithms 1 and 4; arXiv:2309.01243 compares two Gaussians.
     """
+
+    _guarantee = "proved"
 
     rows: float
     ratio: float

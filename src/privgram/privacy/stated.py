@@ -40,6 +40,8 @@ class StatedProfile(Profile):
     IEEE Trans. Inf. Theory 63, 2017: the dominating pair of Theorem 3.4.
     """
 
+    _guarantee = "stated"
+
     at_epsilon: float
     at_delta: float
     adjacency: Adjacency | None = None

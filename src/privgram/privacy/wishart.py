@@ -308,6 +308,8 @@ class WishartProfile(Profile):
     Sheffet, arXiv:1507.00056, Algorithm 3 and Theorem 4.1.
     """
 
+    _guarantee = "proved"
+
     dof: float
     n_columns: int
     ratio: float
