@@ -1,6 +1,7 @@
 """Regression on a release against least squares on the rows, and its inference."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -168,8 +169,9 @@ def test_indefinite_release_names_the_remedy():
     assert "No standard errors" in fit.summary()
 
 
-def test_auto_ridge_is_least_squares_without_noise(table, release):
-    auto, ols = release.regress("y", ridge="auto"), release.regress("y")
+def test_auto_ridge_is_least_squares_without_noise_of_either_kind(release):
+    many = replace(release, n_rows=10**9)
+    auto, ols = many.regress("y", ridge="auto"), many.regress("y")
     np.testing.assert_allclose(auto.coef, ols.coef, rtol=1e-5)
     np.testing.assert_allclose(auto.intercept, ols.intercept, rtol=1e-5)
     assert auto.ridge == "auto"
@@ -282,6 +284,20 @@ def test_summary_of_a_fit_without_intercept_and_inference_shows_none(table):
     fit = without.regress("y")
     assert fit.refusal is not None
     assert "\nintercept" not in fit.summary()
+
+
+@pytest.mark.parametrize("unit", [1e-20, 3e-4, 1.0, 1e20])
+def test_lasso_knows_no_unit(unit):
+    rng = np.random.default_rng(14)
+    rows = rng.standard_normal((1000, 3)) * [1.0, 1e-4, 1.0]
+    rows[:, 2] += rows[:, :2] @ [0.5, 2e3]
+    release = make_release((unit * rows).T @ (unit * rows), "abc", GaussianLaw(0, 0), n_rows=1000)
+    ols = release.regress("c")
+    np.testing.assert_allclose(release.lasso("c", alpha=0.0).coef, ols.coef, rtol=1e-7)
+    penalised = release.lasso("c", alpha=1e-5 * unit**2)
+    # The conditions of the minimum: the gradient is alpha where the coefficient is not zero.
+    gradient = rows[:, :2].T @ (rows[:, 2] - rows[:, :2] @ penalised.coef) / 1000
+    np.testing.assert_allclose(gradient, 1e-5, rtol=1e-6)
 
 
 def test_lasso_solves_the_lasso(table, release):

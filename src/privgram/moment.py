@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._checks import check_integer, check_positive
+from privgram._checks import MAX_BOUND, MIN_BOUND, check_integer, check_positive
 from privgram._core.rows import Accumulator
 from privgram._forks import Guard
 from privgram.rows import Feeder
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 #: Two limbs of d x d, and as much again for each thread: 16 GiB a matrix here.
 MAX_COLUMNS = 1 << 15
-
-#: Between these the unit is a normal number, and 2**63 rows of norm `bound` a finite sum.
-MIN_BOUND, MAX_BOUND = 2.0**-480, 2.0**480
 
 _MAGIC = b"privgram.moment\n"
 _VERSION = 1
@@ -49,7 +46,7 @@ class SecondMoment:
     n_columns : int
         d, in [1, 32768].
     bound : float
-        L2 bound of one row, in [2**-480, 2**480]. It is public: it must not come from the data.
+        L2 bound of one row, in [2**-100, 2**100]. It is public: it must not come from the data.
     names : sequence of str, optional
         Names of the columns, all different.
     columns : Columns, optional
@@ -403,8 +400,8 @@ def check_bound(bound: float | None) -> float:
     value = check_positive(bound, "bound")
     if not MIN_BOUND <= value <= MAX_BOUND:
         raise ValueError(
-            f"bound must be in [{MIN_BOUND:.2g}, {MAX_BOUND:.2g}], not {value:g}: sums of squares "
-            "are beyond float64 otherwise; use another unit"
+            f"bound must be in [{MIN_BOUND:.2g}, {MAX_BOUND:.2g}], not {value:g}: what is computed "
+            "from the moment is beyond float64 otherwise; use another unit"
         )
     return value
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._checks import check_not_negative, check_within
+from privgram._checks import MAX_BOUND, MIN_BOUND, check_not_negative, check_within
 from privgram.inference import INTERCEPT, Inference, infer, refuse, rows_behind, why_unknown
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ NOTICED_SKEW = 0.05
 
 #: A summary shows `coef` beside the estimate if they are so many standard errors apart.
 NOTICED_PENALTY = 0.05
+
+#: First penalty of the lasso's path, in the units in which scikit-learn is called.
+LARS_FIRST = 1e8
 
 
 @dataclass(frozen=True, eq=False)
@@ -432,7 +435,7 @@ def regress(
         Penalty on the squared coefficients, one for all or one for each feature, in the
         scale of the released matrix (with `Columns`: every column mapped to [-1, 1]), added
         to what the mechanism itself put on the diagonal; not on the intercept.  "auto"
-        chooses it from the release and the noise's law alone.
+        chooses it for prediction, by sampling and privacy noise, from the release alone.
     intercept : bool
         Use the column named `intercept`, if the release has one.
     unclip : bool
@@ -453,29 +456,31 @@ def regress(
         of rows is private or noise exceeds the signal.
     """
     chosen, goal = _choose(release, target, features, intercept)
+    n_rows = rows_behind(release)
     block = [*chosen, goal]
     law, matrix = _block(release, block)
     slopes = np.array([release.names[i] != INTERCEPT for i in chosen])
     if isinstance(ridge, str):
         if ridge != "auto":
             raise ValueError(f"ridge must be a number or 'auto', not {ridge!r}")
-        from privgram.ridge import Sketch, auto_ridge
+        from privgram.ridge import Sketch, auto_ridge, possible_rows
 
         # About the second moment itself: what the mechanism added is part of the choice.
         shifted, matrix = matrix, matrix - law.shift * np.eye(len(block))
-        rows = law.sketch_rows(len(block))
+        sketched = law.sketch_rows(len(block))
+        least = np.trace(release.matrix) - law.shift * release.n_columns
         penalty = auto_ridge(
             matrix,
             lambda frame: law.entry_variance(shifted, frame),
             intercept=not slopes.all(),
-            sketch=None if rows is None else Sketch(rows, law.shift),
+            sketch=None if sketched is None else Sketch(sketched, law.shift),
+            rows=possible_rows(least / release.bound**2) if n_rows is None else max(n_rows, 1.0),
         )
     else:
         ridge = _check_ridge(ridge, int(slopes.sum()))
         penalty = np.zeros((len(chosen), len(chosen)))
         penalty[slopes, slopes] = ridge
     theta = _solve(matrix[:-1, :-1] + penalty, matrix[:-1, -1], ridge)
-    n_rows = rows_behind(release)
     transform, offset = _own_units(release, chosen, goal)
     inference = infer(release, *_block(release, block), transform, offset)
     if unclip:
@@ -531,10 +536,20 @@ def lasso(
         column = gram[slopes, -1] / gram[-1, -1]
         reduced = reduced - np.outer(column, gram[slopes, -1])
         target_cross = target_cross - column * cross[-1]
+    # The solver stops at an absolute tolerance of the penalty, and drops features by their
+    # absolute size.  In units in which no direction is shorter than 1 and the first penalty of
+    # the path is huge, neither happens to what is not rounding.
+    values = np.linalg.eigvalsh(reduced)
+    unit = math.sqrt(max(values[0], np.finfo(float).eps * values[-1]))
+    goal_unit = float(np.abs(target_cross).max()) / (unit * LARS_FIRST) or 1.0
     _, _, path = lars_path_gram(
-        target_cross, reduced, n_samples=round(n_rows), alpha_min=alpha, method="lasso"
+        target_cross / (unit * goal_unit),
+        reduced / unit**2,
+        n_samples=1,
+        alpha_min=alpha * n_rows / (unit * goal_unit),
+        method="lasso",
     )
-    theta[slopes] = path[:, -1]
+    theta[slopes] = path[:, -1] * (goal_unit / unit)
     if len(slopes) < len(chosen):
         theta[-1] = (cross[-1] - gram[-1, slopes] @ theta[slopes]) / gram[-1, -1]
     return _fit(
@@ -600,6 +615,11 @@ def _choose(
     intercept: bool,
 ) -> tuple[list[int], int]:
     """Positions of the features, intercept last, and of the target."""
+    if not MIN_BOUND <= release.bound <= MAX_BOUND:  # a file of an earlier version
+        raise ValueError(
+            f"the release has a bound of {release.bound:g}, of which powers leave float64: measure "
+            "in another unit and release again"
+        )
     goal = release.index(target)
     if release.names[goal] == INTERCEPT:
         raise ValueError("the intercept cannot be the target")
