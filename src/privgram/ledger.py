@@ -79,6 +79,8 @@ class Entry:
         Part of delta that is for finite precision.
     privacy : Profile or None
         Its profile, without `delta_fp`; None if only epsilon and delta are known.
+    id : str
+        By which it is entered once; empty where every spend is one of its own.
     """
 
     number: int
@@ -88,6 +90,7 @@ class Entry:
     delta: float
     delta_fp: float
     privacy: Profile | None
+    id: str = ""
 
     def __post_init__(self) -> None:
         epsilon, delta = check_budget(self.epsilon, self.delta, zero="delta")
@@ -283,6 +286,7 @@ class Ledger:
         privacy: Profile | None = None,
         delta_fp: float = 0.0,
         what: str = "",
+        id: str = "",
     ) -> Entry:
         """Enter a spend, durably, before anything private is made with it.
 
@@ -304,10 +308,14 @@ class Ledger:
             Part of delta for finite precision.
         what : str
             What the spend is for; one line.
+        id : str
+            Name of one thing that is paid for once, however many releases rest on it: of a
+            privately chosen bound. If the ledger has an entry with it, nothing is entered.
 
         Returns
         -------
         Entry
+            The new one, or the one that is there.
 
         Raises
         ------
@@ -320,6 +328,11 @@ class Ledger:
         """
         with self._open(exclusive=True) as handle:
             file = self._read(handle)
+            for known in file.entries:
+                if id and known.id == id:
+                    if (known.epsilon, known.delta) != (epsilon, delta):
+                        raise ValueError(f"{self.path.name} has another spend with the id {id!r}")
+                    return known
             entry = Entry(
                 len(file.entries) + 1,
                 _now(),
@@ -328,6 +341,7 @@ class Ledger:
                 delta,
                 delta_fp,
                 privacy,
+                id,
             )
             # A profile's delta is good to nine digits, and never 0.
             least = 0.0 if privacy is None else privacy.delta(entry.epsilon) + entry.delta_fp
@@ -335,6 +349,8 @@ class Ledger:
                 raise ValueError("the profile has a larger delta at epsilon than the one given")
             self._check(file.entries, entry, adjacency)
             record = vars(entry) | {"privacy": None if privacy is None else privacy.to_dict()}
+            if not id:  # as ever
+                del record["id"]
             line, digest = _chain.line(record, file.chain.digests[-1])
             # If this fails, nothing was spent: nothing is released after it.
             _chain.append(handle, file.chain.gap + line, file.chain.end)
@@ -455,6 +471,7 @@ def _entry(number: int, record: dict[str, Any]) -> Entry:
         float(record["delta"]),
         float(record["delta_fp"]) if profile is not None else 0.0,
         profile,
+        str(record.get("id", "")),
     )
 
 

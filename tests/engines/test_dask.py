@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from loaders import loads, noted
 
-from privgram import Columns, second_moment
+from privgram import Columns, private_norm_bound, second_moment
 from privgram.engines import progress as progress_module
 
 da = pytest.importorskip("dask.array")
@@ -327,3 +327,11 @@ def test_interrupted_progress(x, client):
 
     with client.as_current(), pytest.raises(KeyboardInterrupt):
         second_moment(da.from_array(x, (10, -1)), 2.0, progress=stop)
+
+
+def test_a_bound_keeps_its_price_on_a_cluster(x, client):
+    bound = private_norm_bound(x, 1.0)
+    with dask.config.set(scheduler=client):
+        moment = second_moment(da.from_array(x, chunks=(3000, 5)), bound)
+    assert moment.norm_bound.to_dict() == bound.to_dict()
+    assert_same(moment, second_moment(x, bound))

@@ -85,6 +85,11 @@ class InverseGauss(Mechanism):
         super().__post_init__()
         check_positive(self.eigenvalue_floor, "eigenvalue_floor")
 
+    @property
+    def scale_free(self) -> bool:
+        """False: the floor is a length of its own."""
+        return False
+
     def _rho(self, request: Request) -> float:
         rho = self.eigenvalue_floor / request.bound**2 - 1
         if rho <= 0:
