@@ -166,6 +166,14 @@ def test_distributed(x, frame, client, tmp_path):
         assert_same(second_moment(parts, columns=COLUMNS), second_moment(frame, columns=COLUMNS))
 
 
+def test_a_bound_keeps_its_price_on_a_cluster(x, client):
+    bound = private_norm_bound(x, 1.0)
+    with client.as_current():
+        moment = second_moment(da.from_array(x, chunks=(3000, 5)), bound)
+    assert moment.norm_bound.to_dict() == bound.to_dict()
+    assert_same(moment, second_moment(x, bound))
+
+
 def test_a_killed_worker_changes_nothing(x, client, tmp_path):
     array = array_of(files(x, tmp_path / "data", 40), tmp_path / "log", x, seconds=0.05)
     victims = list(client.run(os.getpid).values())
@@ -327,11 +335,3 @@ def test_interrupted_progress(x, client):
 
     with client.as_current(), pytest.raises(KeyboardInterrupt):
         second_moment(da.from_array(x, (10, -1)), 2.0, progress=stop)
-
-
-def test_a_bound_keeps_its_price_on_a_cluster(x, client):
-    bound = private_norm_bound(x, 1.0)
-    with dask.config.set(scheduler=client):
-        moment = second_moment(da.from_array(x, chunks=(3000, 5)), bound)
-    assert moment.norm_bound.to_dict() == bound.to_dict()
-    assert_same(moment, second_moment(x, bound))

@@ -1,4 +1,4 @@
-"""The budget of an estimator: rows are added exactly until it is spent, once."""
+"""The budget of an estimator: rows are added exactly until `release` spends it, once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from privgram._forks import Guard
 from privgram.columns import INTERCEPT
 from privgram.mechanisms import AnalyzeGauss, release
 from privgram.release import Release
@@ -22,9 +21,6 @@ from ._inputs import generator, unnamed, validate
 if TYPE_CHECKING:
     from privgram.mechanisms import Mechanism
     from privgram.moment import SecondMoment
-
-#: Two threads that look at the same moment for the first time must not both spend.
-_SPENDING = Guard(wait=False)
 
 
 class BudgetSpentError(ValueError, AttributeError):
@@ -41,7 +37,11 @@ class BudgetSpentError(ValueError, AttributeError):
 
 
 class until_spent:
-    """A method that is there until the budget is spent."""
+    """A method that is there until the budget is spent.
+
+    scikit-learn's checks call `partial_fit` after `fit` where there is one. `available_if`, of
+    theirs, would say that it is not there and not why.
+    """
 
     def __init__(self, method: Any) -> None:
         self._method = method
@@ -57,8 +57,8 @@ class until_spent:
 class PrivateEstimator(ShownEstimator):
     """A second moment until the budget is spent, a release from then on.
 
-    What is learnt is offered as properties with a trailing underscore; the first to be read
-    spends.
+    Only `fit` and `release` spend. What is learnt is offered as properties with a trailing
+    underscore, which there are from then on.
     """
 
     _cached: Any = None
@@ -96,7 +96,7 @@ class PrivateEstimator(ShownEstimator):
 
     @until_spent
     def partial_fit(self, X: Any, y: Any = None) -> Any:
-        """Add rows, exactly; spend nothing yet.
+        """Add rows, exactly; spend nothing. `release` then spends, once.
 
         Parameters
         ----------
@@ -116,10 +116,7 @@ class PrivateEstimator(ShownEstimator):
         """
         with self._unchanged_on_error():
             moment = self._measure(X, y, reset=self._moment is None)
-            with _SPENDING.lock:
-                if self._release is not None:
-                    raise BudgetSpentError
-                self._moment = moment if self._moment is None else self._moment.merge(moment)
+            self._moment = moment if self._moment is None else self._moment.merge(moment)
         return self
 
     def release(self) -> Release:
@@ -129,16 +126,25 @@ class PrivateEstimator(ShownEstimator):
         -------
         Release
             As in `release_`.
+
+        Raises
+        ------
+        NotFittedError
+            If no rows were added.
+        ValueError, TypeError
+            As in `privgram.release`, and of the ledger. The rows are then kept.
         """
-        with _SPENDING.lock:
-            if self._release is None:
-                if self._moment is None:
-                    raise NotFittedError(
-                        f"This {type(self).__name__} instance is not fitted yet: call fit, "
-                        "partial_fit or fit_from first"
-                    )
+        if self._release is None:
+            # Taken out first, in one step: no second thread finds it and spends again.
+            moment = self.__dict__.pop("_moment", None)
+            if moment is None:
+                raise NotFittedError(
+                    f"This {type(self).__name__} instance is not fitted yet: call fit, "
+                    "partial_fit or fit_from first"
+                )
+            try:
                 self._release = release(
-                    self._moment,
+                    moment,
                     self._default_mechanism if self.mechanism is None else self.mechanism,
                     self.epsilon,
                     self.delta,
@@ -146,17 +152,26 @@ class PrivateEstimator(ShownEstimator):
                     rng=generator(self.random_state),
                     ledger=self.ledger,
                 )
-                self._moment = None
-            return self._release
+            except BaseException:
+                self._moment = moment
+                raise
+        return self._release
 
     @property
     def release_(self) -> Release:
         """The release behind all that was learnt."""
-        return self.release()
+        if self._release is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet: call fit first"
+                if self._moment is None
+                else f"This {type(self).__name__} instance has rows and has learnt nothing of "
+                "them yet: call release(), which spends epsilon and delta"
+            )
+        return self._release
 
     def _learnt(self) -> Any:
         """What the release says, computed once."""
-        source = self.release()
+        source = self.release_
         if self._cached is None:
             self._cached = self._learn(source)
         return self._cached
@@ -209,7 +224,7 @@ class PrivateEstimator(ShownEstimator):
             raise
 
     def __sklearn_is_fitted__(self) -> bool:
-        return self._release is not None or self._moment is not None
+        return self._release is not None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -78,8 +78,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
 
     Notes
     -----
-    Reading an attribute or predicting spends the budget if rows were added by `partial_fit`
-    and it is not spent yet; `hasattr` reads.
+    `fit` spends the budget. After `partial_fit` only `release` does: until then there is nothing
+    to read or predict by, and `NotFittedError` says so.
 
     An estimator that holds an exact second moment cannot be pickled or copied.
 
