@@ -77,6 +77,7 @@ def releases(monkeypatch):
     return made
 
 
+@pytest.mark.filterwarnings("ignore:clones of one estimator")
 @parametrize_with_checks(
     [
         *(unit(kind) for kind in ALL),
@@ -423,7 +424,8 @@ def test_a_ledger_is_charged_and_refuses(kind, rng, tmp_path, releases):
         with pytest.raises(BudgetExceeded):
             late.release()
     assert len(ledger.entries) == len(releases) == 2
-    late.set_params(ledger=None).release()
+    with pytest.warns(UserWarning, match="clones of one estimator"):
+        late.set_params(ledger=None).release()
     with pytest.raises(BudgetExceeded):
         model.fit(X, X[:, 0])
 
@@ -567,7 +569,7 @@ def test_the_drawing_shows_the_budget(drawn, rng):
     [
         ({"epsilon": 0.0}, ValueError, "epsilon"),
         ({"delta": 1.0}, ValueError, "delta"),
-        ({"bounds": None}, ValueError, "never taken from the data"),
+        ({"bounds": None}, ValueError, r"bounds is missing.*never taken from the data"),
         ({"bounds": "auto"}, ValueError, "never taken from the data"),
         ({"bounds": (1, -1)}, ValueError, "below the upper"),
         ({"bounds": (0, np.inf)}, ValueError, "finite"),
@@ -575,7 +577,7 @@ def test_the_drawing_shows_the_budget(drawn, rng):
         ({"bounds": [(0, 1), (0, 1), 3]}, ValueError, r"array of shape \(3, 2\)"),
         ({"bounds": {"x0": (0, 1), "x1": (0, 1)}}, ValueError, "no pair for column 'x2'"),
         ({"bounds": dict.fromkeys(["x0", "x1", "x2", "z"], (0, 1))}, ValueError, "for 'z'"),
-        ({"target_bounds": None}, ValueError, "never taken from the data"),
+        ({"target_bounds": None}, ValueError, r"target_bounds is missing.*never taken"),
         ({"bound": -1.0}, ValueError, "bound"),
         ({"mechanism": pg.AnalyzeGauss}, TypeError, "must be a Mechanism"),
         ({"mechanism": "gauss"}, TypeError, "must be a Mechanism"),
@@ -590,6 +592,15 @@ def test_the_drawing_shows_the_budget(drawn, rng):
 def test_bad_parameters_are_refused_and_spend_nothing(table, params, error, message, releases):
     with pytest.raises(error, match=message):
         PrivateRidge(**BOUNDS | params).fit(*table)
+    assert not releases
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_without_bounds_nothing_is_spent(kind, table, releases):
+    """Not clamped to a default in silence: the table is in units of its own."""
+    for learn in (kind().fit, kind().partial_fit):
+        with pytest.raises(ValueError, match=r"bounds? is missing"):
+            learn(*table)
     assert not releases
 
 
@@ -682,10 +693,32 @@ def test_in_a_pipeline(table, releases):
     np.testing.assert_allclose(pipe.predict(X), theirs.predict(X), atol=1e-2)
 
 
-def test_a_search_spends_for_every_fit(table, releases):
+def test_a_search_spends_for_every_fit_and_says_so(table, releases):
     X, y = table
-    search = GridSearchCV(PrivateRidge(**BOUNDS, **LOUD), {"alpha": [0.0, 1e6]}, cv=3).fit(X, y)
+    search = GridSearchCV(PrivateRidge(**BOUNDS, **LOUD), {"alpha": [0.0, 1e6]}, cv=3)
+    with pytest.warns(UserWarning, match="clones of one estimator.*ledger"):
+        search.fit(X, y)
     assert search.best_params_ == {"alpha": 0.0}
     assert len(releases) == 2 * 3 + 1
-    cross_val_score(PrivateRidge(**BOUNDS), X, y, cv=4)
+    with pytest.warns(UserWarning, match="clones of one estimator.*ledger"):
+        cross_val_score(PrivateRidge(**BOUNDS), X, y, cv=4)
     assert len(releases) == 2 * 3 + 1 + 4
+
+
+def test_the_warning_of_clones_is_given_once_and_reaches_other_processes(table):
+    """A clone knows its number, pickled or not; one alone, as of a meta-estimator, is quiet."""
+    X, y = table
+    model = PrivateRidge(**BOUNDS)
+    clone(model).fit(X, y)  # no warning: they are errors here
+    workers = [pickle.loads(pickle.dumps(clone(clone(model)))) for _ in range(3)]
+    with pytest.warns(UserWarning, match="clones of one") as caught:
+        for worker in workers:
+            worker.fit(X, y)
+    assert len(caught) == 1
+
+
+def test_a_search_with_a_ledger_is_quiet_and_counted(table, tmp_path):
+    X, y = table
+    ledger = pg.Ledger(tmp_path / "study.ledger", 30.0, 1e-4, composition="basic")
+    cross_val_score(PrivateRidge(**BOUNDS, ledger=ledger), X, y, cv=3)
+    assert len(ledger.entries) == 3

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import MethodType
+from types import MethodType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +23,10 @@ from ._inputs import generator, unnamed, validate
 if TYPE_CHECKING:
     from privgram.mechanisms import Mechanism
     from privgram.moment import SecondMoment
+
+#: Families of clones that this process has warned of. Python's own memory of warnings is cleared
+#: by whoever changes its filters, as scikit-learn does in every fit.
+_WARNED: set[str] = set()
 
 
 class BudgetSpentError(ValueError, AttributeError):
@@ -62,6 +68,8 @@ class PrivateEstimator(ShownEstimator):
     """
 
     _cached: Any = None
+    _clones: Any = None
+    _nth_clone: int = 0
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learn from a table and spend the budget.
@@ -133,8 +141,15 @@ class PrivateEstimator(ShownEstimator):
             If no rows were added.
         ValueError, TypeError
             As in `privgram.release`, and of the ledger. The rows are then kept.
+
+        Warns
+        -----
+        UserWarning
+            If this is the second clone of an estimator or a later one, as in a search, and has no
+            ledger.
         """
         if self._release is None:
+            self._warn_of_clones()
             # Taken out first, in one step: no second thread finds it and spends again.
             moment = self.__dict__.pop("_moment", None)
             if moment is None:
@@ -156,6 +171,26 @@ class PrivateEstimator(ShownEstimator):
                 self._moment = moment
                 raise
         return self._release
+
+    def __sklearn_clone__(self) -> Any:
+        clone = super().__sklearn_clone__()
+        # Counted at the clone and not at the fit, which may be in another process.
+        if self._clones is None:
+            self._clones = SimpleNamespace(made=0, id=secrets.token_hex(8))
+        self._clones.made += 1
+        clone._clones, clone._nth_clone = self._clones, self._clones.made
+        return clone
+
+    def _warn_of_clones(self) -> None:
+        if self._nth_clone > 1 and self.ledger is None and self._clones.id not in _WARNED:
+            _WARNED.add(self._clones.id)
+            warnings.warn(
+                "clones of one estimator, such as cross-validation and searches make, are fitted "
+                "without a ledger: every fit spends epsilon and delta again, on rows that mostly "
+                "are the same, and nothing adds them up. ledger=pg.Ledger(path, epsilon, delta) "
+                "holds the total; alpha='auto' and fit_from need no search",
+                stacklevel=2,
+            )
 
     @property
     def release_(self) -> Release:
