@@ -712,8 +712,7 @@ def test_the_warning_of_clones_is_given_once_and_reaches_other_processes(table):
     clone(model).fit(X, y)  # no warning: they are errors here
     workers = [pickle.loads(pickle.dumps(clone(clone(model)))) for _ in range(3)]
     with pytest.warns(UserWarning, match="clones of one") as caught:
-        for worker in workers:
-            worker.fit(X, y)
+        _ = [worker.fit(X, y) for worker in workers]
     assert len(caught) == 1
 
 

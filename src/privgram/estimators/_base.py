@@ -183,7 +183,6 @@ class PrivateEstimator(ShownEstimator):
 
     def _warn_of_clones(self) -> None:
         if self._nth_clone > 1 and self.ledger is None and self._clones.id not in _WARNED:
-            _WARNED.add(self._clones.id)
             warnings.warn(
                 "clones of one estimator, such as cross-validation and searches make, are fitted "
                 "without a ledger: every fit spends epsilon and delta again, on rows that mostly "
@@ -191,6 +190,7 @@ class PrivateEstimator(ShownEstimator):
                 "holds the total; alpha='auto' and fit_from need no search",
                 stacklevel=2,
             )
+            _WARNED.add(self._clones.id)
 
     @property
     def release_(self) -> Release:
