@@ -113,28 +113,6 @@ for threads in (1, 2):
 """
 
 
-ESTIMATOR = """
-from privgram.estimators import PrivatePCA, _base
-fitted = PrivatePCA(2, bound=20.0).partial_fit(np.repeat(row, 100, axis=0))
-fitted.release()
-fitted = PrivatePCA(2, bound=20.0).partial_fit(np.repeat(row, 100, axis=0))
-holding, done = threading.Event(), threading.Event()
-
-def hold():
-    with _base._SPENDING.lock:
-        holding.set()
-        done.wait()
-
-thread = threading.Thread(target=hold)
-thread.start()
-holding.wait()
-print(forked(fitted.release))
-done.set()
-thread.join()
-fitted.release()
-"""
-
-
 def run(code):
     done = subprocess.run(
         [sys.executable, "-c", BEGIN + code], capture_output=True, text=True, timeout=300
@@ -155,7 +133,3 @@ def test_a_child_of_the_source_has_no_part_in_the_pass():
     lines = run(PASS)
     assert [line for line in lines if line.isdigit()] == ["200", "200"]
     assert sum("forked by the source" in line for line in lines) == len(lines) - 2 == 2
-
-
-def test_an_estimator_is_released_by_a_child_forked_during_a_release():
-    assert run(ESTIMATOR) == ["0"]

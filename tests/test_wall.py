@@ -14,6 +14,7 @@ import privgram
 
 ROOT = Path(privgram.__file__).parent
 PUBLIC = (
+    "bounds",
     "release",
     "noise",
     "inference",

@@ -84,6 +84,8 @@ class Entry:
         Its profile, without `delta_fp`; None if only epsilon and delta are known.
     condition : str or None
         A promise about the data on which its guarantee depends and which nothing enforces.
+    id : str
+        By which it is entered once; empty where every spend is one of its own.
     """
 
     number: int
@@ -94,6 +96,7 @@ class Entry:
     delta_fp: float
     privacy: Profile | None
     condition: str | None = None
+    id: str = ""
 
     @property
     def guarantee(self) -> Guarantee:
@@ -304,6 +307,7 @@ class Ledger:
         delta_fp: float = 0.0,
         what: str = "",
         condition: str | None = None,
+        id: str = "",
     ) -> Entry:
         """Enter a spend, durably, before anything private is made with it.
 
@@ -329,10 +333,14 @@ class Ledger:
             A promise about the data without which the guarantee does not hold, in one line; by
             default the profile's, where it has one. It is kept and shown: the budget holds only
             if all of them do.
+        id : str
+            Name of one thing that is paid for once, however many releases rest on it: of a
+            privately chosen bound. If the ledger has an entry with it, nothing is entered.
 
         Returns
         -------
         Entry
+            The new one, or the one that is there.
 
         Raises
         ------
@@ -350,6 +358,11 @@ class Ledger:
             condition = getattr(privacy, "condition", None)
         with self._open(exclusive=True) as handle:
             file = self._read(handle)
+            for known in file.entries:
+                if id and known.id == id:
+                    if (known.epsilon, known.delta) != (epsilon, delta):
+                        raise ValueError(f"{self.path.name} has another spend with the id {id!r}")
+                    return known
             entry = Entry(
                 len(file.entries) + 1,
                 _now(),
@@ -359,6 +372,7 @@ class Ledger:
                 delta_fp,
                 privacy,
                 None if condition is None else " ".join(condition.split()),
+                id,
             )
             # A profile's delta is good to nine digits, and never 0.
             least = 0.0 if privacy is None else privacy.delta(entry.epsilon) + entry.delta_fp
@@ -366,6 +380,8 @@ class Ledger:
                 raise ValueError("the profile has a larger delta at epsilon than the one given")
             self._check(file.entries, entry)
             record = vars(entry) | {"privacy": None if privacy is None else privacy.to_dict()}
+            if not id:  # as ever
+                del record["id"]
             line, digest = _chain.line(record, file.chain.digests[-1])
             # If this fails, nothing was spent: nothing is released after it.
             _chain.append(handle, file.chain.gap + line, file.chain.end)
@@ -522,6 +538,7 @@ def _entry(number: int, record: dict[str, Any], adjacency: str) -> Entry:
         float(record["delta_fp"]) if profile is not None else 0.0,
         profile,
         _condition(record.get("condition")),
+        str(record.get("id", "")),
     )
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from privgram._checks import MAX_BOUND, MIN_BOUND, check_integer, check_positive
 from privgram._core.rows import Accumulator
 from privgram._forks import Guard
+from privgram.bounds import NormBound
 from privgram.rows import Feeder
 from privgram.sources import open_block
 from privgram.sources.table import InvalidRow
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 MAX_COLUMNS = 1 << 15
 
 _MAGIC = b"privgram.moment\n"
-_VERSION = 1
+#: Version 2 has a bound that was chosen at a cost, which whoever reads version 1 would forget.
+_VERSION, _WITH_COST = 1, 2
 
 
 class SecondMoment:
@@ -46,7 +48,8 @@ class SecondMoment:
     n_columns : int
         d, in [1, 32768].
     bound : float
-        L2 bound of one row, in [2**-100, 2**100]. It is public: it must not come from the data.
+        L2 bound of one row, in [2**-100, 2**100]. It is public: it must not come from the data,
+        unless `private_norm_bound` chose it; the moment then carries what that cost.
     names : sequence of str, optional
         Names of the columns, all different.
     columns : Columns, optional
@@ -77,16 +80,23 @@ class SecondMoment:
             if names is not None and tuple(names) != columns.names:
                 raise ValueError("names and columns name different columns; pass columns alone")
             names = columns.names
+        bound = check_bound(bound)
         self._adopt(
-            Accumulator(check_n_columns(n_columns), check_bound(bound)),
+            Accumulator(check_n_columns(n_columns), bound),
             _check_names(names, n_columns),
             columns,
+            bound,
         )
 
     def _adopt(
-        self, total: Accumulator, names: tuple[str, ...] | None, columns: Columns | None
+        self,
+        total: Accumulator,
+        names: tuple[str, ...] | None,
+        columns: Columns | None,
+        bound: float | None,
     ) -> None:
         self._total = total
+        self._bound = total.bound if bound is None else bound
         self._names = names
         self._columns = columns
         self._guard = Guard()
@@ -94,11 +104,18 @@ class SecondMoment:
 
     @classmethod
     def from_accumulator(
-        cls, total: Accumulator, names: tuple[str, ...] | None, columns: Columns | None
+        cls,
+        total: Accumulator,
+        names: tuple[str, ...] | None,
+        columns: Columns | None,
+        bound: float | None = None,
     ) -> SecondMoment:
-        """Take over an accumulator that nobody else holds (for engines)."""
+        """Take over an accumulator that nobody else holds (for engines).
+
+        Its bound is given again where it is a `NormBound`, which the accumulator cannot hold.
+        """
         moment = cls.__new__(cls)
-        moment._adopt(total, names, columns)
+        moment._adopt(total, names, columns, bound)
         return moment
 
     def absorb(self, addend: Accumulator) -> None:
@@ -114,8 +131,13 @@ class SecondMoment:
 
     @property
     def bound(self) -> float:
-        """L2 bound to which rows are clipped."""
-        return self._total.bound
+        """L2 bound to which rows are clipped; with what it cost, if that is a `NormBound`."""
+        return self._bound
+
+    @property
+    def norm_bound(self) -> NormBound | None:
+        """The bound if it was chosen at a cost, which a release then counts."""
+        return self._bound if isinstance(self._bound, NormBound) else None
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -219,6 +241,11 @@ class SecondMoment:
         for what in ("n_columns", "bound", "names", "columns"):
             if getattr(self, what) != getattr(other, what):
                 raise ValueError(f"the two second moments differ in {what}")
+        if not same_choice(self, other):
+            raise ValueError(
+                "the bounds of the two second moments were not chosen together: choose one with "
+                "private_norm_bound and pass it, as it is, to both"
+            )
         # A copy first: never hold two locks, and let a moment be merged with itself.
         self.absorb(other._copy_total())
         return self
@@ -230,7 +257,7 @@ class SecondMoment:
 
     def copy(self) -> SecondMoment:
         """Return an independent copy."""
-        return self.from_accumulator(self._copy_total(), self._names, self._columns)
+        return self.from_accumulator(self._copy_total(), self._names, self._columns, self._bound)
 
     def limbs(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """Return the integer matrix as ``(hi, lo)``, its value ``hi 2**64 + lo``. SECRET."""
@@ -258,12 +285,16 @@ class SecondMoment:
             "names": self._names,
             "columns": None if self._columns is None else self._columns.to_dict(),
         }
+        version, chosen = _VERSION, self.norm_bound
+        if chosen is not None:
+            version = _WITH_COST
+            header["norm_bound"] = chosen.to_dict()
         text = json.dumps(header).encode()
         upper = np.triu_indices(self.n_columns)
         body = b"".join(
             (
                 _MAGIC,
-                struct.pack("<II", _VERSION, len(text)),
+                struct.pack("<II", version, len(text)),
                 text,
                 hi[upper].astype("<i8").tobytes(),
                 lo[upper].astype("<u8").tobytes(),
@@ -290,8 +321,10 @@ class SecondMoment:
         if hashlib.sha256(body).digest() != digest:
             raise ValueError("these bytes are damaged: the checksum of the SecondMoment is wrong")
         version, length = struct.unpack_from("<II", body, len(_MAGIC))
-        if version != _VERSION:
-            raise ValueError(f"a SecondMoment of version {version}; this program reads {_VERSION}")
+        if version not in (_VERSION, _WITH_COST):
+            raise ValueError(
+                f"a SecondMoment of version {version}; this program reads up to {_WITH_COST}"
+            )
         try:
             return cls._from_parts(body[start : start + length], body[start + length :])
         except (ArithmeticError, AttributeError, LookupError, RuntimeError) as error:
@@ -314,9 +347,15 @@ class SecondMoment:
         rows = header["n_rows"], header["n_dropped"]
         if not all(type(count) is int and count >= 0 for count in rows) or sum(rows) >= 2**63:
             raise ValueError("the numbers of rows of a SecondMoment are wrong")
+        bound = check_bound(float.fromhex(header["bound"]))
+        if "norm_bound" in header:
+            chosen = NormBound.from_dict(header["norm_bound"])
+            if chosen != bound:
+                raise ValueError("the bound of a SecondMoment is not the one that was chosen")
+            bound = chosen
         total = Accumulator.from_limbs(
             d,
-            check_bound(float.fromhex(header["bound"])),
+            bound,
             header["bits"],
             hi,
             lo,
@@ -326,7 +365,7 @@ class SecondMoment:
         columns = None if header["columns"] is None else Columns.from_dict(header["columns"])
         if columns is not None and columns.names != names:
             raise ValueError("the names of a SecondMoment are not those of its columns")
-        return cls.from_accumulator(total, names, columns)
+        return cls.from_accumulator(total, names, columns, bound)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (SecondMoment.from_bytes, (self.to_bytes(),))
@@ -403,7 +442,13 @@ def check_bound(bound: float | None) -> float:
             f"bound must be in [{MIN_BOUND:.2g}, {MAX_BOUND:.2g}], not {value:g}: what is computed "
             "from the moment is beyond float64 otherwise; use another unit"
         )
-    return value
+    return bound if isinstance(bound, NormBound) else value
+
+
+def same_choice(one: SecondMoment, other: SecondMoment) -> bool:
+    """Tell whether two bounds, which are equal, were chosen as one, or both without a choice."""
+    ids = [None if m.norm_bound is None else m.norm_bound.id for m in (one, other)]
+    return ids[0] == ids[1]
 
 
 def check_width(width: int, n_columns: int, columns: Columns | None) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from privgram._files import write_atomically
 from privgram._saved import Form
+from privgram.bounds import NormBound
 from privgram.columns import Columns
 from privgram.noise import NoiseLaw
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from privgram._checks import CalibrationKind
     from privgram.mechanisms import Mechanism
-    from privgram.norm_bound import NormBound
     from privgram.privacy import Adjacency, Guarantee, Profile
     from privgram.regression import Fit
     from privgram.spectrum import PCA
@@ -211,7 +211,10 @@ class Release:
         )
 
     def including(self, bound: NormBound) -> Release:
-        """Count in what a privately chosen bound cost.
+        """Count in what a privately chosen bound cost; done by itself where the moment has it.
+
+        Only for a moment that was bounded by the plain number. A release that counts this
+        choice already is returned as it is.
 
         Parameters
         ----------
@@ -223,41 +226,45 @@ class Release:
         Release
             With both epsilons added up, the two profiles composed, which says less is lost
             (evaluated by the extra ``accounting``), and how the bound was chosen among the
-            parameters.
+            parameters. Of a mechanism with a length of its own, whose profile depends on the
+            bound, the stated epsilon and delta are composed (docs/theory/norm-bound.md).
 
         Raises
         ------
         ValueError
-            If the release has another bound or another notion of neighbours, or counts its
-            bound already.
+            If the release has another bound or another notion of neighbours, or counts another
+            choice already.
         TypeError
             If the bound is no NormBound.
         """
         from privgram import privacy
 
-        # By what it has: its class is on the secret side.
-        if not hasattr(bound, "quantile"):
+        if not isinstance(bound, NormBound):
             raise TypeError(
                 f"a NormBound, of private_norm_bound, is counted in, not {type(bound).__name__}"
             )
         if float(bound) != self.bound:
             raise ValueError(f"the bound of this release is {self.bound:g}, not {bound:g}")
-        if bound.adjacency != self.adjacency:
-            raise ValueError(
-                f"the release is private under {self.adjacency!r} and the bound was chosen "
-                f"under {bound.adjacency!r}"
-            )
+        bound.check(self.adjacency)
+        if self.parameters.get("bound_id") == bound.id:
+            return self
         if "bound_epsilon" in self.parameters:
-            raise ValueError("the choice of the bound is counted in already")
+            raise ValueError("a choice of the bound is counted in already, and it was another one")
         chosen = {
             f"bound_{name}": value
             for name, value in bound.to_dict().items()
-            if name in ("epsilon", "quantile", "lower", "upper", "bins_per_octave")
+            if name in ("epsilon", "quantile", "lower", "upper", "bins_per_octave", "id")
         }
+        # A profile composes with the choice if it is the same whatever is chosen.
+        own = (
+            self.privacy
+            if self.mechanism.scale_free
+            else privacy.StatedProfile(self.epsilon, self.delta)
+        )
         return replace(
             self,
             epsilon=self.epsilon + bound.epsilon,
-            privacy=privacy.compose([self.privacy, bound.privacy]),
+            privacy=privacy.compose([own, bound.privacy]),
             parameters=self.parameters | chosen,
             reproducible=self.reproducible or bound.reproducible,
         )

@@ -6,7 +6,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from privgram import Columns, second_moment
+from privgram import Columns, private_norm_bound, second_moment
 
 pytest.importorskip("pyspark")
 pd = pytest.importorskip("pandas")
@@ -120,3 +120,9 @@ def test_refused_tables(table, spark):
     for name, kind in (("t", "timestamp"), ("v", "array<bigint>")):
         with pytest.raises(TypeError, match=f"column '{name}' holds values of type {kind}"):
             second_moment(times, 1.0, [name])
+
+
+def test_a_bound_keeps_its_price(table, frame):
+    bound = private_norm_bound(frame[["a", "b"]], 1.0)
+    moment = second_moment(table.repartition(3), bound, ["a", "b"])
+    assert moment.norm_bound.to_dict() == bound.to_dict()

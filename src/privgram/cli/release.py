@@ -166,6 +166,8 @@ def command(
         if budget is not None:
             spends, profile = epsilon, noise.privacy
             if choice is not None:
+                if not chosen.scale_free:
+                    profile = pg.privacy.StatedProfile(epsilon, delta)
                 spends += choice.epsilon
                 profile = pg.privacy.compose([choice.privacy, profile])
             budget.check(spends, delta, adjacency=adjacency, privacy=profile)
@@ -198,8 +200,6 @@ def command(
             calibration=calibration,
             ledger=budget,
         )
-    if isinstance(known, pg.NormBound):
-        release = release.including(known)
     release.save(out)
     discard()
 

@@ -139,10 +139,11 @@ class Checkpoint:
         from privgram import __version__
         from privgram.sources import csv, npy, table
 
-        columns = self.moment.columns
+        columns, chosen = self.moment.columns, self.moment.norm_bound
         identity = {
             "source": self.source,
             "bound": self.moment.bound.hex(),
+            "norm_bound": None if chosen is None else chosen.to_dict(),
             "columns": None if columns is None else columns.to_dict(),
             "names": self.moment.names,
             "n_columns": self.moment.n_columns,
@@ -187,7 +188,9 @@ class Checkpoint:
         ) as error:
             raise ValueError(f"{name} is damaged. Delete it to start again") from error
         if other:
-            what = {"source": "files or table"}.get(other[0], other[0])
+            what = {"source": "files or table", "norm_bound": "privately chosen bounds"}.get(
+                other[0], other[0]
+            )
             raise ValueError(
                 f"{name} is the checkpoint of another pass: its {what} differ. Delete it to "
                 "start again, or give another path"

@@ -142,7 +142,7 @@ def resumable(
     total, names = accumulate(
         source, columns, threads, progress, lambda d: Accumulator(d, bound), begin
     )
-    moment = SecondMoment.from_accumulator(total, names, scaling)
+    moment = SecondMoment.from_accumulator(total, names, scaling, bound)
     if not kept:
         return moment, lambda: None
     return moment.merge(kept[0].moment), kept[0].discard

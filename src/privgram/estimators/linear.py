@@ -40,11 +40,12 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
     ----------
     epsilon, delta : float, default 1.0, 1e-6
         The guarantee of one `fit`.
-    bounds : (float, float), array-like of shape (n_features, 2) or mapping, default (-1, 1)
+    bounds : (float, float), array-like of shape (n_features, 2) or mapping
         Public lower and upper bounds of the features, in their own units: one pair for all of
-        them, a pair each, or pairs by name.  Values beyond are clamped.  The default is for
-        features that are scaled already, by public numbers; it is never taken from the data.
-    target_bounds : the same for the target or targets, default (-1, 1)
+        them, a pair each, or pairs by name.  Values beyond are clamped.  Without, `fit` raises:
+        there is no default that serves tables in units of their own, and none is ever taken from
+        the data.
+    target_bounds : the same for the target or targets
     bound : float, optional
         L2 norm to which a row, features, target and intercept mapped to [-1, 1], is shortened.
         By default no row is: it is the square root of the number of columns.
@@ -78,8 +79,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
 
     Notes
     -----
-    Reading an attribute or predicting spends the budget if rows were added by `partial_fit`
-    and it is not spent yet; `hasattr` reads.
+    `fit` spends the budget. After `partial_fit` only `release` does: until then there is nothing
+    to read or predict by, and `NotFittedError` says so.
 
     An estimator that holds an exact second moment cannot be pickled or copied.
 
@@ -88,7 +89,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
     >>> import numpy as np
     >>> from privgram.estimators import PrivateLinearRegression
     >>> X = np.random.default_rng(0).uniform(-1, 1, (100_000, 2))
-    >>> model = PrivateLinearRegression(epsilon=1.0).fit(X, X @ [0.5, -0.25])
+    >>> model = PrivateLinearRegression(epsilon=1.0, bounds=(-1, 1), target_bounds=(-1, 1))
+    >>> model = model.fit(X, X @ [0.5, -0.25])
     >>> model.coef_.round(2)
     array([ 0.5 , -0.25])
     """
@@ -101,8 +103,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        bounds: Any = (-1, 1),
-        target_bounds: Any = (-1, 1),
+        bounds: Any = None,
+        target_bounds: Any = None,
         bound: float | None = None,
         mechanism: Mechanism | None = None,
         fit_intercept: bool = True,
@@ -295,7 +297,8 @@ class PrivateRidge(PrivateLinearRegression):
     >>> import numpy as np
     >>> from privgram.estimators import PrivateRidge
     >>> X = np.random.default_rng(0).uniform(-1, 1, (100_000, 2))
-    >>> model = PrivateRidge(epsilon=1.0).fit(X, X @ [0.5, -0.25])
+    >>> model = PrivateRidge(epsilon=1.0, bounds=(-1, 1), target_bounds=(-1, 1))
+    >>> model = model.fit(X, X @ [0.5, -0.25])
     >>> model.coef_.round(2)
     array([ 0.5 , -0.25])
     """
@@ -306,8 +309,8 @@ class PrivateRidge(PrivateLinearRegression):
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        bounds: Any = (-1, 1),
-        target_bounds: Any = (-1, 1),
+        bounds: Any = None,
+        target_bounds: Any = None,
         bound: float | None = None,
         mechanism: Mechanism | None = None,
         fit_intercept: bool = True,

@@ -28,6 +28,7 @@ from privgram.release import Release
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privgram.bounds import NormBound
     from privgram.ledger import Ledger
     from privgram.moment import SecondMoment
     from privgram.noise import NoiseLaw
@@ -134,6 +135,15 @@ class Mechanism(ABC):
                     number = operator.index(value)
                 object.__setattr__(self, field.name, number)
 
+    @property
+    def scale_free(self) -> bool:
+        """Whether all lengths in it are in proportion to the bound of a row.
+
+        Then the profile at a given guarantee is the same for every bound, and composes with that
+        of a choice of the bound; else only its stated epsilon and delta do.
+        """
+        return True
+
     def calibrate(
         self,
         n_columns: int,
@@ -221,14 +231,16 @@ class Mechanism(ABC):
         Parameters
         ----------
         moment : SecondMoment
-            The exact second moment.
+            The exact second moment. If `private_norm_bound` chose its bound, the release states
+            what both cost: epsilons add up, and the profiles are composed.
         epsilon, delta, adjacency, calibration, allow_published_erratum
             As in `calibrate`.
         rng : numpy.random.Generator, optional
             For experiments only: the release is then marked `reproducible`.
             By default a cryptographic generator, keyed by the operating system.
         ledger : Ledger, optional
-            Budget to enter the release in, durably, before its noise is drawn.
+            Budget to enter the release in, durably, before its noise is drawn. The choice of
+            the bound is entered too, unless it is in there already.
 
         Returns
         -------
@@ -237,7 +249,8 @@ class Mechanism(ABC):
         Raises
         ------
         ValueError
-            As in `calibrate`; and if the ledger has no room for the release or is damaged,
+            As in `calibrate`; if the bound was chosen under another notion of neighbours; and
+            if the ledger has no room for the release or is damaged,
             when nothing is released.
         TypeError
             If the moment is no SecondMoment, the ledger no Ledger, or a number is none.
@@ -251,6 +264,9 @@ class Mechanism(ABC):
                 f"{type(moment).__name__}"
             )
         check_ledger(ledger)
+        chosen: NormBound | None = moment.norm_bound
+        if chosen is not None:
+            chosen.check(adjacency)
         self._check_generator(rng)
         generator, reproducible = random.resolve(rng)
         n_rows = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
@@ -266,18 +282,21 @@ class Mechanism(ABC):
             allow_published_erratum=allow_published_erratum,
         )
         if ledger is not None:
+            if chosen is not None:  # spent, whatever becomes of the release
+                chosen.charge(ledger)
+            known = chosen is None or self.scale_free
             ledger.spend(
                 float(epsilon),
                 true_delta(noise),
                 adjacency=adjacency,
-                privacy=noise.privacy,
-                delta_fp=getattr(noise, "delta_fp", 0.0),
+                privacy=noise.privacy if known else None,
+                delta_fp=getattr(noise, "delta_fp", 0.0) if known else 0.0,
                 what=str(self),
                 condition=self.condition,
             )
         matrix, law, extra = self._draw(moment, noise, generator)
         names = moment.names or tuple(f"x{i}" for i in range(moment.n_columns))
-        return Release(
+        made = Release(
             matrix=matrix,
             names=tuple(names),
             mechanism=self,
@@ -288,13 +307,14 @@ class Mechanism(ABC):
             adjacency=adjacency,
             calibration=calibration,
             privacy=noise.privacy,
-            bound=moment.bound,
+            bound=float(moment.bound),
             n_rows=n_rows,
             columns=moment.columns,
             reproducible=reproducible,
             condition=self.condition,
             **extra,
         )
+        return made if chosen is None else made.including(chosen)
 
     def to_dict(self) -> dict[str, Any]:
         """The mechanism's name and parameters, as plain values."""

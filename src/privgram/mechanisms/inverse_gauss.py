@@ -93,6 +93,11 @@ class InverseGauss(Mechanism):
             f"at least {self.eigenvalue_floor:g}"
         )
 
+    @property
+    def scale_free(self) -> bool:
+        """False: the floor is a length of its own."""
+        return False
+
     def _rho(self, request: Request) -> float:
         rho = self.eigenvalue_floor / request.bound**2 - 1
         if rho <= 0:
