@@ -16,6 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from privgram._saved import parse_json
+
 __all__ = ["Chain", "append", "line", "parse", "read"]
 
 _LINE = re.compile(rb'(\{.*), "sha256": "([0-9a-f]{64})"\}')
@@ -75,7 +77,7 @@ def parse(data: bytes) -> Chain:
         previous = match[2].decode()
         chain.digests.append(previous)
         try:
-            chain.records.append(json.loads(text))
+            chain.records.append(parse_json(text))
         except (ValueError, RecursionError):
             raise Broken(number, "it is not JSON") from None
     return chain

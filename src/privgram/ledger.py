@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from privgram import _chain, _files
 from privgram._checks import check_budget, check_number
+from privgram._saved import DAMAGE, DamagedFile, check_version
 
 if TYPE_CHECKING:
     from privgram.privacy import Profile
@@ -367,14 +368,10 @@ class Ledger:
     @contextmanager
     def _open(self, exclusive: bool = False) -> Iterator[int]:
         flags = os.O_RDWR if exclusive else os.O_RDONLY
-        handle = os.open(self.path, flags | getattr(os, "O_BINARY", 0))
-        try:
-            with _files.locked(handle, shared=not exclusive):
-                if not os.path.samestat(os.fstat(handle), os.stat(self.path)):
-                    raise OSError(f"{self.path.name} was replaced while it was opened")
-                yield handle
-        finally:
-            os.close(handle)
+        with _files.opened(self.path, flags) as handle, _files.locked(handle, not exclusive):
+            if not os.path.samestat(os.fstat(handle), os.stat(self.path)):
+                raise OSError(f"{self.path.name} was replaced while it was opened")
+            yield handle
 
     def _read(self, handle: int) -> _Contents:
         contents = _parse(_chain.read(handle), self.path.name)
@@ -401,39 +398,21 @@ def _parse(data: bytes, name: str) -> _Contents:
         chain = _chain.parse(data)
     except _chain.Broken as error:
         if error.number > 1:
-            raise ValueError(
+            raise DamagedFile(
                 f"{name} is damaged at line {error.number}: {error.problem}. Restore the file; a "
                 "budget whose spends are not known cannot be spent"
             ) from None
         chain = None
-    if chain is None or not chain.records:
-        raise ValueError(f"{name} is not a ledger of privgram, or its header is damaged")
+    if chain is None or not chain.records or chain.records[0].get("format") != FORMAT:
+        raise DamagedFile(f"{name} is not a ledger of privgram, or its header is damaged")
     header, *spends = chain.records
+    check_version(header.get("version"), VERSION, name, "a ledger")
     try:
-        if header["format"] != FORMAT:
-            raise ValueError("another format")
-        if header["version"] != VERSION:
-            raise _Version(header["version"])
         _check_header(header)
         entries = tuple(_entry(number, record) for number, record in enumerate(spends, 1))
-    except _Version as other:
-        raise ValueError(
-            f"{name} is a ledger of format version {other}; this privgram reads version {VERSION}"
-        ) from None
-    except (
-        LookupError,
-        ArithmeticError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        RuntimeError,
-    ) as error:
-        raise ValueError(f"{name} has lines that are no entries of a ledger") from error
+    except DAMAGE as error:
+        raise DamagedFile(f"{name} has lines that are no entries of a ledger") from error
     return _Contents(header, entries, chain)
-
-
-class _Version(Exception):
-    """A file of another format version."""
 
 
 def _entry(number: int, record: dict[str, Any]) -> Entry:
@@ -447,13 +426,15 @@ def _entry(number: int, record: dict[str, Any]) -> Entry:
             profile = privacy.Profile.from_dict(profile)
         except ValueError:  # of a later version, say
             profile = None
+    if not (isinstance(record["time"], str) and isinstance(record["what"], str)):
+        raise TypeError("time and what are text")
     return Entry(
         number,
-        str(record["time"]),
-        str(record["what"]),
-        float(record["epsilon"]),
-        float(record["delta"]),
-        float(record["delta_fp"]) if profile is not None else 0.0,
+        record["time"],
+        record["what"],
+        record["epsilon"],
+        record["delta"],
+        record["delta_fp"] if profile is not None else 0.0,
         profile,
     )
 

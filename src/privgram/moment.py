@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import struct
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +12,7 @@ from numpy.typing import NDArray
 from privgram._checks import check_integer, check_positive
 from privgram._core.rows import Accumulator
 from privgram._forks import Guard
+from privgram._saved import Frame, understood
 from privgram.rows import Feeder
 from privgram.sources import open_block
 from privgram.sources.table import InvalidRow
@@ -28,8 +26,7 @@ MAX_COLUMNS = 1 << 15
 #: Between these the unit is a normal number, and 2**63 rows of norm `bound` a finite sum.
 MIN_BOUND, MAX_BOUND = 2.0**-480, 2.0**480
 
-_MAGIC = b"privgram.moment\n"
-_VERSION = 1
+_FRAME = Frame(b"privgram.moment\n", 1, "a SecondMoment")
 
 
 class SecondMoment:
@@ -261,18 +258,10 @@ class SecondMoment:
             "names": self._names,
             "columns": None if self._columns is None else self._columns.to_dict(),
         }
-        text = json.dumps(header).encode()
         upper = np.triu_indices(self.n_columns)
-        body = b"".join(
-            (
-                _MAGIC,
-                struct.pack("<II", _VERSION, len(text)),
-                text,
-                hi[upper].astype("<i8").tobytes(),
-                lo[upper].astype("<u8").tobytes(),
-            )
+        return _FRAME.seal(
+            header, hi[upper].astype("<i8").tobytes(), lo[upper].astype("<u8").tobytes()
         )
-        return body + hashlib.sha256(body).digest()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> SecondMoment:
@@ -280,35 +269,23 @@ class SecondMoment:
 
         Raises
         ------
-        ValueError
-            If the data are something else, of a later version, or damaged.
+        DamagedFile
+            A ValueError: if the data are something else, of a later version, or damaged.
         """
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"a SecondMoment is made of bytes, not {type(data).__name__}")
-        data = bytes(data)
-        start = len(_MAGIC) + 8
-        if len(data) < start + 32 or data[: len(_MAGIC)] != _MAGIC:
-            raise ValueError("these bytes are not a SecondMoment")
-        body, digest = data[:-32], data[-32:]
-        if hashlib.sha256(body).digest() != digest:
-            raise ValueError("these bytes are damaged: the checksum of the SecondMoment is wrong")
-        version, length = struct.unpack_from("<II", body, len(_MAGIC))
-        if version != _VERSION:
-            raise ValueError(f"a SecondMoment of version {version}; this program reads {_VERSION}")
-        try:
-            return cls._from_parts(body[start : start + length], body[start + length :])
-        except (ArithmeticError, AttributeError, LookupError, RuntimeError) as error:
-            raise ValueError("these bytes are no SecondMoment that can be read") from error
+        header, body = _FRAME.open(bytes(data), "this")
+        with understood("this", _FRAME.what):
+            return cls._from_parts(header, body)
 
     @classmethod
-    def _from_parts(cls, text: bytes, body: bytes) -> SecondMoment:
+    def _from_parts(cls, header: dict[str, Any], body: bytes) -> SecondMoment:
         from privgram.columns import Columns
 
-        header = json.loads(text)
         d = check_n_columns(header["n_columns"])
         size = d * (d + 1) // 2
         if len(body) != 16 * size:
-            raise ValueError("these bytes are damaged: their length is not that of the matrix")
+            raise ValueError("the length is not that of the matrix")
         hi, lo = np.zeros((d, d), np.int64), np.zeros((d, d), np.uint64)
         upper = np.triu_indices(d)
         for limb, dtype, offset in ((hi, "<i8", 0), (lo, "<u8", 8 * size)):
@@ -317,14 +294,11 @@ class SecondMoment:
         rows = header["n_rows"], header["n_dropped"]
         if not all(type(count) is int and count >= 0 for count in rows) or sum(rows) >= 2**63:
             raise ValueError("the numbers of rows of a SecondMoment are wrong")
+        bits = check_integer(header["bits"], "bits")
         total = Accumulator.from_limbs(
-            d,
-            check_bound(float.fromhex(header["bound"])),
-            header["bits"],
-            hi,
-            lo,
-            *rows,
+            d, check_bound(float.fromhex(header["bound"])), bits, hi, lo, *rows
         )
+        _check_limbs(hi, lo, rows[0] << 2 * bits)
         names = _check_names(header["names"], d)
         columns = None if header["columns"] is None else Columns.from_dict(header["columns"])
         if columns is not None and columns.names != names:
@@ -392,6 +366,15 @@ def limbs_to_float(hi: NDArray[np.int64], lo: NDArray[np.uint64]) -> NDArray[np.
     hi = np.where(negative, ~hi + (lo == 0), hi)
     value = hi.astype(np.float64) * 2.0**64 + lo.astype(np.float64)
     return np.where(negative, -value, value)
+
+
+def _check_limbs(hi: NDArray[np.int64], lo: NDArray[np.uint64], most: int) -> None:
+    """Raise unless the trace is at most `most`, and no entry beyond it, as of q q^T summed."""
+    diagonal = [int(h) * 2**64 + int(v) for h, v in zip(hi.diagonal(), lo.diagonal(), strict=True)]
+    if min(diagonal) < 0 or sum(diagonal) > most:
+        raise ValueError("the diagonal is not that of so many rows")
+    if hi.min() < (-most) >> 64 or hi.max() > most >> 64:
+        raise ValueError("the matrix is not that of so many rows")
 
 
 def check_bound(bound: float | None) -> float:
