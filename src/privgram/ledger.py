@@ -9,13 +9,15 @@ A spend is entered under the file's lock, after the file has been read again, an
 disk before any noise is drawn. So two processes cannot both have the last of the budget, and a
 process that dies has at most entered a spend whose release nobody saw. A last line that is cut off
 was being written when its process died: the release was never handed over, so it counts for nothing
-and the next spend writes over it. Any other damage is refused.
+and the next spend writes over it, with a warning until then; but it counts if only its digest is
+cut. Any other damage is refused.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -336,7 +338,7 @@ class Ledger:
                 raise ValueError("the profile has a larger delta at epsilon than the one given")
             self._check(file.entries, entry, adjacency)
             record = vars(entry) | {"privacy": None if privacy is None else privacy.to_dict()}
-            line, digest = _chain.line(record, file.chain.digests[-1])
+            line, digest = _chain.line(record, file.chain.last)
             # If this fails, nothing was spent: nothing is released after it.
             _chain.append(handle, file.chain.gap + line, file.chain.end)
             self._seen = entry.number, digest
@@ -363,7 +365,19 @@ class Ledger:
         # Adding up is sound either way, takes no time and loses nothing for one release.
         if self.composition == "basic" or added <= self.delta:
             return added
-        return min(added, _composed(entries, at, min(1e-4, 1e-4 * self.epsilon)))
+        from privgram.privacy import ComposedProfile
+
+        try:
+            # What alone is beyond the budget is in no honest ledger, and may take for ever.
+            for profile in set(map(_profile, entries)):
+                alone = 0.0 if isinstance(profile, ComposedProfile) else profile.delta(at)
+                if alone > self.delta:
+                    return min(added, alone)
+            return min(added, _composed(entries, at, min(1e-4, 1e-4 * self.epsilon)))
+        except (ArithmeticError, TypeError) as error:
+            raise DamagedFile(
+                f"{self.path.name} has entries whose privacy has no value: {error}"
+            ) from error
 
     @contextmanager
     def _open(self, exclusive: bool = False) -> Iterator[int]:
@@ -383,6 +397,12 @@ class Ledger:
                 "older or another copy"
             )
         self._seen = len(contents.entries), digests[-1]
+        if contents.chain.lost:
+            warnings.warn(
+                f"the last line of {self.path.name} is cut off: what it was to enter is not "
+                "counted. That is right if a release was interrupted; else restore the file",
+                stacklevel=3,
+            )
         return contents
 
 
@@ -506,7 +526,7 @@ def _profile(entry: Entry) -> Profile:
         return StatedProfile(entry.epsilon, entry.delta)
     # A delta of the ladder takes milliseconds, and its tail hardly falls.
     if isinstance(entry.privacy, AdaptiveLadderProfile):
-        return StatedProfile(entry.epsilon, entry.privacy.delta(entry.epsilon))
+        return StatedProfile(entry.epsilon, entry.delta)
     return entry.privacy
 
 
