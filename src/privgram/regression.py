@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._checks import check_not_negative, check_within
+from privgram._text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -209,7 +210,7 @@ class Fit:
 
         half = self._quantile(level)
         rows = self._table_rows()
-        margin = min(max(14, *(len(name) + 1 for name, _ in rows)), LONGEST_NAME + 1)
+        margin = max(14, *(len(_short(name)) + 1 for name, _ in rows))
         width = margin + 64
         lines = ["Private Linear Regression Results".center(width).rstrip(), "=" * width]
         lines += self._heading(width)
@@ -295,10 +296,11 @@ class Fit:
         return rows
 
     def __repr__(self) -> str:
-        return f"<Fit of {self.target} on {', '.join(self.names)}>"
+        return f"<Fit of {shown(self.target)} on {', '.join(map(shown, self.names))}>"
 
 
 def _short(name: str) -> str:
+    name = shown(name)
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 

@@ -21,6 +21,7 @@ from privgram._checks import (
 )
 from privgram._files import write_atomically
 from privgram._saved import Form
+from privgram._text import shown
 from privgram.columns import Columns
 from privgram.noise import NoiseLaw
 
@@ -273,7 +274,9 @@ class Release:
         """
         if isinstance(name, str):
             if name not in self.names:
-                raise ValueError(f"no column {name!r}; there are {', '.join(self.names)}")
+                raise ValueError(
+                    f"no column {name!r}; there are {', '.join(map(shown, self.names))}"
+                )
             return self.names.index(name)
         try:
             position = operator.index(name)

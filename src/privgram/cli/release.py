@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -187,11 +186,7 @@ def command(
             counts[0].merge(more)
         if not isinstance(bounds, pg.Columns):
             check(counts[0].n_columns, choice.grid[0])
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            known = choice.draw(counts[0], ledger=budget)
-        for warning in caught:
-            print(f"privgram: warning: {warning.message}", file=sys.stderr)
+        known = choice.draw(counts[0], ledger=budget)
     table = list(sources) if len(sources) > 1 else sources[0]
     moment, discard = resumable(table, known, bounds, threads, progress, checkpoint)
     seconds = time.perf_counter() - start

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import click
 
+from privgram._text import shown
+
 from ._options import example
+from ._output import print_lines
 from .regress import read_penalty
 
 
@@ -59,4 +62,4 @@ def command(
         targets, ridge=read_penalty(ridge), title=title, file=release
     )
     write_atomically(out, page.encode())
-    click.echo(str(out))
+    print_lines(shown(str(out)))
