@@ -192,7 +192,9 @@ def test_the_lock_of_a_killed_process_is_not_left_to_its_child(tmp_path):
     done = subprocess.run(code, capture_output=True, text=True, timeout=60)
     child = int(done.stdout)
     try:
-        spend = "import sys, privgram as pg; pg.Ledger(sys.argv[1]).spend(.1, 0, adjacency='replace')"
+        spend = (
+            "import sys, privgram as pg; pg.Ledger(sys.argv[1]).spend(.1, 0, adjacency='replace')"
+        )
         subprocess.run([sys.executable, "-c", spend, str(path)], check=True, timeout=20)
     finally:
         os.kill(child, signal.SIGKILL)

@@ -15,7 +15,9 @@ from privgram.cli._program import program
 #: A title set, a bell, a line gone back over, an end of text, a break, a turn of direction, a C1.
 BAD = "a\x1b]0;owned\x07\x1b[31m\r\x00b\nc\u202ed\x9be\x7f\u2028"
 SEEN = r"a\x1b]0;owned\x07\x1b[31m\r\x00b\nc\u202ed\x9be\x7f\u2028"
-CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+CONTROLS = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 @pytest.fixture(scope="module")

@@ -72,9 +72,7 @@ def create(path: Path, data: bytes, mode: int = PUBLIC) -> None:
     _sync_folder(path.parent)
 
 
-def check_distinct(
-    reads: Mapping[str, Iterable[Path]], writes: Mapping[str, Path | None]
-) -> None:
+def check_distinct(reads: Mapping[str, Iterable[Path]], writes: Mapping[str, Path | None]) -> None:
     """Refuse file arguments of which one would take another's place.
 
     Parameters

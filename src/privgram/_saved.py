@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._text import shown
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -55,7 +57,7 @@ def understood(name: str, what: str) -> Iterator[None]:
     try:
         yield
     except DAMAGE as error:
-        reason = f"{type(error).__name__}, {error}".replace("\n", " ")[:500]
+        reason = shown(f"{type(error).__name__}, {error}".replace("\n", " ")[:500])
         raise DamagedFile(f"{name} is not {what} that this privgram can read: {reason}") from error
 
 
@@ -83,7 +85,7 @@ def check_version(found: object, version: int, name: str, what: str) -> None:
     """Raise `DamagedFile` unless a file has the one version that is read."""
     if type(found) is not int or found != version:
         raise DamagedFile(
-            f"{name} is {what} of format version {str(found)[:50]}; this privgram reads "
+            f"{name} is {what} of format version {found!r:.50}; this privgram reads "
             f"version {version}"
         )
 
@@ -201,9 +203,7 @@ class Form:
         except DAMAGE:  # members that are no arrays of numbers
             same = False
         if not same:
-            raise DamagedFile(
-                f"{path.name} is damaged: its checksum does not match its contents"
-            )
+            raise DamagedFile(f"{path.name} is damaged: its checksum does not match its contents")
         return header, arrays
 
     def _parse(self, data: bytes) -> tuple[dict[str, Any], Arrays]:

@@ -18,6 +18,5 @@ def shown(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        c if c.isprintable() or c in _JOINERS else c.encode("unicode_escape").decode()
-        for c in text
+        c if c.isprintable() or c in _JOINERS else c.encode("unicode_escape").decode() for c in text
     )

@@ -401,7 +401,7 @@ def _check(release: Release) -> None:
     size = float(np.abs(release.matrix).max())
     if not size < math.inf:  # also if it is NaN
         raise ValueError("the entries of the matrix must be finite")
-    # The inverse in InverseGauss is symmetric but for rounding.
+    # But for the rounding of InverseGauss and of AnalyzeGauss(repair="project").
     if (np.abs(release.matrix - release.matrix.T) > 1e-6 * size).any():
         raise ValueError("the matrix must be symmetric")
     sketch = release.sketch

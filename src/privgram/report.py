@@ -293,7 +293,8 @@ def _fit(fit: Fit) -> dict[str, Any]:
     per = "sd" if fit.n_rows is not None and fit.n_rows >= 1 else "unit"
     ends = fit.conf_int()
     rows = [
-        [shown(name), _number(coef)] + ([_number(error), _number(low), _number(high)] if known else [])
+        [shown(name), _number(coef)]
+        + ([_number(error), _number(low), _number(high)] if known else [])
         for name, coef, error, (low, high) in zip(
             fit.names, fit.coef, fit.stderr, ends, strict=True
         )

@@ -77,7 +77,13 @@ FIELDS = [
     ("checkpoint", 1, (0, "before"), -30, "delete it to start"),
     ("checkpoint", 1, (0, "beyond"), [[4, -10]], "delete it to start"),
     ("checkpoint", 1, (0, "first"), float("inf"), "delete it to start"),  # OverflowError
-    ("checkpoint", 1, (1, 0, "bound"), "0x1p+2", "delete it to start"),  # the sum of another pass: resumed
+    (
+        "checkpoint",
+        1,
+        (1, 0, "bound"),
+        "0x1p+2",
+        "delete it to start",
+    ),  # the sum of another pass: resumed
     ("checkpoint", 1, (1, 0, "names"), ["a", "b", "c"], "delete it to start"),
     ("checkpoint", 1, (0, "first"), 4, "listed twice"),  # was taken: a chunk would be added twice
     ("checkpoint", 1, (0, "before"), 31, "other rows"),

@@ -39,7 +39,9 @@ def table(
     words: Collection[str] = (),
 ) -> Table:
     """Lay rows out: the first column and those of words to the left, numbers to the right."""
-    result = Table(box=box.SIMPLE_HEAD, title=shown(title) or None, title_justify="left", pad_edge=False)
+    result = Table(
+        box=box.SIMPLE_HEAD, title=shown(title) or None, title_justify="left", pad_edge=False
+    )
     for j, name in enumerate(columns):
         result.add_column(shown(name), justify="right" if j and name not in words else "left")
     for row in rows:

@@ -182,9 +182,7 @@ class Checkpoint:
             )
         self.moment, self.first, self.before, self.beyond = moment, first, before, beyond
 
-    def _check(
-        self, moment: SecondMoment, first: int, before: int, beyond: dict[int, int]
-    ) -> None:
+    def _check(self, moment: SecondMoment, first: int, before: int, beyond: dict[int, int]) -> None:
         """Raise ValueError unless the sum is this pass's, over the chunks that are listed."""
         for what in ("n_columns", "bound", "names", "columns"):
             if getattr(moment, what) != getattr(self.moment, what):
