@@ -5,6 +5,7 @@ that hangs is ended by its alarm.
 """
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -133,3 +134,69 @@ def test_a_child_of_the_source_has_no_part_in_the_pass():
     lines = run(PASS)
     assert [line for line in lines if line.isdigit()] == ["200", "200"]
     assert sum("forked by the source" in line for line in lines) == len(lines) - 2 == 2
+
+# The process holds the ledger's lock in a thread, forks in another, and is killed; the child lives.
+LEDGER = """
+import contextlib, subprocess
+ledger = pg.Ledger(sys.argv[1], 1.0, 1e-6)
+holding = threading.Event()
+
+def hold():
+    with ledger._open(exclusive=True):
+        holding.set()
+        time.sleep(100)
+
+threading.Thread(target=hold, daemon=True).start()
+holding.wait()
+child = os.fork()
+if child == 0:
+    os.close(1)
+    os.close(2)
+    time.sleep(60)
+    os._exit(0)
+print(child, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_lock_of_a_killed_process_is_not_left_to_its_child(tmp_path):
+    path = tmp_path / "budget"
+    code = [sys.executable, "-c", BEGIN + LEDGER, str(path)]
+    done = subprocess.run(code, capture_output=True, text=True, timeout=60)
+    child = int(done.stdout)
+    try:
+        spend = (
+            "import sys, privgram as pg; pg.Ledger(sys.argv[1]).spend(.1, 0, adjacency='replace')"
+        )
+        subprocess.run([sys.executable, "-c", spend, str(path)], check=True, timeout=20)
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+# Whoever forks under the lock goes on in the child, and there writes nothing anywhere.
+UNDER = """
+ledger = pg.Ledger(sys.argv[1], 1.0, 1e-6)
+def spend():
+    with ledger._open(exclusive=True) as handle:
+        def child():
+            other = os.open(sys.argv[1] + ".other", os.O_RDWR | os.O_CREAT)
+            assert other != handle
+            try:
+                os.write(handle, b"a line")
+            except OSError as error:
+                print(error.strerror, flush=True)
+            else:
+                os._exit(3)
+        print(forked(child), flush=True)
+        os.lseek(handle, 0, os.SEEK_SET)
+        print(len(os.read(handle, 1000)) > 100)
+spend()
+ledger.spend(0.1, 0.0, adjacency="replace")
+print(forked(lambda: ledger.spend(0.1, 0.0, adjacency="replace")), len(ledger.entries))
+"""
+
+
+def test_a_child_forked_under_the_lock_cannot_write(tmp_path):
+    code = [sys.executable, "-c", BEGIN + UNDER, str(tmp_path / "budget")]
+    done = subprocess.run(code, capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines() == ["Bad file descriptor", "0", "True", "0 2"], done.stderr

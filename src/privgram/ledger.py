@@ -9,7 +9,8 @@ A spend is entered under the file's lock, after the file has been read again, an
 disk before any noise is drawn. So two processes cannot both have the last of the budget, and a
 process that dies has at most entered a spend whose release nobody saw. A last line that is cut off
 was being written when its process died: the release was never handed over, so it counts for nothing
-and the next spend writes over it. Any other damage is refused.
+and the next spend writes over it, with a warning until then; but it counts if only its digest is
+cut. Any other damage is refused.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import math
 import os
 import re
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -30,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from privgram import _chain, _files
 from privgram._checks import check_budget, check_number
+from privgram._saved import DAMAGE, DamagedFile, check_version
 
 if TYPE_CHECKING:
     from privgram.privacy import Guarantee, Profile
@@ -382,7 +385,7 @@ class Ledger:
             record = vars(entry) | {"privacy": None if privacy is None else privacy.to_dict()}
             if not id:  # as ever
                 del record["id"]
-            line, digest = _chain.line(record, file.chain.digests[-1])
+            line, digest = _chain.line(record, file.chain.last)
             # If this fails, nothing was spent: nothing is released after it.
             _chain.append(handle, file.chain.gap + line, file.chain.end)
             self._seen = entry.number, digest
@@ -423,19 +426,27 @@ class Ledger:
         # Adding up is sound either way, takes no time and loses nothing for one release.
         if self.composition == "basic" or added <= self.delta:
             return added
-        return min(added, _composed(entries, at, min(1e-4, 1e-4 * self.epsilon)))
+        from privgram.privacy import ComposedProfile
+
+        try:
+            # What alone is beyond the budget is in no honest ledger, and may take for ever.
+            for profile in set(map(_profile, entries)):
+                alone = 0.0 if isinstance(profile, ComposedProfile) else profile.delta(at)
+                if alone > self.delta:
+                    return min(added, alone)
+            return min(added, _composed(entries, at, min(1e-4, 1e-4 * self.epsilon)))
+        except (ArithmeticError, TypeError) as error:
+            raise DamagedFile(
+                f"{self.path.name} has entries whose privacy has no value: {error}"
+            ) from error
 
     @contextmanager
     def _open(self, exclusive: bool = False) -> Iterator[int]:
         flags = os.O_RDWR if exclusive else os.O_RDONLY
-        handle = os.open(self.path, flags | getattr(os, "O_BINARY", 0))
-        try:
-            with _files.locked(handle, shared=not exclusive):
-                if not os.path.samestat(os.fstat(handle), os.stat(self.path)):
-                    raise OSError(f"{self.path.name} was replaced while it was opened")
-                yield handle
-        finally:
-            os.close(handle)
+        with _files.opened(self.path, flags) as handle, _files.locked(handle, not exclusive):
+            if not os.path.samestat(os.fstat(handle), os.stat(self.path)):
+                raise OSError(f"{self.path.name} was replaced while it was opened")
+            yield handle
 
     def _read(self, handle: int) -> _Contents:
         contents = _parse(_chain.read(handle), self.path.name)
@@ -447,6 +458,12 @@ class Ledger:
                 "older or another copy"
             )
         self._seen = len(contents.entries), digests[-1]
+        if contents.chain.lost:
+            warnings.warn(
+                f"the last line of {self.path.name} is cut off: what it was to enter is not "
+                "counted. That is right if a release was interrupted; else restore the file",
+                stacklevel=3,
+            )
         return contents
 
 
@@ -462,41 +479,23 @@ def _parse(data: bytes, name: str) -> _Contents:
         chain = _chain.parse(data)
     except _chain.Broken as error:
         if error.number > 1:
-            raise ValueError(
+            raise DamagedFile(
                 f"{name} is damaged at line {error.number}: {error.problem}. Restore the file; a "
                 "budget whose spends are not known cannot be spent"
             ) from None
         chain = None
-    if chain is None or not chain.records:
-        raise ValueError(f"{name} is not a ledger of privgram, or its header is damaged")
+    if chain is None or not chain.records or chain.records[0].get("format") != FORMAT:
+        raise DamagedFile(f"{name} is not a ledger of privgram, or its header is damaged")
     header, *spends = chain.records
+    check_version(header.get("version"), VERSION, name, "a ledger")
     try:
-        if header["format"] != FORMAT:
-            raise ValueError("another format")
-        if header["version"] != VERSION:
-            raise _Version(header["version"])
         _check_header(header)
         entries = tuple(
             _entry(number, record, header["adjacency"]) for number, record in enumerate(spends, 1)
         )
-    except _Version as other:
-        raise ValueError(
-            f"{name} is a ledger of format version {other}; this privgram reads version {VERSION}"
-        ) from None
-    except (
-        LookupError,
-        ArithmeticError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        RuntimeError,
-    ) as error:
-        raise ValueError(f"{name} has lines that are no entries of a ledger") from error
+    except DAMAGE as error:
+        raise DamagedFile(f"{name} has lines that are no entries of a ledger") from error
     return _Contents(header, entries, chain)
-
-
-class _Version(Exception):
-    """A file of another format version."""
 
 
 #: What releases of before entered of a sketch or an inverse Wishart.
@@ -529,13 +528,15 @@ def _entry(number: int, record: dict[str, Any], adjacency: str) -> Entry:
         # For other neighbours than the spend, which has its epsilon and delta all the same.
         if profile is not None and not adjacencies(profile) <= {adjacency}:
             profile = None
+    if not (isinstance(record["time"], str) and isinstance(record["what"], str)):
+        raise TypeError("time and what are text")
     return Entry(
         number,
-        str(record["time"]),
-        str(record["what"]),
-        float(record["epsilon"]),
-        float(record["delta"]),
-        float(record["delta_fp"]) if profile is not None else 0.0,
+        record["time"],
+        record["what"],
+        record["epsilon"],
+        record["delta"],
+        record["delta_fp"] if profile is not None else 0.0,
         profile,
         _condition(record.get("condition")),
         str(record.get("id", "")),
@@ -621,7 +622,7 @@ def _profile(entry: Entry) -> Profile:
         return StatedProfile(entry.epsilon, entry.delta)
     # A delta of the ladder takes milliseconds, and its tail hardly falls.
     if isinstance(entry.privacy, AdaptiveLadderProfile):
-        return StatedProfile(entry.epsilon, entry.privacy.delta(entry.epsilon))
+        return StatedProfile(entry.epsilon, entry.delta)
     return entry.privacy
 
 

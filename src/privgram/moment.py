@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import struct
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +12,7 @@ from numpy.typing import NDArray
 from privgram._checks import MAX_BOUND, MIN_BOUND, check_integer, check_positive
 from privgram._core.rows import Accumulator
 from privgram._forks import Guard
+from privgram._saved import Frame, understood
 from privgram.bounds import NormBound
 from privgram.rows import Feeder
 from privgram.sources import open_block
@@ -26,9 +24,10 @@ if TYPE_CHECKING:
 #: Two limbs of d x d, and as much again for each thread: 16 GiB a matrix here.
 MAX_COLUMNS = 1 << 15
 
-_MAGIC = b"privgram.moment\n"
 #: Version 2 has a bound that was chosen at a cost, which whoever reads version 1 would forget.
 _VERSION, _WITH_COST = 1, 2
+
+_FRAME = Frame(b"privgram.moment\n", _WITH_COST, "a SecondMoment", oldest=_VERSION)
 
 
 class SecondMoment:
@@ -289,18 +288,13 @@ class SecondMoment:
         if chosen is not None:
             version = _WITH_COST
             header["norm_bound"] = chosen.to_dict()
-        text = json.dumps(header).encode()
         upper = np.triu_indices(self.n_columns)
-        body = b"".join(
-            (
-                _MAGIC,
-                struct.pack("<II", version, len(text)),
-                text,
-                hi[upper].astype("<i8").tobytes(),
-                lo[upper].astype("<u8").tobytes(),
-            )
+        return _FRAME.seal(
+            header,
+            hi[upper].astype("<i8").tobytes(),
+            lo[upper].astype("<u8").tobytes(),
+            version=version,
         )
-        return body + hashlib.sha256(body).digest()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> SecondMoment:
@@ -308,37 +302,23 @@ class SecondMoment:
 
         Raises
         ------
-        ValueError
-            If the data are something else, of a later version, or damaged.
+        DamagedFile
+            A ValueError: if the data are something else, of a later version, or damaged.
         """
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"a SecondMoment is made of bytes, not {type(data).__name__}")
-        data = bytes(data)
-        start = len(_MAGIC) + 8
-        if len(data) < start + 32 or data[: len(_MAGIC)] != _MAGIC:
-            raise ValueError("these bytes are not a SecondMoment")
-        body, digest = data[:-32], data[-32:]
-        if hashlib.sha256(body).digest() != digest:
-            raise ValueError("these bytes are damaged: the checksum of the SecondMoment is wrong")
-        version, length = struct.unpack_from("<II", body, len(_MAGIC))
-        if version not in (_VERSION, _WITH_COST):
-            raise ValueError(
-                f"a SecondMoment of version {version}; this program reads up to {_WITH_COST}"
-            )
-        try:
-            return cls._from_parts(body[start : start + length], body[start + length :])
-        except (ArithmeticError, AttributeError, LookupError, RuntimeError) as error:
-            raise ValueError("these bytes are no SecondMoment that can be read") from error
+        header, body = _FRAME.open(bytes(data), "this")
+        with understood("this", _FRAME.what):
+            return cls._from_parts(header, body)
 
     @classmethod
-    def _from_parts(cls, text: bytes, body: bytes) -> SecondMoment:
+    def _from_parts(cls, header: dict[str, Any], body: bytes) -> SecondMoment:
         from privgram.columns import Columns
 
-        header = json.loads(text)
         d = check_n_columns(header["n_columns"])
         size = d * (d + 1) // 2
         if len(body) != 16 * size:
-            raise ValueError("these bytes are damaged: their length is not that of the matrix")
+            raise ValueError("the length is not that of the matrix")
         hi, lo = np.zeros((d, d), np.int64), np.zeros((d, d), np.uint64)
         upper = np.triu_indices(d)
         for limb, dtype, offset in ((hi, "<i8", 0), (lo, "<u8", 8 * size)):
@@ -353,14 +333,9 @@ class SecondMoment:
             if chosen != bound:
                 raise ValueError("the bound of a SecondMoment is not the one that was chosen")
             bound = chosen
-        total = Accumulator.from_limbs(
-            d,
-            bound,
-            header["bits"],
-            hi,
-            lo,
-            *rows,
-        )
+        bits = check_integer(header["bits"], "bits")
+        total = Accumulator.from_limbs(d, bound, bits, hi, lo, *rows)
+        _check_limbs(hi, lo, rows[0] << 2 * bits)
         names = _check_names(header["names"], d)
         columns = None if header["columns"] is None else Columns.from_dict(header["columns"])
         if columns is not None and columns.names != names:
@@ -428,6 +403,15 @@ def limbs_to_float(hi: NDArray[np.int64], lo: NDArray[np.uint64]) -> NDArray[np.
     hi = np.where(negative, ~hi + (lo == 0), hi)
     value = hi.astype(np.float64) * 2.0**64 + lo.astype(np.float64)
     return np.where(negative, -value, value)
+
+
+def _check_limbs(hi: NDArray[np.int64], lo: NDArray[np.uint64], most: int) -> None:
+    """Raise unless the trace is at most `most`, and no entry beyond it, as of q q^T summed."""
+    diagonal = [int(h) * 2**64 + int(v) for h, v in zip(hi.diagonal(), lo.diagonal(), strict=True)]
+    if min(diagonal) < 0 or sum(diagonal) > most:
+        raise ValueError("the diagonal is not that of so many rows")
+    if hi.min() < (-most) >> 64 or hi.max() > most >> 64:
+        raise ValueError("the matrix is not that of so many rows")
 
 
 def check_bound(bound: float | None) -> float:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._checks import check_positive
+from privgram._text import shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -472,7 +473,8 @@ def _muted() -> Any:
 
 
 def _cut(name: str) -> str:
-    # Matplotlib would read mathematics between dollar signs.
+    # Matplotlib would read mathematics between dollar signs, and SVG has no control characters.
+    name = shown(name)
     name = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
     return name.replace("$", r"\$")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._checks import MAX_BOUND, MIN_BOUND, check_not_negative, check_within
+from privgram._text import shown
 from privgram.inference import INTERCEPT, Inference, infer, refuse, rows_behind, why_unknown
 
 if TYPE_CHECKING:
@@ -400,10 +401,11 @@ class Fit:
         return float(np.max(np.abs(own[: len(self.bse)]) / self.bse, initial=0.0))
 
     def __repr__(self) -> str:
-        return f"<Fit of {self.target} on {', '.join(self.names)}>"
+        return f"<Fit of {shown(self.target)} on {', '.join(map(shown, self.names))}>"
 
 
 def _short(name: str) -> str:
+    name = shown(name)
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 

@@ -6,14 +6,22 @@ import json
 import math
 import operator
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._checks import (
+    check_calibration,
+    check_integer,
+    check_not_negative,
+    check_number,
+    check_positive,
+)
 from privgram._files import write_atomically
 from privgram._saved import Form
+from privgram._text import shown
 from privgram.bounds import NormBound
 from privgram.columns import Columns
 from privgram.noise import NoiseLaw
@@ -281,7 +289,9 @@ class Release:
         """
         if isinstance(name, str):
             if name not in self.names:
-                raise ValueError(f"no column {name!r}; there are {', '.join(self.names)}")
+                raise ValueError(
+                    f"no column {name!r}; there are {', '.join(map(shown, self.names))}"
+                )
             return self.names.index(name)
         try:
             position = operator.index(name)
@@ -351,8 +361,9 @@ def load_release(path: str | os.PathLike[str]) -> Release:
 
     Raises
     ------
-    ValueError
-        If the file is no release, of a later version, truncated or altered.
+    DamagedFile
+        A ValueError: if the file is no release, of a later version, truncated or altered, or if
+        its parts contradict each other.
     OSError
         If it cannot be read.
     """
@@ -399,32 +410,56 @@ def _build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Re
 
 
 def _check(release: Release) -> None:
-    """Raise ValueError unless the parts of a release fit together, as saved ones do."""
+    """Raise unless the parts of a release are sound and fit together, as saved ones do."""
     from privgram.privacy._adjacency import check_adjacency
 
     names, d = release.names, release.n_columns
-    if not all(isinstance(name, str) for name in names) or len(set(names)) != d:
-        raise ValueError("names must be different strings")
+    if not all(isinstance(name, str) for name in names) or len(set(names)) != d or not d:
+        raise ValueError("names must be different strings, at least one")
     if release.matrix.shape != (d, d) or release.matrix.dtype != np.float64:
         raise ValueError(f"the matrix of {d} columns must have shape ({d}, {d}), of float64")
+    size = float(np.abs(release.matrix).max())
+    if not size < math.inf:  # also if it is NaN
+        raise ValueError("the entries of the matrix must be finite")
+    # But for the rounding of InverseGauss and of AnalyzeGauss(repair="project").
+    if (np.abs(release.matrix - release.matrix.T) > 1e-6 * size).any():
+        raise ValueError("the matrix must be symmetric")
     sketch = release.sketch
     if sketch is not None and (sketch.shape[1:] != (d,) or sketch.dtype != np.float64):
         raise ValueError(f"the sketch of {d} columns must have shape (r, {d}), of float64")
+    if sketch is not None and not np.isfinite(sketch).all():
+        raise ValueError("the entries of the sketch must be finite")
     if release.columns is not None and not set(names) <= set(release.columns.names):
         raise ValueError("the columns with bounds are others than those of the matrix")
-    for name in ("epsilon", "delta", "bound"):
-        if not isinstance(getattr(release, name), (int, float)):
-            raise ValueError(f"{name} must be a number")
-    if not (0 < release.epsilon < math.inf and 0 <= release.delta <= 1):
-        raise ValueError("epsilon must be positive and finite, delta in [0, 1]")
-    if not 0 < release.bound < math.inf:
-        raise ValueError("bound must be positive and finite")
-    if release.n_rows is not None and not isinstance(release.n_rows, int):
-        raise ValueError("n_rows must be an integer")
+    check_positive(release.bound, "bound")
+    check_positive(release.epsilon, "epsilon")
+    if not 0 <= check_number(release.delta, "delta") <= 1:
+        raise ValueError("delta must be in [0, 1]")
+    if release.n_rows is not None:
+        check_integer(release.n_rows, "n_rows", 0, 2**63 - 1)
+    for field_ in fields(release.noise):
+        check_not_negative(getattr(release.noise, field_.name), f"{field_.name} of the noise")
     if not isinstance(release.parameters, dict) or not isinstance(release.reproducible, bool):
         raise ValueError("parameters must be a mapping and reproducible true or false")
     if not isinstance(release.condition, (str, type(None))):
         raise ValueError("the condition must be a sentence")
     check_adjacency(release.adjacency)
+    check_calibration(release.calibration)
+    if getattr(release.privacy, "adjacency", release.adjacency) != release.adjacency and d > 1:
+        raise ValueError("the privacy profile is for another adjacency")
+    # A hundredth is for profiles that a later version evaluates more sharply.
+    if _least_delta(release.privacy, release.epsilon) > 1.01 * release.delta + 1e-300:
+        raise ValueError("the privacy profile has a larger delta at epsilon than the release")
     json.dumps(release._header())  # what cannot be written again was not written by `save`
     repr(release)
+
+
+def _least_delta(privacy: Profile, epsilon: float) -> float:
+    """Delta of a profile, or of a part where the whole takes an extra, or seconds."""
+    from privgram.privacy import AdaptiveLadderProfile, ComposedProfile
+
+    if isinstance(privacy, ComposedProfile):
+        return max((_least_delta(part, epsilon) for part in privacy.profiles), default=1.0)
+    if isinstance(privacy, AdaptiveLadderProfile):
+        privacy = privacy._rung(0)
+    return privacy.delta(epsilon)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from privgram._text import shown
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -95,7 +97,11 @@ def to_html(
     scores = np.abs(plots.noise_scores(release))
     faint = float((scores[np.triu_indices(len(scores))] < 2).mean())
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_without_controls,
     )
     template = resources.files("privgram").joinpath("templates", "report.html")
     page: str = environment.from_string(template.read_text(encoding="utf-8")).render(
@@ -121,6 +127,11 @@ def to_html(
         code=_code(release, path),
     )
     return page
+
+
+def _without_controls(value: Any) -> Any:
+    """Escape what acts rather than is seen, but for ends of lines."""
+    return "\n".join(map(shown, value.split("\n"))) if type(value) is str else value
 
 
 def _draw(plot: Callable[[], Axes], alt: str) -> Plot:
@@ -278,7 +289,7 @@ def _columns(release: Release) -> list[dict[str, str]]:
     moments = np.diag(release.matrix) - release.noise.shift
     rows = []
     for i, name in enumerate(release.names):
-        row = {"name": name, "moment": _number(moments[i]), "noise": _number(noise[i])}
+        row = {"name": shown(name), "moment": _number(moments[i]), "noise": _number(noise[i])}
         if release.columns is not None:
             at = release.columns.names.index(name)
             row["lower"] = f"{release.columns.lower[at]:g}"
@@ -293,13 +304,13 @@ def _fit(fit: Fit) -> dict[str, Any]:
     ends = fit.conf_int(intercept=True)
     used = [*fit.coef, fit.intercept]
     rows = [
-        [name, _number(used[i])]
+        [shown(name), _number(used[i])]
         + ([_number(fit.bse[i]), _number(ends[i, 0]), _number(ends[i, 1])] if known else [])
         for i, name in enumerate(fit.param_names)
     ]
     penalty = "" if fit.ridge == 0 else f" Penalised by a ridge of {fit.ridge}."
     return {
-        "target": fit.target,
+        "target": shown(fit.target),
         "known": known,
         "rows": rows,
         "note": (
@@ -311,7 +322,7 @@ def _fit(fit: Fit) -> dict[str, Any]:
         + penalty,
         "plot": _draw(
             lambda: fit.plot(per=per),
-            f"Coefficients of {len(fit.names)} features for {fit.target}, as in the table below.",
+            f"Coefficients of {len(fit.names)} features for {shown(fit.target)}, as in the table below.",
         ),
         "caption": "Per standard deviation of each feature, so that features of different units "
         "compare; the table is per unit."

@@ -6,12 +6,14 @@ import importlib
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import click
 
 from privgram import __version__
+from privgram._text import shown
 
 # In the order of use. A command's module has its name and is imported when used.
 COMMANDS = (
@@ -70,7 +72,10 @@ class Program(click.Group):
         **extra: Any,
     ) -> Any:
         try:
-            result = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            with warnings.catch_warnings():
+                warnings.simplefilter("default", UserWarning)
+                warnings.showwarning = _warn
+                result = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
             sys.stdout.flush()
         except click.exceptions.NoArgsIsHelpError as error:  # a group without its command
             click.echo(error.format_message())
@@ -107,8 +112,12 @@ def _describe(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
+def _warn(message: Warning | str, *where: Any, **more: Any) -> None:
+    print("privgram: warning:", shown(" ".join(str(message).split())), file=sys.stderr)
+
+
 def _fail(message: str) -> NoReturn:
-    print("privgram:", " ".join(message.split()), file=sys.stderr)
+    print("privgram:", shown(" ".join(message.split())), file=sys.stderr)
     sys.exit(2)
 
 

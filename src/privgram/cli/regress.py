@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ._options import example
-from ._output import json_option, print_json
+from ._output import json_option, print_json, print_lines
 
 
 @click.command(
@@ -71,7 +71,7 @@ def command(
             }
         )
         return
-    click.echo(fit.summary(level))
+    print_lines(fit.summary(level))
 
 
 def read_penalty(text: str) -> float | str:

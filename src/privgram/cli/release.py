@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from privgram._files import check_distinct, check_room
+
 from . import _mechanisms
-from ._options import example, guarantee, read_columns
+from ._options import columns_file, example, guarantee, read_columns
 from ._output import console, facts, json_option, print_json
 
 if TYPE_CHECKING:
@@ -138,6 +139,11 @@ def command(
     from privgram.norm_bound import Choice
 
     _check_out(out, force)
+    check_distinct(
+        {"SOURCE": _files_of(sources), "--columns": columns_file(columns)},
+        {"--ledger": ledger, "--checkpoint": checkpoint, "--out": out},
+    )
+    check_room(out)
     if checkpoint is not None and bound_epsilon is not None:
         raise click.UsageError("--checkpoint: a bound by --bound auto differs from run to run")
     budget = None if ledger is None else pg.Ledger(ledger)
@@ -182,14 +188,12 @@ def command(
             counts[0].merge(more)
         if not isinstance(bounds, pg.Columns):
             check(counts[0].n_columns, choice.grid[0])
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            known = choice.draw(counts[0], ledger=budget)
-        for warning in caught:
-            print(f"privgram: warning: {warning.message}", file=sys.stderr)
+        known = choice.draw(counts[0], ledger=budget)
     table = list(sources) if len(sources) > 1 else sources[0]
     moment, discard = resumable(table, known, bounds, threads, progress, checkpoint)
     seconds = time.perf_counter() - start
+    # Once more, after the pass, for what is spent now: of JSON's digits or of NumPy's bytes.
+    check_room(out, moment.n_columns**2 * (32 if out.suffix == ".json" else 8))
     with _errata_in_own_terms():
         release = pg.release(
             moment,
@@ -258,6 +262,15 @@ def _read_bound(text: str | None, bound_epsilon: float | None) -> float | None:
         return float(text)
     except ValueError:
         raise click.UsageError(f"--bound {text}: a number or auto") from None
+
+
+def _files_of(sources: tuple[str, ...]) -> Iterator[Path]:
+    """List what is read, as far as it is there."""
+    from privgram.sources.files import find
+
+    for source in sources:
+        with suppress(FileNotFoundError, ValueError):  # said by whoever reads it
+            yield from find(Path(source))
 
 
 def _check_out(out: Path, force: bool) -> None:

@@ -33,9 +33,11 @@ def weakest(guarantees: Iterable[Guarantee]) -> Guarantee:
 
 def check_parameter(value: Any, name: str) -> None:
     """Raise unless `value`, which is kept as given, is a positive finite number arrays can hold."""
-    if not isinstance(value, (int, float, np.integer, np.floating)):
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} must be a number, not {type(value).__name__}")
     check_positive(value, name)
+    if isinstance(value, int) and value >= 1 << 63:
+        raise ValueError(f"{name} is too large an integer")
 
 
 class Profile(ABC):

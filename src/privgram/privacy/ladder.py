@@ -28,7 +28,7 @@ import numpy as np
 
 from ._adjacency import Adjacency, check_adjacency
 from ._numerics import Array
-from ._profile import Profile
+from ._profile import Profile, check_parameter
 from ._solve import largest_safe
 from .adaptive import AdaptiveSketchProfile, adaptive_delta, sketch_curves
 
@@ -110,6 +110,10 @@ class AdaptiveLadderProfile(Profile):
         check_adjacency(self.adjacency)
         if self.rule not in (1, 2):
             raise ValueError(f"rule must be 1 or 2, not {self.rule!r}")
+        check_parameter(self.at_epsilon, "at_epsilon")
+        check_parameter(self.at_delta, "at_delta")
+        if self.at_delta >= 1:
+            raise ValueError(f"at_delta must lie in (0, 1), not {self.at_delta}")
         self._rung(0)
 
     @property
