@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from privgram.columns import Columns
     from privgram.ledger import Ledger
-    from privgram.privacy import Adjacency, BoundedRangeProfile, Guarantee
+    from privgram.privacy import Adjacency, BoundedRangeProfile
     from privgram.sources.table import Block
 
 __all__ = ["NormBound", "private_norm_bound"]
