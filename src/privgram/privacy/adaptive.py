@@ -238,20 +238,24 @@ def worst_case(
         lowered = epsilon - _log_cosh(0.5 * between / scale)
         return adaptive_bound(lowered, pair, p_shift, (low, high), total, scale, shift)
 
-    worst = max(bound(pair, 1.0, 0.0, 0.0) for pair in pairs)
+    largest = max(bound(pair, 1.0, 0.0, 0.0) for pair in pairs)
+    worst = largest
     for pair in pairs:
-        if bound(pair, 1.0, 0.5, 2.0, 1.0) <= worst:
+        others = bound(pair, 1.0, 0.5, 2.0, 1.0)
+        if others <= largest:
             continue
+        parts = largest
         for a, low, high in _shifts(adjacency, min(max(math.ceil(2.0 / scale), 2), _PARTS)):
             rough = bound(pair, a, low, high)
-            if rough > worst:
+            if rough > parts:
                 middle = 0.5 * (low + high)
                 three = (
                     bound(pair, a, low, low),
                     bound(pair, a, high, high),
                     bound(pair, a, middle, middle, high - low),
                 )
-                worst = max(worst, min(rough, max(three)))
+                parts = max(parts, min(rough, max(three)))
+        worst = max(worst, min(others, parts))
     return worst
 
 
