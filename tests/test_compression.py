@@ -316,7 +316,7 @@ def test_profile_of_what_is_kept_by_the_exact_law(draws, window):
     claimed = TruncatedSketchProfile(m, ratio, beta, draws, "so")
     pair = SketchProfile(m, ratio, "add-remove")
     larger = False
-    for epsilon in (0.0, 0.1, 0.3, 0.6, 1.0):
+    for epsilon in (0.0, 0.1, 0.3, 0.6, 1.0, 2.5, 4.0):
         for first, second in ((0, 1), (1, 0)):
             factor = math.exp(epsilon)
             exact = weight @ np.maximum(densities[first] - factor * densities[second], 0)

@@ -282,10 +282,12 @@ def _interval(name: str, pair: object) -> tuple[float, float]:
     try:
         lower, upper = map(float, pair)  # type: ignore[call-overload]
     except (TypeError, ValueError, OverflowError):
-        listed = isinstance(pair, Collection)
+        levels = isinstance(pair, Collection) and (
+            len(pair) > 2 or any(isinstance(level, str) for level in pair)
+        )
         raise ValueError(
             f"the bounds of column {name!r} are two numbers, (lower, upper); "
-            + (_LEVELS if listed else _FROM_DATA)
+            + (_LEVELS if levels else _FROM_DATA)
         ) from None
     if not (math.isfinite(lower) and math.isfinite(upper)):
         raise ValueError(f"the bounds of column {name!r} must be finite, not ({lower}, {upper})")

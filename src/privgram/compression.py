@@ -225,8 +225,8 @@ class Compressed:
             discarded,
             MAX_DRAWS,
             f"every table considered has, after the scaling of its columns, rows of norm at most "
-            f"{bound:g}, a second moment A^T A whose eigenvalues are at least {floor:g}, and "
-            f"entries of A^T A / {self.n_rows} within {self.delta_max:g} of the reference",
+            f"{bound:.12g}, a second moment A^T A whose eigenvalues are at least {floor:.12g}, and "
+            f"entries of A^T A / {self.n_rows} within {self.delta_max:.12g} of the reference",
         )
 
     def delta(self, epsilon: float, bound: float, eigenvalue_floor: float) -> float:

@@ -16,6 +16,7 @@ from privgram.privacy import (
     LaplaceProfile,
     Profile,
     SketchProfile,
+    TruncatedSketchProfile,
     WishartProfile,
     calibration,
 )
@@ -30,6 +31,7 @@ PROFILES = [
     SketchProfile(200, 0.03, "add-remove"),
     SketchProfile(1, 0.5),
     SketchProfile(2e5, 1e-3),
+    TruncatedSketchProfile(100, 0.01, 1e-4, 100, "pigs fly"),
     ChiGaussianProfile(10, 0.1),
     ChiGaussianProfile(10, 0.1, 0.3),
     WishartProfile(26, 22, 0.5, "add-remove"),

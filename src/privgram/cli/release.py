@@ -216,6 +216,7 @@ def command(
         "epsilon": release.epsilon,
         "delta": release.delta,
         "adjacency": release.adjacency,
+        "guarantee": release.guarantee,
         "condition": release.condition,
         "parameters": release.parameters,
         "seconds": seconds,

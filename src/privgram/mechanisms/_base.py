@@ -329,7 +329,8 @@ def check_mechanism(mechanism: Any) -> None:
         name = mechanism.__name__
         needs = [f.name for f in fields(mechanism) if f.default is MISSING]
         raise TypeError(
-            f"{name} is a class: add (), as in {name}({', '.join(f'{need}=...' for need in needs)})"
+            f"mechanism must be a Mechanism, and {name} is a class: add (), as in "
+            f"{name}({', '.join(f'{need}=...' for need in needs)})"
         )
     raise TypeError(
         f"mechanism must be a Mechanism such as AnalyzeGauss(), not {type(mechanism).__name__}"

@@ -59,7 +59,9 @@ class GaussianSketch(Mechanism):
     Notes
     -----
     Calibrated exactly, the profile is that of `privgram.privacy.SketchProfile`, or
-    `AdaptiveLadderProfile`, less a part under 1e-12 for finite precision.
+    `AdaptiveLadderProfile`, less a part under 1e-12 for finite precision.  The first is proved,
+    the second an upper bound; Algorithm 2's (epsilon, delta) at published constants is only
+    stated (`release.guarantee`).
 
     References
     ----------

@@ -90,7 +90,7 @@ class InverseGauss(Mechanism):
         """The promise of the eigenvalue floor."""
         return (
             "every table considered has a second moment whose eigenvalues are "
-            f"at least {self.eigenvalue_floor:g}"
+            f"at least {self.eigenvalue_floor:.12g}"
         )
 
     @property

@@ -52,7 +52,9 @@ class InverseWishart(Mechanism):
     -----
     The inverse of a sketch with nu rows: the profile is that of
     `privgram.privacy.SketchProfile`, inversion being a bijection.  The scale
-    nu - d - 1 (1 where that is less) is the library's; the paper releases X.
+    nu - d - 1 (1 where that is less) is the library's; the paper releases X.  Where adaptive
+    the profile is an upper bound, and at published constants Algorithm 5's (epsilon, delta) is
+    only stated (`release.guarantee`).
 
     References
     ----------
