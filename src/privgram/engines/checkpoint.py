@@ -140,7 +140,7 @@ class Checkpoint:
         from privgram.sources import csv, npy, table
 
         columns = self.moment.columns
-        identity = {
+        identity: dict[str, Any] = {
             "source": self.source,
             "bound": self.moment.bound.hex(),
             "columns": None if columns is None else columns.to_dict(),
@@ -149,6 +149,8 @@ class Checkpoint:
             # What else decides which rows are in which chunk.
             "privgram": [__version__, csv.CHUNK_BYTES, npy.CHUNK_BYTES, table.CHUNK_BYTES],
         }
+        if _reads_csv(self.source):
+            identity["privgram"].append("records")  # chunks were cut at any newline before
         plain: dict[str, Any] = json.loads(json.dumps(identity))
         return plain
 
@@ -219,6 +221,12 @@ def identify(source: Any, table: Table) -> object:
             "list of these, and not an iterator or a stream"
         )
     return [type(source).__name__, table.n_rows, table.n_columns, _dtype(source)]
+
+
+def _reads_csv(identified: Any) -> bool:
+    """Tell whether what `identify` says is of CSV files."""
+    files = identified if isinstance(identified, list) else []
+    return any(isinstance(file, list) and file[0].lower().endswith(".csv") for file in files)
 
 
 def _dtype(source: Any) -> str:
