@@ -143,7 +143,7 @@ class Checkpoint:
         from privgram.sources import csv, npy, table
 
         columns, chosen = self.moment.columns, self.moment.norm_bound
-        identity = {
+        identity: dict[str, Any] = {
             "source": self.source,
             "bound": self.moment.bound.hex(),
             "norm_bound": None if chosen is None else chosen.to_dict(),
@@ -153,6 +153,8 @@ class Checkpoint:
             # What else decides which rows are in which chunk.
             "privgram": [__version__, csv.CHUNK_BYTES, npy.CHUNK_BYTES, table.CHUNK_BYTES],
         }
+        if _reads_csv(self.source):
+            identity["privgram"].append("records")  # chunks were cut at any newline before
         plain: dict[str, Any] = json.loads(json.dumps(identity))
         return plain
 
@@ -220,6 +222,12 @@ def identify(source: Any, table: Table) -> object:
             "list of these, and not an iterator or a stream"
         )
     return [type(source).__name__, table.n_rows, table.n_columns, _dtype(source)]
+
+
+def _reads_csv(identified: Any) -> bool:
+    """Tell whether what `identify` says is of CSV files."""
+    files = identified if isinstance(identified, list) else []
+    return any(isinstance(file, list) and file[0].lower().endswith(".csv") for file in files)
 
 
 def _dtype(source: Any) -> str:
