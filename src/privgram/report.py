@@ -310,6 +310,13 @@ def _fit(fit: Fit) -> dict[str, Any]:
     }
 
 
+def _rows(release: Release) -> str:
+    if release.n_rows is None:
+        return "private"
+    dropped = release.columns is not None and release.columns.missing == "drop"
+    return f"{release.n_rows:,}" + ", those with missing values too, which were dropped" * dropped
+
+
 def _facts(release: Release, path: Path | None, version: str) -> list[tuple[str, str]]:
     from privgram.release import FORM
 
@@ -319,7 +326,7 @@ def _facts(release: Release, path: Path | None, version: str) -> list[tuple[str,
         ("epsilon", f"{release.epsilon:g}"),
         ("delta", f"{release.delta:.6g}"),
         ("neighbours", release.adjacency),
-        ("rows", "private" if release.n_rows is None else f"{release.n_rows:,}"),
+        ("rows", _rows(release)),
         ("bound of a row", f"{release.bound:g} (L2 norm, after mapping to [-1, 1])"
          if release.columns is not None else f"{release.bound:g} (L2 norm)"),
     ]  # fmt: skip
@@ -350,4 +357,4 @@ def _code(release: Release, path: Path | None) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.4g}" if math.isfinite(value) else "-"
+    return "-" if math.isnan(value) else f"{value:.4g}"
