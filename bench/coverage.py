@@ -291,8 +291,8 @@ offered, more where fewer are.
 **The worst cell** of the {cells} that offer intervals in a quarter of the draws or more:
 {worst:.1f} ± {spread:.1f} % for `{who}`, on the table "{table}", by {mechanism} at ε = {epsilon:g}
 under "{adjacency}". It is the least of {coefficients} shares: were all 95 %, the least would be
-about {least:.1f} % by chance. The mean over all is {mean:.1f} %. Widest beyond need are the intervals of
-{widest_mechanism} on "{widest_table}": they cover {widest:.1f} % on average.
+about {least:.1f} % by chance. The mean over all is {mean:.1f} %. Widest beyond need are
+{widest_mechanism}'s on "{widest_table}": they cover {widest:.1f} % on average.
 
 **Unequal variance is said, not seen.** Where the errors' variance changes with a feature, the
 worst coefficient is covered in {unequal:.0f} % only. A second moment does not tell, so every

@@ -73,7 +73,7 @@ class Release:
     bound : float
         L2 bound of one row.
     n_rows : int or None
-        Rows of the table, where they are public (adjacency "replace").
+        Rows of the table, where they are public (adjacency "replace"): dropped ones too.
     columns : Columns or None
         The public column bounds, by which regressions return to the columns' own units.
     sketch : ndarray of shape (r, d), float64, or None

@@ -331,6 +331,13 @@ def _fit(fit: Fit) -> dict[str, Any]:
     }
 
 
+def _rows(release: Release) -> str:
+    if release.n_rows is None:
+        return "private"
+    dropped = release.columns is not None and release.columns.missing == "drop"
+    return f"{release.n_rows:,}" + ", those with missing values too, which were dropped" * dropped
+
+
 def _facts(release: Release, path: Path | None, version: str) -> list[tuple[str, str]]:
     from privgram.release import FORM
 
@@ -341,7 +348,7 @@ def _facts(release: Release, path: Path | None, version: str) -> list[tuple[str,
         ("delta", f"{release.delta:.6g}"),
         ("guarantee", release.guarantee),
         ("neighbours", release.adjacency),
-        ("rows", "private" if release.n_rows is None else f"{release.n_rows:,}"),
+        ("rows", _rows(release)),
         ("bound of a row", f"{release.bound:g} (L2 norm, after mapping to [-1, 1])"
          if release.columns is not None else f"{release.bound:g} (L2 norm)"),
     ]  # fmt: skip
@@ -372,4 +379,4 @@ def _code(release: Release, path: Path | None) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.4g}" if math.isfinite(value) else "-"
+    return "-" if math.isnan(value) else f"{value:.4g}"
