@@ -207,10 +207,11 @@ def test_a_refused_regression_leaves_the_page_as_it_is(undrawn):
     assert "eigenvalues about the mean" in text.lower()
 
 
-def test_a_sketch_of_few_rows_has_a_page():
+def test_a_sketch_of_few_rows_has_a_page_and_a_spectrum(undrawn):
     moment = pg.second_moment(np.random.default_rng(1).standard_normal((3000, 5)), bound=5.0)
     release = pg.release(moment, pg.GaussianSketch(rows=2), 1.0, 1e-6)
     assert "Not positive definite." in words(release.to_html(["x0"]))
+    release.plot_spectrum()
 
 
 def test_many_columns_fold():

@@ -216,7 +216,7 @@ def test_noise_of_the_mean_is_in_the_edge_and_in_the_bound(law):
     release = drawn()
     edge = noise_edge(release)
     off = [np.abs(eigenvalues(drawn()) - np.diag(spread)).max() for _ in range(200)]
-    assert np.sum(off <= edge) >= 175
+    assert np.sum(np.array(off) <= edge) >= 175
     result = release.pca(2)
     distance = np.linalg.norm(projection(result.components) - np.diag([1.0, 1.0, 0.0]))
     assert distance <= result.error_bound < np.sqrt(2)
