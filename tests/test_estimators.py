@@ -604,6 +604,13 @@ def test_without_bounds_nothing_is_spent(kind, table, releases):
     assert not releases
 
 
+def test_a_decomposition_about_zero_says_why_it_has_no_variances():
+    svd = PrivateTruncatedSVD(1, bound=3.0).fit(np.eye(3))
+    assert not hasattr(svd, "explained_variance_")
+    with pytest.raises(AttributeError, match="which a release about zero does not hold"):
+        _ = svd.explained_variance_
+
+
 @pytest.mark.parametrize("kind", [PrivatePCA, PrivateTruncatedSVD])
 @pytest.mark.parametrize(("n", "error"), [(0, ValueError), (4, ValueError), (1.5, TypeError)])
 def test_bad_numbers_of_components_are_refused_and_spend_nothing(kind, n, error, table, releases):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Fit", "lasso", "regress"]
+__all__ = ["Fit", "RefusedError", "lasso", "regress"]
 
 #: A summary speaks of clipping if it may have moved an estimate by so many standard errors.
 NOTICED_SHIFT = 0.5
@@ -39,8 +39,19 @@ NOTICED_SKEW = 0.05
 #: A summary shows `coef` beside the estimate if they are so many standard errors apart.
 NOTICED_PENALTY = 0.05
 
+#: Coefficients are refused where a direction of the features is within so many standard deviations
+#: of noise alone though all others exceed so many: nothing but dependent columns look like that.
+NOTHING, RESOLVED = 2.0, 10.0
+
+#: More columns than this are not named in an error.
+MOST_NAMED = 8
+
 #: First penalty of the lasso's path, in the units in which scikit-learn is called.
 LARS_FIRST = 1e8
+
+
+class RefusedError(ValueError):
+    """A regression that this release cannot answer, though it was asked for rightly."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -452,12 +463,16 @@ def regress(
 
     Raises
     ------
+    RefusedError
+        A ValueError: for a released matrix that is not positive definite on the features,
+        features that seem to depend on each other, or a target of which all values seem to
+        lie at one of its bounds.
     ValueError
-        For an unknown column, the target among the features, a released matrix
-        that is not positive definite on the features, or `unclip` where the number
+        For an unknown column, the target among the features, or `unclip` where the number
         of rows is private or noise exceeds the signal.
     """
     chosen, goal = _choose(release, target, features, intercept)
+    _refuse_pinned(release, goal)
     n_rows = rows_behind(release)
     block = [*chosen, goal]
     law, matrix = _block(release, block)
@@ -482,6 +497,7 @@ def regress(
         ridge = _check_ridge(ridge, int(slopes.sum()))
         penalty = np.zeros((len(chosen), len(chosen)))
         penalty[slopes, slopes] = ridge
+        _refuse_dependent(release, chosen, matrix[:-1, :-1] + penalty)
     theta = _solve(matrix[:-1, :-1] + penalty, matrix[:-1, -1], ridge)
     transform, offset = _own_units(release, chosen, goal)
     inference = infer(release, *_block(release, block), transform, offset)
@@ -530,6 +546,8 @@ def lasso(
     slopes = [i for i, c in enumerate(chosen) if release.names[c] != INTERCEPT]
     if not slopes:
         raise ValueError("there is no feature to regress on")
+    _refuse_pinned(release, goal)
+    _refuse_dependent(release, chosen, gram)
     _solve(gram, cross, 0.0)  # refuses an indefinite matrix, on which the path is nonsense
     theta = np.zeros(len(chosen))
     reduced, target_cross = gram[np.ix_(slopes, slopes)], cross[slopes]
@@ -651,12 +669,55 @@ def _block(release: Release, block: list[int]) -> tuple[NoiseLaw, Matrix]:
     return law, release.matrix[np.ix_(block, block)]
 
 
+def _refuse_dependent(release: Release, chosen: list[int], gram: Matrix) -> None:
+    """Raise if some directions of the features hold nothing but noise and all others far more."""
+    law, shifted = _block(release, chosen)
+    values, vectors = np.linalg.eigh(gram)
+    noise = np.sqrt(np.diag(law.entry_variance(shifted, vectors.T)))
+    # What the mechanism put on the diagonal is no signal; where it is far more than noise, it
+    # makes these coefficients small instead of wild.
+    nothing = (values - law.shift < NOTHING * noise) & (values < RESOLVED * noise)
+    if not nothing.any() or nothing.all() or (values < RESOLVED * noise)[~nothing].any():
+        return
+    # The noise turns these directions by less than a tenth.
+    part = np.linalg.norm(vectors[:, nothing], axis=1)
+    names = [repr(release.names[c]) for c, share in zip(chosen, part, strict=True) if share > 0.1]
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    raise RefusedError(
+        f"the columns {', '.join(names[:MOST_NAMED])}{more} seem to depend on each other, as the "
+        "indicators of all levels do beside an intercept: some combination of them holds nothing "
+        "but noise, and if they depend exactly, no epsilon tells their coefficients apart. Leave "
+        "one of them out, or use ridge='auto' for predictions"
+    )
+
+
+def _refuse_pinned(release: Release, goal: int) -> None:
+    """Raise if the target's mean is at one of its bounds, as far as the noise can tell."""
+    columns = release.columns
+    if columns is None or INTERCEPT not in release.names:
+        return
+    ones = release.names.index(INTERCEPT)
+    count = release.matrix[ones, ones] - release.noise.shift
+    total = release.matrix[goal, ones]
+    frame = np.eye(release.n_columns)[[ones, goal]]
+    noise = math.sqrt(release.noise.entry_variance(release.matrix, frame)[0].sum())
+    if count - abs(total) > 3 * noise or count < 20 * noise:
+        return
+    at = columns.names.index(release.names[goal])
+    end, value = ("upper", columns.upper[at]) if total > 0 else ("lower", columns.lower[at])
+    raise RefusedError(
+        f"all values of {release.names[goal]!r} seem to lie at its {end} bound, {value:g}, where "
+        "values beyond are clamped: so they say nothing of the features. State bounds in the "
+        "unit of the values, not far wider than they are, and release again"
+    )
+
+
 def _solve(gram: Matrix, cross: Vector, ridge: float | str | Vector) -> Vector:
     values, vectors = np.linalg.eigh(gram)
     if values[0] <= len(values) * np.finfo(float).eps * values[-1]:
         needed = 2 * max(-values[0], np.finfo(float).eps * abs(values[-1]))
         needed += ridge if isinstance(ridge, float) else 0.0
-        raise ValueError(
+        raise RefusedError(
             "the released matrix is not positive definite on these features: its noise "
             f"exceeds the signal. Use ridge='auto' or a ridge of more than {needed:.3g}, "
             "fewer features, a mechanism whose release is positive definite "

@@ -159,11 +159,11 @@ class Release:
 
         return lasso(self, target, features, alpha=alpha)
 
-    def pca(self, n_components: int | None = None) -> PCA:
-        """Principal components of the released matrix; see `privgram.spectrum.pca`."""
+    def pca(self, n_components: int | None = None, *, center: bool | None = None) -> PCA:
+        """Principal components of the released columns; see `privgram.spectrum.pca`."""
         from privgram.spectrum import pca
 
-        return pca(self, n_components)
+        return pca(self, n_components, center=center)
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the matrix in units of its noise; see `privgram.plots.plot_matrix`."""

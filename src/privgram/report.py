@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from privgram._text import shown
+from privgram.columns import INTERCEPT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privgram.regression import Fit
     from privgram.release import Release
 
 __all__ = ["to_html"]
@@ -59,7 +59,8 @@ def to_html(
     ----------
     release : Release
     targets : iterable of str
-        Columns to explain by all the others, a table and a plot each.
+        Columns to explain by all the others, a table and a plot each, or the sentence
+        that says why the release cannot.
     ridge : float or "auto"
         Of these regressions; see `privgram.regression.regress`.
     title : str, optional
@@ -75,7 +76,7 @@ def to_html(
     Raises
     ------
     ValueError
-        For a target that is no column, or where the regression on it is refused.
+        For a target that is no column.
     OSError
         If `file` cannot be read.
     ImportError
@@ -92,7 +93,8 @@ def to_html(
 
     if isinstance(targets, str):
         raise TypeError(f"targets is a list of columns; for one, pass [{targets!r}]")
-    fits = [release.regress(target, ridge=ridge) for target in targets]
+    fits = [_fit(release, target, ridge) for target in targets]
+    others = [name for name in release.names if name != INTERCEPT]
     path = None if file is None else Path(file)
     scores = np.abs(plots.noise_scores(release))
     faint = float((scores[np.triu_indices(len(scores))] < 2).mean())
@@ -118,11 +120,11 @@ def to_html(
         ),
         spectrum_plot=_draw(
             lambda: plots.plot_spectrum(release),
-            f"The {release.n_columns} eigenvalues by rank, with the largest that noise may have.",
+            f"The {len(others)} eigenvalues by rank, with the largest that noise may have.",
         ),
         bounded=release.columns is not None,
         columns=_columns(release),
-        fits=[_fit(fit) for fit in fits],
+        fits=fits,
         facts=_facts(release, path, __version__),
         code=_code(release, path),
     )
@@ -298,7 +300,14 @@ def _columns(release: Release) -> list[dict[str, str]]:
     return rows
 
 
-def _fit(fit: Fit) -> dict[str, Any]:
+def _fit(release: Release, target: str, ridge: float | str) -> dict[str, Any]:
+    from privgram.regression import RefusedError
+
+    try:
+        fit = release.regress(target, ridge=ridge)
+    except RefusedError as refusal:
+        text = str(refusal)
+        return {"target": shown(target), "refusal": f"{text[0].upper()}{text[1:]}."}
     known = fit.refusal is None
     per = "sd" if fit.n_rows is not None and fit.n_rows >= 1 else "unit"
     ends = fit.conf_int(intercept=True)
@@ -311,6 +320,7 @@ def _fit(fit: Fit) -> dict[str, Any]:
     penalty = "" if fit.ridge == 0 else f" Penalised by a ridge of {fit.ridge}."
     return {
         "target": shown(fit.target),
+        "refusal": None,
         "known": known,
         "rows": rows,
         "note": (

@@ -322,6 +322,15 @@ class PrivateTruncatedSVD(_Projection):
         return values
 
     @property
+    def explained_variance_(self) -> Vector:
+        """Refuse, and say why: see the error's text."""
+        raise AttributeError(
+            "PrivateTruncatedSVD has no explained_variance_: variances are about the mean, which "
+            "a release about zero does not hold; take singular_values_**2, sums of squares, or "
+            "PrivatePCA"
+        )
+
+    @property
     def result_(self) -> PCA:
         """The components with a bound on their error."""
         result: PCA = self._learnt()
