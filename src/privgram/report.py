@@ -332,7 +332,8 @@ def _fit(release: Release, target: str, ridge: float | str) -> dict[str, Any]:
         + penalty,
         "plot": _draw(
             lambda: fit.plot(per=per),
-            f"Coefficients of {len(fit.names)} features for {shown(fit.target)}, as in the table below.",
+            f"Coefficients of {len(fit.names)} features for {shown(fit.target)}, as in the table "
+            "below.",
         ),
         "caption": "Per standard deviation of each feature, so that features of different units "
         "compare; the table is per unit."

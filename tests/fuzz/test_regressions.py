@@ -162,7 +162,7 @@ def test_a_key_that_is_there_twice():
     for data in (again, inside, beside):
         with pytest.raises(ValueError, match="damaged"):
             load("release_json", data.encode())
-    head, first, *more = seeds("ledger")[1].splitlines()
+    head, first, *_ = seeds("ledger")[1].splitlines()
     text = b'{"number": 1, "epsilon": 1e-9, ' + first[len(b'{"number": 1, ') :]
     text = text[: text.rindex(b', "sha256"')]
     before = json.loads(head)["sha256"].encode()
