@@ -135,6 +135,7 @@ def test_a_child_of_the_source_has_no_part_in_the_pass():
     assert [line for line in lines if line.isdigit()] == ["200", "200"]
     assert sum("forked by the source" in line for line in lines) == len(lines) - 2 == 2
 
+
 # The process holds the ledger's lock in a thread, forks in another, and is killed; the child lives.
 LEDGER = """
 import contextlib, subprocess
