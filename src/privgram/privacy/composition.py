@@ -52,8 +52,6 @@ class ComposedProfile(Profile):
     ------
     ValueError
         If the step is not positive.
-    ImportError
-        On evaluation, without the extra: ``pip install "privgram[accounting]"``.
     """
 
     profiles: tuple[Profile, ...]
@@ -123,9 +121,6 @@ def compose(profiles: Iterable[Any], discretization: float = 1e-4) -> Profile:
         If there is no profile, or the notions of neighbours differ.
     TypeError
         If an element is neither a profile nor has one.
-    ImportError
-        On evaluating a profile that is not exact, without the extra:
-        ``pip install "privgram[accounting]"``.
 
     Examples
     --------
