@@ -16,7 +16,7 @@ import privgram as pg
 from privgram._checks import check_number
 
 NUMBERS = [2, 2.0, True + 1, np.float32(2), np.int8(2), np.array(2.0), Fraction(2), Decimal(2)]
-OTHERS = ["2", b"2", None, [2.0], np.array([2.0]), 2j, object()]
+OTHERS = ["2", b"2", None, [2.0], np.array([2.0]), 2j, pytest.param(object(), id="object")]
 
 
 @pytest.fixture(scope="module")

@@ -20,13 +20,12 @@ import os
 import re
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
-from functools import lru_cache, reduce
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -37,6 +36,7 @@ from privgram._saved import DAMAGE, DamagedFile, check_version
 if TYPE_CHECKING:
     from privgram.privacy import Guarantee, Profile
     from privgram.privacy._adjacency import Orientation
+    from privgram.privacy.running import RunningLosses
 
 __all__ = ["BudgetExceeded", "Entry", "Ledger"]
 
@@ -49,8 +49,11 @@ Composition = Literal["pld", "basic"]
 #: quarter of the time and an excess in delta of about (49 / 1024)^2 / 8.
 _DOTS = 1 << 10
 
-#: Composition by fast Fourier transforms says nothing below.
-_FLOOR = 1e-12
+#: So many different losses are composed anew for every spend.
+_ANEW = 4
+
+#: So many entries are not composed as long as their sum will do.
+_SUMMED = 24
 
 
 def check_ledger(ledger: Any) -> None:
@@ -253,8 +256,12 @@ class Ledger:
         if not entries:
             return 0.0, self.delta
 
+        epsilon, delta = _sums(entries)
+        limit = _written(epsilon) if delta <= _exact(self.delta) else math.inf
+        composed = self._composed(entries)
+
         def holds(at: float) -> bool:
-            return self._total(entries, at) <= self.delta
+            return at >= limit or composed(at) <= self.delta
 
         # More than the budget only where an older version counted its spends too low.
         inside = self.epsilon
@@ -389,6 +396,8 @@ class Ledger:
             # If this fails, nothing was spent: nothing is released after it.
             _chain.append(handle, file.chain.gap + line, file.chain.end)
             self._seen = entry.number, digest
+            if self.composition == "pld":
+                self._keep()
             return entry
 
     def _check_spend(self, adjacency: str, privacy: Profile | None, what: str) -> None:
@@ -424,21 +433,72 @@ class Ledger:
         epsilon, delta = _sums(entries)
         added = _written(delta) if epsilon <= _exact(at) else math.inf
         # Adding up is sound either way, takes no time and loses nothing for one release.
-        if self.composition == "basic" or added <= self.delta:
+        # Of many entries losses are composed one by one all the same, and not all in the end.
+        if self.composition == "basic" or (added <= self.delta and len(entries) <= _SUMMED):
             return added
-        from privgram.privacy import ComposedProfile
-
         try:
             # What alone is beyond the budget is in no honest ledger, and may take for ever.
-            for profile in set(map(_profile, entries)):
-                alone = 0.0 if isinstance(profile, ComposedProfile) else profile.delta(at)
-                if alone > self.delta:
+            for profile in map(_profile, entries):
+                if (alone := _alone(profile, at)) > self.delta:
                     return min(added, alone)
-            return min(added, _composed(entries, at, min(1e-4, 1e-4 * self.epsilon)))
+            return min(added, self._composed(entries)(at))
         except (ArithmeticError, TypeError) as error:
             raise DamagedFile(
                 f"{self.path.name} has entries whose privacy has no value: {error}"
             ) from error
+
+    @cached_property
+    def _losses(self) -> RunningLosses:
+        from privgram.privacy.running import RunningLosses
+
+        step = min(1e-4, 1e-4 * self.epsilon)
+        top = min(self.epsilon + 30.0, step * 2**21)
+        return RunningLosses(step, top, _DOTS, self._kept)
+
+    @property
+    def _beside(self) -> Path:
+        """File for losses that took long to compose. Without it, nothing but time is lost."""
+        return self.path.with_name(self.path.name + ".losses")
+
+    def _kept(self) -> bytes | None:
+        with suppress(OSError):
+            return self._beside.read_bytes()
+        return None
+
+    def _keep(self) -> None:
+        data = self._losses.dump()
+        if data is not None:
+            with suppress(OSError):
+                # Whole or not at all, and one at a time, under the ledger's lock; what a crash
+                # leaves of it fails its checksum.
+                temporary = self._beside.with_name(self._beside.name + ".new")
+                temporary.write_bytes(data)
+                os.replace(temporary, self._beside)
+
+    def _composed(self, entries: Sequence[Entry]) -> Callable[[float], float]:
+        """Bound delta of entries together as a function of epsilon, by composing their losses."""
+        from privgram.privacy.composition import FLOOR, ONE_GAUSSIAN, flatten, merge
+
+        flat, chance = flatten(map(_profile, entries))
+        merged = merge(flat)
+
+        def bound(delta: Callable[[float], float]) -> Callable[[float], float]:
+            return lambda at: delta(at) + _slack(entries, at) + _grown(chance, _log1pexp(at))
+
+        if len(merged) == 1:
+            return bound(merged[0].delta)
+        if len(merged) > _ANEW:
+            # Gaussian mechanisms are one, however many; the rest go on from what is composed.
+            gaussian = [p for p in flat if isinstance(p, ONE_GAUSSIAN)]
+            rest = tuple(p for p in flat if not isinstance(p, ONE_GAUSSIAN))
+            losses = self._losses.of(rest)
+            merged = merge(gaussian)
+        else:
+            losses = self._losses.nothing
+        for profile in merged:
+            losses = losses.compose(self._losses.one(profile))
+
+        return bound(lambda at: max(losses.delta(at), FLOOR))
 
     @contextmanager
     def _open(self, exclusive: bool = False) -> Iterator[int]:
@@ -589,26 +649,22 @@ def _excess(total: float, epsilon: float) -> str:
     return f"the total would be delta={total:.3g} at epsilon={epsilon:g}"
 
 
-def _composed(entries: Sequence[Entry], at: float, discretization: float) -> float:
-    """Delta of entries together at an epsilon, by composing their losses."""
-    from privgram.privacy.composition import flatten, merge
-
-    flat, chance = flatten(map(_profile, entries))
-    merged = merge(flat)
-    if len(merged) == 1:
-        delta = merged[0].delta(at)
-    else:
-        losses = [_loss(p, discretization, count) for p, count in Counter(merged).items()]
-        total = reduce(lambda x, y: x.compose(y), losses)
-        delta = max(float(total.get_delta_for_epsilon(at)), _FLOOR)
+def _slack(entries: Sequence[Entry], at: float) -> float:
     # An output that is off with chance h under either table adds h (1 + e^epsilon).
-    spread = [_log1pexp(at) - _log1pexp(e.epsilon) for e in entries]
-    slack = [_grown(e.delta_fp, x) for e, x in zip(entries, spread, strict=True)]
-    return delta + math.fsum(slack) + _grown(chance, _log1pexp(at))
+    spread = (_log1pexp(at) - _log1pexp(e.epsilon) for e in entries)
+    return math.fsum(_grown(e.delta_fp, x) for e, x in zip(entries, spread, strict=True))
 
 
 def _grown(delta: float, by: float) -> float:
     return delta * math.exp(by) if by < 700.0 else math.inf if delta else 0.0
+
+
+@lru_cache(maxsize=4096)
+def _alone(profile: Profile, at: float) -> float:
+    """Delta of one profile, where that takes no composing."""
+    from privgram.privacy import ComposedProfile
+
+    return 0.0 if isinstance(profile, ComposedProfile) else profile.delta(at)
 
 
 def _log1pexp(x: float) -> float:
@@ -624,15 +680,6 @@ def _profile(entry: Entry) -> Profile:
     if isinstance(entry.privacy, AdaptiveLadderProfile):
         return StatedProfile(entry.epsilon, entry.delta)
     return entry.privacy
-
-
-@lru_cache(maxsize=1024)
-def _loss(profile: Profile, discretization: float, count: int) -> Any:
-    from privgram.privacy.accounting import pld_from_profile
-
-    if count > 1:
-        return _loss(profile, discretization, 1).self_compose(count)
-    return pld_from_profile(profile, discretization, _DOTS)
 
 
 def _edge(good: Callable[[float], bool], inside: float, outside: float) -> float:

@@ -20,6 +20,7 @@ import pytest
 import privgram as pg
 from privgram import BudgetExceeded, Ledger, _chain, _files, privacy
 from privgram.ledger import FORMAT
+from privgram.privacy import composition, losses, running
 from privgram.privacy.accounting import ReleaseAccountant, ReleaseDpEvent
 
 
@@ -778,3 +779,90 @@ def test_a_spend_is_checked(path, options, error, message):
     with pytest.raises(error, match=message):
         spend(ledger, **options)
     assert ledger.entries == ()
+
+
+# --- Losses kept beside the ledger ---------------------------------------------------
+
+
+def many(path, count=36):
+    """A ledger with many different spends that add up to more than their composition."""
+    ledger = Ledger(path, 1.0, 1e-6)
+    for i in range(count):
+        spend(ledger, 0.03 + 1e-5 * i, 1e-9)
+    return ledger
+
+
+def test_losses_are_kept_and_gone_on_from(path, monkeypatch):
+    ledger = many(path)
+    kept = path.with_name(path.name + ".losses")
+    exact = ledger.spent
+    assert kept.exists()
+    composed = []
+    one = losses.losses_of
+    monkeypatch.setattr(running, "losses_of", lambda *a: composed.append(a) or one(*a))
+    monkeypatch.setattr(composition, "losses_of", lambda *a: composed.append(a) or one(*a))
+    assert Ledger(path).spent[0] == pytest.approx(exact[0], abs=2e-4)
+    # A few that came after the file was written, and not all.
+    assert len(composed) < 9
+    # Without the file the same, from the entries.
+    kept.unlink()
+    assert Ledger(path).spent[0] == pytest.approx(exact[0], abs=2e-4)
+    assert len(composed) > 35
+
+
+@pytest.mark.parametrize(
+    "harm", ["cut", "changed", "another", "older", "text", "made up", "folder"]
+)
+def test_kept_losses_that_do_not_fit_are_not_used(path, harm):
+    """Whatever the file says, a ledger never has more room than its entries leave."""
+    ledger = many(path)
+    exact = ledger.spent[0]
+    kept = path.with_name(path.name + ".losses")
+    data = kept.read_bytes()
+    if harm == "cut":
+        kept.write_bytes(data[:-8])
+    elif harm == "changed":
+        kept.write_bytes(data[:300] + bytes([data[300] ^ 1]) + data[301:])
+    elif harm == "another":
+        other = Ledger(path.with_name("other"), 1.0, 1e-6)
+        for i in range(36):
+            spend(other, 0.02 + 1e-5 * i, 1e-9)
+        kept.write_bytes(path.with_name("other.losses").read_bytes())
+    elif harm == "older":  # of another version, whose composition might be another
+        body = data.split(b"\n", 1)[1].replace(b"privgram-losses 1", b"privgram-losses 0")
+        kept.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+    elif harm == "text":
+        kept.write_bytes(b"no losses\n{}\n")
+    elif harm == "made up":  # of the same profiles, and with no mass
+        head, masses = data.split(b"\n", 2)[1:]
+        body = head + b"\n" + b"\0" * len(masses)
+        kept.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+    else:
+        kept.unlink()
+        kept.mkdir()
+    again = Ledger(path)
+    assert again.spent[0] == pytest.approx(exact, abs=2e-4)
+    spend(again, 0.05, 1e-9)
+    with pytest.raises(BudgetExceeded):
+        spend(again, 0.95, 5e-7)
+
+
+@pytest.mark.slow
+def test_a_thousand_entries_of_any_kind(path):
+    ledger = Ledger(path, 1.0, 1e-6)
+    kinds = [
+        lambda i: None,
+        lambda i: privacy.WishartProfile(200_000 + i, 5, 1.0, "add-remove"),
+        lambda i: privacy.SketchProfile(100, 1e-4 * (1 + i / 1000)),
+        lambda i: privacy.GaussianProfile(1e-3 * (1 + i / 1000)),
+    ]
+    ledger = Ledger(path.with_suffix(".mixed"), 1.0, 1e-6, "add-remove")
+    kinds[2] = lambda i: privacy.SketchProfile(100, 1e-4 * (1 + i / 1000), "add-remove")
+    for i in range(1000):
+        profile = kinds[i % 4](i)
+        delta = 1e-12 if profile is None else profile.delta(0.005)
+        began = time.process_time()
+        spend(ledger, 0.005, delta, privacy=profile)
+        took = time.process_time() - began
+    assert took < 0.3  # of the processor, and 0.05 on an idle one
+    assert ledger.spent[0] < 1.0

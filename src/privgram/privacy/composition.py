@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from ._profile import Guarantee, Profile, check_parameter, weakest
 from .coupled import CoupledProfile
 from .discrete_gaussian import DiscreteGaussianProfile
 from .gaussian import GaussianProfile
+from .losses import Losses, losses_of, total
 from .sketch import ChiGaussianProfile, SketchProfile
 
 if TYPE_CHECKING:
@@ -23,8 +24,14 @@ if TYPE_CHECKING:
 
 __all__ = ["ComposedProfile", "compose"]
 
-_FLOOR = 1e-12
+FLOOR = 1e-12
 """Composition by fast Fourier transforms says nothing below."""
+
+ONE_GAUSSIAN = (GaussianProfile, DiscreteGaussianProfile)
+"""Kinds of profiles of which any number is one, and takes no time."""
+
+_TOP = 80.0
+"""Losses above it count as infinite, which adds a part of e^(epsilon - 80) to their delta."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +52,6 @@ class ComposedProfile(Profile):
     ------
     ValueError
         If the step is not positive.
-    ImportError
-        On evaluation, without the extra: ``pip install "privgram[accounting]"``.
     """
 
     profiles: tuple[Profile, ...]
@@ -69,31 +74,28 @@ class ComposedProfile(Profile):
         return cls(profiles, **parameters)
 
     @cached_property
-    def _pld(self) -> Any:
-        return self._compose(self.discretization)
+    def _losses(self) -> Losses:
+        step = float(self.discretization)
+        return composed_losses(self.profiles, step, _TOP, self._dots)
 
-    def _compose(self, discretization: float) -> Any:
+    def _delta(self, epsilon: Array) -> Array:
+        return np.maximum([self._losses.delta(e) for e in epsilon.tolist()], FLOOR)
+
+    def _floor(self) -> float:
+        return max(self._losses.delta(math.inf), FLOOR)
+
+    def pld(self, discretization: float = 1e-4) -> Any:  # noqa: D102
         plds = []
         for profile, count in Counter(self.profiles).items():
-            pld = _pld(profile, discretization)
+            pld = profile.pld(discretization)
             plds.append(pld.self_compose(count) if count > 1 else pld)
         return reduce(lambda x, y: x.compose(y), plds)
 
-    def _delta(self, epsilon: Array) -> Array:
-        delta = np.asarray(self._pld.get_delta_for_epsilon(epsilon), dtype=np.float64)
-        return np.maximum(delta, _FLOOR)
 
-    def _floor(self) -> float:
-        return float(np.maximum(self._pld.get_delta_for_epsilon(math.inf), _FLOOR))
-
-    def pld(self, discretization: float = 1e-4) -> Any:  # noqa: D102
-        same = discretization == self.discretization
-        return self._pld if same else self._compose(discretization)
-
-
-@lru_cache(maxsize=256)
-def _pld(profile: Profile, discretization: float) -> Any:
-    return profile.pld(discretization)
+def composed_losses(profiles: Iterable[Profile], step: float, top: float, dots: int) -> Losses:
+    """Losses of all profiles together; those alike are composed by squaring."""
+    each = (losses_of(p, step, top, dots).times(n) for p, n in Counter(profiles).items())
+    return total(each, step, top)
 
 
 def compose(profiles: Iterable[Any], discretization: float = 1e-4) -> Profile:
@@ -124,9 +126,6 @@ def compose(profiles: Iterable[Any], discretization: float = 1e-4) -> Profile:
         If there is no profile, or the notions of neighbours differ.
     TypeError
         If an element is neither a profile nor has one.
-    ImportError
-        On evaluating a profile that is not exact, without the extra:
-        ``pip install "privgram[accounting]"``.
 
     Examples
     --------
