@@ -236,47 +236,57 @@ def test_monotone_directions_inside_the_box():
 
 
 @pytest.mark.parametrize(
+    ("digits", "steps"), [(14, 6), pytest.param(26, 20, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize(
     ("q", "s", "nu", "epsilon", "sign"), [(2.5, 1.3, 0.3, 0.4, 1), (0.75, 3.0, 0.6, 0.1, -1)]
 )
-def test_slope_on_an_edge_is_one_integral(q, s, nu, epsilon, sign):
-    """Lemma 5 against the double integral of Lemma 4, to 1e-26.
+def test_slope_on_an_edge_is_one_integral(q, s, nu, epsilon, sign, digits, steps):
+    """Lemma 5 against the double integral of Lemma 4, to as many digits.
 
     Trapezoidal rules, which converge geometrically for what is analytic and dies at both ends.
     """
     mp = pytest.importorskip("mpmath").mp
-    with mp.workdps(36):
+    with mp.workdps(digits + 10):
         q, s, nu, epsilon = (mp.mpf(x) for x in (q, s, nu, epsilon))
         alpha, lam = (1 + nu) / 2, (1 - nu) / 2
         w = (s * lam + sign * epsilon) / q
         y0 = s / (1 - mp.exp(-w))
-        omega, a0 = mp.sqrt(y0 * (y0 - s)), y0 - s / 2
-
-        def rule(h):
-            weights = [h / 2] + [h] * int(10 / h)
-            return [(mp.cosh(j * h), mp.sinh(j * h), x) for j, x in enumerate(weights)]
-
+        omega, a0, h = mp.sqrt(y0 * (y0 - s)), y0 - s / 2, mp.mpf(1) / 20
         single = mp.mpf(0)
-        for c, sinh, weight in rule(mp.mpf(1) / 32):
-            k = alpha * omega * sinh
+        for j in range(10**4):
+            c, k = mp.cosh(j * h), alpha * omega * mp.sinh(j * h)
             if alpha * a0 * c - k > 90:
                 break
-            phi = k * mp.sinh(k) - mp.cosh(k)
-            single += (
-                weight * phi * mp.exp(-alpha * a0 * c) / (1 + c) / (alpha * c - lam) ** (q + 1)
-            )
+            phi = (k * mp.sinh(k) - mp.cosh(k)) * mp.exp(-alpha * a0 * c)
+            single += h / (1 + (j == 0)) * phi / (1 + c) / (alpha * c - lam) ** (q + 1)
         single *= mp.gamma(q + 1) * nu ** (q + 1) * mp.exp(-alpha * s / 2) / alpha
-        # Lemma 4 the other way round: for each u = nu v over y, y + c = R cosh t.
-        double, step, nodes = mp.mpf(0), mp.mpf(1) / 8, rule(mp.mpf(1) / 8)
-        for i in range(int(-72 / (q + 1) / step), int(mp.log(90 / nu) / step)):
-            v = mp.exp(i * step)
+
+        # Lemma 4 the other way round: for each u = nu v over y first.
+        def over_y(v):
             c = v - s / 2
-            r, inner = mp.sqrt(c * c + 2 * v * y0), mp.mpf(0)
-            for cosh, _, weight in nodes:
-                if alpha * r * (cosh - 1) > 90:
-                    break
-                inner += weight * (y0 + c - r * cosh) * mp.exp(-alpha * (r * cosh - c))
-            double += step * v * (nu * v) ** q * nu * mp.exp(-nu * v) * inner
-        assert abs(single / double - 1) < mp.mpf(10) ** -26
+            x = alpha * mp.sqrt(c * c + 2 * v * y0)
+            bessel = (y0 + c) * mp.besselk(0, x) - x / alpha * mp.besselk(1, x)
+            return mp.exp(alpha * c) * bessel
+
+        double, step = mp.mpf(0), mp.mpf(1) / steps
+        for i in range(
+            int(-2.6 * (digits + 2) / (q + 1) / step), int(mp.log(4 * (digits + 2) / nu) / step)
+        ):
+            v = mp.exp(i * step)
+            double += step * v * (nu * v) ** q * nu * mp.exp(-nu * v) * over_y(v)
+        assert abs(single / double - 1) < mp.mpf(10) ** -digits
+        # And over y as Lemma 4 has it, beyond the zero of the bracket: y = zero + x^2.
+        v = mp.mpf("0.7")
+        c = v - s / 2
+        root = mp.sqrt(c * c + 2 * v * y0)
+
+        def in_y(x):
+            y = root - c + x * x
+            # The bracket times y (y - s), less its zero x^2.
+            return 2 * (y0 - y) * mp.exp(-alpha * y) / mp.sqrt(x * x + 2 * root)
+
+        assert abs(mp.quad(in_y, [0, 1, 3, 6, 12]) / over_y(v) - 1) < mp.mpf(10) ** -digits
 
 
 def log_kernel(nu, k, s, epsilon, q, sign):
