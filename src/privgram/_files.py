@@ -178,8 +178,13 @@ def _beside(path: Path, data: bytes, mode: int) -> Iterator[Path]:
         # The name that the caller knows; a write that fails for want of room has none.
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
+        while True:
+            try:
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary)
+                break
+            except KeyboardInterrupt:  # a second one: the first, or the write, is done with
+                continue
 
 
 _BINARY = getattr(os, "O_BINARY", 0)

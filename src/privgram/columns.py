@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram._core.scale import DefaultRounding
 from privgram._files import write_atomically
 
 INTERCEPT = "intercept"
@@ -89,12 +90,12 @@ class Columns:
         self._intercept = bool(intercept)
         self._missing = missing
         lower, upper = self.lower, self.upper
-        # Halves first: the difference of two finite bounds can overflow.
-        self._center = upper / 2 + lower / 2
-        self._half_width = upper / 2 - lower / 2
-        if intercept:
-            self._center[-1], self._half_width[-1] = 0.0, 1.0
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        with DefaultRounding(), np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            # Halves first: the difference of two finite bounds can overflow.
+            self._center = upper / 2 + lower / 2
+            self._half_width = upper / 2 - lower / 2
+            if intercept:
+                self._center[-1], self._half_width[-1] = 0.0, 1.0
             self._inverse = 1.0 / self._half_width
             ends = (lower - self._center) * self._inverse, (upper - self._center) * self._inverse
         k = len(self._bounds)
@@ -163,7 +164,8 @@ class Columns:
     @property
     def bound(self) -> float:
         """The largest possible L2 norm of a scaled row."""
-        return math.sqrt(len(self))
+        with DefaultRounding():
+            return math.sqrt(len(self))
 
     def __len__(self) -> int:
         return len(self._bounds) + self._intercept

@@ -335,3 +335,15 @@ def test_interrupted_progress(x, client):
 
     with client.as_current(), pytest.raises(KeyboardInterrupt):
         second_moment(da.from_array(x, (10, -1)), 2.0, progress=stop)
+
+
+@pytest.mark.parametrize("scheduler", ["sync", "threads"])
+def test_a_failure_of_the_readers_quotes_no_data(tmp_path, scheduler):
+    (tmp_path / "t.csv").write_text("a\n" + "1\n" * 9 + "CANARY\n")
+    frame = dd.read_csv(tmp_path / "t.csv", dtype=float, sample=8, blocksize=None)
+    with (
+        dask.config.set(scheduler=scheduler),
+        pytest.raises(OSError, match=r"Dask failed .*\(ValueError\)") as caught,
+    ):
+        second_moment(frame, 9.0)
+    assert "CANARY" not in "".join(traceback.format_exception(caught.value))

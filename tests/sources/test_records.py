@@ -152,7 +152,7 @@ def test_an_empty_line_of_one_column_is_a_missing_value(tmp_path, monkeypatch, e
         monkeypatch.setattr(source, "CHUNK_BYTES", chunk)
         moment = second_moment(path, columns=columns)
         assert (moment.n_rows, moment.n_dropped) == (2, 2)
-    with pytest.raises(ValueError, match="row 1 .*missing"):
+    with pytest.raises(ValueError, match=r"row 1 .*missing"):
         second_moment(path, 9.0)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from privgram.engines.parts import Failure, Plan, Selection, State, merged
+from privgram.engines.parts import Failure, Plan, Selection, State, merged, redacted
 from privgram.engines.progress import reporter
 from privgram.moment import SecondMoment
 from privgram.sources.arrow import require
@@ -37,7 +37,10 @@ def second_moment(
     aliases = [source[_quoted(name)].alias(f"c{i}") for i, name in enumerate(names)]
     states = source.select(*aliases).mapInArrow(partial(_states, plan, names), "state binary")
     with reporter(progress, None) as report:  # Spark's own console shows its stages
-        result = _merge(states)
+        try:
+            result = _merge(states) or plan.state((), 0)
+        except Exception as error:
+            raise redacted("Spark", error) from None
         if isinstance(result, Failure):
             raise result.error()
         report(result.n_rows + result.n_dropped)
@@ -72,11 +75,17 @@ def _states(plan: Plan, names: list[str], batches: Iterator[Any]) -> Iterator[An
     yield pa.RecordBatch.from_pydict({"state": pa.array([pickle.dumps(state)], pa.binary())})
 
 
-def _merge(rows: Any) -> State:
+def _merge(rows: Any) -> State | None:
+    """Merge the states of all partitions, of which there may be none."""
     if type(rows).__module__.startswith("pyspark.sql.connect"):  # has no RDD
-        return merged(_state(row) for row in rows.collect())
-    state: State = rows.rdd.map(_state).treeReduce(lambda a, b: merged((a, b)))
+        return _both(None, *map(_state, rows.collect()))
+    state: State | None = rows.rdd.map(_state).treeAggregate(None, _both, _both)
     return state
+
+
+def _both(*states: State | None) -> State | None:
+    some = [state for state in states if state is not None]
+    return merged(some) if some else None
 
 
 def _state(row: Any) -> State:

@@ -75,13 +75,18 @@ def _parse_header(path: Path, header: bytes) -> list[str]:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
+    line = header + b"\n"
     try:
         header.decode("utf-8")
         # By the parser of the rows: Python's takes no cell beyond 128 KiB.
-        options = arrow_csv.ReadOptions(use_threads=False, block_size=len(header) + 1)
-        names: list[str] = arrow_csv.read_csv(pa.BufferReader(header), options).column_names
+        table = arrow_csv.read_csv(
+            pa.BufferReader(line),
+            arrow_csv.ReadOptions(use_threads=False, block_size=len(line)),
+            arrow_csv.ParseOptions(newlines_in_values=True),
+        )
     except (UnicodeDecodeError, pa.ArrowInvalid):
         raise OSError(f"{path} is not a CSV file in UTF-8") from None
+    names: list[str] = table.column_names
     return names
 
 
