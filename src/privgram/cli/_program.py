@@ -6,6 +6,7 @@ import importlib
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -57,7 +58,10 @@ class Program(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", UserWarning)
+                warnings.showwarning = _show  # type: ignore[assignment]
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             raise click.Abort from None  # before Click spends a line of its own on it
 
@@ -96,6 +100,10 @@ class Program(click.Group):
         if standalone_mode:
             sys.exit(result if isinstance(result, int) else 0)
         return result
+
+
+def _show(message: Warning | str, category: type[Warning], *_: Any) -> None:
+    print("privgram: warning:", " ".join(str(message).split()), file=sys.stderr)
 
 
 def _describe(error: Exception) -> str:
