@@ -59,7 +59,10 @@ class Program(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", UserWarning)
+                warnings.showwarning = _show  # type: ignore[assignment]
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             raise click.Abort from None  # before Click spends a line of its own on it
 
@@ -101,6 +104,10 @@ class Program(click.Group):
         if standalone_mode:
             sys.exit(result if isinstance(result, int) else 0)
         return result
+
+
+def _show(message: Warning | str, category: type[Warning], *_: Any) -> None:
+    print("privgram: warning:", " ".join(str(message).split()), file=sys.stderr)
 
 
 def _describe(error: Exception) -> str:

@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from . import _mechanisms
 from ._options import example
 from ._output import console, json_option, print_json, table
 
@@ -20,22 +21,14 @@ if TYPE_CHECKING:
 
     from privgram.audit import Case, Estimate
 
-MECHANISMS = (
-    "AnalyzeGauss",
-    "AdditiveWishart",
-    "InverseGauss",
-    "GaussianSketch",
-    "InverseWishart",
-    "RangeFinder",
-    "Projection",
-    "FindAndProject",
-)
+#: The steps of low-rank approximation, and the whole.
+LOW_RANK = ("RangeFinder", "Projection", "FindAndProject")
 
 
 @click.command(
     "audit",
     epilog=example(
-        "privgram audit --draws 20000 --mechanism AdditiveWishart",
+        "privgram audit --draws 20000 --mechanism additive-wishart",
         "privgram audit --draws 1000000 --processes 8 --json > audit.json",
     ),
 )
@@ -49,7 +42,7 @@ MECHANISMS = (
 @click.option(
     "--mechanism",
     "mechanisms",
-    type=click.Choice(MECHANISMS),
+    type=_mechanisms.Name(LOW_RANK),
     multiple=True,
     help="Only this one; may be repeated.",
 )

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from privgram.columns import INTERCEPT
-from privgram.mechanisms import AnalyzeGauss, release
+from privgram.mechanisms import release
 from privgram.release import Release
 
 from ._display import ShownEstimator
@@ -244,9 +244,9 @@ class PrivateEstimator(ShownEstimator):
         """Post-processing of the release."""
 
     @property
-    def _default_mechanism(self) -> Mechanism:
-        """The one that serves best."""
-        return AnalyzeGauss()
+    def _default_mechanism(self) -> Mechanism | None:
+        """None takes the one that `privgram.plan` says to."""
+        return None
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:

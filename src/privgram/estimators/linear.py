@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 
 from privgram.columns import INTERCEPT, Columns
 from privgram.engines.threads import second_moment
-from privgram.mechanisms import AdditiveWishart, AnalyzeGauss
+from privgram.mechanisms import AdditiveWishart
 
 from ._base import PrivateEstimator, check_release
 from ._inputs import about_zero, pairs, target_names
@@ -49,7 +49,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
     bound : float, optional
         L2 norm to which a row, features, target and intercept mapped to [-1, 1], is shortened.
         By default no row is: it is the square root of the number of columns.
-    mechanism : Mechanism, optional
+    mechanism : Mechanism or str, optional
         `AdditiveWishart()` by default: there is a least-squares solution, always.
     fit_intercept : bool, default True
         Without, all bounds are widened to be symmetric about zero, through which the fit goes.
@@ -247,7 +247,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
             ) from None
 
     @property
-    def _default_mechanism(self) -> Mechanism:
+    def _default_mechanism(self) -> Mechanism | None:
         # No more noise than Analyze Gauss to a few percent, and positive definite always: there
         # is a solution whatever the penalty.
         return AdditiveWishart()
@@ -279,8 +279,8 @@ class PrivateRidge(PrivateLinearRegression):
     epsilon, delta, bounds, target_bounds, bound, fit_intercept : see `PrivateLinearRegression`
     adjacency, missing, random_state, ledger : see `PrivateLinearRegression`
     mechanism : Mechanism, optional
-        By default `AnalyzeGauss()` with "auto", and otherwise `AdditiveWishart()`, whose release
-        is positive definite always.
+        By default that of `privgram.plan` with "auto", and otherwise `AdditiveWishart()`, whose
+        release is positive definite always.
 
     Attributes
     ----------
@@ -335,9 +335,9 @@ class PrivateRidge(PrivateLinearRegression):
         self.alpha = alpha
 
     @property
-    def _default_mechanism(self) -> Mechanism:
+    def _default_mechanism(self) -> Mechanism | None:
         # "auto" makes do with any matrix.
-        return AnalyzeGauss() if self._automatic else super()._default_mechanism
+        return None if self._automatic else super()._default_mechanism
 
     @property
     def _automatic(self) -> bool:

@@ -134,8 +134,8 @@ class PrivatePCA(_Projection):
     bound : float, optional
         L2 norm to which a row, features and a one mapped to [-1, 1], is shortened.  By default
         no row is.
-    mechanism : Mechanism, optional
-        `AnalyzeGauss()` by default.
+    mechanism : Mechanism or str, optional
+        By default that of `privgram.plan`.
     adjacency, missing, random_state, ledger : see `PrivateLinearRegression`
 
     Attributes
@@ -261,8 +261,8 @@ class PrivateTruncatedSVD(_Projection):
     bound : float
         Public L2 bound of a row, in its own units; longer rows are shortened to it.  1.0 is for
         rows normalised to length one.  Without, `fit` raises; it is never taken from the data.
-    mechanism : Mechanism, optional
-        `AnalyzeGauss()` by default.
+    mechanism : Mechanism or str, optional
+        By default that of `privgram.plan`.
     adjacency, random_state, ledger : see `PrivateLinearRegression`
 
     Attributes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, fields
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
     from privgram.moment import SecondMoment
     from privgram.noise import NoiseLaw
     from privgram.privacy import Adjacency, Guarantee, Profile
+
+
+#: Above these there is a warning: e^20 is half a billion, and nobody's row should leak as often
+#: as once in a hundred releases.
+LARGE_EPSILON, LARGE_DELTA = 20.0, 1e-2
 
 
 @dataclass(frozen=True)
@@ -246,6 +252,11 @@ class Mechanism(ABC):
         -------
         Release
 
+        Warns
+        -----
+        UserWarning
+            If epsilon is above 20, or delta above 0.01 or one in the public number of rows.
+
         Raises
         ------
         ValueError
@@ -257,16 +268,12 @@ class Mechanism(ABC):
         OSError
             If the ledger cannot be written; nothing is released then.
         """
-        # By what it has: its class is on the secret side, and calibration is not.
-        if not hasattr(moment, "sensitivity_bound"):
-            raise TypeError(
-                "what is released is a SecondMoment, as second_moment(table, ...) makes it, not "
-                f"{type(moment).__name__}"
-            )
+        check_moment(moment)
         check_ledger(ledger)
         chosen: NormBound | None = moment.norm_bound
         if chosen is not None:
             chosen.check(adjacency)
+            check_positive(check_number(epsilon, "epsilon") + chosen.epsilon, "epsilon, in all,")
         self._check_generator(rng)
         generator, reproducible = random.resolve(rng)
         n_rows = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
@@ -281,6 +288,8 @@ class Mechanism(ABC):
             n_rows,
             allow_published_erratum=allow_published_erratum,
         )
+        if not reproducible:  # those are experiments, and are marked as not private
+            warn_of_weak(noise.epsilon, noise.delta, n_rows)
         if ledger is not None:
             if chosen is not None:  # spent, whatever becomes of the release
                 chosen.charge(ledger)
@@ -321,10 +330,10 @@ class Mechanism(ABC):
         return {"name": type(self).__name__, **asdict(self)}
 
 
-def check_mechanism(mechanism: Any) -> None:
-    """Raise TypeError unless this is a mechanism, and say what to do about a class."""
+def check_mechanism(mechanism: Any) -> Mechanism:
+    """Give a mechanism; TypeError if it is none, which says what to do about a class."""
     if isinstance(mechanism, Mechanism):
-        return
+        return mechanism
     if isinstance(mechanism, type) and issubclass(mechanism, Mechanism):
         name = mechanism.__name__
         needs = [f.name for f in fields(mechanism) if f.default is MISSING]
@@ -340,9 +349,16 @@ def check_mechanism(mechanism: Any) -> None:
 @lru_cache(maxsize=1024)
 def _calibrate(mechanism: Mechanism, request: Request, allow_erratum: bool) -> Calibration:
     # A pure function of public numbers that takes milliseconds: worth remembering.
-    if request.calibration == "exact":
-        return mechanism._exact(request)
-    return mechanism._published(request, allow_erratum)
+    try:
+        if request.calibration == "exact":
+            return mechanism._exact(request)
+        return mechanism._published(request, allow_erratum)
+    except ArithmeticError:
+        raise ValueError(
+            f"epsilon={request.epsilon:g} with delta={request.delta:g} is beyond what floating "
+            f"point can calibrate {type(mechanism).__name__} for; an epsilon of a few is the most "
+            "that protects anyone"
+        ) from None
 
 
 def from_dict(values: dict[str, Any]) -> Mechanism:
@@ -352,6 +368,34 @@ def from_dict(values: dict[str, Any]) -> Mechanism:
     if name not in Mechanism.kinds:
         raise ValueError(f"unknown mechanism {name!r}")
     return Mechanism.kinds[name](**values)
+
+
+def warn_of_weak(epsilon: float, delta: float, n_rows: int | None) -> None:
+    """Say what a guarantee means that protects hardly anyone; `n_rows` only if it is public."""
+    if epsilon > LARGE_EPSILON:
+        warnings.warn(
+            f"epsilon={epsilon:g} protects hardly anyone: a release may be e^{epsilon:g} times as "
+            "likely with somebody's row as with another. About 1 is common, and above 10 little "
+            "is left",
+            stacklevel=4,
+        )
+    if delta > LARGE_DELTA or (n_rows and delta > 1 / n_rows):
+        warnings.warn(
+            f"delta={delta:g} promises little: with that probability the guarantee may fail "
+            "altogether, and from 1 / rows on it allows publishing somebody's row as it is. Take "
+            "it far below",
+            stacklevel=4,
+        )
+
+
+def check_moment(moment: Any) -> None:
+    """Refuse what is no second moment."""
+    # By what it has: its class is on the secret side, and calibration is not.
+    if not hasattr(moment, "sensitivity_bound"):
+        raise TypeError(
+            "what is released is a SecondMoment, as second_moment(table, ...) makes it, not "
+            f"{type(moment).__name__}"
+        )
 
 
 def true_delta(noise: Calibration) -> float:

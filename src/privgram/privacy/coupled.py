@@ -20,7 +20,7 @@ import numpy as np
 from privgram._checks import check_number
 
 from ._numerics import Array
-from ._profile import Profile
+from ._profile import Guarantee, Profile, weakest
 
 __all__ = ["CoupledProfile"]
 
@@ -53,6 +53,10 @@ class CoupledProfile(Profile):
             raise TypeError(f"of must be a Profile, not {type(self.of).__name__}")
         if not 0 < check_number(self.chance, "chance") < 1:
             raise ValueError(f"chance must lie in (0, 1), not {self.chance!r}")
+
+    @property
+    def guarantee(self) -> Guarantee:  # noqa: D102
+        return weakest((self.of.guarantee, "bounded"))
 
     def to_dict(self) -> dict[str, Any]:  # noqa: D102
         return super().to_dict() | {"of": self.of.to_dict()}
