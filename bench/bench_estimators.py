@@ -10,10 +10,11 @@ from privgram.estimators import PrivateLinearRegression, PrivatePCA, PrivateRidg
 
 from .common import fastest, size
 
+UNIT = {"bounds": (-1, 1), "target_bounds": (-1, 1)}
 PAIRS = {
-    "linear regression": (PrivateLinearRegression(), LinearRegression()),
-    "ridge": (PrivateRidge(1.0), Ridge(1.0)),
-    "PCA": (PrivatePCA(5), PCA(5)),
+    "linear regression": (PrivateLinearRegression(**UNIT), LinearRegression()),
+    "ridge": (PrivateRidge(1.0, **UNIT), Ridge(1.0)),
+    "PCA": (PrivatePCA(5, bounds=(-1, 1)), PCA(5)),
 }
 
 

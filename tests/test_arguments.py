@@ -24,6 +24,17 @@ def moment():
     return pg.second_moment(np.random.default_rng(1).uniform(-1, 1, (500, 3)), bound=2.0)
 
 
+def test_a_class_for_a_mechanism_is_told_what_to_add(moment):
+    with pytest.raises(
+        TypeError, match=r"AnalyzeGauss is a class: add \(\), as in AnalyzeGauss\(\)$"
+    ):
+        pg.release(moment, pg.AnalyzeGauss, 1.0, 1e-6)
+    with pytest.raises(TypeError, match=r"as in InverseGauss\(eigenvalue_floor=\.\.\.\)"):
+        pg.release(moment, pg.InverseGauss, 1.0, 1e-6)
+    with pytest.raises(TypeError, match=r"must be a Mechanism such as .* not int"):
+        pg.release(moment, 3, 1.0, 1e-6)
+
+
 def test_release_the_function_takes_what_the_method_takes():
     function, method = (
         signature(pg.release).parameters,
@@ -77,7 +88,7 @@ def test_numbers_too_large_for_a_float():
     assert check_number(-(10**400), "epsilon") == -np.inf
 
 
-@pytest.mark.parametrize("value", OTHERS, ids=repr)
+@pytest.mark.parametrize("value", OTHERS, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize("name", ["epsilon", "delta"])
 def test_what_is_no_number_is_named(moment, tmp_path, name, value):
     wrong = {"epsilon": 1.0, "delta": 1e-6} | {name: value}

@@ -1,10 +1,14 @@
 """The estimators: scikit-learn's own checks, one budget a fit, and nothing secret left behind."""
 
+import contextlib
 import copy
 import inspect
 import pickle
 import threading
+from unittest import mock
 
+import hypothesis
+import hypothesis.strategies as st
 import numpy as np
 import pytest
 
@@ -20,6 +24,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import check_is_fitted
 
 from privgram import estimators
 from privgram.estimators import (
@@ -35,6 +40,18 @@ ALL = (PrivateLinearRegression, PrivateRidge, PrivatePCA, PrivateTruncatedSVD)
 REGRESSORS = (PrivateLinearRegression, PrivateRidge)
 #: As good as no noise: for comparison with estimators that are not private.
 LOUD = {"epsilon": 1e12, "delta": 1e-6, "mechanism": pg.AnalyzeGauss()}
+
+
+#: For rows that are scaled already.
+UNIT = {kind: {"bounds": (-1, 1), "target_bounds": (-1, 1)} for kind in REGRESSORS} | {
+    PrivatePCA: {"bounds": (-1, 1)},
+    PrivateTruncatedSVD: {"bound": 1.0},
+}
+
+
+def unit(kind, *args, **params):
+    """An estimator of rows that are scaled already."""
+    return kind(*args, **UNIT[kind] | params)
 
 
 @pytest.fixture
@@ -60,12 +77,13 @@ def releases(monkeypatch):
     return made
 
 
+@pytest.mark.filterwarnings("ignore:clones of one estimator")
 @parametrize_with_checks(
     [
-        *(kind() for kind in ALL),
-        PrivateLinearRegression(fit_intercept=False),
-        PrivateRidge(1.0, adjacency="add-remove", bound=1.0),
-        PrivatePCA(missing="drop", adjacency="add-remove"),
+        *(unit(kind) for kind in ALL),
+        unit(PrivateLinearRegression, fit_intercept=False),
+        unit(PrivateRidge, 1.0, adjacency="add-remove", bound=1.0),
+        unit(PrivatePCA, missing="drop", adjacency="add-remove"),
     ]
 )
 def test_scikit_learns_own_checks(estimator, check):
@@ -151,7 +169,7 @@ def test_noise_is_as_calibrated():
     X = np.tile([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]], (5000, 1))
     draws = []
     for seed in range(300):
-        model = PrivateLinearRegression(mechanism=pg.AnalyzeGauss(), random_state=seed)
+        model = unit(PrivateLinearRegression, mechanism=pg.AnalyzeGauss(), random_state=seed)
         draws.append(model.fit(X, np.zeros(len(X))).coef_)
     noise_std = pg.AnalyzeGauss().calibrate(4, 2.0, 1.0, 1e-6).noise_std / len(X)
     square = np.square(np.ravel(draws) / noise_std).sum()
@@ -174,59 +192,120 @@ def test_values_out_of_bounds_are_clamped_and_bounds_are_not_of_the_data(table):
 @pytest.mark.parametrize("kind", ALL)
 def test_partial_fits_of_any_parts_are_one_fit_bit_for_bit(kind, rng, releases):
     X, y = rng.uniform(-1, 1, (300, 4)), rng.uniform(-1, 1, 300)
-    whole = kind(random_state=5).fit(X, y)
-    parts = kind(random_state=5)
+    whole = unit(kind, random_state=5).fit(X, y)
+    parts = unit(kind, random_state=5)
     for part in (slice(200, 300), slice(0, 1), slice(1, 200)):
         assert parts.partial_fit(X[part], y[part]) is parts
     assert len(releases) == 1
-    assert np.array_equal(parts.release_.matrix, whole.release_.matrix)
+    assert np.array_equal(parts.release().matrix, whole.release_.matrix)
     assert parts.release_.n_rows == 300
     assert len(releases) == 2
 
 
-TRIGGERS = {
-    "release": lambda model, X: model.release(),
+LEARNT = {
     "release_": lambda model, X: model.release_,
     "coef_": lambda model, X: model.coef_,
-    "hasattr": lambda model, X: hasattr(model, "intercept_"),
+    "getattr": lambda model, X: getattr(model, "intercept_"),  # noqa: B009
     "predict": lambda model, X: model.predict(X),
     "score": lambda model, X: model.score(X, X[:, 0]),
     "result_": lambda model, X: model.result_,
+    "check_is_fitted": lambda model, X: check_is_fitted(model),
 }
 
 
-@pytest.mark.parametrize("trigger", TRIGGERS)
-def test_the_first_look_spends_once(trigger, rng, releases):
+@pytest.mark.parametrize("what", LEARNT)
+def test_until_release_there_is_nothing_to_read_and_nothing_is_spent(what, rng, releases):
     X = rng.uniform(-1, 1, (100, 2))
-    model = PrivateRidge().partial_fit(X, X[:, 0]).partial_fit(X, X[:, 0])
+    model = unit(PrivateRidge)
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        LEARNT[what](model, X)
+    model.partial_fit(X, X[:, 0]).partial_fit(X, X[:, 0])
+    with pytest.raises(NotFittedError, match=r"not fitted yet|release\(\)"):
+        LEARNT[what](model, X)
+    assert not hasattr(model, "coef_")
     assert not releases
-    TRIGGERS[trigger](model, X)
-    assert len(releases) == 1
-    for again in TRIGGERS.values():
-        again(model, X)
+    assert model.release() is model.release() is model.release_
+    LEARNT[what](model, X)
     assert len(releases) == 1
     assert model._moment is None
 
 
+def _attribute(model, data):
+    name = data.draw(st.sampled_from([n for n in dir(model) if n not in SPENDING]))
+    hasattr(model, name)
+    getattr(model, name, None)
+
+
+def _try(action):
+    def tried(model, data):
+        with contextlib.suppress(NotFittedError, TypeError, AttributeError):
+            action(model)
+
+    return tried
+
+
+SPENDING = ("fit", "fit_transform", "release", "partial_fit", "fit_from")
+ROWS = np.random.default_rng(1).uniform(-1, 1, (30, 3))
+LOOKS = {
+    "attribute": _attribute,
+    "dir": _try(dir),
+    "repr": _try(repr),
+    "html": _try(lambda model: model._repr_html_()),
+    "mimebundle": _try(lambda model: model._repr_mimebundle_()),
+    "drawn": _try(lambda model: make_pipeline(model)._repr_html_()),
+    "members": _try(inspect.getmembers),
+    "vars": _try(vars),
+    "pickle": _try(pickle.dumps),
+    "copy": _try(copy.copy),
+    "deepcopy": _try(copy.deepcopy),
+    "clone": _try(clone),
+    "check": _try(check_is_fitted),
+    "predict": _try(lambda model: model.predict(ROWS)),
+    "transform": _try(lambda model: model.transform(ROWS)),
+    "score": _try(lambda model: model.score(ROWS, ROWS[:, 0])),
+    "names": _try(lambda model: model.get_feature_names_out()),
+    "get": _try(lambda model: model.get_params()),
+    "set": _try(lambda model: model.set_params(epsilon=2.0)),
+    "output": _try(lambda model: model.set_output(transform="default")),
+    "rows": _try(lambda model: model.partial_fit(ROWS, ROWS[:, 0])),
+}
+
+
 @pytest.mark.parametrize("kind", ALL)
-def test_looking_without_touching_spends_nothing(kind, rng, releases):
-    X = rng.uniform(-1, 1, (100, 2))
-    model = kind().partial_fit(X, X[:, 0])
-    repr(model), model._repr_html_(), dir(model), inspect.getmembers(model)
-    model.get_params(), clone(model), model._repr_mimebundle_()
-    make_pipeline(model)._repr_html_()
-    if hasattr(kind, "get_feature_names_out"):
-        assert len(model.get_feature_names_out()) == 2
-    assert not releases
+@hypothesis.settings(max_examples=40, deadline=None, derandomize=True)
+@hypothesis.given(st.data())
+def test_no_sequence_of_looks_spends(kind, data):
+    """Whatever is read, drawn, copied or asked, before there are rows and after."""
+    with mock.patch.object(estimators._base, "release", side_effect=pg.release) as release:
+        model = unit(kind)
+        for look in data.draw(st.lists(st.sampled_from(sorted(LOOKS)), max_size=12)):
+            LOOKS[look](model, data)
+        model.partial_fit(ROWS, ROWS[:, 0])
+        n_rows = model._moment.n_rows
+        assert not release.called
+        assert model.release().n_rows == n_rows
+        for look in data.draw(st.lists(st.sampled_from(sorted(LOOKS)), max_size=6)):
+            LOOKS[look](model, data)
+        assert release.call_count == 1
+
+
+def test_cross_validation_spends_for_its_clones_and_never_for_the_model(rng, releases, tmp_path):
+    X = rng.uniform(-1, 1, (90, 3))
+    ledger = pg.Ledger(tmp_path / "study.ledger", 50.0, 1e-4, composition="basic")
+    model = unit(PrivateRidge, ledger=ledger).partial_fit(X, X[:, 0])
+    cross_val_score(model, X, X[:, 0], cv=3)
+    assert len(releases) == len(ledger.entries) == 3
+    assert [made.n_rows for made in releases] == [60, 60, 60]
+    assert model.release().n_rows == 90
 
 
 @pytest.mark.parametrize("kind", ALL)
 def test_rows_cannot_be_added_to_what_is_released(kind, rng, releases):
     X = rng.uniform(-1, 1, (100, 3))
     spent = [
-        kind().fit(X, X[:, 0]),
-        kind().partial_fit(X, X[:, 0]),
-        kind().fit_from(kind().fit(X, X[:, 0]).release_),
+        unit(kind).fit(X, X[:, 0]),
+        unit(kind).partial_fit(X, X[:, 0]),
+        unit(kind).fit_from(unit(kind).fit(X, X[:, 0]).release_),
     ]
     spent[1].release()
     for model in spent:
@@ -238,22 +317,26 @@ def test_rows_cannot_be_added_to_what_is_released(kind, rng, releases):
         assert len(releases) == before + 1
 
 
-def test_threads_that_look_together_spend_once(rng, releases):
+def test_threads_that_release_together_spend_once(rng, monkeypatch):
     X = rng.uniform(-1, 1, (100, 3))
-    model = PrivateRidge().partial_fit(X, X[:, 0])
-    barrier, seen = threading.Barrier(8), []
+    model = unit(PrivateRidge).partial_fit(X, X[:, 0])
+    made, inside, go = [], threading.Event(), threading.Event()
 
-    def look():
-        barrier.wait()
-        seen.append(model.release_)
+    def slow(*args, **kwargs):
+        inside.set()
+        go.wait(10)
+        made.append(pg.release(*args, **kwargs))
+        return made[-1]
 
-    workers = [threading.Thread(target=look) for _ in range(8)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert len(releases) == 1
-    assert all(release is releases[0] for release in seen)
+    monkeypatch.setattr(estimators._base, "release", slow)
+    worker = threading.Thread(target=model.release)
+    worker.start()
+    assert inside.wait(10)
+    with pytest.raises(NotFittedError):  # as long as the other is at it
+        model.release()
+    go.set()
+    worker.join()
+    assert made == [model.release()]
 
 
 def test_a_failed_refit_loses_nothing_that_was_paid_for(table, releases):
@@ -281,13 +364,13 @@ def test_a_failed_part_adds_nothing(table):
         with pytest.raises(ValueError):
             model.partial_fit(block, target)
     assert np.array_equal(
-        model.release_.matrix, PrivateRidge(**BOUNDS, random_state=1).fit(X, y).release_.matrix
+        model.release().matrix, PrivateRidge(**BOUNDS, random_state=1).fit(X, y).release_.matrix
     )
 
 
 def test_where_least_squares_has_no_solution_the_release_is_kept(rng, releases):
     X = rng.uniform(-1, 1, (5, 4))
-    model = PrivateLinearRegression(mechanism=pg.AnalyzeGauss(), epsilon=0.1, random_state=0)
+    model = unit(PrivateLinearRegression, mechanism=pg.AnalyzeGauss(), epsilon=0.1, random_state=0)
     with pytest.raises(ValueError, match=r"not positive definite.*release is kept"):
         model.fit(X, X[:, 0])
     assert len(releases) == 1
@@ -300,7 +383,7 @@ def test_defaults_always_give_an_answer(kind):
     for seed in range(50):
         rng = np.random.default_rng(seed)
         X = rng.uniform(-1, 1, (rng.integers(1, 60), rng.integers(2, 6)))
-        model = kind(random_state=seed).fit(X, X[:, 0])
+        model = unit(kind, random_state=seed).fit(X, X[:, 0])
         out = model.predict(X) if kind in REGRESSORS else model.transform(X)
         assert np.isfinite(out).all()
 
@@ -332,7 +415,7 @@ def test_reproducible_noise_says_so(table):
 def test_a_ledger_is_charged_and_refuses(kind, rng, tmp_path, releases):
     X = rng.uniform(-1, 1, (60, 3))
     ledger = pg.Ledger(tmp_path / "study.ledger", 2.5, 1e-5, composition="basic")
-    model = kind(epsilon=1.0, ledger=ledger)
+    model = unit(kind, epsilon=1.0, ledger=ledger)
     model.fit(X, X[:, 0]).fit_from(model.release_)
     clone(model).partial_fit(X, X[:, 0]).release()
     assert ledger.spent == (2.0, 2e-6)
@@ -341,7 +424,8 @@ def test_a_ledger_is_charged_and_refuses(kind, rng, tmp_path, releases):
         with pytest.raises(BudgetExceeded):
             late.release()
     assert len(ledger.entries) == len(releases) == 2
-    late.set_params(ledger=None).release()
+    with pytest.warns(UserWarning, match="clones of one estimator"):
+        late.set_params(ledger=None).release()
     with pytest.raises(BudgetExceeded):
         model.fit(X, X[:, 0])
 
@@ -405,7 +489,7 @@ def test_pca_of_a_release_without_a_mean_is_refused(table):
 @pytest.mark.parametrize("kind", ALL)
 def test_an_unspent_moment_cannot_be_pickled_or_copied(kind, rng):
     X = rng.uniform(-1, 1, (50, 2))
-    model = kind().partial_fit(X, X[:, 0])
+    model = unit(kind).partial_fit(X, X[:, 0])
     for leave in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="holds an exact second moment"):
             leave(model)
@@ -414,7 +498,7 @@ def test_an_unspent_moment_cannot_be_pickled_or_copied(kind, rng):
     assert b"SecondMoment" not in data
     again = pickle.loads(data)
     assert np.array_equal(again.release_.matrix, model.release_.matrix)
-    assert b"SecondMoment" not in pickle.dumps(kind().fit(X, X[:, 0]))
+    assert b"SecondMoment" not in pickle.dumps(unit(kind).fit(X, X[:, 0]))
 
 
 SECRET = 31337.0625
@@ -449,7 +533,7 @@ def hostile():
 @pytest.mark.parametrize("case", sorted(hostile()))
 def test_no_value_of_the_data_is_quoted(case):
     X, y = hostile()[case]
-    for model in (PrivateRidge(), PrivatePCA()):
+    for model in (unit(PrivateRidge), unit(PrivatePCA)):
         if isinstance(model, PrivatePCA) and ("target" in case or case == "lengths"):
             continue
         with pytest.raises((ValueError, TypeError)) as caught:
@@ -461,13 +545,13 @@ def test_no_value_of_the_data_is_quoted(case):
 def test_sparse_matrices_are_refused():
     sparse = pytest.importorskip("scipy.sparse")
     with pytest.raises(TypeError, match=r"[Ss]parse"):
-        PrivateTruncatedSVD().fit(sparse.eye_array(5).tocsr())
+        unit(PrivateTruncatedSVD).fit(sparse.eye_array(5).tocsr())
 
 
 @pytest.mark.parametrize("drawn", [lambda m: m, make_pipeline], ids=["alone", "in a pipeline"])
 def test_the_drawing_shows_the_budget(drawn, rng):
     X = rng.uniform(-1, 1, (50, 2))
-    model = PrivateRidge(epsilon=0.75, delta=1e-7)
+    model = unit(PrivateRidge, epsilon=0.75, delta=1e-7)
     assert "epsilon=0.75, delta=1e-07: nothing spent" in drawn(model)._repr_html_()
     model.partial_fit(X, X[:, 0])
     assert "not yet spent; holds secret data" in drawn(model)._repr_html_()
@@ -485,7 +569,7 @@ def test_the_drawing_shows_the_budget(drawn, rng):
     [
         ({"epsilon": 0.0}, ValueError, "epsilon"),
         ({"delta": 1.0}, ValueError, "delta"),
-        ({"bounds": None}, ValueError, "never taken from the data"),
+        ({"bounds": None}, ValueError, r"bounds is missing.*never taken from the data"),
         ({"bounds": "auto"}, ValueError, "never taken from the data"),
         ({"bounds": (1, -1)}, ValueError, "below the upper"),
         ({"bounds": (0, np.inf)}, ValueError, "finite"),
@@ -493,10 +577,10 @@ def test_the_drawing_shows_the_budget(drawn, rng):
         ({"bounds": [(0, 1), (0, 1), 3]}, ValueError, r"array of shape \(3, 2\)"),
         ({"bounds": {"x0": (0, 1), "x1": (0, 1)}}, ValueError, "no pair for column 'x2'"),
         ({"bounds": dict.fromkeys(["x0", "x1", "x2", "z"], (0, 1))}, ValueError, "for 'z'"),
-        ({"target_bounds": None}, ValueError, "never taken from the data"),
+        ({"target_bounds": None}, ValueError, r"target_bounds is missing.*never taken"),
         ({"bound": -1.0}, ValueError, "bound"),
-        ({"mechanism": pg.AnalyzeGauss}, TypeError, "must be a Mechanism"),
-        ({"mechanism": "gauss"}, TypeError, "must be a Mechanism"),
+        ({"mechanism": pg.AnalyzeGauss}, TypeError, r"add \(\), AnalyzeGauss\(\)"),
+        ({"mechanism": "magic"}, ValueError, "there is no mechanism 'magic'"),
         ({"adjacency": "both"}, ValueError, "adjacency"),
         ({"missing": "ignore"}, ValueError, "missing"),
         ({"alpha": "best"}, ValueError, "alpha"),
@@ -511,11 +595,27 @@ def test_bad_parameters_are_refused_and_spend_nothing(table, params, error, mess
     assert not releases
 
 
+@pytest.mark.parametrize("kind", ALL)
+def test_without_bounds_nothing_is_spent(kind, table, releases):
+    """Not clamped to a default in silence: the table is in units of its own."""
+    for learn in (kind().fit, kind().partial_fit):
+        with pytest.raises(ValueError, match=r"bounds? is missing"):
+            learn(*table)
+    assert not releases
+
+
+def test_a_decomposition_about_zero_says_why_it_has_no_variances():
+    svd = PrivateTruncatedSVD(1, bound=3.0).fit(np.eye(3))
+    assert not hasattr(svd, "explained_variance_")
+    with pytest.raises(AttributeError, match="which a release about zero does not hold"):
+        _ = svd.explained_variance_
+
+
 @pytest.mark.parametrize("kind", [PrivatePCA, PrivateTruncatedSVD])
 @pytest.mark.parametrize(("n", "error"), [(0, ValueError), (4, ValueError), (1.5, TypeError)])
 def test_bad_numbers_of_components_are_refused_and_spend_nothing(kind, n, error, table, releases):
     with pytest.raises(error, match="n_components"):
-        kind(n).fit(table[0])
+        unit(kind, n).fit(table[0])
     assert not releases
 
 
@@ -562,15 +662,15 @@ def test_frames_give_their_names(table, library, data):
 def test_targets_take_names_that_are_free(rng):
     pd = pytest.importorskip("pandas")
     X = pd.DataFrame(rng.uniform(-1, 1, (20, 2)), columns=["y", "z"])
-    assert PrivateRidge().fit(X, X["z"]).release_.names == ("y", "z", "y_", "intercept")
-    both = PrivateRidge().fit(X, X.rename(columns={"y": "a", "z": "b"}))
+    assert unit(PrivateRidge).fit(X, X["z"]).release_.names == ("y", "z", "y_", "intercept")
+    both = unit(PrivateRidge).fit(X, X.rename(columns={"y": "a", "z": "b"}))
     assert both.release_.names == ("y", "z", "a", "b", "intercept")
     X.columns = ["intercept", "z"]
     with pytest.raises(ValueError, match="rename the feature 'intercept'"):
-        PrivateRidge().fit(X, X["z"])
+        unit(PrivateRidge).fit(X, X["z"])
     X.columns = ["z", "z"]
     with pytest.raises(ValueError, match=r"same name|unique column names"):
-        PrivateRidge().fit(X, X.iloc[:, 0])
+        unit(PrivateRidge).fit(X, X.iloc[:, 0])
 
 
 def test_nullable_columns_are_read(rng):
@@ -578,9 +678,9 @@ def test_nullable_columns_are_read(rng):
     values = rng.integers(-1, 2, (200, 2))
     frame = pd.DataFrame(values, columns=["a", "b"]).astype("Int64")
     frame.loc[4, "a"] = pd.NA
-    model = PrivateRidge(missing="drop", random_state=0).fit(frame, values[:, 0])
+    model = unit(PrivateRidge, missing="drop", random_state=0).fit(frame, values[:, 0])
     keep = np.delete(np.arange(200), 4)
-    bare = PrivateRidge(missing="drop", random_state=0).fit(values[keep], values[keep, 0])
+    bare = unit(PrivateRidge, missing="drop", random_state=0).fit(values[keep], values[keep, 0])
     assert np.array_equal(model.release_.matrix, bare.release_.matrix)
 
 
@@ -590,7 +690,9 @@ def test_in_a_pipeline(table, releases):
         lambda x: (x - [3, 5.5, 0.05]) / [5, 0.5, 0.05], feature_names_out="one-to-one"
     )
     pipe = make_pipeline(
-        scale, PrivatePCA(2, **LOUD), PrivateRidge(bounds=(-2, 2), target_bounds=(-20, 10), **LOUD)
+        scale,
+        unit(PrivatePCA, 2, **LOUD),
+        PrivateRidge(bounds=(-2, 2), target_bounds=(-20, 10), **LOUD),
     )
     pipe.set_output(transform="pandas").fit(X, y)
     assert len(releases) == 2
@@ -598,10 +700,31 @@ def test_in_a_pipeline(table, releases):
     np.testing.assert_allclose(pipe.predict(X), theirs.predict(X), atol=1e-2)
 
 
-def test_a_search_spends_for_every_fit(table, releases):
+def test_a_search_spends_for_every_fit_and_says_so(table, releases):
     X, y = table
-    search = GridSearchCV(PrivateRidge(**BOUNDS, **LOUD), {"alpha": [0.0, 1e6]}, cv=3).fit(X, y)
+    search = GridSearchCV(PrivateRidge(**BOUNDS, **LOUD), {"alpha": [0.0, 1e6]}, cv=3)
+    with pytest.warns(UserWarning, match="clones of one estimator.*ledger"):
+        search.fit(X, y)
     assert search.best_params_ == {"alpha": 0.0}
     assert len(releases) == 2 * 3 + 1
-    cross_val_score(PrivateRidge(**BOUNDS), X, y, cv=4)
+    with pytest.warns(UserWarning, match="clones of one estimator.*ledger"):
+        cross_val_score(PrivateRidge(**BOUNDS), X, y, cv=4)
     assert len(releases) == 2 * 3 + 1 + 4
+
+
+def test_the_warning_of_clones_is_given_once_and_reaches_other_processes(table):
+    """A clone knows its number, pickled or not; one alone, as of a meta-estimator, is quiet."""
+    X, y = table
+    model = PrivateRidge(**BOUNDS)
+    clone(model).fit(X, y)  # no warning: they are errors here
+    workers = [pickle.loads(pickle.dumps(clone(clone(model)))) for _ in range(3)]
+    with pytest.warns(UserWarning, match="clones of one") as caught:
+        _ = [worker.fit(X, y) for worker in workers]
+    assert len(caught) == 1
+
+
+def test_a_search_with_a_ledger_is_quiet_and_counted(table, tmp_path):
+    X, y = table
+    ledger = pg.Ledger(tmp_path / "study.ledger", 30.0, 1e-4, composition="basic")
+    cross_val_score(PrivateRidge(**BOUNDS, ledger=ledger), X, y, cv=3)
+    assert len(ledger.entries) == 3

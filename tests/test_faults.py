@@ -9,12 +9,14 @@ import stat
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import privgram as pg
 from privgram import _files, low_rank
+from privgram.engines.checkpoint import Checkpoint
 
 # What is run before the command line, by the name of the fault.
 FAULTS = {
@@ -279,3 +281,120 @@ def test_permissions_follow_the_umask(tmp_path):
     assert modes == [0o640, 0o600]
     with pytest.raises(FileExistsError, match="public"):
         _files.create(tmp_path / "public", b"more")
+
+
+@pytest.mark.parametrize("link", ["", "symlink", "hard link", "dots", "folder"])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("--checkpoint", "--out"), ("--ledger", "--out"), ("--columns", "--out"),
+     ("--ledger", "--checkpoint"), ("SOURCE", "--checkpoint")],
+)  # fmt: skip
+def test_one_file_for_two_purposes_is_refused(folder, link, first, second):
+    """Else a checkpoint's removal took the release, and a release the ledger's place."""
+    ledger = pg.Ledger("one.json", 2.0, 1e-6) if first == "--ledger" else None
+    if first == "--columns":
+        pg.Columns(dict.fromkeys("abc", (-1, 1))).save("one.json")
+    kept = {"SOURCE": "table.npy"}.get(first, "one.json")
+    other = Path(kept)
+    if link == "symlink":
+        other = Path("other.json")
+        other.symlink_to(kept)
+    elif link == "hard link" and other.exists():
+        other = Path("other.json")
+        os.link(kept, other)
+    elif link == "dots":
+        other = Path("..", folder.name, kept)
+    elif link == "folder":
+        Path("elsewhere").symlink_to(".")
+        other = Path("elsewhere", kept)
+    before = {name: Path(name).read_bytes() for name in names(folder) if Path(name).is_file()}
+    more = {"--out": "gram.json", "--columns": "columns.toml", first: kept, second: str(other)}
+    source = more.pop("SOURCE", "table.npy")
+    arguments = [word for pair in more.items() for word in pair]
+    done = invoke("release", source, *GUARANTEE, "--force", *arguments)
+    assert done.exit_code == 2
+    assert f"{first} and {second} are one file" in done.stderr
+    assert {name: Path(name).read_bytes() for name in before} == before
+    assert ledger is None or ledger.entries == ()
+
+
+def invoke(*arguments):
+    from click.testing import CliRunner
+
+    from privgram.cli._program import program
+
+    return CliRunner().invoke(program, list(map(str, arguments)))
+
+
+def test_names_that_differ_in_case_are_one_file_somewhere(folder):
+    more = ["--checkpoint", "Gram.json", "--out", "gram.json"]
+    done = invoke("release", "table.npy", "--columns", "columns.toml", *GUARANTEE, *more)
+    assert "--checkpoint and --out are one file" in done.stderr
+    Path("Gram.json").touch()
+    if not Path("gram.json").exists():  # here they are two
+        _files.check_distinct({}, {"a": Path("Gram.json"), "b": Path("gram.json")})
+
+
+def test_what_is_read_is_not_written_over(folder):
+    table = ["table.npy", "--columns", "columns.toml", *GUARANTEE]
+    assert invoke("release", *table, "--out", "gram.json").exit_code == 0
+    os.link("gram.json", "page.html")
+    os.link("columns.toml", "noise.png")
+    whole = Path("gram.json").read_bytes()
+    done = invoke("report", "gram.json", "--out", "page.html")
+    assert "RELEASE and --out are one file" in done.stderr
+    done = invoke("plan", "--columns", "columns.toml", *GUARANTEE, "--plot", "noise.png")
+    assert "--columns and --plot are one file" in done.stderr
+    assert Path("page.html").read_bytes() == whole
+
+
+def test_nothing_takes_the_place_of_a_ledger(folder):
+    ledger = pg.Ledger("study.json", 2.0, 1e-6)
+    columns = pg.Columns(dict.fromkeys("abc", (-1, 1)))
+    moment = pg.second_moment("table.npy", columns=columns)
+    release = pg.release(moment, pg.AnalyzeGauss(), 0.5, 1e-7, ledger=ledger)
+    Path("link.json").symlink_to("study.json")
+    for path in ("study.json", "link.json"):
+        with pytest.raises(ValueError, match=r"is a ledger.*nothing is written over it"):
+            release.save(path)
+        with pytest.raises(ValueError, match="is a ledger"):
+            columns.save(path)
+    assert len(ledger.entries) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.name != "posix", reason="POSIX's modes")
+@pytest.mark.parametrize("fault", ["folder", "room"])
+def test_where_nothing_can_be_written_nothing_is_spent(folder, monkeypatch, fault):
+    ledger = pg.Ledger("study.ledger", 2.0, 1e-6)
+    Path("out").mkdir()
+    before = names(folder / "out")
+    real = os.open
+    if fault == "folder":  # whoever runs the tests may write anywhere
+
+        def opened(path, flags, *more, **options):
+            if flags & os.O_CREAT and Path(path).parent.name == "out":
+                raise PermissionError(13, "Permission denied", path)
+            return real(path, flags, *more, **options)
+
+        monkeypatch.setattr(os, "open", opened)
+    else:
+
+        def full(handle, start, size):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "posix_fallocate", full)
+    table = ["table.npy", "--columns", "columns.toml", *GUARANTEE]
+    done = invoke("release", *table, "--out", "out/gram.json", "--ledger", "study.ledger")
+    assert done.exit_code == 2
+    assert "out/gram.json: " in done.stderr
+    assert names(folder / "out") == before
+    assert ledger.entries == ()
+
+
+def test_a_release_saved_over_its_checkpoint_stays(tmp_path):
+    """In Python no one compares the paths: what is no checkpoint any more is not removed."""
+    path = tmp_path / "one.json"
+    kept = Checkpoint(path, pg.SecondMoment(1, 1.0), [])
+    path.write_text("a release")
+    kept.discard()
+    assert path.read_text() == "a release"

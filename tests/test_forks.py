@@ -5,6 +5,7 @@ that hangs is ended by its alarm.
 """
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -113,28 +114,6 @@ for threads in (1, 2):
 """
 
 
-ESTIMATOR = """
-from privgram.estimators import PrivatePCA, _base
-fitted = PrivatePCA(2, bound=20.0).partial_fit(np.repeat(row, 100, axis=0))
-fitted.release()
-fitted = PrivatePCA(2, bound=20.0).partial_fit(np.repeat(row, 100, axis=0))
-holding, done = threading.Event(), threading.Event()
-
-def hold():
-    with _base._SPENDING.lock:
-        holding.set()
-        done.wait()
-
-thread = threading.Thread(target=hold)
-thread.start()
-holding.wait()
-print(forked(fitted.release))
-done.set()
-thread.join()
-fitted.release()
-"""
-
-
 def run(code):
     done = subprocess.run(
         [sys.executable, "-c", BEGIN + code], capture_output=True, text=True, timeout=300
@@ -157,5 +136,68 @@ def test_a_child_of_the_source_has_no_part_in_the_pass():
     assert sum("forked by the source" in line for line in lines) == len(lines) - 2 == 2
 
 
-def test_an_estimator_is_released_by_a_child_forked_during_a_release():
-    assert run(ESTIMATOR) == ["0"]
+# The process holds the ledger's lock in a thread, forks in another, and is killed; the child lives.
+LEDGER = """
+import contextlib, subprocess
+ledger = pg.Ledger(sys.argv[1], 1.0, 1e-6)
+holding = threading.Event()
+
+def hold():
+    with ledger._open(exclusive=True):
+        holding.set()
+        time.sleep(100)
+
+threading.Thread(target=hold, daemon=True).start()
+holding.wait()
+child = os.fork()
+if child == 0:
+    os.close(1)
+    os.close(2)
+    time.sleep(60)
+    os._exit(0)
+print(child, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_lock_of_a_killed_process_is_not_left_to_its_child(tmp_path):
+    path = tmp_path / "budget"
+    code = [sys.executable, "-c", BEGIN + LEDGER, str(path)]
+    done = subprocess.run(code, capture_output=True, text=True, timeout=60)
+    child = int(done.stdout)
+    try:
+        spend = (
+            "import sys, privgram as pg; pg.Ledger(sys.argv[1]).spend(.1, 0, adjacency='replace')"
+        )
+        subprocess.run([sys.executable, "-c", spend, str(path)], check=True, timeout=20)
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+# Whoever forks under the lock goes on in the child, and there writes nothing anywhere.
+UNDER = """
+ledger = pg.Ledger(sys.argv[1], 1.0, 1e-6)
+def spend():
+    with ledger._open(exclusive=True) as handle:
+        def child():
+            other = os.open(sys.argv[1] + ".other", os.O_RDWR | os.O_CREAT)
+            assert other != handle
+            try:
+                os.write(handle, b"a line")
+            except OSError as error:
+                print(error.strerror, flush=True)
+            else:
+                os._exit(3)
+        print(forked(child), flush=True)
+        os.lseek(handle, 0, os.SEEK_SET)
+        print(len(os.read(handle, 1000)) > 100)
+spend()
+ledger.spend(0.1, 0.0, adjacency="replace")
+print(forked(lambda: ledger.spend(0.1, 0.0, adjacency="replace")), len(ledger.entries))
+"""
+
+
+def test_a_child_forked_under_the_lock_cannot_write(tmp_path):
+    code = [sys.executable, "-c", BEGIN + UNDER, str(tmp_path / "budget")]
+    done = subprocess.run(code, capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines() == ["Bad file descriptor", "0", "True", "0 2"], done.stderr

@@ -263,13 +263,13 @@ def test_eight_threads_at_random_and_readers_meanwhile(x):
     assert_same(moment, SecondMoment(5, 7.0).update(np.repeat(x[:1], rows, axis=0)))
 
 
-@pytest.mark.parametrize("bound", [1e200, 1e-200])
-def test_bounds_whose_squares_leave_float64(bound):
+@pytest.mark.parametrize("bound", [1e200, 1e-200, 2e30, 1e-31])
+def test_bounds_whose_powers_leave_float64(bound):
     with pytest.raises(ValueError, match="another unit"):
         SecondMoment(2, bound)
 
 
-@pytest.mark.parametrize("bound", [2.0**480, 2.0**-480])
+@pytest.mark.parametrize("bound", [2.0**100, 2.0**-100])
 def test_extreme_bounds(bound):
     moment = SecondMoment(2, bound).update(np.full((3, 2), bound))
     np.testing.assert_allclose(moment.matrix(), 1.5 * bound**2, rtol=1e-5)
@@ -384,12 +384,12 @@ def test_every_damaged_byte_is_found(rng):
         for bit in (1, 128):
             damaged = bytearray(data)
             damaged[i] ^= bit
-            with pytest.raises(ValueError, match="these bytes"):
+            with pytest.raises(ValueError, match="this is"):
                 SecondMoment.from_bytes(bytes(damaged))
     for n in (0, 10, len(data) - 1):
-        with pytest.raises(ValueError, match="these bytes"):
+        with pytest.raises(ValueError, match="this is"):
             SecondMoment.from_bytes(data[:n])
-    with pytest.raises(ValueError, match="these bytes"):
+    with pytest.raises(ValueError, match="this is"):
         SecondMoment.from_bytes(data + b"\0")
 
 
@@ -410,7 +410,7 @@ def test_later_versions_are_refused():
 
     data = bytearray(SecondMoment(2, 1.0).to_bytes()[:-32])
     data[16] = 2
-    with pytest.raises(ValueError, match="version 2; this program reads 1"):
+    with pytest.raises(ValueError, match="version 2; this privgram reads version 1"):
         SecondMoment.from_bytes(bytes(data) + hashlib.sha256(data).digest())
 
 

@@ -4,6 +4,7 @@ Privacy is checked by exact enumeration: the law of the choice is known in close
 all neighbours of all small tables are gone through.
 """
 
+import copy
 import itertools
 import math
 import pickle
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram import privacy
+from privgram import norm_bound, privacy
 from privgram.ledger import BudgetExceeded
 from privgram.norm_bound import Choice, NormCounts, quantile_losses
 from privgram.privacy import BoundedRangeProfile
@@ -282,14 +283,288 @@ def test_ledger_counts_the_choice_before_it_is_made(rng, tmp_path, monkeypatch):
 
 @pytest.fixture
 def both(rng):
+    """A bound, and a release that was made with the number alone."""
     x = table(rng, 50_000)
     bound = pg.private_norm_bound(x, 0.1)
-    release = pg.release(pg.second_moment(x, bound=bound), pg.AnalyzeGauss(), 1.0, 1e-6)
+    release = pg.release(pg.second_moment(x, bound=float(bound)), pg.AnalyzeGauss(), 1.0, 1e-6)
     return bound, release
 
 
-def test_release_counts_its_bound(both, tmp_path):
+def carried(bound, x, folder):
+    """Moments of the same rows, by every way a moment may take."""
+    half = len(x) // 2
+    one = pg.second_moment(x, bound)
+    first, last = pg.second_moment(x[:half], bound), pg.second_moment(x[half:], bound)
+    return {
+        "pass": one,
+        "updates": pg.SecondMoment(x.shape[1], bound).update(x),
+        "threads": pg.second_moment(x, bound, threads=2),
+        "checkpoint": pg.second_moment(x, bound, checkpoint=folder / "pass.checkpoint"),
+        "copy": one.copy(),
+        "bytes": pg.SecondMoment.from_bytes(one.to_bytes()),
+        "pickle": pickle.loads(pickle.dumps(one)),
+        "deep copy": copy.deepcopy(one),
+        "sum": first + last,
+        "merge": pg.merge([last, first]),
+        "merged": pg.SecondMoment.from_bytes(first.to_bytes()).merge(last),
+    }
+
+
+def test_a_moment_carries_its_bound_and_a_release_counts_it(rng, tmp_path):
+    """However the moment came about, and unasked."""
+    x = table(rng)
+    bound = pg.private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100)
+    for way, moment in carried(bound, x, tmp_path).items():
+        assert moment.norm_bound.to_dict() == bound.to_dict(), way
+        release = pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6)
+        assert (release.epsilon, release.delta) == (1.5, 1e-6), way
+        assert release.parameters["bound_epsilon"] == 0.5
+        assert release.parameters["bound_id"] == bound.id
+        assert release.privacy == privacy.compose(
+            [pg.AnalyzeGauss().calibrate(4, bound, 1.0, 1e-6).privacy, bound.privacy]
+        )
+        assert type(release.bound) is float
+        assert release.including(bound) is release  # as was asked for before
+        assert release.marginal([0]).epsilon == 1.5
+    plain = pg.second_moment(x, float(bound))
+    assert plain.norm_bound is None
+    assert pg.release(plain, pg.AnalyzeGauss(), 1.0, 1e-6).epsilon == 1.0
+
+
+@pytest.mark.parametrize("form", [".json", ".npz"])
+def test_a_saved_release_counts_its_bound(rng, tmp_path, form):
+    x = table(rng)
+    bound = pg.private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100)
+    release = pg.release(pg.second_moment(x, bound), pg.AnalyzeGauss(), 1.0, 1e-6)
+    release.save(tmp_path / f"gram{form}")
+    loaded = pg.load_release(tmp_path / f"gram{form}")
+    assert (loaded.epsilon, loaded.privacy) == (1.5, release.privacy)
+    assert loaded.including(bound) is loaded
+
+
+def test_with_columns_the_bound_is_counted_too(rng):
+    columns = pg.Columns({"a": (-3, 3), "b": (-3, 3)}, intercept=True)
+    x = rng.standard_normal((5000, 2))
+    bound = pg.private_norm_bound(x, 0.5, columns=columns)
+    moment = pg.second_moment(x, bound, columns)
+    assert pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6).epsilon == 1.5
+
+
+def test_only_moments_of_one_choice_are_merged(rng):
+    x = table(rng)
+    options = {"lower": 1.0, "upper": 1.5, "bins_per_octave": 1}
+    bounds = [pg.private_norm_bound(x, 50.0, 0.5, **options) for _ in range(2)]
+    bounds[1] = pg.NormBound(bounds[0], **bounds[1].__dict__)  # the same number, chosen again
+    moments = [pg.second_moment(x, bound) for bound in (*bounds, float(bounds[0]))]
+    for a, b in itertools.permutations(moments, 2):
+        with pytest.raises(ValueError, match="not chosen together"):
+            a.copy().merge(b)
+
+
+def test_a_checkpoint_is_of_one_choice(rng, tmp_path, monkeypatch):
+    x = table(rng)
+    monkeypatch.setattr("privgram.engines.checkpoint.Checkpoint.discard", lambda self: None)
+    bound = pg.private_norm_bound(x, 1.0, 0.5, lower=0.01, upper=100)
+    for _ in range(2):
+        kept = pg.second_moment(x, bound, checkpoint=tmp_path / "pass")
+    assert kept.norm_bound.id == bound.id
+    fields = bound.__dict__ | {"id": "another"}
+    for other in (float(bound), pg.NormBound(bound, **fields)):
+        with pytest.raises(ValueError, match="privately chosen bounds differ"):
+            pg.second_moment(x, other, checkpoint=tmp_path / "pass")
+
+
+def test_bytes_without_a_choice_are_as_ever(rng):
+    """Version 1, which programs of before read; with one version 2, which they refuse."""
+    x = table(rng)
+    bound = pg.private_norm_bound(x, 1.0, 0.5, lower=0.01, upper=100)
+    versions = [
+        int.from_bytes(pg.second_moment(x, b).to_bytes()[16:20], "little")
+        for b in (float(bound), bound)
+    ]
+    assert versions == [1, 2]
+    assert b"norm_bound" not in pg.second_moment(x, float(bound)).to_bytes()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"bound": 3.0},
+        {"bound": "x"},
+        {"epsilon": -1.0},
+        {"epsilon": None},
+        {"adjacency": "swap"},
+        {"id": 3},
+        {"more": 1},
+        None,
+    ],
+)
+def test_bytes_with_a_choice_that_is_none_are_refused(rng, change):
+    bound = pg.private_norm_bound(table(rng), 1.0, 0.5, lower=0.01, upper=100)
+    moment = pg.SecondMoment(2, bound)
+    values = None if change is None else bound.to_dict() | change
+    object.__setattr__(bound, "to_dict", lambda: values)
+    with pytest.raises(ValueError, match=r"NormBound|not the one that was chosen"):
+        pg.SecondMoment.from_bytes(moment.to_bytes())
+
+
+def test_pickles_of_bounds_from_before_are_read(rng):
+    bound = pg.private_norm_bound(table(rng), 1.0, 0.5, lower=0.01, upper=100)
+    fields = {name: value for name, value in bound.__dict__.items() if name != "id"}
+    old = norm_bound._restore(float(bound), fields)
+    assert old == bound
+    assert len(old.id) == len(bound.id)
+
+
+ALL_MECHANISMS = {
+    "gauss": pg.AnalyzeGauss(),
+    "wishart": pg.AdditiveWishart(),
+    "sketch": pg.GaussianSketch(rows=50),
+    "adaptive sketch": pg.GaussianSketch(rows=50, adaptive=True),
+    "inverse wishart": pg.InverseWishart(dof=60),
+}
+
+
+@pytest.mark.parametrize("name", ALL_MECHANISMS)
+def test_every_mechanism_counts_the_bound(rng, name):
+    x = rng.standard_normal((3000, 3))
+    bound = pg.private_norm_bound(x, 0.5, 0.8, lower=0.1, upper=10)
+    release = ALL_MECHANISMS[name].release(pg.second_moment(x, bound), 1.0, 1e-6)
+    assert (release.epsilon, release.delta) == (1.5, 1e-6)
+    assert bound.privacy in release.privacy.profiles
+
+
+def test_a_ledger_is_charged_for_a_choice_once(rng, tmp_path):
+    """Entered at the choice or at the first release, and by no further one."""
+    x = table(rng)
+    options = {"lower": 0.01, "upper": 100.0}
+    for entered in (True, False):
+        ledger = pg.Ledger(tmp_path / f"{entered}.ledger", 10.0, 1e-4, composition="basic")
+        budget = ledger if entered else None
+        bound = pg.private_norm_bound(x, 0.5, 0.5, **options, ledger=budget)
+        assert len(ledger.entries) == entered
+        moment = pg.second_moment(x, bound)
+        for m in (moment, pickle.loads(pickle.dumps(moment)), moment + moment.copy()):
+            assert pg.release(m, pg.AnalyzeGauss(), 1.0, 1e-6, ledger=ledger).epsilon == 1.5
+        assert [e.epsilon for e in ledger.entries] == [0.5, 1.0, 1.0, 1.0]
+        assert [e.id for e in ledger.entries] == [bound.id, "", "", ""]
+        assert ledger.spent == (3.5, pytest.approx(3e-6))
+        again = pg.private_norm_bound(x, 0.5, 0.5, **options, ledger=ledger)  # another choice
+        assert ledger.entries[-1].id == again.id != bound.id
+    with pytest.raises(ValueError, match="another spend with the id"):
+        ledger.spend(0.1, 0.0, adjacency="replace", id=again.id)
+
+
+def test_a_ledger_without_room_for_both_keeps_the_choice(rng, tmp_path):
+    """The choice is made and known; the release is not."""
+    x = table(rng)
+    ledger = pg.Ledger(tmp_path / "study.ledger", 1.2, 1e-5, composition="basic")
+    moment = pg.second_moment(x, pg.private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100))
+    for _ in range(2):
+        with pytest.raises(BudgetExceeded):
+            pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6, ledger=ledger)
+    assert [entry.epsilon for entry in ledger.entries] == [0.5]
+    release = pg.release(moment, pg.AnalyzeGauss(), 0.7, 1e-6, ledger=ledger)
+    assert release.epsilon == 1.2
+    assert ledger.spent == (1.2, 1e-6)
+
+
+def test_the_two_notions_of_neighbours_are_not_mixed(rng, tmp_path):
+    x = table(rng)
+    ledger = pg.Ledger(tmp_path / "study.ledger", 5.0, 1e-5)
+    for chosen, released in (("replace", "add-remove"), ("add-remove", "replace")):
+        bound = pg.private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100, adjacency=chosen)
+        moment = pg.second_moment(x, bound)
+        with pytest.raises(ValueError, match="one notion of neighbours"):
+            pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6, released, ledger=ledger)
+    assert not ledger.entries
+
+
+# --- profiles that depend on the bound ------------------------------------------------
+
+
+SCALED = {
+    **ALL_MECHANISMS,
+    "discrete gauss": pg.AnalyzeGauss(noise="discrete"),
+    "wishart of a dof": pg.AdditiveWishart(dof=20),
+    "adaptive inverse wishart": pg.InverseWishart(dof=60, adaptive=True),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "calibration"),
+    [  # a theorem fixes the degrees of freedom
+        (name, kind)
+        for name in SCALED
+        for kind in ("exact", "published")
+        if (name, kind) != ("wishart of a dof", "published")
+    ],
+)
+def test_profiles_of_mechanisms_without_a_length_are_those_of_any_bound(name, calibration):
+    """What lets the profile compose with the choice of the bound."""
+    mechanism = SCALED[name]
+    assert mechanism.scale_free
+    at = [0.0, 0.5, 1.5]
+    deltas = [
+        mechanism.calibrate(
+            3, bound, 0.5, 1e-5, "replace", calibration, 1000, allow_published_erratum=True
+        ).privacy.delta(at)
+        for bound in (1.0, 7.7e8)
+    ]
+    np.testing.assert_allclose(*deltas, rtol=1e-9)
+
+
+def test_a_fixed_scale_is_composed_by_what_it_states(rng):
+    """Its profile depends on the bound, and the composed profile of one bound is exceeded.
+
+    By the worst choice between two bounds, evaluated from the definition: outcome o has loss l_o,
+    and then the release has its own profile, so delta(t) = sum_o P(o) delta_o(t - l_o).
+    """
+    mechanism, chosen, delta = pg.AdditiveWishart(scale=20.0), 0.3, 1e-6
+    assert not mechanism.scale_free
+    assert not pg.InverseGauss(eigenvalue_floor=9.0).scale_free
+    profiles = [mechanism.calibrate(3, b, 1.0, delta).privacy for b in (0.25, 2.0)]
+    x = 0.1 * rng.standard_normal((1000, 3))
+    fields = {"adjacency": "replace", "quantile": 0.9, "lower": 0.25, "upper": 2.0}
+    bound = pg.NormBound(0.25, epsilon=chosen, bins_per_octave=1, reproducible=False, **fields)
+    release = mechanism.release(pg.second_moment(x, bound), 1.0, delta)
+    # The composition of one profile with the choice, as in the test by quadrature above.
+    node, weight = np.polynomial.legendre.leggauss(20)
+    weight *= np.exp(chosen * node / 2)
+    at = np.array([0.9, 1.0, 1.1, 1.25])
+    naive = profiles[0].delta(at[:, None] - chosen * node) @ weight / weight.sum()
+    stated = release.privacy.delta(at)
+    worst = 0.0
+    for tau in (0.01, 0.1, 0.2, 0.29):
+        first = math.expm1(tau - chosen) / math.expm1(-chosen)
+        p, losses = np.array([first, 1 - first]), np.array([tau, tau - chosen])
+        np.testing.assert_allclose((p * np.exp(-losses)).sum(), 1.0)  # Q is a law as well
+        deltas = [profile.delta(at[:, None] - losses) for profile in profiles]
+        exact = np.maximum(*deltas) @ p
+        assert (exact <= stated).all()
+        worst = max(worst, (exact / naive).max())
+    assert worst > 8  # what composing the profile of the bound that came out would have claimed
+    assert (release.epsilon, release.delta) == (1.3, delta)
+    assert release.privacy.delta(1.3) <= delta * (1 + 1e-6)
+
+
+def test_a_ledger_takes_a_fixed_scale_by_what_it_states(rng, tmp_path):
+    x = rng.standard_normal((1000, 3))
+    ledger = pg.Ledger(tmp_path / "study.ledger", 5.0, 1e-5)
+    bound = pg.private_norm_bound(x, 0.3, 0.9, lower=0.5, upper=4.0, ledger=ledger)
+    for b in (bound, float(bound)):
+        mechanism = pg.AdditiveWishart(scale=20.0)
+        mechanism.release(pg.second_moment(x, b), 1.0, 1e-6, ledger=ledger)
+    assert [type(e.privacy).__name__ for e in ledger.entries] == [
+        "BoundedRangeProfile",
+        "NoneType",
+        "WishartProfile",
+    ]
+
+
+def test_a_number_alone_is_counted_by_hand(both, tmp_path):
     bound, release = both
+    assert release.epsilon == 1.0
     total = release.including(bound)
     assert (total.epsilon, total.delta) == (pytest.approx(1.1), 1e-6)
     assert total.parameters["bound_epsilon"] == 0.1
@@ -318,9 +593,11 @@ def test_only_its_own_bound_is_counted_and_once(both):
     other = pg.NormBound(bound * 2, **{k: v for k, v in bound.to_dict().items() if k != "bound"})
     with pytest.raises(ValueError, match="the bound of this release"):
         release.including(other)
-    with pytest.raises(ValueError, match="already"):
-        release.including(bound).including(bound)
+    total = release.including(bound)
+    assert total.including(bound) is total
     fields = {k: v for k, v in bound.to_dict().items() if k != "bound"}
+    with pytest.raises(ValueError, match="already"):
+        total.including(pg.NormBound(bound, **fields | {"id": "another"}))
     with pytest.raises(ValueError, match="add-remove"):
         release.including(pg.NormBound(bound, **fields | {"adjacency": "add-remove"}))
 

@@ -77,6 +77,23 @@ def test_zcdp_of_gaussian_noise(table):
         gram(pg.AdditiveWishart(), measure="zCDP")
 
 
+@pytest.mark.parametrize("measure", ["approxDP", "zCDP"])
+def test_a_promise_about_the_data_is_not_dropped(measure):
+    """A measurement maps distances of all tables; noise on the inverse is for some of them."""
+    with pytest.raises(ValueError, match=r"private only if .* at least 30; .*every table"):
+        gram(pg.InverseGauss(30.0), measure=measure)
+
+
+def test_a_class_is_no_mechanism():
+    with pytest.raises(TypeError, match=r"add \(\), as in AnalyzeGauss\(\)"):
+        gram(pg.AnalyzeGauss)
+
+
+def test_groups_beyond_any_guarantee():
+    """Many rows at once: the factor on delta overflows, and delta is 1."""
+    assert gram(pg.AnalyzeGauss()).map(5000) == (5000.0, 1.0)
+
+
 def test_zcdp_holds():
     # rho = mu^2/2 bounds every Renyi divergence of a Gaussian, so delta by Chernoff.
     profile = pg.AnalyzeGauss().calibrate(3, 2.0, 1.0, 1e-6).privacy

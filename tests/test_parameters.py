@@ -1,6 +1,7 @@
 """Every numeric parameter of public functions: what is no number, or out of range, is named."""
 
 import math
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 
@@ -39,7 +40,8 @@ MOMENT = pg.second_moment(TABLE, 2.0)
 RELEASE = make_release(TABLE.T @ TABLE, "aby", n_rows=500)
 FIT = RELEASE.regress("y")
 SMALL = np.random.default_rng(2).standard_normal((12, 9))
-COMPRESSED = pg.compress(TABLE, 1000, rng=np.random.default_rng(3))
+COMPRESSED = pg.compress(TABLE, 1000, np.eye(TABLE.shape[1]), 4.0, np.random.default_rng(3))
+SCALED = replace(COMPRESSED, public_scales=True, delta_max=0.1, threshold=2.0)
 CASE = audit.Case(pg.AnalyzeGauss(), "replace")
 
 #: Functions, and of each the parameters with a value that it takes and others that it refuses.
@@ -104,11 +106,11 @@ CASES = {
         },
     ),
     "Compressed.profile": (
-        COMPRESSED.profile,
+        SCALED.profile,
         {"bound": (1.0, POSITIVE), "eigenvalue_floor": (100.0, POSITIVE)},
     ),
     "Compressed.delta": (
-        COMPRESSED.delta,
+        SCALED.delta,
         {"epsilon": (1.0, NUMBER), "bound": (1.0, POSITIVE), "eigenvalue_floor": (100.0, POSITIVE)},
     ),
     "lemma_4_5": (

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
+from privgram import mechanisms
 from privgram.plan import _candidates, _error, _name, _rows_for, unit_scale
 
 SETTING = {"n_columns": 22, "bound": 3.0, "epsilon": 0.5, "delta": 1e-6}
@@ -144,7 +145,84 @@ def test_bad_parameters_raise(change, message):
         pg.plan(**SETTING | change)
 
 
+@pytest.mark.parametrize("n_rows", [None, 40, 400, 10**6])
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_the_default_of_a_release_is_what_the_plan_says(n_rows, adjacency):
+    for n_columns, epsilon, delta in ((1, 0.5, 1e-6), (4, 1.0, 1e-9), (12, 4.0, 1e-3)):
+        setting = n_columns, 1.5, epsilon, delta, n_rows, adjacency
+        assert _name(mechanisms.default(*setting)) == pg.plan(*setting).recommended
+
+
+@pytest.mark.parametrize("n_rows", [50, 5000])
+def test_a_release_takes_the_default(rng, n_rows):
+    moment = pg.second_moment(rng.uniform(-1, 1, (n_rows, 3)), bound=2.0)
+    release = pg.release(moment, epsilon=1.0, delta=1e-6)
+    recommended = pg.plan(3, 2.0, 1.0, 1e-6, n_rows).recommended
+    assert _name(release.mechanism) == recommended
+    assert recommended == ("AdditiveWishart()" if n_rows == 50 else "AnalyzeGauss()")
+    with pytest.raises(TypeError, match="both epsilon and delta"):
+        pg.release(moment, pg.AnalyzeGauss())
+
+
+@pytest.mark.parametrize(
+    ("names", "mechanism"),
+    [
+        (("AnalyzeGauss", "analyze-gauss", "gauss", "analyze_gauss"), pg.AnalyzeGauss()),
+        (("AdditiveWishart", "additive-wishart", "wishart"), pg.AdditiveWishart()),
+        (("InverseWishart", "inverse-wishart"), pg.InverseWishart()),
+    ],
+)
+def test_one_name_for_one_mechanism(rng, names, mechanism):
+    moment = pg.second_moment(rng.uniform(-1, 1, (500, 3)), bound=2.0)
+    for name in names:
+        assert mechanisms.by_name(name, {}) == mechanism
+        assert pg.release(moment, name, 1.0, 1e-6).mechanism == mechanism
+    for wrong, error, message in (
+        ("magic", ValueError, "there is no mechanism 'magic'; there are analyze-gauss"),
+        ("sketch", ValueError, r"needs a parameter: GaussianSketch\(rows=...\)"),
+        (type(mechanism), TypeError, r"add \(\)"),
+        (3, TypeError, "such as AnalyzeGauss"),
+    ):
+        with pytest.raises(error, match=message):
+            pg.release(moment, wrong, 1.0, 1e-6)
+    with pytest.raises(ValueError, match="takes dof, scale, debias, not sigma"):
+        mechanisms.by_name("wishart", {"sigma": 3})
+
+
+def test_columns_are_taken_with_their_bound():
+    columns = pg.Columns({"a": (0, 1), "b": (-2, 5)}, intercept=True)
+    by_hand = pg.plan(3, columns.bound, 1.0, 1e-6)
+    assert pg.plan(columns, epsilon=1.0, delta=1e-6) == by_hand
+    assert pg.plan(columns, 1.0, 1.0, 1e-6).bound == 1.0
+    for missing in ({"delta": 1e-6}, {"epsilon": 1.0}):
+        with pytest.raises(TypeError, match="a plan needs"):
+            pg.plan(columns, **missing)
+    with pytest.raises(TypeError, match="a plan needs bound"):
+        pg.plan(3, epsilon=1.0, delta=1e-6)
+
+
+def test_rows_grow_as_what_the_others_leave_of_a_feature_shrinks():
+    """1/v, as the note says: features of mean square v instead of 1, simulated to first order."""
+    record = pg.AnalyzeGauss().calibrate(4, 2.0, 1.0, 1e-6)
+    for v in (0.1, 0.003):
+        n = _rows_for(record, 0.01)
+        coef = np.full(3, math.sqrt(0.5 / 3))
+        gram = n / v * np.diag([v, v, v, 1.0])
+        errors = []
+        rng = np.random.default_rng(7)
+        for _ in range(2000):
+            noise = record.law.draw(gram, rng) - gram
+            errors.append(np.linalg.solve(gram[:3, :3], noise[:3, :3] @ coef - noise[:3, 3]))
+        # 6,000 numbers: 5 deviations of their spread are 5 %.
+        assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(0.01, rel=0.06)
+
+
 def test_plot(plan, tmp_path):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    ax = pyplot.figure().add_subplot()
+    assert plan.plot(ax) is ax
+    assert plan.plot().get_xlabel() == "epsilon"
+    pyplot.close("all")
     plan.plot(tmp_path / "noise.png")
     assert (tmp_path / "noise.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 

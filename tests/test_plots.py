@@ -134,6 +134,21 @@ def test_spectrum_counts_what_is_above_the_noise(release):
     assert "2 of 3 eigenvalues above" in ax.get_title(loc="left")
 
 
+def test_spectrum_is_about_the_mean_where_there_is_one():
+    rows = np.random.default_rng(3).standard_normal((500, 2)) * [3.0, 1.0] + [40.0, 0.0]
+    table = np.column_stack([rows, np.ones(500)])
+    release = make_release(table.T @ table, ("a", "b", "intercept"), GaussianLaw(0.1, 0.1))
+    ax = release.plot_spectrum()
+    drawn = np.concatenate([line.get_ydata() for line in ax.lines if line.get_marker() == "o"])
+    np.testing.assert_allclose(
+        np.sort(drawn), np.sort(500 * np.linalg.eigvalsh(np.cov(rows.T, ddof=0)))
+    )
+    assert "about the mean" in ax.get_ylabel()
+    plain = release.plot_spectrum(center=False)
+    assert "about the mean" not in plain.get_ylabel()
+    assert "2 of 2" in plain.get_title(loc="left")
+
+
 def test_noise_edge_of_symmetric_noise():
     """Within the Tracy-Widom fluctuations of 2 sqrt(d)."""
     d = 100

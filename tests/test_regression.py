@@ -1,6 +1,7 @@
 """Regression on a release against least squares on the rows, and its inference."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from privgram.noise import (
     WishartLaw,
     standard_wishart,
 )
-from privgram.regression import _number, regress
+from privgram.regression import RefusedError, _number, regress
 
 
 @pytest.fixture
@@ -168,8 +169,9 @@ def test_indefinite_release_names_the_remedy():
     assert "No standard errors" in fit.summary()
 
 
-def test_auto_ridge_is_least_squares_without_noise(table, release):
-    auto, ols = release.regress("y", ridge="auto"), release.regress("y")
+def test_auto_ridge_is_least_squares_without_noise_of_either_kind(release):
+    many = replace(release, n_rows=10**9)
+    auto, ols = many.regress("y", ridge="auto"), many.regress("y")
     np.testing.assert_allclose(auto.coef, ols.coef, rtol=1e-5)
     np.testing.assert_allclose(auto.intercept, ols.intercept, rtol=1e-5)
     assert auto.ridge == "auto"
@@ -282,6 +284,20 @@ def test_summary_of_a_fit_without_intercept_and_inference_shows_none(table):
     fit = without.regress("y")
     assert fit.refusal is not None
     assert "\nintercept" not in fit.summary()
+
+
+@pytest.mark.parametrize("unit", [1e-20, 3e-4, 1.0, 1e20])
+def test_lasso_knows_no_unit(unit):
+    rng = np.random.default_rng(14)
+    rows = rng.standard_normal((1000, 3)) * [1.0, 1e-4, 1.0]
+    rows[:, 2] += rows[:, :2] @ [0.5, 2e3]
+    release = make_release((unit * rows).T @ (unit * rows), "abc", GaussianLaw(0, 0), n_rows=1000)
+    ols = release.regress("c")
+    np.testing.assert_allclose(release.lasso("c", alpha=0.0).coef, ols.coef, rtol=1e-7)
+    penalised = release.lasso("c", alpha=1e-5 * unit**2)
+    # The conditions of the minimum: the gradient is alpha where the coefficient is not zero.
+    gradient = rows[:, :2].T @ (rows[:, 2] - rows[:, :2] @ penalised.coef) / 1000
+    np.testing.assert_allclose(gradient, 1e-5, rtol=1e-6)
 
 
 def test_lasso_solves_the_lasso(table, release):
@@ -423,3 +439,100 @@ def test_shift_of_clipping_by_quadrature():
     moment = np.array([[np.sum(weight * a * b) for a in (x, y)] for b in (x, y)])
     exact = moment[0, 1] / moment[0, 0] - 2
     assert normal_shift(moment, 3.0, [0], 1, None) == pytest.approx([exact], rel=0.01)
+
+
+# --- What no epsilon can answer -----------------------------------------------------------
+
+FACTOR = pg.Columns(dict.fromkeys("abc", (0, 1)) | {"x": (0, 1), "y": (0, 4)}, intercept=True)
+
+
+def factor_release(mechanism, seed, epsilon=1.0, levels=3):
+    rng = np.random.default_rng(seed)
+    level, x = rng.integers(0, levels, 50_000), rng.uniform(0, 1, 50_000)
+    y = 1 + 0.3 * level + x + 0.1 * rng.standard_normal(50_000)
+    table = np.column_stack([*(level == k for k in range(3)), x, y]).astype(float)
+    return pg.release(pg.second_moment(table, columns=FACTOR), mechanism, epsilon, 1e-6, rng=rng)
+
+
+@pytest.mark.parametrize("mechanism", [pg.AnalyzeGauss(), pg.AdditiveWishart()], ids=repr)
+@pytest.mark.parametrize("epsilon", [1.0, 10.0])
+def test_all_indicators_beside_an_intercept_are_named(mechanism, epsilon):
+    # Refused unless noise passes for signal, one draw in thirty: of 10 draws 8 at least but for
+    # one time in 300.
+    refused = 0
+    for seed in range(10):
+        release = factor_release(mechanism, seed, epsilon)
+        try:
+            release.regress("y")
+        except RefusedError as error:
+            assert "columns 'a', 'b', 'c', 'intercept' seem to depend" in str(error)  # noqa: PT017
+            refused += 1
+        # One left out, no intercept, or a fourth level: nothing depends.
+        release.regress("y", ["a", "b", "x"])
+        release.regress("y", intercept=False)
+        release.regress("y", ridge="auto")
+        factor_release(mechanism, seed, epsilon, levels=4).regress("y")
+    assert refused >= 8
+
+
+def test_the_lasso_refuses_them_too():
+    with pytest.raises(RefusedError, match="depend on each other"):
+        factor_release(pg.AnalyzeGauss(), 0).lasso("y", alpha=0.01)
+
+
+def test_many_dependent_columns_are_not_all_named():
+    d = 12
+    gram = np.eye(d) - np.ones((d, d)) / d
+    names = [*(f"x{i}" for i in range(d)), "y"]
+    matrix = np.block([[1e6 * gram, np.zeros((d, 1))], [np.zeros((1, d)), 1e6]])
+    with pytest.raises(RefusedError, match="'x7' and 4 more seem"):
+        make_release(matrix, names, GaussianLaw(1.0, 1.4), n_rows=10**6).regress("y")
+
+
+@pytest.mark.parametrize(
+    ("wages", "end"), [(20_000.0, "upper bound, 100"), (-5.0, "lower bound, 0")]
+)
+def test_a_target_that_lies_at_its_bound_is_refused(wages, end):
+    rng = np.random.default_rng(3)
+    x = rng.uniform(0, 1, 20_000)
+    columns = pg.Columns({"x": (0, 1), "wage": (0, 100)}, intercept=True)
+    moment = pg.second_moment(np.column_stack([x, wages * (1 + x)]), columns=columns)
+    release = pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6, rng=rng)
+    for ridge in (0.0, "auto"):
+        with pytest.raises(RefusedError, match=f"all values of 'wage' seem to lie at its {end}"):
+            release.regress("wage", ridge=ridge)
+    release.regress("x", [])  # the mean alone, of a column that is not pinned
+
+
+def test_a_rare_event_is_no_target_at_its_bound():
+    rng = np.random.default_rng(4)
+    x = rng.uniform(0, 1, 50_000)
+    columns = pg.Columns({"x": (0, 1), "event": (0, 1)}, intercept=True)
+    moment = pg.second_moment(np.column_stack([x, rng.random(50_000) < 0.02 * x]), columns=columns)
+    release = pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6, rng=rng)
+    assert release.regress("event").coef[0] == pytest.approx(0.02, abs=0.01)
+
+
+@pytest.mark.parametrize("unit", [2.0**-98, 2.0**97])
+@pytest.mark.parametrize(
+    "mechanism",
+    [pg.AnalyzeGauss(), pg.AdditiveWishart(), pg.GaussianSketch(300), pg.InverseWishart()],
+    ids=repr,
+)
+def test_inference_knows_no_unit(mechanism, unit):
+    rows = np.random.default_rng(5).standard_normal((20_000, 3))
+    rows[:, 2] += rows[:, :2] @ [0.5, -1.0]
+
+    def fits(scale):
+        moment = pg.second_moment(rows * scale, bound=7.0 * scale)
+        release = pg.release(moment, mechanism, 4.0, 1e-4, rng=np.random.default_rng(6))
+        plain, auto = release.regress("x2"), release.regress("x2", ridge="auto")
+        return *plain.conf_int().ravel(), *plain.stderr, *plain.coef, *auto.coef
+
+    assert np.isfinite(fits(1.0)).all()
+    np.testing.assert_allclose(fits(unit), fits(1.0), rtol=1e-6)
+
+
+def test_a_saved_release_of_a_bound_that_is_refused_now_says_so(release):
+    with pytest.raises(ValueError, match="measure in another unit"):
+        replace(release, bound=1e-90).regress("y")

@@ -193,6 +193,27 @@ def test_refused_inference_and_ridge(release, undrawn):
         release.to_html("cost")
 
 
+def test_a_refused_regression_leaves_the_page_as_it_is(undrawn):
+    rng = np.random.default_rng(5)
+    level = rng.integers(0, 3, 20_000)
+    table = np.column_stack([*(level == k for k in range(3)), level + rng.uniform(0, 1, 20_000)])
+    columns = pg.Columns(dict.fromkeys("abc", (0, 1)) | {"y": (0, 4)}, intercept=True)
+    moment = pg.second_moment(table.astype(float), columns=columns)
+    release = pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6, rng=rng)
+    text = words(release.to_html(["y", "a"]))
+    assert "Regression of y Refused. The columns 'a', 'b', 'c', 'intercept' seem to depend" in text
+    assert "Regression of a" in text
+    assert "95 % from" in text
+    assert "eigenvalues about the mean" in text.lower()
+
+
+def test_a_sketch_of_few_rows_has_a_page_and_a_spectrum(undrawn):
+    moment = pg.second_moment(np.random.default_rng(1).standard_normal((3000, 5)), bound=5.0)
+    release = pg.release(moment, pg.GaussianSketch(rows=2), 1.0, 1e-6)
+    assert "Not positive definite." in words(release.to_html(["x0"]))
+    release.plot_spectrum()
+
+
 def test_many_columns_fold():
     d = 60
     moment = pg.second_moment(np.random.default_rng(1).standard_normal((3000, d)), bound=10.0)

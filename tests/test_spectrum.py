@@ -9,7 +9,7 @@ from helpers import make_release
 from privgram import spectrum
 from privgram.columns import Columns
 from privgram.noise import GaussianLaw, SketchLaw
-from privgram.spectrum import mean_and_covariance, pca
+from privgram.spectrum import eigenvalues, mean_and_covariance, noise_edge, pca
 
 
 def projection(components):
@@ -68,7 +68,7 @@ def test_bound_is_computed_when_asked_for_and_once(monkeypatch):
     assert result.error_bound == result.error_bound
     assert len(calls) == 1
     # Yu, Wang and Samworth, and Zwald and Blanchard, from the same norms.
-    largest, frobenius = simulate(release, 0.95)
+    largest, frobenius = simulate(release, 0.95, False)
     assert result.gap == pytest.approx(50)
     expected = min(2 * np.sqrt(2) * largest / 50, 2 * frobenius / 50)
     assert result.error_bound == pytest.approx(expected)
@@ -161,3 +161,72 @@ def test_a_mean_stays_within_the_bounds_and_needs_ones(sample):
     for names in (["a", "b"], ["intercept"]):
         with pytest.raises(ValueError, match="column of ones"):
             mean_and_covariance(make_release(gram, NAMES).marginal(names))
+
+
+# --- About the mean -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
+def test_components_of_a_release_with_an_intercept_are_about_the_mean(order):
+    rng = np.random.default_rng(5)
+    rows = rng.standard_normal((400, 2)) @ [[1.0, 0.5], [0.0, 0.3]] + [30.0, -8.0]
+    table = np.column_stack([rows, np.ones(400)])[:, order]
+    names = tuple(np.array(["a", "b", "intercept"])[list(order)])
+    release = make_release(table.T @ table, names)
+    result = release.pca()
+    assert result.names == ("a", "b")
+    centred = rows - rows.mean(axis=0)
+    values, vectors = np.linalg.eigh(centred.T @ centred)
+    np.testing.assert_allclose(result.explained_variance, values[::-1], rtol=1e-8)
+    np.testing.assert_allclose(projection(result.components[:1]), projection(vectors.T[1:]))
+    np.testing.assert_allclose(result.mean, rows.mean(axis=0))
+    np.testing.assert_allclose(eigenvalues(release), values[::-1], rtol=1e-8)
+    # About zero the mean is the first component, and the ones are no variable there either.
+    plain = release.pca(center=False)
+    assert plain.names == ("a", "b")
+    assert plain.mean is None
+    np.testing.assert_allclose(plain.explained_variance, np.linalg.eigvalsh(rows.T @ rows)[::-1])
+
+
+def test_centring_is_refused_where_nothing_was_released_to_centre_by():
+    with pytest.raises(ValueError, match=r"Columns\(..., intercept=True\)"):
+        make_release(np.eye(3), "abc").pca(center=True)
+    assert make_release(np.eye(3), "abc").pca().mean is None
+    ones = make_release(np.eye(1), ["intercept"])
+    with pytest.raises(ValueError, match="no column but the intercept"):
+        ones.pca()
+    with pytest.raises(TypeError, match="center"):
+        make_release(np.eye(3), "abc").pca(center="mean")
+
+
+@pytest.mark.parametrize("law", [GaussianLaw(4.0, 5.6), SketchLaw(4000, 3.0)], ids=repr)
+def test_noise_of_the_mean_is_in_the_edge_and_in_the_bound(law):
+    # 200 trials at 95 %: fewer than 175 have probability 1e-5.  The mean is at (0.9, 0.9, 0.9),
+    # and without its noise the edge is short by a third.
+    rng = np.random.default_rng(6)
+    spread = np.diag([300.0, 200.0, 50.0])
+    mean = np.full(3, 0.9)
+    moment = np.block([[spread + 1000 * np.outer(mean, mean), 1000 * mean[:, None]],
+                       [1000 * mean, 1000.0]])  # fmt: skip
+
+    def drawn():
+        matrix = law.draw(moment + law.shift * np.eye(4), rng)
+        return make_release(matrix, ("a", "b", "c", "intercept"), law)
+
+    release = drawn()
+    edge = noise_edge(release)
+    off = [np.abs(eigenvalues(drawn()) - np.diag(spread)).max() for _ in range(200)]
+    assert np.sum(np.array(off) <= edge) >= 175
+    result = release.pca(2)
+    distance = np.linalg.norm(projection(result.components) - np.diag([1.0, 1.0, 0.0]))
+    assert distance <= result.error_bound < np.sqrt(2)
+    if isinstance(law, GaussianLaw):
+        assert edge > 1.4 * noise_edge(release.marginal(["a", "b", "c"]))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_a_sketch_of_fewer_rows_than_columns_has_an_edge(rows):
+    sample = np.random.default_rng(7).standard_normal((rows, 4))
+    release = make_release(sample.T @ sample, "abcd", SketchLaw(rows, 0.1))
+    assert 0 < noise_edge(release) < np.inf
+    assert release.pca(1).error_bound <= np.sqrt(2)

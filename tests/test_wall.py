@@ -14,8 +14,10 @@ import privgram
 
 ROOT = Path(privgram.__file__).parent
 PUBLIC = (
+    "bounds",
     "release",
     "noise",
+    "inference",
     "regression",
     "spectrum",
     "ridge",

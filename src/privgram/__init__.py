@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 # Modules that share their function's name (release, plan) are loaded before that function
 # is imported, or the module would take its place in this namespace.
+from privgram._saved import DamagedFile
 from privgram.columns import Columns
 from privgram.engines.threads import second_moment
 from privgram.ledger import BudgetExceeded, Ledger
@@ -32,6 +33,7 @@ __all__ = [
     "AnalyzeGauss",
     "BudgetExceeded",
     "Columns",
+    "DamagedFile",
     "GaussianSketch",
     "InverseGauss",
     "InverseWishart",

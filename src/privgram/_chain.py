@@ -2,8 +2,9 @@
 
 Each line ends with a SHA-256 over the digest of the line before it and the line's own text up
 to there. So a line that was altered, moved, or removed from the middle is found; whole lines cut
-off the end are not. A last line that is cut off was being written when its process died, and
-counts for nothing.
+off the end are not. A last line that is cut off was being written when its process died. If the
+record is whole, and only its digest is cut, it counts; else it counts for nothing, and that is
+said.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ import json
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from privgram._saved import parse_json
 
 __all__ = ["Chain", "append", "line", "parse", "read"]
 
 _LINE = re.compile(rb'(\{.*), "sha256": "([0-9a-f]{64})"\}')
+_CUT = re.compile(rb'(\{.*), "sha256": "([0-9a-f]{0,64})"?\}?')
 
 
 @dataclass(frozen=True)
@@ -34,13 +38,21 @@ class Chain:
     end : int
         Where the next line goes: after the last whole one.
     gap : bytes
-        The newline that the last whole line lacks, or nothing.
+        What the last line lacks, its newline at least, or nothing.
+    lost : int
+        Bytes of a last line too short to know its record.
     """
 
     records: list[dict[str, Any]]
     digests: list[str]
     end: int
     gap: bytes
+    lost: int
+
+    @property
+    def last(self) -> str:
+        """Digest of the last line, which the next one holds fast."""
+        return self.digests[-1] if self.digests else ""
 
 
 class Broken(ValueError):
@@ -61,24 +73,38 @@ def parse(data: bytes) -> Chain:
         At the first line that is damaged.
     """
     *lines, rest = data.split(b"\n")
-    end = len(data) - len(rest)
-    gap = b""
-    if _LINE.match(rest):  # all of a record but its newline: on the safe side, it counts
-        lines.append(rest)
-        end, gap = len(data), b"\n"
-    chain = Chain([], [], end, gap)
-    previous = ""
-    for number, text in enumerate(lines, 1):
-        match = _LINE.fullmatch(text)
-        if match is None or _digest(previous, match[1]) != match[2].decode():
-            raise Broken(number, "its checksum does not match")
-        previous = match[2].decode()
-        chain.digests.append(previous)
-        try:
-            chain.records.append(json.loads(text))
-        except (ValueError, RecursionError):
-            raise Broken(number, "it is not JSON") from None
-    return chain
+    chain = Chain([], [], len(data), b"", 0)
+    for text in lines:
+        _add(chain, text)
+    last = _completed(rest, chain)
+    if last is None:
+        return replace(chain, end=len(data) - len(rest), lost=len(rest))
+    _add(chain, last)
+    return replace(chain, gap=last[len(rest) :] + b"\n")
+
+
+def _add(chain: Chain, text: bytes) -> None:
+    number = len(chain.records) + 1
+    match = _LINE.fullmatch(text)
+    if match is None or _digest(chain.last, match[1]) != match[2].decode():
+        raise Broken(number, "its checksum does not match")
+    chain.digests.append(match[2].decode())
+    try:
+        chain.records.append(parse_json(text))
+    except (ValueError, RecursionError):
+        raise Broken(number, "it is not JSON") from None
+
+
+def _completed(text: bytes, chain: Chain) -> bytes | None:
+    """Give a last line whose end may be cut off, or None if its record is."""
+    if _LINE.match(text):  # whole, or with something after it
+        return text
+    match = _CUT.fullmatch(text)
+    if match is None:
+        return None
+    digest = _digest(chain.last, match[1]).encode()
+    # Another beginning of a digest is damage, and is left to be found.
+    return match[1] + b', "sha256": "' + digest + b'"}' if digest.startswith(match[2]) else text
 
 
 def line(record: dict[str, Any], previous: str) -> tuple[bytes, str]:

@@ -9,6 +9,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 __all__ = [
+    "MAX_BOUND",
+    "MIN_BOUND",
     "CalibrationKind",
     "check_budget",
     "check_calibration",
@@ -22,6 +24,9 @@ __all__ = [
 
 CalibrationKind = Literal["exact", "published"]
 """``"exact"``: by the mechanism's exact profile; ``"published"``: by the paper's constants."""
+
+#: Of the L2 bound of a row.  Statistics multiply up to eight of them, which must stay a float64.
+MIN_BOUND, MAX_BOUND = 2.0**-100, 2.0**100
 
 
 def check_number(value: Any, name: str) -> float:

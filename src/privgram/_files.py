@@ -6,15 +6,28 @@ import io
 import os
 import secrets
 import sys
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from privgram import _forks
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["PUBLIC", "SECRET", "create", "locked", "write_atomically", "write_picture"]
+__all__ = [
+    "PUBLIC",
+    "SECRET",
+    "check_distinct",
+    "check_room",
+    "create",
+    "locked",
+    "opened",
+    "write_atomically",
+    "write_picture",
+]
 
 #: Permissions of a new file, before the umask: a release is public, a moment is not.
 PUBLIC, SECRET = 0o666, 0o600
@@ -33,9 +46,12 @@ def write_atomically(path: Path, data: bytes, mode: int = PUBLIC) -> None:
 
     Raises
     ------
+    ValueError
+        If there is a ledger: nothing takes the place of what says how much was spent.
     OSError
         If it cannot be written.
     """
+    _check_no_ledger(path)
     with _beside(path, data, mode) as temporary:
         os.replace(temporary, path)
     _sync_folder(path.parent)
@@ -54,6 +70,78 @@ def create(path: Path, data: bytes, mode: int = PUBLIC) -> None:
     with _beside(path, data, mode) as temporary:
         os.link(temporary, path)
     _sync_folder(path.parent)
+
+
+def check_distinct(reads: Mapping[str, Iterable[Path]], writes: Mapping[str, Path | None]) -> None:
+    """Refuse file arguments of which one would take another's place.
+
+    Parameters
+    ----------
+    reads : mapping of str to iterable of Path
+        Files that are only read, by the argument's name; they may be the same.
+    writes : mapping of str to Path or None
+        Files that are written or replaced.
+
+    Raises
+    ------
+    ValueError
+        If one of `writes` is another one, or one of `reads`: by any path, through links, and, for
+        files that do not exist yet, also where only the case of their letters differs.
+    """
+    seen = {_identity(path): name for name, paths in reads.items() for path in paths}
+    for name, path in writes.items():
+        if path is not None and (other := seen.setdefault(_identity(path), name)) != name:
+            raise ValueError(
+                f"{other} and {name} are one file, {path}: one would take the other's place. "
+                "Give each a file of its own"
+            )
+
+
+def _identity(path: Path) -> object:
+    """What two paths of one file have in common, whether it exists or will."""
+    real = Path(os.path.realpath(path))
+    with suppress(OSError):
+        status = os.stat(real)
+        return status.st_dev, status.st_ino
+    folder: object = real.parent
+    with suppress(OSError):
+        status = os.stat(real.parent)
+        folder = status.st_dev, status.st_ino
+    # Some systems take names of either case for one, and letters of one or of two code points.
+    return folder, unicodedata.normalize("NFC", real.name).casefold()
+
+
+def check_room(path: Path, size: int = 0) -> None:
+    """Make a file of a size beside another, and remove it: before what it is for is paid for.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be made there, or there is no room.
+    ValueError
+        If there is a ledger.
+    """
+    _check_no_ledger(path)
+    with _beside(path, b"", SECRET) as temporary:
+        if size and hasattr(os, "posix_fallocate"):
+            handle = os.open(temporary, os.O_WRONLY)
+            try:
+                os.posix_fallocate(handle, 0, size)
+            finally:
+                os.close(handle)
+
+
+def _check_no_ledger(path: Path) -> None:
+    with suppress(OSError), open(path, "rb") as file:
+        if file.read(len(LEDGER)) == LEDGER:
+            raise ValueError(
+                f"{path.name} is a ledger, the record of a budget: nothing is written over it. "
+                "Give another path"
+            )
+
+
+#: How a ledger begins.
+LEDGER = b'{"format": "privgram-ledger"'
 
 
 def write_picture(path: Path, figure: Figure, dpi: int) -> None:
@@ -90,8 +178,13 @@ def _beside(path: Path, data: bytes, mode: int) -> Iterator[Path]:
         # The name that the caller knows; a write that fails for want of room has none.
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
+        while True:
+            try:
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary)
+                break
+            except KeyboardInterrupt:  # a second one: the first, or the write, is done with
+                continue
 
 
 _BINARY = getattr(os, "O_BINARY", 0)
@@ -109,11 +202,22 @@ def _sync_folder(folder: Path) -> None:
 
 
 @contextmanager
+def opened(path: Path, flags: int) -> Iterator[int]:
+    """Open a file to lock it, for this process alone: a child forked meanwhile has it no more."""
+    handle = _forks.open_unshared(path, flags | _BINARY)
+    try:
+        yield handle
+    finally:
+        _forks.close_unshared(handle)
+
+
+@contextmanager
 def locked(handle: int, shared: bool = False) -> Iterator[None]:
     """Hold the advisory lock of an open file; wait for it.
 
     It excludes other processes, and threads that opened the file themselves. The system
-    lets go of it when the process ends, however it ends.
+    lets go of it when the process ends, however it ends, and its forked children that still have
+    the file open: see `opened`.
     """
     if sys.platform == "win32":
         import msvcrt
@@ -136,5 +240,5 @@ def locked(handle: int, shared: bool = False) -> Iterator[None]:
         try:
             yield
         finally:
-            # Not left to close: a child forked meanwhile shares the lock.
+            # Not left to close: a child that C code forked meanwhile shares the lock.
             fcntl.flock(handle, fcntl.LOCK_UN)

@@ -3,6 +3,9 @@
 A forked child has a copy of the memory and one thread. A lock that another thread held stays
 held in it for ever, and what it guards may be half written. So a fork waits until nobody holds a
 `Guard`, and the child gets new locks.
+
+It shares open files as well, and with a file its lock (``flock``), which then outlives a parent
+that is killed. So the child gives up files that are open to be locked.
 """
 
 from __future__ import annotations
@@ -12,12 +15,13 @@ import threading
 from typing import Any
 from weakref import WeakSet
 
-__all__ = ["Guard"]
+__all__ = ["Guard", "close_unshared", "open_unshared"]
 
 #: Held while the process forks, so that no guard is made meanwhile.
 _forking = threading.RLock()
 _guards: WeakSet[Guard] = WeakSet()
 _held: list[Any] = []
+_unshared: set[int] = set()
 
 
 class Guard:
@@ -42,6 +46,21 @@ class Guard:
             _guards.add(self)
 
 
+def open_unshared(path: str | os.PathLike[str], flags: int) -> int:
+    """Open a file that a forked child will not have; close it by `close_unshared`."""
+    with _forking:  # no fork between opening it and noting that
+        handle = os.open(path, flags)
+        _unshared.add(handle)
+    return handle
+
+
+def close_unshared(handle: int) -> None:
+    """Close what `open_unshared` opened."""
+    with _forking:
+        _unshared.discard(handle)
+        os.close(handle)
+
+
 def _before() -> None:
     _forking.acquire()
     for guard in _guards:
@@ -63,6 +82,14 @@ def _after_in_child() -> None:
     _held.clear()
     for guard in _guards:
         guard.lock = threading.RLock()
+    if _unshared:
+        # Their numbers stay taken, by what cannot be written: whoever forked under the lock goes on
+        # in the child too, and must neither write to the file nor to another of its number.
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        for handle in _unshared:
+            os.dup2(nothing, handle, inheritable=False)
+        os.close(nothing)
+        _unshared.clear()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork

@@ -1,4 +1,8 @@
-"""Saved results: a header and arrays, as a NumPy archive or as JSON, with a checksum over both."""
+"""Saved results: a header and arrays under a checksum, in one of three frames.
+
+JSON and NumPy archives for what is public (`Form`), bytes for what is secret (`Frame`). A ledger is
+a chain of lines of its own (`privgram._chain`). Whatever is wrong with a file is a `DamagedFile`.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._text import shown
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Arrays = dict[str, NDArray[np.float64]]
 
-__all__ = ["Form", "digest"]
+__all__ = ["DAMAGE", "DamagedFile", "Form", "Frame", "digest", "parse_json", "understood"]
 
 #: What parsing a damaged or foreign file raises, or making objects of what it says.
 DAMAGE = (
@@ -41,9 +47,104 @@ DAMAGE = (
 )
 
 
+class DamagedFile(ValueError):
+    """A saved file, or bytes, that are damaged, of another kind or of a later version."""
+
+
+@contextmanager
+def understood(name: str, what: str) -> Iterator[None]:
+    """Turn whatever making objects of a file's contents raises into one `DamagedFile`."""
+    try:
+        yield
+    except DAMAGE as error:
+        reason = shown(f"{type(error).__name__}, {error}".replace("\n", " ")[:500])
+        raise DamagedFile(f"{name} is not {what} that this privgram can read: {reason}") from error
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Read JSON in which no object has a key twice: readers would disagree on what it says.
+
+    Raises
+    ------
+    ValueError
+        If it is not such JSON.
+    RecursionError
+        If it is nested too deeply.
+    """
+    return json.loads(text, object_pairs_hook=_unique)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key appears twice")
+    return found
+
+
+def check_version(
+    found: object, version: int, name: str, what: str, oldest: int | None = None
+) -> None:
+    """Raise `DamagedFile` unless a file has a version that is read."""
+    if type(found) is not int or not (version if oldest is None else oldest) <= found <= version:
+        raise DamagedFile(
+            f"{name} is {what} of format version {found!r:.50}; this privgram reads "
+            f"version {version}"
+        )
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Bytes: a magic line, the version, a JSON header, more bytes, and SHA-256 over all of it.
+
+    Attributes
+    ----------
+    magic : bytes
+    version : int
+        The latest that is read, and the one written by default.
+    what : str
+        In messages, with its article.
+    oldest : int, optional
+        The earliest that is read; by default the latest.
+    """
+
+    magic: bytes
+    version: int
+    what: str
+    oldest: int | None = None
+
+    def seal(self, header: dict[str, Any], *parts: bytes, version: int | None = None) -> bytes:
+        """Put together a header and what follows it."""
+        text = json.dumps(header).encode()
+        version = self.version if version is None else version
+        body = b"".join((self.magic, struct.pack("<II", version, len(text)), text, *parts))
+        return body + hashlib.sha256(body).digest()
+
+    def open(self, data: bytes, name: str) -> tuple[dict[str, Any], bytes]:
+        """Header and what follows it.
+
+        Raises
+        ------
+        DamagedFile
+            If the bytes are something else, of another version, truncated or altered.
+        """
+        start = len(self.magic) + 8
+        if data[: len(self.magic)] != self.magic:
+            raise DamagedFile(f"{name} is not {self.what} of privgram")
+        body, checksum = data[:-32], data[-32:]
+        if len(body) < start or hashlib.sha256(body).digest() != checksum:
+            raise DamagedFile(f"{name} is damaged: its checksum does not match its contents")
+        version, length = struct.unpack_from("<II", body, len(self.magic))
+        check_version(version, self.version, name, self.what, self.oldest)
+        with understood(name, self.what):
+            header = parse_json(body[start : start + length])
+            if not isinstance(header, dict):
+                raise TypeError("its header is no table")
+        return header, body[start + length :]
+
+
 @dataclass(frozen=True)
 class Form:
-    """One kind of saved result.
+    """One kind of saved result, as a NumPy archive or as JSON.
 
     Attributes
     ----------
@@ -86,7 +187,7 @@ class Form:
 
         Raises
         ------
-        ValueError
+        DamagedFile
             If it is no such file, of another version, truncated or altered.
         OSError
             If it cannot be read.
@@ -98,42 +199,40 @@ class Form:
                 raise ValueError("another format")
             version, checksum, header = payload["version"], payload["sha256"], payload[self.key]
         except DAMAGE as error:
-            raise ValueError(
+            raise DamagedFile(
                 f"{path.name} is not {self.what} of privgram, or is damaged"
             ) from error
-        if version != self.version:
-            raise ValueError(
-                f"{path.name} is {self.what} of format version {version}; this privgram reads "
-                f"version {self.version}"
-            )
+        check_version(version, self.version, path.name, self.what)
         try:
-            same = checksum == digest(header, arrays)
+            # What is not under the checksum says nothing.
+            same = checksum == digest(header, arrays) and len(payload) == 4
         except DAMAGE:  # members that are no arrays of numbers
             same = False
         if not same:
-            raise ValueError(f"{path.name} is damaged: its checksum does not match its contents")
+            raise DamagedFile(f"{path.name} is damaged: its checksum does not match its contents")
         return header, arrays
 
     def _parse(self, data: bytes) -> tuple[dict[str, Any], Arrays]:
         if data[:2] == b"PK":
             with _open_npz(data) as archive:
                 arrays = {name: archive[name] for name in archive.files}
-                return json.loads(str(arrays.pop("header"))), arrays
-        payload = json.loads(data)
-        body = payload[self.key]
-        found = [name for name in self.arrays if name in body]
-        return payload, {name: np.array(body.pop(name), dtype=np.float64) for name in found}
+            payload = parse_json(str(arrays.pop("header")))
+            unknown = set(arrays) - set(self.arrays)
+        else:
+            payload = parse_json(data)
+            body = payload[self.key]
+            arrays = {name: np.array(body.pop(name)) for name in self.arrays if name in body}
+            unknown = {name for name, array in arrays.items() if array.dtype.kind not in "fiu"}
+            arrays = {name: array.astype(np.float64) for name, array in arrays.items()}
+        if unknown:
+            raise ValueError(f"no arrays of numbers: {unknown}")
+        return payload, arrays
 
     @contextmanager
     def understood(self, path: Path) -> Iterator[None]:
-        """Turn whatever making objects of a file's contents raises into one ValueError."""
-        try:
+        """Turn whatever making objects of a file's contents raises into one `DamagedFile`."""
+        with understood(path.name, self.what):
             yield
-        except DAMAGE as error:
-            reason = f"{type(error).__name__}, {error}".replace("\n", " ")[:500]
-            raise ValueError(
-                f"{path.name} is not {self.what} that this privgram can read: {reason}"
-            ) from error
 
 
 @contextmanager
@@ -148,6 +247,8 @@ def _open_npz(data: bytes) -> Iterator[Any]:
     stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
     if not stored or sum(member.file_size for member in members) > len(data):
         raise ValueError("not an archive of this program's")
+    if len({member.filename for member in members}) < len(members):
+        raise ValueError("a member appears twice")
     with np.load(io.BytesIO(data), allow_pickle=False) as archive:
         yield archive
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram._core.scale import DefaultRounding
 from privgram._files import write_atomically
 
 INTERCEPT = "intercept"
@@ -20,6 +21,11 @@ _FROM_DATA = (
     "bounds are never taken from the data: a minimum or maximum is one person's value, and "
     "publishing anything scaled by it gives that value away. Use what is public: the range "
     "of the instrument, the form, the law; values beyond are clamped"
+)
+
+_LEVELS = (
+    "a list of levels has none: make a column of 0 and 1 for each level but one, and give each "
+    "the bounds (0, 1)"
 )
 
 
@@ -84,12 +90,12 @@ class Columns:
         self._intercept = bool(intercept)
         self._missing = missing
         lower, upper = self.lower, self.upper
-        # Halves first: the difference of two finite bounds can overflow.
-        self._center = upper / 2 + lower / 2
-        self._half_width = upper / 2 - lower / 2
-        if intercept:
-            self._center[-1], self._half_width[-1] = 0.0, 1.0
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        with DefaultRounding(), np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            # Halves first: the difference of two finite bounds can overflow.
+            self._center = upper / 2 + lower / 2
+            self._half_width = upper / 2 - lower / 2
+            if intercept:
+                self._center[-1], self._half_width[-1] = 0.0, 1.0
             self._inverse = 1.0 / self._half_width
             ends = (lower - self._center) * self._inverse, (upper - self._center) * self._inverse
         k = len(self._bounds)
@@ -158,7 +164,8 @@ class Columns:
     @property
     def bound(self) -> float:
         """The largest possible L2 norm of a scaled row."""
-        return math.sqrt(len(self))
+        with DefaultRounding():
+            return math.sqrt(len(self))
 
     def __len__(self) -> int:
         return len(self._bounds) + self._intercept
@@ -277,8 +284,12 @@ def _interval(name: str, pair: object) -> tuple[float, float]:
     try:
         lower, upper = map(float, pair)  # type: ignore[call-overload]
     except (TypeError, ValueError, OverflowError):
+        levels = isinstance(pair, Collection) and (
+            len(pair) > 2 or any(isinstance(level, str) for level in pair)
+        )
         raise ValueError(
-            f"the bounds of column {name!r} are two numbers, (lower, upper); {_FROM_DATA}"
+            f"the bounds of column {name!r} are two numbers, (lower, upper); "
+            + (_LEVELS if levels else _FROM_DATA)
         ) from None
     if not (math.isfinite(lower) and math.isfinite(upper)):
         raise ValueError(f"the bounds of column {name!r} must be finite, not ({lower}, {upper})")

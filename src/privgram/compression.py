@@ -6,8 +6,10 @@ N(0, Sigma), Sigma = A^T A / n, so one pass for A^T A is as good as one for :mat
 
 What the paper proves is distributional privacy: a bound on the log-ratio of densities within
 a set of tables known to be close to each other (`Compressed.alpha`). It is not (epsilon,
-delta)-differential privacy. That exists where a floor of the eigenvalues is public
-(`Compressed.profile`).
+delta)-differential privacy. That exists where the scales of the columns, the reference that
+draws must stay close to and a floor of the eigenvalues are public (`Compressed.profile`).
+Where the reference is the table's own covariance nothing is claimed: which draws are thrown
+away then depends on the table, and an output that one table cannot give its neighbour can.
 
 References
 ----------
@@ -36,7 +38,7 @@ from privgram._checks import (
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from privgram.privacy import SketchProfile
+    from privgram.privacy import Guarantee, TruncatedSketchProfile
 
     Matrix = NDArray[np.float64]
 
@@ -46,9 +48,17 @@ __all__ = ["Compressed", "compress", "lemma_4_5", "proposition_3_4"]
 MAX_DRAWS = 100
 
 
+_CLAIMS = {
+    "none": "no guarantee: draws were kept close to the table's own covariance",
+    "stated": "distributional privacy as stated (Theorem 4.6); not (epsilon, delta)-differential "
+    "privacy",
+    "bounded": "differential privacy bounded by profile(), only under its condition",
+}
+
+
 @dataclass(frozen=True, eq=False)
 class Compressed:
-    """A compressed table. Its guarantee is distributional privacy, of Theorem 4.6.
+    """A compressed table.
 
     Attributes
     ----------
@@ -59,8 +69,8 @@ class Compressed:
         Spread of the set of tables, see `papers.zhou_ligett_wasserman.equation_5`.
     threshold : float
         Largest deviation from the reference of an entry of the covariance.
-    public_reference : bool
-        Whether the reference was given. Otherwise it was the table's own covariance.
+    reference : ndarray of shape (p, p), float64, or None
+        The public reference, or None where it was the table's own covariance.
     public_scales : bool
         Whether the columns were scaled by public numbers. Otherwise by their norms, which one
         row can change.
@@ -72,14 +82,25 @@ class Compressed:
     n_rows: int
     delta_max: float
     threshold: float
-    public_reference: bool
+    reference: Matrix | None
     public_scales: bool
     reproducible: bool
 
     @property
-    def guarantee(self) -> str:
-        """What may be said of the privacy of this table."""
-        return "distributional privacy (Theorem 4.6); not (epsilon, delta)-differential privacy"
+    def public_reference(self) -> bool:
+        """Whether the reference was given. Otherwise it was the table's own covariance."""
+        return self.reference is not None
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """How well what is claimed of the privacy of this table is founded.
+
+        "bounded" where scales and reference are public: `profile`, under its condition.
+        "stated" where the reference alone is public: `alpha`. "none" where it is the table's own.
+        """
+        if self.reference is None:
+            return "none"
+        return "bounded" if self.public_scales else "stated"
 
     def covariance(self) -> Matrix:
         """Second moment over m, of shape (p, p): an estimate of the table's Sigma."""
@@ -103,6 +124,8 @@ class Compressed:
     ) -> float:
         """Theorem 4.6, without its term o(1): a bound on the log-ratio of two densities.
 
+        Both tables' columns have squared norm n, and both keep draws close to one reference.
+
         Parameters
         ----------
         difference : float
@@ -119,11 +142,18 @@ class Compressed:
         Raises
         ------
         ValueError
-            Where the theorem does not hold: with fewer rows than Lemma 4.4 needs, or
-            parameters out of range.
+            Where the theorem does not hold: with the table's own covariance for a reference,
+            columns scaled by public numbers, or fewer rows than Lemma 4.4 needs; and if a
+            parameter is out of its range.
         """
         from privgram.papers import zhou_ligett_wasserman
 
+        self._check_reference()
+        if self.public_scales:
+            raise ValueError(
+                "Theorem 4.6 is about columns of norm sqrt(n), and these were scaled by public "
+                "numbers: use profile(), or leave scales out"
+            )
         rows, p = self.matrix.shape
         return zhou_ligett_wasserman.theorem_4_6(
             rows,
@@ -136,45 +166,75 @@ class Compressed:
             delta_max=self.delta_max,
         )
 
-    def profile(self, bound: float, eigenvalue_floor: float) -> SketchProfile:
-        """Differential privacy, before anything is thrown away, given a public eigenvalue floor.
+    def profile(self, bound: float, eigenvalue_floor: float) -> TruncatedSketchProfile:
+        r"""Differential privacy under "replace", given what is public of all tables considered.
 
         Parameters
         ----------
         bound : float
-            L2 bound of a row, after the scaling of the columns.
+            L2 bound B of their rows, after the scaling of the columns.
         eigenvalue_floor : float
-            Of A^T A, after the scaling, of all tables considered.
+            Lower bound w^2 of the eigenvalues of their A^T A, after the scaling.
 
         Returns
         -------
-        SketchProfile
-            Neighbours are tables after the scaling that differ in a row.
+        TruncatedSketchProfile
+            An upper bound. Its `condition` says on which promise it rests: these two, and
+            covariances within `delta_max` of the reference in every entry. Nothing enforces it.
+
+        Raises
+        ------
+        ValueError
+            Where no differential privacy is known: unless reference and scales are public, and
+            where draws may be thrown away always. Or if a parameter is out of its range.
 
         Notes
         -----
-        This is conditional on the floor, which nothing enforces; and unless the scales are
-        public, neighbours before the scaling are not neighbours after it.
+        With :math:`t = C \sqrt{\ln(2np)/m}` the threshold less `delta_max`, draws are thrown
+        away with probability at most
+
+        .. math:: \beta = \sum_{j \le k} 2 \exp\Bigl(-\frac m2 \bigl(x_{jk} - \ln(1 +
+                  x_{jk})\bigr)\Bigr), \qquad x_{jk} = \frac{t}{\sqrt{s_j s_k}},
+
+        :math:`s_j` the reference's j-th diagonal entry and `delta_max` together, B^2 at most,
+        and the product under the root at most :math:`B^4/4` for j < k. It is small where the
+        columns' mean squares are about 1 or less.
         """
-        from privgram.privacy import SketchProfile
+        from privgram.privacy import TruncatedSketchProfile
 
         square = check_positive(bound, "bound") ** 2
         floor = check_positive(eigenvalue_floor, "eigenvalue_floor")
-        return SketchProfile(len(self.matrix), square / floor)
+        reference = self._check_reference()
+        if not self.public_scales:
+            raise ValueError(
+                "the columns were scaled by their own norms, which one row can change for all "
+                "rows: no differential privacy is known. Pass public scales= to compress"
+            )
+        discarded = _discarded(
+            len(self.matrix), self.threshold - self.delta_max, reference, self.delta_max, square
+        )
+        if not discarded < 1:
+            raise ValueError(
+                "too many draws may be thrown away, as far as is public, to say what that gives "
+                "away: choose scales= and a reference with which the mean squares of all columns "
+                "are about 1 or less, or a smaller delta_max"
+            )
+        return TruncatedSketchProfile(
+            len(self.matrix),
+            square / floor,
+            discarded,
+            MAX_DRAWS,
+            f"every table considered has, after the scaling of its columns, rows of norm at most "
+            f"{bound:.12g}, a second moment A^T A whose eigenvalues are at least {floor:.12g}, and "
+            f"entries of A^T A / {self.n_rows} within {self.delta_max:.12g} of the reference",
+        )
 
     def delta(self, epsilon: float, bound: float, eigenvalue_floor: float) -> float:
-        r"""Delta of `profile` with what throwing draws away adds.
-
-        .. math:: \delta' = \frac{\delta(\epsilon') + e^{\epsilon'} \beta}{1 - \beta}, \qquad
-                  \epsilon' = \epsilon + \ln(1 - \beta)
-
-        with :math:`\beta = 1/n^2` (Lemma 4.4), the term :math:`e^{\epsilon'} \beta` only where
-        the reference is the table's own.
+        """Delta of `profile` at an epsilon, under that profile's condition.
 
         Parameters
         ----------
         epsilon : float
-            At least :math:`-\ln(1 - \beta)`.
         bound, eigenvalue_floor : float
             As in `profile`.
 
@@ -185,26 +245,24 @@ class Compressed:
         Raises
         ------
         ValueError
-            With fewer rows than Lemma 4.4 needs, or `epsilon` too small.
+            As in `profile`.
         """
-        from privgram.papers import zhou_ligett_wasserman
+        return self.profile(bound, eigenvalue_floor).delta(check_number(epsilon, "epsilon"))
 
-        rows, p = self.matrix.shape
-        zhou_ligett_wasserman.procedure_4_1(rows, self.n_rows, p, self.delta_max)  # checks the rows
-        beta = self.n_rows**-2.0
-        smaller = check_number(epsilon, "epsilon") + math.log1p(-beta)
-        if not smaller >= 0:
-            raise ValueError(f"epsilon must be at least {-math.log1p(-beta):.2g}, not {epsilon}")
-        delta = self.profile(bound, eigenvalue_floor).delta(smaller)
-        if not self.public_reference:
-            delta += math.exp(smaller) * beta
-        return float(min(1.0, delta / (1 - beta)))
+    def _check_reference(self) -> Matrix:
+        if self.reference is None:
+            raise ValueError(
+                "the reference was the table's own covariance, so that which draws are thrown "
+                "away depends on the table: no guarantee is known. Pass a public reference= to "
+                "compress"
+            )
+        return self.reference
 
     def __repr__(self) -> str:
         m, p = self.matrix.shape
         seed = ", reproducible: not private against whoever knows the seed"
         return (
-            f"<Compressed: {self.n_rows} rows to {m} x {p}; {self.guarantee}"
+            f"<Compressed: {self.n_rows} rows to {m} x {p}; {_CLAIMS[self.guarantee]}"
             f"{seed if self.reproducible else ''}>"
         )
 
@@ -228,8 +286,9 @@ def compress(
     rows : int
         m, at least 1.
     reference : array_like of shape (p, p), optional
-        Covariance of normalised tables that draws must stay close to (Procedure 4.1). By
-        default the table's own, which makes the truncation depend on the data.
+        Public covariance of scaled tables that draws must stay close to (Procedure 4.1). By
+        default the table's own, which makes the truncation depend on the data: then no
+        guarantee is known.
     delta_max : float, optional
         Spread of the set of tables (equation 5). By default `lemma_4_5` of the shape if a
         reference is given, else 0. Needed with a reference and `scales`, as that lemma is
@@ -237,8 +296,8 @@ def compress(
     rng : numpy.random.Generator, optional
         For experiments; by default a cryptographic generator.
     scales : array_like of shape (p,), optional
-        Public numbers to multiply the columns by. By default every column is scaled to
-        squared norm n, as in the paper.
+        Public numbers to multiply the columns by, needed for differential privacy. By default
+        every column is scaled to squared norm n, as in the paper.
     method : {"gram", "stream"}
         "gram" makes one pass for A^T A and draws rows of N(0, A^T A / n). "stream" makes one
         pass for Phi A, Phi drawn block by block and never stored, and one more for every draw
@@ -296,7 +355,7 @@ def compress(
             draw = _stream(blocks, m, generator) * scale
         if np.abs(draw.T @ draw / m - centre).max() <= threshold:
             return Compressed(
-                draw, n, delta_max, threshold, given is not None, public is not None, reproducible
+                draw, n, delta_max, threshold, given, public is not None, reproducible
             )
     raise ValueError(
         f"none of {MAX_DRAWS} draws is within {threshold:.3g} of the reference: it is not of a"
@@ -390,6 +449,23 @@ def _threshold(m: int, n: int, p: int) -> float:
     from privgram.papers import zhou_ligett_wasserman
 
     return math.sqrt(2 * sum(zhou_ligett_wasserman.lemma_b_1()) * math.log(2 * n * p) / m)
+
+
+def _discarded(m: int, near: float, reference: Matrix, delta_max: float, square: float) -> float:
+    """Bound the chance that a draw is thrown away, of any table considered."""
+    sizes = np.minimum(np.diag(reference) + delta_max, square)
+    if sizes.min() < 0:
+        raise ValueError(
+            "no table has a covariance within delta_max of the reference: its diagonal is negative"
+        )
+    products = np.sqrt(np.outer(sizes, sizes))
+    # Two columns share the squared norm of a row.
+    np.minimum(products, 0.5 * square, out=products, where=~np.eye(len(sizes), dtype=bool))
+    with np.errstate(divide="ignore", over="ignore"):
+        x = near / products[np.triu_indices(len(sizes))]
+        chances = np.exp(-0.5 * m * (x - np.log1p(x)), where=x < math.inf, out=np.zeros_like(x))
+    # Rounding of an exponent that leaves a term to speak of is far below a millionth.
+    return float(2 * chances.sum() * (1 + 1e-6))
 
 
 def _gram(blocks: Blocks) -> Matrix:

@@ -9,28 +9,34 @@ A spend is entered under the file's lock, after the file has been read again, an
 disk before any noise is drawn. So two processes cannot both have the last of the budget, and a
 process that dies has at most entered a spend whose release nobody saw. A last line that is cut off
 was being written when its process died: the release was never handed over, so it counts for nothing
-and the next spend writes over it. Any other damage is refused.
+and the next spend writes over it, with a warning until then; but it counts if only its digest is
+cut. Any other damage is refused.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections import Counter
+import re
+import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
-from functools import lru_cache, reduce
+from fractions import Fraction
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from privgram import _chain, _files
 from privgram._checks import check_budget, check_number
+from privgram._saved import DAMAGE, DamagedFile, check_version
 
 if TYPE_CHECKING:
-    from privgram.privacy import Profile
+    from privgram.privacy import Guarantee, Profile
+    from privgram.privacy._adjacency import Orientation
+    from privgram.privacy.running import RunningLosses
 
 __all__ = ["BudgetExceeded", "Entry", "Ledger"]
 
@@ -43,8 +49,11 @@ Composition = Literal["pld", "basic"]
 #: quarter of the time and an excess in delta of about (49 / 1024)^2 / 8.
 _DOTS = 1 << 10
 
-#: Composition by fast Fourier transforms says nothing below.
-_FLOOR = 1e-12
+#: So many different losses are composed anew for every spend.
+_ANEW = 4
+
+#: So many entries are not composed as long as their sum will do.
+_SUMMED = 24
 
 
 def check_ledger(ledger: Any) -> None:
@@ -79,6 +88,10 @@ class Entry:
         Part of delta that is for finite precision.
     privacy : Profile or None
         Its profile, without `delta_fp`; None if only epsilon and delta are known.
+    condition : str or None
+        A promise about the data on which its guarantee depends and which nothing enforces.
+    id : str
+        By which it is entered once; empty where every spend is one of its own.
     """
 
     number: int
@@ -88,6 +101,13 @@ class Entry:
     delta: float
     delta_fp: float
     privacy: Profile | None
+    condition: str | None = None
+    id: str = ""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """How well epsilon and delta are founded, see `privgram.privacy.Profile.guarantee`."""
+        return "stated" if self.privacy is None else self.privacy.guarantee
 
     def __post_init__(self) -> None:
         epsilon, delta = check_budget(self.epsilon, self.delta, zero="delta")
@@ -232,12 +252,24 @@ class Ledger:
         entries = self.entries
         if self.composition == "basic":
             epsilon, delta = _sums(entries)
-            return float(epsilon), float(delta)
+            return _written(epsilon), _written(delta)
         if not entries:
             return 0.0, self.delta
-        # The ledger never holds more than its budget.
-        least = _edge(lambda at: self._total(entries, at) <= self.delta, self.epsilon, 0.0)
-        return least, self.delta
+
+        epsilon, delta = _sums(entries)
+        limit = _written(epsilon) if delta <= _exact(self.delta) else math.inf
+        composed = self._composed(entries)
+
+        def holds(at: float) -> bool:
+            return at >= limit or composed(at) <= self.delta
+
+        # More than the budget only where an older version counted its spends too low.
+        inside = self.epsilon
+        while not holds(inside):
+            inside *= 2.0
+            if inside > 700.0:
+                return math.inf, self.delta
+        return _edge(holds, inside, 0.0 if inside == self.epsilon else inside / 2.0), self.delta
 
     def remaining(self, delta: float) -> float:
         """Largest epsilon of one more spend at this delta that the budget has room for.
@@ -272,7 +304,8 @@ class Ledger:
         delta_fp: float = 0.0,
     ) -> None:
         """Raise `BudgetExceeded` if a spend would not be accepted now; parameters as in `spend`."""
-        self._check(self.entries, Entry(0, "", "", epsilon, delta, delta_fp, privacy), adjacency)
+        self._check_spend(adjacency, privacy, "")
+        self._check(self.entries, Entry(0, "", "", epsilon, delta, delta_fp, privacy))
 
     def spend(
         self,
@@ -283,6 +316,8 @@ class Ledger:
         privacy: Profile | None = None,
         delta_fp: float = 0.0,
         what: str = "",
+        condition: str | None = None,
+        id: str = "",
     ) -> Entry:
         """Enter a spend, durably, before anything private is made with it.
 
@@ -304,22 +339,40 @@ class Ledger:
             Part of delta for finite precision.
         what : str
             What the spend is for; one line.
+        condition : str, optional
+            A promise about the data without which the guarantee does not hold, in one line; by
+            default the profile's, where it has one. It is kept and shown: the budget holds only
+            if all of them do.
+        id : str
+            Name of one thing that is paid for once, however many releases rest on it: of a
+            privately chosen bound. If the ledger has an entry with it, nothing is entered.
 
         Returns
         -------
         Entry
+            The new one, or the one that is there.
 
         Raises
         ------
         BudgetExceeded
             If the budget has no room for it.
         ValueError
-            If the adjacency is not the ledger's, or the ledger is damaged.
+            If the adjacency, or the profile's, is not the ledger's, or the ledger is damaged.
+        TypeError
+            If a parameter is not of its type.
         OSError
             If the ledger cannot be written. Nothing was spent then.
         """
+        self._check_spend(adjacency, privacy, what)
+        if condition is None:
+            condition = getattr(privacy, "condition", None)
         with self._open(exclusive=True) as handle:
             file = self._read(handle)
+            for known in file.entries:
+                if id and known.id == id:
+                    if (known.epsilon, known.delta) != (epsilon, delta):
+                        raise ValueError(f"{self.path.name} has another spend with the id {id!r}")
+                    return known
             entry = Entry(
                 len(file.entries) + 1,
                 _now(),
@@ -328,25 +381,45 @@ class Ledger:
                 delta,
                 delta_fp,
                 privacy,
+                None if condition is None else " ".join(condition.split()),
+                id,
             )
             # A profile's delta is good to nine digits, and never 0.
             least = 0.0 if privacy is None else privacy.delta(entry.epsilon) + entry.delta_fp
             if least > max(entry.delta * (1 + 1e-9), 1e-300):
                 raise ValueError("the profile has a larger delta at epsilon than the one given")
-            self._check(file.entries, entry, adjacency)
+            self._check(file.entries, entry)
             record = vars(entry) | {"privacy": None if privacy is None else privacy.to_dict()}
-            line, digest = _chain.line(record, file.chain.digests[-1])
+            if not id:  # as ever
+                del record["id"]
+            line, digest = _chain.line(record, file.chain.last)
             # If this fails, nothing was spent: nothing is released after it.
             _chain.append(handle, file.chain.gap + line, file.chain.end)
             self._seen = entry.number, digest
+            if self.composition == "pld":
+                self._keep()
             return entry
 
-    def _check(self, entries: tuple[Entry, ...], entry: Entry, adjacency: str) -> None:
-        if adjacency != self.adjacency:
-            raise ValueError(
-                f"{self.path.name} is a ledger for adjacency {self.adjacency!r}, and this spend "
-                f"is private for {adjacency!r}; the two do not compose"
+    def _check_spend(self, adjacency: str, privacy: Profile | None, what: str) -> None:
+        from privgram.privacy import Profile
+        from privgram.privacy.composition import adjacencies
+
+        if not isinstance(what, str):
+            raise TypeError(f"what must be a text, not {type(what).__name__}")
+        if not isinstance(privacy, Profile | None):
+            raise TypeError(
+                "privacy must be a privacy profile, such as release.privacy, not "
+                f"{type(privacy).__name__}"
             )
+        profiled = set() if privacy is None else adjacencies(privacy)
+        for other in (adjacency, *profiled):
+            if other != self.adjacency:
+                raise ValueError(
+                    f"{self.path.name} is a ledger for adjacency {self.adjacency!r}, and this "
+                    f"spend is private for {other!r}; the two do not compose"
+                )
+
+    def _check(self, entries: tuple[Entry, ...], entry: Entry) -> None:
         total = self._total((*entries, entry), self.epsilon)
         if total > self.delta:
             raise BudgetExceeded(
@@ -358,23 +431,82 @@ class Ledger:
     def _total(self, entries: Sequence[Entry], at: float) -> float:
         """Bound delta of all entries together at an epsilon, as the ledger composes them."""
         epsilon, delta = _sums(entries)
-        added = float(delta) if epsilon <= _decimal(at) else math.inf
+        added = _written(delta) if epsilon <= _exact(at) else math.inf
         # Adding up is sound either way, takes no time and loses nothing for one release.
-        if self.composition == "basic" or added <= self.delta:
+        # Of many entries losses are composed one by one all the same, and not all in the end.
+        if self.composition == "basic" or (added <= self.delta and len(entries) <= _SUMMED):
             return added
-        return min(added, _composed(entries, at, min(1e-4, 1e-4 * self.epsilon)))
+        try:
+            # What alone is beyond the budget is in no honest ledger, and may take for ever.
+            for profile in map(_profile, entries):
+                if (alone := _alone(profile, at)) > self.delta:
+                    return min(added, alone)
+            return min(added, self._composed(entries)(at))
+        except (ArithmeticError, TypeError) as error:
+            raise DamagedFile(
+                f"{self.path.name} has entries whose privacy has no value: {error}"
+            ) from error
+
+    @cached_property
+    def _losses(self) -> RunningLosses:
+        from privgram.privacy.running import RunningLosses
+
+        step = min(1e-4, 1e-4 * self.epsilon)
+        top = min(self.epsilon + 30.0, step * 2**21)
+        return RunningLosses(step, top, _DOTS, self._kept)
+
+    @property
+    def _beside(self) -> Path:
+        """File for losses that took long to compose. Without it, nothing but time is lost."""
+        return self.path.with_name(self.path.name + ".losses")
+
+    def _kept(self) -> bytes | None:
+        with suppress(OSError):
+            return self._beside.read_bytes()
+        return None
+
+    def _keep(self) -> None:
+        data = self._losses.dump()
+        if data is not None:
+            with suppress(OSError):
+                # Whole or not at all, and one at a time, under the ledger's lock; what a crash
+                # leaves of it fails its checksum.
+                temporary = self._beside.with_name(self._beside.name + ".new")
+                temporary.write_bytes(data)
+                os.replace(temporary, self._beside)
+
+    def _composed(self, entries: Sequence[Entry]) -> Callable[[float], float]:
+        """Bound delta of entries together as a function of epsilon, by composing their losses."""
+        from privgram.privacy.composition import FLOOR, ONE_GAUSSIAN, flatten, merge
+
+        flat, chance = flatten(map(_profile, entries))
+        merged = merge(flat)
+
+        def bound(delta: Callable[[float], float]) -> Callable[[float], float]:
+            return lambda at: delta(at) + _slack(entries, at) + _grown(chance, _log1pexp(at))
+
+        if len(merged) == 1:
+            return bound(merged[0].delta)
+        if len(merged) > _ANEW:
+            # Gaussian mechanisms are one, however many; the rest go on from what is composed.
+            gaussian = [p for p in flat if isinstance(p, ONE_GAUSSIAN)]
+            rest = tuple(p for p in flat if not isinstance(p, ONE_GAUSSIAN))
+            losses = self._losses.of(rest)
+            merged = merge(gaussian)
+        else:
+            losses = self._losses.nothing
+        for profile in merged:
+            losses = losses.compose(self._losses.one(profile))
+
+        return bound(lambda at: max(losses.delta(at), FLOOR))
 
     @contextmanager
     def _open(self, exclusive: bool = False) -> Iterator[int]:
         flags = os.O_RDWR if exclusive else os.O_RDONLY
-        handle = os.open(self.path, flags | getattr(os, "O_BINARY", 0))
-        try:
-            with _files.locked(handle, shared=not exclusive):
-                if not os.path.samestat(os.fstat(handle), os.stat(self.path)):
-                    raise OSError(f"{self.path.name} was replaced while it was opened")
-                yield handle
-        finally:
-            os.close(handle)
+        with _files.opened(self.path, flags) as handle, _files.locked(handle, not exclusive):
+            if not os.path.samestat(os.fstat(handle), os.stat(self.path)):
+                raise OSError(f"{self.path.name} was replaced while it was opened")
+            yield handle
 
     def _read(self, handle: int) -> _Contents:
         contents = _parse(_chain.read(handle), self.path.name)
@@ -386,6 +518,12 @@ class Ledger:
                 "older or another copy"
             )
         self._seen = len(contents.entries), digests[-1]
+        if contents.chain.lost:
+            warnings.warn(
+                f"the last line of {self.path.name} is cut off: what it was to enter is not "
+                "counted. That is right if a release was interrupted; else restore the file",
+                stacklevel=3,
+            )
         return contents
 
 
@@ -401,61 +539,74 @@ def _parse(data: bytes, name: str) -> _Contents:
         chain = _chain.parse(data)
     except _chain.Broken as error:
         if error.number > 1:
-            raise ValueError(
+            raise DamagedFile(
                 f"{name} is damaged at line {error.number}: {error.problem}. Restore the file; a "
                 "budget whose spends are not known cannot be spent"
             ) from None
         chain = None
-    if chain is None or not chain.records:
-        raise ValueError(f"{name} is not a ledger of privgram, or its header is damaged")
+    if chain is None or not chain.records or chain.records[0].get("format") != FORMAT:
+        raise DamagedFile(f"{name} is not a ledger of privgram, or its header is damaged")
     header, *spends = chain.records
+    check_version(header.get("version"), VERSION, name, "a ledger")
     try:
-        if header["format"] != FORMAT:
-            raise ValueError("another format")
-        if header["version"] != VERSION:
-            raise _Version(header["version"])
         _check_header(header)
-        entries = tuple(_entry(number, record) for number, record in enumerate(spends, 1))
-    except _Version as other:
-        raise ValueError(
-            f"{name} is a ledger of format version {other}; this privgram reads version {VERSION}"
-        ) from None
-    except (
-        LookupError,
-        ArithmeticError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        RuntimeError,
-    ) as error:
-        raise ValueError(f"{name} has lines that are no entries of a ledger") from error
+        entries = tuple(
+            _entry(number, record, header["adjacency"]) for number, record in enumerate(spends, 1)
+        )
+    except DAMAGE as error:
+        raise DamagedFile(f"{name} has lines that are no entries of a ledger") from error
     return _Contents(header, entries, chain)
 
 
-class _Version(Exception):
-    """A file of another format version."""
+#: What releases of before entered of a sketch or an inverse Wishart.
+_MULTIPLICATIVE = re.compile(
+    r"(GaussianSketch|InverseWishart)\((?:rows|dof)=([0-9.e+]+), adaptive=False[^()]*\)"
+)
 
 
-def _entry(number: int, record: dict[str, Any]) -> Entry:
+def _orientation(record: dict[str, Any]) -> Orientation | None:
+    """Orientation of a spend whose profile does not say it, if its mechanism is known."""
+    found = _MULTIPLICATIVE.fullmatch(str(record["what"]))
+    if found is None or float(found[2]) != dict(record["privacy"]).get("rows"):
+        return None
+    return "wide" if found[1] == "GaussianSketch" else "narrow"
+
+
+def _entry(number: int, record: dict[str, Any], adjacency: str) -> Entry:
     from privgram import privacy
+    from privgram.privacy.composition import adjacencies, upgrade
 
     if record["number"] != number:
         raise ValueError("entries are not in their order")
     profile = record["privacy"]
     if profile is not None:
         try:
-            profile = privacy.Profile.from_dict(profile)
+            values = upgrade(profile, adjacency, _orientation(record))
+            profile = privacy.Profile.from_dict(values)
         except ValueError:  # of a later version, say
             profile = None
+        # For other neighbours than the spend, which has its epsilon and delta all the same.
+        if profile is not None and not adjacencies(profile) <= {adjacency}:
+            profile = None
+    if not (isinstance(record["time"], str) and isinstance(record["what"], str)):
+        raise TypeError("time and what are text")
     return Entry(
         number,
-        str(record["time"]),
-        str(record["what"]),
-        float(record["epsilon"]),
-        float(record["delta"]),
-        float(record["delta_fp"]) if profile is not None else 0.0,
+        record["time"],
+        record["what"],
+        record["epsilon"],
+        record["delta"],
+        record["delta_fp"] if profile is not None else 0.0,
         profile,
+        _condition(record.get("condition")),
+        str(record.get("id", "")),
     )
+
+
+def _condition(value: Any) -> str | None:
+    if not isinstance(value, str | None):
+        raise ValueError("the condition must be a sentence")
+    return value
 
 
 def _now() -> str:
@@ -471,16 +622,24 @@ def _check_header(header: dict[str, Any]) -> None:
         raise ValueError(f'composition must be "pld" or "basic", not {header["composition"]!r}')
 
 
-def _decimal(value: float) -> Decimal:
-    # As it is written: ten times 0.1 is 1.
-    return Decimal(repr(float(value)))
+def _exact(value: float) -> Fraction:
+    # As it is written: ten times 0.1 is 1. Not by decimal, which rounds as its caller pleases.
+    return Fraction(repr(float(value)))
 
 
-def _sums(entries: Sequence[Entry]) -> tuple[Decimal, Decimal]:
-    zero = Decimal(0)
+def _written(value: Fraction) -> float:
+    """Least number that is written as `value` or more."""
+    if value > _exact(sys.float_info.max):
+        return math.inf
+    nearest = float(value)
+    return nearest if _exact(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def _sums(entries: Sequence[Entry]) -> tuple[Fraction, Fraction]:
+    zero = Fraction(0)
     return (
-        sum((_decimal(e.epsilon) for e in entries), zero),
-        sum((_decimal(e.delta) for e in entries), zero),
+        sum((_exact(e.epsilon) for e in entries), zero),
+        sum((_exact(e.delta) for e in entries), zero),
     )
 
 
@@ -490,28 +649,22 @@ def _excess(total: float, epsilon: float) -> str:
     return f"the total would be delta={total:.3g} at epsilon={epsilon:g}"
 
 
-def _composed(entries: Sequence[Entry], at: float, discretization: float) -> float:
-    """Delta of entries together at an epsilon, by composing their losses."""
-    from privgram.privacy import ComposedProfile, compose
-
-    groups: dict[str, list[Profile]] = {}
-    for profile in map(_profile, entries):
-        # Of a table with one column, replacing a row is accounted as adding it.
-        groups.setdefault(getattr(profile, "adjacency", ""), []).append(profile)
-    merged: list[Profile] = []
-    for profiles in groups.values():
-        whole = compose(profiles)
-        merged += whole.profiles if isinstance(whole, ComposedProfile) else (whole,)
-    if len(merged) == 1:
-        delta = merged[0].delta(at)
-    else:
-        losses = [_loss(p, discretization, count) for p, count in Counter(merged).items()]
-        total = reduce(lambda x, y: x.compose(y), losses)
-        delta = max(float(total.get_delta_for_epsilon(at)), _FLOOR)
+def _slack(entries: Sequence[Entry], at: float) -> float:
     # An output that is off with chance h under either table adds h (1 + e^epsilon).
-    spread = [_log1pexp(at) - _log1pexp(e.epsilon) for e in entries]
-    slack = [e.delta_fp * math.exp(min(x, 700)) for e, x in zip(entries, spread, strict=True)]
-    return delta + math.fsum(slack)
+    spread = (_log1pexp(at) - _log1pexp(e.epsilon) for e in entries)
+    return math.fsum(_grown(e.delta_fp, x) for e, x in zip(entries, spread, strict=True))
+
+
+def _grown(delta: float, by: float) -> float:
+    return delta * math.exp(by) if by < 700.0 else math.inf if delta else 0.0
+
+
+@lru_cache(maxsize=4096)
+def _alone(profile: Profile, at: float) -> float:
+    """Delta of one profile, where that takes no composing."""
+    from privgram.privacy import ComposedProfile
+
+    return 0.0 if isinstance(profile, ComposedProfile) else profile.delta(at)
 
 
 def _log1pexp(x: float) -> float:
@@ -525,17 +678,8 @@ def _profile(entry: Entry) -> Profile:
         return StatedProfile(entry.epsilon, entry.delta)
     # A delta of the ladder takes milliseconds, and its tail hardly falls.
     if isinstance(entry.privacy, AdaptiveLadderProfile):
-        return StatedProfile(entry.epsilon, entry.privacy.delta(entry.epsilon))
+        return StatedProfile(entry.epsilon, entry.delta)
     return entry.privacy
-
-
-@lru_cache(maxsize=1024)
-def _loss(profile: Profile, discretization: float, count: int) -> Any:
-    from privgram.privacy.accounting import pld_from_profile
-
-    if count > 1:
-        return _loss(profile, discretization, 1).self_compose(count)
-    return pld_from_profile(profile, discretization, _DOTS)
 
 
 def _edge(good: Callable[[float], bool], inside: float, outside: float) -> float:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import struct
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._checks import check_integer, check_positive
+from privgram._checks import MAX_BOUND, MIN_BOUND, check_integer, check_positive
 from privgram._core.rows import Accumulator
 from privgram._forks import Guard
+from privgram._saved import Frame, understood
+from privgram.bounds import NormBound
 from privgram.rows import Feeder
 from privgram.sources import open_block
 from privgram.sources.table import InvalidRow
@@ -25,11 +24,10 @@ if TYPE_CHECKING:
 #: Two limbs of d x d, and as much again for each thread: 16 GiB a matrix here.
 MAX_COLUMNS = 1 << 15
 
-#: Between these the unit is a normal number, and 2**63 rows of norm `bound` a finite sum.
-MIN_BOUND, MAX_BOUND = 2.0**-480, 2.0**480
+#: Version 2 has a bound that was chosen at a cost, which whoever reads version 1 would forget.
+_VERSION, _WITH_COST = 1, 2
 
-_MAGIC = b"privgram.moment\n"
-_VERSION = 1
+_FRAME = Frame(b"privgram.moment\n", _WITH_COST, "a SecondMoment", oldest=_VERSION)
 
 
 class SecondMoment:
@@ -49,7 +47,8 @@ class SecondMoment:
     n_columns : int
         d, in [1, 32768].
     bound : float
-        L2 bound of one row, in [2**-480, 2**480]. It is public: it must not come from the data.
+        L2 bound of one row, in [2**-100, 2**100]. It is public: it must not come from the data,
+        unless `private_norm_bound` chose it; the moment then carries what that cost.
     names : sequence of str, optional
         Names of the columns, all different.
     columns : Columns, optional
@@ -80,16 +79,23 @@ class SecondMoment:
             if names is not None and tuple(names) != columns.names:
                 raise ValueError("names and columns name different columns; pass columns alone")
             names = columns.names
+        bound = check_bound(bound)
         self._adopt(
-            Accumulator(check_n_columns(n_columns), check_bound(bound)),
+            Accumulator(check_n_columns(n_columns), bound),
             _check_names(names, n_columns),
             columns,
+            bound,
         )
 
     def _adopt(
-        self, total: Accumulator, names: tuple[str, ...] | None, columns: Columns | None
+        self,
+        total: Accumulator,
+        names: tuple[str, ...] | None,
+        columns: Columns | None,
+        bound: float | None,
     ) -> None:
         self._total = total
+        self._bound = total.bound if bound is None else bound
         self._names = names
         self._columns = columns
         self._guard = Guard()
@@ -97,11 +103,18 @@ class SecondMoment:
 
     @classmethod
     def from_accumulator(
-        cls, total: Accumulator, names: tuple[str, ...] | None, columns: Columns | None
+        cls,
+        total: Accumulator,
+        names: tuple[str, ...] | None,
+        columns: Columns | None,
+        bound: float | None = None,
     ) -> SecondMoment:
-        """Take over an accumulator that nobody else holds (for engines)."""
+        """Take over an accumulator that nobody else holds (for engines).
+
+        Its bound is given again where it is a `NormBound`, which the accumulator cannot hold.
+        """
         moment = cls.__new__(cls)
-        moment._adopt(total, names, columns)
+        moment._adopt(total, names, columns, bound)
         return moment
 
     def absorb(self, addend: Accumulator) -> None:
@@ -117,8 +130,13 @@ class SecondMoment:
 
     @property
     def bound(self) -> float:
-        """L2 bound to which rows are clipped."""
-        return self._total.bound
+        """L2 bound to which rows are clipped; with what it cost, if that is a `NormBound`."""
+        return self._bound
+
+    @property
+    def norm_bound(self) -> NormBound | None:
+        """The bound if it was chosen at a cost, which a release then counts."""
+        return self._bound if isinstance(self._bound, NormBound) else None
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -222,6 +240,11 @@ class SecondMoment:
         for what in ("n_columns", "bound", "names", "columns"):
             if getattr(self, what) != getattr(other, what):
                 raise ValueError(f"the two second moments differ in {what}")
+        if not same_choice(self, other):
+            raise ValueError(
+                "the bounds of the two second moments were not chosen together: choose one with "
+                "private_norm_bound and pass it, as it is, to both"
+            )
         # A copy first: never hold two locks, and let a moment be merged with itself.
         self.absorb(other._copy_total())
         return self
@@ -233,7 +256,7 @@ class SecondMoment:
 
     def copy(self) -> SecondMoment:
         """Return an independent copy."""
-        return self.from_accumulator(self._copy_total(), self._names, self._columns)
+        return self.from_accumulator(self._copy_total(), self._names, self._columns, self._bound)
 
     def limbs(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """Return the integer matrix as ``(hi, lo)``, its value ``hi 2**64 + lo``. SECRET."""
@@ -261,18 +284,17 @@ class SecondMoment:
             "names": self._names,
             "columns": None if self._columns is None else self._columns.to_dict(),
         }
-        text = json.dumps(header).encode()
+        version, chosen = _VERSION, self.norm_bound
+        if chosen is not None:
+            version = _WITH_COST
+            header["norm_bound"] = chosen.to_dict()
         upper = np.triu_indices(self.n_columns)
-        body = b"".join(
-            (
-                _MAGIC,
-                struct.pack("<II", _VERSION, len(text)),
-                text,
-                hi[upper].astype("<i8").tobytes(),
-                lo[upper].astype("<u8").tobytes(),
-            )
+        return _FRAME.seal(
+            header,
+            hi[upper].astype("<i8").tobytes(),
+            lo[upper].astype("<u8").tobytes(),
+            version=version,
         )
-        return body + hashlib.sha256(body).digest()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> SecondMoment:
@@ -280,35 +302,23 @@ class SecondMoment:
 
         Raises
         ------
-        ValueError
-            If the data are something else, of a later version, or damaged.
+        DamagedFile
+            A ValueError: if the data are something else, of a later version, or damaged.
         """
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"a SecondMoment is made of bytes, not {type(data).__name__}")
-        data = bytes(data)
-        start = len(_MAGIC) + 8
-        if len(data) < start + 32 or data[: len(_MAGIC)] != _MAGIC:
-            raise ValueError("these bytes are not a SecondMoment")
-        body, digest = data[:-32], data[-32:]
-        if hashlib.sha256(body).digest() != digest:
-            raise ValueError("these bytes are damaged: the checksum of the SecondMoment is wrong")
-        version, length = struct.unpack_from("<II", body, len(_MAGIC))
-        if version != _VERSION:
-            raise ValueError(f"a SecondMoment of version {version}; this program reads {_VERSION}")
-        try:
-            return cls._from_parts(body[start : start + length], body[start + length :])
-        except (ArithmeticError, AttributeError, LookupError, RuntimeError) as error:
-            raise ValueError("these bytes are no SecondMoment that can be read") from error
+        header, body = _FRAME.open(bytes(data), "this")
+        with understood("this", _FRAME.what):
+            return cls._from_parts(header, body)
 
     @classmethod
-    def _from_parts(cls, text: bytes, body: bytes) -> SecondMoment:
+    def _from_parts(cls, header: dict[str, Any], body: bytes) -> SecondMoment:
         from privgram.columns import Columns
 
-        header = json.loads(text)
         d = check_n_columns(header["n_columns"])
         size = d * (d + 1) // 2
         if len(body) != 16 * size:
-            raise ValueError("these bytes are damaged: their length is not that of the matrix")
+            raise ValueError("the length is not that of the matrix")
         hi, lo = np.zeros((d, d), np.int64), np.zeros((d, d), np.uint64)
         upper = np.triu_indices(d)
         for limb, dtype, offset in ((hi, "<i8", 0), (lo, "<u8", 8 * size)):
@@ -317,19 +327,20 @@ class SecondMoment:
         rows = header["n_rows"], header["n_dropped"]
         if not all(type(count) is int and count >= 0 for count in rows) or sum(rows) >= 2**63:
             raise ValueError("the numbers of rows of a SecondMoment are wrong")
-        total = Accumulator.from_limbs(
-            d,
-            check_bound(float.fromhex(header["bound"])),
-            header["bits"],
-            hi,
-            lo,
-            *rows,
-        )
+        bound = check_bound(float.fromhex(header["bound"]))
+        if "norm_bound" in header:
+            chosen = NormBound.from_dict(header["norm_bound"])
+            if chosen != bound:
+                raise ValueError("the bound of a SecondMoment is not the one that was chosen")
+            bound = chosen
+        bits = check_integer(header["bits"], "bits")
+        total = Accumulator.from_limbs(d, bound, bits, hi, lo, *rows)
+        _check_limbs(hi, lo, rows[0] << 2 * bits)
         names = _check_names(header["names"], d)
         columns = None if header["columns"] is None else Columns.from_dict(header["columns"])
         if columns is not None and columns.names != names:
             raise ValueError("the names of a SecondMoment are not those of its columns")
-        return cls.from_accumulator(total, names, columns)
+        return cls.from_accumulator(total, names, columns, bound)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (SecondMoment.from_bytes, (self.to_bytes(),))
@@ -394,6 +405,15 @@ def limbs_to_float(hi: NDArray[np.int64], lo: NDArray[np.uint64]) -> NDArray[np.
     return np.where(negative, -value, value)
 
 
+def _check_limbs(hi: NDArray[np.int64], lo: NDArray[np.uint64], most: int) -> None:
+    """Raise unless the trace is at most `most`, and no entry beyond it, as of q q^T summed."""
+    diagonal = [int(h) * 2**64 + int(v) for h, v in zip(hi.diagonal(), lo.diagonal(), strict=True)]
+    if min(diagonal) < 0 or sum(diagonal) > most:
+        raise ValueError("the diagonal is not that of so many rows")
+    if hi.min() < (-most) >> 64 or hi.max() > most >> 64:
+        raise ValueError("the matrix is not that of so many rows")
+
+
 def check_bound(bound: float | None) -> float:
     """Check an L2 bound: one positive, finite number, public."""
     if bound is None:
@@ -403,10 +423,16 @@ def check_bound(bound: float | None) -> float:
     value = check_positive(bound, "bound")
     if not MIN_BOUND <= value <= MAX_BOUND:
         raise ValueError(
-            f"bound must be in [{MIN_BOUND:.2g}, {MAX_BOUND:.2g}], not {value:g}: sums of squares "
-            "are beyond float64 otherwise; use another unit"
+            f"bound must be in [{MIN_BOUND:.2g}, {MAX_BOUND:.2g}], not {value:g}: what is computed "
+            "from the moment is beyond float64 otherwise; use another unit"
         )
-    return value
+    return bound if isinstance(bound, NormBound) else value
+
+
+def same_choice(one: SecondMoment, other: SecondMoment) -> bool:
+    """Tell whether two bounds, which are equal, were chosen as one, or both without a choice."""
+    ids = [None if m.norm_bound is None else m.norm_bound.id for m in (one, other)]
+    return ids[0] == ids[1]
 
 
 def check_width(width: int, n_columns: int, columns: Columns | None) -> None:

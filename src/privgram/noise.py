@@ -151,7 +151,9 @@ class SketchLaw(NoiseLaw):
         return _pairs(frame @ matrix @ frame.T, 1 / self.rows, 1 / self.rows)
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
-        factor = np.linalg.cholesky(matrix)
+        # By eigenvalues: with fewer rows than columns the matrix is singular.
+        values, vectors = np.linalg.eigh(matrix)
+        factor: Matrix = vectors * np.sqrt(np.maximum(values, 0.0))
         noise = standard_wishart(len(matrix), self.rows, rng)
         return factor @ noise @ factor.T / self.rows
 

@@ -16,13 +16,14 @@ import math
 import warnings
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privgram import random
 from privgram._checks import check_integer, check_number, check_positive, check_within
 from privgram._core.norms import squared_norms
+from privgram.bounds import NormBound, charge, new_id, restore
 from privgram.engines.threads import accumulate
 from privgram.ledger import check_ledger
 from privgram.mechanisms.exponential import exponential_mechanism
@@ -55,71 +56,8 @@ PIECE = 1 << 13
 #: Squares of the grid's points must neither overflow nor vanish.
 LEAST, MOST = 1e-150, 1e150
 
-
-class NormBound(float):
-    """A privately chosen bound of the row norms: a number, with what it cost.
-
-    Pass it on as the `bound` of `second_moment`. It is public; it is not free: a release
-    made with it has the two costs together (`Release.including`).
-
-    Attributes
-    ----------
-    epsilon : float
-        Privacy parameter of the choice: pure, delta = 0.
-    adjacency : {"replace", "add-remove"}
-    quantile : float
-        Part of the rows that were to be no longer than the bound.
-    lower, upper : float
-        Ends of the public grid.
-    bins_per_octave : int
-        Points of the grid between a bound and twice the bound.
-    reproducible : bool
-        True if the randomness came from a generator the caller seeded: then the choice is
-        not private against whoever knows the seed.
-    """
-
-    epsilon: float
-    adjacency: Adjacency
-    quantile: float
-    lower: float
-    upper: float
-    bins_per_octave: int
-    reproducible: bool
-
-    def __new__(cls, bound: float, **fields: Any) -> Self:  # noqa: D102
-        self = super().__new__(cls, bound)
-        self.__dict__.update(fields)
-        return self
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a NormBound cannot be changed: {name}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (float(self), self.__dict__)
-
-    def __repr__(self) -> str:
-        text = (
-            f"<NormBound {float(self):.6g}: {self.quantile:g} quantile of the row norms,"
-            f" epsilon={self.epsilon:g}, {self.adjacency}"
-        )
-        if self.reproducible:
-            text += "; REPRODUCIBLE: not private against whoever knows the seed"
-        return text + ">"
-
-    @property
-    def privacy(self) -> BoundedRangeProfile:
-        """The exact privacy profile of the choice, for `privacy.compose`."""
-        from privgram.privacy import BoundedRangeProfile
-
-        return BoundedRangeProfile(self.epsilon)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The number and the attributes, as plain values."""
-        return {"bound": float(self), **self.__dict__}
-
-
-def _restore(bound: float, fields: dict[str, Any]) -> NormBound:
-    return NormBound(bound, **fields)
+#: By this name bounds that were pickled by 0.1.0 ask for it.
+_restore = restore
 
 
 def private_norm_bound(
@@ -268,7 +206,7 @@ class Choice:
         """The exact privacy profile of the choice."""
         from privgram.privacy import BoundedRangeProfile
 
-        return BoundedRangeProfile(self.epsilon)
+        return BoundedRangeProfile(self.epsilon, self.adjacency)
 
     def draw(
         self,
@@ -283,25 +221,20 @@ class Choice:
             self._warn_of_few(counts.n_rows)
         losses, sensitivity = quantile_losses(counts.counts.tolist(), self.quantile, self.adjacency)
         rate = Fraction(self.epsilon) / (2 * sensitivity)
+        fields = {
+            "epsilon": self.epsilon,
+            "adjacency": self.adjacency,
+            "quantile": self.quantile,
+            "lower": float(self.grid[0]),
+            "upper": float(self.grid[-1]),
+            "bins_per_octave": self.bins_per_octave,
+            "reproducible": reproducible,
+            "id": new_id(),
+        }
         if ledger is not None:
-            ledger.spend(
-                self.epsilon,
-                0.0,
-                adjacency=self.adjacency,
-                privacy=self.privacy,
-                what=f"private_norm_bound(quantile={self.quantile:g})",
-            )
+            charge(ledger, fields)
         chosen = exponential_mechanism(losses, rate, generator)
-        return NormBound(
-            float(self.grid[chosen]),
-            epsilon=self.epsilon,
-            adjacency=self.adjacency,
-            quantile=self.quantile,
-            lower=float(self.grid[0]),
-            upper=float(self.grid[-1]),
-            bins_per_octave=self.bins_per_octave,
-            reproducible=reproducible,
-        )
+        return NormBound(float(self.grid[chosen]), **fields)
 
     def _warn_of_few(self, n_rows: int) -> None:
         # Grid points beyond all rows miss the quantile by (1 - quantile) n_rows.

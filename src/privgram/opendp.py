@@ -38,6 +38,7 @@ try:
 except ImportError as error:  # pragma: no cover
     raise ImportError('privgram.opendp needs opendp: pip install "privgram[opendp]"') from error
 
+from privgram.mechanisms._base import check_mechanism
 from privgram.privacy._adjacency import check_adjacency
 
 if TYPE_CHECKING:
@@ -87,7 +88,9 @@ def make_measurement(
     Raises
     ------
     ValueError
-        If the parameters do not fit together, or zCDP is asked of noise that has none.
+        If the parameters do not fit together, zCDP is asked of noise that has none, or the
+        mechanism's guarantee depends on a promise about the data (`Mechanism.condition`): a
+        measurement is for every table of its domain.
 
     Notes
     -----
@@ -101,6 +104,12 @@ def make_measurement(
         raise ValueError('adjacency="add-remove" keeps n private: leave n_rows out')
     if measure not in ("approxDP", "zCDP"):
         raise ValueError(f'measure must be "approxDP" or "zCDP", not {measure!r}')
+    check_mechanism(mechanism)
+    if mechanism.condition is not None:
+        raise ValueError(
+            f"{type(mechanism).__name__} is private only if {mechanism.condition}; an OpenDP "
+            "measurement holds for every table, and cannot say so. Use another mechanism"
+        )
     profile = mechanism.calibrate(
         n_columns, bound, epsilon, delta, adjacency=adjacency, n_rows=n_rows
     ).privacy
@@ -124,6 +133,8 @@ def make_measurement(
         # A chain of `rows` neighbours: the deltas pick up the epsilons before them.
         if rows == 0:
             return 0.0, 0.0
+        if rows * epsilon > 700.0:  # where the factor overflows it has long exceeded 1 / delta
+            return rows * epsilon, 1.0
         return rows * epsilon, min(1.0, delta * math.expm1(rows * epsilon) / math.expm1(epsilon))
 
     def group_zcdp(rows: int) -> float:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._checks import check_positive
+from privgram._text import shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -135,8 +136,17 @@ def plot_matrix(release: Release, ax: Axes | None = None, *, level: float = 2.0)
     return ax
 
 
-def plot_spectrum(release: Release, ax: Axes | None = None, *, confidence: float = 0.95) -> Axes:
+def plot_spectrum(
+    release: Release,
+    ax: Axes | None = None,
+    *,
+    confidence: float = 0.95,
+    center: bool | None = None,
+) -> Axes:
     """Draw the eigenvalues of a released matrix with the edge of its noise.
+
+    Those that `Release.pca` has: of all columns but the intercept, about the mean where there
+    is one.
 
     No eigenvalue is farther from that of the exact matrix than the largest eigenvalue of the
     noise (Weyl), so those below the edge may be noise alone.
@@ -148,6 +158,8 @@ def plot_spectrum(release: Release, ax: Axes | None = None, *, confidence: float
         Where to draw; a new figure by default.
     confidence : float
         In (0, 1): that the noise's eigenvalues all lie within the edge.
+    center : bool, optional
+        Whether they are about the mean; see `privgram.spectrum.pca`.
 
     Returns
     -------
@@ -156,14 +168,15 @@ def plot_spectrum(release: Release, ax: Axes | None = None, *, confidence: float
     Raises
     ------
     ValueError
-        If `confidence` is out of its range.
+        If `confidence` is out of its range, or there is no intercept to centre by.
     ImportError
         Without matplotlib: ``pip install "privgram[plot]"``.
     """
-    from privgram.spectrum import noise_edge
+    from privgram.spectrum import eigenvalues, noise_edge
 
-    edge = noise_edge(release, confidence)
-    values = np.linalg.eigvalsh(release.matrix)[::-1] - release.noise.shift
+    edge = noise_edge(release, confidence, center=center)
+    values = eigenvalues(release, center)
+    centred = len(values) < release.n_columns and center is not False
     ax = _axes(ax, (7.0, 4.0))
     rank = np.arange(1, len(values) + 1)
     clear = values > edge
@@ -197,7 +210,8 @@ def plot_spectrum(release: Release, ax: Axes | None = None, *, confidence: float
     if len(values) <= 20:
         ax.set_xticks(rank)
     ax.set_xlabel("rank of the eigenvalue")
-    ax.set_ylabel("eigenvalue (scale of the matrix)")
+    about = " about the mean" if centred else ""
+    ax.set_ylabel(f"eigenvalue{about} (scale of the matrix)")
     ax.set_title(
         f"{int(clear.sum())} of {len(values)} eigenvalues above the noise edge {edge:.3g} "
         f"({confidence:.0%})",
@@ -358,7 +372,7 @@ def plot_coefficients(
     coef = fit.coef * scale
     ends = fit.conf_int(level) * scale[:, None]
     known = fit.refusal is None
-    size = np.abs(ends.mean(axis=1)) / np.maximum(np.ptp(ends, axis=1), 1e-300) if known else coef
+    size = fit.tvalues[: len(coef)] if known else coef
     order = np.argsort(-np.abs(size), kind="stable")
     p = len(order)
     few = p <= MOST_NAMES
@@ -368,7 +382,9 @@ def plot_coefficients(
         low, high = ends[j]
         clear = known and not low <= 0 <= high
         color = BLUE if clear else GREY
-        if known:
+        if known and np.isinf(high):  # the noise leaves it open: across all
+            ax.axhline(row, color=color, linewidth=0.8, linestyle=":")
+        elif known:
             ax.plot([low, high], [row, row], color=color, linewidth=2.2 if few else 1.0)
         ax.plot(
             coef[j],
@@ -470,7 +486,8 @@ def _muted() -> Any:
 
 
 def _cut(name: str) -> str:
-    # Matplotlib would read mathematics between dollar signs.
+    # Matplotlib would read mathematics between dollar signs, and SVG has no control characters.
+    name = shown(name)
     name = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
     return name.replace("$", r"\$")
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._checks import check_not_negative, check_within
+from privgram._checks import MAX_BOUND, MIN_BOUND, check_not_negative, check_within
+from privgram._text import shown
+from privgram.inference import INTERCEPT, Inference, infer, refuse, rows_behind, why_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,9 +24,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Fit", "lasso", "regress"]
-
-INTERCEPT = "intercept"
+__all__ = ["Fit", "RefusedError", "lasso", "regress"]
 
 #: A summary speaks of clipping if it may have moved an estimate by so many standard errors.
 NOTICED_SHIFT = 0.5
@@ -32,10 +32,26 @@ NOTICED_SHIFT = 0.5
 #: Names longer than this are cut in a summary.
 LONGEST_NAME = 32
 
-#: Inference is refused where the noise relative to the features' second moment S,
-#: the root mean square of S^{-1/2} N S^{-1/2} over directions, exceeds this:
-#: beyond it first-order error propagation no longer holds.
-TRUSTED_NOISE = 0.25
+#: A summary says that standard errors depend on the coefficient if that moves an end by this
+#: part of a half width, or z by this part.
+NOTICED_SKEW = 0.05
+
+#: A summary shows `coef` beside the estimate if they are so many standard errors apart.
+NOTICED_PENALTY = 0.05
+
+#: Coefficients are refused where a direction of the features is within so many standard deviations
+#: of noise alone though all others exceed so many: nothing but dependent columns look like that.
+NOTHING, RESOLVED = 2.0, 10.0
+
+#: More columns than this are not named in an error.
+MOST_NAMED = 8
+
+#: First penalty of the lasso's path, in the units in which scikit-learn is called.
+LARS_FIRST = 1e8
+
+
+class RefusedError(ValueError):
+    """A regression that this release cannot answer, though it was asked for rightly."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +76,12 @@ class Fit:
     covariance : ndarray of shape (p, p), float64
     refusal : str or None
         Why there is no inference, or None.
+    params, bse, tvalues, pvalues : ndarray of shape (p,) or (p + 1,), float64
+        What inference is about, as statsmodels names it: estimates, standard errors, z
+        statistics and P values in the order of `param_names`, the intercept last.
     n_rows : float or None
-        Rows behind the fit: public, or estimated from the release.
+        Rows behind the fit: public, or estimated from the release; those with missing
+        values that were dropped do not count.
     release : Release
         What it was computed from.
     positions : tuple of int
@@ -91,45 +111,109 @@ class Fit:
 
     @property
     def covariance(self) -> Matrix:
-        """Covariance of the unpenalised coefficients, shape (p, p)."""
+        """Covariance of the unpenalised coefficients, shape (p, p), without the intercept."""
         p = len(self.names)
         return self.inference.covariance[:p, :p]
 
     @property
     def stderr(self) -> Vector:
-        """Standard errors of the unpenalised coefficients, shape (p,)."""
-        stderr: Vector = np.sqrt(np.diag(self.covariance))
-        return stderr
+        """Standard errors of the unpenalised coefficients, shape (p,), without the intercept."""
+        return self.inference.stderr[: len(self.names)]
 
     @property
     def stderr_intercept(self) -> float:
         """Standard error of the intercept."""
         return math.sqrt(self.inference.covariance[-1, -1])
 
-    def conf_int(self, level: float = 0.95) -> Matrix:
+    @property
+    def param_names(self) -> tuple[str, ...]:
+        """Names of `params`: the features, then the intercept if the fit has one."""
+        return (*self.names, INTERCEPT) if self._has_intercept else self.names
+
+    @property
+    def params(self) -> Vector:
+        """Estimates that inference is about, in the order of `param_names`.
+
+        Without penalty, the mechanism's known shift and the noise's second-order bias: not
+        exactly `coef`, which `predict` uses.  NaN where `refusal` says why.
+        """
+        return self.inference.estimate[: len(self.param_names)]
+
+    @property
+    def bse(self) -> Vector:
+        """Standard errors of `params`."""
+        return self.inference.stderr[: len(self.param_names)]
+
+    @property
+    def tvalues(self) -> Vector:
+        """Statistics of the hypotheses that parameters are 0, standard normal if they are.
+
+        The standard error in them is that under the hypothesis, so they agree with
+        `conf_int`, and with params / bse where the noise is small beside the features.
+        """
+        return self.inference.statistic()[: len(self.param_names)]
+
+    @property
+    def pvalues(self) -> Vector:
+        """Two-sided P values of `tvalues`."""
+        from scipy.special import ndtr
+
+        p: Vector = 2 * ndtr(-np.abs(self.tvalues))
+        return p
+
+    def cov_params(self) -> Matrix:
+        """Covariance of `params`."""
+        size = len(self.param_names)
+        return self.inference.covariance[:size, :size]
+
+    def conf_int(
+        self, level: float = 0.95, *, alpha: float | None = None, intercept: bool = False
+    ) -> Matrix:
         """Confidence intervals of the coefficients.
 
         Parameters
         ----------
-        level : float
-            In (0, 1).
+        level : float, default 0.95
+            In [0.5, 1).
+        alpha : float, optional
+            1 - level, as other packages have it; in (0, 0.5].
+        intercept : bool
+            Append the intercept's, if the fit has one: intervals of all `params`.
 
         Returns
         -------
-        ndarray of shape (p, 2), float64
-            Lower and upper ends, centred on the unpenalised estimate with the
-            known shift and the noise's second-order bias removed, so not on
-            `coef` where that is shrunk.  NaN where `refusal` says why.
+        ndarray of shape (p, 2) or (p + 1, 2), float64
+            Lower and upper ends, of the unpenalised estimate `params`, so not always around
+            `coef`.  Infinite where the noise in a feature leaves its coefficient open, NaN where
+            `refusal` says why.
+
+        Raises
+        ------
+        ValueError
+            If `level` or `alpha` is out of its range, or both are given.
         """
-        half = self._quantile(level) * self.stderr
-        centre = self.inference.estimate[: len(self.names)]
-        return np.stack([centre - half, centre + half], axis=1)
+        if alpha is not None:
+            if level != 0.95:
+                raise ValueError("level is 1 - alpha: give one of them")
+            level = 1 - check_within(alpha, "alpha", 0, 1)
+        intervals = self.inference.intervals(self._quantile(level))
+        return intervals[: len(self.param_names) if intercept else len(self.names)]
 
     @staticmethod
     def _quantile(level: float) -> float:
         from scipy.special import ndtri
 
-        return float(ndtri(0.5 + check_within(level, "level", 0, 1) / 2))
+        level = check_within(level, "level", 0, 1)
+        if level < 0.5:
+            raise ValueError(
+                f"level={level:g} would be an interval of {level:.3g} probability; for one of "
+                f"{1 - level:.3g}, pass level={1 - level:g} or alpha={level:g}"
+            )
+        return float(ndtri(0.5 + level / 2))
+
+    @property
+    def _has_intercept(self) -> bool:
+        return bool(self.intercept != 0 or self.inference.covariance[-1, -1] > 0)
 
     def predict(self, X: ArrayLike) -> Vector:
         """Predicted target.
@@ -175,10 +259,7 @@ class Fit:
             If the number of rows is unknown.
         """
         if self.n_rows is None or self.n_rows < 1:
-            raise ValueError(
-                "the number of rows is private; use adjacency='replace' or a release with an "
-                "intercept column"
-            )
+            raise ValueError(_uncounted(self.release))
         release = self.release
         index = [release.index(name) for name in self.names]
         variance = (np.diag(release.matrix)[index] - release.noise.shift) / self.n_rows
@@ -205,34 +286,48 @@ class Fit:
         level : float
             Level of the confidence intervals, in (0, 1).
         """
-        from scipy.special import ndtr
-
-        half = self._quantile(level)
-        rows = self._table_rows()
-        margin = min(max(14, *(len(name) + 1 for name, _ in rows)), LONGEST_NAME + 1)
-        width = margin + 64
+        quantile = self._quantile(level)
+        names = self.param_names
+        used = [*self.coef, self.intercept][: len(names)]
+        margin = min(max(14, *(len(name) + 1 for name in names)), LONGEST_NAME + 1)
+        differ = self._differ()
+        width = margin + 64 + 11 * differ
         lines = ["Private Linear Regression Results".center(width).rstrip(), "=" * width]
         lines += self._heading(width)
         lines.append("=" * width)
         if self.refusal is not None:
             lines.append(f"{'':<{margin}}{'coef':>10}")
             lines.append("-" * width)
-            lines += [f"{_short(name):<{margin}}{_number(coef, 10)}" for name, coef in rows]
-            return "\n".join([*lines, "=" * width, f"No standard errors: {self.refusal}."])
+            lines += [
+                f"{_short(name):<{margin}}{_number(coef, 10)}"
+                for name, coef in zip(names, used, strict=True)
+            ]
+            lines += ["=" * width, f"No standard errors: {self.refusal}."]
+            caveats = [f"[{i}] {note}" for i, note in enumerate(self._caveats(), 1)]
+            return "\n".join(lines + (["Notes:", *caveats] if caveats else []))
         low, high = f"[{(1 - level) / 2:.3g}", f"{(1 + level) / 2:.3g}]"
         lines.append(
             f"{'':<{margin}}{'coef':>10}{'std err':>11}{'z':>11}{'P>|z|':>10}{low:>11}{high:>11}"
+            + f"{'fit.coef':>11}" * differ
         )
         lines.append("-" * width)
-        estimate, errors = self.inference.estimate, np.sqrt(np.diag(self.inference.covariance))
-        for i, (name, coef) in enumerate(rows):
-            z = estimate[i] / errors[i]
-            ends = estimate[i] - half * errors[i], estimate[i] + half * errors[i]
+        ends = self.inference.intervals(quantile)
+        for i, name in enumerate(names):
             lines.append(
-                f"{_short(name):<{margin}}{_number(coef, 10)}{_number(errors[i], 11)}{z:>11.3f}"
-                f"{2 * ndtr(-abs(z)):>10.3f}{_number(ends[0], 11)}{_number(ends[1], 11)}"
+                f"{_short(name):<{margin}}{_number(self.params[i], 10)}{_number(self.bse[i], 11)}"
+                f"{self.tvalues[i]:>11.3f}{self.pvalues[i]:>10.3f}"
+                f"{_number(ends[i, 0], 11)}{_number(ends[i, 1], 11)}"
+                + _number(used[i], 11)
+                * differ
             )
-        return "\n".join([*lines, "=" * width, "Notes:", *self._notes()])
+        return "\n".join([*lines, "=" * width, "Notes:", *self._notes(quantile)])
+
+    def _differ(self) -> bool:
+        """Whether `coef` is visibly another estimate than the one inference is about."""
+        if self.refusal is not None:
+            return False
+        used = np.append(self.coef, self.intercept)[: len(self.param_names)]
+        return bool(np.any(np.abs(used - self.params) > NOTICED_PENALTY * self.bse))
 
     def _heading(self, width: int) -> list[str]:
         """What was fitted to what, in two columns."""
@@ -256,49 +351,72 @@ class Fit:
             for (a, x), (b, y) in zip(left, right, strict=True)
         ]
 
-    def _notes(self) -> list[str]:
-        notes = [f"Standard errors cover sampling and privacy noise ({self.inference.method})."]
+    def _notes(self, quantile: float) -> list[str]:
+        notes = [
+            f"Standard errors cover sampling and privacy noise ({self.inference.method}).",
+            "They assume errors of equal variance, which second moments cannot show.",
+        ]
+        ends = self.inference.intervals(quantile)[: len(self.param_names)]
+        half = quantile * self.bse
+        plain = np.stack([self.params - half, self.params + half], axis=1)
+        skewed = np.abs(ends - plain) > NOTICED_SKEW * half[:, None]
+        moved = np.abs(self.tvalues * self.bse - self.params) > NOTICED_SKEW * np.abs(self.params)
+        if skewed.any() or moved.any():
+            notes.append(
+                "Noise in the features makes the std err depend on the coefficient: z takes it at "
+                "0, an interval at its ends."
+            )
+        if np.isinf(ends).any():
+            notes.append("Where an interval has no ends, the noise leaves the coefficient open.")
         if self.unclip:
             notes.append("The effect of clipping rows was taken off, as if they were normal.")
-        else:
-            notes.append("Rows are taken as clipped to the norm above, and estimates are of those.")
-            moved = self._moved_by_clipping()
-            if moved > NOTICED_SHIFT:
+        elif _clips(self.release):
+            notes.append("Rows longer than the norm above are clipped, and estimates are of those.")
+            shift = self._moved_by_clipping()
+            if shift > NOTICED_SHIFT:
                 notes.append(
-                    f"If rows were normal, clipping moved estimates by up to {moved:.1f} std err: "
-                    "see unclip."
+                    f"If rows were normal, clipping moved estimates by up to {shift:.1f} std err: "
+                    "see unclip. If no row is longer, it moved none."
                 )
         if np.any(self.ridge != 0.0):
-            notes.append("coef is penalised; all else is of the unpenalised estimate.")
+            notes.append(
+                "fit.coef is penalised and serves predictions; all else is of the unpenalised "
+                "estimate."
+            )
         elif self.release.noise.shift > 0.0:
             notes.append(
-                "coef is shrunk by what the mechanism added to the diagonal; all else is of the "
-                "estimate without it."
+                "fit.coef is shrunk by what the mechanism added to the diagonal and serves "
+                "predictions; all else is of the estimate without it."
             )
-        if self.release.condition is not None:
-            notes.append(f"The privacy guarantee holds only if {self.release.condition}.")
+        elif self._differ():
+            notes.append("coef is fit.coef less the bias that noise in the features causes.")
+        notes += self._caveats()
         return [f"[{i}] {note}" for i, note in enumerate(notes, 1)]
+
+    def _caveats(self) -> list[str]:
+        """What holds with and without inference."""
+        release, notes = self.release, []
+        if self.n_rows is not None and self.n_rows != release.n_rows:
+            notes.append("The number of observations is read, with noise, off the intercept.")
+        if release.condition is not None:
+            notes.append(f"The privacy guarantee holds only if {release.condition}.")
+        if release.reproducible:
+            notes.append("Reproducible: the release is not private against who knows its seed.")
+        return notes
 
     def _moved_by_clipping(self) -> float:
         """What clipping did to the estimates if the rows were normal, in standard errors."""
         *chosen, goal = self.positions
         shift = _clipping_shift(self.release, chosen, goal, self.n_rows)
         own = _own_units(self.release, chosen, goal)[0] @ shift
-        size = len(self._table_rows())
-        errors = np.sqrt(np.diag(self.inference.covariance))
-        return float(np.max(np.abs(own[:size]) / errors[:size], initial=0.0))
-
-    def _table_rows(self) -> list[tuple[str, float]]:
-        rows = list(zip(self.names, self.coef.tolist(), strict=True))
-        if self.intercept != 0 or self.inference.covariance[-1, -1] > 0:
-            rows.append((INTERCEPT, self.intercept))
-        return rows
+        return float(np.max(np.abs(own[: len(self.bse)]) / self.bse, initial=0.0))
 
     def __repr__(self) -> str:
-        return f"<Fit of {self.target} on {', '.join(self.names)}>"
+        return f"<Fit of {shown(self.target)} on {', '.join(map(shown, self.names))}>"
 
 
 def _short(name: str) -> str:
+    name = shown(name)
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
@@ -306,16 +424,6 @@ def _number(value: float, width: int) -> str:
     """Four significant digits, right-justified: 0.5123, 12.30, 4.6e-05."""
     text = f"{value:#.4g}"
     return f"{text.rstrip('.') if 'e' not in text else f'{value:.3g}':>{width}}"
-
-
-@dataclass(frozen=True, eq=False)
-class Inference:
-    """Unpenalised estimate and its covariance, features first, intercept last."""
-
-    estimate: Vector
-    covariance: Matrix
-    method: str
-    refusal: str | None
 
 
 def regress(
@@ -340,7 +448,7 @@ def regress(
         Penalty on the squared coefficients, one for all or one for each feature, in the
         scale of the released matrix (with `Columns`: every column mapped to [-1, 1]), added
         to what the mechanism itself put on the diagonal; not on the intercept.  "auto"
-        chooses it from the release and the noise's law alone.
+        chooses it for prediction, by sampling and privacy noise, from the release alone.
     intercept : bool
         Use the column named `intercept`, if the release has one.
     unclip : bool
@@ -355,40 +463,48 @@ def regress(
 
     Raises
     ------
+    RefusedError
+        A ValueError: for a released matrix that is not positive definite on the features,
+        features that seem to depend on each other, or a target of which all values seem to
+        lie at one of its bounds.
     ValueError
-        For an unknown column, the target among the features, a released matrix
-        that is not positive definite on the features, or `unclip` where the number
+        For an unknown column, the target among the features, or `unclip` where the number
         of rows is private or noise exceeds the signal.
     """
     chosen, goal = _choose(release, target, features, intercept)
+    _refuse_pinned(release, goal)
+    n_rows = rows_behind(release)
     block = [*chosen, goal]
     law, matrix = _block(release, block)
     slopes = np.array([release.names[i] != INTERCEPT for i in chosen])
     if isinstance(ridge, str):
         if ridge != "auto":
             raise ValueError(f"ridge must be a number or 'auto', not {ridge!r}")
-        from privgram.ridge import Sketch, auto_ridge
+        from privgram.ridge import Sketch, auto_ridge, possible_rows
 
         # About the second moment itself: what the mechanism added is part of the choice.
         shifted, matrix = matrix, matrix - law.shift * np.eye(len(block))
-        rows = law.sketch_rows(len(block))
+        sketched = law.sketch_rows(len(block))
+        least = np.trace(release.matrix) - law.shift * release.n_columns
         penalty = auto_ridge(
             matrix,
             lambda frame: law.entry_variance(shifted, frame),
             intercept=not slopes.all(),
-            sketch=None if rows is None else Sketch(rows, law.shift),
+            sketch=None if sketched is None else Sketch(sketched, law.shift),
+            rows=possible_rows(least / release.bound**2) if n_rows is None else max(n_rows, 1.0),
         )
     else:
         ridge = _check_ridge(ridge, int(slopes.sum()))
         penalty = np.zeros((len(chosen), len(chosen)))
         penalty[slopes, slopes] = ridge
+        _refuse_dependent(release, chosen, matrix[:-1, :-1] + penalty)
     theta = _solve(matrix[:-1, :-1] + penalty, matrix[:-1, -1], ridge)
-    n_rows = _rows(release)
-    inference = _infer(release, chosen, goal, n_rows)
+    transform, offset = _own_units(release, chosen, goal)
+    inference = infer(release, *_block(release, block), transform, offset)
     if unclip:
         shift = _clipping_shift(release, chosen, goal, n_rows)
         theta = theta - shift
-        inference = replace(inference, estimate=inference.estimate - shift)
+        inference = replace(inference, estimate=inference.estimate - transform @ shift)
     return _fit(release, chosen, goal, theta, ridge, n_rows, inference, unclip)
 
 
@@ -422,17 +538,16 @@ def lasso(
         raise ImportError(
             'the lasso needs scikit-learn: pip install "privgram[sklearn]"'
         ) from error
-    n_rows = _rows(release)
+    n_rows = rows_behind(release)
     if n_rows is None or n_rows < 1:
-        raise ValueError(
-            "the penalty is per row, and the number of rows is private; use adjacency='replace' "
-            "or a release with an intercept column"
-        )
+        raise ValueError(f"the penalty is per row, and {_uncounted(release)}")
     chosen, goal = _choose(release, target, features, intercept)
     gram, cross = release.matrix[np.ix_(chosen, chosen)], release.matrix[chosen, goal]
     slopes = [i for i, c in enumerate(chosen) if release.names[c] != INTERCEPT]
     if not slopes:
         raise ValueError("there is no feature to regress on")
+    _refuse_pinned(release, goal)
+    _refuse_dependent(release, chosen, gram)
     _solve(gram, cross, 0.0)  # refuses an indefinite matrix, on which the path is nonsense
     theta = np.zeros(len(chosen))
     reduced, target_cross = gram[np.ix_(slopes, slopes)], cross[slopes]
@@ -441,10 +556,20 @@ def lasso(
         column = gram[slopes, -1] / gram[-1, -1]
         reduced = reduced - np.outer(column, gram[slopes, -1])
         target_cross = target_cross - column * cross[-1]
+    # The solver stops at an absolute tolerance of the penalty, and drops features by their
+    # absolute size.  In units in which no direction is shorter than 1 and the first penalty of
+    # the path is huge, neither happens to what is not rounding.
+    values = np.linalg.eigvalsh(reduced)
+    unit = math.sqrt(max(values[0], np.finfo(float).eps * values[-1]))
+    goal_unit = float(np.abs(target_cross).max()) / (unit * LARS_FIRST) or 1.0
     _, _, path = lars_path_gram(
-        target_cross, reduced, n_samples=round(n_rows), alpha_min=alpha, method="lasso"
+        target_cross / (unit * goal_unit),
+        reduced / unit**2,
+        n_samples=1,
+        alpha_min=alpha * n_rows / (unit * goal_unit),
+        method="lasso",
     )
-    theta[slopes] = path[:, -1]
+    theta[slopes] = path[:, -1] * (goal_unit / unit)
     if len(slopes) < len(chosen):
         theta[-1] = (cross[-1] - gram[-1, slopes] @ theta[slopes]) / gram[-1, -1]
     return _fit(
@@ -454,7 +579,7 @@ def lasso(
         theta,
         0.0,
         n_rows,
-        _refuse(len(chosen), "the lasso has no standard errors here"),
+        refuse(len(slopes) + 1, "the lasso has no standard errors here"),
     )
 
 
@@ -477,12 +602,7 @@ def _fit(
         coef=own[:-1],
         intercept=float(own[-1]),
         ridge=ridge,
-        inference=Inference(
-            transform @ inference.estimate + offset,
-            transform @ inference.covariance @ transform.T,
-            inference.method,
-            inference.refusal,
-        ),
+        inference=inference,
         n_rows=n_rows,
         release=release,
         positions=(*chosen, goal),
@@ -508,10 +628,6 @@ def _check_ridge(ridge: ArrayLike, n_features: int) -> float | Vector:
     return values
 
 
-def _refuse(size: int, reason: str) -> Inference:
-    return Inference(np.full(size, np.nan), np.full((size, size), np.nan), "none", reason)
-
-
 def _choose(
     release: Release,
     target: str | int,
@@ -519,6 +635,11 @@ def _choose(
     intercept: bool,
 ) -> tuple[list[int], int]:
     """Positions of the features, intercept last, and of the target."""
+    if not MIN_BOUND <= release.bound <= MAX_BOUND:  # a file of an earlier version
+        raise ValueError(
+            f"the release has a bound of {release.bound:g}, of which powers leave float64: measure "
+            "in another unit and release again"
+        )
     goal = release.index(target)
     if release.names[goal] == INTERCEPT:
         raise ValueError("the intercept cannot be the target")
@@ -548,12 +669,55 @@ def _block(release: Release, block: list[int]) -> tuple[NoiseLaw, Matrix]:
     return law, release.matrix[np.ix_(block, block)]
 
 
+def _refuse_dependent(release: Release, chosen: list[int], gram: Matrix) -> None:
+    """Raise if some directions of the features hold nothing but noise and all others far more."""
+    law, shifted = _block(release, chosen)
+    values, vectors = np.linalg.eigh(gram)
+    noise = np.sqrt(np.diag(law.entry_variance(shifted, vectors.T)))
+    # What the mechanism put on the diagonal is no signal; where it is far more than noise, it
+    # makes these coefficients small instead of wild.
+    nothing = (values - law.shift < NOTHING * noise) & (values < RESOLVED * noise)
+    if not nothing.any() or nothing.all() or (values < RESOLVED * noise)[~nothing].any():
+        return
+    # The noise turns these directions by less than a tenth.
+    part = np.linalg.norm(vectors[:, nothing], axis=1)
+    names = [repr(release.names[c]) for c, share in zip(chosen, part, strict=True) if share > 0.1]
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    raise RefusedError(
+        f"the columns {', '.join(names[:MOST_NAMED])}{more} seem to depend on each other, as the "
+        "indicators of all levels do beside an intercept: some combination of them holds nothing "
+        "but noise, and if they depend exactly, no epsilon tells their coefficients apart. Leave "
+        "one of them out, or use ridge='auto' for predictions"
+    )
+
+
+def _refuse_pinned(release: Release, goal: int) -> None:
+    """Raise if the target's mean is at one of its bounds, as far as the noise can tell."""
+    columns = release.columns
+    if columns is None or INTERCEPT not in release.names:
+        return
+    ones = release.names.index(INTERCEPT)
+    count = release.matrix[ones, ones] - release.noise.shift
+    total = release.matrix[goal, ones]
+    frame = np.eye(release.n_columns)[[ones, goal]]
+    noise = math.sqrt(release.noise.entry_variance(release.matrix, frame)[0].sum())
+    if count - abs(total) > 3 * noise or count < 20 * noise:
+        return
+    at = columns.names.index(release.names[goal])
+    end, value = ("upper", columns.upper[at]) if total > 0 else ("lower", columns.lower[at])
+    raise RefusedError(
+        f"all values of {release.names[goal]!r} seem to lie at its {end} bound, {value:g}, where "
+        "values beyond are clamped: so they say nothing of the features. State bounds in the "
+        "unit of the values, not far wider than they are, and release again"
+    )
+
+
 def _solve(gram: Matrix, cross: Vector, ridge: float | str | Vector) -> Vector:
     values, vectors = np.linalg.eigh(gram)
     if values[0] <= len(values) * np.finfo(float).eps * values[-1]:
         needed = 2 * max(-values[0], np.finfo(float).eps * abs(values[-1]))
         needed += ridge if isinstance(ridge, float) else 0.0
-        raise ValueError(
+        raise RefusedError(
             "the released matrix is not positive definite on these features: its noise "
             f"exceeds the signal. Use ridge='auto' or a ridge of more than {needed:.3g}, "
             "fewer features, a mechanism whose release is positive definite "
@@ -563,25 +727,26 @@ def _solve(gram: Matrix, cross: Vector, ridge: float | str | Vector) -> Vector:
     return theta
 
 
-def _rows(release: Release) -> float | None:
-    if release.n_rows is not None:
-        return float(release.n_rows)
-    if INTERCEPT in release.names:
-        i = release.names.index(INTERCEPT)
-        return float(max(release.matrix[i, i] - release.noise.shift, 0.0))
-    return None
+def _uncounted(release: Release) -> str:
+    """Why the number of rows is unknown, or less than one, and what to do."""
+    if rows_behind(release) is not None:
+        return "the privacy noise leaves no rows: use more rows or a larger epsilon"
+    return f"{why_unknown(release)}: use a release with an intercept column, which counts them"
+
+
+def _clips(release: Release) -> bool:
+    """Whether the public bounds of the columns leave room for rows longer than the bound."""
+    return release.columns is None or release.bound < release.columns.bound
 
 
 def _clipping_shift(release: Release, chosen: list[int], goal: int, n_rows: float | None) -> Vector:
     """What clipping added to coefficients of the scaled columns, were the rows normal."""
     from privgram.clipping import normal_shift
 
-    if release.columns is not None and release.bound >= release.columns.bound:
-        return np.zeros(len(chosen))  # no row was longer than the bound
+    if not _clips(release):
+        return np.zeros(len(chosen))
     if n_rows is None or n_rows <= len(chosen):
-        raise ValueError(
-            "unclip needs the number of rows: use adjacency='replace' or an intercept column"
-        )
+        raise ValueError(f"unclip needs the number of rows: {_uncounted(release)}")
     moment = (release.matrix - release.noise.shift * np.eye(release.n_columns)) / n_rows
     if np.linalg.eigvalsh(moment[np.ix_(chosen, chosen)])[0] <= 0:
         raise ValueError("unclip needs noise below the signal in all directions of the features")
@@ -609,43 +774,3 @@ def _own_units(release: Release, chosen: list[int], goal: int) -> tuple[Matrix, 
         transform[p, p] = half_width[p]
     offset[p] = centre[p]
     return transform, offset
-
-
-def _infer(release: Release, chosen: list[int], goal: int, n_rows: float | None) -> Inference:
-    """Unpenalised estimate and its covariance, in the scale of the released matrix.
-
-    With M the released matrix less its known shift, S its block of features and
-    v = (-theta, 1), the estimate S^{-1} s satisfies, exactly,
-        S (estimate - theta) = X^T e + (N v)_features,
-    N the privacy noise.  So its covariance is S^{-1} (sigma^2 S + Cov (N v)) S^{-1}
-    to first order; the second-order bias S^{-1} E[N S^{-1} N v] is subtracted.
-    """
-    p = len(chosen)
-    law, shifted = _block(release, [*chosen, goal])
-    matrix = shifted - law.shift * np.eye(p + 1)
-    gram, cross = matrix[:p, :p], matrix[:p, p]
-
-    smallest = np.linalg.eigvalsh(gram)[0]
-    if smallest <= 0:
-        return _refuse(p, "the privacy noise exceeds the signal in some direction of the features")
-    inverse = np.linalg.inv(gram)
-    theta = inverse @ cross
-    v = np.append(-theta, 1.0)
-    noise = law.sandwich(shifted, np.outer(v, v))[:p, :p]
-    # E[N S^{-1} N], with S^{-1} on the features alone.
-    second = law.sandwich(shifted, np.pad(inverse, (0, 1)))[:p]
-    if not np.trace(inverse @ second[:, :p]) <= p * TRUSTED_NOISE**2:
-        return _refuse(p, "the privacy noise is too large beside the signal for standard errors")
-    if n_rows is None:
-        return _refuse(
-            p,
-            "the number of rows is private and the release has no intercept column to "
-            "estimate it by",
-        )
-    if n_rows <= p:
-        return _refuse(p, "there are too few rows")
-    # Where noise makes this negative it also outweighs the sampling error by far.
-    residual = max(v @ matrix @ v + np.trace(inverse @ noise), 0.0)
-    variance = residual / (n_rows - p)
-    covariance = variance * inverse + inverse @ noise @ inverse
-    return Inference(theta + inverse @ (second @ v), covariance, "first-order", None)

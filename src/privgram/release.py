@@ -6,14 +6,23 @@ import json
 import math
 import operator
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._checks import (
+    check_calibration,
+    check_integer,
+    check_not_negative,
+    check_number,
+    check_positive,
+)
 from privgram._files import write_atomically
 from privgram._saved import Form
+from privgram._text import shown
+from privgram.bounds import NormBound
 from privgram.columns import Columns
 from privgram.noise import NoiseLaw
 
@@ -25,8 +34,7 @@ if TYPE_CHECKING:
 
     from privgram._checks import CalibrationKind
     from privgram.mechanisms import Mechanism
-    from privgram.norm_bound import NormBound
-    from privgram.privacy import Adjacency, Profile
+    from privgram.privacy import Adjacency, Guarantee, Profile
     from privgram.regression import Fit
     from privgram.spectrum import PCA
 
@@ -65,7 +73,7 @@ class Release:
     bound : float
         L2 bound of one row.
     n_rows : int or None
-        Rows of the table, where they are public (adjacency "replace").
+        Rows of the table, where they are public (adjacency "replace"): dropped ones too.
     columns : Columns or None
         The public column bounds, by which regressions return to the columns' own units.
     sketch : ndarray of shape (r, d), float64, or None
@@ -109,13 +117,21 @@ class Release:
         d = len(self.names)
         text = (
             f"<Release of a {d} x {d} second-moment matrix by {self.mechanism}: "
-            f"epsilon={self.epsilon:g}, delta={self.delta:g}, {self.adjacency}"
+            f"epsilon={self.epsilon:g}, delta={self.delta:g}, {self.adjacency}, {self.guarantee}"
         )
         if self.condition is not None:
             text += f"; only if {self.condition}"
         if self.reproducible:
             text += "; REPRODUCIBLE: not private against whoever knows the seed"
         return text + ">"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """How well (epsilon, delta) is founded, under the `condition` if there is one.
+
+        "proved", "bounded" or "stated", see `privgram.privacy.Profile.guarantee`.
+        """
+        return self.privacy.guarantee
 
     @property
     def n_columns(self) -> int:
@@ -143,11 +159,11 @@ class Release:
 
         return lasso(self, target, features, alpha=alpha)
 
-    def pca(self, n_components: int | None = None) -> PCA:
-        """Principal components of the released matrix; see `privgram.spectrum.pca`."""
+    def pca(self, n_components: int | None = None, *, center: bool | None = None) -> PCA:
+        """Principal components of the released columns; see `privgram.spectrum.pca`."""
         from privgram.spectrum import pca
 
-        return pca(self, n_components)
+        return pca(self, n_components, center=center)
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the matrix in units of its noise; see `privgram.plots.plot_matrix`."""
@@ -203,7 +219,10 @@ class Release:
         )
 
     def including(self, bound: NormBound) -> Release:
-        """Count in what a privately chosen bound cost.
+        """Count in what a privately chosen bound cost; done by itself where the moment has it.
+
+        Only for a moment that was bounded by the plain number. A release that counts this
+        choice already is returned as it is.
 
         Parameters
         ----------
@@ -215,41 +234,45 @@ class Release:
         Release
             With both epsilons added up, the two profiles composed, which says less is lost
             (evaluated by the extra ``accounting``), and how the bound was chosen among the
-            parameters.
+            parameters. Of a mechanism with a length of its own, whose profile depends on the
+            bound, the stated epsilon and delta are composed (docs/theory/norm-bound.md).
 
         Raises
         ------
         ValueError
-            If the release has another bound or another notion of neighbours, or counts its
-            bound already.
+            If the release has another bound or another notion of neighbours, or counts another
+            choice already.
         TypeError
             If the bound is no NormBound.
         """
         from privgram import privacy
 
-        # By what it has: its class is on the secret side.
-        if not hasattr(bound, "quantile"):
+        if not isinstance(bound, NormBound):
             raise TypeError(
                 f"a NormBound, of private_norm_bound, is counted in, not {type(bound).__name__}"
             )
         if float(bound) != self.bound:
             raise ValueError(f"the bound of this release is {self.bound:g}, not {bound:g}")
-        if bound.adjacency != self.adjacency:
-            raise ValueError(
-                f"the release is private under {self.adjacency!r} and the bound was chosen "
-                f"under {bound.adjacency!r}"
-            )
+        bound.check(self.adjacency)
+        if self.parameters.get("bound_id") == bound.id:
+            return self
         if "bound_epsilon" in self.parameters:
-            raise ValueError("the choice of the bound is counted in already")
+            raise ValueError("a choice of the bound is counted in already, and it was another one")
         chosen = {
             f"bound_{name}": value
             for name, value in bound.to_dict().items()
-            if name in ("epsilon", "quantile", "lower", "upper", "bins_per_octave")
+            if name in ("epsilon", "quantile", "lower", "upper", "bins_per_octave", "id")
         }
+        # A profile composes with the choice if it is the same whatever is chosen.
+        own = (
+            self.privacy
+            if self.mechanism.scale_free
+            else privacy.StatedProfile(self.epsilon, self.delta)
+        )
         return replace(
             self,
             epsilon=self.epsilon + bound.epsilon,
-            privacy=privacy.compose([self.privacy, bound.privacy]),
+            privacy=privacy.compose([own, bound.privacy]),
             parameters=self.parameters | chosen,
             reproducible=self.reproducible or bound.reproducible,
         )
@@ -266,7 +289,9 @@ class Release:
         """
         if isinstance(name, str):
             if name not in self.names:
-                raise ValueError(f"no column {name!r}; there are {', '.join(self.names)}")
+                raise ValueError(
+                    f"no column {name!r}; there are {', '.join(map(shown, self.names))}"
+                )
             return self.names.index(name)
         try:
             position = operator.index(name)
@@ -336,8 +361,9 @@ def load_release(path: str | os.PathLike[str]) -> Release:
 
     Raises
     ------
-    ValueError
-        If the file is no release, of a later version, truncated or altered.
+    DamagedFile
+        A ValueError: if the file is no release, of a later version, truncated or altered, or if
+        its parts contradict each other.
     OSError
         If it cannot be read.
     """
@@ -349,15 +375,20 @@ def load_release(path: str | os.PathLike[str]) -> Release:
 
 def _build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Release:
     from privgram import mechanisms, privacy
+    from privgram.privacy.composition import upgrade
 
     columns = header["columns"]
+    mechanism = mechanisms.from_dict(header["mechanism"])
+    profile = upgrade(
+        header["privacy"], header["adjacency"], getattr(mechanism, "orientation", None)
+    )
     loaded = Release(
         matrix=arrays["matrix"],
         sketch=arrays.get("sketch"),
         names=tuple(header["names"]),
-        mechanism=mechanisms.from_dict(header["mechanism"]),
+        mechanism=mechanism,
         noise=NoiseLaw.from_dict(header["noise"]),
-        privacy=privacy.Profile.from_dict(header["privacy"]),
+        privacy=privacy.Profile.from_dict(profile),
         columns=None if columns is None else Columns.from_dict(columns),
         **{
             name: header[name]
@@ -379,32 +410,56 @@ def _build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Re
 
 
 def _check(release: Release) -> None:
-    """Raise ValueError unless the parts of a release fit together, as saved ones do."""
+    """Raise unless the parts of a release are sound and fit together, as saved ones do."""
     from privgram.privacy._adjacency import check_adjacency
 
     names, d = release.names, release.n_columns
-    if not all(isinstance(name, str) for name in names) or len(set(names)) != d:
-        raise ValueError("names must be different strings")
+    if not all(isinstance(name, str) for name in names) or len(set(names)) != d or not d:
+        raise ValueError("names must be different strings, at least one")
     if release.matrix.shape != (d, d) or release.matrix.dtype != np.float64:
         raise ValueError(f"the matrix of {d} columns must have shape ({d}, {d}), of float64")
+    size = float(np.abs(release.matrix).max())
+    if not size < math.inf:  # also if it is NaN
+        raise ValueError("the entries of the matrix must be finite")
+    # But for the rounding of InverseGauss and of AnalyzeGauss(repair="project").
+    if (np.abs(release.matrix - release.matrix.T) > 1e-6 * size).any():
+        raise ValueError("the matrix must be symmetric")
     sketch = release.sketch
     if sketch is not None and (sketch.shape[1:] != (d,) or sketch.dtype != np.float64):
         raise ValueError(f"the sketch of {d} columns must have shape (r, {d}), of float64")
+    if sketch is not None and not np.isfinite(sketch).all():
+        raise ValueError("the entries of the sketch must be finite")
     if release.columns is not None and not set(names) <= set(release.columns.names):
         raise ValueError("the columns with bounds are others than those of the matrix")
-    for name in ("epsilon", "delta", "bound"):
-        if not isinstance(getattr(release, name), (int, float)):
-            raise ValueError(f"{name} must be a number")
-    if not (0 < release.epsilon < math.inf and 0 <= release.delta <= 1):
-        raise ValueError("epsilon must be positive and finite, delta in [0, 1]")
-    if not 0 < release.bound < math.inf:
-        raise ValueError("bound must be positive and finite")
-    if release.n_rows is not None and not isinstance(release.n_rows, int):
-        raise ValueError("n_rows must be an integer")
+    check_positive(release.bound, "bound")
+    check_positive(release.epsilon, "epsilon")
+    if not 0 <= check_number(release.delta, "delta") <= 1:
+        raise ValueError("delta must be in [0, 1]")
+    if release.n_rows is not None:
+        check_integer(release.n_rows, "n_rows", 0, 2**63 - 1)
+    for field_ in fields(release.noise):
+        check_not_negative(getattr(release.noise, field_.name), f"{field_.name} of the noise")
     if not isinstance(release.parameters, dict) or not isinstance(release.reproducible, bool):
         raise ValueError("parameters must be a mapping and reproducible true or false")
     if not isinstance(release.condition, (str, type(None))):
         raise ValueError("the condition must be a sentence")
     check_adjacency(release.adjacency)
+    check_calibration(release.calibration)
+    if getattr(release.privacy, "adjacency", release.adjacency) != release.adjacency and d > 1:
+        raise ValueError("the privacy profile is for another adjacency")
+    # A hundredth is for profiles that a later version evaluates more sharply.
+    if _least_delta(release.privacy, release.epsilon) > 1.01 * release.delta + 1e-300:
+        raise ValueError("the privacy profile has a larger delta at epsilon than the release")
     json.dumps(release._header())  # what cannot be written again was not written by `save`
     repr(release)
+
+
+def _least_delta(privacy: Profile, epsilon: float) -> float:
+    """Delta of a profile, or of a part where the whole takes an extra, or seconds."""
+    from privgram.privacy import AdaptiveLadderProfile, ComposedProfile
+
+    if isinstance(privacy, ComposedProfile):
+        return max((_least_delta(part, epsilon) for part in privacy.profiles), default=1.0)
+    if isinstance(privacy, AdaptiveLadderProfile):
+        privacy = privacy._rung(0)
+    return privacy.delta(epsilon)

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from privgram._text import shown
+from privgram.columns import INTERCEPT
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privgram.regression import Fit
     from privgram.release import Release
 
 __all__ = ["to_html"]
@@ -57,7 +59,8 @@ def to_html(
     ----------
     release : Release
     targets : iterable of str
-        Columns to explain by all the others, a table and a plot each.
+        Columns to explain by all the others, a table and a plot each, or the sentence
+        that says why the release cannot.
     ridge : float or "auto"
         Of these regressions; see `privgram.regression.regress`.
     title : str, optional
@@ -73,7 +76,7 @@ def to_html(
     Raises
     ------
     ValueError
-        For a target that is no column, or where the regression on it is refused.
+        For a target that is no column.
     OSError
         If `file` cannot be read.
     ImportError
@@ -90,12 +93,17 @@ def to_html(
 
     if isinstance(targets, str):
         raise TypeError(f"targets is a list of columns; for one, pass [{targets!r}]")
-    fits = [release.regress(target, ridge=ridge) for target in targets]
+    fits = [_fit(release, target, ridge) for target in targets]
+    others = [name for name in release.names if name != INTERCEPT]
     path = None if file is None else Path(file)
     scores = np.abs(plots.noise_scores(release))
     faint = float((scores[np.triu_indices(len(scores))] < 2).mean())
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_without_controls,
     )
     template = resources.files("privgram").joinpath("templates", "report.html")
     page: str = environment.from_string(template.read_text(encoding="utf-8")).render(
@@ -112,15 +120,20 @@ def to_html(
         ),
         spectrum_plot=_draw(
             lambda: plots.plot_spectrum(release),
-            f"The {release.n_columns} eigenvalues by rank, with the largest that noise may have.",
+            f"The {len(others)} eigenvalues by rank, with the largest that noise may have.",
         ),
         bounded=release.columns is not None,
         columns=_columns(release),
-        fits=[_fit(fit) for fit in fits],
+        fits=fits,
         facts=_facts(release, path, __version__),
         code=_code(release, path),
     )
     return page
+
+
+def _without_controls(value: Any) -> Any:
+    """Escape what acts rather than is seen, but for ends of lines."""
+    return "\n".join(map(shown, value.split("\n"))) if type(value) is str else value
 
 
 def _draw(plot: Callable[[], Axes], alt: str) -> Plot:
@@ -178,6 +191,7 @@ def _guarantee(release: Release) -> list[str]:
         f"by a test that raises {FALSE_ALARMS:.0%} false alarms, finds it with probability "
         f"{_power(release):.1%} at most; without any release it would be {FALSE_ALARMS:.0%}.",
     ]
+    words.append(_FOUNDED[release.guarantee])
     if "bound_epsilon" in release.parameters:
         part = release.parameters["bound_epsilon"]
         words.append(
@@ -185,6 +199,15 @@ def _guarantee(release: Release) -> list[str]:
             "table; epsilon counts it."
         )
     return words
+
+
+#: `Release.guarantee` in words.
+_FOUNDED: dict[str, str] = {
+    "proved": "This is proved of the mechanism, and its privacy profile is the exact one.",
+    "bounded": "This is proved of the mechanism; its privacy profile is an upper bound.",
+    "stated": "This is stated by the source of the noise's constants, and not confirmed by a proof "
+    "in privgram's documentation.",
+}
 
 
 def _power(release: Release) -> float:
@@ -268,7 +291,7 @@ def _columns(release: Release) -> list[dict[str, str]]:
     moments = np.diag(release.matrix) - release.noise.shift
     rows = []
     for i, name in enumerate(release.names):
-        row = {"name": name, "moment": _number(moments[i]), "noise": _number(noise[i])}
+        row = {"name": shown(name), "moment": _number(moments[i]), "noise": _number(noise[i])}
         if release.columns is not None:
             at = release.columns.names.index(name)
             row["lower"] = f"{release.columns.lower[at]:g}"
@@ -277,42 +300,53 @@ def _columns(release: Release) -> list[dict[str, str]]:
     return rows
 
 
-def _fit(fit: Fit) -> dict[str, Any]:
+def _fit(release: Release, target: str, ridge: float | str) -> dict[str, Any]:
+    from privgram.regression import RefusedError
+
+    try:
+        fit = release.regress(target, ridge=ridge)
+    except RefusedError as refusal:
+        text = str(refusal)
+        return {"target": shown(target), "refusal": f"{text[0].upper()}{text[1:]}."}
     known = fit.refusal is None
     per = "sd" if fit.n_rows is not None and fit.n_rows >= 1 else "unit"
-    ends = fit.conf_int()
+    ends = fit.conf_int(intercept=True)
+    used = [*fit.coef, fit.intercept]
     rows = [
-        [name, _number(coef)] + ([_number(error), _number(low), _number(high)] if known else [])
-        for name, coef, error, (low, high) in zip(
-            fit.names, fit.coef, fit.stderr, ends, strict=True
-        )
+        [shown(name), _number(used[i])]
+        + ([_number(fit.bse[i]), _number(ends[i, 0]), _number(ends[i, 1])] if known else [])
+        for i, name in enumerate(fit.param_names)
     ]
-    if fit.intercept != 0:
-        error, estimate = fit.stderr_intercept, fit.inference.estimate[-1]
-        ends = estimate + error * fit._quantile(0.95) * np.array([-1, 1])
-        more = [_number(error), *map(_number, ends)] if known else []
-        rows.append(["intercept", _number(fit.intercept), *more])
     penalty = "" if fit.ridge == 0 else f" Penalised by a ridge of {fit.ridge}."
     return {
-        "target": fit.target,
+        "target": shown(fit.target),
+        "refusal": None,
         "known": known,
         "rows": rows,
         "note": (
             "In the columns' own units. Standard errors count the sampling of the rows and the "
-            "noise of the release."
+            "noise of the release, and assume errors of equal variance."
             if known
             else f"In the columns' own units. No standard errors: {fit.refusal}."
         )
         + penalty,
         "plot": _draw(
             lambda: fit.plot(per=per),
-            f"Coefficients of {len(fit.names)} features for {fit.target}, as in the table below.",
+            f"Coefficients of {len(fit.names)} features for {shown(fit.target)}, as in the table "
+            "below.",
         ),
         "caption": "Per standard deviation of each feature, so that features of different units "
         "compare; the table is per unit."
         if per == "sd"
         else "Per unit of each feature.",
     }
+
+
+def _rows(release: Release) -> str:
+    if release.n_rows is None:
+        return "private"
+    dropped = release.columns is not None and release.columns.missing == "drop"
+    return f"{release.n_rows:,}" + ", those with missing values too, which were dropped" * dropped
 
 
 def _facts(release: Release, path: Path | None, version: str) -> list[tuple[str, str]]:
@@ -323,8 +357,9 @@ def _facts(release: Release, path: Path | None, version: str) -> list[tuple[str,
         ("calibration", release.calibration),
         ("epsilon", f"{release.epsilon:g}"),
         ("delta", f"{release.delta:.6g}"),
+        ("guarantee", release.guarantee),
         ("neighbours", release.adjacency),
-        ("rows", "private" if release.n_rows is None else f"{release.n_rows:,}"),
+        ("rows", _rows(release)),
         ("bound of a row", f"{release.bound:g} (L2 norm, after mapping to [-1, 1])"
          if release.columns is not None else f"{release.bound:g} (L2 norm)"),
     ]  # fmt: skip
@@ -355,4 +390,4 @@ def _code(release: Release, path: Path | None) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.4g}" if math.isfinite(value) else "-"
+    return "-" if math.isnan(value) else f"{value:.4g}"

@@ -1,14 +1,16 @@
 """How much to shrink a regression on a noisy second moment, learnt from the release alone.
 
 Let the release hold ``G + N``, ``b + n`` and ``y + e``: the features' second moment, their
-product with the target and the target's own square, all with noise of a known law.  A
-coefficient vector t predicts the data itself with squared error
+product with the target and the target's own square, all with noise of a known law.  The n rows are
+a sample: with theta the coefficients of the population and u^2 the variance of what they leave
+unexplained, b = G theta + X^T e and Cov(X^T e) = u^2 G.  A coefficient vector t predicts new
+rows of the same second moment with squared error
 
-    (t - theta)^T G (t - theta) + constant,    G theta = b,
+    (t - theta)^T G (t - theta) / n + u^2,
 
-so, whatever is believed of (G, b), the best t given the release is
+so, whatever is believed of (G, theta), the best t given the release is
 
-    t = E[G | release]^{-1} E[b | release].
+    t = E[G | release]^{-1} E[G theta | release].
 
 `auto_ridge` computes both expectations direction by direction, in the eigenbasis of the
 released features' matrix, under beliefs that add nothing beyond what any table must obey:
@@ -18,39 +20,51 @@ released features' matrix, under beliefs that add nothing beyond what any table 
     isotropic noise of standard deviation s off the diagonal is
     x_i = w_i - 2 s^2 sum_{j != i} 1 / (w_i - w_j); each term is damped within one noise width.
 2.  x_i is the true g_i plus noise of a known variance, and g_i >= 0: a flat prior there.
-3.  b_i = g_i theta_i, with theta_i ~ N(0, v) whatever the direction.  v is fixed by the share
-    R^2 = v sum_i g_i / y of the target's square that the features explain, and R^2 is
-    uniform on (0, 1): no table explains less than nothing or more than all.  y is its released
-    value times y^2 / (y^2 + variance): a target lost in the noise is not to be explained.
+3.  theta_i ~ N(0, v) whatever the direction.  v is fixed by the share R^2 = v sum_i g_i / y of
+    the target's square that the features explain, and R^2 is uniform on (0, 1): no table
+    explains less than nothing or more than all.  y is its released value times
+    y^2 / (y^2 + variance): a target lost in the noise is not to be explained.  In one table of
+    a hundred theta_i ~ N(0, v / g_i) instead, v fixed likewise: every direction then explains as
+    much.  Without that a target that lies in the small directions would pass for an accident of
+    sampling; at a hundredth only clear evidence invokes it.
+4.  b_i = g_i theta_i plus sampling error of variance u^2 g_i, with u^2 = (1 - R^2) y / n.  Where
+    the release does not say n, it says that rows no longer than B have n >= tr(G) / B^2, with
+    equality if every row is that long: `possible_rows` are from there to a thousand times as many.
 
-Given R^2 every direction is one integral over g_i, done by Gauss-Legendre quadrature; the
-evidence of the b_i then weighs the values of R^2.  One thing is left out, how the noise couples
-different directions; to guard against it, one standard deviation of noise is added to
-every E[g_i].  That much is a choice: on made tasks (``bench/utility/synthetic.py``) 1.5 of
-them predict as well, and none at all adds a twentieth to the error above least squares.
+Given R^2 and n every direction is one integral over g_i, done by Gauss-Legendre quadrature; the
+evidence of the b_i then weighs the values of R^2 and n.  One thing is left out, how the noise
+couples different directions; to guard against it, one standard deviation of noise is added to
+every E[g_i].  That much is a choice: on made tasks (``bench/utility/synthetic.py``) half of it
+predicts better at a large epsilon and worse at a small one.
 
-Where noise swamps a direction its coefficient goes to zero; where noise vanishes the penalty
-vanishes and least squares remains.
+Where noise swamps a direction its coefficient goes to zero.  Where noise vanishes, ridge
+regression with the penalty u^2 / v remains, learnt from the sample itself [2]_; with many rows
+that vanishes too beside G, and least squares remains.  Small and wide tables need it: with
+n = 15 d, least squares may predict worse than a noisy release, whose ridge keeps it from
+following the accidents of the sample.
 
-A sketch (`rows` given) is treated as what it is, r rows of N(0, G + w^2 I), by the same steps with
-two of them sharper.  Given the features' own block, least squares on those rows is least squares on
-any sample: in the block's eigenbasis, eigenvalues m_i, the released product with the target is
-m_i phi_i plus independent noise of variance m_i s^2 / r, where phi_i = theta_i g_i / (g_i + w^2)
-is the coefficient that w^2 has shrunk.  So theta_i is learnt from that, and no noise couples the
-directions unaccounted for: nothing is added to E[g_i].  s^2 is what the features leave
-unexplained of the target's square in the sketch, (1 - R^2) y + w^2, plus w^2 |theta|^2, an upper
-bound for what w^2 hides and for the part of theta that leaks between the directions as
-the sketch's eigenvectors are not those of G.  An inverse Wishart is the inverse of a sketch, with
-the same independence and s^2 / (nu - d - 1) in place of s^2 / r.
+A sketch (`sketch` given) is treated as what it is, r rows of N(0, G + w^2 I), by the same steps
+with two of them sharper.  Given the features' own block, least squares on those rows is least
+squares on any sample: in the block's eigenbasis, eigenvalues m_i, the released product with the
+target is m_i phi_i plus independent noise of variance m_i s^2 / r, where
+phi_i = theta_i g_i / (g_i + w^2) is the coefficient that w^2 has shrunk, sampling error and all.
+So theta_i is learnt from that, and no noise couples the directions unaccounted for: nothing is
+added to E[g_i].  s^2 is what the features leave unexplained of the target's square in the
+sketch, (1 - R^2) y + w^2, plus w^2 |theta|^2, an upper bound for what w^2 hides and for the part
+of theta that leaks between the directions as the sketch's eigenvectors are not those of G.  An
+inverse Wishart is the inverse of a sketch, with the same independence and s^2 / (nu - d - 1) in
+place of s^2 / r.
 
 References
 ----------
 .. [1] Bun, Allez, Bouchaud, Potters, "Rotational invariant estimator for general noisy
    matrices", IEEE Trans. Inf. Theory 62 (2016), section IV: additive noise.
+.. [2] MacKay, "Bayesian interpolation", Neural Computation 4 (1992).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -65,17 +79,21 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
     EntryVariance = Callable[[Matrix], Matrix]
-    # Takes g and the prior variances to the gain of theta_i in cross_i and its noise variance.
-    Observation = Callable[[Matrix, Vector], tuple[Matrix, Matrix]]
+    # Takes g and the prior variances, one row a belief, to the gain of theta_i in cross_i and
+    # the variance of the noise there.
+    Observation = Callable[[Matrix, Matrix], tuple[Matrix, Matrix]]
 
-__all__ = ["Sketch", "auto_ridge", "isotropic"]
+__all__ = ["Sketch", "auto_ridge", "isotropic", "possible_rows"]
 
 #: Nodes of the integral over one eigenvalue, spread over this many standard deviations.
 _NODES, _REACH = 48, 5.0
 #: Of the largest eigenvalue, what counts as nothing.
 _NEGLIGIBLE = 1e-12
-#: Midpoints of the share of the target explained.
-_SHARES = (np.arange(16) + 0.5) / 16
+#: What tables are believed to be, a value of each an entry: the share of the target explained
+#: (midpoints), the power of 1 / g_i in the variance of theta_i, and the prior probability.
+_SHARES = np.tile((np.arange(16) + 0.5) / 16, 2)
+_POWERS = np.repeat([0.0, 1.0], 16)
+_PRIOR = np.repeat([0.99 / 16, 0.01 / 16], 16)
 
 
 @dataclass(frozen=True)
@@ -101,6 +119,12 @@ def isotropic(std: float) -> EntryVariance:
     return entry_variance
 
 
+def possible_rows(least: float) -> Vector:
+    """Numbers of rows that are believed possible where only the least is known, shape (7,)."""
+    counts: Vector = max(least, 1.0) * np.logspace(0, 3, 7)
+    return counts
+
+
 def auto_ridge(
     matrix: Matrix,
     entry_variance: EntryVariance,
@@ -108,8 +132,9 @@ def auto_ridge(
     target: int = -1,
     intercept: bool = False,
     sketch: Sketch | None = None,
+    rows: float | Vector = math.inf,
 ) -> Matrix:
-    """Penalty that minimises the expected squared error given the release.
+    """Penalty that minimises the expected squared error, in new rows, given the release.
 
     The coefficients are then ``solve(gram + penalty, cross)``, with ``gram`` and ``cross`` the
     released blocks; ``gram + penalty`` is positive definite, however indefinite ``gram`` is.  The
@@ -129,16 +154,21 @@ def auto_ridge(
         before anything else and carries no penalty, unless its own count drowns in noise.
     sketch : Sketch, optional
         For a multiplicative release, its rows and what was added before sketching.
+    rows : float or ndarray of shape (k,)
+        Rows behind the second moment, or the numbers, alike likely, that they may be: the fewer,
+        the larger the sampling error of any coefficient.  By default it does not count.
 
     Returns
     -------
     ndarray of shape (p, p), float64
-        Symmetric, in the scale of `matrix`; zero for noise of zero variance.
+        Symmetric, in the scale of `matrix`; zero for noise of zero variance and infinitely many
+        rows.
 
     Raises
     ------
     ValueError
-        If `matrix` is not square, finite and larger than 1 x 1, or if `target` is no column.
+        If `matrix` is not square, finite and larger than 1 x 1, if `target` is no column, or
+        if `rows` are not positive.
     """
     matrix = np.asarray(matrix, dtype=np.float64)
     d = len(matrix)
@@ -146,6 +176,9 @@ def auto_ridge(
         raise ValueError("matrix must be square, finite and hold a feature and the target")
     if not -d <= target < d:
         raise ValueError(f"target {target} is no column of a {d} x {d} matrix")
+    rows = np.atleast_1d(np.asarray(rows, dtype=np.float64))
+    if not (rows.ndim == 1 and len(rows) and (rows > 0).all()):
+        raise ValueError("rows of the matrix must be a positive number, or several")
     target %= d
     features = [i for i in range(d) if i != target]
     frame = np.eye(d)[[*features, target]]  # rows: directions, in columns of `matrix`
@@ -160,7 +193,7 @@ def auto_ridge(
         frame = np.delete(frame - np.outer(share, ones), -2, axis=0)
     slopes = len(frame) - 1
     if slopes:
-        penalty[:slopes, :slopes] = _penalty(matrix, entry_variance, frame, sketch)
+        penalty[:slopes, :slopes] = _penalty(matrix, entry_variance, frame, sketch, rows)
     return penalty
 
 
@@ -171,7 +204,11 @@ def _lift(matrix: Matrix, entry_variance: EntryVariance, ones: Vector) -> float:
 
 
 def _penalty(
-    matrix: Matrix, entry_variance: EntryVariance, frame: Matrix, sketch: Sketch | None
+    matrix: Matrix,
+    entry_variance: EntryVariance,
+    frame: Matrix,
+    sketch: Sketch | None,
+    rows: Vector,
 ) -> Matrix:
     """Penalty on the features ``frame[:-1]`` in explaining ``frame[-1]``."""
     regulariser = 0.0 if sketch is None else sketch.regulariser
@@ -179,23 +216,22 @@ def _penalty(
     values, vectors = np.linalg.eigh(gram + regulariser * frame[:-1] @ frame[:-1].T)
     frame = np.vstack([vectors.T @ frame[:-1], frame[-1]])
     variance = entry_variance(frame)
-    if not variance.any():
+    if not variance.any() and np.isinf(rows).all():
         return np.zeros_like(gram)
     cross, square = frame[:-1] @ matrix @ frame[-1], frame[-1] @ matrix @ frame[-1]
     square = _shrunk(square, variance[-1, -1])
     x = _unrepelled(values, variance[:-1, :-1])
+    # Directions that noise, or a sketch of few rows, leaves out keep a width.
+    least = _NEGLIGIBLE * np.abs(values).max()
+    std = np.maximum(np.sqrt(np.diag(variance)[:-1]), least)
     if sketch is None:
-        std = np.sqrt(np.diag(variance)[:-1])
         guard, observe = std / np.sqrt(2), _added(variance[:-1, -1])
     else:
         added = regulariser * (frame**2).sum(axis=1)
         x -= added[:-1]
-        # Directions that a sketch of few rows leaves out keep a width, and a coefficient of zero.
-        least = _NEGLIGIBLE * values[-1]
-        std = np.maximum(np.sqrt(np.diag(variance)[:-1]), least)
         observe = _sketched(np.maximum(values, least), added, square, sketch.rows)
         guard = np.zeros_like(std)
-    mean, kept = _posterior(x, std, cross, square, observe)
+    mean, kept = _posterior(x, std, cross, square, observe, rows)
     # The largest in size: noise may turn even the largest eigenvalue negative.
     divisor = np.minimum((mean + guard) / kept, np.abs(values).max() / _NEGLIGIBLE)
     penalty: Matrix = (vectors * divisor) @ vectors.T - gram
@@ -205,7 +241,7 @@ def _penalty(
 def _added(variance_cross: Vector) -> Observation:
     """What additive noise shows of b_i: itself, with noise."""
 
-    def observe(g: Matrix, spread: Vector) -> tuple[Matrix, Matrix]:
+    def observe(g: Matrix, spread: Matrix) -> tuple[Matrix, Matrix]:
         return g, variance_cross[:, None]
 
     return observe
@@ -215,8 +251,8 @@ def _sketched(values: Vector, added: Vector, square: float, rows: float) -> Obse
     """What a sketch shows of b_i, given the features' own block of eigenvalues `values`."""
     slopes = added[:-1, None]
 
-    def observe(g: Matrix, spread: Vector) -> tuple[Matrix, Matrix]:
-        unexplained = (1 - _SHARES) * square + added[-1] + spread * slopes.sum()
+    def observe(g: Matrix, spread: Matrix) -> tuple[Matrix, Matrix]:
+        unexplained = (1 - _SHARES) * square + added[-1] + spread @ added[:-1]
         gain = values[:, None] * g / (g + slopes)
         return gain, unexplained[:, None, None] * values[:, None] / rows
 
@@ -232,31 +268,41 @@ def _shrunk(square: float, variance: float) -> float:
 def _unrepelled(values: Vector, variance: Matrix) -> Vector:
     """Second moment along each released eigenvector, eigenvalue repulsion undone."""
     gaps = values[:, None] - values
-    result: Vector = values - 2 * (variance * gaps / (gaps**2 + 4 * variance)).sum(axis=1)
+    damped = np.maximum(gaps**2 + 4 * variance, np.finfo(float).tiny)
+    result: Vector = values - 2 * (variance * gaps / damped).sum(axis=1)
     return result
 
 
 def _posterior(
-    x: Vector, std: Vector, cross: Vector, square: float, observe: Observation
+    x: Vector, std: Vector, cross: Vector, square: float, observe: Observation, rows: Vector
 ) -> tuple[Vector, Vector]:
-    """E[g_i] and the kept share E[b_i] / cross_i, shapes (p,)."""
+    """E[g_i] and the kept share E[g_i theta_i] / cross_i, shapes (p,)."""
     low = np.maximum(x - _REACH * std, 0.0)
     width = np.maximum(x, 0.0) + _REACH * std - low
     nodes, log_weights = _unit_legendre()
     g = low[:, None] + width[:, None] * nodes  # (p, nodes)
     log_prior = log_weights - (g - x[:, None]) ** 2 / (2 * std[:, None] ** 2)
     prior = _normalised(log_prior)[0]
-    spread = _SHARES * square / (prior * g).sum()  # prior variance of a coefficient
+    size = (prior * g).sum(axis=1)
+    # Prior variances of the coefficients, (beliefs, p), that explain the share believed.
+    spread = size ** -_POWERS[:, None]
+    spread *= (_SHARES * square / (spread @ size))[:, None]
 
-    gain, variance = observe(g, spread)  # cross_i = gain * theta_i + noise
-    prior_variance = spread[:, None, None]
-    total = prior_variance * gain**2 + variance  # (shares, p, nodes)
-    fit = -0.5 * (np.log(total) + cross[:, None] ** 2 / total)
-    weights, log_evidence = _normalised(np.log(prior + np.finfo(float).tiny) + fit)
-    share = _normalised(log_evidence.sum(axis=1))[0]
-    mean = share @ (weights * g).sum(axis=-1)
-    kept = share @ (weights * g * prior_variance * gain / total).sum(axis=-1)
-    return mean, np.maximum(kept, np.finfo(float).tiny)
+    gain, variance = observe(g, spread)  # cross_i = gain * (theta_i + sampling error) + noise
+    prior_variance = spread[:, :, None]
+    log_prior = np.log(prior + np.finfo(float).tiny)
+    evidence, means, kept = [], [], []
+    for n in rows:
+        sampling = ((1 - _SHARES) * square / n)[:, None, None] / g
+        total = gain**2 * (prior_variance + sampling) + variance  # (beliefs, p, nodes)
+        fit = -0.5 * (np.log(total) + cross[:, None] ** 2 / total)
+        weights, log_evidence = _normalised(log_prior + fit)
+        evidence.append(log_evidence.sum(axis=1) + np.log(_PRIOR))
+        means.append((weights * g).sum(axis=-1))
+        kept.append((weights * g * prior_variance * gain / total).sum(axis=-1))
+    belief = _normalised(np.concatenate(evidence))[0]
+    share = np.maximum(belief @ np.concatenate(kept), np.finfo(float).tiny)
+    return belief @ np.concatenate(means), share
 
 
 @cache

@@ -56,6 +56,10 @@ class Feeder:
         InvalidRow
             At the first row that may not be used. The accumulator is then undefined.
         """
+        with scale.DefaultRounding():
+            return self._feed(block)
+
+    def _feed(self, block: Block) -> int:
         n_rows = n_rows_of(block)
         if not self._scaled and isinstance(block, list) and rows.in_place(block):
             self._accumulate(block, 0)

@@ -17,28 +17,30 @@ if TYPE_CHECKING:
 
     from privgram.release import Release
 
-__all__ = ["PCA", "mean_and_covariance", "noise_edge", "pca"]
+__all__ = ["PCA", "eigenvalues", "mean_and_covariance", "noise_edge", "pca"]
 
 
 @dataclass(frozen=True, eq=False)
 class PCA:
-    """Leading eigenvectors of a released second moment.
+    """Leading eigenvectors of a released second moment, about the mean where it is released.
 
     Attributes
     ----------
     names : tuple of str
-        The d columns.
+        The d columns, without the intercept.
     components : ndarray of shape (k, d), float64
         Orthonormal rows, by falling eigenvalue; the largest entry of each is positive.
     explained_variance : ndarray of shape (k,), float64
         Their eigenvalues, the known shift of the mechanism removed, in the scale
-        of the released matrix.
+        of the released matrix: sums over rows.
     explained_variance_ratio : ndarray of shape (k,), float64
         The same as parts of the trace.
     gap : float
         Between the released eigenvalues k and k + 1; infinite for k = d.
     confidence : float
         Of `error_bound`.
+    mean : ndarray of shape (d,), float64, or None
+        What the components are about, in the scale of the released matrix; None for zero.
     release : Release
         What they were computed from.
     """
@@ -49,11 +51,12 @@ class PCA:
     explained_variance_ratio: NDArray[np.float64]
     gap: float
     confidence: float
+    mean: NDArray[np.float64] | None
     release: Release = field(repr=False)
 
     @cached_property
     def error_bound(self) -> float:
-        """How far this subspace may be from that of the exact second moment.
+        """How far this subspace may be from that of the exact matrix.
 
         Bound on the Frobenius distance between the orthogonal projections on the two, with
         probability at least `confidence`; at most sqrt(2 k), which is no information.
@@ -63,7 +66,7 @@ class PCA:
         if k == d:
             return 0.0
         trivial = math.sqrt(2 * min(k, d - k))
-        spectral, frobenius = _noise_norms(self.release, self.confidence)
+        spectral, frobenius = _noise_norms(self.release, self.confidence, self.mean is not None)
         bound = 2 * math.sqrt(2 * k) * spectral / self.gap if self.gap > 0 else math.inf
         if frobenius <= self.gap / 4:
             bound = min(bound, 2 * frobenius / self.gap)
@@ -73,11 +76,14 @@ class PCA:
         return f"<PCA: {len(self.components)} components of {len(self.names)} columns>"
 
 
-def pca(release: Release, n_components: int | None = None, confidence: float = 0.95) -> PCA:
+def pca(
+    release: Release,
+    n_components: int | None = None,
+    confidence: float = 0.95,
+    *,
+    center: bool | None = None,
+) -> PCA:
     """Principal components of a release.
-
-    The second moment is taken as it is, about zero: centre columns by their
-    public bounds (`Columns`) for components about a centre.
 
     Parameters
     ----------
@@ -86,6 +92,10 @@ def pca(release: Release, n_components: int | None = None, confidence: float = 0
         k, from 1 to d; all by default.
     confidence : float
         Of the error bound, in (0, 1).
+    center : bool, optional
+        Whether they are about the columns' mean, which only a release with an intercept holds, or
+        about zero, where `Columns` put the middle of the bounds.  By default about the
+        mean where there is one.  The intercept is never one of the d columns.
 
     Returns
     -------
@@ -94,15 +104,21 @@ def pca(release: Release, n_components: int | None = None, confidence: float = 0
     Raises
     ------
     ValueError
-        If `n_components` or `confidence` is out of its range.
+        If `n_components` or `confidence` is out of its range, if there is no column but the
+        intercept, or no intercept to centre by.
 
     Notes
     -----
-    With N the noise and gap that between the released eigenvalues k and k + 1,
+    About the mean means of the matrix C = G - g g^T / c, with g the intercept's column, c the
+    number of rows where it is public and complete and else the intercept's own entry.
+    The noise in g and c is noise in C too: with m = g / c it is F N F^T to first order,
+    F = [I, -m]: of isotropic noise up to (1 + |m|^2)^2 times the variance.
+
+    With N the noise (of C, if centred) and gap that between the released eigenvalues k and k + 1,
     the projections differ by at most 2 sqrt(2 k) ||N|| / gap [1]_ (Theorem 2, the
     released matrix in the role of the reference) and, where ||N||_F <= gap / 4,
     by at most 2 ||N||_F / gap [2]_ (Theorem 3).  The norms' quantiles come from
-    simulating the noise's own law, which is public.
+    simulating the noise's own law, which is public, at the released matrix.
 
     References
     ----------
@@ -111,29 +127,39 @@ def pca(release: Release, n_components: int | None = None, confidence: float = 0
     .. [2] Zwald, Blanchard, "On the convergence of eigenspaces in kernel
        principal component analysis", NIPS 2005.
     """
-    d = release.n_columns
+    center = _check_center(release, center)
+    own, mean, matrix = _about(release, release.matrix, center)
+    d = len(own)
     k = d if n_components is None else check_integer(n_components, "n_components", 1, d)
     confidence = check_within(confidence, "confidence", 0, 1)
-    values, vectors = np.linalg.eigh(release.matrix)
-    values, vectors = values[::-1] - release.noise.shift, vectors[:, ::-1]
+    values, vectors = np.linalg.eigh(matrix)
+    values, vectors = values[::-1], vectors[:, ::-1]
     return PCA(
-        names=release.names,
+        names=tuple(release.names[i] for i in own),
         components=upright(vectors[:, :k].T),
         explained_variance=values[:k],
         explained_variance_ratio=values[:k] / values.sum(),
         gap=float(values[k - 1] - values[k]) if k < d else math.inf,
         confidence=confidence,
+        mean=mean if center else None,
         release=release,
     )
 
 
-def noise_edge(release: Release, confidence: float = 0.95) -> float:
+def eigenvalues(release: Release, center: bool | None = None) -> NDArray[np.float64]:
+    """All d eigenvalues that `pca` has, by falling size, shape (d,) float64."""
+    matrix = _about(release, release.matrix, _check_center(release, center))[2]
+    return np.asarray(np.linalg.eigvalsh(matrix)[::-1], dtype=np.float64)
+
+
+def noise_edge(release: Release, confidence: float = 0.95, *, center: bool | None = None) -> float:
     """Quantile of the spectral norm of a release's noise, in the scale of its matrix.
 
     By Weyl's inequality no eigenvalue of the release is farther from that of the exact second
-    moment, with probability `confidence`, in (0, 1).
+    moment, with probability `confidence`, in (0, 1).  `center` is as in `pca`.
     """
-    return _noise_norms(release, check_within(confidence, "confidence", 0, 1))[0]
+    confidence = check_within(confidence, "confidence", 0, 1)
+    return _noise_norms(release, confidence, _check_center(release, center))[0]
 
 
 def mean_and_covariance(release: Release) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -167,19 +193,8 @@ def mean_and_covariance(release: Release) -> tuple[NDArray[np.float64], NDArray[
             "Columns(..., intercept=True)"
         )
     columns = release.columns
-    ones = release.names.index(INTERCEPT)
-    own = [i for i in range(release.n_columns) if i != ones]
-    matrix = release.matrix - release.noise.shift * np.eye(release.n_columns)
-    count = matrix[ones, ones]
-    whole = columns is not None and columns.missing == "error" and release.bound >= columns.bound
-    if whole and release.n_rows and release.noise.sketch_rows(release.n_columns) is None:
-        count = float(release.n_rows)
-    count = max(count, 1.0)
-    mean = matrix[own, ones] / count
-    if columns is not None:
-        mean = mean.clip(-1.0, 1.0)
-    covariance = matrix[np.ix_(own, own)] / count - np.outer(mean, mean)
-    covariance *= count / max(count - 1.0, 1.0)
+    own, mean, scatter = _about(release, release.matrix, center=True)
+    covariance = scatter / max(_count(release, release.matrix) - 1.0, 1.0)
     if columns is None:
         return mean, covariance
     at = [columns.names.index(release.names[i]) for i in own]
@@ -195,16 +210,59 @@ def upright(components: NDArray[np.float64]) -> NDArray[np.float64]:
     return turned
 
 
-def _noise_norms(release: Release, confidence: float) -> tuple[float, float]:
+def _check_center(release: Release, center: bool | None) -> bool:
+    if not isinstance(center, (bool, np.bool_, type(None))):
+        raise TypeError("center is True, False or None")
+    has_ones = INTERCEPT in release.names
+    if center and not has_ones:
+        raise ValueError(
+            "a mean needs a release with a column of ones: make it with "
+            "Columns(..., intercept=True), or take components about zero, center=False"
+        )
+    if has_ones and release.n_columns < 2:
+        raise ValueError("there is no column but the intercept")
+    return has_ones if center is None else bool(center)
+
+
+def _count(release: Release, matrix: NDArray[np.float64]) -> float:
+    """Rows that the sums are of: public where all contribute in full, else read off the ones."""
+    columns = release.columns
+    whole = columns is not None and columns.missing == "error" and release.bound >= columns.bound
+    if whole and release.n_rows and release.noise.sketch_rows(release.n_columns) is None:
+        return float(release.n_rows)
+    ones = release.names.index(INTERCEPT)
+    return max(float(matrix[ones, ones]) - release.noise.shift, 1.0)
+
+
+def _about(
+    release: Release, matrix: NDArray[np.float64], center: bool
+) -> tuple[list[int], NDArray[np.float64], NDArray[np.float64]]:
+    """Columns but the ones, their mean (or zero), and their second moment about it.
+
+    Of `matrix`, which is the released one or another draw of it.
+    """
+    own = [i for i, name in enumerate(release.names) if name != INTERCEPT]
+    moment = matrix[np.ix_(own, own)] - release.noise.shift * np.eye(len(own))
+    if not center:
+        return own, np.zeros(len(own)), moment
+    count = _count(release, matrix)
+    mean = matrix[own, release.names.index(INTERCEPT)] / count
+    if release.columns is not None:
+        mean = mean.clip(-1.0, 1.0)
+    return own, mean, moment - count * np.outer(mean, mean)
+
+
+def _noise_norms(release: Release, confidence: float, center: bool) -> tuple[float, float]:
     """Quantiles of the noise's spectral and Frobenius norms under its own law."""
     # A fixed seed: nothing secret is drawn, and the same release gives the same bound.
     rng = np.random.default_rng(0)
     matrix = release.matrix
+    exact = _about(release, matrix, center)[2]
     draws = max(40, min(1000, 20_000 // len(matrix)))
     norms = np.empty((draws, 2))
     for i in range(draws):
-        noise = release.noise.draw(matrix, rng) - matrix
-        eigenvalues = np.linalg.eigvalsh(noise)
+        drawn = _about(release, release.noise.draw(matrix, rng), center)[2]
+        eigenvalues = np.linalg.eigvalsh(drawn - exact)
         norms[i] = np.abs(eigenvalues[[0, -1]]).max(), np.linalg.norm(eigenvalues)
     spectral, frobenius = np.quantile(norms, confidence, axis=0, method="higher")
     return float(spectral), float(frobenius)

@@ -251,23 +251,6 @@ def test_a_cluster_has_no_checkpoint(kept):
         second_moment(dask.ones((10, 2)), 1.0, checkpoint=kept)
 
 
-def test_csv_chunks_are_found_without_reading_what_comes_before(x, tmp_path, monkeypatch):
-    """Lines of all lengths, chunks of all sizes: every line belongs to one chunk."""
-    rng = np.random.default_rng(2)
-    path = tmp_path / "t.csv"
-    lines = [",".join(["1" * rng.integers(1, 40)] * 2) for _ in range(300)]
-    for end in ("", "\n"):
-        path.write_text("a,b\n" + "\n".join(lines) + end)
-        found = csv._Csv(path, ["a", "b"], ["a", "b"])
-        size = path.stat().st_size
-        for step in (1, 2, 3, 7, 50, 100, 1000, size, 2 * size):
-            texts = [
-                found._lines(4, first, min(first + step, size)) for first in range(4, size, step)
-            ]
-            assert b"".join(texts) == path.read_bytes()[4:]
-            assert all(text.endswith(b"\n") for text in texts[:-1] if text and texts[-1])
-
-
 @pytest.mark.parametrize(
     ("kind", "threads"), [("npy", 1), ("csv", 2), ("parquet", 2), ("folder", 3)]
 )

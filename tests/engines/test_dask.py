@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from loaders import loads, noted
 
-from privgram import Columns, second_moment
+from privgram import Columns, private_norm_bound, second_moment
 from privgram.engines import progress as progress_module
 
 da = pytest.importorskip("dask.array")
@@ -164,6 +164,14 @@ def test_distributed(x, frame, client, tmp_path):
         assert loads(tmp_path / "log") == 40
         parts = dd.from_pandas(frame, npartitions=20)
         assert_same(second_moment(parts, columns=COLUMNS), second_moment(frame, columns=COLUMNS))
+
+
+def test_a_bound_keeps_its_price_on_a_cluster(x, client):
+    bound = private_norm_bound(x, 1.0)
+    with client.as_current():
+        moment = second_moment(da.from_array(x, chunks=(3000, 5)), bound)
+    assert moment.norm_bound.to_dict() == bound.to_dict()
+    assert_same(moment, second_moment(x, bound))
 
 
 def test_a_killed_worker_changes_nothing(x, client, tmp_path):
@@ -327,3 +335,15 @@ def test_interrupted_progress(x, client):
 
     with client.as_current(), pytest.raises(KeyboardInterrupt):
         second_moment(da.from_array(x, (10, -1)), 2.0, progress=stop)
+
+
+@pytest.mark.parametrize("scheduler", ["sync", "threads"])
+def test_a_failure_of_the_readers_quotes_no_data(tmp_path, scheduler):
+    (tmp_path / "t.csv").write_text("a\n" + "1\n" * 9 + "CANARY\n")
+    frame = dd.read_csv(tmp_path / "t.csv", dtype=float, sample=8, blocksize=None)
+    with (
+        dask.config.set(scheduler=scheduler),
+        pytest.raises(OSError, match=r"Dask failed .*\(ValueError\)") as caught,
+    ):
+        second_moment(frame, 9.0)
+    assert "CANARY" not in "".join(traceback.format_exception(caught.value))

@@ -6,7 +6,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from privgram import Columns, second_moment
+from privgram import Columns, private_norm_bound, second_moment
 
 pytest.importorskip("pyspark")
 pd = pytest.importorskip("pandas")
@@ -67,6 +67,20 @@ def test_many_batches_and_empty_partitions(spark):
     assert second_moment(table.where("id < 0"), 60.0).n_rows == 0
 
 
+def test_no_partitions(spark):
+    """A table without rows may have none, of which there is nothing to reduce."""
+    table = spark.createDataFrame([], "a double, b double")
+    moment = second_moment(table.where("a > 0"), 2.0)
+    assert_same(moment, second_moment({"a": np.empty(0), "b": np.empty(0)}, 2.0))
+
+
+def test_a_failed_cast_quotes_no_data(spark):
+    table = spark.createDataFrame([("1",), ("CANARY",)], "a string")
+    with pytest.raises(OSError, match="Spark failed while it computed") as caught:
+        second_moment(table.selectExpr("cast(a as double) as a"), 2.0)
+    assert "CANARY" not in "".join(traceback.format_exception(caught.value))
+
+
 def test_each_row_is_read_once(spark):
     """Also below a shuffle, which Spark plans as it goes."""
     seen = spark.sparkContext.accumulator(0)
@@ -120,3 +134,9 @@ def test_refused_tables(table, spark):
     for name, kind in (("t", "timestamp"), ("v", "array<bigint>")):
         with pytest.raises(TypeError, match=f"column '{name}' holds values of type {kind}"):
             second_moment(times, 1.0, [name])
+
+
+def test_a_bound_keeps_its_price(table, frame):
+    bound = private_norm_bound(frame[["a", "b"]], 1.0)
+    moment = second_moment(table.repartition(3), bound, ["a", "b"])
+    assert moment.norm_bound.to_dict() == bound.to_dict()

@@ -240,6 +240,43 @@ except KeyboardInterrupt:
             assert process.wait(10) == 0
 
 
+@pytest.mark.parametrize("when", ["start", "join"])
+def test_a_second_interruption(when, monkeypatch):
+    """Ctrl-C while a thread is started, and again while the threads are joined."""
+    pressed = []
+    original = getattr(threading.Thread, when)
+
+    def press(thread, *args):
+        if when == "start":
+            original(thread)
+        if len(pressed) < 3:
+            pressed.append(thread)
+            raise KeyboardInterrupt
+        return original(thread, *args)
+
+    def blocks():
+        for _ in range(300):
+            yield np.ones((20_000, 20))
+
+    monkeypatch.setattr(threading.Thread, when, press)
+    with pytest.raises(KeyboardInterrupt):
+        second_moment(blocks(), 1.0, threads=2)
+    assert pressed
+    monkeypatch.undo()
+    deadline = time.monotonic() + 5
+    while threading.active_count() > 1 and time.monotonic() < deadline:
+        time.sleep(1e-3)
+
+
+def test_a_thread_that_could_not_be_started(monkeypatch):
+    def start(thread):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(KeyboardInterrupt):
+        second_moment(iter([np.ones((10, 2))] * 3), 1.0, threads=2)
+
+
 def test_nothing_is_kept_after_an_error(x):
     class Block(np.ndarray):
         pass

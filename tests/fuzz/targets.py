@@ -18,7 +18,9 @@ import random
 import resource
 import struct
 import tempfile
+import time
 import tomllib
+import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -33,12 +35,15 @@ from privgram._saved import digest
 from privgram.columns import _to_toml
 from privgram.engines.checkpoint import Checkpoint
 from privgram.ledger import Ledger
-from privgram.privacy import GaussianProfile, SketchProfile, WishartProfile
+from privgram.privacy import GaussianProfile, SketchProfile, WishartProfile, compose
 
 REFUSED = (ValueError, TypeError, OSError)
 
 #: What an input may add to the peak of this process's memory, in KiB; files are small.
 GROWTH = 1 << 16
+
+#: Seconds that one may take, of this process's time.
+LONGEST = 10.0
 
 
 class Defect(AssertionError):
@@ -81,7 +86,7 @@ def _taken(load: Callable[[], Any], named: str = "") -> Any:
         return load()
     except REFUSED as error:
         text = str(error)
-        if len(text) < 10 or "\n" in text or len(text) > 5000 or named not in text:
+        if len(text) < 10 or not text.isprintable() or len(text) > 5000 or named not in text:
             raise Defect(f"an unclear message: {text!r}") from error
         return None
 
@@ -107,6 +112,7 @@ def checkpoint(data: bytes) -> None:
     else:
         assert loaded.moment.n_columns == 3
         assert loaded.first >= 0 <= loaded.rows
+        assert loaded.rows == loaded.moment.n_rows + loaded.moment.n_dropped
         Checkpoint(path, pg.SecondMoment(3, 2.0), ["a"])
 
 
@@ -116,6 +122,11 @@ def _release(data: bytes, name: str) -> None:
     if loaded is not None:
         repr(loaded)
         assert loaded.matrix.shape == (loaded.n_columns,) * 2
+        assert np.isfinite(loaded.matrix).all()
+        size = abs(loaded.matrix).max()
+        assert np.allclose(loaded.matrix, loaded.matrix.T, rtol=0, atol=1e-6 * size)
+        assert loaded.n_rows is None or (type(loaded.n_rows) is int and loaded.n_rows >= 0)
+        assert type(loaded.epsilon) is not bool
         loaded.save(path)
         again = pg.load_release(path)
         np.testing.assert_array_equal(again.matrix, loaded.matrix)
@@ -144,6 +155,12 @@ def low_rank(data: bytes) -> None:
 
 
 def ledger(data: bytes) -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the last line of .* is cut off")
+        _ledger(data)
+
+
+def _ledger(data: bytes) -> None:
     path = _file(data, "fuzz.ledger")
     loaded = _taken(lambda: Ledger(path), path.name)
     if loaded is not None:
@@ -152,14 +169,9 @@ def ledger(data: bytes) -> None:
         assert all(0 < e.epsilon < math.inf and 0 <= e.delta < 1 for e in entries)
         before = path.read_bytes()
         if loaded.composition == "basic":
-            loaded.remaining(1e-9)
-        _taken(
-            lambda: (
-                loaded.spend(1e-6, 1e-9, adjacency=loaded.adjacency)
-                if loaded.composition == "basic"
-                else None
-            )
-        )
+            _taken(lambda: loaded.remaining(1e-9))
+            _taken(lambda: loaded.spent)
+        _taken(lambda: loaded.spend(1e-6, 1e-9, adjacency=loaded.adjacency))
         assert len(Ledger(path).entries) - len(entries) in (0, 1)
         assert path.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
 
@@ -246,6 +258,8 @@ def low_rank_seeds() -> list[bytes]:
 
 
 def ledger_seeds() -> list[bytes]:
+    # Imports what composes, whose memory is no input's.
+    compose([SketchProfile(20, 1e-3), SketchProfile(20, 2e-3)]).delta(1.0)
     seeds = []
     for composition in ("basic", "pld"):
         path = folder() / "seed.ledger"
@@ -384,7 +398,11 @@ TARGETS = {
 def run(name: str, data: bytes) -> None:
     """Give one input to one target; AssertionError, or what the loader raised, is a defect."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began = time.process_time()
     TARGETS[name].check(data)
+    lasted = time.process_time() - began
+    if lasted > LONGEST:
+        raise Defect(f"{lasted:.1f} s for {len(data)} bytes")
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     if grown > GROWTH:
         raise Defect(f"{grown} KiB of memory for {len(data)} bytes")
@@ -396,7 +414,17 @@ def run(name: str, data: bytes) -> None:
 ODD = [
     None, True, False, 0, 1, -1, 2, 3, 32768, 2**31, 2**63 - 1, 2**63, 10**400, 0.5, -0.0, 1e308,
     5e-324, math.inf, -math.inf, math.nan, "", "0x1p+1", "a", "intercept", "x" * 300, "\ud800",
-    [], {}, [[]], [1, 2], [None], {"a": [0, 1]}, "GaussianProfile", "replace", "pld",
+    [], {}, [[]], [1, 2], [None], {"a": [0, 1]}, "GaussianProfile", "replace", "pld", 10**30, 1e15,
+    2**53, 1e-300, "\x1b[2J\x00\n", {"profile": "GaussianProfile", "sensitivity_ratio": 100.0},
+    {"profile": "ComposedProfile", "profiles": [], "discretization": 1e-4},
+    {"profile": "ComposedProfile", "profiles": [
+        {"profile": "StatedProfile", "at_epsilon": 1.0, "at_delta": 1e-9},
+        {"profile": "LaplaceProfile", "sensitivity_ratio": 0.1}], "discretization": 1e-4},
+    {"profile": "DiscreteGaussianProfile", "sensitivity_ratio": 0.1, "std": 9.0,
+     "n_entries": 2**62},
+    {"profile": "ChiGaussianProfile", "k": 5, "ratio": 100.0, "offset": 0.0},
+    {"profile": "AdaptiveLadderProfile", "rows": 25, "regulariser": 1e3, "shift": 500.0,
+     "scale": 100.0, "adjacency": "replace", "at_epsilon": 1e9, "at_delta": 1e-6},
 ]  # fmt: skip
 
 

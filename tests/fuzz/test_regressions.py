@@ -4,7 +4,9 @@ The files have checksums that hold and say nonsense. They were taken, or ended i
 loader may raise: `targets.run` fails for either.
 """
 
+import hashlib
 import io
+import json
 import os
 import zipfile
 from functools import cache
@@ -59,20 +61,49 @@ def load(name, data):
 
 # Target, its seed, the field, what it became, and a part of the refusal.
 FIELDS = [
-    ("moment", 0, (0, "bound"), "0x1p+9999", "no SecondMoment that can be read"),  # OverflowError
+    ("moment", 0, (0, "bound"), "0x1p+9999", "not a SecondMoment that this"),  # OverflowError
     ("moment", 0, (0, "bound"), "0x1p+500", "another unit"),  # its square is infinite
-    ("moment", 0, (0, "bits"), HUGE, "no SecondMoment that can be read"),
+    ("moment", 0, (0, "bits"), HUGE, "not a SecondMoment that this"),
     ("moment", 0, (0, "n_rows"), -1, "numbers of rows"),  # was taken
     ("moment", 0, (0, "n_rows"), 2**63, "numbers of rows"),
     ("moment", 0, (0, "n_rows"), True, "numbers of rows"),
-    ("moment", 0, (0, "n_rows"), None, "no SecondMoment that can be read"),  # KeyError
+    ("moment", 0, (0, "n_rows"), None, "not a SecondMoment that this"),  # KeyError
+    ("moment", 0, (0, "n_columns"), "1", "not a SecondMoment that this"),  # TypeError
+    ("moment", 2, (0, "names"), [1, 2, 3], "names is a sequence"),  # TypeError
+    ("moment", 0, (0, "bits"), True, "bits must be an integer"),
+    ("moment", 1, (0, "n_rows"), 1, "not that of so many rows"),  # was taken
     ("moment", 3, (0, "names"), ["x", "y", "z"], "names .* are not those of its columns"),
-    ("checkpoint", 1, (0, "first"), -1, "damaged"),
-    ("checkpoint", 1, (0, "before"), -30, "damaged"),
-    ("checkpoint", 1, (0, "beyond"), [[4, -10]], "damaged"),
-    ("checkpoint", 1, (0, "first"), float("inf"), "damaged"),  # OverflowError
-    ("checkpoint", 1, (1, 0, "bound"), "0x1p+2", "damaged"),  # the sum of another pass: resumed
-    ("checkpoint", 1, (1, 0, "names"), ["a", "b", "c"], "damaged"),
+    ("checkpoint", 1, (0, "first"), -1, "delete it to start"),
+    ("checkpoint", 1, (0, "before"), -30, "delete it to start"),
+    ("checkpoint", 1, (0, "beyond"), [[4, -10]], "delete it to start"),
+    ("checkpoint", 1, (0, "first"), float("inf"), "delete it to start"),  # OverflowError
+    (
+        "checkpoint",
+        1,
+        (1, 0, "bound"),
+        "0x1p+2",
+        "delete it to start",
+    ),  # the sum of another pass: resumed
+    ("checkpoint", 1, (1, 0, "names"), ["a", "b", "c"], "delete it to start"),
+    ("checkpoint", 1, (0, "first"), 4, "listed twice"),  # was taken: a chunk would be added twice
+    ("checkpoint", 1, (0, "before"), 31, "other rows"),
+    ("checkpoint", 1, (0, "before"), "30", "before must be an integer"),
+    ("release_json", 0, ("release", "matrix", 0, 0), float("nan"), "finite"),  # all these: taken
+    ("release_json", 0, ("release", "matrix", 0, 1), 1e6, "symmetric"),
+    ("release_json", 0, ("release", "matrix", 0, 0), "1.5", "damaged"),
+    ("release_json", 4, ("release", "sketch"), [[0.0, float("inf"), 0.0]], "finite"),
+    ("release_json", 0, ("release", "n_rows"), -1, "n_rows"),
+    ("release_json", 0, ("release", "n_rows"), True, "n_rows"),
+    ("release_json", 0, ("release", "epsilon"), True, "epsilon must be a number"),
+    ("release_json", 0, ("release", "epsilon"), 0.1, "larger delta at epsilon"),
+    ("release_json", 2, ("release", "epsilon"), 0.1, "larger delta at epsilon"),
+    ("release_json", 4, ("release", "delta"), 1e-9, "larger delta at epsilon"),
+    ("release_json", 2, ("release", "privacy", "adjacency"), "add-remove", "adjacency"),
+    ("release_json", 0, ("release", "noise", "std"), -1.0, "std of the noise"),
+    ("release_json", 0, ("release", "noise", "std"), "1", "std of the noise"),
+    ("release_json", 0, ("release", "calibration"), "by eye", "calibration"),
+    ("release_json", 0, ("version",), True, "version True"),
+    ("release_npz", 0, (1, "matrix", 1, 0), 1e6, "symmetric"),
     ("release_json", 0, ("release", "epsilon"), HUGE, "not a release"),
     ("release_json", 0, ("release", "epsilon"), "2", "epsilon"),
     ("release_json", 0, ("release", "epsilon"), float("nan"), "epsilon"),
@@ -94,9 +125,15 @@ FIELDS = [
     ("low_rank", 0, (1, "right"), [[1.0]], "multiplied"),
     ("low_rank", 0, (0, "contents", "epsilon"), HUGE, "not a low-rank approximation"),
     ("low_rank", 0, (0, "contents", "row_change"), -1.0, "not negative"),
-    ("low_rank", 0, (0, "contents", "delta"), "0", "numbers"),
+    ("low_rank", 0, (0, "contents", "delta"), "0", "delta must be a number"),
     ("low_rank", 0, (0, "contents", "reproducible"), 0, "reproducible"),
     ("low_rank", 0, (0, "contents", "epsilon"), None, "not a low-rank approximation"),
+    ("low_rank", 0, (0, "contents", "delta"), 2.0, "delta must be"),  # was taken
+    ("low_rank", 0, (0, "contents", "epsilon"), True, "epsilon must be a number"),
+    ("ledger", 1, (1, "epsilon"), "0.5", "no entries"),  # was taken
+    ("ledger", 1, (1, "epsilon"), True, "no entries"),
+    ("ledger", 1, (1, "what"), ["a"], "no entries"),
+    ("ledger", 1, (0, "version"), True, "version True"),
     ("ledger", 0, (0, "epsilon"), HUGE, "no entries"),
     ("ledger", 1, (1, "epsilon"), HUGE, "no entries"),
     ("columns_json", 0, ("bounds", "a"), [0, HUGE], "two numbers"),
@@ -110,9 +147,28 @@ def title(parameter):
 @pytest.mark.parametrize(("name", "number", "where", "value", "refusal"), FIELDS, ids=title)
 def test_nonsense_under_a_checksum_that_holds(name, number, where, value, refusal):
     data = changed(name, number, where, value)
-    with pytest.raises(ValueError, match=refusal):
+    kind = ValueError if name.startswith("columns") else pg.DamagedFile
+    with pytest.raises(kind, match=refusal):
         load(name, data)
     targets.run(name, data)  # in one line, which names the file
+
+
+def test_a_key_that_is_there_twice():
+    """Two readers would take two releases from it: the checksum is over the last one only."""
+    whole = seeds("release_json")[0].decode()
+    again = whole.replace('"release": {', '"release": {"epsilon": 0.001}, "release": {', 1)
+    inside = whole.replace('"epsilon":', '"epsilon": 0.001, "epsilon":', 1)
+    beside = whole.replace('"version"', '"note": "checked", "version"', 1)
+    for data in (again, inside, beside):
+        with pytest.raises(ValueError, match="damaged"):
+            load("release_json", data.encode())
+    head, first, *_ = seeds("ledger")[1].splitlines()
+    text = b'{"number": 1, "epsilon": 1e-9, ' + first[len(b'{"number": 1, ') :]
+    text = text[: text.rindex(b', "sha256"')]
+    before = json.loads(head)["sha256"].encode()
+    seal = hashlib.sha256(before + text).hexdigest().encode()
+    with pytest.raises(ValueError, match="line 2: it is not JSON"):
+        load("ledger", b"\n".join([head, text + b', "sha256": "' + seal + b'"}', b""]))
 
 
 @pytest.mark.parametrize(

@@ -349,6 +349,23 @@ def test_smallest_eigenvalue_of_neighbours(rng):
         smallest_eigenvalue(limbs(base), 5)
 
 
+def test_smallest_eigenvalue_without_a_certificate(rng, monkeypatch):
+    """Where floating point proposes nothing that can be certified, whole numbers do: no error."""
+
+    def fails(*_):
+        raise ArithmeticError("no certificate")
+
+    monkeypatch.setattr(_certified, "_whiten", fails)
+    for name, g, _ in hard_matrices(rng):
+        if len(g) <= 6 and max(g.ravel()) < 2**110:
+            check_eigenvalue(g, 20, name)
+    eye = integers(np.eye(3))
+    assert check_eigenvalue(0 * eye, 20) == 0
+    assert check_eigenvalue(5 * 2**20 * eye, 20) == 4
+    b = integers(rng.integers(-(2**18), 2**18, (6, 5)))
+    assert check_eigenvalue(2**40 * b @ b.T, 20) == 0
+
+
 # --- Errors ------------------------------------------------------------------------
 
 

@@ -341,7 +341,9 @@ def test_ladder_against_its_own_integral(adjacency):
     Directly: integrate over the released s, for data with a given smallest eigenvalue of
     the common part, the curve of the rung that s takes at the ratio it really runs at.
     """
-    from privgram.privacy.adaptive import sketch_pairs
+    from itertools import product
+
+    from privgram.privacy.adaptive import sketch_curves
 
     first = privacy.calibration.adaptive_sketch(40, EPSILON, DELTA * rung_share(0), adjacency)
     ladder = AdaptiveLadderProfile(
@@ -349,11 +351,11 @@ def test_ladder_against_its_own_integral(adjacency):
     )
     shift, scale = first.shift, first.scale
     for common in (2.0, 50.0, 150.0, 700.0):
-        for rung_pairs in range(len(sketch_pairs(40, adjacency))):
+        pairs = product(range(len(sketch_curves(40, adjacency))), ((1.0, 0.0), (0.0, 1.0)))
+        for which, (p_shift, q_shift) in pairs:
             z = np.linspace(-60 * scale, 60 * scale, 20_001)
             s = common + z - shift
             live = s > 0
-            p_shift, q_shift = sketch_pairs(40, adjacency)[rung_pairs][1]
             p = stats.laplace(p_shift, scale).pdf(z)
             q = stats.laplace(q_shift, scale).pdf(z)
             rungs = np.array([ladder.climb(x) if x > first.regulariser else 0 for x in s + shift])
@@ -361,13 +363,13 @@ def test_ladder_against_its_own_integral(adjacency):
             for k in np.unique(rungs[live]):
                 here = live & (rungs == k)
                 regulariser = np.maximum(first.regulariser - s[here], 0) if k == 0 else 0.0
-                pair = sketch_pairs(40 * 2**k, adjacency)[rung_pairs][0]
+                pair = sketch_curves(40 * 2**k, adjacency)[which]
                 curve = pair(EPSILON - np.log(p[here] / q[here]), 1 / (common + regulariser))
                 total += np.sum(p[here] * curve) * (z[1] - z[0])
             # All s at or below zero are one output, with the whole regulariser.
             below_p = stats.laplace(p_shift, scale).cdf(shift - common)
             below_q = stats.laplace(q_shift, scale).cdf(shift - common)
-            pair = sketch_pairs(40, adjacency)[rung_pairs][0]
+            pair = sketch_curves(40, adjacency)[which]
             total += below_p * float(
                 pair(
                     np.array([EPSILON - math.log(below_p / below_q)]),

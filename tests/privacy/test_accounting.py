@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 pytest.importorskip("dp_accounting")
 
@@ -179,3 +180,50 @@ def test_neighbours_must_agree():
 def test_discretization_is_checked(discretization):
     with pytest.raises(ValueError, match="discretization"):
         GaussianProfile(1.0).pld(discretization)
+
+
+def test_orders_meet_those_of_dp_accounting():
+    """A subsampled Gaussian has two orders too: "remove" is the table with the row against not."""
+    from dp_accounting import PoissonSampledDpEvent
+
+    sampled = PoissonSampledDpEvent(0.1, GaussianDpEvent(noise_multiplier=0.7))
+    known = privacy_loss_distribution.from_gaussian_mechanism(
+        0.7, sampling_prob=0.1, value_discretization_interval=1e-3
+    )
+    for orientation in ("wide", "narrow"):
+        release = ReleaseDpEvent(SketchProfile(8, 0.3, "add-remove", orientation), "add-remove")
+        accountant = ReleaseAccountant.of("add-remove", 1e-3)
+        accountant.compose(ComposedDpEvent([release, sampled]))
+
+        def at_level(pmf, levels):
+            order = np.argsort(levels)
+            delta = np.empty(levels.size)
+            delta[order] = pmf.get_delta_for_epsilon(levels[order])
+            return delta
+
+        # By quadrature over the sketch: its law with the row is wide, or narrow.
+        u, w = np.polynomial.legendre.leggauss(300)
+        u, w = 30.0 * (u + 1), 30.0 * w * stats.chi2(8).pdf(30.0 * (u + 1))
+        up = (0.3 * u - 8 * np.log(1.3)) / 2
+        down = (8 * np.log(1.3) - 0.3 / 1.3 * u) / 2
+        with_row, without = (up, down) if orientation == "wide" else (down, up)
+        truth = max(
+            np.sum(w * at_level(pmf, 0.5 - loss))
+            for loss, pmf in ((with_row, known._pmf_remove), (without, known._pmf_add))
+        )
+        assert accountant.get_delta(0.5) == pytest.approx(truth, rel=2e-3)
+
+
+def test_a_release_counts_its_finite_precision():
+    event = ReleaseDpEvent(GaussianProfile(0.1, "replace"), "replace", chance=1e-7)
+    accountant = ReleaseAccountant.of("replace", 1e-3).compose(event, 2)
+    exact = GaussianProfile(0.1 * np.sqrt(2)).delta(1.0)
+    assert exact + 2e-7 < accountant.get_delta(1.0) < exact + 3e-6
+
+
+def test_replaced_rows_have_no_order():
+    """Of one column: up in one release, down in the other."""
+    event = ReleaseDpEvent(SketchProfile(10, 0.3, "add-remove"), "replace")
+    accountant = ReleaseAccountant.of("replace", 1e-3).compose(event, 2)
+    both = SketchProfile(10, 0.3, "replace", one_column=True).pld(1e-3).self_compose(2)
+    assert accountant.get_delta(1.0) == pytest.approx(both.get_delta_for_epsilon(1.0))

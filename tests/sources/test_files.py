@@ -355,7 +355,7 @@ def test_csv_in_chunks(tmp_path, rng, monkeypatch):
     path.write_text("\n".join(lines))
     with pytest.raises(ValueError, match=f"^row {bad - 1} .*no number in column 'b'"):
         second_moment(path, 3.0, columns=list("abc"), threads=2)
-    monkeypatch.setattr("privgram.sources.csv._LONGEST_LINE", 300)
+    monkeypatch.setattr("privgram.sources.csv._LONGEST_RECORD", 300)
     path.write_text("a\n" + "1" * 1000)
     with pytest.raises(ValueError, match="a line longer than"):
         second_moment(path, 1.0)

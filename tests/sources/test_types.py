@@ -223,9 +223,9 @@ def _refused():
         "date": (day.cast(pa.date32()), "the unit you mean"),
         "time": (long.cast(pa.time64("us")), "the unit you mean"),
         "duration": (long.cast(pa.duration("us")), "the unit you mean"),
-        "string": (pa.array(["CANARY"] * N), "encode it"),
-        "dictionary": (pa.array(["CANARY"] * N).dictionary_encode(), "encode it"),
-        "binary": (pa.array([b"CANARY"] * N), "encode it"),
+        "string": (pa.array(["CANARY"] * N), "0 and 1 for each"),
+        "dictionary": (pa.array(["CANARY"] * N).dictionary_encode(), "0 and 1 for each"),
+        "binary": (pa.array([b"CANARY"] * N), "0 and 1 for each"),
         "list": (pa.array([[1.0]] * N), "each of its numbers"),
         "array": (pa.array([[1.0, 2.0]] * N, pa.list_(pa.float64(), 2)), "each of its numbers"),
         "struct": (pa.array([{"a": 1.0}] * N), "each of its numbers"),
@@ -290,3 +290,21 @@ def test_pandas_categories_of_numbers():
     )
     with pytest.raises(TypeError, match="column 's'"):
         second_moment(frame, columns=Columns({"s": (0, 1)}))
+
+
+@pytest.mark.parametrize(
+    ("values", "advice"),
+    [
+        (np.array(["CANARY", "b"], object), "0 and 1 for each of its levels but one"),
+        (pd.array(["CANARY", "b"], dtype="string"), "0 and 1 for each of its levels but one"),
+        (pd.Categorical(["CANARY", "b"]), "0 and 1 for each of its levels but one"),
+        (pd.to_datetime(["2020-01-01", "2021-01-01"]), "in the unit you mean"),
+        (pd.to_datetime(["2020-01-01", "2021-01-01"], utc=True), "in the unit you mean"),
+        (pd.to_timedelta([1, 2], unit="D"), "in the unit you mean"),
+    ],
+)
+def test_pandas_own_types_are_refused_with_the_same_advice(values, advice):
+    frame = pd.DataFrame({"ok": [0.0, 1.0], "x": values})
+    with pytest.raises(TypeError, match=f"column 'x' .*only real numbers.*{advice}") as error:
+        second_moment(frame, 1.0)
+    assert "CANARY" not in str(error.value)

@@ -235,15 +235,139 @@ def test_monotone_directions_inside_the_box():
             assert tables.box_delta(mu1 + step, mu2, epsilon, dof, 40) >= here - slack
 
 
-def test_bounds_between_grid_points():
-    dof, s, epsilon = 20, 2.0, 0.6
-    for a, mu in ((0.5, 0.8), (1.0, 1.1)):
-        between = tables.box_delta(mu, s, epsilon, dof)
-        bound = math.exp((mu - a) / 2) * tables.box_delta(a, s, epsilon - (mu - a) / 2, dof)
-        assert between <= bound * (1 + 1e-6)
-    for mu, b in ((0.5, 0.8), (1.0, 1.1)):
-        between = tables.box_delta(s, mu, epsilon, dof)
-        assert between <= tables.box_delta(s, b, epsilon - (b - mu) / 2, dof) * (1 + 1e-6)
+@pytest.mark.parametrize(
+    ("digits", "steps"), [(14, 6), pytest.param(26, 20, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize(
+    ("q", "s", "nu", "epsilon", "sign"), [(2.5, 1.3, 0.3, 0.4, 1), (0.75, 3.0, 0.6, 0.1, -1)]
+)
+def test_slope_on_an_edge_is_one_integral(q, s, nu, epsilon, sign, digits, steps):
+    """Lemma 5 against the double integral of Lemma 4, to as many digits.
+
+    Trapezoidal rules, which converge geometrically for what is analytic and dies at both ends.
+    """
+    mp = pytest.importorskip("mpmath").mp
+    with mp.workdps(digits + 10):
+        q, s, nu, epsilon = (mp.mpf(x) for x in (q, s, nu, epsilon))
+        alpha, lam = (1 + nu) / 2, (1 - nu) / 2
+        w = (s * lam + sign * epsilon) / q
+        y0 = s / (1 - mp.exp(-w))
+        omega, a0, h = mp.sqrt(y0 * (y0 - s)), y0 - s / 2, mp.mpf(1) / 20
+        single = mp.mpf(0)
+        for j in range(10**4):
+            c, k = mp.cosh(j * h), alpha * omega * mp.sinh(j * h)
+            if alpha * a0 * c - k > 90:
+                break
+            phi = (k * mp.sinh(k) - mp.cosh(k)) * mp.exp(-alpha * a0 * c)
+            single += h / (1 + (j == 0)) * phi / (1 + c) / (alpha * c - lam) ** (q + 1)
+        single *= mp.gamma(q + 1) * nu ** (q + 1) * mp.exp(-alpha * s / 2) / alpha
+
+        # Lemma 4 the other way round: for each u = nu v over y first.
+        def over_y(v):
+            c = v - s / 2
+            x = alpha * mp.sqrt(c * c + 2 * v * y0)
+            bessel = (y0 + c) * mp.besselk(0, x) - x / alpha * mp.besselk(1, x)
+            return mp.exp(alpha * c) * bessel
+
+        double, step = mp.mpf(0), mp.mpf(1) / steps
+        for i in range(
+            int(-2.6 * (digits + 2) / (q + 1) / step), int(mp.log(4 * (digits + 2) / nu) / step)
+        ):
+            v = mp.exp(i * step)
+            double += step * v * (nu * v) ** q * nu * mp.exp(-nu * v) * over_y(v)
+        assert abs(single / double - 1) < mp.mpf(10) ** -digits
+        # And over y as Lemma 4 has it, beyond the zero of the bracket: y = zero + x^2.
+        v = mp.mpf("0.7")
+        c = v - s / 2
+        root = mp.sqrt(c * c + 2 * v * y0)
+
+        def in_y(x):
+            y = root - c + x * x
+            # The bracket times y (y - s), less its zero x^2.
+            return 2 * (y0 - y) * mp.exp(-alpha * y) / mp.sqrt(x * x + 2 * root)
+
+        assert abs(mp.quad(in_y, [0, 1, 3, 6, 12]) / over_y(v) - 1) < mp.mpf(10) ** -digits
+
+
+def log_kernel(nu, k, s, epsilon, q, sign):
+    """ln K of Lemma 6."""
+    alpha, lam = (1 + nu) / 2, (1 - nu) / 2
+    w = (s * lam + sign * epsilon) / q
+    omega, a0 = s / 2 / np.sinh(w / 2), s / 2 / np.tanh(w / 2)
+    c = np.sqrt(1 + (k / (alpha * omega)) ** 2)
+    return -alpha * a0 * c - np.log(c) - np.log1p(c) - (q + 1) * np.log(alpha * c - lam)
+
+
+def kernel_rates(c, nu, s, w, q):
+    """T and dT/dC of Lemma 6."""
+    alpha, lam = (1 + nu) / 2, (1 - nu) / 2
+    eta, a0 = s / (4 * q) / np.tanh(w / 2), s / 2 / np.tanh(w / 2)
+    sigma, beta = 1 / (2 * alpha) + eta, alpha * c - lam
+    rate = sigma * (2 - 1 / c**2 - 1 / c)
+    rate -= (q + 1) / beta * (1 + 1 / c) * (0.5 - alpha * eta * (c - 1))
+    rate += alpha * a0 * (s / (4 * q) * np.tanh(w / 2) * c - sigma / c)
+    slope = sigma * (2 / c**3 + 1 / c**2)
+    slope += (q + 1) / (2 * beta**2) * (alpha + 2 * alpha / c - lam / c**2)
+    slope += (q + 1) * alpha * eta / beta**2 * (2 * alpha / c - lam - lam / c**2)
+    slope += alpha * s**2 / (8 * q) + (q * eta + 2 * alpha * q * eta**2) / c**2
+    return rate, slope
+
+
+def test_kernel_of_the_slope_gains_with_the_shift():
+    """Lemma 6: T is what it is said to be, and dT/dC > 0 at 100,000 points."""
+    rng = np.random.default_rng(11)
+    for _ in range(50):
+        q, s, sign = 10 ** rng.uniform(-1, 2), 10 ** rng.uniform(-1, 1.5), rng.choice([1, -1])
+        nu = rng.uniform(0.1, 0.9)
+        epsilon = rng.uniform(0, 0.9) * s * (1 - nu) / 2
+        w = (s * (1 - nu) / 2 + sign * epsilon) / q
+        k, h = 10 ** rng.uniform(-1, 1), 1e-5 * (1 - nu)
+        args = (k, s, epsilon, q, sign)
+        measured = (log_kernel(nu + h, *args) - log_kernel(nu - h, *args)) / (2 * h)
+        c = np.sqrt(1 + (k / ((1 + nu) / 2 * s / 2 / np.sinh(w / 2))) ** 2)
+        rate, slope = kernel_rates(c, nu, s, w, q)
+        assert measured == pytest.approx(rate, rel=1e-5, abs=1e-5)
+        step = 1e-6 * c
+        # Only from C = 1 on is there a k, but the formula is smooth across it.
+        ends = [kernel_rates(x, nu, s, w, q)[0] for x in (c - step, c + step)]
+        assert (ends[1] - ends[0]) / (2 * step) == pytest.approx(slope, rel=1e-4)
+    n = 100_000
+    c = 1 + 10 ** rng.uniform(-6, 4, n)
+    w, q, s = (10 ** rng.uniform(low, high, n) for low, high in ((-4, 1.5), (-2, 4), (-3, 3)))
+    assert np.all(kernel_rates(c, rng.uniform(1e-6, 1 - 1e-6, n), s, w, q)[1] > 0)
+
+
+def edge_integral(nu, s, epsilon, q, sign):
+    """(5) of wishart.md, up to a positive factor."""
+    alpha = (1 + nu) / 2
+    w = (s * (1 - nu) / 2 + sign * epsilon) / q
+    omega = s / 2 / np.sinh(w / 2)
+    x, weight = np.polynomial.legendre.leggauss(400)
+    # The integrand dies where alpha (A0 C - omega sinh t) is large.
+    t = (x + 1) / 2 * (np.arccosh(1 + 80 / (alpha * s / 2 * np.tanh(w / 4) + 1e-9)) + 3)
+    k = alpha * omega * np.sinh(t)
+    log = log_kernel(nu, k, s, epsilon, q, sign) + np.log(np.cosh(t))
+    with np.errstate(over="ignore"):
+        size = log + k
+    scaled = np.exp(size - size.max()) * (k * (1 - np.exp(-2 * k)) - (1 + np.exp(-2 * k)))
+    return float(np.sum(weight * scaled)), float(np.sum(weight * np.abs(scaled)))
+
+
+@pytest.mark.parametrize("sign", [1, -1], ids=["mu2 = s", "mu1 = s"])
+def test_sign_of_the_slope_by_finite_differences(sign):
+    rng, checked = np.random.default_rng(12), 0
+    while checked < 8:
+        dof, s = rng.uniform(5, 30), rng.uniform(0.5, 6)
+        nu = rng.uniform(0.05, 0.95)
+        epsilon = rng.uniform(0, 1.5) if sign == 1 else rng.uniform(0, 0.9) * s * (1 - nu) / 2
+        value, size = edge_integral(nu, s, epsilon, (dof - 3) / 2, sign)
+        h = 0.01 * min(nu, 1 - nu)
+        ends = [(x * s, s) if sign == 1 else (s, x * s) for x in (nu - h, nu + h)]
+        low, high = (tables.box_delta(*pair, epsilon, dof, 32) for pair in ends)
+        if abs(value) < 1e-2 * size or abs(high - low) < 1e-5 * high:
+            continue  # too flat for differences
+        assert np.sign(high - low) == np.sign(value)
+        checked += 1
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ static void aligned_free(void *p)
 #endif
 }
 
-int gram_init(gram *g, const gram_kernel *kernel, ptrdiff_t d, double bound, int bits)
+static int init(gram *g, const gram_kernel *kernel, ptrdiff_t d, double bound, int bits)
 {
     const ptrdiff_t w = kernel->width;
     memset(g, 0, sizeof *g);
@@ -232,8 +232,18 @@ void gram_add(gram *g, const int64_t *hi, const uint64_t *lo)
     g->spilled = 1;
 }
 
-/* The kernel under the default floating-point environment: round to nearest,
+/* Both under the default floating-point environment: round to nearest,
  * subnormals kept, whatever other libraries have set in this thread. */
+int gram_init(gram *g, const gram_kernel *kernel, ptrdiff_t d, double bound, int bits)
+{
+    fenv_t saved;
+    fegetenv(&saved);
+    fesetenv(FE_DFL_ENV);
+    const int failed = init(g, kernel, d, bound, bits);
+    fesetenv(&saved);
+    return failed;
+}
+
 ptrdiff_t gram_update(gram *g, const gram_table *x, int drop)
 {
     fenv_t saved;

@@ -90,51 +90,48 @@ INLINE int factors(const gram *g, vec s, double f[W])
     return v_exceeds(s, v_set(g->norm_limit));
 }
 
-/* Squared norms of W rows of unit stride. */
-INLINE vec norms_of_rows(const char *at, ptrdiff_t row_stride, ptrdiff_t d, int is_float32)
+/* A vector put into a packed row as it is, and its squares added to a sum. */
+INLINE vec put(double *q, vec x, vec sum)
 {
-    const ptrdiff_t item = is_float32 ? 4 : 8;
+    v_store(q, x);
+    return v_add(sum, v_mul(x, x));
+}
+
+/* W rows of unit stride into packed rows q as they are, and their squared norms.
+ *
+ * As with columns, no value is read twice: another thread, or a process that has mapped the
+ * same file, may write to it between the norm and the product. */
+INLINE vec copy_in_rows(const gram *g, const char *at, ptrdiff_t row_stride, double *q,
+                        int is_float32)
+{
+    const ptrdiff_t item = is_float32 ? 4 : 8, stride = g->panel_stride;
     vec p[W][HALVES];
     for (int k = 0; k < W; k++)
         for (int h = 0; h < HALVES; h++)
             p[k][h] = v_zero();
-    ptrdiff_t left = d;
-    for (; left >= 8; left -= 8)
-        for (int h = 0; h < HALVES; h++, at += W * item)
-UNROLL
-            for (int k = 0; k < W; k++) {
-                const vec x = v_items(at + k * row_stride, is_float32);
-                p[k][h] = v_add(p[k][h], v_mul(x, x));
-            }
-    for (int h = 0; h < HALVES && left > 0; h++, left -= W, at += W * item)
-UNROLL
-        for (int k = 0; k < W; k++) {
-            const vec x = v_items_head(at + k * row_stride, left, is_float32);
-            p[k][h] = v_add(p[k][h], v_mul(x, x));
-        }
-    return v_fold(p);
-}
-
-/* W rows of unit stride, quantised into packed rows q. */
-INLINE void quantise_rows(const gram *g, const char *at, ptrdiff_t row_stride, const double f[W],
-                          double *q, int is_float32)
-{
-    const ptrdiff_t item = is_float32 ? 4 : 8;
-    vec factor[W];
-UNROLL
-    for (int k = 0; k < W; k++)
-        factor[k] = v_set(f[k]);
     ptrdiff_t left = g->d;
-    for (; left >= W; left -= W, q += g->panel_stride, at += W * item)
+    for (; left >= 8; left -= 8)
+        for (int h = 0; h < HALVES; h++, at += W * item, q += stride)
+UNROLL
+            for (int k = 0; k < W; k++)
+                p[k][h] = put(q + k * W, v_items(at + k * row_stride, is_float32), p[k][h]);
+    int last = 0; /* the half of the panel that is not full */
+    if (left >= W) {
 UNROLL
         for (int k = 0; k < W; k++)
-            v_store(q + k * W, v_round(v_mul(v_items(at + k * row_stride, is_float32), factor[k])));
-    if (left)
+            p[k][0] = put(q + k * W, v_items(at + k * row_stride, is_float32), p[k][0]);
+        left -= W, at += W * item, q += stride, last = HALVES - 1;
+    }
+    if (left > 0)
 UNROLL
         for (int k = 0; k < W; k++) {
             const vec x = v_items_head(at + k * row_stride, left, is_float32);
-            v_store(q + k * W, v_round(v_mul(x, factor[k])));
+            if (last)
+                p[k][HALVES - 1] = put(q + k * W, x, p[k][HALVES - 1]);
+            else
+                p[k][0] = put(q + k * W, x, p[k][0]);
         }
+    return v_fold(p);
 }
 
 /* `groups` times W rows of a table of columns, from row `start`, transposed into
@@ -178,11 +175,12 @@ UNROLL
 /* W packed rows quantised where they are. */
 INLINE void quantise_packed(const gram *g, const double f[W], double *q)
 {
+    const ptrdiff_t d = g->d, stride = g->panel_stride;
     vec factor[W];
 UNROLL
     for (int k = 0; k < W; k++)
         factor[k] = v_set(f[k]);
-    for (ptrdiff_t j = 0; j < g->d; j += W, q += g->panel_stride)
+    for (ptrdiff_t j = 0; j < d; j += W, q += stride)
 UNROLL
         for (int k = 0; k < W; k++)
             v_store(q + k * W, v_round(v_mul(v_load(q + k * W), factor[k])));
@@ -219,29 +217,22 @@ INLINE ptrdiff_t pack(gram *g, const gram_table *x, ptrdiff_t start, ptrdiff_t c
             transpose_columns(g, x->columns, start + r0, (stop - r0) / W, g->packed + r0 * W,
                               norm, is_float32);
         for (ptrdiff_t r = r0, k = 0; r < stop; r += W, k++) {
+            double *q = g->packed + r * W;
             vec s;
             fetch_some(ahead);
             if (r + W > count) {
                 copy_rows(g, x, start + r, count - r);
-                s = norms_of_rows(spare, g->d * item, g->d, is_float32);
+                s = copy_in_rows(g, spare, g->d * item, q, is_float32);
             } else if (by_rows) {
-                s = norms_of_rows(x->rows + (start + r) * x->row_stride, x->row_stride, g->d,
-                                  is_float32);
+                s = copy_in_rows(g, x->rows + (start + r) * x->row_stride, x->row_stride, q,
+                                 is_float32);
             } else {
                 s = norm[k];
             }
             any_slow |= slow[k] = factors(g, s, f[k]);
         }
-        for (ptrdiff_t r = r0, k = 0; r < stop; r += W, k++) {
-            double *q = g->packed + r * W;
-            if (r + W > count)
-                quantise_rows(g, spare, g->d * item, f[k], q, is_float32);
-            else if (by_rows)
-                quantise_rows(g, x->rows + (start + r) * x->row_stride, x->row_stride, f[k], q,
-                              is_float32);
-            else
-                quantise_packed(g, f[k], q);
-        }
+        for (ptrdiff_t r = r0, k = 0; r < stop; r += W, k++)
+            quantise_packed(g, f[k], g->packed + r * W);
         for (ptrdiff_t k = 0; any_slow && r0 + k * W < stop; k++) {
             const ptrdiff_t bad = slow_rows(g, x, start, r0 + k * W, slow[k], drop);
             if (bad >= 0)

@@ -9,6 +9,14 @@ import numpy as np
 
 cnp.import_array()
 
+cdef extern from "<fenv.h>" nogil:
+    ctypedef struct fenv_t:
+        pass
+
+    const fenv_t *FE_DFL_ENV
+    int fegetenv(fenv_t *)
+    int fesetenv(const fenv_t *)
+
 cdef extern from "_scale.h" nogil:
     ctypedef struct scale_column:
         const char *x
@@ -26,6 +34,21 @@ cdef extern from "_scale.h" nogil:
                        double *out, ptrdiff_t out_stride)
     void scale_rows(scale_column rows, ptrdiff_t n, ptrdiff_t d, const double *center,
                     const double *inverse, double limit, double *out, ptrdiff_t out_stride)
+
+
+cdef class DefaultRounding:
+    """A context: round to nearest and keep subnormals, whatever others have set in this thread.
+
+    Libraries built with -ffast-math flush subnormals to zero, for all who share the thread.
+    """
+    cdef fenv_t saved
+
+    def __enter__(self):
+        fegetenv(&self.saved)
+        fesetenv(FE_DFL_ENV)
+
+    def __exit__(self, *_):
+        fesetenv(&self.saved)
 
 
 cdef int kind_of(cnp.ndarray x):

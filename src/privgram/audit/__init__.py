@@ -15,7 +15,7 @@ The audit stands outside the wall between the public and the secret side: it nee
 secret moments of its made-up tables and what is released of them.
 """
 
-from .cases import Case, Estimate, Pair
+from .cases import Case, Estimate, Pair, Together
 from .measurement import CASES, leading, measure, worst_pairs
 
-__all__ = ["CASES", "Case", "Estimate", "Pair", "leading", "measure", "worst_pairs"]
+__all__ = ["CASES", "Case", "Estimate", "Pair", "Together", "leading", "measure", "worst_pairs"]

@@ -14,7 +14,20 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Case", "Estimate", "Pair"]
+__all__ = ["Case", "Estimate", "Pair", "Together"]
+
+
+@dataclass(frozen=True)
+class Together:
+    """Mechanisms that release the same table, each with the epsilon and delta of the case.
+
+    Attributes
+    ----------
+    mechanisms : tuple of Mechanism
+        On second moments.
+    """
+
+    mechanisms: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -23,12 +36,12 @@ class Case:
 
     Attributes
     ----------
-    mechanism : Mechanism or Step
-        A mechanism on second moments, or a step of find-and-project.
+    mechanism : Mechanism, Step or Together
+        A mechanism on second moments, a step of find-and-project, or several mechanisms.
     adjacency : {"replace", "add-remove", "row change"}
         Neighbours; those of a `Step` differ by a vector of norm 1 in one row.
     epsilon, delta : float
-        What it is calibrated for.
+        What it is calibrated for; each of several by itself.
     at : tuple of float
         Epsilons to measure delta at. The measurement is sharp where delta is large.
     """
@@ -42,12 +55,22 @@ class Case:
     @property
     def name(self) -> str:
         """The mechanism, with those of its parameters that are not the default."""
-        changed = (
-            f"{x.name}={value!r}"
-            for x in fields(self.mechanism)
-            if (value := getattr(self.mechanism, x.name)) != x.default
-        )
-        return f"{type(self.mechanism).__name__}({', '.join(changed)})"
+        return " + ".join(_name(mechanism) for mechanism in self.mechanisms)
+
+    @property
+    def mechanisms(self) -> tuple[Any, ...]:
+        """The one, or the several."""
+        several = isinstance(self.mechanism, Together)
+        return self.mechanism.mechanisms if several else (self.mechanism,)
+
+
+def _name(mechanism: Any) -> str:
+    changed = (
+        f"{x.name}={value!r}"
+        for x in fields(mechanism)
+        if (value := getattr(mechanism, x.name)) != x.default
+    )
+    return f"{type(mechanism).__name__}({', '.join(changed)})"
 
 
 @dataclass(frozen=True)

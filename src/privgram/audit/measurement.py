@@ -15,8 +15,8 @@ import numpy as np
 
 from privgram._checks import check_integer, check_within
 
-from . import low_rank, moments
-from .cases import Case, Estimate, Pair
+from . import low_rank, moments, together
+from .cases import Case, Estimate, Pair, Together
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["CASES", "leading", "measure", "worst_pairs"]
 
 #: What `privgram audit` runs.
-CASES: tuple[Case, ...] = moments.CASES + low_rank.CASES
+CASES: tuple[Case, ...] = moments.CASES + low_rank.CASES + together.CASES
 
 #: Draws of each table with one seed, so that results do not depend on the processes.
 CHUNK = 1000
@@ -36,6 +36,8 @@ CHUNK = 1000
 
 def _room(case: Case) -> ModuleType:
     """Where the pairs, the profile and the scores of a case are made."""
+    if isinstance(case.mechanism, Together):
+        return together
     return low_rank if isinstance(case.mechanism, low_rank.Step) else moments
 
 
@@ -72,7 +74,8 @@ def measure(
         Of all limits at once, in (0, 1): an honest mechanism shows any violation with
         probability at most ``1 - confidence``.
     released : optional
-        What to run in place of the mechanism, to see a broken one caught.
+        What to run in place of the mechanism, to see a broken one caught; in place of several,
+        a `Together`.
     seed : int
         The tables are made up, so that releases may be repeated.
     processes : int

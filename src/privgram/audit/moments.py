@@ -50,7 +50,7 @@ class Releaser(Protocol):
     ) -> Release: ...
 
 
-_ADJACENCIES: tuple[Adjacency, Adjacency] = ("replace", "add-remove")
+ADJACENCIES: tuple[Adjacency, Adjacency] = ("replace", "add-remove")
 
 #: Every mechanism, both notions of neighbours.
 CASES: tuple[Case, ...] = (
@@ -66,7 +66,7 @@ CASES: tuple[Case, ...] = (
                 GaussianSketch(10, keep_rows=True),
                 InverseWishart(10),
             ),
-            _ADJACENCIES,
+            ADJACENCIES,
         )
     ),
     # So little noise that another pair is the worst from epsilon = 1.2 on.
@@ -76,7 +76,7 @@ CASES: tuple[Case, ...] = (
         Case(mechanism, adjacency, at=(1.0, 1.5, 2.0))
         for mechanism, adjacency in product(
             (GaussianSketch(10, adaptive=True), InverseWishart(10, adaptive=True)),
-            _ADJACENCIES,
+            ADJACENCIES,
         )
     ),
 )

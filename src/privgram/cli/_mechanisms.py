@@ -3,22 +3,46 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from privgram.mechanisms import Mechanism
 
-# Command-line name: class.
-MECHANISMS = {
-    "wishart": "AdditiveWishart",
-    "gauss": "AnalyzeGauss",
-    "sketch": "GaussianSketch",
-    "inverse-wishart": "InverseWishart",
-    "inverse-gauss": "InverseGauss",
-}
+    Kind = click.ParamType[str]
+else:  # generic from click 8.4 on
+    Kind = click.ParamType
+
+
+class Name(Kind):
+    """The name of a mechanism, in any of its forms, or one of some others; the class's comes out.
+
+    Parameters
+    ----------
+    others : tuple of str
+        Classes that are no mechanisms.
+    """
+
+    name = "mechanism"
+
+    def __init__(self, others: tuple[str, ...] = ()) -> None:
+        self.others = others
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """For the help text."""
+        from privgram.mechanisms._names import NAMES, hyphenated
+
+        return f"[{'|'.join([*NAMES.values(), *map(hyphenated, self.others)])}]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Give the class's name."""
+        from privgram.mechanisms._names import class_name
+
+        try:
+            return class_name(value, self.others)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 def make(name: str, settings: tuple[str, ...]) -> Mechanism:
@@ -29,29 +53,30 @@ def make(name: str, settings: tuple[str, ...]) -> Mechanism:
     click.UsageError
         For a setting the mechanism does not have, or lacks.
     """
-    from privgram import mechanisms
+    from privgram.mechanisms._names import NAMES, by_name, parameters
 
-    kind: type[Mechanism] = getattr(mechanisms, MECHANISMS[name])
-    parameters = {f.name: f for f in dataclasses.fields(kind)}
+    known, needed = parameters(name)
     values: dict[str, object] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         key = key.strip().replace("-", "_")
-        if not equals or key not in parameters:
-            known = ", ".join(parameters) or "none"
-            raise click.UsageError(f"--set {setting}: {name} takes name=value with names {known}")
+        if not equals or key not in known:
+            raise click.UsageError(
+                f"--set {setting}: {NAMES[name]} takes name=value with names "
+                f"{', '.join(known) or 'none'}"
+            )
         values[key] = _value(value.strip())
-    missing = [
-        field.name
-        for field in parameters.values()
-        if field.default is dataclasses.MISSING and field.name not in values
-    ]
+    missing = [key for key in needed if key not in values]
     if missing:
-        raise click.UsageError(f"{name} needs " + " ".join(f"--set {m}=..." for m in missing))
+        raise click.UsageError(
+            f"{NAMES[name]} needs " + " ".join(f"--set {key}=..." for key in missing)
+        )
     try:
-        return kind(**values)
+        return by_name(name, values)
     except TypeError:
-        raise click.UsageError(f"--set {' '.join(settings)}: not a value for {name}") from None
+        raise click.UsageError(
+            f"--set {' '.join(settings)}: not a value for {NAMES[name]}"
+        ) from None
 
 
 def _value(text: str) -> object:

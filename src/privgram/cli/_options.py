@@ -44,9 +44,15 @@ def read_columns(text: str | None) -> Columns | list[str] | None:
 
     if text is None:
         return None
-    if Path(text).suffix in (".toml", ".json"):
-        return Columns.load(text)
+    for file in columns_file(text):
+        return Columns.load(file)
     names = [name.strip() for name in text.split(",")]
     if not all(names):
         raise click.UsageError(f"--columns {text}: there is no name between two commas")
     return names
+
+
+def columns_file(text: str | None) -> list[Path]:
+    """Give the file that ``--columns`` names, if it names one."""
+    file = Path(text or "")
+    return [file] if file.suffix in (".toml", ".json") else []

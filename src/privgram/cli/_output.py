@@ -13,6 +13,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from privgram._text import shown
+
 # Rich takes 80 columns when it cannot ask a terminal; cut numbers help no one.
 PIPED_WIDTH = 160
 
@@ -37,9 +39,11 @@ def table(
     words: Collection[str] = (),
 ) -> Table:
     """Lay rows out: the first column and those of words to the left, numbers to the right."""
-    result = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
+    result = Table(
+        box=box.SIMPLE_HEAD, title=shown(title) or None, title_justify="left", pad_edge=False
+    )
     for j, name in enumerate(columns):
-        result.add_column(name, justify="right" if j and name not in words else "left")
+        result.add_column(shown(name), justify="right" if j and name not in words else "left")
     for row in rows:
         result.add_row(*map(text, row))
     return result
@@ -47,11 +51,11 @@ def table(
 
 def facts(pairs: Mapping[str, object], title: str = "") -> Table:
     """Lay out names with their values, one a line."""
-    result = Table(box=None, show_header=False, title=title or None, title_justify="left")
+    result = Table(box=None, show_header=False, title=shown(title) or None, title_justify="left")
     result.add_column(style="bold")
     result.add_column()
     for name, value in pairs.items():
-        result.add_row(name, text(value))
+        result.add_row(shown(name), text(value))
     return result
 
 
@@ -65,12 +69,18 @@ def text(value: object) -> str:
         return f"{int(value):,}"
     if isinstance(value, float | np.floating):
         return f"{float(value):.4g}"
-    return str(value)
+    return shown(str(value))
+
+
+def print_lines(text: str) -> None:
+    """Print text of several lines."""
+    click.echo("\n".join(map(shown, text.split("\n"))))
 
 
 def print_json(value: object) -> None:
-    """Print strict JSON: arrays as lists, what is not finite as null."""
-    click.echo(json.dumps(_plain(value), indent=2, allow_nan=False))
+    """Print strict JSON in ASCII: arrays as lists, what is not finite as null."""
+    # DEL alone is ASCII, and left as it is by JSON.
+    click.echo(json.dumps(_plain(value), indent=2, allow_nan=False).replace("\x7f", "\\u007f"))
 
 
 def _plain(value: Any) -> Any:

@@ -6,12 +6,14 @@ import importlib
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import click
 
 from privgram import __version__
+from privgram._text import shown
 
 # In the order of use. A command's module has its name and is imported when used.
 COMMANDS = (
@@ -52,7 +54,10 @@ class OneLine(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", UserWarning)
+                warnings.showwarning = _show  # type: ignore[assignment]
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             raise click.Abort from None  # before Click spends a line of its own on it
 
@@ -65,7 +70,10 @@ class OneLine(click.Command):
         **extra: Any,
     ) -> Any:
         try:
-            result = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            with warnings.catch_warnings():
+                warnings.simplefilter("default", UserWarning)
+                warnings.showwarning = _warn
+                result = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
             sys.stdout.flush()
         except click.exceptions.NoArgsIsHelpError as error:  # a group without its command
             click.echo(error.format_message())
@@ -93,6 +101,10 @@ class OneLine(click.Command):
         return result
 
 
+def _show(message: Warning | str, category: type[Warning], *_: Any) -> None:
+    print("privgram: warning:", " ".join(str(message).split()), file=sys.stderr)
+
+
 class Program(OneLine, click.Group):
     """The group of the commands."""
 
@@ -118,8 +130,12 @@ def _describe(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
+def _warn(message: Warning | str, *where: Any, **more: Any) -> None:
+    print("privgram: warning:", shown(" ".join(str(message).split())), file=sys.stderr)
+
+
 def _fail(message: str) -> NoReturn:
-    print("privgram:", " ".join(message.split()), file=sys.stderr)
+    print("privgram:", shown(" ".join(message.split())), file=sys.stderr)
     sys.exit(2)
 
 

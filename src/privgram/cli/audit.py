@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from . import _mechanisms
 from ._options import example
 from ._output import console, json_option, print_json, table
 
@@ -20,22 +21,14 @@ if TYPE_CHECKING:
 
     from privgram.audit import Case, Estimate
 
-MECHANISMS = (
-    "AnalyzeGauss",
-    "AdditiveWishart",
-    "InverseGauss",
-    "GaussianSketch",
-    "InverseWishart",
-    "RangeFinder",
-    "Projection",
-    "FindAndProject",
-)
+#: The steps of low-rank approximation, and the whole.
+LOW_RANK = ("RangeFinder", "Projection", "FindAndProject")
 
 
 @click.command(
     "audit",
     epilog=example(
-        "privgram audit --draws 20000 --mechanism AdditiveWishart",
+        "privgram audit --draws 20000 --mechanism additive-wishart",
         "privgram audit --draws 1000000 --processes 8 --json > audit.json",
     ),
 )
@@ -49,7 +42,7 @@ MECHANISMS = (
 @click.option(
     "--mechanism",
     "mechanisms",
-    type=click.Choice(MECHANISMS),
+    type=_mechanisms.Name(LOW_RANK),
     multiple=True,
     help="Only this one; may be repeated.",
 )
@@ -80,15 +73,16 @@ def command(
     Releases made-up tables by the real code and lets the best possible test tell
     them apart. The delta that it reaches is set beside the profile's. Exits with
     status 1 if more leaks than is claimed. RangeFinder, Projection and FindAndProject are
-    the steps of low-rank approximation, and the whole.
+    the steps of low-rank approximation, and the whole. Two mechanisms with a plus are two
+    releases of one table, against the profile composed of theirs.
     """
     from privgram import audit
 
     cases = [
         case
         for case in audit.CASES
-        if (not mechanisms or type(case.mechanism).__name__ in mechanisms)
-        and adaptive in (None, getattr(case.mechanism, "adaptive", False))
+        if (not mechanisms or {type(x).__name__ for x in case.mechanisms} <= set(mechanisms))
+        and adaptive in (None, any(getattr(x, "adaptive", False) for x in case.mechanisms))
     ]
     if not cases:
         raise click.UsageError("no case is left: these mechanisms have no adaptive variant")

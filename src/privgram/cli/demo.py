@@ -71,7 +71,7 @@ def command(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
     moment = pg.second_moment(flights, columns=columns)
     seconds = time.perf_counter() - start
 
-    release = pg.release(moment, pg.AdditiveWishart(), epsilon, delta)
+    release = pg.release(moment, epsilon=epsilon, delta=delta)
     fit = release.regress(TARGET, features)
     out.mkdir(parents=True, exist_ok=True)
     path = out / "flights.json"

@@ -41,6 +41,7 @@ def _contents(path: Path) -> dict[str, object]:
         "delta": release.delta,
         "adjacency": release.adjacency,
         "calibration": release.calibration,
+        "guarantee": release.guarantee,
         "condition": release.condition,
         "reproducible": release.reproducible,
         "parameters": release.parameters,

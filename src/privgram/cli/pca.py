@@ -28,7 +28,10 @@ from ._output import console, json_option, print_json, table
 )
 @json_option
 def command(release: Path, components: int, as_json: bool) -> None:
-    """Find the principal components of a RELEASE, at no further cost in privacy."""
+    """Find the principal components of a RELEASE, at no further cost in privacy.
+
+    They are about the mean where the release has an intercept, about zero otherwise.
+    """
     import privgram as pg
 
     pca = pg.load_release(release).pca(components)
@@ -36,6 +39,7 @@ def command(release: Path, components: int, as_json: bool) -> None:
         print_json(
             {
                 "names": pca.names,
+                "mean": pca.mean,
                 "components": pca.components,
                 "explained_variance": pca.explained_variance,
                 "explained_variance_ratio": pca.explained_variance_ratio,
@@ -50,8 +54,9 @@ def command(release: Path, components: int, as_json: bool) -> None:
     rows.append(["explained variance", *pca.explained_variance])
     rows.append(["as a part of the whole", *pca.explained_variance_ratio])
     heads = ["", *(f"{j + 1}" for j in range(components))]
+    centre = "zero" if pca.mean is None else "the mean"
     out = console()
-    out.print(table(heads, rows, title=f"Principal components of {release}"))
+    out.print(table(heads, rows, title=f"Principal components of {release}, about {centre}"))
     if pca.error_bound < math.sqrt(2 * components):
         out.print(
             f"The projection on them is within {pca.error_bound:.3g} of the exact one "

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from privgram._checks import is_number
+from privgram._files import check_distinct
 
-from ._options import example, guarantee, read_columns
+from ._options import columns_file, example, guarantee, read_columns
 from ._output import console, json_option, print_json, table
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def command(
     if bound is None:
         raise click.UsageError("--bound is needed, unless --columns is a file of bounds")
 
+    check_distinct({"--columns": columns_file(columns)}, {"--plot": plot})
     plan = pg.plan(n_columns, bound, epsilon, delta, n_rows, adjacency, error=error)
     if plot is not None:
         plan.plot(plot)

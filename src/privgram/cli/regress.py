@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ._options import example
-from ._output import json_option, print_json
+from ._output import json_option, print_json, print_lines
 
 
 @click.command(
@@ -50,7 +50,8 @@ def command(
     fit = pg.load_release(release).regress(
         target, features=names, ridge=read_penalty(ridge), unclip=unclip
     )
-    intervals = fit.conf_int(level=level)
+    intervals = fit.conf_int(level, intercept=True)
+    size = len(fit.names)
     if as_json:
         print_json(
             {
@@ -62,12 +63,15 @@ def command(
                 "stderr_intercept": fit.stderr_intercept,
                 "ridge": fit.ridge,
                 "level": level,
-                "conf_int": intervals,
+                "conf_int": intervals[:size],
+                "conf_int_intercept": intervals[size] if len(intervals) > size else None,
+                "params": fit.params,
+                "pvalues": fit.pvalues,
                 "refusal": fit.refusal,
             }
         )
         return
-    click.echo(fit.summary(level))
+    print_lines(fit.summary(level))
 
 
 def read_penalty(text: str) -> float | str:

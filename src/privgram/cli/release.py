@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
-import time
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from privgram._files import check_distinct, check_room
+
 from . import _mechanisms
-from ._options import example, guarantee, read_columns
+from ._options import columns_file, example, guarantee, read_columns
 from ._output import console, facts, json_option, print_json
 
 if TYPE_CHECKING:
@@ -68,16 +68,15 @@ if TYPE_CHECKING:
 @guarantee
 @click.option(
     "--mechanism",
-    type=click.Choice(list(_mechanisms.MECHANISMS)),
-    default="wishart",
-    show_default=True,
+    type=_mechanisms.Name(),
+    help="By default the one that `privgram plan` says to take.",
 )
 @click.option(
     "--set",
     "settings",
     metavar="NAME=VALUE",
     multiple=True,
-    help="A parameter of the mechanism; may be repeated.",
+    help="A parameter of the --mechanism; may be repeated.",
 )
 @click.option(
     "--calibration",
@@ -117,7 +116,7 @@ def command(
     epsilon: float,
     delta: float,
     adjacency: Adjacency,
-    mechanism: str,
+    mechanism: str | None,
     settings: tuple[str, ...],
     calibration: CalibrationKind,
     threads: int | None,
@@ -138,6 +137,11 @@ def command(
     from privgram.norm_bound import Choice
 
     _check_out(out, force)
+    check_distinct(
+        {"SOURCE": _files_of(sources), "--columns": columns_file(columns)},
+        {"--ledger": ledger, "--checkpoint": checkpoint, "--out": out},
+    )
+    check_room(out)
     if checkpoint is not None and bound_epsilon is not None:
         raise click.UsageError("--checkpoint: a bound by --bound auto differs from run to run")
     budget = None if ledger is None else pg.Ledger(ledger)
@@ -148,12 +152,15 @@ def command(
         if bound_epsilon is not None
         else None
     )
-    chosen = _mechanisms.make(mechanism, settings)
+    if mechanism is None and settings:
+        raise click.UsageError(f"--set {settings[0]}: of which --mechanism?")
+    chosen = None if mechanism is None else _mechanisms.make(mechanism, settings)
 
     def check(n_columns: int, least: float) -> None:
         """Refuse a guarantee that cannot be met, or paid for, before anything is spent."""
+        usual = pg.AnalyzeGauss() if chosen is None else chosen  # of another, no more is spent
         with _errata_in_own_terms():
-            noise = chosen.calibrate(
+            noise = usual.calibrate(
                 n_columns,
                 least if known is None else known,
                 epsilon,
@@ -166,13 +173,14 @@ def command(
         if budget is not None:
             spends, profile = epsilon, noise.privacy
             if choice is not None:
+                if not usual.scale_free:
+                    profile = pg.privacy.StatedProfile(epsilon, delta)
                 spends += choice.epsilon
                 profile = pg.privacy.compose([choice.privacy, profile])
             budget.check(spends, delta, adjacency=adjacency, privacy=profile)
 
     if isinstance(bounds, pg.Columns):  # before the pass over the table
         check(len(bounds), bounds.bound)
-    start = time.perf_counter()
     progress = sys.stderr.isatty()
     if choice is not None:
         counts = [choice.count(source, threads, progress) for source in sources]
@@ -180,14 +188,11 @@ def command(
             counts[0].merge(more)
         if not isinstance(bounds, pg.Columns):
             check(counts[0].n_columns, choice.grid[0])
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            known = choice.draw(counts[0], ledger=budget)
-        for warning in caught:
-            print(f"privgram: warning: {warning.message}", file=sys.stderr)
+        known = choice.draw(counts[0], ledger=budget)
     table = list(sources) if len(sources) > 1 else sources[0]
     moment, discard = resumable(table, known, bounds, threads, progress, checkpoint)
-    seconds = time.perf_counter() - start
+    # Once more, after the pass, for what is spent now: of JSON's digits or of NumPy's bytes.
+    check_room(out, moment.n_columns**2 * (32 if out.suffix == ".json" else 8))
     with _errata_in_own_terms():
         release = pg.release(
             moment,
@@ -198,8 +203,6 @@ def command(
             calibration=calibration,
             ledger=budget,
         )
-    if isinstance(known, pg.NormBound):
-        release = release.including(known)
     release.save(out)
     discard()
 
@@ -212,14 +215,14 @@ def command(
         "epsilon": release.epsilon,
         "delta": release.delta,
         "adjacency": release.adjacency,
+        "guarantee": release.guarantee,
         "condition": release.condition,
         "parameters": release.parameters,
-        "seconds": seconds,
     }
     if as_json:
         print_json(report)
     else:
-        shown = dict(report, columns=", ".join(release.names), seconds=f"{seconds:.2f}")
+        shown = dict(report, columns=", ".join(release.names))
         if choice is not None:
             shown["epsilon"] = (
                 f"{release.epsilon:g}, of which {choice.epsilon:g} for choosing the bound"
@@ -258,6 +261,15 @@ def _read_bound(text: str | None, bound_epsilon: float | None) -> float | None:
         return float(text)
     except ValueError:
         raise click.UsageError(f"--bound {text}: a number or auto") from None
+
+
+def _files_of(sources: tuple[str, ...]) -> Iterator[Path]:
+    """List what is read, as far as it is there."""
+    from privgram.sources.files import find
+
+    for source in sources:
+        with suppress(FileNotFoundError, ValueError):  # said by whoever reads it
+            yield from find(Path(source))
 
 
 def _check_out(out: Path, force: bool) -> None:

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import click
 
+from privgram._text import shown
+
 from ._options import example
+from ._output import print_lines
 from .regress import read_penalty
 
 
@@ -48,14 +51,15 @@ def command(
     nothing and runs no script.
     """
     import privgram as pg
-    from privgram._files import write_atomically
+    from privgram._files import check_distinct, write_atomically
 
     if out.suffix not in (".html", ".htm"):
         raise click.UsageError(f"--out {out}: a report is an .html file")
     if not out.parent.is_dir():
         raise click.UsageError(f"--out {out}: there is no folder {out.parent}")
+    check_distinct({"RELEASE": [release]}, {"--out": out})
     page = pg.load_release(release).to_html(
         targets, ridge=read_penalty(ridge), title=title, file=release
     )
     write_atomically(out, page.encode())
-    click.echo(str(out))
+    print_lines(shown(str(out)))

@@ -8,13 +8,12 @@ between two chunks, a few times per checkpoint.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import struct
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram import _files
+from privgram._checks import check_integer
+from privgram._saved import DamagedFile, Frame, understood
 from privgram.moment import SecondMoment
 from privgram.sources.files import find
 from privgram.sources.queries import is_query
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
 #: Seconds between two checkpoints; threads hand in at a quarter of it.
 INTERVAL = 10.0
 
-_MAGIC = b"privgram.checkpoint\n"
-_VERSION = 1
+_FRAME = Frame(b"privgram.checkpoint\n", 1, "a checkpoint")
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Checkpoint:
     Raises
     ------
     ValueError
-        If the file is damaged, or of another pass.
+        If the file is damaged (`DamagedFile`), or of another pass.
     OSError
         If it cannot be read or written.
     """
@@ -126,73 +126,76 @@ class Checkpoint:
                 "before": self.before,
                 "beyond": list(self.beyond.items()),
             }
-            text, moment = json.dumps(header).encode(), self.moment.to_bytes()
-        body = b"".join((_MAGIC, struct.pack("<II", _VERSION, len(text)), text, moment))
-        _files.write_atomically(self.path, body + hashlib.sha256(body).digest(), _files.SECRET)
+            moment = self.moment.to_bytes()
+        _files.write_atomically(self.path, _FRAME.seal(header, moment), _files.SECRET)
         self._written = time.monotonic()
 
     def discard(self) -> None:
-        """Remove the file: the pass has succeeded."""
-        self.path.unlink(missing_ok=True)
+        """Remove the file: the pass has succeeded. What took its place meanwhile stays."""
+        with suppress(FileNotFoundError):
+            with self.path.open("rb") as file:
+                ours = file.read(len(_FRAME.magic)) == _FRAME.magic
+            if ours:
+                self.path.unlink()
 
     def _identity(self) -> dict[str, Any]:
         from privgram import __version__
         from privgram.sources import csv, npy, table
 
-        columns = self.moment.columns
-        identity = {
+        columns, chosen = self.moment.columns, self.moment.norm_bound
+        identity: dict[str, Any] = {
             "source": self.source,
             "bound": self.moment.bound.hex(),
+            "norm_bound": None if chosen is None else chosen.to_dict(),
             "columns": None if columns is None else columns.to_dict(),
             "names": self.moment.names,
             "n_columns": self.moment.n_columns,
             # What else decides which rows are in which chunk.
             "privgram": [__version__, csv.CHUNK_BYTES, npy.CHUNK_BYTES, table.CHUNK_BYTES],
         }
+        if _reads_csv(self.source):
+            identity["privgram"].append("records")  # chunks were cut at any newline before
         plain: dict[str, Any] = json.loads(json.dumps(identity))
         return plain
 
     def _resume(self, data: bytes) -> None:
         name = self.path.name
-        start = len(_MAGIC) + 8
-        if data[: len(_MAGIC)] != _MAGIC:
-            raise ValueError(f"{name} is not a checkpoint of privgram; it was left as it is")
-        body, digest = data[:-32], data[-32:]
-        if len(body) < start or hashlib.sha256(body).digest() != digest:
-            raise ValueError(
-                f"{name} is damaged: its checksum does not match. Delete it to start again"
-            )
-        version, length = struct.unpack_from("<II", body, len(_MAGIC))
-        if version != _VERSION:
-            raise ValueError(f"{name} is a checkpoint of version {version}; this reads {_VERSION}")
         try:
-            header = json.loads(body[start : start + length])
-            found, expected = header["pass"], self._identity()
-            first, before = int(header["first"]), int(header["before"])
-            beyond = {int(chunk): int(rows) for chunk, rows in header["beyond"]}
-            other = [what for what in expected if found.get(what) != expected[what]]
-            moment = SecondMoment.from_bytes(body[start + length :])
-            if min(first, before, *beyond, *beyond.values()) < 0:
-                raise ValueError("negative counts")
-            for what in ("n_columns", "bound", "names", "columns"):
-                if getattr(moment, what) != getattr(self.moment, what) and not other:
-                    raise ValueError("the sum is another pass's")
-        except (
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            ArithmeticError,
-            RecursionError,
-        ) as error:
-            raise ValueError(f"{name} is damaged. Delete it to start again") from error
+            header, rest = _FRAME.open(data, name)
+            with understood(name, _FRAME.what):
+                found, expected = header["pass"], self._identity()
+                other = [what for what in expected if found.get(what) != expected[what]]
+                moment = SecondMoment.from_bytes(rest)
+                first = check_integer(header["first"], "first", 0)
+                before = check_integer(header["before"], "before", 0)
+                beyond = dict(header["beyond"])
+                for count in (*beyond, *beyond.values()):
+                    check_integer(count, "a count", 0)
+                if not other:
+                    self._check(moment, first, before, beyond)
+        except DamagedFile as error:
+            raise DamagedFile(
+                f"{error}. It was left as it is; delete it to start again, or give another path"
+            ) from error
         if other:
-            what = {"source": "files or table"}.get(other[0], other[0])
+            what = {"source": "files or table", "norm_bound": "privately chosen bounds"}.get(
+                other[0], other[0]
+            )
             raise ValueError(
                 f"{name} is the checkpoint of another pass: its {what} differ. Delete it to "
                 "start again, or give another path"
             )
         self.moment, self.first, self.before, self.beyond = moment, first, before, beyond
+
+    def _check(self, moment: SecondMoment, first: int, before: int, beyond: dict[int, int]) -> None:
+        """Raise ValueError unless the sum is this pass's, over the chunks that are listed."""
+        for what in ("n_columns", "bound", "names", "columns"):
+            if getattr(moment, what) != getattr(self.moment, what):
+                raise ValueError("the sum is another pass's")
+        if before + sum(beyond.values()) != moment.n_rows + moment.n_dropped:
+            raise ValueError("the sum is over other rows than those of the chunks")
+        if min(beyond, default=first + 1) <= first:
+            raise ValueError("chunks are listed twice")
 
 
 def identify(source: Any, table: Table) -> object:
@@ -219,6 +222,12 @@ def identify(source: Any, table: Table) -> object:
             "list of these, and not an iterator or a stream"
         )
     return [type(source).__name__, table.n_rows, table.n_columns, _dtype(source)]
+
+
+def _reads_csv(identified: Any) -> bool:
+    """Tell whether what `identify` says is of CSV files."""
+    files = identified if isinstance(identified, list) else []
+    return any(isinstance(file, list) and file[0].lower().endswith(".csv") for file in files)
 
 
 def _dtype(source: Any) -> str:

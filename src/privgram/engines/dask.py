@@ -18,7 +18,7 @@ from dask.base import get_scheduler
 from dask.callbacks import Callback
 from dask.delayed import Delayed, delayed
 
-from privgram.engines.parts import Failure, Plan, Selection, State, merged
+from privgram.engines.parts import BadPartition, Failure, Plan, Selection, State, merged, redacted
 from privgram.engines.progress import INTERVAL, Report, reporter
 from privgram.moment import SecondMoment
 
@@ -47,11 +47,16 @@ def second_moment(
     states = [_without_alias(state) for state in states]
     total = _tree(states)
     with reporter(progress, n_rows) as report:
-        if client:
-            moment = _watch(client, total, topic, report)
-        else:
-            with _Counter({state.key for state in states}, report):
-                moment = total.compute()
+        try:
+            if client:
+                moment = _watch(client, total, topic, report)
+            else:
+                with _Counter({state.key for state in states}, report):
+                    moment = total.compute()
+        except BadPartition as error:
+            raise error.failure.error() from None
+        except Exception as error:
+            raise redacted("Dask", error) from None
         report(moment.n_rows + moment.n_dropped)
     return moment
 
@@ -129,7 +134,7 @@ def _merge(states: list[State]) -> SecondMoment:
     """Merge, or end the pass: a task that may fail, since it was given no data to log."""
     result = merged(states)
     if isinstance(result, Failure):
-        raise result.error()
+        raise BadPartition(result)
     return result
 
 

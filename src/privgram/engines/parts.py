@@ -69,6 +69,22 @@ class Plan:
         return SecondMoment(self.n_columns, self.bound, self.names, columns=self.columns)
 
 
+class BadPartition(Exception):
+    """Ends a pass with a failure that shows no data."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure)
+        self.failure = failure
+
+
+def redacted(engine: str, error: Exception) -> OSError:
+    """Say that a cluster failed, and not how: a failed cast quotes the value."""
+    return OSError(
+        f"{engine} failed while it computed the table ({type(error).__name__}); compute the table "
+        f"alone to see why, where its values may be seen"
+    )
+
+
 def merged(states: Iterable[State]) -> State:
     """Merge states into a new one; of failures, keep the first partition's."""
     states = list(states)

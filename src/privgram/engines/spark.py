@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from privgram.engines.parts import Failure, Plan, Selection, State, merged
+from privgram.engines.parts import Failure, Plan, Selection, State, merged, redacted
 from privgram.engines.progress import reporter
 from privgram.moment import SecondMoment
 from privgram.sources.arrow import require
-from privgram.sources.table import positions
+from privgram.sources.table import DATES, LEVELS, positions
 
 
 def second_moment(
@@ -37,7 +37,10 @@ def second_moment(
     aliases = [source[_quoted(name)].alias(f"c{i}") for i, name in enumerate(names)]
     states = source.select(*aliases).mapInArrow(partial(_states, plan, names), "state binary")
     with reporter(progress, None) as report:  # Spark's own console shows its stages
-        result = _merge(states)
+        try:
+            result = _merge(states) or plan.state((), 0)
+        except Exception as error:
+            raise redacted("Spark", error) from None
         if isinstance(result, Failure):
             raise result.error()
         report(result.n_rows + result.n_dropped)
@@ -45,14 +48,15 @@ def second_moment(
 
 
 def _check_types(schema: Any, names: list[str]) -> None:
-    from pyspark.sql.types import BooleanType, NullType, NumericType
+    from pyspark.sql.types import BooleanType, DateType, NullType, NumericType, TimestampType
 
     for name in names:
         kind = schema[name].dataType
         if not isinstance(kind, (BooleanType, NullType, NumericType)):
             raise TypeError(
                 f"column {name!r} holds values of type {kind.simpleString()}; only real numbers "
-                "can be used, so name the columns to take"
+                f"can be used: {DATES if isinstance(kind, (DateType, TimestampType)) else LEVELS}, "
+                "or name the columns to take"
             )
 
 
@@ -71,11 +75,17 @@ def _states(plan: Plan, names: list[str], batches: Iterator[Any]) -> Iterator[An
     yield pa.RecordBatch.from_pydict({"state": pa.array([pickle.dumps(state)], pa.binary())})
 
 
-def _merge(rows: Any) -> State:
+def _merge(rows: Any) -> State | None:
+    """Merge the states of all partitions, of which there may be none."""
     if type(rows).__module__.startswith("pyspark.sql.connect"):  # has no RDD
-        return merged(_state(row) for row in rows.collect())
-    state: State = rows.rdd.map(_state).treeReduce(lambda a, b: merged((a, b)))
+        return _both(None, *map(_state, rows.collect()))
+    state: State | None = rows.rdd.map(_state).treeAggregate(None, _both, _both)
     return state
+
+
+def _both(*states: State | None) -> State | None:
+    some = [state for state in states if state is not None]
+    return merged(some) if some else None
 
 
 def _state(row: Any) -> State:

@@ -142,7 +142,7 @@ def resumable(
     total, names = accumulate(
         source, columns, threads, progress, lambda d: Accumulator(d, bound), begin
     )
-    moment = SecondMoment.from_accumulator(total, names, scaling)
+    moment = SecondMoment.from_accumulator(total, names, scaling, bound)
     if not kept:
         return moment, lambda: None
     return moment.merge(kept[0].moment), kept[0].discard
@@ -273,16 +273,8 @@ class _Pass:
             for worker in workers:
                 worker.join()
         except BaseException:
-            if self.is_forked():  # without workers, and with locks they may have held
-                raise
-            self.aborted = True
-            with suppress(queue.Empty):
-                while True:
-                    tasks.get_nowait()
-            for _ in workers:
-                tasks.put(None)
-            for worker in workers:
-                worker.join()
+            # Nothing before this call: a second Ctrl-C may come at any time.
+            self.dismiss(workers, tasks)
             raise
         self.raise_failure()
         self.report(self.rows)
@@ -291,9 +283,36 @@ class _Pass:
             total.merge(feeder.accumulator)
         return total
 
+    def dismiss(
+        self, workers: list[threading.Thread], tasks: queue.Queue[tuple[int, Chunk] | None]
+    ) -> None:
+        """End the workers, however often Ctrl-C is pressed meanwhile: it takes a block."""
+        interrupted = None
+        while True:
+            try:
+                if self.is_forked():  # without workers, and with locks they may have held
+                    return
+                self.aborted = True
+                with suppress(queue.Empty):
+                    while True:
+                        tasks.get_nowait()
+                for _ in workers:
+                    with suppress(queue.Full):
+                        tasks.put_nowait(None)
+                # One interrupted while it was started may be late: it finds that all is over.
+                while any(worker.is_alive() for worker in workers):
+                    for worker in workers:
+                        if worker.is_alive():
+                            worker.join()
+                break
+            except KeyboardInterrupt as again:
+                interrupted = again
+        if interrupted is not None:
+            raise interrupted
+
     def work(self, feeder: Feeder, tasks: queue.Queue[tuple[int, Chunk] | None]) -> None:
         """Process chunks until told to end."""
-        while (task := tasks.get()) is not None:
+        while not self.aborted and (task := tasks.get()) is not None:
             self.process(feeder, *task)
 
     def process(self, feeder: Feeder, index: int, chunk: Chunk) -> None:

@@ -9,9 +9,10 @@ For example::
     model.coef_, model.result_.conf_int(), model.release_
 
 An estimator holds either an exact second moment, which is secret, or a release, which is not.
-`fit` goes all the way.  `partial_fit` adds rows, exactly, and the first look at anything learnt
-(`coef_`, `predict`, ...) or a call of `release` spends the budget, once; the second moment is
-then dropped.  `fit_from` starts from a release there already is, which costs nothing.
+`fit` goes all the way.  `partial_fit` adds rows, exactly, until `release` spends the budget, once;
+the second moment is then dropped.  Nothing else spends: until then `coef_`, `predict` and all that
+is learnt raise `NotFittedError`.  `fit_from` starts from a release there already is, which costs
+nothing.
 
 What the budget does not cover: it is spent again by every `fit`, so a cross-validation of five
 folds spends it six times, and `score` compares with rows that are not protected.

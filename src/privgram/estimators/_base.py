@@ -1,19 +1,20 @@
-"""The budget of an estimator: rows are added exactly until it is spent, once."""
+"""The budget of an estimator: rows are added exactly until `release` spends it, once."""
 
 from __future__ import annotations
 
+import secrets
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import MethodType
+from types import MethodType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from privgram._forks import Guard
 from privgram.columns import INTERCEPT
-from privgram.mechanisms import AnalyzeGauss, release
+from privgram.mechanisms import release
 from privgram.release import Release
 
 from ._display import ShownEstimator
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     from privgram.mechanisms import Mechanism
     from privgram.moment import SecondMoment
 
-#: Two threads that look at the same moment for the first time must not both spend.
-_SPENDING = Guard(wait=False)
+#: Families of clones that this process has warned of. Python's own memory of warnings is cleared
+#: by whoever changes its filters, as scikit-learn does in every fit.
+_WARNED: set[str] = set()
 
 
 class BudgetSpentError(ValueError, AttributeError):
@@ -41,7 +43,11 @@ class BudgetSpentError(ValueError, AttributeError):
 
 
 class until_spent:
-    """A method that is there until the budget is spent."""
+    """A method that is there until the budget is spent.
+
+    scikit-learn's checks call `partial_fit` after `fit` where there is one. `available_if`, of
+    theirs, would say that it is not there and not why.
+    """
 
     def __init__(self, method: Any) -> None:
         self._method = method
@@ -57,11 +63,13 @@ class until_spent:
 class PrivateEstimator(ShownEstimator):
     """A second moment until the budget is spent, a release from then on.
 
-    What is learnt is offered as properties with a trailing underscore; the first to be read
-    spends.
+    Only `fit` and `release` spend. What is learnt is offered as properties with a trailing
+    underscore, which there are from then on.
     """
 
     _cached: Any = None
+    _clones: Any = None
+    _nth_clone: int = 0
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learn from a table and spend the budget.
@@ -96,7 +104,7 @@ class PrivateEstimator(ShownEstimator):
 
     @until_spent
     def partial_fit(self, X: Any, y: Any = None) -> Any:
-        """Add rows, exactly; spend nothing yet.
+        """Add rows, exactly; spend nothing. `release` then spends, once.
 
         Parameters
         ----------
@@ -116,10 +124,7 @@ class PrivateEstimator(ShownEstimator):
         """
         with self._unchanged_on_error():
             moment = self._measure(X, y, reset=self._moment is None)
-            with _SPENDING.lock:
-                if self._release is not None:
-                    raise BudgetSpentError
-                self._moment = moment if self._moment is None else self._moment.merge(moment)
+            self._moment = moment if self._moment is None else self._moment.merge(moment)
         return self
 
     def release(self) -> Release:
@@ -129,16 +134,32 @@ class PrivateEstimator(ShownEstimator):
         -------
         Release
             As in `release_`.
+
+        Raises
+        ------
+        NotFittedError
+            If no rows were added.
+        ValueError, TypeError
+            As in `privgram.release`, and of the ledger. The rows are then kept.
+
+        Warns
+        -----
+        UserWarning
+            If this is the second clone of an estimator or a later one, as in a search, and has no
+            ledger.
         """
-        with _SPENDING.lock:
-            if self._release is None:
-                if self._moment is None:
-                    raise NotFittedError(
-                        f"This {type(self).__name__} instance is not fitted yet: call fit, "
-                        "partial_fit or fit_from first"
-                    )
+        if self._release is None:
+            self._warn_of_clones()
+            # Taken out first, in one step: no second thread finds it and spends again.
+            moment = self.__dict__.pop("_moment", None)
+            if moment is None:
+                raise NotFittedError(
+                    f"This {type(self).__name__} instance is not fitted yet: call fit, "
+                    "partial_fit or fit_from first"
+                )
+            try:
                 self._release = release(
-                    self._moment,
+                    moment,
                     self._default_mechanism if self.mechanism is None else self.mechanism,
                     self.epsilon,
                     self.delta,
@@ -146,17 +167,46 @@ class PrivateEstimator(ShownEstimator):
                     rng=generator(self.random_state),
                     ledger=self.ledger,
                 )
-                self._moment = None
-            return self._release
+            except BaseException:
+                self._moment = moment
+                raise
+        return self._release
+
+    def __sklearn_clone__(self) -> Any:
+        clone = super().__sklearn_clone__()
+        # Counted at the clone and not at the fit, which may be in another process.
+        if self._clones is None:
+            self._clones = SimpleNamespace(made=0, id=secrets.token_hex(8))
+        self._clones.made += 1
+        clone._clones, clone._nth_clone = self._clones, self._clones.made
+        return clone
+
+    def _warn_of_clones(self) -> None:
+        if self._nth_clone > 1 and self.ledger is None and self._clones.id not in _WARNED:
+            warnings.warn(
+                "clones of one estimator, such as cross-validation and searches make, are fitted "
+                "without a ledger: every fit spends epsilon and delta again, on rows that mostly "
+                "are the same, and nothing adds them up. ledger=pg.Ledger(path, epsilon, delta) "
+                "holds the total; alpha='auto' and fit_from need no search",
+                stacklevel=2,
+            )
+            _WARNED.add(self._clones.id)
 
     @property
     def release_(self) -> Release:
         """The release behind all that was learnt."""
-        return self.release()
+        if self._release is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet: call fit first"
+                if self._moment is None
+                else f"This {type(self).__name__} instance has rows and has learnt nothing of "
+                "them yet: call release(), which spends epsilon and delta"
+            )
+        return self._release
 
     def _learnt(self) -> Any:
         """What the release says, computed once."""
-        source = self.release()
+        source = self.release_
         if self._cached is None:
             self._cached = self._learn(source)
         return self._cached
@@ -194,9 +244,9 @@ class PrivateEstimator(ShownEstimator):
         """Post-processing of the release."""
 
     @property
-    def _default_mechanism(self) -> Mechanism:
-        """The one that serves best."""
-        return AnalyzeGauss()
+    def _default_mechanism(self) -> Mechanism | None:
+        """None takes the one that `privgram.plan` says to."""
+        return None
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:
@@ -209,7 +259,7 @@ class PrivateEstimator(ShownEstimator):
             raise
 
     def __sklearn_is_fitted__(self) -> bool:
-        return self._release is not None or self._moment is not None
+        return self._release is not None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -22,18 +22,6 @@ class ShownEstimator(BaseEstimator):
     _release: Release | None = None
     _given: bool = False
 
-    def __dir__(self) -> list[str]:
-        # What looks through all attributes, as a notebook does, must not spend by looking;
-        # scikit-learn's own __dir__ tries each of them.
-        if self._release is not None:
-            return list(super().__dir__())
-        kind = type(self)
-        return [
-            name
-            for name in object.__dir__(self)
-            if not isinstance(getattr(kind, name, None), property)
-        ]
-
     def _budget(self) -> str:
         """The budget and what became of it, in a line."""
         source = self._release

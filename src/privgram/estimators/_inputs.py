@@ -13,13 +13,14 @@ import numpy as np
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from privgram.columns import INTERCEPT, Columns
+from privgram.sources.table import LEVELS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: How scikit-learn's refusals begin that quote values of the data, and what is said instead.
 _QUOTING = {
-    "could not convert": "the data hold text or objects; only real numbers can be used",
+    "could not convert": f"the data hold text or objects; only real numbers can be used: {LEVELS}",
     "Complex data not supported": "Complex data not supported",
     "setting an array element": "X must be a table of numbers; of a lazy frame, collect() it",
     "Expected 2D array": (
@@ -76,8 +77,15 @@ def target_names(given: Any, y: NDArray[Any], features: list[str]) -> list[str]:
 
 def pairs(bounds: Any, names: Sequence[str], what: str) -> dict[str, Any]:
     """Bounds by name; `Columns` checks each pair."""
-    if bounds is None or isinstance(bounds, str):
+    if isinstance(bounds, str):
         Columns.from_data()  # raises, and says why bounds are not found in the data
+    if bounds is None:
+        # A default would clamp a table in other units to nothing, spend, and not say so.
+        raise ValueError(
+            f"{what} is missing: give public lower and upper bounds, such as {what}=(0, 100), or a "
+            "pair a column; (-1, 1) where public numbers have scaled the columns to that. They are "
+            "never taken from the data, and values beyond them are clamped"
+        )
     if isinstance(bounds, Mapping):
         unknown = [name for name in bounds if name not in names]
         missing = [name for name in names if name not in bounds]

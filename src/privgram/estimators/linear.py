@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 
 from privgram.columns import INTERCEPT, Columns
 from privgram.engines.threads import second_moment
-from privgram.mechanisms import AdditiveWishart, AnalyzeGauss
+from privgram.mechanisms import AdditiveWishart
 
 from ._base import PrivateEstimator, check_release
 from ._inputs import about_zero, pairs, target_names
@@ -40,15 +40,16 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
     ----------
     epsilon, delta : float, default 1.0, 1e-6
         The guarantee of one `fit`.
-    bounds : (float, float), array-like of shape (n_features, 2) or mapping, default (-1, 1)
+    bounds : (float, float), array-like of shape (n_features, 2) or mapping
         Public lower and upper bounds of the features, in their own units: one pair for all of
-        them, a pair each, or pairs by name.  Values beyond are clamped.  The default is for
-        features that are scaled already, by public numbers; it is never taken from the data.
-    target_bounds : the same for the target or targets, default (-1, 1)
+        them, a pair each, or pairs by name.  Values beyond are clamped.  Without, `fit` raises:
+        there is no default that serves tables in units of their own, and none is ever taken from
+        the data.
+    target_bounds : the same for the target or targets
     bound : float, optional
         L2 norm to which a row, features, target and intercept mapped to [-1, 1], is shortened.
         By default no row is: it is the square root of the number of columns.
-    mechanism : Mechanism, optional
+    mechanism : Mechanism or str, optional
         `AdditiveWishart()` by default: there is a least-squares solution, always.
     fit_intercept : bool, default True
         Without, all bounds are widened to be symmetric about zero, through which the fit goes.
@@ -78,8 +79,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
 
     Notes
     -----
-    Reading an attribute or predicting spends the budget if rows were added by `partial_fit`
-    and it is not spent yet; `hasattr` reads.
+    `fit` spends the budget. After `partial_fit` only `release` does: until then there is nothing
+    to read or predict by, and `NotFittedError` says so.
 
     An estimator that holds an exact second moment cannot be pickled or copied.
 
@@ -88,7 +89,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
     >>> import numpy as np
     >>> from privgram.estimators import PrivateLinearRegression
     >>> X = np.random.default_rng(0).uniform(-1, 1, (100_000, 2))
-    >>> model = PrivateLinearRegression(epsilon=1.0).fit(X, X @ [0.5, -0.25])
+    >>> model = PrivateLinearRegression(epsilon=1.0, bounds=(-1, 1), target_bounds=(-1, 1))
+    >>> model = model.fit(X, X @ [0.5, -0.25])
     >>> model.coef_.round(2)
     array([ 0.5 , -0.25])
     """
@@ -101,8 +103,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        bounds: Any = (-1, 1),
-        target_bounds: Any = (-1, 1),
+        bounds: Any = None,
+        target_bounds: Any = None,
         bound: float | None = None,
         mechanism: Mechanism | None = None,
         fit_intercept: bool = True,
@@ -245,7 +247,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
             ) from None
 
     @property
-    def _default_mechanism(self) -> Mechanism:
+    def _default_mechanism(self) -> Mechanism | None:
         # No more noise than Analyze Gauss to a few percent, and positive definite always: there
         # is a solution whatever the penalty.
         return AdditiveWishart()
@@ -277,8 +279,8 @@ class PrivateRidge(PrivateLinearRegression):
     epsilon, delta, bounds, target_bounds, bound, fit_intercept : see `PrivateLinearRegression`
     adjacency, missing, random_state, ledger : see `PrivateLinearRegression`
     mechanism : Mechanism, optional
-        By default `AnalyzeGauss()` with "auto", and otherwise `AdditiveWishart()`, whose release
-        is positive definite always.
+        By default that of `privgram.plan` with "auto", and otherwise `AdditiveWishart()`, whose
+        release is positive definite always.
 
     Attributes
     ----------
@@ -295,7 +297,8 @@ class PrivateRidge(PrivateLinearRegression):
     >>> import numpy as np
     >>> from privgram.estimators import PrivateRidge
     >>> X = np.random.default_rng(0).uniform(-1, 1, (100_000, 2))
-    >>> model = PrivateRidge(epsilon=1.0).fit(X, X @ [0.5, -0.25])
+    >>> model = PrivateRidge(epsilon=1.0, bounds=(-1, 1), target_bounds=(-1, 1))
+    >>> model = model.fit(X, X @ [0.5, -0.25])
     >>> model.coef_.round(2)
     array([ 0.5 , -0.25])
     """
@@ -306,8 +309,8 @@ class PrivateRidge(PrivateLinearRegression):
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        bounds: Any = (-1, 1),
-        target_bounds: Any = (-1, 1),
+        bounds: Any = None,
+        target_bounds: Any = None,
         bound: float | None = None,
         mechanism: Mechanism | None = None,
         fit_intercept: bool = True,
@@ -332,9 +335,9 @@ class PrivateRidge(PrivateLinearRegression):
         self.alpha = alpha
 
     @property
-    def _default_mechanism(self) -> Mechanism:
+    def _default_mechanism(self) -> Mechanism | None:
         # "auto" makes do with any matrix.
-        return AnalyzeGauss() if self._automatic else super()._default_mechanism
+        return None if self._automatic else super()._default_mechanism
 
     @property
     def _automatic(self) -> bool:

@@ -128,14 +128,14 @@ class PrivatePCA(_Projection):
         By default all.
     epsilon, delta : float, default 1.0, 1e-6
         The guarantee of one `fit`.
-    bounds : (float, float), array-like of shape (n_features, 2) or mapping, default (-1, 1)
+    bounds : (float, float), array-like of shape (n_features, 2) or mapping
         Public lower and upper bounds of the features, in their own units: one pair for all of
-        them, a pair each, or pairs by name.  Values beyond are clamped.
+        them, a pair each, or pairs by name.  Values beyond are clamped.  Without, `fit` raises.
     bound : float, optional
         L2 norm to which a row, features and a one mapped to [-1, 1], is shortened.  By default
         no row is.
-    mechanism : Mechanism, optional
-        `AnalyzeGauss()` by default.
+    mechanism : Mechanism or str, optional
+        By default that of `privgram.plan`.
     adjacency, missing, random_state, ledger : see `PrivateLinearRegression`
 
     Attributes
@@ -164,7 +164,7 @@ class PrivatePCA(_Projection):
     >>> import numpy as np
     >>> from privgram.estimators import PrivatePCA
     >>> t = np.random.default_rng(0).uniform(-1, 1, 100_000)
-    >>> pca = PrivatePCA(1, epsilon=1.0).fit(np.column_stack([0.8 * t, 0.6 * t]))
+    >>> pca = PrivatePCA(1, epsilon=1.0, bounds=(-1, 1)).fit(np.column_stack([0.8 * t, 0.6 * t]))
     >>> pca.components_.round(2)
     array([[0.8, 0.6]])
     """
@@ -175,7 +175,7 @@ class PrivatePCA(_Projection):
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        bounds: Any = (-1, 1),
+        bounds: Any = None,
         bound: float | None = None,
         mechanism: Mechanism | None = None,
         adjacency: Adjacency = "replace",
@@ -258,11 +258,11 @@ class PrivateTruncatedSVD(_Projection):
     n_components : int, default 2
     epsilon, delta : float, default 1.0, 1e-6
         The guarantee of one `fit`.
-    bound : float, default 1.0
-        Public L2 bound of a row, in its own units; longer rows are shortened to it.  The default
-        is for rows normalised to length one; it is never taken from the data.
-    mechanism : Mechanism, optional
-        `AnalyzeGauss()` by default.
+    bound : float
+        Public L2 bound of a row, in its own units; longer rows are shortened to it.  1.0 is for
+        rows normalised to length one.  Without, `fit` raises; it is never taken from the data.
+    mechanism : Mechanism or str, optional
+        By default that of `privgram.plan`.
     adjacency, random_state, ledger : see `PrivateLinearRegression`
 
     Attributes
@@ -283,7 +283,8 @@ class PrivateTruncatedSVD(_Projection):
     >>> import numpy as np
     >>> from privgram.estimators import PrivateTruncatedSVD
     >>> t = np.random.default_rng(0).uniform(-1, 1, 100_000)
-    >>> svd = PrivateTruncatedSVD(1, epsilon=1.0).fit(np.column_stack([0.8 * t, 0.6 * t]))
+    >>> svd = PrivateTruncatedSVD(1, epsilon=1.0, bound=1.0)
+    >>> svd = svd.fit(np.column_stack([0.8 * t, 0.6 * t]))
     >>> svd.components_.round(2)
     array([[0.8, 0.6]])
     """
@@ -294,7 +295,7 @@ class PrivateTruncatedSVD(_Projection):
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        bound: float = 1.0,
+        bound: float | None = None,
         mechanism: Mechanism | None = None,
         adjacency: Adjacency = "replace",
         random_state: Any = None,
@@ -319,6 +320,15 @@ class PrivateTruncatedSVD(_Projection):
         """Singular values of the table."""
         values: Vector = np.sqrt(np.maximum(self.result_.explained_variance, 0.0))
         return values
+
+    @property
+    def explained_variance_(self) -> Vector:
+        """Refuse, and say why: see the error's text."""
+        raise AttributeError(
+            "PrivateTruncatedSVD has no explained_variance_: variances are about the mean, which "
+            "a release about zero does not hold; take singular_values_**2, sums of squares, or "
+            "PrivatePCA"
+        )
 
     @property
     def result_(self) -> PCA:

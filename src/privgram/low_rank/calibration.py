@@ -22,7 +22,7 @@ from privgram.low_rank._checks import (
 )
 
 if TYPE_CHECKING:
-    from privgram.privacy import ChiGaussianProfile
+    from privgram.privacy import ChiGaussianProfile, Guarantee
 
 __all__ = ["Calibration", "calibrate"]
 
@@ -55,6 +55,11 @@ class Calibration:
     finder_std: float
     projection_ratio: float
     privacy: ChiGaussianProfile
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """How well the profile is founded, see `privgram.privacy.Profile.guarantee`."""
+        return self.privacy.guarantee
 
     def expected_error(
         self, shape: tuple[int, int], rank: int, tail: float, leverage: float

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._checks import check_integer
+from privgram._checks import check_integer, check_number
 from privgram._files import write_atomically
 from privgram._saved import Form
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import os
 
     from numpy.typing import NDArray
+
+    from privgram.privacy import Guarantee
 
     Matrix = NDArray[np.float64]
 
@@ -59,6 +61,16 @@ class LowRank:
     row_change: float = 1.0
     privacy: Any = None
     reproducible: bool = False
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """How well (epsilon, delta) is founded, see `privgram.privacy.Profile.guarantee`.
+
+        "none" for what is not private.
+        """
+        if math.isinf(self.epsilon):
+            return "none"
+        return "stated" if self.privacy is None else self.privacy.guarantee
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -130,7 +142,8 @@ class LowRank:
         guarantee = (
             "not private"
             if math.isinf(self.epsilon)
-            else f"epsilon={self.epsilon:g}, delta={self.delta:g}, row_change={self.row_change:g}"
+            else f"epsilon={self.epsilon:g}, delta={self.delta:g}, row_change={self.row_change:g}, "
+            f"{self.guarantee}"
         )
         if self.reproducible:
             guarantee += ", reproducible: not private against whoever knows the seed"
@@ -151,8 +164,9 @@ def load(path: str | os.PathLike[str]) -> LowRank:
 
     Raises
     ------
-    ValueError
-        If the file is no low-rank approximation, of a later version, truncated or altered.
+    DamagedFile
+        A ValueError: if the file is no low-rank approximation, of a later version, truncated or
+        altered.
     OSError
         If it cannot be read.
     """
@@ -176,9 +190,11 @@ def _check(low: LowRank) -> None:
         raise ValueError("the factors cannot be multiplied")
     if low.left.dtype != np.float64 or low.right.dtype != np.float64:
         raise ValueError("the factors must be float64")
-    guarantee = (low.epsilon, low.delta, low.row_change)
-    if not all(isinstance(x, (int, float)) and 0 <= x <= math.inf for x in guarantee):
-        raise ValueError("epsilon, delta and row_change must be numbers, not negative")
+    for name in ("epsilon", "delta", "row_change"):
+        if not 0 <= check_number(getattr(low, name), name) <= math.inf:
+            raise ValueError(f"{name} must be a number, not negative")
+    if low.delta > 1:
+        raise ValueError("delta must be in [0, 1]")
     if not isinstance(low.reproducible, bool):
         raise ValueError("reproducible must be true or false")
     repr(low)  # an integer beyond float64, for one

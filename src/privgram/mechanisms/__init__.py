@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from privgram.mechanisms._base import Calibration, Mechanism, from_dict
+from privgram.mechanisms._base import Calibration, Mechanism, check_moment, from_dict
+from privgram.mechanisms._default import default
+from privgram.mechanisms._names import by_name, named
 from privgram.mechanisms.additive_wishart import AdditiveWishart
 from privgram.mechanisms.analyze_gauss import AnalyzeGauss
 from privgram.mechanisms.gaussian_sketch import GaussianSketch
@@ -28,6 +30,8 @@ __all__ = [
     "InverseGauss",
     "InverseWishart",
     "Mechanism",
+    "by_name",
+    "default",
     "from_dict",
     "release",
 ]
@@ -35,9 +39,9 @@ __all__ = [
 
 def release(
     moment: SecondMoment,
-    mechanism: Mechanism,
-    epsilon: float,
-    delta: float,
+    mechanism: Mechanism | str | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
     adjacency: Adjacency = "replace",
     calibration: CalibrationKind = "exact",
     rng: np.random.Generator | None = None,
@@ -50,21 +54,43 @@ def release(
     Parameters
     ----------
     moment : SecondMoment
-    mechanism : Mechanism
+    mechanism : Mechanism or str, optional
+        With its parameters, or its name alone: "analyze-gauss". By default the one that
+        `privgram.plan` says to take: `AnalyzeGauss`, or `AdditiveWishart` where publicly few
+        rows might leave the release without a positive definite matrix.
     epsilon, delta : float
-        The guarantee.
+        The guarantee; must be given.
     adjacency, calibration, rng, allow_published_erratum, ledger
         As in `Mechanism.release`.
 
     Returns
     -------
     Release
+
+    Raises
+    ------
+    TypeError
+        If epsilon or delta is missing, or as in `Mechanism.release`.
+    ValueError
+        If there is no mechanism of that name, or as in `Mechanism.release`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import privgram as pg
+    >>> moment = pg.second_moment(np.eye(3), bound=1.0)
+    >>> pg.release(moment, epsilon=1.0, delta=1e-6).mechanism
+    AdditiveWishart(dof=None, scale=None, debias=True)
     """
-    if not isinstance(mechanism, Mechanism):
-        raise TypeError(
-            f"mechanism must be a Mechanism such as AnalyzeGauss(), not {type(mechanism).__name__}"
-        )
-    return mechanism.release(
+    chosen = named(mechanism)
+    if epsilon is None or delta is None:
+        raise TypeError("a release needs both epsilon and delta: release(moment, epsilon=, delta=)")
+    if chosen is None:
+        check_moment(moment)
+        n_rows = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
+        setting = moment.n_columns, float(moment.bound), epsilon, delta
+        chosen = default(*setting, n_rows, adjacency)
+    return chosen.release(
         moment,
         epsilon,
         delta,

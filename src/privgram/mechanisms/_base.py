@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,10 +29,16 @@ from privgram.release import Release
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privgram.bounds import NormBound
     from privgram.ledger import Ledger
     from privgram.moment import SecondMoment
     from privgram.noise import NoiseLaw
-    from privgram.privacy import Adjacency, Profile
+    from privgram.privacy import Adjacency, Guarantee, Profile
+
+
+#: Above these there is a warning: e^20 is half a billion, and nobody's row should leak as often
+#: as once in a hundred releases.
+LARGE_EPSILON, LARGE_DELTA = 20.0, 1e-2
 
 
 @dataclass(frozen=True)
@@ -96,6 +103,11 @@ class Calibration(Request):
     bias: float
 
     @property
+    def guarantee(self) -> Guarantee:
+        """How well the profile is founded, see `Profile.guarantee`."""
+        return self.privacy.guarantee
+
+    @property
     def law(self) -> NoiseLaw:
         """The law of a release with this noise, before any repair, debiasing or adjustment."""
         raise NotImplementedError
@@ -128,6 +140,15 @@ class Mechanism(ABC):
                 with suppress(TypeError):
                     number = operator.index(value)
                 object.__setattr__(self, field.name, number)
+
+    @property
+    def scale_free(self) -> bool:
+        """Whether all lengths in it are in proportion to the bound of a row.
+
+        Then the profile at a given guarantee is the same for every bound, and composes with that
+        of a choice of the bound; else only its stated epsilon and delta do.
+        """
+        return True
 
     def calibrate(
         self,
@@ -177,6 +198,11 @@ class Mechanism(ABC):
         request = Request(n_columns, bound, epsilon, delta, adjacency, calibration, n_rows)
         return _calibrate(self, request, allow_published_erratum)
 
+    @property
+    def condition(self) -> str | None:
+        """A promise about the data on which the guarantee depends and which nothing enforces."""
+        return None
+
     @abstractmethod
     def _exact(self, request: Request) -> Calibration:
         """Calibration by the exact profile."""
@@ -211,36 +237,43 @@ class Mechanism(ABC):
         Parameters
         ----------
         moment : SecondMoment
-            The exact second moment.
+            The exact second moment. If `private_norm_bound` chose its bound, the release states
+            what both cost: epsilons add up, and the profiles are composed.
         epsilon, delta, adjacency, calibration, allow_published_erratum
             As in `calibrate`.
         rng : numpy.random.Generator, optional
             For experiments only: the release is then marked `reproducible`.
             By default a cryptographic generator, keyed by the operating system.
         ledger : Ledger, optional
-            Budget to enter the release in, durably, before its noise is drawn.
+            Budget to enter the release in, durably, before its noise is drawn. The choice of
+            the bound is entered too, unless it is in there already.
 
         Returns
         -------
         Release
 
+        Warns
+        -----
+        UserWarning
+            If epsilon is above 20, or delta above 0.01 or one in the public number of rows.
+
         Raises
         ------
         ValueError
-            As in `calibrate`; and if the ledger has no room for the release or is damaged,
+            As in `calibrate`; if the bound was chosen under another notion of neighbours; and
+            if the ledger has no room for the release or is damaged,
             when nothing is released.
         TypeError
             If the moment is no SecondMoment, the ledger no Ledger, or a number is none.
         OSError
             If the ledger cannot be written; nothing is released then.
         """
-        # By what it has: its class is on the secret side, and calibration is not.
-        if not hasattr(moment, "sensitivity_bound"):
-            raise TypeError(
-                "what is released is a SecondMoment, as second_moment(table, ...) makes it, not "
-                f"{type(moment).__name__}"
-            )
+        check_moment(moment)
         check_ledger(ledger)
+        chosen: NormBound | None = moment.norm_bound
+        if chosen is not None:
+            chosen.check(adjacency)
+            check_positive(check_number(epsilon, "epsilon") + chosen.epsilon, "epsilon, in all,")
         self._check_generator(rng)
         generator, reproducible = random.resolve(rng)
         n_rows = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
@@ -255,18 +288,24 @@ class Mechanism(ABC):
             n_rows,
             allow_published_erratum=allow_published_erratum,
         )
+        if not reproducible:  # those are experiments, and are marked as not private
+            warn_of_weak(noise.epsilon, noise.delta, n_rows)
         if ledger is not None:
+            if chosen is not None:  # spent, whatever becomes of the release
+                chosen.charge(ledger)
+            known = chosen is None or self.scale_free
             ledger.spend(
                 float(epsilon),
                 true_delta(noise),
                 adjacency=adjacency,
-                privacy=noise.privacy,
-                delta_fp=getattr(noise, "delta_fp", 0.0),
+                privacy=noise.privacy if known else None,
+                delta_fp=getattr(noise, "delta_fp", 0.0) if known else 0.0,
                 what=str(self),
+                condition=self.condition,
             )
         matrix, law, extra = self._draw(moment, noise, generator)
         names = moment.names or tuple(f"x{i}" for i in range(moment.n_columns))
-        return Release(
+        made = Release(
             matrix=matrix,
             names=tuple(names),
             mechanism=self,
@@ -277,24 +316,49 @@ class Mechanism(ABC):
             adjacency=adjacency,
             calibration=calibration,
             privacy=noise.privacy,
-            bound=moment.bound,
+            bound=float(moment.bound),
             n_rows=n_rows,
             columns=moment.columns,
             reproducible=reproducible,
+            condition=self.condition,
             **extra,
         )
+        return made if chosen is None else made.including(chosen)
 
     def to_dict(self) -> dict[str, Any]:
         """The mechanism's name and parameters, as plain values."""
         return {"name": type(self).__name__, **asdict(self)}
 
 
+def check_mechanism(mechanism: Any) -> Mechanism:
+    """Give a mechanism; TypeError if it is none, which says what to do about a class."""
+    if isinstance(mechanism, Mechanism):
+        return mechanism
+    if isinstance(mechanism, type) and issubclass(mechanism, Mechanism):
+        name = mechanism.__name__
+        needs = [f.name for f in fields(mechanism) if f.default is MISSING]
+        raise TypeError(
+            f"mechanism must be a Mechanism, and {name} is a class: add (), as in "
+            f"{name}({', '.join(f'{need}=...' for need in needs)})"
+        )
+    raise TypeError(
+        f"mechanism must be a Mechanism such as AnalyzeGauss(), not {type(mechanism).__name__}"
+    )
+
+
 @lru_cache(maxsize=1024)
 def _calibrate(mechanism: Mechanism, request: Request, allow_erratum: bool) -> Calibration:
     # A pure function of public numbers that takes milliseconds: worth remembering.
-    if request.calibration == "exact":
-        return mechanism._exact(request)
-    return mechanism._published(request, allow_erratum)
+    try:
+        if request.calibration == "exact":
+            return mechanism._exact(request)
+        return mechanism._published(request, allow_erratum)
+    except ArithmeticError:
+        raise ValueError(
+            f"epsilon={request.epsilon:g} with delta={request.delta:g} is beyond what floating "
+            f"point can calibrate {type(mechanism).__name__} for; an epsilon of a few is the most "
+            "that protects anyone"
+        ) from None
 
 
 def from_dict(values: dict[str, Any]) -> Mechanism:
@@ -304,6 +368,34 @@ def from_dict(values: dict[str, Any]) -> Mechanism:
     if name not in Mechanism.kinds:
         raise ValueError(f"unknown mechanism {name!r}")
     return Mechanism.kinds[name](**values)
+
+
+def warn_of_weak(epsilon: float, delta: float, n_rows: int | None) -> None:
+    """Say what a guarantee means that protects hardly anyone; `n_rows` only if it is public."""
+    if epsilon > LARGE_EPSILON:
+        warnings.warn(
+            f"epsilon={epsilon:g} protects hardly anyone: a release may be e^{epsilon:g} times as "
+            "likely with somebody's row as with another. About 1 is common, and above 10 little "
+            "is left",
+            stacklevel=4,
+        )
+    if delta > LARGE_DELTA or (n_rows and delta > 1 / n_rows):
+        warnings.warn(
+            f"delta={delta:g} promises little: with that probability the guarantee may fail "
+            "altogether, and from 1 / rows on it allows publishing somebody's row as it is. Take "
+            "it far below",
+            stacklevel=4,
+        )
+
+
+def check_moment(moment: Any) -> None:
+    """Refuse what is no second moment."""
+    # By what it has: its class is on the secret side, and calibration is not.
+    if not hasattr(moment, "sensitivity_bound"):
+        raise TypeError(
+            "what is released is a SecondMoment, as second_moment(table, ...) makes it, not "
+            f"{type(moment).__name__}"
+        )
 
 
 def true_delta(noise: Calibration) -> float:

@@ -373,9 +373,18 @@ def smallest_eigenvalue(limbs: Limbs, exponent: int) -> int:
     -----
     A certificate for G - t I proves t < lambda_min(G); for any y and x = K^T y, it also proves
     lambda_min(G) - t <= (1 + f) |y|^2 / |x|^2. Steps from below end when the two are close.
+    Should they not, bisection in whole numbers finds such a count for every G.
     """
     if exponent < 6:
         raise ValueError("the grid must be at least 2^6 units")
+    try:
+        return _smallest_by_steps(limbs, exponent)
+    except ArithmeticError:
+        # Never seen. An error would be an event that depends on the data.
+        return _smallest_by_bisection(limbs, exponent)
+
+
+def _smallest_by_steps(limbs: Limbs, exponent: int) -> int:
     tolerance = 2.0**-30
     resolution = 1 << (exponent - 6)
     t = -resolution
@@ -389,3 +398,37 @@ def smallest_eigenvalue(limbs: Limbs, exponent: int) -> int:
             return max(t, 0) >> exponent
         t += math.floor(gap * (1 - 2.0**-18))
     raise ArithmeticError("the smallest eigenvalue was not found")
+
+
+def _smallest_by_bisection(limbs: Limbs, exponent: int) -> int:
+    """Find the most grid steps c >= 0 with G - c g I positive definite, or else 0.
+
+    In whole numbers, by Sylvester's criterion: it ends for every G, slowly where d is large.
+    """
+    high, low = (part.astype(object) for part in limbs)
+    matrix = (high << 64) + low
+    d = len(matrix)
+
+    def definite(count: int) -> bool:
+        m = matrix.copy()
+        m[np.diag_indices(d)] -= count << exponent
+        previous = 1
+        for i in range(d):
+            # Bareiss: the pivots are the leading minors, and the divisions leave no rest.
+            pivot = m[i, i]
+            if pivot <= 0:
+                return False
+            rest = slice(i + 1, d)
+            m[rest, rest] = (pivot * m[rest, rest] - np.outer(m[rest, i], m[i, rest])) // previous
+            previous = pivot
+        return True
+
+    # The smallest eigenvalue is at most the mean of all.
+    below, above = 0, (int(np.trace(matrix)) // d >> exponent) + 1
+    while above - below > 1:
+        middle = (below + above) // 2
+        if definite(middle):
+            below = middle
+        else:
+            above = middle
+    return below

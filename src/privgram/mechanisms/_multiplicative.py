@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from privgram.mechanisms import _certified
 from privgram.mechanisms._base import Calibration, Request
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from privgram.moment import SecondMoment
     from privgram.papers.sheffet import AdaptiveConstants
-    from privgram.privacy import Profile
+    from privgram.privacy import Adjacency, Profile
+    from privgram.privacy._adjacency import Orientation
 
 #: The smallest eigenvalue is rounded down to a grid of 2^-EIGENVALUE_BITS B^2.
 EIGENVALUE_BITS = 20
@@ -48,6 +49,9 @@ class MultiplicativeCalibration(Calibration):
         Part of delta set aside for finite precision.
     """
 
+    #: Which law of the worst pair the table with the row has, under "add-remove".
+    orientation: ClassVar[Orientation]
+
     dof: float
     regulariser: float
     laplace_scale: float | None
@@ -63,7 +67,8 @@ def exact(
     from privgram.privacy.ladder import RUNGS, rung_share
 
     # Two orthogonal rows of one column do not exist: replacing is then no more than adding.
-    adjacency = "add-remove" if request.n_columns == 1 else request.adjacency
+    one_column = request.n_columns == 1 and request.adjacency == "replace"
+    adjacency: Adjacency = "add-remove" if one_column else request.adjacency
     most = dof * 2**RUNGS if adaptive else dof
     delta_fp = _certified.delta_fp(request.epsilon, most)
     delta = request.delta - delta_fp
@@ -78,13 +83,23 @@ def exact(
         raise ValueError(message)
     if not adaptive:
         ratio = privacy.calibration.sketch_ratio(dof, request.epsilon, delta, adjacency)
-        profile: Profile = privacy.SketchProfile(dof, ratio, adjacency)
+        profile: Profile = privacy.SketchProfile(
+            dof, ratio, request.adjacency, kind.orientation, one_column
+        )
         return _record(kind, request, profile, dof, request.bound**2 / ratio, delta_fp)
     first = privacy.calibration.adaptive_sketch(
         dof, request.epsilon, delta * rung_share(0), adjacency
     )
     ladder = privacy.AdaptiveLadderProfile(
-        dof, first.regulariser, first.shift, first.scale, adjacency, request.epsilon, delta
+        dof,
+        first.regulariser,
+        first.shift,
+        first.scale,
+        request.adjacency,
+        request.epsilon,
+        delta,
+        rule=2,
+        one_column=one_column,
     )
     length = request.bound**2 * EIGENVALUE_SLACK
     return _record(
@@ -111,13 +126,13 @@ def published(
 
     if constants is None:
         profile: Profile = privacy.SketchProfile(
-            dof, request.bound**2 / regulariser, request.adjacency
+            dof, request.bound**2 / regulariser, request.adjacency, kind.orientation
         )
         return _record(kind, request, profile, dof, regulariser, 0.0)
     return _record(
         kind,
         request,
-        privacy.StatedProfile(request.epsilon, request.delta),
+        privacy.StatedProfile(request.epsilon, request.delta, request.adjacency),
         dof,
         constants.regulariser,
         0.0,

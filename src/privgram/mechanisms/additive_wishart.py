@@ -88,6 +88,11 @@ class AdditiveWishart(Mechanism):
         if self.scale is not None:
             check_positive(self.scale, "scale")
 
+    @property
+    def scale_free(self) -> bool:
+        """False where the noise has a scale of its own."""
+        return self.scale is None
+
     def _exact(self, request: Request) -> WishartCalibration:
         from privgram import privacy
 

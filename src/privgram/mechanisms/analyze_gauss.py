@@ -118,9 +118,11 @@ class AnalyzeGauss(Mechanism):
             discrete = privacy.calibration.discrete_gaussian(
                 steps, _n_entries(request), request.epsilon, request.delta
             )
+            discrete = replace(discrete, adjacency=request.adjacency)
             return self._record(request, sensitivity / discrete.sensitivity_ratio, discrete)
         ratio = privacy.calibration.gaussian_ratio(request.epsilon, request.delta)
-        return self._record(request, sensitivity / ratio, privacy.GaussianProfile(ratio))
+        profile = privacy.GaussianProfile(ratio, request.adjacency)
+        return self._record(request, sensitivity / ratio, profile)
 
     def _published(self, request: Request, allow_erratum: bool) -> GaussCalibration:
         from privgram import privacy
@@ -137,9 +139,11 @@ class AnalyzeGauss(Mechanism):
         ratio = self._sensitivity(request) / sigma
         if self.noise == "discrete":
             std = sigma / request.bound**2 * STEPS / math.sqrt(2.0)
-            discrete = privacy.DiscreteGaussianProfile(ratio, std, _n_entries(request))
+            discrete = privacy.DiscreteGaussianProfile(
+                ratio, std, _n_entries(request), request.adjacency
+            )
             return self._record(request, sigma, discrete)
-        return self._record(request, sigma, privacy.GaussianProfile(ratio))
+        return self._record(request, sigma, privacy.GaussianProfile(ratio, request.adjacency))
 
     @staticmethod
     def _sensitivity(request: Request) -> float:

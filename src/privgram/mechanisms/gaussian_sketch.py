@@ -26,6 +26,8 @@ KEPT_ENTRIES = 1 << 24
 class SketchCalibration(MultiplicativeCalibration):
     """Noise of a sketch."""
 
+    orientation = "wide"
+
     @property
     def law(self) -> SketchLaw:
         """A sketch of G + regulariser I, with the fewest rows."""
@@ -57,7 +59,9 @@ class GaussianSketch(Mechanism):
     Notes
     -----
     Calibrated exactly, the profile is that of `privgram.privacy.SketchProfile`, or
-    `AdaptiveLadderProfile`, less a part under 1e-12 for finite precision.
+    `AdaptiveLadderProfile`, less a part under 1e-12 for finite precision.  The first is proved,
+    the second an upper bound; Algorithm 2's (epsilon, delta) at published constants is only
+    stated (`release.guarantee`).
 
     References
     ----------
@@ -66,6 +70,8 @@ class GaussianSketch(Mechanism):
     .. [2] Blocki, Blum, Datta, Sheffet, "The Johnson-Lindenstrauss transform itself
        preserves differential privacy", FOCS 2012.
     """
+
+    orientation = SketchCalibration.orientation
 
     rows: int
     adaptive: bool = False

@@ -85,6 +85,19 @@ class InverseGauss(Mechanism):
         super().__post_init__()
         check_positive(self.eigenvalue_floor, "eigenvalue_floor")
 
+    @property
+    def condition(self) -> str:
+        """The promise of the eigenvalue floor."""
+        return (
+            "every table considered has a second moment whose eigenvalues are "
+            f"at least {self.eigenvalue_floor:.12g}"
+        )
+
+    @property
+    def scale_free(self) -> bool:
+        """False: the floor is a length of its own."""
+        return False
+
     def _rho(self, request: Request) -> float:
         rho = self.eigenvalue_floor / request.bound**2 - 1
         if rho <= 0:
@@ -127,7 +140,7 @@ class InverseGauss(Mechanism):
             sigma = distance / ratio
         return InverseGaussCalibration(
             **vars(request),
-            privacy=privacy.GaussianProfile(distance / sigma),
+            privacy=privacy.GaussianProfile(distance / sigma, request.adjacency),
             # To first order, where the second moment is at its floor.
             noise_std=sigma / math.sqrt(2.0) * self.eigenvalue_floor**2,
             bias=0.0,
@@ -159,10 +172,5 @@ class InverseGauss(Mechanism):
         return (
             np.asarray(np.linalg.inv(counts * (grid * unit)), dtype=np.float64),
             law,
-            {
-                "condition": (
-                    "every table considered has a second moment whose eigenvalues are "
-                    f"at least {self.eigenvalue_floor:g}"
-                )
-            },
+            {},
         )

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 class InverseWishartCalibration(MultiplicativeCalibration):
     """Noise of an inverse Wishart."""
 
+    orientation = "narrow"
+
     @property
     def law(self) -> InverseWishartLaw:
         """An inverse Wishart of G + regulariser I, with the fewest degrees of freedom."""
@@ -50,13 +52,17 @@ class InverseWishart(Mechanism):
     -----
     The inverse of a sketch with nu rows: the profile is that of
     `privgram.privacy.SketchProfile`, inversion being a bijection.  The scale
-    nu - d - 1 (1 where that is less) is the library's; the paper releases X.
+    nu - d - 1 (1 where that is less) is the library's; the paper releases X.  Where adaptive
+    the profile is an upper bound, and at published constants Algorithm 5's (epsilon, delta) is
+    only stated (`release.guarantee`).
 
     References
     ----------
     .. [1] Sheffet, "Old techniques in differentially private linear regression",
        ALT 2019, Algorithms 4 and 5, Theorem 5.1.
     """
+
+    orientation = InverseWishartCalibration.orientation
 
     dof: float | None = None
     adaptive: bool = False

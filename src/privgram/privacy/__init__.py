@@ -13,16 +13,18 @@ from typing import Any
 
 from . import calibration
 from ._adjacency import Adjacency
-from ._profile import Profile
+from ._profile import Guarantee, Profile
 from .adaptive import AdaptiveSketchProfile
 from .bounded_range import BoundedRangeProfile
 from .composition import ComposedProfile, compose
+from .coupled import CoupledProfile
 from .discrete_gaussian import DiscreteGaussianProfile
 from .gaussian import GaussianProfile
 from .ladder import AdaptiveLadderProfile
 from .laplace import LaplaceProfile
 from .sketch import ChiGaussianProfile, SketchProfile
 from .stated import StatedProfile
+from .truncated import TruncatedSketchProfile
 from .wishart import WishartProfile
 
 __all__ = [
@@ -32,12 +34,15 @@ __all__ = [
     "BoundedRangeProfile",
     "ChiGaussianProfile",
     "ComposedProfile",
+    "CoupledProfile",
     "DiscreteGaussianProfile",
     "GaussianProfile",
+    "Guarantee",
     "LaplaceProfile",
     "Profile",
     "SketchProfile",
     "StatedProfile",
+    "TruncatedSketchProfile",
     "WishartProfile",
     "calibration",
     "compose",

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-__all__ = ["Adjacency", "check_adjacency"]
+__all__ = ["Adjacency", "Orientation", "check_adjacency", "check_known_adjacency"]
 
 Adjacency = Literal["replace", "add-remove"]
 """``"replace"``: one row is replaced, n is public. ``"add-remove"``: one row comes or goes."""
+
+
+Orientation = Literal["wide", "narrow"]
+"""Which law of a pair the table with the row has: a sketch's is wide, an inverse's narrow."""
 
 
 def check_adjacency(adjacency: str) -> Adjacency:
@@ -15,3 +19,9 @@ def check_adjacency(adjacency: str) -> Adjacency:
     if adjacency not in get_args(Adjacency):
         raise ValueError(f'adjacency must be "replace" or "add-remove", not {adjacency!r}')
     return adjacency  # type: ignore[return-value]
+
+
+def check_known_adjacency(adjacency: str | None) -> None:
+    """Raise ValueError unless `adjacency` is one of the two notions, or None: not said."""
+    if adjacency is not None:
+        check_adjacency(adjacency)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,18 +16,28 @@ from ._numerics import TINY, Array
 from ._solve import largest_safe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from matplotlib.axes import Axes
 
-__all__ = ["Profile", "check_parameter"]
+__all__ = ["Guarantee", "Profile", "check_parameter", "weakest"]
+
+#: How well a claim of privacy is founded, the best first; see `Profile.guarantee`.
+Guarantee = Literal["proved", "bounded", "stated", "none"]
+
+
+def weakest(guarantees: Iterable[Guarantee]) -> Guarantee:
+    """The last of some guarantees in the order of `Guarantee`: that of all together."""
+    return max(guarantees, key=get_args(Guarantee).index)
 
 
 def check_parameter(value: Any, name: str) -> None:
     """Raise unless `value`, which is kept as given, is a positive finite number arrays can hold."""
-    if not isinstance(value, (int, float, np.integer, np.floating)):
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} must be a number, not {type(value).__name__}")
     check_positive(value, name)
+    if isinstance(value, int) and value >= 1 << 63:
+        raise ValueError(f"{name} is too large an integer")
 
 
 class Profile(ABC):
@@ -43,16 +53,30 @@ class Profile(ABC):
     _dots: ClassVar[int] = 1 << 12
     """Deltas evaluated for a privacy loss distribution; fewer where one takes long."""
 
+    _guarantee: ClassVar[Guarantee] = "stated"
+
     _kinds: ClassVar[dict[str, type[Profile]]] = {}
 
     def __init_subclass__(cls) -> None:
         Profile._kinds[cls.__name__] = cls
 
+    @property
+    def guarantee(self) -> Guarantee:
+        """How well this profile is founded: "proved", "bounded" or "stated".
+
+        "proved": docs/theory proves that the mechanism has this delta at every epsilon, and that
+        some pair of tables attains it. "bounded": it proves that delta is no more than this.
+        "stated": somebody says so, of one epsilon, and no proof of ours confirms it.
+        docs/security.md lists every object. ("none", of results alone: nothing is claimed.)
+        """
+        return self._guarantee
+
     def _directions(self) -> tuple[Callable[[Array], Array], ...]:
         """Give the curves of the single ordered pairs, for any real epsilon.
 
-        One curve means that it serves both orders. Composition needs them apart: pairs
-        compose, their maximum only does as an upper bound.
+        Two curves are of the table with the row against the one without, and of the reverse,
+        in that order for every profile: releases of one table compose order by order. One
+        curve serves both orders, as a bound on either.
         """
         return (self._curve,)
 

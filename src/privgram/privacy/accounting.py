@@ -25,10 +25,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from privgram._checks import check_positive
 
@@ -43,32 +40,29 @@ except ImportError as error:  # pragma: no cover
     ) from error
 
 from privgram.privacy._adjacency import check_adjacency
+from privgram.privacy.composition import chance_off
+from privgram.privacy.coupled import CoupledProfile
+from privgram.privacy.dots import connect_the_dots
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from privgram.privacy._profile import Profile
 
 __all__ = ["ReleaseAccountant", "ReleaseDpEvent", "pld_from_profile"]
 
-Direction = Callable[["NDArray[np.float64]"], "NDArray[np.float64]"]
-
-# Added to every delta, so that a profile good to nine digits becomes an upper bound.
-_MARGIN = 1e-9
-# Below this the tail goes to infinity, which is where dp_accounting keeps what it gives up.
-_TAIL = 1e-18
-_LARGEST_EPSILON = 512.0
-
 
 def pld_from_profile(
-    profile: Profile, discretization: float = 1e-4, dots: int | None = None
+    profile: Profile,
+    discretization: float = 1e-4,
+    dots: int | None = None,
+    symmetric: bool = False,
 ) -> Any:
     r"""Return a profile's pessimistic privacy loss distribution.
 
     delta as a function of :math:`e^\epsilon` is convex, so joining its values on a grid
     of epsilons by straight lines gives an upper bound, and a piecewise linear delta
     belongs to a privacy loss that takes only the grid's values [1]_. Both directions of
-    the neighbouring relation go in, as dp_accounting's "remove" and "add".
+    the neighbouring relation go in, as dp_accounting's "remove" (the table with the row
+    against the one without) and "add".
 
     Parameters
     ----------
@@ -80,6 +74,8 @@ def pld_from_profile(
     dots : int, optional
         About how many deltas to evaluate in each direction; by default 4096. Fewer are faster
         and more pessimistic.
+    symmetric : bool
+        Take the worse order for both, as where it is not known which table has the row.
 
     Returns
     -------
@@ -98,11 +94,12 @@ def pld_from_profile(
     tails, and more where losses are in the hundreds.
     """
     discretization = check_positive(discretization, "discretization")
+    directions = (profile._curve,) if symmetric else profile._directions()
     # One curve serves both orders of the pair.
-    forward, backward = (profile._directions() * 2)[:2]
+    forward, backward = (directions * 2)[:2]
     dots = min(dots or profile._dots, profile._dots)
     pmf, infinity = connect_the_dots(forward, backward, discretization, dots)
-    if len(profile._directions()) == 1:
+    if len(directions) == 1:
         return PrivacyLossDistribution.create_from_rounded_probability(
             pmf, infinity, discretization
         )
@@ -115,129 +112,6 @@ def pld_from_profile(
         infinity_mass_add=infinity_add,
         symmetric=False,
     )
-
-
-def connect_the_dots(
-    forward: Direction, backward: Direction, discretization: float, dots: int = 1 << 12
-) -> tuple[dict[int, float], float]:
-    r"""Return the loss under P as masses on a grid, and its mass at infinity.
-
-    Parameters
-    ----------
-    forward, backward : callable
-        :math:`H_\epsilon(P\|Q)` and :math:`H_\epsilon(Q\|P)` for arrays of epsilon >= 0.
-    discretization : float
-        Step h of the grid.
-    dots : int
-        About how many points of the grid to use in each direction.
-
-    Returns
-    -------
-    masses : dict of int to float
-        P-mass at the loss i h for every index i.
-    infinity : float
-        P-mass at an infinite loss.
-
-    Notes
-    -----
-    With :math:`x = e^\epsilon` and D(x) the piecewise linear delta, the Q-mass at x_i is
-    the jump of D' there and the P-mass x_i times it. Negative losses are the positive
-    ones of the opposite direction with the roles exchanged, where nothing cancels.
-    """
-    up, up_delta = _dots(forward, discretization, dots)
-    down, down_delta = _dots(backward, discretization, dots)
-    # Both directions have the total variation distance at zero; rounding may part them.
-    up_delta[0] = down_delta[0] = max(up_delta[0], down_delta[0])
-    up, up_delta = _lower_hull(up, up_delta, discretization)
-    down, down_delta = _lower_hull(down, down_delta, discretization)
-
-    masses = dict(zip(up[1:].tolist(), _jumps(up, up_delta, discretization), strict=True))
-    for index, mass in zip(
-        down[1:].tolist(), _jumps(down, down_delta, discretization), strict=True
-    ):
-        masses[-index] = mass * np.exp(-index * discretization)
-    # What is left at zero is the jump between the two slopes there. Never less than it:
-    # the sum may only exceed one.
-    right = (up_delta[0] - up_delta[1]) / np.expm1(up[1] * discretization)
-    step = down[1] * discretization
-    left = (down_delta[0] - np.exp(-step) * down_delta[1]) / -np.expm1(-step)
-    masses[0] = max(0.0, 1.0 - left - right)
-    return masses, float(up_delta[-1])
-
-
-def _dots(
-    direction: Direction, step: float, dots: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return grid indices from 0 to where delta is negligible, and upper bounds there."""
-    # A delta that does not fall to zero counts from its floor, which it may near slowly:
-    # even dots to twice the floor, then dots one per cent apart.
-    floor = float(direction(np.array([_LARGEST_EPSILON]))[0])
-    bulk = _first_below(direction, max(_TAIL, 2 * floor), step)
-    last = _first_below(direction, max(_TAIL, floor * (1 + 1e-6)), step)
-    stride = max(1, round(bulk / (dots * step)))
-    even = np.arange(0, bulk / step + 2 * stride, stride)
-    count = max(int(np.log(max(last / bulk, 1.0)) / 0.01), 0) + 1
-    sparse = even[-1] * np.exp(0.01 * np.arange(count))
-    index = np.unique(np.concatenate([even, np.ceil(sparse)]).astype(np.int64))
-    delta = direction(np.asarray(index * step, dtype=np.float64))
-    # Upper bounds stay non-increasing, whatever the last digits of the profile did.
-    delta = np.maximum.accumulate(delta[::-1])[::-1]
-    return index, np.minimum(delta * (1 + _MARGIN), 1.0)
-
-
-def _first_below(direction: Direction, level: float, step: float) -> float:
-    """Return an epsilon from which on delta <= level, the least one to a few per cent."""
-    high = _LARGEST_EPSILON
-    while high > step and float(direction(np.array([high / 2]))[0]) <= level:
-        high /= 2
-    low = high / 2
-    for _ in range(5):
-        middle = (low + high) / 2
-        if float(direction(np.array([middle]))[0]) <= level:
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-def _lower_hull(
-    index: NDArray[np.int64], delta: NDArray[np.float64], step: float
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Keep the dots on the lower convex hull in x = exp(epsilon).
-
-    The true delta is convex and below the dots, hence below their hull; dropping the
-    dots above it makes every jump of slope positive in spite of rounding.
-    """
-    keep: list[int] = []
-    for i in range(len(index)):
-        while len(keep) >= 2 and _jump(index, delta, keep[-2], keep[-1], i, step) <= 0:
-            keep.pop()
-        keep.append(i)
-    return index[keep], delta[keep]
-
-
-def _jump(
-    index: NDArray[np.int64],
-    delta: NDArray[np.float64],
-    before: int,
-    here: int,
-    after: int,
-    step: float,
-) -> float:
-    """Return the P-mass at `here`: x times the change of slope, without forming x."""
-    left = (delta[before] - delta[here]) / -np.expm1((index[before] - index[here]) * step)
-    right = (delta[here] - delta[after]) / np.expm1((index[after] - index[here]) * step)
-    return float(left - right)
-
-
-def _jumps(index: NDArray[np.int64], delta: NDArray[np.float64], step: float) -> list[float]:
-    """Return the P-mass at every dot but the first; the slope beyond the last is zero."""
-    fall = delta[:-1] - delta[1:]
-    gap = np.diff(index) * step
-    masses = fall / -np.expm1(-gap)
-    masses[:-1] -= fall[1:] / np.expm1(gap[1:])
-    out: list[float] = np.maximum(masses, 0.0).tolist()
-    return out
 
 
 _RELATIONS = {
@@ -257,15 +131,19 @@ class ReleaseDpEvent(dp_event.DpEvent):  # type: ignore[misc]
         Privacy profile of the release, ``release.privacy``.
     adjacency : {"replace", "add-remove"}
         Neighbours the profile is for, ``release.adjacency``.
+    chance : float
+        Chance, at most, that the output is not the profile's mechanism's: what finite
+        precision adds.
     """
 
     privacy: Profile
     adjacency: str = attr.ib(default="replace", validator=attr.validators.in_(_RELATIONS))
+    chance: float = 0.0
 
     @classmethod
     def of(cls, release: Any) -> ReleaseDpEvent:
         """Return the event of a `privgram.Release`."""
-        return cls(release.privacy, release.adjacency)
+        return cls(release.privacy, release.adjacency, chance_off(release))
 
 
 class ReleaseAccountant(PLDAccountant):  # type: ignore[misc]
@@ -304,7 +182,15 @@ class ReleaseAccountant(PLDAccountant):  # type: ignore[misc]
                 ),
             )
         if do_compose:
-            pld = event.privacy.pld(self._value_discretization_interval)
+            profile: Profile = event.privacy
+            if event.chance:
+                profile = CoupledProfile(profile, event.chance)
+            step = self._value_discretization_interval
+            # Replaced, a row may go up in one release and down in another.
+            one_sided = event.adjacency == "replace" and len(profile._directions()) > 1
+            pld = (
+                pld_from_profile(profile, step, symmetric=True) if one_sided else profile.pld(step)
+            )
             if count > 1:
                 pld = pld.self_compose(count)
             self._pld: Any = self._pld.compose(pld)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ._adjacency import Adjacency, check_known_adjacency
 from ._numerics import Array
 from ._profile import Profile, check_parameter
 
@@ -36,6 +37,8 @@ class BoundedRangeProfile(Profile):
     ----------
     at_epsilon : float
         Positive: the greatest difference between the losses of two outcomes.
+    adjacency : {"replace", "add-remove"}, optional
+        As of `GaussianProfile`.
 
     Raises
     ------
@@ -48,10 +51,14 @@ class BoundedRangeProfile(Profile):
     0.0
     """
 
+    _guarantee = "proved"
+
     at_epsilon: float
+    adjacency: Adjacency | None = None
 
     def __post_init__(self) -> None:
         check_parameter(self.at_epsilon, "at_epsilon")
+        check_known_adjacency(self.adjacency)
 
     def _delta(self, epsilon: Array) -> Array:
         gap = np.minimum(epsilon - self.at_epsilon, 0.0)

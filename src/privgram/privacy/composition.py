@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
@@ -12,18 +12,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._numerics import Array
-from ._profile import Profile, check_parameter
+from ._profile import Guarantee, Profile, check_parameter, weakest
+from .coupled import CoupledProfile
 from .discrete_gaussian import DiscreteGaussianProfile
 from .gaussian import GaussianProfile
+from .losses import Losses, losses_of, total
 from .sketch import ChiGaussianProfile, SketchProfile
 
 if TYPE_CHECKING:
-    from ._adjacency import Adjacency
+    from ._adjacency import Adjacency, Orientation
 
 __all__ = ["ComposedProfile", "compose"]
 
-_FLOOR = 1e-12
+FLOOR = 1e-12
 """Composition by fast Fourier transforms says nothing below."""
+
+ONE_GAUSSIAN = (GaussianProfile, DiscreteGaussianProfile)
+"""Kinds of profiles of which any number is one, and takes no time."""
+
+_TOP = 80.0
+"""Losses above it count as infinite, which adds a part of e^(epsilon - 80) to their delta."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +52,6 @@ class ComposedProfile(Profile):
     ------
     ValueError
         If the step is not positive.
-    ImportError
-        On evaluation, without the extra: ``pip install "privgram[accounting]"``.
     """
 
     profiles: tuple[Profile, ...]
@@ -53,6 +59,11 @@ class ComposedProfile(Profile):
 
     def __post_init__(self) -> None:
         check_parameter(self.discretization, "discretization")
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """That of the weakest part, and "bounded" at best."""
+        return weakest(["bounded", *(p.guarantee for p in self.profiles)])
 
     def to_dict(self) -> dict[str, Any]:  # noqa: D102
         return super().to_dict() | {"profiles": [p.to_dict() for p in self.profiles]}
@@ -63,40 +74,44 @@ class ComposedProfile(Profile):
         return cls(profiles, **parameters)
 
     @cached_property
-    def _pld(self) -> Any:
-        return self._compose(self.discretization)
+    def _losses(self) -> Losses:
+        step = float(self.discretization)
+        return composed_losses(self.profiles, step, _TOP, self._dots)
 
-    def _compose(self, discretization: float) -> Any:
+    def _delta(self, epsilon: Array) -> Array:
+        return np.maximum([self._losses.delta(e) for e in epsilon.tolist()], FLOOR)
+
+    def _floor(self) -> float:
+        return max(self._losses.delta(math.inf), FLOOR)
+
+    def pld(self, discretization: float = 1e-4) -> Any:  # noqa: D102
         plds = []
         for profile, count in Counter(self.profiles).items():
             pld = profile.pld(discretization)
             plds.append(pld.self_compose(count) if count > 1 else pld)
         return reduce(lambda x, y: x.compose(y), plds)
 
-    def _delta(self, epsilon: Array) -> Array:
-        delta = np.asarray(self._pld.get_delta_for_epsilon(epsilon), dtype=np.float64)
-        return np.maximum(delta, _FLOOR)
 
-    def _floor(self) -> float:
-        return float(np.maximum(self._pld.get_delta_for_epsilon(math.inf), _FLOOR))
-
-    def pld(self, discretization: float = 1e-4) -> Any:  # noqa: D102
-        same = discretization == self.discretization
-        return self._pld if same else self._compose(discretization)
+def composed_losses(profiles: Iterable[Profile], step: float, top: float, dots: int) -> Losses:
+    """Losses of all profiles together; those alike are composed by squaring."""
+    each = (losses_of(p, step, top, dots).times(n) for p, n in Counter(profiles).items())
+    return total(each, step, top)
 
 
-def compose(profiles: Sequence[Profile], discretization: float = 1e-4) -> Profile:
+def compose(profiles: Iterable[Any], discretization: float = 1e-4) -> Profile:
     r"""Profile of several releases of the same data, each with noise of its own.
 
     Exact where a closed form exists: Gaussian mechanisms, discrete ones too, add up their squared
-    ratios, and sketches of one ratio their rows, range finders their columns; a range finder and
-    Gaussian mechanisms are one mixture of Gaussians. The rest is composed numerically, on the safe
-    side.
+    ratios, and sketches of one ratio and orientation their rows, range finders their columns; a
+    range finder and Gaussian mechanisms are one mixture of Gaussians. The rest is composed
+    numerically, on the safe side, for each order of the two tables by itself.
 
     Parameters
     ----------
-    profiles : sequence of Profile
-        At least one. All that depend on a notion of neighbours must share it.
+    profiles : sequence of Profile or Release
+        At least one. A release, or a bound by `private_norm_bound`, counts with its profile, and
+        with what finite precision adds to it, which its profile alone leaves out. All that say
+        for which notion of neighbours they are must say the same one.
     discretization : float
         Step of the grid of privacy losses where one is needed, positive.
 
@@ -110,62 +125,133 @@ def compose(profiles: Sequence[Profile], discretization: float = 1e-4) -> Profil
     ValueError
         If there is no profile, or the notions of neighbours differ.
     TypeError
-        If an element is not a profile.
-    ImportError
-        On evaluating a profile that is not exact, without the extra:
-        ``pip install "privgram[accounting]"``.
+        If an element is neither a profile nor has one.
 
     Examples
     --------
-    >>> compose([GaussianProfile(0.3), GaussianProfile(0.4)])
-    GaussianProfile(sensitivity_ratio=0.5)
-    >>> compose([SketchProfile(100, 0.01)] * 10)
-    SketchProfile(rows=1000, ratio=0.01, adjacency='replace')
+    >>> compose([GaussianProfile(0.3), GaussianProfile(0.4)]).sensitivity_ratio
+    0.5
+    >>> compose([SketchProfile(100, 0.01)] * 10).rows
+    1000
     """
-    flat = list(_flatten(profiles))
+    if isinstance(profiles, Profile) or not isinstance(profiles, Iterable):
+        raise TypeError("compose takes a list of profiles or releases")
+    items = list(profiles)
+    flat, chance = flatten([_profile_of(item) for item in items])
     if not flat:
         raise ValueError("compose needs at least one profile")
-    if len(_adjacencies(flat)) > 1:
+    if len(adjacencies(*items, *flat)) > 1:
         raise ValueError('profiles under "replace" and under "add-remove" do not compose')
-    gaussian = [p.sensitivity_ratio for p in flat if isinstance(p, GaussianProfile)]
-    discrete = [p for p in flat if isinstance(p, DiscreteGaussianProfile)]
-    sketches: dict[tuple[float, Adjacency], float] = {}
+    merged = merge(flat)
+    whole = merged[0] if len(merged) == 1 else ComposedProfile(tuple(merged), discretization)
+    return CoupledProfile(whole, chance) if chance else whole
+
+
+def adjacencies(*profiles: Any) -> set[str]:
+    """Notions of neighbours that profiles, or releases, and their parts are for."""
+    parts = [p for whole in profiles if isinstance(whole, Profile) for p in flatten([whole])[0]]
+    named = (getattr(x, "adjacency", None) for x in (*profiles, *parts))
+    return {adjacency for adjacency in named if adjacency is not None}
+
+
+def merge(profiles: Sequence[Profile]) -> list[Profile]:
+    """Join those of which several are exactly one; their order does not matter."""
+    gaussian: list[tuple[float, Adjacency | None]] = []
+    discrete: list[DiscreteGaussianProfile] = []
+    sketches: dict[tuple[float, Adjacency, Orientation | None], float] = {}
     finders: dict[float, float] = {}
     merged: list[Profile] = []
-    for p in flat:
-        if isinstance(p, SketchProfile):
-            key = (p.ratio, p.adjacency)
-            sketches[key] = sketches.get(key, 0) + p.rows
+    for p in profiles:
+        if isinstance(p, GaussianProfile):
+            gaussian.append((p.sensitivity_ratio, p.adjacency))
+        elif isinstance(p, DiscreteGaussianProfile):
+            discrete.append(p)
         elif isinstance(p, ChiGaussianProfile):
             finders[p.ratio] = finders.get(p.ratio, 0) + p.k
-            if p.offset:
-                gaussian.append(p.offset)
-        elif not isinstance(p, (GaussianProfile, DiscreteGaussianProfile)):
+            gaussian.append((p.offset, p.adjacency))
+        # One column may go up in one release and down in another.
+        elif isinstance(p, SketchProfile) and not p.one_column:
+            key = (p.ratio, p.adjacency, p.orientation)
+            sketches[key] = sketches.get(key, 0) + p.rows
+        else:
             merged.append(p)
     merged += [SketchProfile(rows, *key) for key, rows in sketches.items()]
     # One of the range finders takes the Gaussian mechanisms along.
-    offset = math.hypot(*gaussian)
+    offset = math.hypot(*(ratio for ratio, _ in gaussian))
+    known = {adjacency for _, adjacency in gaussian} | {p.adjacency for p in discrete}
+    adjacency = next(iter(known - {None}), None)
     for ratio, k in finders.items():
-        merged.append(ChiGaussianProfile(k, ratio, offset))
+        merged.append(ChiGaussianProfile(k, ratio, offset, adjacency))
         offset = 0.0
     if discrete:
         # Rounded, a Gaussian mechanism is one more entry of the kind the bound compares with.
         ratio = math.hypot(offset, *(p.sensitivity_ratio for p in discrete))
         least = min(p.std for p in discrete)
-        merged.append(DiscreteGaussianProfile(ratio, least, sum(p.n_entries for p in discrete)))
+        entries = sum(p.n_entries for p in discrete)
+        merged.append(DiscreteGaussianProfile(ratio, least, entries, adjacency))
     elif offset:
-        merged.append(GaussianProfile(offset))
-    return merged[0] if len(merged) == 1 else ComposedProfile(tuple(merged), discretization)
+        merged.append(GaussianProfile(offset, adjacency))
+    return merged
 
 
-def _flatten(profiles: Sequence[Profile]) -> list[Profile]:
+def chance_off(release: Any) -> float:
+    """Chance, at most, that finite precision shows in a release (`CoupledProfile`)."""
+    # delta_fp is h (1 + e^epsilon) for the chance h, and epsilon is positive.
+    delta_fp = getattr(release, "parameters", {}).get("delta_fp") or 0.0
+    return float(delta_fp) / 2.0
+
+
+def _profile_of(item: Any) -> Profile:
+    if isinstance(item, Profile):
+        return item
+    profile = getattr(item, "privacy", None)
+    if not isinstance(profile, Profile):
+        raise TypeError(f"compose takes privacy profiles and releases, not {type(item).__name__}")
+    chance = chance_off(item)
+    return CoupledProfile(profile, chance) if chance else profile
+
+
+def flatten(profiles: Iterable[Profile]) -> tuple[list[Profile], float]:
+    """Single profiles, and the sum of the chances that some are off with."""
     flat: list[Profile] = []
+    chance = 0.0
     for p in profiles:
-        if not isinstance(p, Profile):
-            raise TypeError(f"compose takes privacy profiles, not {type(p).__name__}")
-        flat += p.profiles if isinstance(p, ComposedProfile) else (p,)
-    return flat
+        parts: Iterable[Profile]
+        if isinstance(p, CoupledProfile):
+            parts, chance = (p.of,), chance + p.chance
+        elif isinstance(p, ComposedProfile):
+            parts = p.profiles
+        else:
+            flat.append(p)
+            continue
+        more, also = flatten(parts)
+        flat += more
+        chance += also
+    return flat, chance
 
 
-def _adjacencies(profiles: list[Profile]) -> set[str]:
-    return {p.adjacency for p in profiles if hasattr(p, "adjacency")}
+def upgrade(values: Any, adjacency: str, orientation: Orientation | None) -> Any:
+    """Bring an older file's `Profile.to_dict` to what it is today.
+
+    A sketch's profile did not say its orientation, nor that its table had one column.
+
+    Parameters
+    ----------
+    values : dict
+    adjacency : {"replace", "add-remove"}
+        Of the release. Under "replace" a table of one column had a profile for "add-remove".
+    orientation : {"wide", "narrow"} or None
+        Of the mechanism; None if it is not known.
+    """
+    if not isinstance(values, dict):
+        return values
+    values = dict(values)
+    if isinstance(values.get("profiles"), list):
+        values["profiles"] = [upgrade(v, adjacency, orientation) for v in values["profiles"]]
+    other = values.get("adjacency") == "add-remove" and adjacency == "replace"
+    kind = values.get("profile")
+    if kind == "SketchProfile" and "orientation" not in values:
+        values |= {"orientation": orientation}
+    if kind in ("SketchProfile", "AdaptiveLadderProfile") and other:
+        values |= {"adjacency": "replace", "one_column": True}
+    return values

@@ -20,6 +20,7 @@ import numpy as np
 
 from privgram._checks import check_integer
 
+from ._adjacency import Adjacency, check_known_adjacency
 from ._numerics import TINY, Array
 from ._profile import Profile, check_parameter
 from .gaussian import GaussianProfile
@@ -53,6 +54,8 @@ class DiscreteGaussianProfile(Profile):
         s >= 1: least standard deviation of an entry, in integer steps.
     n_entries : int
         K: number of entries with noise, at least 1.
+    adjacency : {"replace", "add-remove"}, optional
+        As of `GaussianProfile`.
 
     Raises
     ------
@@ -70,9 +73,12 @@ class DiscreteGaussianProfile(Profile):
     0.126936738
     """
 
+    _guarantee = "bounded"
+
     sensitivity_ratio: float
     std: float
     n_entries: int
+    adjacency: Adjacency | None = None
 
     def __post_init__(self) -> None:
         check_parameter(self.sensitivity_ratio, "sensitivity_ratio")
@@ -80,6 +86,7 @@ class DiscreteGaussianProfile(Profile):
         if self.std < 1.0:
             raise ValueError(f"std must be at least 1 integer step, not {self.std!r}")
         check_integer(self.n_entries, "n_entries", 1)
+        check_known_adjacency(self.adjacency)
 
     def _delta(self, epsilon: Array) -> Array:
         step = self.n_entries / (8.0 * self.std * self.std)  # a

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from ._adjacency import Adjacency, check_known_adjacency
 from ._numerics import TINY, Array, gauss_legendre, quiet
 from ._profile import Profile, check_parameter
 
@@ -75,6 +76,10 @@ class GaussianProfile(Profile):
     ----------
     sensitivity_ratio : float
         mu = Delta / sigma > 0: L2 sensitivity over the standard deviation of the noise.
+    adjacency : {"replace", "add-remove"}, optional
+        Notion of neighbours that the ratio is for, which `compose` holds against the others'.
+        By default it is not said, and composes with either: for a table of one column, where
+        the two notions are one, and for neighbours of another kind.
 
     Raises
     ------
@@ -92,10 +97,14 @@ class GaussianProfile(Profile):
     0.126936738
     """
 
+    _guarantee = "proved"
+
     sensitivity_ratio: float
+    adjacency: Adjacency | None = None
 
     def __post_init__(self) -> None:
         check_parameter(self.sensitivity_ratio, "sensitivity_ratio")
+        check_known_adjacency(self.adjacency)
 
     def _delta(self, epsilon: Array) -> Array:
         return np.maximum(gaussian_delta(epsilon, np.asarray(self.sensitivity_ratio)), TINY)

@@ -28,9 +28,9 @@ import numpy as np
 
 from ._adjacency import Adjacency, check_adjacency
 from ._numerics import Array
-from ._profile import Profile
+from ._profile import Profile, check_parameter
 from ._solve import largest_safe
-from .adaptive import AdaptiveSketchProfile
+from .adaptive import AdaptiveSketchProfile, adaptive_delta, sketch_curves
 
 __all__ = ["AdaptiveLadderProfile", "rung_share", "rung_total"]
 
@@ -50,14 +50,22 @@ def rung_share(k: int) -> float:
 
 @cache
 def rung_total(
-    rows: float, scale: float, epsilon: float, delta: float, adjacency: Adjacency
+    rows: float, scale: float, epsilon: float, delta: float, adjacency: Adjacency, rule: int = 2
 ) -> float:
-    """Least total R of a sketch without regulariser, in units of B^2, on the safe side."""
+    """Least total R of a sketch without regulariser, in units of B^2, on the safe side.
+
+    Rule 2 is that of the profile; rule 1 looks at the largest shifts of the eigenvalue only.
+    """
 
     def delta_at(inverse: float) -> float:
-        return AdaptiveSketchProfile(rows, 1.0 + 1.0 / inverse, 0.0, scale, adjacency).delta(
-            epsilon
-        )
+        total = 1.0 + 1.0 / inverse
+        if rule == 1:
+            return max(
+                float(adaptive_delta(epsilon, curve, shifts, total, scale, np.zeros(1))[0])
+                for curve in sketch_curves(float(rows), adjacency)
+                for shifts in ((1.0, 0.0), (0.0, 1.0))
+            )
+        return AdaptiveSketchProfile(rows, total, 0.0, scale, adjacency).delta(epsilon)
 
     guess = math.sqrt(2.0 * rows * math.log(1.0 / delta)) / epsilon + 6.0 * scale
     inverse = largest_safe(delta_at, delta, 1.0 / guess, tolerance=1e-3)
@@ -79,7 +87,14 @@ class AdaptiveLadderProfile(Profile):
     adjacency : {"replace", "add-remove"}
     at_epsilon, at_delta : float
         Budget for which the totals of the other rungs are set.
+    one_column : bool
+        Under "replace": whether the table has but one column, as of `SketchProfile`.
+    rule : {1, 2}
+        How they are set: see `rung_total`. Releases saved by earlier versions used 1. The
+        profile is the same upper bound for both, at the totals that were used.
     """
+
+    _guarantee = "bounded"
 
     rows: float
     regulariser: float
@@ -88,10 +103,22 @@ class AdaptiveLadderProfile(Profile):
     adjacency: Adjacency
     at_epsilon: float
     at_delta: float
+    rule: int = 1
+    one_column: bool = False
 
     def __post_init__(self) -> None:
         check_adjacency(self.adjacency)
+        if self.rule not in (1, 2):
+            raise ValueError(f"rule must be 1 or 2, not {self.rule!r}")
+        check_parameter(self.at_epsilon, "at_epsilon")
+        check_parameter(self.at_delta, "at_delta")
+        if self.at_delta >= 1:
+            raise ValueError(f"at_delta must lie in (0, 1), not {self.at_delta}")
         self._rung(0)
+
+    @property
+    def _pairs(self) -> Adjacency:
+        return "add-remove" if self.one_column else self.adjacency
 
     def total(self, k: int) -> float:
         """What s + shift must reach for rung k > 0, in units of B^2."""
@@ -100,7 +127,8 @@ class AdaptiveLadderProfile(Profile):
             self.scale,
             self.at_epsilon,
             self.at_delta * rung_share(k),
-            self.adjacency,
+            self._pairs,
+            self.rule,
         )
 
     def climb(self, reached: float) -> int:
@@ -113,11 +141,9 @@ class AdaptiveLadderProfile(Profile):
     def _rung(self, k: int) -> AdaptiveSketchProfile:
         if k == 0:
             return AdaptiveSketchProfile(
-                self.rows, self.regulariser, self.shift, self.scale, self.adjacency
+                self.rows, self.regulariser, self.shift, self.scale, self._pairs
             )
-        return AdaptiveSketchProfile(
-            self.rows * 2**k, self.total(k), 0.0, self.scale, self.adjacency
-        )
+        return AdaptiveSketchProfile(self.rows * 2**k, self.total(k), 0.0, self.scale, self._pairs)
 
     def _rungs(self) -> list[AdaptiveSketchProfile]:
         # A rung that nothing can reach takes no part.

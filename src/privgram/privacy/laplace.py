@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ._adjacency import Adjacency, check_known_adjacency
 from ._numerics import Array
 from ._profile import Profile, check_parameter
 
@@ -25,6 +26,8 @@ class LaplaceProfile(Profile):
     ----------
     sensitivity_ratio : float
         rho = Delta / b > 0: L1 sensitivity over the scale of the noise.
+    adjacency : {"replace", "add-remove"}, optional
+        As of `GaussianProfile`.
 
     Raises
     ------
@@ -32,10 +35,14 @@ class LaplaceProfile(Profile):
         If `sensitivity_ratio` is not positive and finite.
     """
 
+    _guarantee = "proved"
+
     sensitivity_ratio: float
+    adjacency: Adjacency | None = None
 
     def __post_init__(self) -> None:
         check_parameter(self.sensitivity_ratio, "sensitivity_ratio")
+        check_known_adjacency(self.adjacency)
 
     def _delta(self, epsilon: Array) -> Array:
         return np.maximum(-np.expm1((epsilon - self.sensitivity_ratio) / 2.0), 0.0)

@@ -5,7 +5,8 @@ inverse Wishart (Algorithms 4 and 5) a bijective image of the same. Whitening le
 two directions, and in each the pair is monotone in its variance, so with lam = B^2 / w^2
 the worst case is
 
-- add-remove: N(0, 1 + lam)^r against N(0, 1)^r, in both orders;
+- add-remove: N(0, 1 + lam)^r against N(0, 1)^r, in both orders. For a sketch the table with
+  the row has the wide law; inversion makes it the narrow one for an inverse Wishart;
 - replace: N(0, diag(1 + lam, 1 / (1 + lam)))^r against N(0, I_2)^r. Its privacy loss is a
   Gaussian mixture, N(+-mu^2/2, mu^2) with mu = kappa S, S ~ chi_r, kappa = lam / sqrt(1 + lam).
 
@@ -25,12 +26,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from scipy import special
 
-from ._adjacency import Adjacency, check_adjacency
+from ._adjacency import Adjacency, Orientation, check_adjacency, check_known_adjacency
 from ._numerics import (
     DROP,
     TINY,
@@ -43,7 +44,7 @@ from ._numerics import (
     log_panels,
     quiet,
 )
-from ._profile import Profile, check_parameter
+from ._profile import Guarantee, Profile, check_parameter
 from .gaussian import gaussian_delta
 
 if TYPE_CHECKING:
@@ -226,6 +227,8 @@ class ChiGaussianProfile(Profile):
         Largest change of a row over the standard deviation of the noise, positive.
     offset : float
         Sensitivity ratio of the Gaussian mechanisms released beside it, at least 0.
+    adjacency : {"replace", "add-remove"}, optional
+        As of `GaussianProfile`.
 
     Raises
     ------
@@ -240,12 +243,19 @@ class ChiGaussianProfile(Profile):
     k: float
     ratio: float
     offset: float = 0.0
+    adjacency: Adjacency | None = None
 
     def __post_init__(self) -> None:
         check_count(self.k, "k")
         check_parameter(self.ratio, "ratio")
         if self.offset != 0:
             check_parameter(self.offset, "offset")
+        check_known_adjacency(self.adjacency)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """As in `Profile`. With an offset one row may not attain both parts at once."""
+        return "bounded" if self.offset else "proved"
 
     def _delta(self, epsilon: Array) -> Array:
         kappa, offset = np.asarray(self.ratio), float(self.offset)
@@ -263,8 +273,14 @@ class SketchProfile(Profile):
     ratio : float
         lam = B^2 / w^2 > 0 (B^2 / psi for the inverse Wishart).
     adjacency : {"replace", "add-remove"}
-        Notion of neighbours. "replace" is exact from two columns on, and an upper bound
-        for one, where it is the same as "add-remove".
+        Notion of neighbours.
+    orientation : {"wide", "narrow"} or None
+        Under "add-remove": the law of the table with the row. It is the wide one for a sketch
+        and the narrow one for an inverse Wishart. None, where it is not known, charges for
+        either and for both together: for as much as under "replace", where it is always None.
+    one_column : bool
+        Under "replace": whether the table has but one column. Replacing a row is then no more
+        than adding one or removing one, and which of the two is not known.
 
     Raises
     ------
@@ -273,21 +289,41 @@ class SketchProfile(Profile):
 
     Notes
     -----
-    c releases with one ratio are, together, exactly one with c times the rows.
+    c releases with one ratio and one orientation are, together, exactly one with c times the
+    rows; so are a sketch and an inverse Wishart under "replace".
 
     References
     ----------
     Sheffet, arXiv:1507.00056, Algorithms 1 and 4; arXiv:2309.01243 compares two Gaussians.
     """
 
+    _guarantee = "proved"
+
     rows: float
     ratio: float
     adjacency: Adjacency = "replace"
+    orientation: Orientation | None = "wide"
+    one_column: bool = False
 
     def __post_init__(self) -> None:
         check_count(self.rows, "rows")
         check_parameter(self.ratio, "ratio")
-        check_adjacency(self.adjacency)
+        # One name for what is one law.
+        if check_adjacency(self.adjacency) == "replace":
+            object.__setattr__(self, "orientation", None)
+        else:
+            object.__setattr__(self, "one_column", False)
+        if self.orientation not in (None, *get_args(Orientation)):
+            raise ValueError(
+                f'orientation must be "wide", "narrow" or None, not {self.orientation!r}'
+            )
+        if not isinstance(self.one_column, bool):
+            raise TypeError(f"one_column must be True or False, not {self.one_column!r}")
+
+    @classmethod
+    def _rebuild(cls, parameters: dict[str, Any]) -> Profile:
+        # Files of before do not say it.
+        return cls(**{"orientation": None} | parameters)
 
     def _pairs(self) -> tuple[Callable[[Array], Array], ...]:
         rows, ratio = float(self.rows), np.asarray(self.ratio)
@@ -297,10 +333,12 @@ class SketchProfile(Profile):
         )
 
     def _directions(self) -> tuple[Callable[[Array], Array], ...]:
-        return self._pairs() if self.adjacency == "add-remove" else (self._curve,)
+        if self.orientation is None:
+            return (self._curve,)
+        return self._pairs() if self.orientation == "wide" else self._pairs()[::-1]
 
     def _delta(self, epsilon: Array) -> Array:
-        if self.adjacency == "add-remove":
+        if self.orientation is not None or self.one_column:
             delta = np.maximum(*(curve(epsilon) for curve in self._pairs()))
         else:
             kappa = mixture_ratio(np.asarray(self.ratio))

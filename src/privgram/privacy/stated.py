@@ -8,6 +8,7 @@ import numpy as np
 
 from privgram._checks import check_number
 
+from ._adjacency import Adjacency, check_known_adjacency
 from ._numerics import Array
 from ._profile import Profile, check_parameter
 
@@ -30,6 +31,8 @@ class StatedProfile(Profile):
         Positive.
     at_delta : float
         In [0, 1); 0 makes it randomised response.
+    adjacency : {"replace", "add-remove"}, optional
+        As of `GaussianProfile`.
 
     References
     ----------
@@ -37,13 +40,17 @@ class StatedProfile(Profile):
     IEEE Trans. Inf. Theory 63, 2017: the dominating pair of Theorem 3.4.
     """
 
+    _guarantee = "stated"
+
     at_epsilon: float
     at_delta: float
+    adjacency: Adjacency | None = None
 
     def __post_init__(self) -> None:
         check_parameter(self.at_epsilon, "at_epsilon")
         if not 0 <= check_number(self.at_delta, "at_delta") < 1:
             raise ValueError(f"at_delta must lie in [0, 1), not {self.at_delta!r}")
+        check_known_adjacency(self.adjacency)
 
     def _delta(self, epsilon: Array) -> Array:
         gap = np.minimum(epsilon - self.at_epsilon, 0.0)

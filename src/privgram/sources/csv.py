@@ -1,34 +1,42 @@
-"""CSV with a header line, split at newlines and parsed by the workers."""
+"""CSV with a header line, cut between records by the caller's thread and parsed by the workers.
+
+A record ends at the end of a line outside quoted cells, which only whoever has read all before it
+can tell: from the middle of a file, a cell of many lines looks like many records.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from privgram._checks import is_number
+from privgram._core.records import scan
 from privgram.sources.arrow import columns_of, require
+from privgram.sources.mapped import Stamp, stamp, unchanged
 from privgram.sources.table import Block, Chunk, InvalidRow, Table, positions
 
-#: Bytes of text a worker parses at once.
+#: Bytes of text a worker parses at once, or one record.
 CHUNK_BYTES = 1 << 22
-_LONGEST_LINE = 1 << 26
+_LONGEST_RECORD = 1 << 26
+_BOM = b"\xef\xbb\xbf"
 
 
 def open_csv(path: Path, select: Sequence[str] | None = None) -> Table:
-    """Read columns of a CSV file whose first line names them.
+    """Read columns of a CSV file whose first record names them.
 
-    The separator is a comma, the text UTF-8. Quoted cells may not contain newlines. Empty
-    cells, ``NA``, ``null`` and their like are missing values.
+    The separator is a comma, the text UTF-8. A cell in double quotes may hold commas, ends of
+    lines and doubled quotes. Lines end in any of the usual ways. Empty cells, ``NA``,
+    ``null`` and their like are missing values; so is an empty line where there is one column,
+    and elsewhere it is skipped.
     """
     require("pyarrow.csv", "CSV")
     with path.open("rb") as file:
-        header = file.readline(_LONGEST_LINE)
+        found = stamp(file)
+        header, start = _header(path, file)
     names = _parse_header(path, header)
     # Whatever follows may name columns, and without a header their names would be data.
     unknown = select is None or not set(select) <= set(names)
@@ -38,39 +46,90 @@ def open_csv(path: Path, select: Sequence[str] | None = None) -> Table:
             + ("" if select else "; if names are numbers, name the columns to take")
         )
     taken = [names[i] for i in positions(names, select)]
-    table = _Csv(path, names, taken)
-    return Table(tuple(taken), len(taken), None, table.chunks(len(header)))
+    table = _Csv(path, found, names, taken)
+    return Table(tuple(taken), len(taken), None, table.chunks(start))
+
+
+def _header(path: Path, file: IO[bytes]) -> tuple[bytes, int]:
+    """Read the first record that is not an empty line, and tell where the next one begins."""
+    text, size = b"", 1 << 16
+    while True:
+        more = file.read(size)
+        text += more
+        body = text.removeprefix(_BOM).lstrip(b"\r\n")
+        if not more and not body:
+            raise OSError(f"{path} is empty")
+        end, _, quoted = scan(body, 0, False, not more, first=True)
+        if end < 0 and not more:
+            if quoted:
+                raise _unended(path)
+            end = len(body)
+        if end >= 0:
+            return body[:end], len(text) - len(body) + end
+        if len(text) > _LONGEST_RECORD:
+            raise _too_long(path)
+        size = len(text)
 
 
 def _parse_header(path: Path, header: bytes) -> list[str]:
-    if not header:
-        raise OSError(f"{path} is empty")
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    line = header + b"\n"
     try:
-        text = header.decode("utf-8-sig")
-    except UnicodeDecodeError:
+        header.decode("utf-8")
+        # By the parser of the rows: Python's takes no cell beyond 128 KiB.
+        table = arrow_csv.read_csv(
+            pa.BufferReader(line),
+            arrow_csv.ReadOptions(use_threads=False, block_size=len(line)),
+            arrow_csv.ParseOptions(newlines_in_values=True),
+        )
+    except (UnicodeDecodeError, pa.ArrowInvalid):
         raise OSError(f"{path} is not a CSV file in UTF-8") from None
-    return next(csv.reader(io.StringIO(text)), [])
+    names: list[str] = table.column_names
+    return names
+
+
+def _too_long(path: Path) -> ValueError:
+    return ValueError(
+        f"{path} has a line longer than {_LONGEST_RECORD >> 20} MiB, or a cell whose quotes are "
+        "not closed"
+    )
+
+
+def _unended(path: Path) -> ValueError:
+    return ValueError(f"{path} ends inside a quoted cell: its quotes are not closed")
 
 
 @dataclass(frozen=True)
 class _Csv:
     path: Path
+    found: Stamp
     names: list[str]
     taken: list[str]
 
     def chunks(self, start: int) -> Generator[Chunk]:
-        size = self.path.stat().st_size
-        for first in range(start, size, CHUNK_BYTES):
-            stop = min(first + CHUNK_BYTES, size)
-            yield Chunk(partial(self.read, start, first, stop), f"{self.path}")
+        with self.path.open("rb") as file, unchanged(self.path, file, self.found):
+            file.seek(start)
+            text, scanned, quoted = b"", 0, False
+            # Not beyond its size as it was, or a file that grows would have no end.
+            while more := file.read(max(0, min(CHUNK_BYTES, self.found[0] - file.tell()))):
+                text += more
+                end, scanned, quoted = scan(text, scanned, quoted, final=False)
+                if end > 0:
+                    yield Chunk(partial(self.read, text[:end]), f"{self.path}")
+                    text, scanned = text[end:], scanned - end
+                elif len(text) > _LONGEST_RECORD:
+                    raise _too_long(self.path)
+            if scan(text, scanned, quoted, final=True)[2]:
+                raise _unended(self.path)
+            if text:
+                yield Chunk(partial(self.read, text), f"{self.path}")
 
-    def read(self, start: int, first: int, stop: int) -> Iterator[Block]:
-        """Parse the lines that begin in a range of bytes; all lines begin at `start` or later."""
+    def read(self, text: bytes) -> Iterator[Block]:
+        """Parse whole records."""
         import pyarrow as pa
 
-        text = self._lines(start, first, stop)
-        if not text:
-            return
         malformed: list[int] = []
         try:
             table = self._parse(text, malformed)
@@ -78,21 +137,6 @@ class _Csv:
             raise _explain(str(error), malformed, self.names) from None
         for batch in table.to_batches():
             yield columns_of(batch)
-
-    def _lines(self, start: int, first: int, stop: int) -> bytes:
-        with self.path.open("rb") as file:
-            # A line begins after a newline, maybe the one just before.
-            file.seek(first - (first > start))
-            text = file.read(stop - file.tell())
-            if first > start:
-                text = text[text.find(b"\n") + 1 or len(text) :]
-            while text and not text.endswith(b"\n"):
-                if len(text) - text.rfind(b"\n") > _LONGEST_LINE:
-                    raise ValueError(f"{self.path} has a line longer than 64 MiB")
-                text += (more := file.readline(_LONGEST_LINE))
-                if not more:
-                    break
-        return text
 
     def _parse(self, text: bytes, malformed: list[int]) -> Any:
         import pyarrow as pa
@@ -107,7 +151,11 @@ class _Csv:
             read_options=arrow_csv.ReadOptions(
                 use_threads=False, block_size=max(len(text), 1), column_names=self.names
             ),
-            parse_options=arrow_csv.ParseOptions(invalid_row_handler=note),
+            parse_options=arrow_csv.ParseOptions(
+                invalid_row_handler=note,
+                newlines_in_values=True,
+                ignore_empty_lines=len(self.names) > 1,
+            ),
             convert_options=arrow_csv.ConvertOptions(
                 include_columns=self.taken,
                 column_types=dict.fromkeys(self.taken, pa.float64()),

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
-from typing import TypeAlias
+from typing import IO, TypeAlias
 
 try:
     import fcntl
@@ -25,7 +25,7 @@ except ImportError:  # Windows
 Stamp: TypeAlias = tuple[int, ...]
 
 
-def stamp(file: FileIO) -> Stamp:
+def stamp(file: IO[bytes]) -> Stamp:
     """Say how an open file is."""
     status = os.fstat(file.fileno())
     return status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino
@@ -40,13 +40,23 @@ def opened(path: Path, found: Stamp) -> Iterator[tuple[FileIO, bool]]:
     OSError
         If it has changed, at the beginning or at the end.
     """
-    with path.open("rb", buffering=0) as file, lease(file) as leased:
-        _check(path, file, found)
+    with (
+        path.open("rb", buffering=0) as file,
+        lease(file) as leased,
+        unchanged(path, file, found),
+    ):
         yield file, leased
-        _check(path, file, found)
 
 
-def _check(path: Path, file: FileIO, found: Stamp) -> None:
+@contextmanager
+def unchanged(path: Path, file: IO[bytes], found: Stamp) -> Iterator[None]:
+    """Check at the beginning and at the end that an open file is the one that was found."""
+    _check(path, file, found)
+    yield
+    _check(path, file, found)
+
+
+def _check(path: Path, file: IO[bytes], found: Stamp) -> None:
     if stamp(file) != found:
         raise OSError(f"{path} changed while it was read")
 

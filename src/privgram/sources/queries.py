@@ -35,6 +35,8 @@ def open_query(source: Any, select: Sequence[str] | None = None) -> Table:
 
 
 def _of_dataset(dataset: Any) -> Query:
+    _check_records(dataset)
+
     def run(names: Sequence[str]) -> Iterator[Any]:
         from pyarrow.compute import field
 
@@ -48,6 +50,19 @@ def _of_dataset(dataset: Any) -> Query:
         return reader
 
     return dataset.schema, run
+
+
+def _check_records(dataset: Any) -> None:
+    """Refuse CSV cut at any newline: one record's quoted cell would become many rows."""
+    for part in getattr(dataset, "children", ()):  # of a union
+        _check_records(part)
+    options = getattr(getattr(dataset, "format", None), "parse_options", None)
+    if not getattr(options, "newlines_in_values", True):
+        raise ValueError(
+            "this dataset's CSV files are cut at newlines inside quoted cells, too, so that one "
+            "record may become many rows; pass the path itself, or make the dataset with "
+            "format=CsvFileFormat(parse_options=ParseOptions(newlines_in_values=True))"
+        )
 
 
 def _of_scanner(scanner: Any) -> Query:

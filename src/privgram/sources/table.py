@@ -113,11 +113,20 @@ def unnamed(n_columns: int, select: Sequence[str] | None, by_position: bool) -> 
         )
 
 
+#: What to do about a column of dates, and about one of words.
+DATES = "cast it to a number, in the unit you mean"
+LEVELS = "make a column of 0 and 1 for each of its levels but one, or cast it if it holds numerals"
+
+
 def check_kind(dtype: np.dtype[Any], name: str | int) -> None:
     """Refuse a column that does not hold real numbers."""
     if dtype.kind not in "buif":
         label = "complex numbers" if dtype.kind == "c" else f"values of type {dtype}"
-        raise TypeError(f"column {name!r} holds {label}; only real numbers can be used")
+        advice = DATES if dtype.kind in "mM" else LEVELS if dtype.kind in "OSUT" else ""
+        raise TypeError(
+            f"column {name!r} holds {label}; only real numbers can be used"
+            + (f": {advice}" if advice else "")
+        )
 
 
 def _listed(names: Sequence[str], limit: int = 8) -> str:

@@ -1,0 +1,3 @@
+def scan(
+    text: bytes, start: int, quoted: bool, final: bool, first: bool = False
+) -> tuple[int, int, bool]: ...

@@ -1,0 +1,22 @@
+"""Text from outside, such as names of columns, made fit to be shown."""
+
+from __future__ import annotations
+
+__all__ = ["shown"]
+
+#: Not "printable", and part of how words of some scripts are written: (non-)joiners.
+_JOINERS = "\u200c\u200d"
+
+
+def shown(text: str) -> str:
+    r"""Write characters that would act rather than be seen as escapes, ``\x1b`` for one.
+
+    Terminals obey control characters, some of them of what a file says; line breaks end a cell of
+    a table; overrides of direction show a name as another one; SVG forbids most of them. A name
+    keeps such characters, and is found by them: they are escaped where it is shown.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in _JOINERS else c.encode("unicode_escape").decode() for c in text
+    )

@@ -1,0 +1,151 @@
+"""A bound of the row norms that was chosen at a cost: a number that knows its price.
+
+Public side. The choice itself, which reads the table, is in `privgram.norm_bound`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any, Self
+
+from privgram._checks import check_positive
+
+if TYPE_CHECKING:
+    from privgram.ledger import Ledger
+    from privgram.privacy import Adjacency, BoundedRangeProfile, Guarantee
+
+__all__ = ["NormBound"]
+
+
+class NormBound(float):
+    """A privately chosen bound of the row norms: a number, with what it cost.
+
+    Pass it on as the `bound` of `second_moment`. It is public; it is not free: the second moment
+    carries it, and a release states the two costs together.
+
+    A number computed from it, such as ``2 * bound``, is a plain float that has forgotten the
+    cost. So is ``float(bound)``, which is right where the bound was chosen by another table,
+    of other people.
+
+    Attributes
+    ----------
+    epsilon : float
+        Privacy parameter of the choice: pure, delta = 0.
+    adjacency : {"replace", "add-remove"}
+    quantile : float
+        Part of the rows that were to be no longer than the bound.
+    lower, upper : float
+        Ends of the public grid.
+    bins_per_octave : int
+        Points of the grid between a bound and twice the bound.
+    reproducible : bool
+        True if the randomness came from a generator the caller seeded: then the choice is
+        not private against whoever knows the seed.
+    id : str
+        Random, and different for every choice: by it a ledger charges each choice once.
+    """
+
+    epsilon: float
+    adjacency: Adjacency
+    quantile: float
+    lower: float
+    upper: float
+    bins_per_octave: int
+    reproducible: bool
+    id: str
+
+    def __new__(cls, bound: float, **fields: Any) -> Self:  # noqa: D102
+        self = super().__new__(cls, bound)
+        self.__dict__.update({"id": new_id()} | fields)
+        return self
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a NormBound cannot be changed: {name}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restore, (float(self), self.__dict__)
+
+    def __repr__(self) -> str:
+        text = (
+            f"<NormBound {float(self):.6g}: {self.quantile:g} quantile of the row norms,"
+            f" epsilon={self.epsilon:g}, {self.adjacency}, {self.guarantee}"
+        )
+        if self.reproducible:
+            text += "; REPRODUCIBLE: not private against whoever knows the seed"
+        return text + ">"
+
+    @property
+    def privacy(self) -> BoundedRangeProfile:
+        """The exact privacy profile of the choice, for `privacy.compose`."""
+        from privgram.privacy import BoundedRangeProfile
+
+        return BoundedRangeProfile(self.epsilon, self.adjacency)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """How well the profile is founded, see `privgram.privacy.Profile.guarantee`."""
+        return self.privacy.guarantee
+
+    def to_dict(self) -> dict[str, Any]:
+        """The number and the attributes, as plain values."""
+        return {"bound": float(self), **self.__dict__}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> NormBound:
+        """A bound from what `to_dict` gave.
+
+        Raises
+        ------
+        ValueError
+            If the values are no bound's.
+        """
+        from privgram.privacy import BoundedRangeProfile
+        from privgram.privacy._adjacency import check_adjacency
+
+        try:
+            fields = dict(values)
+            bound = cls(check_positive(fields.pop("bound"), "bound"), **fields)
+            check_adjacency(bound.adjacency)
+            BoundedRangeProfile(bound.epsilon)
+            whole = fields.keys() == cls.__annotations__.keys() and isinstance(bound.id, str)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            whole = False
+        if not whole:
+            raise ValueError("these values are not those of a NormBound")
+        return bound
+
+    def check(self, adjacency: str) -> None:
+        """Raise ValueError unless the choice was private under this notion of neighbours."""
+        if adjacency != self.adjacency:
+            raise ValueError(
+                f"the release is private under {adjacency!r} and its bound was chosen under "
+                f"{self.adjacency!r}: choose both under one notion of neighbours"
+            )
+
+    def charge(self, ledger: Ledger) -> None:
+        """Enter the choice in a ledger, unless it is there: see `Ledger.spend`."""
+        charge(ledger, self.__dict__)
+
+
+def new_id() -> str:
+    """A name for one choice, that no other has."""
+    return secrets.token_hex(16)
+
+
+def charge(ledger: Ledger, choice: dict[str, Any]) -> None:
+    """Enter a choice with these attributes in a ledger, once; made already or about to be."""
+    from privgram.privacy import BoundedRangeProfile
+
+    ledger.spend(
+        choice["epsilon"],
+        0.0,
+        adjacency=choice["adjacency"],
+        privacy=BoundedRangeProfile(choice["epsilon"], choice["adjacency"]),
+        what=f"private_norm_bound(quantile={choice['quantile']:g})",
+        id=choice["id"],
+    )
+
+
+def restore(bound: float, fields: dict[str, Any]) -> NormBound:
+    """A bound from its pickle."""
+    return NormBound(bound, **fields)

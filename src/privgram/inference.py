@@ -1,0 +1,225 @@
+"""Standard errors and intervals of a regression on a release (docs/theory/inference.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram.noise import NoiseLaw
+    from privgram.release import Release
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["Inference", "infer", "refuse", "rows_behind", "why_unknown"]
+
+INTERCEPT = "intercept"
+
+#: Inference is refused where the noise over the features' second moment S, the mean square
+#: of S^{-1/2} N S^{-1/2} over directions, exceeds this: expansions no longer hold beyond.
+#: It judges no single direction: that would pick releases by the noise that moved
+#: the estimate, and what is offered would cover less.  Each interval widens by itself.
+TRUSTED_NOISE = 1 / 8
+
+#: Rows counted with a relative variance above this are too uncertain to divide by.
+TRUSTED_COUNT = 1 / 16
+
+#: Contrasts handled at a time: memory stays linear in their number.
+_CONTRASTS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Inference:
+    """What is known of some contrasts of the coefficients.
+
+    The error of an estimate c of a contrast t is normal with variance
+    stderr^2 (1 + 2 slope d + curvature d^2), d = (t - c) / stderr: it depends on the
+    coefficients themselves, since the noise is in the features too.
+
+    Attributes
+    ----------
+    estimate : ndarray of shape (k,), float64
+        Centres of the tests, without penalty, known shift and second-order bias.
+    covariance : ndarray of shape (k, k), float64
+        At the estimate.
+    method : str
+    refusal : str or None
+        Why there is no inference, or None.
+    slope, curvature : ndarray of shape (k,), float64
+        How the variance depends on the contrast; curvature is the noise to signal ratio,
+        squared, in the direction of the contrast.
+    """
+
+    estimate: Vector
+    covariance: Matrix
+    method: str
+    refusal: str | None
+    slope: Vector
+    curvature: Vector
+
+    @property
+    def stderr(self) -> Vector:
+        """Standard errors, shape (k,)."""
+        stderr: Vector = np.sqrt(np.diag(self.covariance))
+        return stderr
+
+    def statistic(self) -> Vector:
+        """Standard normal statistics of the hypotheses that contrasts are 0, shape (k,)."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            distance = -self.estimate / self.stderr
+            variance = 1 + 2 * self.slope * distance + self.curvature * distance**2
+            # Not below what the Cauchy-Schwarz inequality allows, but for rounding.
+            z: Vector = -distance / np.sqrt(np.maximum(variance, np.finfo(float).tiny))
+        return z
+
+    def intervals(self, quantile: float) -> Matrix:
+        """Where the statistic stays within +-`quantile`, shape (k, 2).
+
+        Fieller's interval: without ends where the noise exceeds 1/quantile of the signal.
+        """
+        square = quantile**2
+        slack = 1 - square * self.curvature
+        open_ended = slack <= 0
+        slack = np.where(open_ended, 1.0, slack)
+        middle = square * self.slope / slack
+        half = quantile * np.sqrt(np.maximum(square * self.slope**2 + slack, 0.0)) / slack
+        half = np.where(open_ended, np.inf, half)
+        ends = [self.estimate + self.stderr * (middle + side * half) for side in (-1, 1)]
+        return np.stack(ends, axis=1)
+
+
+def refuse(size: int, reason: str) -> Inference:
+    """No inference on `size` contrasts."""
+    nothing = np.full(size, np.nan)
+    return Inference(nothing, np.full((size, size), np.nan), "none", reason, nothing, nothing)
+
+
+def rows_behind(release: Release) -> float | None:
+    """Rows that a release is the sum of: public, or counted by its intercept; else None.
+
+    Of a table whose rows with missing values were dropped, the public number counts
+    those too and says nothing of the others.
+    """
+    dropped = release.columns is not None and release.columns.missing == "drop"
+    if release.n_rows is not None and not dropped:
+        return float(release.n_rows)
+    if INTERCEPT in release.names:
+        i = release.names.index(INTERCEPT)
+        count = float(max(release.matrix[i, i] - release.noise.shift, 0.0))
+        return count if release.n_rows is None else min(count, float(release.n_rows))
+    return None
+
+
+def why_unknown(release: Release) -> str:
+    """Why `rows_behind` is None."""
+    if release.n_rows is None:
+        return "the number of rows is private"
+    return "rows with missing values were dropped, and how many is private"
+
+
+def _miscounted(release: Release) -> bool:
+    """Whether the rows are counted by an intercept that noise drowns."""
+    dropped = release.columns is not None and release.columns.missing == "drop"
+    if (release.n_rows is not None and not dropped) or INTERCEPT not in release.names:
+        return False
+    unit = np.zeros((1, release.n_columns))
+    unit[0, release.names.index(INTERCEPT)] = 1.0
+    variance = release.noise.entry_variance(release.matrix, unit)[0, 0]
+    count = rows_behind(release) or 0.0
+    return bool(not variance <= TRUSTED_COUNT * count**2)
+
+
+def infer(
+    release: Release,
+    law: NoiseLaw,
+    shifted: Matrix,
+    transform: Matrix,
+    offset: Vector,
+) -> Inference:
+    """What a release says of contrasts of the coefficients, without penalty.
+
+    Parameters
+    ----------
+    release : Release
+    law : NoiseLaw
+        Of the noise in `shifted`.
+    shifted : ndarray of shape (p + 1, p + 1), float64
+        The released matrix of the features, and the target last.
+    transform : ndarray of shape (k, p), float64
+    offset : ndarray of shape (k,), float64
+        The contrasts are transform @ theta + offset, theta the coefficients.
+
+    Notes
+    -----
+    With S the features' block less its shift, s the target's column and v = (-theta, 1),
+    the estimate S^{-1} s satisfies, exactly,
+        S (estimate - theta) = X^T e + (N v)_features,
+    N the privacy noise.  A contrast c is tested by a^T (s - S theta), a = S^{-1} c, whose
+    variance is taken at the theta that is nearest where the contrast has the tested value.
+    """
+    p, size = shifted.shape[0] - 1, len(transform)
+    n_rows = rows_behind(release)
+    matrix = shifted - law.shift * np.eye(p + 1)
+    gram, cross = matrix[:p, :p], matrix[:p, p]
+    if not np.linalg.eigvalsh(gram)[0] > 0:
+        return refuse(
+            size, "the privacy noise exceeds the signal in some direction of the features"
+        )
+    inverse = np.linalg.inv(gram)
+    theta = inverse @ cross
+    v = np.append(-theta, 1.0)
+    noise = law.sandwich(shifted, np.outer(v, v))[:p, :p]
+    # E[N S^{-1} N], with S^{-1} on the features alone.
+    second = law.sandwich(shifted, np.pad(inverse, (0, 1)))[:p]
+    if not np.trace(inverse @ second[:, :p]) <= p * TRUSTED_NOISE:
+        return refuse(size, "the privacy noise is too large beside the signal for standard errors")
+    if n_rows is None:
+        return refuse(
+            size,
+            f"{why_unknown(release)} and the release has no intercept column to count by",
+        )
+    if _miscounted(release):
+        return refuse(size, "the privacy noise hides the number of rows")
+    if n_rows <= p:
+        return refuse(size, "there are too few rows")
+    # Where noise makes this negative it also outweighs the sampling error by far.
+    residual = max(v @ matrix @ v + np.trace(inverse @ noise), 0.0)
+    covariance = residual / (n_rows - p) * inverse + inverse @ noise @ inverse
+    own = transform @ covariance @ transform.T
+    stderr = np.sqrt(np.diag(own))
+    # A contrast of no coefficient at all, such as an intercept that there is none, has no error.
+    unit = np.where(stderr > 0, stderr, 1.0)[:, None]
+    pulled = transform @ covariance / unit
+    slope, curvature = _dependence(law, shifted, transform @ inverse / unit, pulled, v)
+    # The bias of the statistic, not of the estimate: what moves with its variance is no bias.
+    bias = -transform @ (inverse @ (second @ v)) - stderr * slope
+    estimate = transform @ theta + offset - bias
+    return Inference(estimate, own, "first-order", None, slope, curvature)
+
+
+def _dependence(
+    law: NoiseLaw, shifted: Matrix, solved: Matrix, pulled: Matrix, v: Vector
+) -> tuple[Vector, Vector]:
+    """Slope and curvature of each contrast c, of S^{-1} c / stderr and C c / stderr.
+
+    C is the covariance.  Moving the contrast by one standard error moves the coefficients by
+    C c / stderr, hence v by w = (-C c / stderr, 0), and with it the noise a^T N v.
+    """
+    size = len(solved)
+    slope, curvature = np.zeros(size), np.zeros(size)
+    for start in range(0, size, _CONTRASTS):
+        part = slice(start, start + _CONTRASTS)
+        a = np.pad(solved[part], ((0, 0), (0, 1)))
+        w = -np.pad(pulled[part], ((0, 0), (0, 1)))
+        k = len(a)
+        variance = law.entry_variance(shifted, np.concatenate([a, w, w + v, v[None]]))
+        each = np.arange(k)
+        curvature[part] = variance[each, k + each]
+        both = variance[each, 2 * k + each]
+        slope[part] = (both - variance[each, 3 * k] - curvature[part]) / 2
+    return slope, curvature

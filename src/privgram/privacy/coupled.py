@@ -1,0 +1,105 @@
+r"""Privacy profile of code whose output is, with a small chance, not the mechanism's.
+
+Let outputs be those of the pair (P, Q) but for a chance of h at most, under either table. The
+pair (P', Q') of the code has
+
+.. math:: P'(S) - e^\epsilon Q'(S) \le H_\epsilon(P\|Q) + h (1 + e^\epsilon),
+
+and a delta never increases with epsilon: so it is at most the least of that up to epsilon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from privgram._checks import check_number
+
+from ._numerics import Array
+from ._profile import Guarantee, Profile, weakest
+
+__all__ = ["CoupledProfile"]
+
+
+@dataclass(frozen=True)
+class CoupledProfile(Profile):
+    r"""Upper bound on the profile of an output that is off with a small chance.
+
+    .. math:: \delta'(\epsilon) = \min_{t \le \epsilon} \delta(t) + h (1 + e^t)
+
+    Parameters
+    ----------
+    of : Profile
+        Of the mechanism that the output has the law of, but for the chance.
+    chance : float
+        h in (0, 1): bound on the total variation distance of the output's law from the
+        mechanism's, on every table.
+
+    Raises
+    ------
+    ValueError
+        If the chance is outside (0, 1).
+    """
+
+    of: Profile
+    chance: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.of, Profile):
+            raise TypeError(f"of must be a Profile, not {type(self.of).__name__}")
+        if not 0 < check_number(self.chance, "chance") < 1:
+            raise ValueError(f"chance must lie in (0, 1), not {self.chance!r}")
+
+    @property
+    def guarantee(self) -> Guarantee:  # noqa: D102
+        return weakest((self.of.guarantee, "bounded"))
+
+    def to_dict(self) -> dict[str, Any]:  # noqa: D102
+        return super().to_dict() | {"of": self.of.to_dict()}
+
+    @classmethod
+    def _rebuild(cls, parameters: dict[str, Any]) -> Profile:
+        return cls(Profile.from_dict(parameters.pop("of")), **parameters)
+
+    @property
+    def _dots(self) -> int:  # type: ignore[override]
+        return self.of._dots
+
+    @cached_property
+    def _both(self) -> _Off:
+        return _Off(self.of._curve, self.chance)
+
+    def _directions(self) -> tuple[Callable[[Array], Array], ...]:
+        return tuple(_Off(curve, self.chance) for curve in self.of._directions())
+
+    def _delta(self, epsilon: Array) -> Array:
+        return self._both(epsilon)
+
+    def _floor(self) -> float:
+        return float(self._both.least[-1])
+
+
+class _Off:
+    """Curve of an output that is off with a chance, from the mechanism's."""
+
+    #: Where the least so far is looked for. Any epsilons would do: each one bounds those above.
+    places = np.arange(65.0)
+
+    def __init__(self, curve: Callable[[Array], Array], chance: float) -> None:
+        self.curve, self.chance = curve, chance
+
+    def _at(self, epsilon: Array) -> Array:
+        return np.minimum(self.curve(epsilon) + self.chance * (1.0 + np.exp(epsilon)), 1.0)
+
+    @cached_property
+    def least(self) -> Array:
+        return np.minimum.accumulate(self._at(self.places))
+
+    def __call__(self, epsilon: Array) -> Array:
+        before = np.searchsorted(self.places, epsilon, side="right") - 1
+        least = np.where(before < 0, 1.0, self.least[before])
+        return np.minimum(self._at(np.minimum(epsilon, self.places[-1])), least)

@@ -1,0 +1,168 @@
+"""What is proved, bounded or stated: the tables of docs/security.md against the objects."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+from helpers import make_release
+
+import privgram as pg
+from privgram import low_rank, privacy
+from privgram.compression import Compressed
+from privgram.ledger import Entry
+from privgram.mechanisms import Calibration, Mechanism
+from privgram.privacy.published import PublishedErratumError
+
+PAGE = Path(__file__).parent.parent / "docs" / "security.md"
+LEVELS = get_args(privacy.Guarantee)
+
+
+def rows_of(name):
+    """Cells of a table, by its name, without its two lines of heading."""
+    text = PAGE.read_text(encoding="utf-8")
+    block = re.search(rf"<!-- guarantees: {name} -->\n(.*?)<!-- end -->", text, re.DOTALL)[1]
+    return [
+        [cell.strip() for cell in line.strip("|").split(" | ")] for line in block.splitlines()[2:]
+    ]
+
+
+def said(guarantee, condition):
+    return guarantee if condition is None else f"{guarantee}, conditional"
+
+
+MECHANISMS, PROFILES, RESULTS = map(rows_of, ("mechanisms", "profiles", "results"))
+
+
+@pytest.mark.parametrize("cells", MECHANISMS, ids=lambda cells: cells[0])
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_mechanisms(cells, adjacency):
+    mechanism = eval(cells[0].strip("`"), {}, vars(pg))
+    n_rows = 1000 if adjacency == "replace" else None
+    for calibration, claimed in zip(("exact", "published"), cells[1:3], strict=True):
+        setting = (3, 2.0, 0.5, 1e-6, adjacency, calibration, n_rows)
+        try:
+            record = mechanism.calibrate(*setting)
+        except PublishedErratumError:
+            continue
+        assert record.guarantee == record.privacy.guarantee
+        assert said(record.guarantee, mechanism.condition) == claimed
+
+
+@pytest.mark.parametrize("cells", PROFILES, ids=lambda cells: cells[0])
+def test_profiles(cells):
+    profile = eval(cells[0].strip("`"), {}, vars(privacy))
+    assert said(profile.guarantee, getattr(profile, "condition", None)) == cells[1]
+
+
+def test_no_mechanism_or_profile_is_missing():
+    listed = {re.match(r"`(\w+)", cells[0])[1] for cells in MECHANISMS + PROFILES}
+    profiles = {
+        name
+        for name, kind in vars(privacy).items()
+        if inspect.isclass(kind)
+        and issubclass(kind, privacy.Profile)
+        and kind is not privacy.Profile
+    }
+    assert listed == profiles | {name for name in Mechanism.kinds if hasattr(pg, name)}
+    # All kinds of profile that there are are public.
+    ours = {k.__name__ for k in privacy.Profile._kinds.values() if k.__module__[:8] == "privgram"}
+    assert ours == profiles
+
+
+def public_classes():
+    for module in pkgutil.walk_packages(pg.__path__, "privgram."):
+        if {"experiments", "_core", "__main__"} & set(module.name.split(".")):
+            continue
+        try:
+            loaded = importlib.import_module(module.name)
+        except ImportError:  # of an extra
+            continue
+        for name in getattr(loaded, "__all__", ()):
+            kind = getattr(loaded, name)
+            if inspect.isclass(kind) and kind.__module__ == module.name:
+                yield kind
+
+
+def test_no_result_is_missing():
+    """What has a profile says what it is worth, and what says so is in the table."""
+    listed = " ".join(cells[0] for cells in RESULTS)
+    for kind in {*public_classes(), Calibration}:
+        fields = {name for base in kind.__mro__ for name in getattr(base, "__annotations__", {})}
+        # An event is handed to dp_accounting, which has its own notions.
+        if "privacy" in fields | set(dir(kind)) and kind.__name__ != "ReleaseDpEvent":
+            assert hasattr(kind, "guarantee"), kind
+        if hasattr(kind, "guarantee") and not issubclass(kind, privacy.Profile):
+            assert re.search(rf"`(\w+\.)?{kind.__name__}`", listed), kind
+
+
+def results(name):
+    """Objects of a row of the last table, with the guarantee that its profile alone gives."""
+    rng = np.random.default_rng(1)
+    table = rng.uniform(-1, 1, (60, 3))
+    stated = privacy.StatedProfile(1.0, 1e-6)
+    if name == "`Release`":
+        exact = make_release(np.eye(2), "ab")
+        taken = replace(exact, privacy=stated)
+        return [(r, r.privacy.guarantee) for r in (exact, taken, taken.marginal([0]))]
+    if name == "`mechanisms.Calibration`":
+        records = [
+            pg.GaussianSketch(9, adaptive=True).calibrate(3, 2.0, 0.5, 1e-6, "replace", kind)
+            for kind in ("exact", "published")
+        ]
+        return [(r, r.privacy.guarantee) for r in records]
+    if name == "`NormBound`":
+        return [(pg.private_norm_bound(np.tile(table, (20, 1)), 5.0, rng=rng), "proved")]
+    if "LowRank" in name:
+        make = getattr(low_rank, re.findall(r"`(\w+)`$", name)[0])
+        budget = {} if "halko" in name else {"epsilon": 1.0, "delta": 1e-6}
+        return [(make(rng.standard_normal((20, 15)), 2, rng=rng, **budget), None)]
+    if name == "`low_rank.Calibration`":
+        return [(low_rank.calibrate((20, 15), 2, epsilon=1.0, delta=1e-6), "bounded")]
+    if "Compressed" in name:
+        options = {"reference": np.eye(3)} if "reference public" in name else {}
+        if "reference and scales public" in name:
+            options = {"reference": np.eye(3) / 3, "delta_max": 1.0, "scales": np.ones(3)}
+        return [(pg.compress(table, 3000, rng=rng, **options), None)]
+    if "Entry" in name:
+        profiles = [stated, privacy.GaussianProfile(0.1)] if "with a profile" in name else [None]
+        return [
+            (Entry(1, "", "", 1.0, 1e-6, 0.0, p), None if p is None else p.guarantee)
+            for p in profiles
+        ]
+    assert name == "`opendp.make_measurement`"
+    return []  # OpenDP's own object: tests/test_opendp.py
+
+
+@pytest.mark.parametrize("cells", RESULTS, ids=lambda cells: cells[0])
+def test_results(cells):
+    for item, expected in results(cells[0]):
+        assert item.guarantee in LEVELS
+        assert item.guarantee == (expected if cells[1].startswith("its ") else cells[1])
+        if not isinstance(item, (Calibration, Entry, low_rank.Calibration, Compressed)):
+            assert item.guarantee.replace("none", "not private") in repr(item)
+        if isinstance(item, Compressed) and item.guarantee == "bounded":
+            assert item.profile(3**0.5, 10.0).guarantee == "bounded"
+
+
+def test_the_weakest_part_decides():
+    proved, stated = privacy.GaussianProfile(0.1), privacy.StatedProfile(1.0, 1e-6)
+    sketch = privacy.SketchProfile(9, 0.1)
+    assert privacy.compose([proved, proved]).guarantee == "proved"
+    assert privacy.compose([proved, sketch]).guarantee == "bounded"
+    assert privacy.compose([proved, sketch, stated]).guarantee == "stated"
+
+
+def test_a_profile_that_does_not_say_is_stated():
+    class Own(privacy.GaussianProfile):
+        _guarantee = privacy.Profile._guarantee
+
+    try:
+        assert Own(0.1).guarantee == "stated"
+    finally:
+        del privacy.Profile._kinds["Own"]

@@ -1,0 +1,280 @@
+"""Standard errors, intervals and what a summary says of them."""
+
+import re
+
+import numpy as np
+import pytest
+from helpers import make_release
+
+import privgram as pg
+from privgram.noise import GaussianLaw, InverseWishartLaw, SketchLaw, WishartLaw
+
+NAMES = ("a", "b", "y", "intercept")
+
+
+def moment(rows):
+    return rows.T @ rows
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (500, 2))
+    y = X @ [1.0, -2.0] + 0.3 + 0.1 * rng.standard_normal(500)
+    return np.column_stack([X, y, np.ones(500)])
+
+
+@pytest.fixture
+def fit(table):
+    return make_release(moment(table), NAMES, n_rows=500).regress("y")
+
+
+def textbook(X, y):
+    coef = np.linalg.lstsq(X, y)[0]
+    variance = np.sum((y - X @ coef) ** 2) / (len(y) - X.shape[1])
+    return coef, np.sqrt(np.diag(np.linalg.inv(X.T @ X)) * variance)
+
+
+# --- rows with missing values -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_dropped_rows_are_not_behind_the_fit(adjacency):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 5000)
+    y = 0.5 * x + rng.uniform(-0.5, 0.5, 5000)
+    x[rng.uniform(size=5000) < 0.8] = np.nan
+    columns = pg.Columns({"x": (-1, 1), "y": (-1, 1)}, intercept=True, missing="drop")
+    secret = pg.SecondMoment(3, columns.bound, columns=columns).update(np.column_stack([x, y]))
+    # So large an epsilon that noise is nothing: what is left is the textbook.
+    release = pg.AnalyzeGauss().release(secret, 1e5, 1e-6, adjacency, rng=rng)
+    there = ~np.isnan(x)
+    fit = release.regress("y")
+    _, stderr = textbook(np.column_stack([x, np.ones(5000)])[there], y[there])
+    np.testing.assert_allclose(fit.bse, stderr, rtol=0.01)
+    assert fit.n_rows == pytest.approx(there.sum(), abs=1)
+    np.testing.assert_allclose(fit.feature_std(), np.std(x[there]), rtol=0.01)
+    assert f"No. Observations: {round(fit.n_rows):>14,}"[:18] in fit.summary()
+    assert "off the intercept" in fit.summary()
+
+
+def test_dropped_rows_are_unknown_without_an_intercept(table):
+    columns = pg.Columns(dict.fromkeys(NAMES[:3], (-1, 1)), missing="drop")
+    release = make_release(moment(table[:, :3]), NAMES[:3], n_rows=900, columns=columns)
+    fit = release.regress("y")
+    assert "missing values were dropped" in fit.refusal
+    assert fit.n_rows is None
+    with pytest.raises(ValueError, match=r"dropped.*intercept column"):
+        fit.feature_std()
+    with pytest.raises(ValueError, match=r"dropped.*intercept column"):
+        release.lasso("y", alpha=0.1)
+
+
+def test_a_count_drowned_in_noise_is_not_divided_by(table):
+    # The features are far above the noise, the column of ones is not.
+    big = table * [100, 100, 100, 1]
+    release = make_release(moment(big), NAMES, GaussianLaw(200.0, 283.0), n_rows=None)
+    assert "hides the number of rows" in release.regress("y", intercept=False).refusal
+    known = make_release(moment(big), NAMES, GaussianLaw(200.0, 283.0), n_rows=500)
+    assert known.regress("y", intercept=False).refusal is None
+
+
+# --- levels -----------------------------------------------------------------------------------
+
+
+def test_the_habit_of_other_packages_is_no_five_percent_interval(fit):
+    with pytest.raises(ValueError, match=r"pass level=0\.95 or alpha=0\.05"):
+        fit.conf_int(0.05)
+    with pytest.raises(ValueError, match="alpha"):
+        fit.summary(0.05)
+    np.testing.assert_allclose(fit.conf_int(alpha=0.1), fit.conf_int(0.9))
+    np.testing.assert_allclose(fit.conf_int(alpha=0.05), fit.conf_int())
+    with pytest.raises(ValueError, match="give one"):
+        fit.conf_int(0.9, alpha=0.05)
+    with pytest.raises(ValueError, match="level"):
+        fit.conf_int(alpha=0.95)
+
+
+# --- names, order, agreement ------------------------------------------------------------------
+
+
+def test_parameters_are_those_of_the_textbook_with_the_intercept(table, fit):
+    coef, stderr = textbook(table[:, [0, 1, 3]], table[:, 2])
+    assert fit.param_names == ("a", "b", "intercept")
+    np.testing.assert_allclose(fit.params, coef, rtol=1e-6)
+    np.testing.assert_allclose(fit.bse, stderr, rtol=1e-6)
+    np.testing.assert_allclose(fit.tvalues, coef / stderr, rtol=1e-6)
+    np.testing.assert_allclose(np.sqrt(np.diag(fit.cov_params())), stderr, rtol=1e-6)
+    assert fit.pvalues.max() < 1e-12
+    assert fit.conf_int().shape == (2, 2)
+    np.testing.assert_array_equal(fit.conf_int(intercept=True)[:2], fit.conf_int())
+    np.testing.assert_allclose(fit.conf_int(intercept=True).mean(axis=1), coef, rtol=1e-6)
+    without = make_release(moment(table[:, :3]), NAMES[:3], n_rows=500).regress("y")
+    assert without.param_names == ("a", "b")
+    assert without.conf_int(intercept=True).shape == (2, 2)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 20.0, "auto"])
+def test_every_line_of_a_summary_agrees_with_itself(table, ridge):
+    law = GaussianLaw(15.0, 15.0 * np.sqrt(2))
+    rng = np.random.default_rng(2)
+    release = make_release(law.draw(moment(table), rng), NAMES, law, n_rows=500)
+    fit = release.regress("y", ridge=ridge)
+    lines = fit.summary().split("\n")
+    assert "z takes it at 0" in fit.summary()
+    head = next(line for line in lines if "std err" in line)
+    ends = fit.conf_int(intercept=True)
+    for i, name in enumerate(fit.param_names):
+        shown = next(line for line in lines if line.startswith(name + " ")).split()[1:]
+        coef, stderr, z, p, low, high = map(float, shown[:6])
+        np.testing.assert_allclose([coef, stderr], [fit.params[i], fit.bse[i]], rtol=2e-3)
+        assert low < coef < high
+        assert (p < 0.05) == (abs(z) > 1.96) == (not low <= 0 <= high)
+        np.testing.assert_allclose([low, high], ends[i], rtol=2e-3, atol=1e-9)
+    # Where predictions are by another coefficient, it has a column and a note.
+    used = [*fit.coef, fit.intercept]
+    differ = np.any(np.abs(used - fit.params) > 0.05 * fit.bse)
+    assert ("fit.coef" in head) == differ
+    assert ("fit.coef" in fit.summary().split("Notes:")[1]) >= differ
+
+
+# --- Fieller's interval -----------------------------------------------------------------------
+
+
+def test_one_feature_has_the_interval_of_fieller_1954():
+    """Of the ratio s / S of two normal numbers: where |s - t S| stays below its deviation."""
+    S, s, yy, n, tau = 4000.0, 3000.0, 4000.0, 4000, 600.0
+    law = GaussianLaw(tau, tau * np.sqrt(2))
+    fit = make_release([[S, s], [s, yy]], "xy", law, n_rows=n).regress("y")
+    theta = s / S
+    noise = tau**2 + 2 * (theta * tau) ** 2
+    sigma2 = max(yy - s * theta + noise / S, 0) / (n - 1)
+    # (s - t S)^2 = z^2 (sigma^2 S + tau^2 + 2 t^2 tau^2), a quadratic equation in t.
+    z = 1.959963984540054
+    ends = np.roots([S**2 - 2 * (z * tau) ** 2, -2 * s * S, s**2 - z**2 * (sigma2 * S + tau**2)])
+    np.testing.assert_allclose(fit.conf_int()[0], sorted(ends), rtol=1e-9)
+    assert "std err depend on the coefficient" in fit.summary()
+    # The test of zero has the deviation under that hypothesis.
+    np.testing.assert_allclose(fit.tvalues, s / np.sqrt(sigma2 * S + tau**2), rtol=1e-9)
+
+
+def test_an_interval_without_ends_says_that_the_coefficient_is_open():
+    # Two columns nearly alike among ten others: the mean over directions is small, not theirs.
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((4000, 12))
+    X[:, 11] = X[:, 10] + 0.3 * X[:, 11]
+    rows = np.column_stack([X, X @ np.ones(12) + rng.standard_normal(4000)])
+    law = GaussianLaw(100.0, 100.0 * np.sqrt(2))
+    fit = make_release(moment(rows), [f"x{i}" for i in range(12)] + ["y"], law, 4000).regress("y")
+    assert fit.refusal is None
+    ends = fit.conf_int()
+    assert np.isfinite(ends[:10]).all()
+    assert np.isinf(ends[10:]).all()
+    assert np.isfinite(fit.bse).all()
+    assert "no ends" in fit.summary()
+    pytest.importorskip("matplotlib").use("Agg")
+    fit.plot()
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        GaussianLaw(20.0, 20.0),
+        WishartLaw(2.0, 40.0),
+        SketchLaw(300, 20.0),
+        InverseWishartLaw(300.0, 20.0),
+    ],
+    ids=repr,
+)
+def test_the_variance_of_a_line_is_that_of_its_noise(table, law):
+    """Slope and curvature against draws of the noise: a^T N v as the coefficients move.
+
+    20 000 draws; 4 % is over 3 standard deviations of a variance of normals, of six in all.
+    """
+    matrix = moment(table)[np.ix_([0, 1, 3, 2], [0, 1, 3, 2])] + law.shift * np.eye(4)
+    release = make_release(matrix, ("a", "b", "intercept", "y"), law, n_rows=500)
+    inference = release.regress("y").inference
+    gram = matrix[:3, :3] - law.shift * np.eye(3)
+    a = np.linalg.inv(gram)[0]
+    theta = np.linalg.solve(gram, matrix[:3, 3])
+    pull = inference.covariance[:, 0] / inference.covariance[0, 0]
+    rng = np.random.default_rng(4)
+    N = np.array([law.draw(matrix, rng) - matrix for _ in range(20_000)])
+    se = inference.stderr[0]
+    sampled = None
+    for d in (-1.5, 0.0, 1.5):
+        v = np.append(-(theta + d * se * pull), 1.0)
+        noise = np.var((N @ v)[:, :3] @ a) / se**2
+        if sampled is None:  # what is not noise does not change with d
+            at = 1 + 2 * inference.slope[0] * d + inference.curvature[0] * d * d
+            sampled = at - noise
+        expected = 1 + 2 * inference.slope[0] * d + inference.curvature[0] * d * d - sampled
+        assert noise == pytest.approx(expected, rel=0.04, abs=0.002)
+
+
+# --- coverage ---------------------------------------------------------------------------------
+
+
+def covered(rows, law, n, draws, seed):
+    """Shares covered of each parameter, of resampled tables; and how many were offered."""
+    rng = np.random.default_rng(seed)
+    names = [f"x{i}" for i in range(rows.shape[1] - 2)] + ["intercept", "y"]
+    truth = np.linalg.lstsq(rows[:, :-1], rows[:, -1])[0]
+    hits = []
+    for _ in range(draws):
+        weights = rng.multinomial(n, np.full(len(rows), 1 / len(rows)))
+        matrix = law.draw((rows * weights[:, None]).T @ rows, rng)
+        fit = make_release(matrix, names, law, n_rows=n).regress("y", ridge=1e4)
+        if fit.refusal is None:
+            low, high = fit.conf_int(intercept=True).T
+            hits.append((low <= truth) & (truth <= high))
+    return np.mean(hits, axis=0), len(hits) / draws
+
+
+# A raw square beside its variable, as in AER's wages, offered in 50 and 80 % of draws. The worst of
+# four parameters, by 250 draws or more: a standard error of 1.4 % at most, so below 0.91 by chance
+# in 1 %, though not with this seed. The symmetric intervals of before cover 0.61 and 0.81.
+@pytest.mark.parametrize("noise", [30.0, 18.0])
+def test_the_worst_direction_is_covered(noise):
+    rng = np.random.default_rng(7)
+    x = rng.uniform(-0.8, 0.9, 3000)
+    square = 2 * ((x + 1) / 2) ** 2 - 1
+    y = 0.6 * x - 0.6 * square - 0.3 + 0.1 * rng.standard_normal(3000)
+    rows = np.column_stack([x, square, rng.choice([-1.0, 1.0], 3000), np.ones(3000), y])
+    law = GaussianLaw(noise, noise * np.sqrt(2))
+    share, offered = covered(rows, law, 12_000, 500, 8)
+    assert offered > 0.4
+    assert share.min() > 0.91
+    assert share.max() < 0.99
+
+
+# --- what a summary says ----------------------------------------------------------------------
+
+
+def test_a_summary_says_that_it_assumes_equal_variance(fit):
+    assert "equal variance" in fit.summary()
+
+
+def test_a_summary_speaks_of_clipping_only_where_a_row_can_be_clipped():
+    rng = np.random.default_rng(5)
+    columns = pg.Columns({"a": (0, 1), "b": (0, 1)}, intercept=True)
+    rows = rng.integers(0, 2, (4000, 2)).astype(float)
+    texts = []
+    for bound in (columns.bound, 1.2):
+        secret = pg.SecondMoment(3, bound, columns=columns).update(rows)
+        release = pg.AnalyzeGauss().release(secret, 5.0, 1e-6, rng=rng)
+        texts.append(release.regress("b").summary())
+    assert "clip" not in texts[0]
+    assert "are clipped" in texts[1]
+
+
+def test_a_summary_warns_of_a_reproducible_release(table):
+    secret = pg.second_moment(table, bound=3.0)
+    seeded = pg.AnalyzeGauss().release(secret, 5.0, 1e-6, rng=np.random.default_rng(1))
+    assert re.search(r"\] Reproducible: .*not private", seeded.regress("x2").summary())
+    refused = pg.AnalyzeGauss().release(secret, 1e-3, 1e-6, rng=np.random.default_rng(1))
+    text = refused.regress("x2", ridge=1e7).summary()
+    assert "No standard errors" in text
+    assert "Reproducible" in text
+    private = pg.AnalyzeGauss().release(secret, 5.0, 1e-6)
+    assert "Reproducible" not in private.regress("x2").summary()

@@ -1,0 +1,88 @@
+"""Text from outside is shown, and not obeyed: by terminals, tables, SVG and messages."""
+
+import base64
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import privgram as pg
+from privgram._text import shown
+from privgram.cli._program import program
+
+#: A title set, a bell, a line gone back over, an end of text, a break, a turn of direction, a C1.
+BAD = "a\x1b]0;owned\x07\x1b[31m\r\x00b\nc\u202ed\x9be\x7f\u2028"
+SEEN = r"a\x1b]0;owned\x07\x1b[31m\r\x00b\nc\u202ed\x9be\x7f\u2028"
+CONTROLS = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+@pytest.fixture(scope="module")
+def release():
+    x = np.random.default_rng(0).uniform(-1, 1, (4000, 3))
+    columns = pg.Columns({BAD: (-1, 1), "y": (-1, 1), "z": (-1, 1)})
+    return pg.release(pg.second_moment(x, columns=columns), pg.AnalyzeGauss(), 4.0, 1e-6)
+
+
+def test_what_is_escaped_and_what_is_not():
+    assert shown(BAD) == SEEN
+    for name in ("", "plain", "größe (m²)", "ستون\u200cها", "年収", "a\\b", "👩\u200d🔬", "[red]"):
+        assert shown(name) == name
+    assert shown("\ud800 \ufeff\u200b\xa0") == r"\ud800 \ufeff\u200b\xa0"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["info"], ["pca"], ["regress", "--target", "y"], ["regress", "--target", BAD],
+        ["regress", "--target", "nowhere"], ["info", "--json"],
+        ["regress", "--json", "--target", BAD],
+        ["report", "--target", BAD, "--out", f"{BAD[:12]}.html"],
+    ],
+)  # fmt: skip
+def test_terminals_get_no_control_characters(release, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    release.save("gram.json")
+    assert pg.load_release("gram.json").names[0] == BAD  # kept as it is
+    done = CliRunner().invoke(program, [command[0], "gram.json", *command[1:]])
+    assert done.exit_code == (2 if "nowhere" in command else 0), done.stderr
+    assert not CONTROLS.search(done.output)
+    assert done.stderr.count("\n") <= 1
+    if "--json" not in command and command[0] != "report":
+        assert "]0;owned" in done.output
+
+
+def test_ledgers_are_shown_without_control_characters(tmp_path):
+    path = tmp_path / "study.ledger"
+    pg.Ledger(path, 1.0, 1e-6).spend(0.1, 1e-9, adjacency="replace", what=BAD)
+    done = CliRunner().invoke(program, ["ledger", "show", str(path)])
+    assert done.exit_code == 0
+    assert "]0;owned" in done.output
+    assert not CONTROLS.search(done.output)
+    done = CliRunner().invoke(program, ["ledger", "show", f"{path}\x1b[2J"])
+    assert r"study.ledger\x1b[2J" in done.stderr
+    assert not CONTROLS.search(done.output)
+
+
+def test_a_break_in_a_name_does_not_break_a_summary(release):
+    for fit in (release.regress("y"), release.regress(BAD)):
+        lines = fit.summary().split("\n")
+        rules = [i for i, line in enumerate(lines) if line and set(line) <= set("-=")]
+        assert np.diff(rules).tolist() == [5, 2, 3]  # heading, names of columns, two rows
+        assert {len(line) for line in lines[rules[2] + 1 : rules[3]]} == {len(lines[rules[2]])}
+        assert not CONTROLS.search(repr(fit))
+    with pytest.raises(ValueError, match=r"no column 'x'") as caught:
+        release.index("x")
+    assert not CONTROLS.search(str(caught.value))
+
+
+def test_pictures_and_pages_are_well_formed(release):
+    page = release.to_html(["y", BAD], title=BAD)
+    assert not CONTROLS.search(page)
+    pictures = re.findall(r"data:image/svg\+xml;base64,([\w+/=]+)", page)
+    assert len(pictures) >= 8
+    for picture in pictures:
+        ET.fromstring(base64.b64decode(picture))
