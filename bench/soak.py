@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import privgram as pg
-from privgram.reference import Accumulator
+from privgram.moment.reference import Accumulator
 
 
 def rss() -> float:

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from privgram import reference
 from privgram._core import rows
+from privgram.moment import reference
 
 # A shell's background job ignores Ctrl-C, and so would the processes that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -128,7 +128,7 @@ def repeatable_noise(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
         name = f"{SEED} {request.node.nodeid} {next(count)}"
         return int.from_bytes(hashlib.sha512(name.encode()).digest()) >> (512 - bits)
 
-    monkeypatch.setattr("privgram.random.secrets", types.SimpleNamespace(randbits=key))
+    monkeypatch.setattr("privgram.drawing.random.secrets", types.SimpleNamespace(randbits=key))
 
 
 @pytest.fixture

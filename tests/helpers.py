@@ -3,9 +3,9 @@
 import numpy as np
 
 from privgram import privacy
+from privgram._release import Release
 from privgram.mechanisms import AnalyzeGauss
 from privgram.noise import GaussianLaw
-from privgram.release import Release
 
 
 def make_release(matrix, names, law=None, n_rows=None, columns=None):

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram import _files, low_rank
+from privgram import low_rank
+from privgram._base import files as _files
 from privgram.engines.checkpoint import Checkpoint
 
 # What is run before the command line, by the name of the fault.

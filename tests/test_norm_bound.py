@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram import norm_bound, privacy
+from privgram import privacy
+from privgram.drawing import norm_bound
+from privgram.drawing.norm_bound import Choice, NormCounts, quantile_losses
 from privgram.ledger import BudgetExceeded
-from privgram.norm_bound import Choice, NormCounts, quantile_losses
 from privgram.privacy import BoundedRangeProfile
 
 GRID = np.array([0.5, 1.0, 2.0, 4.0])
@@ -186,7 +187,7 @@ def test_rate_of_the_draw(monkeypatch, rng):
     """What is handed to the sampler is epsilon / 2 a row, as an exact fraction."""
     handed = []
     monkeypatch.setattr(
-        "privgram.norm_bound.exponential_mechanism",
+        "privgram.drawing.norm_bound.exponential_mechanism",
         lambda losses, rate, rng: handed.append((losses, rate)) or 0,
     )
     for adjacency, sensitivity in (("replace", 10), ("add-remove", 9)):
@@ -272,7 +273,7 @@ def test_ledger_counts_the_choice_before_it_is_made(rng, tmp_path, monkeypatch):
     (entry,) = ledger.entries
     assert (entry.epsilon, entry.delta, entry.privacy) == (0.8, 0.0, bound.privacy)
     assert "private_norm_bound" in entry.what
-    monkeypatch.setattr("privgram.norm_bound.exponential_mechanism", lambda *a: 1 / 0)
+    monkeypatch.setattr("privgram.drawing.norm_bound.exponential_mechanism", lambda *a: 1 / 0)
     with pytest.raises(BudgetExceeded):
         pg.private_norm_bound(x, 0.8, 0.5, lower=0.01, upper=100, ledger=ledger)
     assert len(ledger.entries) == 1

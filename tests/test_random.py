@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from privgram.random import default_bit_generator, resolve
+from privgram.drawing.random import default_bit_generator, resolve
 
 pytestmark = pytest.mark.os_entropy
 
@@ -92,7 +92,7 @@ def test_legacy_state_is_refused():
 
 def test_import_leaves_scipy_and_randomgen_unloaded():
     code = (
-        "import sys, privgram.random\n"
+        "import sys, privgram.drawing.random\n"
         "print([m for m in ('scipy', 'randomgen') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,7 +9,6 @@ from helpers import make_release
 from scipy import stats
 
 import privgram as pg
-from privgram.clipping import normal_shift
 from privgram.noise import (
     GaussianLaw,
     InverseWishartLaw,
@@ -18,6 +17,7 @@ from privgram.noise import (
     standard_wishart,
 )
 from privgram.regression import RefusedError, _number, regress
+from privgram.regression.clipping import normal_shift
 
 
 @pytest.fixture

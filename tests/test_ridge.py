@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from privgram.noise import InverseWishartLaw, SketchLaw
-from privgram.ridge import Sketch, _unrepelled, auto_ridge, isotropic, possible_rows
+from privgram.regression.ridge import Sketch, _unrepelled, auto_ridge, isotropic, possible_rows
 
 Matrix = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import privgram as pg
-from privgram._text import shown
+from privgram._base.text import shown
 from privgram.cli._program import program
 
 #: A title set, a bell, a line gone back over, an end of text, a break, a turn of direction, a C1.

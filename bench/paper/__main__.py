@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from privgram._files import write_atomically
+from privgram._base.files import write_atomically
 from privgram.cli import run
 from privgram.cli._options import example
 from privgram.cli._output import console, json_option, print_json, table

@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 # Modules that share their function's name (release, plan) are loaded before that function
 # is imported, or the module would take its place in this namespace.
-from privgram._saved import DamagedFile
+from privgram._base.saved import DamagedFile
+from privgram._plan import Plan, PlanRow, plan
+from privgram._release import Release, load_release
 from privgram.columns import Columns
+from privgram.drawing.norm_bound import NormBound, private_norm_bound
 from privgram.engines.threads import second_moment
 from privgram.ledger import BudgetExceeded, Ledger
 from privgram.mechanisms import (
@@ -18,9 +21,6 @@ from privgram.mechanisms import (
     release,
 )
 from privgram.moment import SecondMoment, merge
-from privgram.norm_bound import NormBound, private_norm_bound
-from privgram.plan import Plan, PlanRow, plan
-from privgram.release import Release, load_release
 
 if TYPE_CHECKING:
     from privgram import low_rank, papers, privacy

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram._base.files import write_atomically
 from privgram._core.scale import DefaultRounding
-from privgram._files import write_atomically
 
 INTERCEPT = "intercept"
 

@@ -25,15 +25,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privgram import random
-from privgram._blocks import Blocks
-from privgram._checks import (
+from privgram._base.checks import (
     check_integer,
     check_not_negative,
     check_number,
     check_positive,
     check_within,
 )
+from privgram.drawing import random
+from privgram.sources.blocks import Blocks
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

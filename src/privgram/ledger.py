@@ -1,6 +1,6 @@
 r"""A budget on disk: every release is entered before it is made, and refused beyond the total.
 
-A ledger is a file of JSON lines that form a chain (`privgram._chain`). The first line, the header,
+A ledger is a file of JSON lines that form a chain (`privgram._base.chain`). The first line, the header,
 has the budget; every further one is a spend with all that its privacy profile needs. A line that
 was altered, removed from the middle or moved is found. That whole lines were cut off the end no
 file can know: keep the ledger where those who release may append and not restore.
@@ -29,9 +29,10 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from privgram import _chain, _files
-from privgram._checks import check_budget, check_number
-from privgram._saved import DAMAGE, DamagedFile, check_version
+from privgram._base import chain as _chain
+from privgram._base import files as _files
+from privgram._base.checks import check_budget, check_number
+from privgram._base.saved import DAMAGE, DamagedFile, check_version
 
 if TYPE_CHECKING:
     from privgram.privacy import Guarantee, Profile

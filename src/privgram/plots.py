@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privgram._checks import check_positive
-from privgram._text import shown
+from privgram._base.checks import check_positive
+from privgram._base.text import shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
+    from privgram._release import Release
     from privgram.privacy import Profile
     from privgram.regression import Fit
-    from privgram.release import Release
 
 __all__ = [
     "plot_coefficients",

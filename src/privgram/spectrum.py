@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram._checks import check_integer, check_within
+from privgram._base.checks import check_integer, check_within
 from privgram.columns import INTERCEPT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram.release import Release
+    from privgram._release import Release
 
 __all__ = ["PCA", "eigenvalues", "mean_and_covariance", "noise_edge", "pca"]
 

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from randomgen import ChaCha
 from scipy import linalg
 
-from privgram import reference
 from privgram._core import orthonormal as compiled
+from privgram.moment import reference
 
 ORTHOGONALITY = 1e-14
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from privgram import reference
 from privgram._core import rows
+from privgram.moment import reference
 
 KERNELS = rows.available()
 SIZES = [*range(1, 71), 100, 130]

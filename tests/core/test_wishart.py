@@ -14,8 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from randomgen import ChaCha
 from scipy import special, stats
 
-from privgram import reference
 from privgram._core import wishart as compiled
+from privgram.moment import reference
 
 EPS = np.finfo(float).eps
 FALSE_ALARM = 1e-6

@@ -15,7 +15,7 @@ from privgram import Columns, SecondMoment, second_moment
 from privgram._core.rows import Accumulator
 from privgram.engines import checkpoint as module
 from privgram.engines import threads as engine
-from privgram.rows import Feeder
+from privgram.moment.rows import Feeder
 from privgram.sources import csv, npy, table
 
 pa = pytest.importorskip("pyarrow")

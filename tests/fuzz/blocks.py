@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 import privgram as pg
-from privgram import reference
 from privgram._core import rows
+from privgram.moment import reference
 
 PAGE = mmap.PAGESIZE
 ROOM = 64 * PAGE

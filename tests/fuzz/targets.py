@@ -30,8 +30,8 @@ import numpy as np
 from fuzz.blocks import update
 
 import privgram as pg
-from privgram._chain import line
-from privgram._saved import digest
+from privgram._base.chain import line
+from privgram._base.saved import digest
 from privgram.columns import _to_toml
 from privgram.engines.checkpoint import Checkpoint
 from privgram.ledger import Ledger

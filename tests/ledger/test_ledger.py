@@ -18,7 +18,9 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram import BudgetExceeded, Ledger, _chain, _files, privacy
+from privgram import BudgetExceeded, Ledger, privacy
+from privgram._base import chain as _chain
+from privgram._base import files as _files
 from privgram.ledger import FORMAT
 from privgram.privacy import composition, losses, running
 from privgram.privacy.accounting import ReleaseAccountant, ReleaseDpEvent

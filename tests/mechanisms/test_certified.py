@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from exact import cholesky, integers, inverse, is_positive, limbs, rounded, scaled
 
-from privgram.mechanisms import _certified
-from privgram.mechanisms._certified import (
+from privgram.exact import certified as _certified
+from privgram.exact.certified import (
     TOLERANCE,
     bartlett,
     delta_fp,

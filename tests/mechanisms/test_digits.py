@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from exact import integers, rounded, scaled, value
 
-from privgram.mechanisms._digits import MAX_DIGITS, DigitMatrix, digit_bits
+from privgram.exact.digits import MAX_DIGITS, DigitMatrix, digit_bits
 
 
 def random_matrix(rng, shape, digits, bits, low):

@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 import privgram as pg
-from privgram.mechanisms import AnalyzeGauss, _discrete, analyze_gauss
+from privgram.drawing import discrete as _discrete
+from privgram.mechanisms import AnalyzeGauss, analyze_gauss
 
 pytest.importorskip("opendp")
 

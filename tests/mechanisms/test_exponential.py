@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privgram.mechanisms import exponential
-from privgram.mechanisms.exponential import bernoulli_exp, exponential_mechanism, randbelow
+from privgram.drawing import exponential
+from privgram.drawing.exponential import bernoulli_exp, exponential_mechanism, randbelow
 
 
 class _Undecided(Exception):

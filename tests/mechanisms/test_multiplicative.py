@@ -9,13 +9,8 @@ from scipy import stats
 
 import privgram as pg
 from privgram import privacy
-from privgram.mechanisms import (
-    GaussianSketch,
-    InverseWishart,
-    _certified,
-    from_dict,
-    gaussian_sketch,
-)
+from privgram.exact import certified as _certified
+from privgram.mechanisms import GaussianSketch, InverseWishart, from_dict, gaussian_sketch
 from privgram.privacy.ladder import RUNGS, AdaptiveLadderProfile, rung_share
 
 EPSILON, DELTA = 1.0, 1e-6

@@ -94,7 +94,7 @@ FORBIDDEN = [
 ]
 
 # These simulate public laws once a matrix is released, by fixed seeds: post-processing.
-AFTERWARDS = {"privgram.spectrum", "privgram.clipping"}
+AFTERWARDS = {"privgram.spectrum", "privgram.regression.clipping"}
 
 
 def numbers(result):
@@ -115,7 +115,8 @@ def test_no_draw_touches_a_global_or_seeded_generator(draw, monkeypatch):
         monkeypatch.setattr(np.random, name, forbidding(name))
     made = []
     monkeypatch.setattr(
-        "privgram.random.default_bit_generator", recorded(pg.random.default_bit_generator, made)
+        "privgram.drawing.random.default_bit_generator",
+        recorded(pg.random.default_bit_generator, made),
     )
     draw()
     after = np.random.get_state()  # noqa: NPY002

@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.paper.sheffet.runs import PENALTY
 from bench.paper.sheffet.settings import CALIBRATIONS
-from privgram._files import write_picture
+from privgram._base.files import write_picture
 
 if TYPE_CHECKING:
     from pathlib import Path

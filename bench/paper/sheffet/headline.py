@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench.paper.sheffet.figures import SIX, require_matplotlib
-from privgram._files import write_picture
+from privgram._base.files import write_picture
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bench.paper.sheffet import figures, headline, runner, runs, statements
 from bench.paper.sheffet.results import Results
 from bench.paper.sheffet.settings import SCALES
-from privgram._files import write_atomically
+from privgram._base.files import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

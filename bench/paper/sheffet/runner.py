@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from bench.paper.sheffet import runs
 from bench.paper.sheffet.stream import CHUNK, accumulate
-from privgram._files import write_atomically
+from privgram._base.files import write_atomically
 from privgram.moment import SecondMoment, merge
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.paper.sheffet.estimators import ESTIMATORS, Trial, coefficients
 from bench.paper.sheffet.settings import CALIBRATIONS
-from privgram._files import write_atomically
+from privgram._base.files import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

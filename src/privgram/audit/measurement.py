@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._checks import check_integer, check_within
+from privgram._base.checks import check_integer, check_within
 
 from . import low_rank, moments, together
 from .cases import Case, Estimate, Pair, Together

@@ -13,7 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from privgram._text import shown
+from privgram._base.text import shown
 
 # Rich takes 80 columns when it cannot ask a terminal; cut numbers help no one.
 PIPED_WIDTH = 160

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from privgram import __version__
-from privgram._text import shown
+from privgram._base.text import shown
 
 # In the order of use. A command's module has its name and is imported when used.
 COMMANDS = (

@@ -119,7 +119,7 @@ def _table() -> np.ndarray[Any, np.dtype[np.float64]]:
 
 def _kernels() -> None:
     from privgram._core import rows
-    from privgram.reference import Accumulator
+    from privgram.moment.reference import Accumulator
 
     plain = Accumulator(13, 3.0)
     plain.update(_table())
@@ -146,7 +146,7 @@ def _splits() -> None:
 def _stream() -> None:
     from randomgen import ChaCha
 
-    from privgram.random import ROUNDS, default_bit_generator
+    from privgram.drawing.random import ROUNDS, default_bit_generator
 
     words = ChaCha(key=0, rounds=ROUNDS).random_raw(len(CHACHA20) // 8)
     _require(words.astype("<u8").tobytes() == CHACHA20, "not the stream of RFC 8439")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from privgram._checks import is_number
-from privgram._files import check_distinct
+from privgram._base.checks import is_number
+from privgram._base.files import check_distinct
 
 from ._options import columns_file, example, guarantee, read_columns
 from ._output import console, json_option, print_json, table

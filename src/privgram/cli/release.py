@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from privgram._files import check_distinct, check_room
+from privgram._base.files import check_distinct, check_room
 
 from . import _mechanisms
 from ._options import columns_file, example, guarantee, read_columns
 from ._output import console, facts, json_option, print_json
 
 if TYPE_CHECKING:
-    from privgram._checks import CalibrationKind
+    from privgram._base.checks import CalibrationKind
     from privgram.privacy import Adjacency
 
 
@@ -133,8 +133,8 @@ def command(
     does not depend on their order or on the number of threads.
     """
     import privgram as pg
+    from privgram.drawing.norm_bound import Choice
     from privgram.engines.threads import resumable
-    from privgram.norm_bound import Choice
 
     _check_out(out, force)
     check_distinct(

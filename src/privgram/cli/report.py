@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from privgram._text import shown
+from privgram._base.text import shown
 
 from ._options import example
 from ._output import print_lines
@@ -51,7 +51,7 @@ def command(
     nothing and runs no script.
     """
     import privgram as pg
-    from privgram._files import check_distinct, write_atomically
+    from privgram._base.files import check_distinct, write_atomically
 
     if out.suffix not in (".html", ".htm"):
         raise click.UsageError(f"--out {out}: a report is an .html file")

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram import _files
-from privgram._checks import check_integer
-from privgram._saved import DamagedFile, Frame, understood
+from privgram._base import files as _files
+from privgram._base.checks import check_integer
+from privgram._base.saved import DamagedFile, Frame, understood
 from privgram.moment import SecondMoment
 from privgram.sources.files import find
 from privgram.sources.queries import is_query

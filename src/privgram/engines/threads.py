@@ -16,13 +16,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from privgram._checks import check_integer
+from privgram._base.checks import check_integer
 from privgram._core.rows import Accumulator
 from privgram.engines import scale_out
 from privgram.engines.checkpoint import Checkpoint, identify
 from privgram.engines.progress import Report, reporter
 from privgram.moment import SecondMoment, check_bound, check_n_columns, check_width
-from privgram.rows import Feeder
+from privgram.moment.rows import Feeder
 from privgram.sources import open_source
 from privgram.sources.table import Chunk, InvalidRow, Table
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
+from privgram._release import Release
 from privgram.columns import INTERCEPT
 from privgram.mechanisms import release
-from privgram.release import Release
 
 from ._display import ShownEstimator
 from ._inputs import generator, unnamed, validate

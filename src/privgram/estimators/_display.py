@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from sklearn.base import BaseEstimator
 
 if TYPE_CHECKING:
+    from privgram._release import Release
     from privgram.moment import SecondMoment
-    from privgram.release import Release
 
 
 class ShownEstimator(BaseEstimator):

@@ -20,12 +20,12 @@ from ._inputs import about_zero, pairs, target_names
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privgram._release import Release
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
     from privgram.moment import SecondMoment
     from privgram.privacy import Adjacency
     from privgram.regression import Fit
-    from privgram.release import Release
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]

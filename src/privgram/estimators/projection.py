@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from privgram._checks import check_integer
+from privgram._base.checks import check_integer
 from privgram.columns import INTERCEPT, Columns
 from privgram.engines.threads import second_moment
 from privgram.spectrum import mean_and_covariance, upright
@@ -21,11 +21,11 @@ from ._inputs import pairs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privgram._release import Release
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
     from privgram.moment import SecondMoment
     from privgram.privacy import Adjacency
-    from privgram.release import Release
     from privgram.spectrum import PCA
 
     Vector = NDArray[np.float64]

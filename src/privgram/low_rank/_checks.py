@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from privgram import _checks
-from privgram._checks import check_integer, check_number
+from privgram._base import checks as _checks
+from privgram._base.checks import check_integer, check_number
 
 
 def check_ranks(shape: tuple[int, int], rank: int, oversample: int | None) -> tuple[int, int]:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram import random
-from privgram._blocks import Blocks
-from privgram._checks import check_integer
+from privgram._base.checks import check_integer
+from privgram.drawing import random
 from privgram.low_rank._checks import check_budget, check_ranks, check_row_change
 from privgram.low_rank.factors import LowRank
+from privgram.sources.blocks import Blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from privgram._checks import CalibrationKind, check_calibration, check_integer, check_not_negative
+from privgram._base.checks import (
+    CalibrationKind,
+    check_calibration,
+    check_integer,
+    check_not_negative,
+)
 from privgram.low_rank._checks import (
     check_budget,
     check_ranks,

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from privgram._blocks import Block, Blocks, in_order
+from privgram.exact.integers import Integers, Product, Total, products, with_entries
 from privgram.low_rank._checks import check_row_change
-from privgram.low_rank.exact import Integers, Product, Total, products, with_entries
+from privgram.sources.blocks import Block, Blocks, in_order
 
 __all__ = ["Rounded", "entry_limit", "entry_unit"]
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._checks import check_integer, check_number
-from privgram._files import write_atomically
-from privgram._saved import Form
+from privgram._base.checks import check_integer, check_number
+from privgram._base.files import write_atomically
+from privgram._base.saved import Form
 
 if TYPE_CHECKING:
     import os

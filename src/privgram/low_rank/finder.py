@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram import random
-from privgram._checks import CalibrationKind, check_calibration
+from privgram._base.checks import CalibrationKind, check_calibration
+from privgram.drawing import random
+from privgram.exact.integers import Integers
 from privgram.low_rank._checks import (
     check_budget,
     check_ranks,
@@ -22,7 +23,6 @@ from privgram.low_rank._checks import (
 )
 from privgram.low_rank.calibration import TEST_MARGIN, finder_std
 from privgram.low_rank.entries import Rounded
-from privgram.low_rank.exact import Integers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._blocks import Blocks
-from privgram._checks import check_integer
+from privgram._base.checks import check_integer
 from privgram.low_rank.baselines import subspace
 from privgram.low_rank.factors import LowRank
 from privgram.papers.hardt_roth import theorem_6_2, theorem_6_3
+from privgram.sources.blocks import Blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram import random
-from privgram._checks import CalibrationKind
+from privgram._base.checks import CalibrationKind
+from privgram.drawing import random
 from privgram.low_rank._checks import (
     check_budget,
     check_row_change,

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram import random
-from privgram._checks import CalibrationKind, check_calibration
+from privgram._base.checks import CalibrationKind, check_calibration
+from privgram.drawing import random
+from privgram.exact.integers import Integers
 from privgram.low_rank._checks import (
     check_budget,
     check_row_change,
 )
 from privgram.low_rank.calibration import projection_ratio
 from privgram.low_rank.entries import BASIS_BITS, Rounded
-from privgram.low_rank.exact import Integers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,11 +16,11 @@ from privgram.mechanisms.inverse_wishart import InverseWishart
 if TYPE_CHECKING:
     import numpy as np
 
-    from privgram._checks import CalibrationKind
+    from privgram._base.checks import CalibrationKind
+    from privgram._release import Release
     from privgram.ledger import Ledger
     from privgram.moment import SecondMoment
     from privgram.privacy import Adjacency
-    from privgram.release import Release
 
 __all__ = [
     "AdditiveWishart",

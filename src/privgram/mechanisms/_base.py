@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from privgram import random
-from privgram._checks import (
+from privgram._base.checks import (
     CalibrationKind,
     check_budget,
     check_calibration,
@@ -22,15 +21,16 @@ from privgram._checks import (
     check_number,
     check_positive,
 )
+from privgram._release import Release
+from privgram.drawing import random
+from privgram.exact import limbs as _fixed_point
 from privgram.ledger import check_ledger
-from privgram.mechanisms import _fixed_point
-from privgram.release import Release
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram.bounds import NormBound
     from privgram.ledger import Ledger
+    from privgram.mechanisms.norm_bound import NormBound
     from privgram.moment import SecondMoment
     from privgram.noise import NoiseLaw
     from privgram.privacy import Adjacency, Guarantee, Profile

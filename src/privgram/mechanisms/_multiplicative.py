@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from privgram.mechanisms import _certified
+from privgram.exact import certified as _certified
 from privgram.mechanisms._base import Calibration, Request
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._checks import check_positive
+from privgram._base.checks import check_positive
 from privgram.mechanisms._base import (
     Calibration,
     Mechanism,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privgram.mechanisms import _discrete, _fixed_point
+from privgram.drawing import discrete as _discrete
+from privgram.exact import limbs as _fixed_point
 from privgram.mechanisms._base import (
     Calibration,
     Mechanism,

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from privgram._checks import check_integer
-from privgram.mechanisms import _certified, _multiplicative
+from privgram._base.checks import check_integer
+from privgram.exact import certified as _certified
+from privgram.mechanisms import _multiplicative
 from privgram.mechanisms._base import Mechanism, Request
 from privgram.mechanisms._multiplicative import MultiplicativeCalibration
 from privgram.noise import SketchLaw

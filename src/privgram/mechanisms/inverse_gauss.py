@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._checks import check_positive
-from privgram.mechanisms import _certified
+from privgram._base.checks import check_positive
+from privgram.exact import certified as _certified
+from privgram.exact.limbs import grid_exponent
 from privgram.mechanisms._base import Calibration, Mechanism, Request
-from privgram.mechanisms._fixed_point import grid_exponent
 from privgram.noise import InverseGaussianLaw, symmetric_gaussian
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from privgram._checks import check_budget, check_positive
+from privgram._base.checks import check_budget, check_positive
 from privgram.privacy import ChiGaussianProfile, GaussianProfile, SketchProfile
 from privgram.privacy._adjacency import check_adjacency
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from privgram._checks import check_budget, check_positive
+from privgram._base.checks import check_budget, check_positive
 from privgram.privacy import Adjacency
 
 from ._domain import require_private_gaussian, second_moment_sensitivity

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 
-from privgram._checks import (
+from privgram._base.checks import (
     check_budget,
     check_integer,
     check_not_negative,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram._checks import check_integer, check_not_negative, check_positive, check_within
+from privgram._base.checks import check_integer, check_not_negative, check_positive, check_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privgram._checks import check_positive
+from privgram._base.checks import check_positive
 
 from ._numerics import TINY, Array
 from ._solve import largest_safe

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from privgram._checks import check_positive
+from privgram._base.checks import check_positive
 
 try:
     import attr

@@ -39,7 +39,7 @@ from functools import cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._checks import check_not_negative
+from privgram._base.checks import check_not_negative
 
 from ._adjacency import Adjacency, check_adjacency
 from ._numerics import TINY, Array, gauss_legendre, quiet

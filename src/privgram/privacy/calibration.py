@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privgram._checks import check_budget, check_integer
+from privgram._base.checks import check_budget, check_integer
 
 from ._adjacency import Adjacency, check_adjacency
 from ._profile import check_parameter

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from privgram._checks import check_number
+from privgram._base.checks import check_number
 
 from ._numerics import Array
 from ._profile import Guarantee, Profile, weakest

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privgram._checks import check_integer
+from privgram._base.checks import check_integer
 
 from ._adjacency import Adjacency, check_known_adjacency
 from ._numerics import TINY, Array

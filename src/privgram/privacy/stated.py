@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privgram._checks import check_number
+from privgram._base.checks import check_number
 
 from ._adjacency import Adjacency, check_known_adjacency
 from ._numerics import Array

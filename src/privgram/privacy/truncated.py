@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privgram._checks import check_integer, check_not_negative
+from privgram._base.checks import check_integer, check_not_negative
 
 from ._numerics import Array
 from ._profile import Profile, check_parameter

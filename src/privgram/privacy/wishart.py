@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
-from privgram._checks import check_integer
+from privgram._base.checks import check_integer
 
 from ._adjacency import Adjacency, check_adjacency
 from ._numerics import (

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from privgram._checks import is_number
+from privgram._base.checks import is_number
 from privgram._core.records import scan
 from privgram.sources.arrow import columns_of, require
 from privgram.sources.mapped import Stamp, stamp, unchanged

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from privgram._text import shown
+from privgram._base.text import shown
 from privgram.columns import INTERCEPT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privgram.release import Release
+    from privgram._release import Release
 
 __all__ = ["to_html"]
 
@@ -350,7 +350,7 @@ def _rows(release: Release) -> str:
 
 
 def _facts(release: Release, path: Path | None, version: str) -> list[tuple[str, str]]:
-    from privgram.release import FORM
+    from privgram._release import FORM
 
     facts = [
         ("mechanism", str(release.mechanism)),

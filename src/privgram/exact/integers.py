@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from privgram.mechanisms._fixed_point import add, grid_exponent, round_to_grid, to_limbs
+from privgram.exact.limbs import add, grid_exponent, round_to_grid, to_limbs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram.mechanisms._fixed_point import Limbs
+    from privgram.exact.limbs import Limbs
 
     Matrix = NDArray[np.float64]
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._checks import check_integer, check_positive
-from privgram._files import write_picture
+from privgram._base.checks import check_integer, check_positive
+from privgram._base.files import write_picture
 from privgram.columns import Columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from privgram._checks import CalibrationKind
+    from privgram._base.checks import CalibrationKind
     from privgram.mechanisms import Calibration, Mechanism
     from privgram.privacy import Adjacency
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._forks import Guard
+from privgram._base.forks import Guard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Saved results: a header and arrays under a checksum, in one of three frames.
 
 JSON and NumPy archives for what is public (`Form`), bytes for what is secret (`Frame`). A ledger is
-a chain of lines of its own (`privgram._chain`). Whatever is wrong with a file is a `DamagedFile`.
+a chain of lines of its own (`privgram._base.chain`). Whatever is wrong with a file is a `DamagedFile`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._text import shown
+from privgram._base.text import shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,6 +1,6 @@
 """A bound of the row norms that was chosen at a cost: a number that knows its price.
 
-Public side. The choice itself, which reads the table, is in `privgram.norm_bound`.
+Public side. The choice itself, which reads the table, is in `privgram.drawing.norm_bound`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any, Self
 
-from privgram._checks import check_positive
+from privgram._base.checks import check_positive
 
 if TYPE_CHECKING:
     from privgram.ledger import Ledger

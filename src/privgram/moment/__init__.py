@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._checks import MAX_BOUND, MIN_BOUND, check_integer, check_positive
+from privgram._base.checks import MAX_BOUND, MIN_BOUND, check_integer, check_positive
+from privgram._base.forks import Guard
+from privgram._base.saved import Frame, understood
 from privgram._core.rows import Accumulator
-from privgram._forks import Guard
-from privgram._saved import Frame, understood
-from privgram.bounds import NormBound
-from privgram.rows import Feeder
+from privgram.mechanisms.norm_bound import NormBound
+from privgram.moment.rows import Feeder
 from privgram.sources import open_block
 from privgram.sources.table import InvalidRow
 

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._checks import (
+from privgram._base.checks import (
     check_calibration,
     check_integer,
     check_not_negative,
     check_number,
     check_positive,
 )
-from privgram._files import write_atomically
-from privgram._saved import Form
-from privgram._text import shown
-from privgram.bounds import NormBound
+from privgram._base.files import write_atomically
+from privgram._base.saved import Form
+from privgram._base.text import shown
 from privgram.columns import Columns
+from privgram.mechanisms.norm_bound import NormBound
 from privgram.noise import NoiseLaw
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
-    from privgram._checks import CalibrationKind
+    from privgram._base.checks import CalibrationKind
     from privgram.mechanisms import Mechanism
     from privgram.privacy import Adjacency, Guarantee, Profile
     from privgram.regression import Fit

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from privgram._saved import parse_json
+from privgram._base.saved import parse_json
 
 __all__ = ["Chain", "append", "line", "parse", "read"]
 

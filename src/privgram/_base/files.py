@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from privgram import _forks
+from privgram._base import forks as _forks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

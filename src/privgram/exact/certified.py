@@ -26,8 +26,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram.mechanisms._digits import DigitMatrix, digit_bits
-from privgram.mechanisms._fixed_point import GRID_BITS
+from privgram.exact.digits import DigitMatrix, digit_bits
+from privgram.exact.limbs import GRID_BITS
 
 __all__ = [
     "Whitener",

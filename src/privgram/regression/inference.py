@@ -10,8 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privgram._release import Release
     from privgram.noise import NoiseLaw
-    from privgram.release import Release
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram import random
-from privgram._checks import check_integer, check_number, check_positive, check_within
+from privgram._base.checks import check_integer, check_number, check_positive, check_within
 from privgram._core.norms import squared_norms
-from privgram.bounds import NormBound, charge, new_id, restore
+from privgram.drawing import random
+from privgram.drawing.exponential import exponential_mechanism
 from privgram.engines.threads import accumulate
 from privgram.ledger import check_ledger
-from privgram.mechanisms.exponential import exponential_mechanism
+from privgram.mechanisms.norm_bound import NormBound, charge, new_id, restore
 from privgram.sources.table import n_rows_of
 
 if TYPE_CHECKING:

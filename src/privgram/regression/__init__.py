@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._checks import MAX_BOUND, MIN_BOUND, check_not_negative, check_within
-from privgram._text import shown
-from privgram.inference import INTERCEPT, Inference, infer, refuse, rows_behind, why_unknown
+from privgram._base.checks import MAX_BOUND, MIN_BOUND, check_not_negative, check_within
+from privgram._base.text import shown
+from privgram.regression.inference import (
+    INTERCEPT,
+    Inference,
+    infer,
+    refuse,
+    rows_behind,
+    why_unknown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,8 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
+    from privgram._release import Release
     from privgram.noise import NoiseLaw
-    from privgram.release import Release
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
@@ -453,7 +460,7 @@ def regress(
         Use the column named `intercept`, if the release has one.
     unclip : bool
         Take off what clipping rows to the bound added to the coefficients, as it
-        would be were the rows normal (`privgram.clipping`); not for a marginal,
+        would be were the rows normal (`privgram.regression.clipping`); not for a marginal,
         whose rows' norms are unknown.  By default the fit is that of the clipped rows.
 
     Returns
@@ -480,7 +487,7 @@ def regress(
     if isinstance(ridge, str):
         if ridge != "auto":
             raise ValueError(f"ridge must be a number or 'auto', not {ridge!r}")
-        from privgram.ridge import Sketch, auto_ridge, possible_rows
+        from privgram.regression.ridge import Sketch, auto_ridge, possible_rows
 
         # About the second moment itself: what the mechanism added is part of the choice.
         shifted, matrix = matrix, matrix - law.shift * np.eye(len(block))
@@ -741,7 +748,7 @@ def _clips(release: Release) -> bool:
 
 def _clipping_shift(release: Release, chosen: list[int], goal: int, n_rows: float | None) -> Vector:
     """What clipping added to coefficients of the scaled columns, were the rows normal."""
-    from privgram.clipping import normal_shift
+    from privgram.regression.clipping import normal_shift
 
     if not _clips(release):
         return np.zeros(len(chosen))

@@ -1,0 +1,1 @@
+"""What every room stands on: checks of arguments, files, saved forms, text, forks, extras."""
