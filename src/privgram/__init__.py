@@ -3,13 +3,13 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# Modules that share their function's name (release, plan) are loaded before that function
-# is imported, or the module would take its place in this namespace.
 from privgram._base.saved import DamagedFile
+from privgram._base.version import __version__ as __version__
 from privgram._plan import Plan, PlanRow, plan
 from privgram._release import Release, load_release
 from privgram.columns import Columns
-from privgram.drawing.norm_bound import NormBound, private_norm_bound
+from privgram.drawing.norm_bound import private_norm_bound
+from privgram.drawing.release import release
 from privgram.engines.threads import second_moment
 from privgram.ledger import BudgetExceeded, Ledger
 from privgram.mechanisms import (
@@ -18,15 +18,13 @@ from privgram.mechanisms import (
     GaussianSketch,
     InverseGauss,
     InverseWishart,
-    release,
 )
+from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import SecondMoment, merge
 
 if TYPE_CHECKING:
     from privgram import low_rank, papers, privacy
     from privgram.compression import compress
-
-__version__ = "0.1.0"
 
 __all__ = [
     "AdditiveWishart",

@@ -12,6 +12,7 @@ import numpy as np
 
 from privgram._base.checks import check_integer, check_positive
 from privgram._base.files import write_picture
+from privgram._base.optional import extra
 from privgram.columns import Columns
 
 if TYPE_CHECKING:
@@ -178,17 +179,15 @@ class Plan:
             Without matplotlib (the extra ``plot``).
         """
         if isinstance(ax, (str, os.PathLike)):
-            try:
+            with extra("plot", "plots need"):
                 from matplotlib.figure import Figure
-            except ImportError as error:
-                raise ImportError('plots need matplotlib: pip install "privgram[plot]"') from error
             figure = Figure(figsize=(8.0, 4.0), layout="constrained")
             drawn = self.plot(figure.add_subplot())
             write_picture(Path(ax), figure, dpi=150)
             return drawn
-        from privgram.plots import _axes
+        from privgram.plots._axes import axes_for
 
-        axes = _axes(ax, (8.0, 4.0))
+        axes = axes_for(ax, (8.0, 4.0))
         # The papers' theorems are for epsilon below 1.
         grid = np.geomspace(min(0.05, self.epsilon), max(0.99, self.epsilon), 25)
         # The inverse Wishart, last, would only cover the sketch.

@@ -1,7 +1,8 @@
 r"""A budget on disk: every release is entered before it is made, and refused beyond the total.
 
-A ledger is a file of JSON lines that form a chain (`privgram._base.chain`). The first line, the header,
-has the budget; every further one is a spend with all that its privacy profile needs. A line that
+A ledger is a file of JSON lines that form a chain (`privgram._base.chain`). The first line, the
+header, has the budget; every further one is a spend with all that its privacy profile needs. A
+line that
 was altered, removed from the middle or moved is found. That whole lines were cut off the end no
 file can know: keep the ledger where those who release may append and not restore.
 

@@ -32,11 +32,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal
 
-try:
+from privgram._base.optional import extra
+
+with extra("opendp", "privgram.opendp needs"):
     import opendp.prelude as dp
     from opendp.extras.numpy import array2_domain
-except ImportError as error:  # pragma: no cover
-    raise ImportError('privgram.opendp needs opendp: pip install "privgram[opendp]"') from error
 
 from privgram.mechanisms._base import check_mechanism
 from privgram.privacy._adjacency import check_adjacency

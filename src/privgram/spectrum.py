@@ -15,7 +15,7 @@ from privgram.columns import INTERCEPT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram._release import Release
+    from privgram._release.record import ReleaseRecord
 
 __all__ = ["PCA", "eigenvalues", "mean_and_covariance", "noise_edge", "pca"]
 
@@ -52,7 +52,7 @@ class PCA:
     gap: float
     confidence: float
     mean: NDArray[np.float64] | None
-    release: Release = field(repr=False)
+    release: ReleaseRecord = field(repr=False)
 
     @cached_property
     def error_bound(self) -> float:
@@ -77,7 +77,7 @@ class PCA:
 
 
 def pca(
-    release: Release,
+    release: ReleaseRecord,
     n_components: int | None = None,
     confidence: float = 0.95,
     *,
@@ -146,13 +146,15 @@ def pca(
     )
 
 
-def eigenvalues(release: Release, center: bool | None = None) -> NDArray[np.float64]:
+def eigenvalues(release: ReleaseRecord, center: bool | None = None) -> NDArray[np.float64]:
     """All d eigenvalues that `pca` has, by falling size, shape (d,) float64."""
     matrix = _about(release, release.matrix, _check_center(release, center))[2]
     return np.asarray(np.linalg.eigvalsh(matrix)[::-1], dtype=np.float64)
 
 
-def noise_edge(release: Release, confidence: float = 0.95, *, center: bool | None = None) -> float:
+def noise_edge(
+    release: ReleaseRecord, confidence: float = 0.95, *, center: bool | None = None
+) -> float:
     """Quantile of the spectral norm of a release's noise, in the scale of its matrix.
 
     By Weyl's inequality no eigenvalue of the release is farther from that of the exact second
@@ -162,7 +164,7 @@ def noise_edge(release: Release, confidence: float = 0.95, *, center: bool | Non
     return _noise_norms(release, confidence, _check_center(release, center))[0]
 
 
-def mean_and_covariance(release: Release) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def mean_and_covariance(release: ReleaseRecord) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean and covariance of the columns of a release with an intercept, in their own units.
 
     Parameters
@@ -210,7 +212,7 @@ def upright(components: NDArray[np.float64]) -> NDArray[np.float64]:
     return turned
 
 
-def _check_center(release: Release, center: bool | None) -> bool:
+def _check_center(release: ReleaseRecord, center: bool | None) -> bool:
     if not isinstance(center, (bool, np.bool_, type(None))):
         raise TypeError("center is True, False or None")
     has_ones = INTERCEPT in release.names
@@ -224,7 +226,7 @@ def _check_center(release: Release, center: bool | None) -> bool:
     return has_ones if center is None else bool(center)
 
 
-def _count(release: Release, matrix: NDArray[np.float64]) -> float:
+def _count(release: ReleaseRecord, matrix: NDArray[np.float64]) -> float:
     """Rows that the sums are of: public where all contribute in full, else read off the ones."""
     columns = release.columns
     whole = columns is not None and columns.missing == "error" and release.bound >= columns.bound
@@ -235,7 +237,7 @@ def _count(release: Release, matrix: NDArray[np.float64]) -> float:
 
 
 def _about(
-    release: Release, matrix: NDArray[np.float64], center: bool
+    release: ReleaseRecord, matrix: NDArray[np.float64], center: bool
 ) -> tuple[list[int], NDArray[np.float64], NDArray[np.float64]]:
     """Columns but the ones, their mean (or zero), and their second moment about it.
 
@@ -252,7 +254,7 @@ def _about(
     return own, mean, moment - count * np.outer(mean, mean)
 
 
-def _noise_norms(release: Release, confidence: float, center: bool) -> tuple[float, float]:
+def _noise_norms(release: ReleaseRecord, confidence: float, center: bool) -> tuple[float, float]:
     """Quantiles of the noise's spectral and Frobenius norms under its own law."""
     # A fixed seed: nothing secret is drawn, and the same release gives the same bound.
     rng = np.random.default_rng(0)

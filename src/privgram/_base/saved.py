@@ -1,7 +1,8 @@
 """Saved results: a header and arrays under a checksum, in one of three frames.
 
-JSON and NumPy archives for what is public (`Form`), bytes for what is secret (`Frame`). A ledger is
-a chain of lines of its own (`privgram._base.chain`). Whatever is wrong with a file is a `DamagedFile`.
+JSON and NumPy archives for what is public (`Form`), bytes for what is secret (`Frame`). A ledger
+is a chain of lines of its own (`privgram._base.chain`). Whatever is wrong with a file is a
+`DamagedFile`.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+from privgram._base.optional import extra
+
 if TYPE_CHECKING:
     import click
 
@@ -22,11 +24,11 @@ __all__ = ["main"]
 def main() -> None:
     """Run the command line, or say which extra it needs."""
     try:
-        import click  # noqa: F401
-        import rich  # noqa: F401
-    except ImportError:
-        message = 'the command line needs its extra: pip install "privgram[cli]"'
-        print(f"privgram: {message}", file=sys.stderr)
+        with extra("cli", "the command line needs"):
+            import click  # noqa: F401
+            import rich  # noqa: F401
+    except ImportError as error:
+        print(f"privgram: {error}", file=sys.stderr)
         sys.exit(2)
     from ._program import program
 

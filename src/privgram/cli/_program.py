@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 import click
 
-from privgram import __version__
 from privgram._base.text import shown
+from privgram._base.version import __version__
 
 # In the order of use. A command's module has its name and is imported when used.
 COMMANDS = (

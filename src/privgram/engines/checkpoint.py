@@ -139,7 +139,7 @@ class Checkpoint:
                 self.path.unlink()
 
     def _identity(self) -> dict[str, Any]:
-        from privgram import __version__
+        from privgram._base.version import __version__
         from privgram.sources import csv, npy, table
 
         columns, chosen = self.moment.columns, self.moment.norm_bound

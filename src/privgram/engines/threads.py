@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privgram._base.checks import check_integer
+from privgram._base.system import cores
 from privgram._core.rows import Accumulator
 from privgram.engines import scale_out
 from privgram.engines.checkpoint import Checkpoint, identify
@@ -365,13 +366,7 @@ class _Pass:
 
 
 def _check_threads(threads: int | None) -> int:
-    if threads is None:
-        return (
-            len(os.sched_getaffinity(0))
-            if hasattr(os, "sched_getaffinity")
-            else (os.cpu_count() or 1)
-        )
-    return check_integer(threads, "threads", 1)
+    return cores() if threads is None else check_integer(threads, "threads", 1)
 
 
 def _selection(

@@ -18,12 +18,10 @@ What the budget does not cover: it is spent again by every `fit`, so a cross-val
 folds spends it six times, and `score` compares with rows that are not protected.
 """
 
-try:
+from privgram._base.optional import extra
+
+with extra("sklearn", "privgram.estimators needs"):
     from sklearn.utils.validation import validate_data as _since_1_6  # noqa: F401
-except ImportError as error:  # pragma: no cover
-    raise ImportError(
-        'privgram.estimators needs scikit-learn 1.6 or later: pip install "privgram[sklearn]"'
-    ) from error
 
 from ._base import BudgetSpentError
 from .linear import PrivateLinearRegression, PrivateRidge

@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 
 from privgram._release import Release
 from privgram.columns import INTERCEPT
-from privgram.mechanisms import release
+from privgram.drawing.release import release
 
 from ._display import ShownEstimator
 from ._inputs import generator, unnamed, validate

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, fields
 from functools import lru_cache
@@ -21,24 +21,11 @@ from privgram._base.checks import (
     check_number,
     check_positive,
 )
-from privgram._release import Release
-from privgram.drawing import random
-from privgram.exact import limbs as _fixed_point
-from privgram.ledger import check_ledger
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from privgram.ledger import Ledger
-    from privgram.mechanisms.norm_bound import NormBound
-    from privgram.moment import SecondMoment
     from privgram.noise import NoiseLaw
     from privgram.privacy import Adjacency, Guarantee, Profile
-
-
-#: Above these there is a warning: e^20 is half a billion, and nobody's row should leak as often
-#: as once in a hundred releases.
-LARGE_EPSILON, LARGE_DELTA = 20.0, 1e-2
 
 
 @dataclass(frozen=True)
@@ -123,6 +110,9 @@ class Mechanism(ABC):
     """A way to release a second moment under differential privacy."""
 
     kinds: ClassVar[dict[str, type[Mechanism]]] = {}
+
+    #: The way to a release, which reads secrets: set by `privgram.drawing.release`.
+    _release: ClassVar[Callable[..., Any]]
 
     def __init_subclass__(cls) -> None:
         Mechanism.kinds[cls.__name__] = cls
@@ -211,18 +201,9 @@ class Mechanism(ABC):
     def _published(self, request: Request, allow_erratum: bool) -> Calibration:
         """Calibration by the paper's constants."""
 
-    def _check_generator(self, rng: np.random.Generator | None) -> None:  # noqa: B027
-        """Raise if noise cannot be drawn with this generator, before any budget is spent."""
-
-    @abstractmethod
-    def _draw(
-        self, moment: SecondMoment, noise: Any, rng: np.random.Generator
-    ) -> tuple[NDArray[np.float64], NoiseLaw, dict[str, Any]]:
-        """The released matrix, its law, and further fields of the release."""
-
     def release(
         self,
-        moment: SecondMoment,
+        moment: Any,
         epsilon: float,
         delta: float,
         adjacency: Adjacency = "replace",
@@ -231,7 +212,7 @@ class Mechanism(ABC):
         *,
         allow_published_erratum: bool = False,
         ledger: Ledger | None = None,
-    ) -> Release:
+    ) -> Any:
         """Release a second moment under (epsilon, delta)-differential privacy.
 
         Parameters
@@ -268,62 +249,17 @@ class Mechanism(ABC):
         OSError
             If the ledger cannot be written; nothing is released then.
         """
-        check_moment(moment)
-        check_ledger(ledger)
-        chosen: NormBound | None = moment.norm_bound
-        if chosen is not None:
-            chosen.check(adjacency)
-            check_positive(check_number(epsilon, "epsilon") + chosen.epsilon, "epsilon, in all,")
-        self._check_generator(rng)
-        generator, reproducible = random.resolve(rng)
-        n_rows = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
-        noise = self.calibrate(
-            moment.n_columns,
-            # Quantised rows may exceed the bound by a few parts in a million.
-            moment.sensitivity_bound,
+        return type(self)._release(
+            self,
+            moment,
             epsilon,
             delta,
             adjacency,
             calibration,
-            n_rows,
+            rng,
             allow_published_erratum=allow_published_erratum,
+            ledger=ledger,
         )
-        if not reproducible:  # those are experiments, and are marked as not private
-            warn_of_weak(noise.epsilon, noise.delta, n_rows)
-        if ledger is not None:
-            if chosen is not None:  # spent, whatever becomes of the release
-                chosen.charge(ledger)
-            known = chosen is None or self.scale_free
-            ledger.spend(
-                float(epsilon),
-                true_delta(noise),
-                adjacency=adjacency,
-                privacy=noise.privacy if known else None,
-                delta_fp=getattr(noise, "delta_fp", 0.0) if known else 0.0,
-                what=str(self),
-                condition=self.condition,
-            )
-        matrix, law, extra = self._draw(moment, noise, generator)
-        names = moment.names or tuple(f"x{i}" for i in range(moment.n_columns))
-        made = Release(
-            matrix=matrix,
-            names=tuple(names),
-            mechanism=self,
-            parameters=noise.own() | extra.pop("parameters", {}),
-            noise=law,
-            epsilon=float(epsilon),
-            delta=float(delta if not allow_published_erratum else true_delta(noise)),
-            adjacency=adjacency,
-            calibration=calibration,
-            privacy=noise.privacy,
-            bound=float(moment.bound),
-            n_rows=n_rows,
-            columns=moment.columns,
-            reproducible=reproducible,
-            condition=self.condition,
-            **extra,
-        )
-        return made if chosen is None else made.including(chosen)
 
     def to_dict(self) -> dict[str, Any]:
         """The mechanism's name and parameters, as plain values."""
@@ -370,34 +306,6 @@ def from_dict(values: dict[str, Any]) -> Mechanism:
     return Mechanism.kinds[name](**values)
 
 
-def warn_of_weak(epsilon: float, delta: float, n_rows: int | None) -> None:
-    """Say what a guarantee means that protects hardly anyone; `n_rows` only if it is public."""
-    if epsilon > LARGE_EPSILON:
-        warnings.warn(
-            f"epsilon={epsilon:g} protects hardly anyone: a release may be e^{epsilon:g} times as "
-            "likely with somebody's row as with another. About 1 is common, and above 10 little "
-            "is left",
-            stacklevel=4,
-        )
-    if delta > LARGE_DELTA or (n_rows and delta > 1 / n_rows):
-        warnings.warn(
-            f"delta={delta:g} promises little: with that probability the guarantee may fail "
-            "altogether, and from 1 / rows on it allows publishing somebody's row as it is. Take "
-            "it far below",
-            stacklevel=4,
-        )
-
-
-def check_moment(moment: Any) -> None:
-    """Refuse what is no second moment."""
-    # By what it has: its class is on the secret side, and calibration is not.
-    if not hasattr(moment, "sensitivity_bound"):
-        raise TypeError(
-            "what is released is a SecondMoment, as second_moment(table, ...) makes it, not "
-            f"{type(moment).__name__}"
-        )
-
-
 def true_delta(noise: Calibration) -> float:
     """The delta a release has at its epsilon: under a published erratum more than was asked."""
     return max(noise.delta, noise.privacy.delta(noise.epsilon))
@@ -412,31 +320,3 @@ def sensitivity(bound: float, n_columns: int, adjacency: Adjacency) -> float:
     if adjacency == "replace" and n_columns > 1:
         return math.sqrt(2.0) * bound**2
     return bound**2
-
-
-def add_noise(
-    moment: SecondMoment, noise: NDArray[np.float64], noise_std: float
-) -> NDArray[np.float64]:
-    """Second moment plus symmetric noise, on the public grid of the noise.
-
-    Parameters
-    ----------
-    moment : SecondMoment
-    noise : ndarray of shape (d, d), float64
-        Noise in the units of the second moment.
-    noise_std : float
-        Its standard deviation off the diagonal, which sets the grid.
-    """
-    return add_integers(moment, _fixed_point.to_limbs(noise / moment.unit), noise_std)
-
-
-def add_integers(
-    moment: SecondMoment, noise: _fixed_point.Limbs, noise_std: float
-) -> NDArray[np.float64]:
-    """Second moment plus noise in integer multiples of its unit; see `add_noise`."""
-    unit = moment.unit
-    exponent = _fixed_point.grid_exponent(noise_std / unit)
-    total = _fixed_point.add(moment.limbs(), noise)
-    steps = _fixed_point.round_to_grid(total, exponent)
-    released: NDArray[np.float64] = steps * (unit * 2.0**exponent)
-    return released

@@ -15,11 +15,6 @@ from privgram.exact import certified as _certified
 from privgram.mechanisms._base import Calibration, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-
-    from privgram.moment import SecondMoment
     from privgram.papers.sheffet import AdaptiveConstants
     from privgram.privacy import Adjacency, Profile
     from privgram.privacy._adjacency import Orientation
@@ -161,72 +156,4 @@ def _record(
         laplace_scale=laplace_scale,
         eigenvalue_shift=eigenvalue_shift,
         delta_fp=delta_fp,
-    )
-
-
-@dataclass(frozen=True)
-class Adjusted:
-    """Regulariser and degrees of freedom in force, integers in units of the second moment.
-
-    Attributes
-    ----------
-    dof : float
-    regulariser : int
-    floor : int
-        Public lower bound on the eigenvalues of what is drawn from; it sets grids only.
-    parameters : dict
-        What the release says of them, in the data's units.
-    """
-
-    dof: float
-    regulariser: int
-    floor: int
-    parameters: dict[str, float]
-
-
-def adjust(
-    moment: SecondMoment,
-    noise: MultiplicativeCalibration,
-    rng: np.random.Generator,
-    paid_rows: Callable[[float], float],
-) -> Adjusted:
-    """Adjust the regulariser by the smallest eigenvalue, privately, where that is asked for.
-
-    Parameters
-    ----------
-    paid_rows : callable
-        The paper's r*(s), for the published calibration.
-    """
-    regulariser = math.ceil(noise.regulariser / moment.unit)
-    if noise.laplace_scale is None or noise.eigenvalue_shift is None:
-        return Adjusted(noise.dof, regulariser, regulariser, {})
-    # Counted in grid steps: the noise is rounded, the eigenvalue's count added as an integer.
-    bound_squared = round(moment.sensitivity_bound**2 / moment.unit)
-    exponent = bound_squared.bit_length() - 1 - EIGENVALUE_BITS
-    step = 2**exponent * moment.unit
-    lowered = rng.laplace(-noise.eigenvalue_shift, noise.laplace_scale)
-    steps = max(0, _certified.smallest_eigenvalue(moment.limbs(), exponent) + round(lowered / step))
-    bound = steps * step
-    # Two steps for the eigenvalue's being rounded down. They stay where the data seem to need no
-    # regulariser, or a bound far too high would leave a singular matrix, and an error for all to
-    # see; B^2 / 2^19 is nothing to any use of the release.
-    slack = 2 << exponent
-    left = max(regulariser - (steps << exponent), 0) + slack
-    dof = noise.dof
-    if noise.calibration == "exact":
-        reached = (bound + noise.eigenvalue_shift - 2 * step) / (noise.bound**2 * EIGENVALUE_SLACK)
-        rung = noise.privacy.climb(reached)  # type: ignore[attr-defined]
-        if rung > 0:
-            dof, left = dof * 2**rung, slack
-    elif bound >= noise.regulariser:
-        dof, left = paid_rows(bound), slack
-    return Adjusted(
-        dof,
-        left,
-        left + (steps << exponent),
-        {
-            "eigenvalue_bound": bound,
-            "adjusted_regulariser": left * moment.unit,
-            "adjusted_dof": dof,
-        },
     )

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from privgram._base.checks import check_positive
 from privgram.mechanisms._base import (
     Calibration,
     Mechanism,
     Request,
-    add_noise,
 )
-from privgram.noise import WishartLaw, standard_wishart
+from privgram.noise import WishartLaw
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privgram.moment import SecondMoment
+    pass
 
 
 @dataclass(frozen=True)
@@ -138,22 +133,4 @@ class AdditiveWishart(Mechanism):
             dof=dof,
             scale=scale,
             mean=scale * dof,
-        )
-
-    def _draw(
-        self, moment: SecondMoment, noise: WishartCalibration, rng: np.random.Generator
-    ) -> tuple[NDArray[np.float64], WishartLaw, dict[str, Any]]:
-        d = moment.n_columns
-        draw = noise.scale * standard_wishart(d, noise.dof, rng)
-        matrix = add_noise(moment, draw, noise.noise_std)
-        subtracted = 0.0
-        if self.debias:
-            smallest = np.linalg.eigvalsh(matrix)[0]
-            reach = math.sqrt(noise.dof) - math.sqrt(d) - math.sqrt(2 * math.log(4 / noise.delta))
-            safe = noise.scale * max(reach, 0.0) ** 2
-            subtracted = next((s for s in (noise.mean, safe) if s < smallest), 0.0)
-        return (
-            matrix - subtracted * np.eye(d),
-            replace(noise.law, subtracted=subtracted),
-            {"parameters": {"subtracted": subtracted}},
         )

@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
-from privgram.drawing import discrete as _discrete
-from privgram.exact import limbs as _fixed_point
 from privgram.mechanisms._base import (
     Calibration,
     Mechanism,
     Request,
-    add_integers,
-    add_noise,
     sensitivity,
 )
-from privgram.noise import GaussianLaw, symmetric_gaussian
+from privgram.noise import GaussianLaw
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privgram.moment import SecondMoment
     from privgram.privacy import Profile
 
 
 #: The squared bound of a row in units of the second moment.
 STEPS = 2.0**40
+
+#: Largest deviation of discrete noise, in those units: 64 bits leave 32 deviations of room.
+MAX_STD = 2.0**58
 
 #: Multiples of the norm's deviation in each shift.
 SIDES = {"shift": 0.0, "shift-upper": 1.0, "shift-lower": -1.0}
@@ -151,7 +145,7 @@ class AnalyzeGauss(Mechanism):
         return sensitivity(request.bound, request.n_columns, request.adjacency)
 
     def _record(self, request: Request, sigma: float, profile: Profile) -> GaussCalibration:
-        if self.noise == "discrete" and sigma / request.bound**2 * STEPS > _discrete.MAX_STD:
+        if self.noise == "discrete" and sigma / request.bound**2 * STEPS > MAX_STD:
             raise ValueError(
                 "the noise is too large for 64 bits: take noise='symmetric', or larger epsilon "
                 "and delta"
@@ -165,77 +159,6 @@ class AnalyzeGauss(Mechanism):
             noise_std_diagonal=sigma,
         )
 
-    def _check_generator(self, rng: np.random.Generator | None) -> None:
-        if self.noise != "discrete":
-            return
-        if rng is not None:
-            raise ValueError(
-                "noise='discrete' is drawn by OpenDP, whose generator takes no seed: leave the "
-                "generator out, or take noise='symmetric', of the same law but for its rounding"
-            )
-        _discrete.opendp()
-
-    def _draw(
-        self, moment: SecondMoment, noise: GaussCalibration, rng: np.random.Generator
-    ) -> tuple[NDArray[np.float64], GaussianLaw, dict[str, Any]]:
-        law = noise.law
-        d = moment.n_columns
-        if self.noise == "discrete":
-            matrix = self._add_discrete(moment, noise)
-        else:
-            draw = symmetric_gaussian(d, law.std, law.std_diagonal, rng)
-            matrix = add_noise(moment, draw, noise.noise_std)
-        if self.repair == "none":
-            return matrix, law, {}
-        if self.repair != "project":
-            added = 0.0
-            if np.linalg.eigvalsh(matrix)[0] <= 0:
-                added = expected_norm(law, d, rng)
-                added += SIDES[self.repair] * norm_deviation(law, noise.delta)
-                added = max(added, 0.0)
-            return (
-                matrix + added * np.eye(d),
-                replace(law, added=added),
-                {"parameters": {"added": added}},
-            )
-        values, vectors = np.linalg.eigh(matrix)
-        if values[0] < 0:
-            matrix = (vectors * np.maximum(values, 0.0)) @ vectors.T
-            matrix = (matrix + matrix.T) / 2
-        return matrix, law, {}
-
-    @staticmethod
-    def _add_discrete(moment: SecondMoment, noise: GaussCalibration) -> NDArray[np.float64]:
-        # More than the calibrated noise by 2^-40, which pays for the rounding of these numbers.
-        steps = (1 + 2.0**-40) / moment.unit
-        if noise.noise_std * steps < noise.privacy.std:  # type: ignore[attr-defined]
-            raise ValueError("noise='discrete' needs a second moment of 20 bits or more")
-        draw = _discrete.symmetric(
-            moment.n_columns, noise.noise_std * steps, noise.noise_std_diagonal * steps
-        )
-        return add_integers(moment, _fixed_point.from_int64(draw), noise.noise_std)
-
 
 def _n_entries(request: Request) -> int:
     return request.n_columns * (request.n_columns + 1) // 2
-
-
-def expected_norm(law: GaussianLaw, n_columns: int, rng: np.random.Generator) -> float:
-    """E||N|| (spectral norm) of the noise, by simulation from its own law.
-
-    The norm concentrates as d grows (relative spread of order d^(-2/3)), so a
-    number of draws inversely proportional to d keeps the error under 1 %.
-    """
-    draws = max(4, 4096 // n_columns)
-    noise = [symmetric_gaussian(n_columns, law.std, law.std_diagonal, rng) for _ in range(draws)]
-    return float(np.abs(np.linalg.eigvalsh(noise)).max(axis=1).mean())
-
-
-def norm_deviation(law: GaussianLaw, failure: float) -> float:
-    """What ||N|| differs by from its mean, either way, with probability below `failure`.
-
-    ||N|| <= ||N||_F is a Lipschitz function of the independent normals that N is
-    made of, with constant max(std_diagonal, sqrt(2) std): Gaussian concentration.
-    """
-    constant = max(law.std_diagonal, math.sqrt(2.0) * law.std)
-    return constant * math.sqrt(2 * math.log(1 / failure))

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from privgram._base.checks import check_integer
-from privgram.exact import certified as _certified
 from privgram.mechanisms import _multiplicative
 from privgram.mechanisms._base import Mechanism, Request
 from privgram.mechanisms._multiplicative import MultiplicativeCalibration
 from privgram.noise import SketchLaw
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from privgram.moment import SecondMoment
+    pass
 
 #: Entries of the rows that a release keeps, at most, however many a large eigenvalue pays for.
 KEPT_ENTRIES = 1 << 24
@@ -98,34 +93,3 @@ class GaussianSketch(Mechanism):
             *arguments, n_columns=request.n_columns, allow_published_erratum=allow_erratum
         )
         return _multiplicative.published(SketchCalibration, self.rows, regulariser, request, None)
-
-    def _draw(
-        self, moment: SecondMoment, noise: MultiplicativeCalibration, rng: np.random.Generator
-    ) -> tuple[NDArray[np.float64], SketchLaw, dict[str, Any]]:
-        from privgram.papers import sheffet
-
-        adjusted = _multiplicative.adjust(
-            moment,
-            noise,
-            rng,
-            lambda s: sheffet.algorithm_2_rows(s, noise.bound, noise.epsilon, noise.delta),
-        )
-        rows, d = int(adjusted.dof), moment.n_columns
-        law = SketchLaw(rows, adjusted.regulariser * moment.unit)
-        extra: dict[str, Any] = {"parameters": adjusted.parameters}
-        if self.keep_rows and self.adaptive:
-            # Leaving out rows that were paid for is post-processing, and memory is bounded.
-            rows = min(rows, max(self.rows, KEPT_ENTRIES // d))
-            law = SketchLaw(rows, law.regulariser)
-            extra["parameters"]["adjusted_dof"] = rows
-        whitener = _certified.whiten(moment.limbs(), adjusted.regulariser)
-        if self.keep_rows:
-            exponent = _certified.rows_exponent(adjusted.floor)
-            counts = _certified.sketch_rows(whitener, _certified.normals(rng, d, rows), exponent)
-            sketch = counts * (2.0**exponent * math.sqrt(moment.unit))
-            return sketch.T @ sketch / rows, law, extra | {"sketch": sketch}
-        whole = rows >= d  # else the Wishart matrix is singular, and drawn by its rows
-        draws = _certified.bartlett(rng, rows, d) if whole else _certified.normals(rng, d, rows)
-        exponent = _certified.gram_exponent(adjusted.floor, rows)
-        counts = _certified.sketch_gram(whitener, draws, exponent)
-        return counts * (2.0**exponent * moment.unit) / rows, law, extra

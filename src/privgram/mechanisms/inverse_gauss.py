@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from privgram._base.checks import check_positive
-from privgram.exact import certified as _certified
-from privgram.exact.limbs import grid_exponent
 from privgram.mechanisms._base import Calibration, Mechanism, Request
-from privgram.noise import InverseGaussianLaw, symmetric_gaussian
+from privgram.noise import InverseGaussianLaw
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privgram.moment import SecondMoment
+    pass
 
 #: The inverse is rounded so finely that its sensitivity grows by 2^-SENSITIVITY_BITS at most.
 SENSITIVITY_BITS = 20
@@ -147,30 +141,4 @@ class InverseGauss(Mechanism):
             rho=rho,
             sensitivity=distance,
             sigma=sigma,
-        )
-
-    def _draw(
-        self, moment: SecondMoment, noise: InverseGaussCalibration, rng: np.random.Generator
-    ) -> tuple[NDArray[np.float64], InverseGaussianLaw, dict[str, Any]]:
-        d = moment.n_columns
-        law = noise.law
-        # Both tables' inverses are rounded, each entry by half a step: d steps in norm.
-        step = noise.sensitivity * moment.unit / d
-        exponent = math.floor(math.log2(step)) - SENSITIVITY_BITS
-        try:
-            whitener = _certified.whiten(moment.limbs(), 0)
-        except ArithmeticError:
-            raise ValueError(
-                "the second moment is singular: it breaks the promise of eigenvalue_floor"
-            ) from None
-        unit = math.ldexp(1 / moment.unit, exponent)
-        inverse = whitener.inverse.T.gram().round(exponent)
-        draw = symmetric_gaussian(d, law.std, law.std_diagonal, rng)
-        grid = 2.0 ** grid_exponent(law.std / unit)
-        # Integers below 2^53: added and rounded without error.
-        counts = np.rint((inverse + np.rint(draw / unit)) / grid)
-        return (
-            np.asarray(np.linalg.inv(counts * (grid * unit)), dtype=np.float64),
-            law,
-            {},
         )

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from privgram._base.checks import check_positive
-from privgram.exact import certified as _certified
 from privgram.mechanisms import _multiplicative
 from privgram.mechanisms._base import Mechanism, Request
 from privgram.mechanisms._multiplicative import MultiplicativeCalibration
 from privgram.noise import InverseWishartLaw
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from privgram.moment import SecondMoment
+    pass
 
 
 @dataclass(frozen=True)
@@ -114,23 +109,3 @@ class InverseWishart(Mechanism):
             *arguments, n_columns=request.n_columns, allow_published_erratum=allow_erratum
         )
         return _multiplicative.published(InverseWishartCalibration, dof, regulariser, request, None)
-
-    def _draw(
-        self, moment: SecondMoment, noise: MultiplicativeCalibration, rng: np.random.Generator
-    ) -> tuple[NDArray[np.float64], InverseWishartLaw, dict[str, Any]]:
-        from privgram.papers import sheffet
-
-        adjusted = _multiplicative.adjust(
-            moment,
-            noise,
-            rng,
-            lambda s: sheffet.algorithm_5_dof(s, noise.bound, noise.epsilon, noise.delta),
-        )
-        d, dof = moment.n_columns, adjusted.dof
-        exponent = _certified.inverse_exponent(adjusted.floor, d, dof)
-        whitener = _certified.whiten(moment.limbs(), adjusted.regulariser)
-        draws = _certified.bartlett(rng, dof, d)
-        counts = _certified.inverse_wishart(whitener, draws, exponent)
-        scale = math.ldexp(max(dof - d - 1, 1.0), exponent) * moment.unit
-        law = InverseWishartLaw(dof, adjusted.regulariser * moment.unit)
-        return counts * scale, law, {"parameters": adjusted.parameters}

@@ -173,7 +173,7 @@ class Profile(ABC):
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw delta against epsilon; see `privgram.plots.plot_profile`."""
-        from privgram.plots import plot_profile
+        from privgram.plots.of_profile import plot_profile
 
         return plot_profile(self, ax, **options)
 
@@ -224,6 +224,6 @@ class Profile(ABC):
         ImportError
             Without the extra: ``pip install "privgram[accounting]"``.
         """
-        from .accounting import pld_from_profile
+        from .pld import pld_from_profile
 
         return pld_from_profile(self, discretization)

@@ -123,7 +123,7 @@ class RunningLosses:
         return profiles[:count], Losses(step, top, tuple(orders))
 
     def _digest(self, profiles: Sequence[Profile]) -> str:
-        from privgram import __version__
+        from privgram._base.version import __version__
 
         digest = hashlib.sha256(json.dumps([__version__, *self._grid]).encode())
         for profile in profiles:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.checks import MAX_BOUND, MIN_BOUND, check_not_negative, check_within
+from privgram._base.optional import extra
 from privgram._base.text import shown
 from privgram.regression.inference import (
     INTERCEPT,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
-    from privgram._release import Release
+    from privgram._release.record import ReleaseRecord
     from privgram.noise import NoiseLaw
 
     Vector = NDArray[np.float64]
@@ -104,7 +105,7 @@ class Fit:
     ridge: float | str | Vector
     inference: Inference
     n_rows: float | None
-    release: Release
+    release: ReleaseRecord
     positions: tuple[int, ...]
     unclip: bool = False
 
@@ -281,7 +282,7 @@ class Fit:
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the coefficients; see `privgram.plots.plot_coefficients`."""
-        from privgram.plots import plot_coefficients
+        from privgram.plots.of_fit import plot_coefficients
 
         return plot_coefficients(self, ax, **options)
 
@@ -434,7 +435,7 @@ def _number(value: float, width: int) -> str:
 
 
 def regress(
-    release: Release,
+    release: ReleaseRecord,
     target: str | int,
     features: Iterable[str | int] | None = None,
     *,
@@ -516,7 +517,7 @@ def regress(
 
 
 def lasso(
-    release: Release,
+    release: ReleaseRecord,
     target: str | int,
     features: Iterable[str | int] | None = None,
     *,
@@ -539,12 +540,8 @@ def lasso(
         Without standard errors.
     """
     alpha = check_not_negative(alpha, "alpha")
-    try:
+    with extra("sklearn", "the lasso needs"):
         from sklearn.linear_model import lars_path_gram
-    except ImportError as error:
-        raise ImportError(
-            'the lasso needs scikit-learn: pip install "privgram[sklearn]"'
-        ) from error
     n_rows = rows_behind(release)
     if n_rows is None or n_rows < 1:
         raise ValueError(f"the penalty is per row, and {_uncounted(release)}")
@@ -591,7 +588,7 @@ def lasso(
 
 
 def _fit(
-    release: Release,
+    release: ReleaseRecord,
     chosen: list[int],
     goal: int,
     theta: Vector,
@@ -636,7 +633,7 @@ def _check_ridge(ridge: ArrayLike, n_features: int) -> float | Vector:
 
 
 def _choose(
-    release: Release,
+    release: ReleaseRecord,
     target: str | int,
     features: Iterable[str | int] | None,
     intercept: bool,
@@ -668,7 +665,7 @@ def _choose(
     return chosen, goal
 
 
-def _block(release: Release, block: list[int]) -> tuple[NoiseLaw, Matrix]:
+def _block(release: ReleaseRecord, block: list[int]) -> tuple[NoiseLaw, Matrix]:
     """The released matrix of some columns and the law of its noise."""
     law = release.noise
     if len(block) < release.n_columns:
@@ -676,7 +673,7 @@ def _block(release: Release, block: list[int]) -> tuple[NoiseLaw, Matrix]:
     return law, release.matrix[np.ix_(block, block)]
 
 
-def _refuse_dependent(release: Release, chosen: list[int], gram: Matrix) -> None:
+def _refuse_dependent(release: ReleaseRecord, chosen: list[int], gram: Matrix) -> None:
     """Raise if some directions of the features hold nothing but noise and all others far more."""
     law, shifted = _block(release, chosen)
     values, vectors = np.linalg.eigh(gram)
@@ -698,7 +695,7 @@ def _refuse_dependent(release: Release, chosen: list[int], gram: Matrix) -> None
     )
 
 
-def _refuse_pinned(release: Release, goal: int) -> None:
+def _refuse_pinned(release: ReleaseRecord, goal: int) -> None:
     """Raise if the target's mean is at one of its bounds, as far as the noise can tell."""
     columns = release.columns
     if columns is None or INTERCEPT not in release.names:
@@ -734,19 +731,21 @@ def _solve(gram: Matrix, cross: Vector, ridge: float | str | Vector) -> Vector:
     return theta
 
 
-def _uncounted(release: Release) -> str:
+def _uncounted(release: ReleaseRecord) -> str:
     """Why the number of rows is unknown, or less than one, and what to do."""
     if rows_behind(release) is not None:
         return "the privacy noise leaves no rows: use more rows or a larger epsilon"
     return f"{why_unknown(release)}: use a release with an intercept column, which counts them"
 
 
-def _clips(release: Release) -> bool:
+def _clips(release: ReleaseRecord) -> bool:
     """Whether the public bounds of the columns leave room for rows longer than the bound."""
     return release.columns is None or release.bound < release.columns.bound
 
 
-def _clipping_shift(release: Release, chosen: list[int], goal: int, n_rows: float | None) -> Vector:
+def _clipping_shift(
+    release: ReleaseRecord, chosen: list[int], goal: int, n_rows: float | None
+) -> Vector:
     """What clipping added to coefficients of the scaled columns, were the rows normal."""
     from privgram.regression.clipping import normal_shift
 
@@ -761,7 +760,7 @@ def _clipping_shift(release: Release, chosen: list[int], goal: int, n_rows: floa
     return normal_shift(moment, release.bound, chosen, goal, ones)
 
 
-def _own_units(release: Release, chosen: list[int], goal: int) -> tuple[Matrix, Vector]:
+def _own_units(release: ReleaseRecord, chosen: list[int], goal: int) -> tuple[Matrix, Vector]:
     """Affine map from coefficients of scaled columns to own units, intercept last."""
     names = [release.names[i] for i in chosen]
     slopes = [name for name in names if name != INTERCEPT]

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram._release import Release
+    from privgram._release.record import ReleaseRecord
     from privgram.noise import NoiseLaw
 
     Vector = NDArray[np.float64]
@@ -99,7 +99,7 @@ def refuse(size: int, reason: str) -> Inference:
     return Inference(nothing, np.full((size, size), np.nan), "none", reason, nothing, nothing)
 
 
-def rows_behind(release: Release) -> float | None:
+def rows_behind(release: ReleaseRecord) -> float | None:
     """Rows that a release is the sum of: public, or counted by its intercept; else None.
 
     Of a table whose rows with missing values were dropped, the public number counts
@@ -115,14 +115,14 @@ def rows_behind(release: Release) -> float | None:
     return None
 
 
-def why_unknown(release: Release) -> str:
+def why_unknown(release: ReleaseRecord) -> str:
     """Why `rows_behind` is None."""
     if release.n_rows is None:
         return "the number of rows is private"
     return "rows with missing values were dropped, and how many is private"
 
 
-def _miscounted(release: Release) -> bool:
+def _miscounted(release: ReleaseRecord) -> bool:
     """Whether the rows are counted by an intercept that noise drowns."""
     dropped = release.columns is not None and release.columns.missing == "drop"
     if (release.n_rows is not None and not dropped) or INTERCEPT not in release.names:
@@ -135,7 +135,7 @@ def _miscounted(release: Release) -> bool:
 
 
 def infer(
-    release: Release,
+    release: ReleaseRecord,
     law: NoiseLaw,
     shifted: Matrix,
     transform: Matrix,

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from privgram._base.optional import extra
 from privgram._base.text import shown
 from privgram.columns import INTERCEPT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privgram._release import Release
+    from privgram._release.record import ReleaseRecord
 
 __all__ = ["to_html"]
 
@@ -42,7 +43,7 @@ class Plot(NamedTuple):
 
 
 def to_html(
-    release: Release,
+    release: ReleaseRecord,
     targets: Iterable[str] = (),
     *,
     ridge: float | str = 0.0,
@@ -82,14 +83,11 @@ def to_html(
     ImportError
         Without Jinja2 and matplotlib: ``pip install "privgram[report]"``.
     """
-    try:
+    with extra("report", "a report needs"):
         import jinja2
         import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            'a report needs Jinja2 and matplotlib: pip install "privgram[report]"'
-        ) from error
-    from privgram import __version__, plots
+    from privgram import plots
+    from privgram._base.version import __version__
 
     if isinstance(targets, str):
         raise TypeError(f"targets is a list of columns; for one, pass [{targets!r}]")
@@ -105,7 +103,7 @@ def to_html(
         lstrip_blocks=True,
         finalize=_without_controls,
     )
-    template = resources.files("privgram").joinpath("templates", "report.html")
+    template = resources.files("privgram.report").joinpath("templates", "report.html")
     page: str = environment.from_string(template.read_text(encoding="utf-8")).render(
         title=title or (f"Private release {path.name}" if path else "A private release"),
         version=__version__,
@@ -161,7 +159,7 @@ def _draw(plot: Callable[[], Axes], alt: str) -> Plot:
     return Plot(light, dark, round(width), round(height), alt)
 
 
-def _privacy_plot(release: Release) -> Plot | None:
+def _privacy_plot(release: ReleaseRecord) -> Plot | None:
     from privgram import plots
 
     try:
@@ -174,7 +172,7 @@ def _privacy_plot(release: Release) -> Plot | None:
         return None
 
 
-def _guarantee(release: Release) -> list[str]:
+def _guarantee(release: ReleaseRecord) -> list[str]:
     """The guarantee in plain words."""
     change = {
         "replace": "had any one row of the table held anything else instead (the number of rows "
@@ -210,7 +208,7 @@ _FOUNDED: dict[str, str] = {
 }
 
 
-def _power(release: Release) -> float:
+def _power(release: ReleaseRecord) -> float:
     """Greatest power of a test between neighbours at `FALSE_ALARMS` (Wasserman and Zhou 2010)."""
     from privgram.privacy import StatedProfile
 
@@ -224,7 +222,7 @@ def _power(release: Release) -> float:
     return float(min(up.min(), down.min(), 1.0))
 
 
-def _warnings(release: Release) -> list[dict[str, str]]:
+def _warnings(release: ReleaseRecord) -> list[dict[str, str]]:
     """What a reader must know before trusting the page."""
     from privgram.papers import PublishedErratumError
 
@@ -284,7 +282,7 @@ def _warnings(release: Release) -> list[dict[str, str]]:
     return [{"head": head, "text": text} for head, text in found]
 
 
-def _columns(release: Release) -> list[dict[str, str]]:
+def _columns(release: ReleaseRecord) -> list[dict[str, str]]:
     noise = np.sqrt(
         np.diag(release.noise.entry_variance(release.matrix, np.eye(len(release.names))))
     )
@@ -300,11 +298,11 @@ def _columns(release: Release) -> list[dict[str, str]]:
     return rows
 
 
-def _fit(release: Release, target: str, ridge: float | str) -> dict[str, Any]:
-    from privgram.regression import RefusedError
+def _fit(release: ReleaseRecord, target: str, ridge: float | str) -> dict[str, Any]:
+    from privgram.regression import RefusedError, regress
 
     try:
-        fit = release.regress(target, ridge=ridge)
+        fit = regress(release, target, ridge=ridge)
     except RefusedError as refusal:
         text = str(refusal)
         return {"target": shown(target), "refusal": f"{text[0].upper()}{text[1:]}."}
@@ -342,15 +340,15 @@ def _fit(release: Release, target: str, ridge: float | str) -> dict[str, Any]:
     }
 
 
-def _rows(release: Release) -> str:
+def _rows(release: ReleaseRecord) -> str:
     if release.n_rows is None:
         return "private"
     dropped = release.columns is not None and release.columns.missing == "drop"
     return f"{release.n_rows:,}" + ", those with missing values too, which were dropped" * dropped
 
 
-def _facts(release: Release, path: Path | None, version: str) -> list[tuple[str, str]]:
-    from privgram._release import FORM
+def _facts(release: ReleaseRecord, path: Path | None, version: str) -> list[tuple[str, str]]:
+    from privgram._release.record import FORM
 
     facts = [
         ("mechanism", str(release.mechanism)),
@@ -375,7 +373,7 @@ def _facts(release: Release, path: Path | None, version: str) -> list[tuple[str,
     return facts
 
 
-def _code(release: Release, path: Path | None) -> str:
+def _code(release: ReleaseRecord, path: Path | None) -> str:
     others = [name for name in release.names if name != "intercept"]
     return "\n".join(
         [

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram._base.optional import extra
 from privgram._core.arrow import views
 from privgram.sources.table import CHUNK_BYTES, DATES, LEVELS, Block, Chunk, Table, positions
 
@@ -24,10 +25,8 @@ def require(module: str, what: str) -> ModuleType:
     """Import a part of pyarrow, or say how to install it."""
     import importlib
 
-    try:
+    with extra("arrow", f"reading {what} needs"):
         return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(f'reading {what} needs pyarrow: pip install "privgram[arrow]"') from error
 
 
 def open_stream(source: Any, select: Sequence[str] | None = None) -> Table:

@@ -5,7 +5,6 @@ What needs a few products with a large matrix asks for them here, and never for 
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from privgram._base.system import cores
 
 __all__ = ["Block", "Blocks", "in_order"]
 
@@ -129,7 +130,7 @@ def in_order(function: Callable[[S], T], items: Iterable[S]) -> Iterator[tuple[S
 
     At most one item more than there are threads is under way.
     """
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    threads = cores()
     window: deque[tuple[S, Any]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for item in items:

@@ -1,4 +1,7 @@
-"""What may leave: a released matrix with its provenance, saved and loaded."""
+"""What may leave: a released matrix with its provenance.
+
+Statistics and plots take this record. `Release` adds them to it as methods.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import operator
 import os
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -27,24 +30,21 @@ from privgram.mechanisms.norm_bound import NormBound
 from privgram.noise import NoiseLaw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from privgram._base.checks import CalibrationKind
     from privgram.mechanisms import Mechanism
     from privgram.privacy import Adjacency, Guarantee, Profile
-    from privgram.regression import Fit
-    from privgram.spectrum import PCA
 
-__all__ = ["Release", "load_release"]
+__all__ = ["FORM", "ReleaseRecord", "check"]
 
 FORM = Form("privgram-release", 1, "a release", key="release", arrays=("matrix", "sketch"))
 
 
 @dataclass(frozen=True, eq=False)
-class Release:
+class ReleaseRecord:
     """A private second-moment matrix and everything public about how it was made.
 
     Made by a mechanism's `release`, or read back by `load_release`.  What is
@@ -138,58 +138,7 @@ class Release:
         """Number of columns d."""
         return len(self.names)
 
-    def regress(
-        self,
-        target: str | int,
-        features: Iterable[str | int] | None = None,
-        ridge: float | str | ArrayLike = 0.0,
-        intercept: bool = True,
-        unclip: bool = False,
-    ) -> Fit:
-        """Linear regression of one column on others; see `privgram.regression.regress`."""
-        from privgram.regression import regress
-
-        return regress(self, target, features, ridge=ridge, intercept=intercept, unclip=unclip)
-
-    def lasso(
-        self, target: str | int, features: Iterable[str | int] | None = None, *, alpha: float
-    ) -> Fit:
-        """L1-penalised regression; see `privgram.regression.lasso`."""
-        from privgram.regression import lasso
-
-        return lasso(self, target, features, alpha=alpha)
-
-    def pca(self, n_components: int | None = None, *, center: bool | None = None) -> PCA:
-        """Principal components of the released columns; see `privgram.spectrum.pca`."""
-        from privgram.spectrum import pca
-
-        return pca(self, n_components, center=center)
-
-    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the matrix in units of its noise; see `privgram.plots.plot_matrix`."""
-        from privgram.plots import plot_matrix
-
-        return plot_matrix(self, ax, **options)
-
-    def plot_spectrum(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the eigenvalues with the noise edge; see `privgram.plots.plot_spectrum`."""
-        from privgram.plots import plot_spectrum
-
-        return plot_spectrum(self, ax, **options)
-
-    def plot_privacy(self, ax: Axes | None = None) -> Axes:
-        """Draw the privacy profile and the guarantee; see `privgram.plots.plot_privacy`."""
-        from privgram.plots import plot_privacy
-
-        return plot_privacy(self, ax)
-
-    def to_html(self, targets: Iterable[str] = (), **options: Any) -> str:
-        """Describe the release in one page of HTML; see `privgram.report.to_html`."""
-        from privgram.report import to_html
-
-        return to_html(self, targets, **options)
-
-    def marginal(self, names: Sequence[str | int]) -> Release:
+    def marginal(self, names: Sequence[str | int]) -> Self:
         """The sub-matrix of some columns, as a release of its own.
 
         Parameters
@@ -218,7 +167,7 @@ class Release:
             sketch=None if self.sketch is None else self.sketch[:, index],
         )
 
-    def including(self, bound: NormBound) -> Release:
+    def including(self, bound: NormBound) -> Self:
         """Count in what a privately chosen bound cost; done by itself where the moment has it.
 
         Only for a moment that was bounded by the plain number. A release that counts this
@@ -347,69 +296,7 @@ class Release:
         }
 
 
-def load_release(path: str | os.PathLike[str]) -> Release:
-    """Read a release written by `Release.save`.
-
-    Parameters
-    ----------
-    path : path-like
-        A `.json` or `.npz` file.
-
-    Returns
-    -------
-    Release
-
-    Raises
-    ------
-    DamagedFile
-        A ValueError: if the file is no release, of a later version, truncated or altered, or if
-        its parts contradict each other.
-    OSError
-        If it cannot be read.
-    """
-    path = Path(path)
-    header, arrays = FORM.read(path)
-    with FORM.understood(path):
-        return _build(header, arrays)
-
-
-def _build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Release:
-    from privgram import mechanisms, privacy
-    from privgram.privacy.composition import upgrade
-
-    columns = header["columns"]
-    mechanism = mechanisms.from_dict(header["mechanism"])
-    profile = upgrade(
-        header["privacy"], header["adjacency"], getattr(mechanism, "orientation", None)
-    )
-    loaded = Release(
-        matrix=arrays["matrix"],
-        sketch=arrays.get("sketch"),
-        names=tuple(header["names"]),
-        mechanism=mechanism,
-        noise=NoiseLaw.from_dict(header["noise"]),
-        privacy=privacy.Profile.from_dict(profile),
-        columns=None if columns is None else Columns.from_dict(columns),
-        **{
-            name: header[name]
-            for name in (
-                "parameters",
-                "epsilon",
-                "delta",
-                "adjacency",
-                "calibration",
-                "bound",
-                "n_rows",
-                "reproducible",
-                "condition",
-            )
-        },
-    )
-    _check(loaded)
-    return loaded
-
-
-def _check(release: Release) -> None:
+def check(release: ReleaseRecord) -> None:
     """Raise unless the parts of a release are sound and fit together, as saved ones do."""
     from privgram.privacy._adjacency import check_adjacency
 

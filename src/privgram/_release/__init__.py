@@ -1,0 +1,142 @@
+"""What may leave: a released matrix with its provenance, and what is made of it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from privgram._release.record import FORM, ReleaseRecord, check
+from privgram.columns import Columns
+from privgram.noise import NoiseLaw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy as np
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike, NDArray
+
+    from privgram.regression import Fit
+    from privgram.spectrum import PCA
+
+__all__ = ["Release", "load_release"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Release(ReleaseRecord):
+    __doc__ = ReleaseRecord.__doc__
+
+    def regress(
+        self,
+        target: str | int,
+        features: Iterable[str | int] | None = None,
+        ridge: float | str | ArrayLike = 0.0,
+        intercept: bool = True,
+        unclip: bool = False,
+    ) -> Fit:
+        """Linear regression of one column on others; see `privgram.regression.regress`."""
+        from privgram.regression import regress
+
+        return regress(self, target, features, ridge=ridge, intercept=intercept, unclip=unclip)
+
+    def lasso(
+        self, target: str | int, features: Iterable[str | int] | None = None, *, alpha: float
+    ) -> Fit:
+        """L1-penalised regression; see `privgram.regression.lasso`."""
+        from privgram.regression import lasso
+
+        return lasso(self, target, features, alpha=alpha)
+
+    def pca(self, n_components: int | None = None, *, center: bool | None = None) -> PCA:
+        """Principal components of the released columns; see `privgram.spectrum.pca`."""
+        from privgram.spectrum import pca
+
+        return pca(self, n_components, center=center)
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the matrix in units of its noise; see `privgram.plots.plot_matrix`."""
+        from privgram.plots import plot_matrix
+
+        return plot_matrix(self, ax, **options)
+
+    def plot_spectrum(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the eigenvalues with the noise edge; see `privgram.plots.plot_spectrum`."""
+        from privgram.plots import plot_spectrum
+
+        return plot_spectrum(self, ax, **options)
+
+    def plot_privacy(self, ax: Axes | None = None) -> Axes:
+        """Draw the privacy profile and the guarantee; see `privgram.plots.plot_privacy`."""
+        from privgram.plots import plot_privacy
+
+        return plot_privacy(self, ax)
+
+    def to_html(self, targets: Iterable[str] = (), **options: Any) -> str:
+        """Describe the release in one page of HTML; see `privgram.report.to_html`."""
+        from privgram.report import to_html
+
+        return to_html(self, targets, **options)
+
+
+def load_release(path: str | os.PathLike[str]) -> Release:
+    """Read a release written by `Release.save`.
+
+    Parameters
+    ----------
+    path : path-like
+        A `.json` or `.npz` file.
+
+    Returns
+    -------
+    Release
+
+    Raises
+    ------
+    DamagedFile
+        A ValueError: if the file is no release, of a later version, truncated or altered, or if
+        its parts contradict each other.
+    OSError
+        If it cannot be read.
+    """
+    path = Path(path)
+    header, arrays = FORM.read(path)
+    with FORM.understood(path):
+        return _build(header, arrays)
+
+
+def _build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Release:
+    from privgram import mechanisms, privacy
+    from privgram.privacy.composition import upgrade
+
+    columns = header["columns"]
+    mechanism = mechanisms.from_dict(header["mechanism"])
+    profile = upgrade(
+        header["privacy"], header["adjacency"], getattr(mechanism, "orientation", None)
+    )
+    loaded = Release(
+        matrix=arrays["matrix"],
+        sketch=arrays.get("sketch"),
+        names=tuple(header["names"]),
+        mechanism=mechanism,
+        noise=NoiseLaw.from_dict(header["noise"]),
+        privacy=privacy.Profile.from_dict(profile),
+        columns=None if columns is None else Columns.from_dict(columns),
+        **{
+            name: header[name]
+            for name in (
+                "parameters",
+                "epsilon",
+                "delta",
+                "adjacency",
+                "calibration",
+                "bound",
+                "n_rows",
+                "reproducible",
+                "condition",
+            )
+        },
+    )
+    check(loaded)
+    return loaded

@@ -1,0 +1,49 @@
+"""Each mechanism's draw, by its class: the secret half of `privgram.mechanisms`."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import TYPE_CHECKING, Any
+
+from privgram.drawing import additive, multiplicative
+from privgram.mechanisms import (
+    AdditiveWishart,
+    AnalyzeGauss,
+    GaussianSketch,
+    InverseGauss,
+    InverseWishart,
+    Mechanism,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from privgram.moment import SecondMoment
+    from privgram.noise import NoiseLaw
+
+__all__ = ["draw"]
+
+
+@singledispatch
+def draw(
+    mechanism: Mechanism, moment: SecondMoment, noise: Any, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], NoiseLaw, dict[str, Any]]:
+    """Draw the released matrix: with its law, and further fields of the release.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+    moment : SecondMoment
+    noise : Calibration
+        The mechanism's record for this moment.
+    rng : numpy.random.Generator
+    """
+    raise TypeError(f"there is no draw for {type(mechanism).__name__}")
+
+
+draw.register(AnalyzeGauss, additive.analyze_gauss)
+draw.register(AdditiveWishart, additive.additive_wishart)
+draw.register(GaussianSketch, multiplicative.gaussian_sketch)
+draw.register(InverseWishart, multiplicative.inverse_wishart)
+draw.register(InverseGauss, multiplicative.inverse_gauss)

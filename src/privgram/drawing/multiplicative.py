@@ -1,0 +1,193 @@
+"""Draws from the second moment itself: sketch, inverse Wishart, noise on the inverse.
+
+Integers throughout, by `privgram.exact.certified`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram.exact import certified
+from privgram.exact.limbs import grid_exponent
+from privgram.mechanisms._multiplicative import EIGENVALUE_BITS, EIGENVALUE_SLACK
+from privgram.mechanisms.gaussian_sketch import KEPT_ENTRIES
+from privgram.mechanisms.inverse_gauss import SENSITIVITY_BITS
+from privgram.noise import (
+    InverseGaussianLaw,
+    InverseWishartLaw,
+    SketchLaw,
+    symmetric_gaussian,
+)
+from privgram.papers import sheffet
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram.mechanisms._multiplicative import MultiplicativeCalibration
+    from privgram.mechanisms.gaussian_sketch import GaussianSketch
+    from privgram.mechanisms.inverse_gauss import InverseGauss, InverseGaussCalibration
+    from privgram.mechanisms.inverse_wishart import InverseWishart
+    from privgram.moment import SecondMoment
+
+__all__ = ["adjust", "gaussian_sketch", "inverse_gauss", "inverse_wishart"]
+
+
+def gaussian_sketch(
+    mechanism: GaussianSketch,
+    moment: SecondMoment,
+    noise: MultiplicativeCalibration,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.float64], SketchLaw, dict[str, Any]]:
+    """Draw a sketch, by its rows where they are kept or too few for a Wishart matrix."""
+    adjusted = adjust(
+        moment,
+        noise,
+        rng,
+        lambda s: sheffet.algorithm_2_rows(s, noise.bound, noise.epsilon, noise.delta),
+    )
+    rows, d = int(adjusted.dof), moment.n_columns
+    law = SketchLaw(rows, adjusted.regulariser * moment.unit)
+    extra: dict[str, Any] = {"parameters": adjusted.parameters}
+    if mechanism.keep_rows and mechanism.adaptive:
+        # Leaving out rows that were paid for is post-processing, and memory is bounded.
+        rows = min(rows, max(mechanism.rows, KEPT_ENTRIES // d))
+        law = SketchLaw(rows, law.regulariser)
+        extra["parameters"]["adjusted_dof"] = rows
+    whitener = certified.whiten(moment.limbs(), adjusted.regulariser)
+    if mechanism.keep_rows:
+        exponent = certified.rows_exponent(adjusted.floor)
+        counts = certified.sketch_rows(whitener, certified.normals(rng, d, rows), exponent)
+        sketch = counts * (2.0**exponent * math.sqrt(moment.unit))
+        return sketch.T @ sketch / rows, law, extra | {"sketch": sketch}
+    whole = rows >= d  # else the Wishart matrix is singular, and drawn by its rows
+    draws = certified.bartlett(rng, rows, d) if whole else certified.normals(rng, d, rows)
+    exponent = certified.gram_exponent(adjusted.floor, rows)
+    counts = certified.sketch_gram(whitener, draws, exponent)
+    return counts * (2.0**exponent * moment.unit) / rows, law, extra
+
+
+def inverse_wishart(
+    mechanism: InverseWishart,
+    moment: SecondMoment,
+    noise: MultiplicativeCalibration,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.float64], InverseWishartLaw, dict[str, Any]]:
+    """Draw from the inverse Wishart law, scaled to estimate what it is about."""
+    adjusted = adjust(
+        moment,
+        noise,
+        rng,
+        lambda s: sheffet.algorithm_5_dof(s, noise.bound, noise.epsilon, noise.delta),
+    )
+    d, dof = moment.n_columns, adjusted.dof
+    exponent = certified.inverse_exponent(adjusted.floor, d, dof)
+    whitener = certified.whiten(moment.limbs(), adjusted.regulariser)
+    draws = certified.bartlett(rng, dof, d)
+    counts = certified.inverse_wishart(whitener, draws, exponent)
+    scale = math.ldexp(max(dof - d - 1, 1.0), exponent) * moment.unit
+    law = InverseWishartLaw(dof, adjusted.regulariser * moment.unit)
+    return counts * scale, law, {"parameters": adjusted.parameters}
+
+
+def inverse_gauss(
+    mechanism: InverseGauss,
+    moment: SecondMoment,
+    noise: InverseGaussCalibration,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.float64], InverseGaussianLaw, dict[str, Any]]:
+    """Invert, round, add symmetric Gaussian noise, and invert back."""
+    d = moment.n_columns
+    law = noise.law
+    # Both tables' inverses are rounded, each entry by half a step: d steps in norm.
+    step = noise.sensitivity * moment.unit / d
+    exponent = math.floor(math.log2(step)) - SENSITIVITY_BITS
+    try:
+        whitener = certified.whiten(moment.limbs(), 0)
+    except ArithmeticError:
+        raise ValueError(
+            "the second moment is singular: it breaks the promise of eigenvalue_floor"
+        ) from None
+    unit = math.ldexp(1 / moment.unit, exponent)
+    inverse = whitener.inverse.T.gram().round(exponent)
+    draw = symmetric_gaussian(d, law.std, law.std_diagonal, rng)
+    grid = 2.0 ** grid_exponent(law.std / unit)
+    # Integers below 2^53: added and rounded without error.
+    counts = np.rint((inverse + np.rint(draw / unit)) / grid)
+    return (
+        np.asarray(np.linalg.inv(counts * (grid * unit)), dtype=np.float64),
+        law,
+        {},
+    )
+
+
+@dataclass(frozen=True)
+class Adjusted:
+    """Regulariser and degrees of freedom in force, integers in units of the second moment.
+
+    Attributes
+    ----------
+    dof : float
+    regulariser : int
+    floor : int
+        Public lower bound on the eigenvalues of what is drawn from; it sets grids only.
+    parameters : dict
+        What the release says of them, in the data's units.
+    """
+
+    dof: float
+    regulariser: int
+    floor: int
+    parameters: dict[str, float]
+
+
+def adjust(
+    moment: SecondMoment,
+    noise: MultiplicativeCalibration,
+    rng: np.random.Generator,
+    paid_rows: Callable[[float], float],
+) -> Adjusted:
+    """Adjust the regulariser by the smallest eigenvalue, privately, where that is asked for.
+
+    Parameters
+    ----------
+    paid_rows : callable
+        The paper's r*(s), for the published calibration.
+    """
+    regulariser = math.ceil(noise.regulariser / moment.unit)
+    if noise.laplace_scale is None or noise.eigenvalue_shift is None:
+        return Adjusted(noise.dof, regulariser, regulariser, {})
+    # Counted in grid steps: the noise is rounded, the eigenvalue's count added as an integer.
+    bound_squared = round(moment.sensitivity_bound**2 / moment.unit)
+    exponent = bound_squared.bit_length() - 1 - EIGENVALUE_BITS
+    step = 2**exponent * moment.unit
+    lowered = rng.laplace(-noise.eigenvalue_shift, noise.laplace_scale)
+    steps = max(0, certified.smallest_eigenvalue(moment.limbs(), exponent) + round(lowered / step))
+    bound = steps * step
+    # Two steps for the eigenvalue's being rounded down. They stay where the data seem to need no
+    # regulariser, or a bound far too high would leave a singular matrix, and an error for all to
+    # see; B^2 / 2^19 is nothing to any use of the release.
+    slack = 2 << exponent
+    left = max(regulariser - (steps << exponent), 0) + slack
+    dof = noise.dof
+    if noise.calibration == "exact":
+        reached = (bound + noise.eigenvalue_shift - 2 * step) / (noise.bound**2 * EIGENVALUE_SLACK)
+        rung = noise.privacy.climb(reached)  # type: ignore[attr-defined]
+        if rung > 0:
+            dof, left = dof * 2**rung, slack
+    elif bound >= noise.regulariser:
+        dof, left = paid_rows(bound), slack
+    return Adjusted(
+        dof,
+        left,
+        left + (steps << exponent),
+        {
+            "eigenvalue_bound": bound,
+            "adjusted_regulariser": left * moment.unit,
+            "adjusted_dof": dof,
+        },
+    )

@@ -1,0 +1,333 @@
+"""From a table, or its second moment, to a release: the one place where a budget is spent."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from privgram._base.checks import check_number, check_positive
+from privgram._base.files import check_room
+from privgram._release import Release
+from privgram.columns import Columns
+from privgram.drawing import random
+from privgram.drawing.norm_bound import Choice
+from privgram.engines.threads import resumable
+from privgram.ledger import check_ledger
+from privgram.mechanisms import AnalyzeGauss, Mechanism, default, named, true_delta
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from privgram._base.checks import CalibrationKind
+    from privgram.ledger import Ledger
+    from privgram.mechanisms.norm_bound import NormBound
+    from privgram.moment import SecondMoment
+    from privgram.privacy import Adjacency
+
+__all__ = ["release", "release_moment"]
+
+#: Above these there is a warning: e^20 is half a billion, and nobody's row should leak as often
+#: as once in a hundred releases.
+LARGE_EPSILON, LARGE_DELTA = 20.0, 1e-2
+
+#: Bytes that a saved entry of a matrix takes, at most.
+BYTES = {".json": 32, ".npz": 8}
+
+
+def release(
+    source: Any,
+    mechanism: Mechanism | str | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    adjacency: Adjacency = "replace",
+    calibration: CalibrationKind = "exact",
+    rng: np.random.Generator | None = None,
+    *,
+    columns: Columns | Sequence[str] | None = None,
+    bound: Any = None,
+    bound_epsilon: float | None = None,
+    bound_quantile: float = 0.95,
+    threads: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool | Callable[[int, int | None], object] = False,
+    ledger: Ledger | None = None,
+    out: str | os.PathLike[str] | None = None,
+    allow_published_erratum: bool = False,
+) -> Release:
+    """Release the second moment of a table under differential privacy.
+
+    Parameters
+    ----------
+    source : table or SecondMoment
+        Whatever `second_moment` reads: an array of shape (n, d), a path, a data frame, an Arrow
+        stream, blocks of these. Or a second moment that was made already.
+    mechanism : Mechanism or str, optional
+        With its parameters, or its name alone: "analyze-gauss". By default the one that
+        `privgram.plan` says to take: `AnalyzeGauss`, or `AdditiveWishart` where publicly few
+        rows might leave the release without a positive definite matrix.
+    epsilon, delta : float
+        The guarantee; must be given.
+    adjacency, calibration, rng, allow_published_erratum
+        As in `Mechanism.release`.
+    columns, threads, checkpoint, progress
+        As in `second_moment`. The checkpoint is removed when the release is made, and saved.
+    bound : float or "auto", optional
+        L2 bound of a row, as in `second_moment`. "auto" chooses it by the table, as
+        `private_norm_bound` does, which reads the table twice and costs `bound_epsilon`.
+    bound_epsilon : float, optional
+        With ``bound="auto"``: privacy parameter of the choice, > 0, spent besides `epsilon`. The
+        release states both together.
+    bound_quantile : float
+        With ``bound="auto"``: part of the rows not to be shortened, in (0, 1).
+    ledger : Ledger, optional
+        Budget to enter the release in, durably, before its noise is drawn.
+    out : path-like, optional
+        File to save the release to, `.json` or `.npz`. That it can be written is made sure of
+        before anything is spent. An existing file is replaced.
+
+    Returns
+    -------
+    Release
+
+    Raises
+    ------
+    TypeError
+        If epsilon or delta is missing, or as in `Mechanism.release`.
+    ValueError
+        If there is no mechanism of that name, a guarantee cannot be met or paid for, or as in
+        `second_moment`. Nothing is spent then.
+    OSError
+        If the table cannot be read, or the ledger or `out` written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import privgram as pg
+    >>> table = np.random.default_rng(0).uniform(0, 1, (10_000, 2))
+    >>> columns = pg.Columns({"x": (0, 1), "y": (0, 1)}, intercept=True)
+    >>> made = pg.release(table, columns=columns, epsilon=1.0, delta=1e-6)
+    >>> made.mechanism
+    AnalyzeGauss(noise='symmetric', repair='none')
+    """
+    chosen = named(mechanism)
+    if epsilon is None or delta is None:
+        raise TypeError("a release needs both epsilon and delta: release(table, epsilon=, delta=)")
+    setting = epsilon, delta, adjacency, calibration
+    path = None if out is None else Path(out)
+    if path is not None:
+        if path.suffix not in BYTES:
+            raise ValueError(f"a release is saved to .json or .npz, not to {path.name!r}")
+        check_room(path)
+    if hasattr(source, "sensitivity_bound"):
+        if not (columns is None and bound is None and bound_epsilon is None and checkpoint is None):
+            raise TypeError(
+                "a SecondMoment has its columns and bound, and no pass is left to keep: leave out "
+                "columns, bound, bound_epsilon and checkpoint"
+            )
+        moment, discard = source, _nothing
+    else:
+        asked = _Asked(setting, chosen, ledger, allow_published_erratum)
+        auto = _auto(source, bound, bound_epsilon, bound_quantile, adjacency, columns, checkpoint)
+        selected = None if auto is not None else bound
+        if isinstance(columns, Columns):  # before the pass over the table
+            asked.check(len(columns), columns.bound if selected is None else selected, auto)
+        if auto is not None:
+            counts = auto.count(source, threads, progress)
+            if not isinstance(columns, Columns):
+                asked.check(counts.n_columns, auto.grid[0], auto)
+            selected = auto.draw(counts, rng, ledger)
+        moment, discard = resumable(source, selected, columns, threads, progress, checkpoint)
+    if path is not None:  # once more, after the pass, for what is spent now
+        check_room(path, moment.n_columns**2 * BYTES[path.suffix])
+    if chosen is None:
+        n_rows = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
+        chosen = default(moment.n_columns, float(moment.bound), epsilon, delta, n_rows, adjacency)
+    made = release_moment(
+        chosen,
+        moment,
+        *setting,
+        rng,
+        allow_published_erratum=allow_published_erratum,
+        ledger=ledger,
+    )
+    if path is not None:
+        made.save(path)
+    discard()
+    return made
+
+
+def release_moment(
+    mechanism: Mechanism,
+    moment: SecondMoment,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency = "replace",
+    calibration: CalibrationKind = "exact",
+    rng: np.random.Generator | None = None,
+    *,
+    allow_published_erratum: bool = False,
+    ledger: Ledger | None = None,
+) -> Release:
+    """Release a second moment by a mechanism: `Mechanism.release`, which documents it."""
+    from privgram.drawing.additive import check_generator
+    from privgram.drawing.draws import draw
+
+    if not hasattr(moment, "sensitivity_bound"):
+        raise TypeError(
+            "what a mechanism releases is a SecondMoment, as second_moment(table, ...) makes it, "
+            f"not {type(moment).__name__}; pg.release(table, ...) takes a table"
+        )
+    check_ledger(ledger)
+    chosen: NormBound | None = moment.norm_bound
+    if chosen is not None:
+        chosen.check(adjacency)
+        check_positive(check_number(epsilon, "epsilon") + chosen.epsilon, "epsilon, in all,")
+    check_generator(mechanism, rng)
+    generator, reproducible = random.resolve(rng)
+    n_rows = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
+    noise = mechanism.calibrate(
+        moment.n_columns,
+        # Quantised rows may exceed the bound by a few parts in a million.
+        moment.sensitivity_bound,
+        epsilon,
+        delta,
+        adjacency,
+        calibration,
+        n_rows,
+        allow_published_erratum=allow_published_erratum,
+    )
+    if not reproducible:  # those are experiments, and are marked as not private
+        _warn_of_weak(noise.epsilon, noise.delta, n_rows)
+    if ledger is not None:
+        if chosen is not None:  # spent, whatever becomes of the release
+            chosen.charge(ledger)
+        known = chosen is None or mechanism.scale_free
+        ledger.spend(
+            float(epsilon),
+            true_delta(noise),
+            adjacency=adjacency,
+            privacy=noise.privacy if known else None,
+            delta_fp=getattr(noise, "delta_fp", 0.0) if known else 0.0,
+            what=str(mechanism),
+            condition=mechanism.condition,
+        )
+    matrix, law, extra = draw(mechanism, moment, noise, generator)
+    names = moment.names or tuple(f"x{i}" for i in range(moment.n_columns))
+    made = Release(
+        matrix=matrix,
+        names=tuple(names),
+        mechanism=mechanism,
+        parameters=noise.own() | extra.pop("parameters", {}),
+        noise=law,
+        epsilon=float(epsilon),
+        delta=float(delta if not allow_published_erratum else true_delta(noise)),
+        adjacency=adjacency,
+        calibration=calibration,
+        privacy=noise.privacy,
+        bound=float(moment.bound),
+        n_rows=n_rows,
+        columns=moment.columns,
+        reproducible=reproducible,
+        condition=mechanism.condition,
+        **extra,
+    )
+    return made if chosen is None else made.including(chosen)
+
+
+Mechanism._release = staticmethod(release_moment)
+
+
+class _Asked:
+    """A guarantee that is asked for, refused before anything is read or spent if it must be."""
+
+    def __init__(
+        self,
+        setting: tuple[float, float, Adjacency, CalibrationKind],
+        mechanism: Mechanism | None,
+        ledger: Ledger | None,
+        allow_published_erratum: bool,
+    ) -> None:
+        check_ledger(ledger)
+        self.setting = setting
+        # By default another may be taken in the end, which spends no more.
+        self.mechanism = AnalyzeGauss() if mechanism is None else mechanism
+        self.ledger = ledger
+        self.allowed = allow_published_erratum
+
+    def check(self, n_columns: int, bound: Any, choice: Choice | None) -> None:
+        """Raise ValueError if it cannot be met, or paid for, over tables of this shape."""
+        from privgram import privacy
+
+        epsilon, delta, adjacency, _ = self.setting
+        noise = self.mechanism.calibrate(
+            n_columns,
+            check_number(bound, "bound"),
+            *self.setting,
+            # Not known yet, and no guarantee turns on it.
+            n_rows=10**6 if adjacency == "replace" else None,
+            allow_published_erratum=self.allowed,
+        )
+        if self.ledger is None:
+            return
+        profile = noise.privacy
+        if choice is not None:
+            if not self.mechanism.scale_free:
+                profile = privacy.StatedProfile(epsilon, delta, adjacency)
+            epsilon += choice.epsilon
+            profile = privacy.compose([choice.privacy, profile])
+        self.ledger.check(epsilon, delta, adjacency=adjacency, privacy=profile)
+
+
+def _auto(
+    source: Any,
+    bound: Any,
+    epsilon: float | None,
+    quantile: float,
+    adjacency: Adjacency,
+    columns: Columns | Sequence[str] | None,
+    checkpoint: object,
+) -> Choice | None:
+    """The choice of the bound that is asked for, if one is."""
+    if bound != "auto":
+        if isinstance(bound, str):
+            raise ValueError(f'bound is a number or "auto", not {bound!r}')
+        if epsilon is not None:
+            raise ValueError('bound_epsilon is what bound="auto" spends; there is none')
+        return None
+    if epsilon is None:
+        raise ValueError('bound="auto" spends privacy: say how much by bound_epsilon')
+    if checkpoint is not None:
+        raise ValueError('checkpoint: a bound by "auto" differs from run to run')
+    if isinstance(source, Iterator):
+        raise ValueError(
+            'bound="auto" reads the table twice, and an iterator is read once: pass a path, a '
+            "data frame or a list of blocks"
+        )
+    return Choice(epsilon, quantile, adjacency=adjacency, columns=columns)
+
+
+def _nothing() -> None:
+    """Nothing is left behind by a second moment that is there already."""
+
+
+def _warn_of_weak(epsilon: float, delta: float, n_rows: int | None) -> None:
+    """Say what a guarantee means that protects hardly anyone; `n_rows` only if it is public."""
+    if epsilon > LARGE_EPSILON:
+        warnings.warn(
+            f"epsilon={epsilon:g} protects hardly anyone: a release may be e^{epsilon:g} times as "
+            "likely with somebody's row as with another. About 1 is common, and above 10 little "
+            "is left",
+            stacklevel=4,
+        )
+    if delta > LARGE_DELTA or (n_rows and delta > 1 / n_rows):
+        warnings.warn(
+            f"delta={delta:g} promises little: with that probability the guarantee may fail "
+            "altogether, and from 1 / rows on it allows publishing somebody's row as it is. Take "
+            "it far below",
+            stacklevel=4,
+        )

@@ -1,0 +1,119 @@
+"""The plot of a regression's coefficients."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+
+from privgram.plots._axes import BLUE, GREY, MOST_NAMES, axes_for, bare, cut
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_coefficients"]
+
+
+class HasCoefficients(Protocol):
+    """What is asked of a fit."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def coef(self) -> Any: ...
+    @property
+    def tvalues(self) -> Any: ...
+    @property
+    def refusal(self) -> str | None: ...
+    def feature_std(self) -> Any: ...
+    def conf_int(self, level: float) -> Any: ...
+
+
+def plot_coefficients(
+    fit: HasCoefficients,
+    ax: Axes | None = None,
+    *,
+    level: float = 0.95,
+    per: Literal["unit", "sd"] = "unit",
+) -> Axes:
+    """Draw the coefficients of a regression with their confidence intervals.
+
+    Ordered by how far they are from zero, in standard errors; greyed where the interval
+    holds zero.
+
+    Parameters
+    ----------
+    fit : Fit
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+    level : float
+        Of the intervals, in (0, 1).
+    per : {"unit", "sd"}
+        Change of the target per unit of a feature, as in `Fit.coef`, or per standard deviation
+        of the feature (estimated from the release), which makes features of
+        different units comparable.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range, or `per` is "sd" and the number of rows is unknown.
+    ImportError
+        Without matplotlib: ``pip install "privgram[plot]"``.
+    """
+    if per not in ("unit", "sd"):
+        raise ValueError(f"per must be 'unit' or 'sd', not {per!r}")
+    scale = fit.feature_std() if per == "sd" else np.ones(len(fit.names))
+    coef = fit.coef * scale
+    ends = fit.conf_int(level) * scale[:, None]
+    known = fit.refusal is None
+    size = fit.tvalues[: len(coef)] if known else coef
+    order = np.argsort(-np.abs(size), kind="stable")
+    p = len(order)
+    few = p <= MOST_NAMES
+    ax = axes_for(ax, (7.5, 1.4 + 0.3 * min(p, MOST_NAMES)))
+    ax.axvline(0.0, color=ax.xaxis.label.get_color(), linewidth=0.8)
+    for row, j in enumerate(order):
+        low, high = ends[j]
+        clear = known and not low <= 0 <= high
+        color = BLUE if clear else GREY
+        if known and np.isinf(high):  # the noise leaves it open: across all
+            ax.axhline(row, color=color, linewidth=0.8, linestyle=":")
+        elif known:
+            ax.plot([low, high], [row, row], color=color, linewidth=2.2 if few else 1.0)
+        ax.plot(
+            coef[j],
+            row,
+            "o" if few else ".",
+            color=color,
+            markersize=6 if few else 3,
+            markerfacecolor=color if clear or not known else ax.get_facecolor(),
+        )
+        if few:
+            text = f"{coef[j]:.3g}" + (f"  [{low:.3g}, {high:.3g}]" if known else "")
+            ax.text(
+                1.02, row, text, transform=ax.get_yaxis_transform(), va="center", fontsize="small"
+            )
+    ax.set_ylim(p - 0.4, -0.6)
+    if few:
+        ax.set_yticks(range(p), [cut(fit.names[j]) for j in order])
+        ax.tick_params(axis="y", length=0)
+    else:
+        ax.set_ylabel("feature, by distance from zero")
+    each = "standard deviation of the feature" if per == "sd" else "unit of the feature"
+    ax.set_xlabel(f"change of {cut(fit.target)} per {each}")
+    heading = f"{cut(fit.target)} on {p} feature{'s' if p > 1 else ''}"
+    heading += f", {level:.0%} intervals" if known else ", no intervals"
+    if known and not few:
+        clear_ones = int(((ends > 0).all(axis=1) | (ends < 0).all(axis=1)).sum())
+        heading += f" ({clear_ones} without zero)"
+    ax.set_title(heading, fontsize="medium", loc="left")
+    ax.grid(axis="x", color=GREY, alpha=0.25, linewidth=0.6)
+    bare(ax)
+    ax.spines["left"].set_visible(False)
+    return ax
