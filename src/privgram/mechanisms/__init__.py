@@ -84,7 +84,10 @@ def release(
     """
     chosen = named(mechanism)
     if epsilon is None or delta is None:
-        raise TypeError("a release needs both epsilon and delta: release(moment, epsilon=, delta=)")
+        missing = "epsilon" if epsilon is None else "delta"
+        raise TypeError(
+            f"{missing} must be a number, not missing: release(moment, epsilon=1.0, delta=1e-6)"
+        )
     if chosen is None:
         check_moment(moment)
         n_rows = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
