@@ -370,15 +370,13 @@ def regress(
     Raises
     ------
     RefusedError
-        A ValueError: for a released matrix that is not positive definite on the features,
-        features that seem to depend on each other, or a target of which all values seem to
-        lie at one of its bounds.
+        A ValueError: for a released matrix that is not positive definite on the features, or
+        features that seem to depend on each other.
     ValueError
         For an unknown column, the target among the features, or `unclip` where the number
         of rows is private or noise exceeds the signal.
     """
     chosen, goal = _choose(release, target, features, intercept)
-    _refuse_pinned(release, goal)
     n_rows = _rows(release)
     block = [*chosen, goal]
     law, matrix = _block(release, block)
@@ -406,6 +404,9 @@ def regress(
         _refuse_dependent(release, chosen, matrix[:-1, :-1] + penalty)
     theta = _solve(matrix[:-1, :-1] + penalty, matrix[:-1, -1], ridge)
     inference = _infer(release, chosen, goal, n_rows)
+    pinned = _pinned(release, goal)
+    if pinned is not None:
+        inference = _refuse(len(chosen), pinned)
     if unclip:
         shift = _clipping_shift(release, chosen, goal, n_rows)
         theta = theta - shift
@@ -454,7 +455,6 @@ def lasso(
     slopes = [i for i, c in enumerate(chosen) if release.names[c] != INTERCEPT]
     if not slopes:
         raise ValueError("there is no feature to regress on")
-    _refuse_pinned(release, goal)
     _refuse_dependent(release, chosen, gram)
     _solve(gram, cross, 0.0)  # refuses an indefinite matrix, on which the path is nonsense
     theta = np.zeros(len(chosen))
@@ -594,6 +594,7 @@ def _refuse_dependent(release: Release, chosen: list[int], gram: Matrix) -> None
     # What the mechanism put on the diagonal is no signal; where it is far more than noise, it
     # makes these coefficients small instead of wild.
     nothing = (values - law.shift < NOTHING * noise) & (values < RESOLVED * noise)
+    nothing &= values - law.shift > -RESOLVED * noise
     if not nothing.any() or nothing.all() or (values < RESOLVED * noise)[~nothing].any():
         return
     # The noise turns these directions by less than a tenth.
@@ -608,21 +609,21 @@ def _refuse_dependent(release: Release, chosen: list[int], gram: Matrix) -> None
     )
 
 
-def _refuse_pinned(release: Release, goal: int) -> None:
-    """Raise if the target's mean is at one of its bounds, as far as the noise can tell."""
+def _pinned(release: Release, goal: int) -> str | None:
+    """Say so if the target's mean is at one of its bounds, as far as the noise can tell."""
     columns = release.columns
     if columns is None or INTERCEPT not in release.names:
-        return
+        return None
     ones = release.names.index(INTERCEPT)
     count = release.matrix[ones, ones] - release.noise.shift
     total = release.matrix[goal, ones]
     frame = np.eye(release.n_columns)[[ones, goal]]
     noise = math.sqrt(release.noise.entry_variance(release.matrix, frame)[0].sum())
     if count - abs(total) > 3 * noise or count < 20 * noise:
-        return
+        return None
     at = columns.names.index(release.names[goal])
     end, value = ("upper", columns.upper[at]) if total > 0 else ("lower", columns.lower[at])
-    raise RefusedError(
+    return (
         f"all values of {release.names[goal]!r} seem to lie at its {end} bound, {value:g}, where "
         "values beyond are clamped: so they say nothing of the features. State bounds in the "
         "unit of the values, not far wider than they are, and release again"
