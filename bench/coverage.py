@@ -239,6 +239,8 @@ def markdown(rows: list[dict[str, object]], draws: int) -> str:
     """The page: the worst cell first, then every cell."""
     often = [r for r in rows if int(str(r["offered"])) >= draws / 4]
     equal = [r for r in often if r["table"] != "unequal variance"]
+    if not equal:
+        return "no table of equal variance was measured\n"
     worst = min(equal, key=lambda r: float(str(r["worst_share"])))
     widest = max(equal, key=lambda r: float(str(r["mean_share"])))
     unequal = [r for r in often if r["table"] == "unequal variance"]

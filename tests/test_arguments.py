@@ -40,9 +40,11 @@ def test_release_the_function_takes_what_the_method_takes():
         signature(pg.release).parameters,
         signature(pg.AnalyzeGauss.release).parameters,
     )
-    assert [p for name, p in function.items() if name != "mechanism"] == [
-        p for name, p in method.items() if name != "self"
-    ]
+    # The two that the function has behind an optional mechanism.
+    given = [name for name in function if name != "mechanism"]
+    assert given == [name for name in method if name != "self"]
+    for name in set(given) - {"epsilon", "delta"}:
+        assert function[name] == method[name]
 
 
 @pytest.mark.parametrize(

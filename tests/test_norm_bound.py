@@ -228,7 +228,7 @@ def test_result_is_a_float_that_bounds(rng):
     assert bound.reproducible
     assert "REPRODUCIBLE" in repr(bound)
     assert pg.second_moment(x, bound=bound).bound == bound
-    assert bound.privacy == BoundedRangeProfile(2.0)
+    assert bound.privacy == BoundedRangeProfile(2.0, "replace")
     assert not pg.private_norm_bound(x, 2.0, quantile=0.9).reproducible
     again = pickle.loads(pickle.dumps(bound))
     assert (again, again.to_dict()) == (bound, bound.to_dict())

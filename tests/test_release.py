@@ -1,11 +1,13 @@
 """Saving, loading and cutting down a release; what it must not show."""
 
 import dataclasses
+import functools
 import hashlib
 import json
 import os
 import stat
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -192,3 +194,40 @@ def test_the_form_of_version_1_stays_as_it_is(tmp_path, release, sketch):
     assert payload.keys() == {"format", "version", "sha256", "release"}
     assert (payload["format"], payload["version"]) == ("privgram-release", 1)
     assert payload["sha256"] == total.hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "adjacency", "words"),
+    [
+        (1.0, 1e-6, "replace", None),
+        (20.0, 9e-4, "replace", None),
+        (1000.0, 1e-6, "replace", "e\\^1000 times as likely"),
+        (1.0, 0.5, "replace", "delta=0.5 promises little"),
+        (1.0, 0.5, "add-remove", "delta=0.5 promises little"),
+        (1.0, 2e-3, "replace", "1 / rows"),
+        (1.0, 2e-3, "add-remove", None),  # their number is private, and a warning would tell it
+    ],
+)
+def test_a_guarantee_that_protects_hardly_anyone_is_warned_of(
+    rng, tmp_path, epsilon, delta, adjacency, words
+):
+    moment = pg.second_moment(rng.uniform(-1, 1, (1000, 3)), bound=2.0)
+    ledger = pg.Ledger(tmp_path / "study.ledger", 2000.0, 0.9, adjacency)
+    call = functools.partial(
+        pg.release, moment, None, epsilon, delta, adjacency=adjacency, ledger=ledger
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if words is None:
+            call()
+            return
+        with pytest.raises(UserWarning, match=words):  # before anything is spent
+            call()
+        assert not ledger.entries
+        call = functools.partial(call, rng=rng)  # an experiment: not private, and marked so
+        assert call().reproducible
+
+
+def test_an_epsilon_beyond_floating_point_is_one_line():
+    with pytest.raises(ValueError, match="beyond what floating point can calibrate"):
+        pg.AdditiveWishart().calibrate(3, 2.0, 1e308, 1e-6)

@@ -285,8 +285,8 @@ def plan(
     The numbers of rows are for the table that is easiest to learn from, and real ones need more:
     columns that are mapped to [-1, 1] rarely reach the ends, and say part of what others say. A
     feature of which the others leave a mean square of v (in the units of the bound) needs 1 / v
-    times the rows for the same error of its coefficient; of the flights in the demo, v is 0.003
-    for the worst feature.
+    times the rows for the same error of its coefficient; among the flights of the demo v is 0.0045
+    for the worst feature, the time in the air.
 
     Unit-scale data has d - 1 uncorrelated features of second moment 1, and a
     target of second moment 1 of which they explain one half, each as much as
@@ -305,7 +305,10 @@ def plan(
         n_columns = len(n_columns)
     for what, value in {"bound": bound, "epsilon": epsilon, "delta": delta}.items():
         if value is None:
-            raise TypeError(f"a plan needs {what}: plan(columns, bound=, epsilon=, delta=)")
+            raise TypeError(
+                f"{what} must be a number, not missing: plan(n_columns, bound, epsilon, delta), or "
+                "plan(columns, epsilon=..., delta=...) of Columns"
+            )
     assert bound is not None
     assert epsilon is not None
     assert delta is not None

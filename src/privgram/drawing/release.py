@@ -116,7 +116,10 @@ def release(
     """
     chosen = named(mechanism)
     if epsilon is None or delta is None:
-        raise TypeError("a release needs both epsilon and delta: release(table, epsilon=, delta=)")
+        missing = "epsilon" if epsilon is None else "delta"
+        raise TypeError(
+            f"{missing} must be a number, not missing: release(table, epsilon=1.0, delta=1e-6)"
+        )
     setting = epsilon, delta, adjacency, calibration
     path = None if out is None else Path(out)
     if path is not None:

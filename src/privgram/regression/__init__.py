@@ -47,8 +47,8 @@ NOTICED_SKEW = 0.05
 #: A summary shows `coef` beside the estimate if they are so many standard errors apart.
 NOTICED_PENALTY = 0.05
 
-#: Coefficients are refused where a direction of the features is within so many standard deviations
-#: of noise alone though all others exceed so many: nothing but dependent columns look like that.
+#: Columns are said to depend on each other where a direction of the features is within so many
+#: standard deviations of nothing though all others exceed so many.
 NOTHING, RESOLVED = 2.0, 10.0
 
 #: More columns than this are not named in an error.
@@ -472,15 +472,12 @@ def regress(
     Raises
     ------
     RefusedError
-        A ValueError: for a released matrix that is not positive definite on the features,
-        features that seem to depend on each other, or a target of which all values seem to
-        lie at one of its bounds.
+        A ValueError: for a released matrix that is not positive definite on the features.
     ValueError
         For an unknown column, the target among the features, or `unclip` where the number
         of rows is private or noise exceeds the signal.
     """
     chosen, goal = _choose(release, target, features, intercept)
-    _refuse_pinned(release, goal)
     n_rows = rows_behind(release)
     block = [*chosen, goal]
     law, matrix = _block(release, block)
@@ -505,10 +502,13 @@ def regress(
         ridge = _check_ridge(ridge, int(slopes.sum()))
         penalty = np.zeros((len(chosen), len(chosen)))
         penalty[slopes, slopes] = ridge
-        _refuse_dependent(release, chosen, matrix[:-1, :-1] + penalty)
-    theta = _solve(matrix[:-1, :-1] + penalty, matrix[:-1, -1], ridge)
+    dependent = _dependent(release, chosen)
+    theta = _solve(matrix[:-1, :-1] + penalty, matrix[:-1, -1], ridge, dependent)
     transform, offset = _own_units(release, chosen, goal)
     inference = infer(release, *_block(release, block), transform, offset)
+    reason = _pinned(release, goal) or dependent
+    if reason is not None:
+        inference = refuse(len(transform), reason)
     if unclip:
         shift = _clipping_shift(release, chosen, goal, n_rows)
         theta = theta - shift
@@ -550,9 +550,9 @@ def lasso(
     slopes = [i for i, c in enumerate(chosen) if release.names[c] != INTERCEPT]
     if not slopes:
         raise ValueError("there is no feature to regress on")
-    _refuse_pinned(release, goal)
-    _refuse_dependent(release, chosen, gram)
-    _solve(gram, cross, 0.0)  # refuses an indefinite matrix, on which the path is nonsense
+    _solve(
+        gram, cross, 0.0, _dependent(release, chosen)
+    )  # refuses an indefinite matrix, on which the path is nonsense
     theta = np.zeros(len(chosen))
     reduced, target_cross = gram[np.ix_(slopes, slopes)], cross[slopes]
     if len(slopes) < len(chosen):
@@ -673,21 +673,22 @@ def _block(release: ReleaseRecord, block: list[int]) -> tuple[NoiseLaw, Matrix]:
     return law, release.matrix[np.ix_(block, block)]
 
 
-def _refuse_dependent(release: ReleaseRecord, chosen: list[int], gram: Matrix) -> None:
-    """Raise if some directions of the features hold nothing but noise and all others far more."""
+def _dependent(release: ReleaseRecord, chosen: list[int]) -> str | None:
+    """Say so if some directions of the features hold only noise and all others far more."""
     law, shifted = _block(release, chosen)
-    values, vectors = np.linalg.eigh(gram)
+    values, vectors = np.linalg.eigh(shifted)
     noise = np.sqrt(np.diag(law.entry_variance(shifted, vectors.T)))
     # What the mechanism put on the diagonal is no signal; where it is far more than noise, it
     # makes these coefficients small instead of wild.
     nothing = (values - law.shift < NOTHING * noise) & (values < RESOLVED * noise)
+    nothing &= values - law.shift > -RESOLVED * noise
     if not nothing.any() or nothing.all() or (values < RESOLVED * noise)[~nothing].any():
-        return
+        return None
     # The noise turns these directions by less than a tenth.
     part = np.linalg.norm(vectors[:, nothing], axis=1)
     names = [repr(release.names[c]) for c, share in zip(chosen, part, strict=True) if share > 0.1]
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    raise RefusedError(
+    return (
         f"the columns {', '.join(names[:MOST_NAMED])}{more} seem to depend on each other, as the "
         "indicators of all levels do beside an intercept: some combination of them holds nothing "
         "but noise, and if they depend exactly, no epsilon tells their coefficients apart. Leave "
@@ -695,30 +696,34 @@ def _refuse_dependent(release: ReleaseRecord, chosen: list[int], gram: Matrix) -
     )
 
 
-def _refuse_pinned(release: ReleaseRecord, goal: int) -> None:
-    """Raise if the target's mean is at one of its bounds, as far as the noise can tell."""
+def _pinned(release: ReleaseRecord, goal: int) -> str | None:
+    """Say so if the target's mean is at one of its bounds, as far as the noise can tell."""
     columns = release.columns
     if columns is None or INTERCEPT not in release.names:
-        return
+        return None
     ones = release.names.index(INTERCEPT)
     count = release.matrix[ones, ones] - release.noise.shift
     total = release.matrix[goal, ones]
     frame = np.eye(release.n_columns)[[ones, goal]]
     noise = math.sqrt(release.noise.entry_variance(release.matrix, frame)[0].sum())
     if count - abs(total) > 3 * noise or count < 20 * noise:
-        return
+        return None
     at = columns.names.index(release.names[goal])
     end, value = ("upper", columns.upper[at]) if total > 0 else ("lower", columns.lower[at])
-    raise RefusedError(
+    return (
         f"all values of {release.names[goal]!r} seem to lie at its {end} bound, {value:g}, where "
         "values beyond are clamped: so they say nothing of the features. State bounds in the "
         "unit of the values, not far wider than they are, and release again"
     )
 
 
-def _solve(gram: Matrix, cross: Vector, ridge: float | str | Vector) -> Vector:
+def _solve(
+    gram: Matrix, cross: Vector, ridge: float | str | Vector, dependent: str | None
+) -> Vector:
     values, vectors = np.linalg.eigh(gram)
     if values[0] <= len(values) * np.finfo(float).eps * values[-1]:
+        if dependent is not None:
+            raise RefusedError(dependent)
         needed = 2 * max(-values[0], np.finfo(float).eps * abs(values[-1]))
         needed += ridge if isinstance(ridge, float) else 0.0
         raise RefusedError(
