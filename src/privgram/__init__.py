@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from privgram._base import former
 from privgram._base.saved import DamagedFile
 from privgram._base.version import __version__ as __version__
 from privgram._plan import Plan, PlanRow, plan
@@ -53,13 +54,15 @@ __all__ = [
     "second_moment",
 ]
 
+former.install()
+
 
 def __getattr__(name: str) -> Any:
     # Imported when first used: privacy needs SciPy, which takes longer than all the rest.
     if name in ("low_rank", "papers", "privacy"):
         return import_module(f"privgram.{name}")
-    if name == "utility":  # its former name
-        return import_module("privgram.privacy.published")
+    if name in former.FORMER:
+        return import_module(f"privgram.{name}")
     if name == "compress":
         return import_module("privgram.compression").compress
     raise AttributeError(f"module 'privgram' has no attribute {name!r}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from privgram._base.files import check_distinct, check_room
+from privgram._base.files import check_distinct
 
 from . import _mechanisms
 from ._options import columns_file, example, guarantee, read_columns
@@ -133,78 +133,34 @@ def command(
     does not depend on their order or on the number of threads.
     """
     import privgram as pg
-    from privgram.drawing.norm_bound import Choice
-    from privgram.engines.threads import resumable
 
     _check_out(out, force)
     check_distinct(
         {"SOURCE": _files_of(sources), "--columns": columns_file(columns)},
         {"--ledger": ledger, "--checkpoint": checkpoint, "--out": out},
     )
-    check_room(out)
     if checkpoint is not None and bound_epsilon is not None:
         raise click.UsageError("--checkpoint: a bound by --bound auto differs from run to run")
-    budget = None if ledger is None else pg.Ledger(ledger)
-    bounds = read_columns(columns)
-    known = _read_bound(bound, bound_epsilon)
-    choice = (
-        Choice(bound_epsilon, bound_quantile, adjacency=adjacency, columns=bounds)
-        if bound_epsilon is not None
-        else None
-    )
     if mechanism is None and settings:
         raise click.UsageError(f"--set {settings[0]}: of which --mechanism?")
-    chosen = None if mechanism is None else _mechanisms.make(mechanism, settings)
-
-    def check(n_columns: int, least: float) -> None:
-        """Refuse a guarantee that cannot be met, or paid for, before anything is spent."""
-        usual = pg.AnalyzeGauss() if chosen is None else chosen  # of another, no more is spent
-        with _errata_in_own_terms():
-            noise = usual.calibrate(
-                n_columns,
-                least if known is None else known,
-                epsilon,
-                delta,
-                adjacency=adjacency,
-                calibration=calibration,
-                # Not known yet, and no guarantee turns on it.
-                n_rows=10**6 if adjacency == "replace" else None,
-            )
-        if budget is not None:
-            spends, profile = epsilon, noise.privacy
-            if choice is not None:
-                if not usual.scale_free:
-                    profile = pg.privacy.StatedProfile(epsilon, delta)
-                spends += choice.epsilon
-                profile = pg.privacy.compose([choice.privacy, profile])
-            budget.check(spends, delta, adjacency=adjacency, privacy=profile)
-
-    if isinstance(bounds, pg.Columns):  # before the pass over the table
-        check(len(bounds), bounds.bound)
-    progress = sys.stderr.isatty()
-    if choice is not None:
-        counts = [choice.count(source, threads, progress) for source in sources]
-        for more in counts[1:]:
-            counts[0].merge(more)
-        if not isinstance(bounds, pg.Columns):
-            check(counts[0].n_columns, choice.grid[0])
-        known = choice.draw(counts[0], ledger=budget)
-    table = list(sources) if len(sources) > 1 else sources[0]
-    moment, discard = resumable(table, known, bounds, threads, progress, checkpoint)
-    # Once more, after the pass, for what is spent now: of JSON's digits or of NumPy's bytes.
-    check_room(out, moment.n_columns**2 * (32 if out.suffix == ".json" else 8))
     with _errata_in_own_terms():
         release = pg.release(
-            moment,
-            chosen,
+            list(sources) if len(sources) > 1 else sources[0],
+            None if mechanism is None else _mechanisms.make(mechanism, settings),
             epsilon,
             delta,
             adjacency=adjacency,
             calibration=calibration,
-            ledger=budget,
+            columns=read_columns(columns),
+            bound=_read_bound(bound, bound_epsilon),
+            bound_epsilon=bound_epsilon,
+            bound_quantile=bound_quantile,
+            threads=threads,
+            checkpoint=checkpoint,
+            progress=sys.stderr.isatty(),
+            ledger=None if ledger is None else pg.Ledger(ledger),
+            out=out,
         )
-    release.save(out)
-    discard()
 
     report = {
         "release": str(out),
@@ -223,9 +179,9 @@ def command(
         print_json(report)
     else:
         shown = dict(report, columns=", ".join(release.names))
-        if choice is not None:
+        if bound_epsilon is not None:
             shown["epsilon"] = (
-                f"{release.epsilon:g}, of which {choice.epsilon:g} for choosing the bound"
+                f"{release.epsilon:g}, of which {bound_epsilon:g} for choosing the bound"
             )
         shown.update({f"  {name}": value for name, value in release.parameters.items()})
         del shown["parameters"]
@@ -247,12 +203,12 @@ def _errata_in_own_terms() -> Iterator[None]:
         ) from None
 
 
-def _read_bound(text: str | None, bound_epsilon: float | None) -> float | None:
-    """Read ``--bound``; None where it is to be chosen or given by the columns."""
+def _read_bound(text: str | None, bound_epsilon: float | None) -> float | str | None:
+    """Read ``--bound``; None where the columns give it."""
     if text == "auto":
         if bound_epsilon is None:
             raise click.UsageError("--bound auto spends privacy: say how much by --bound-epsilon")
-        return None
+        return text
     if bound_epsilon is not None:
         raise click.UsageError("--bound-epsilon is what --bound auto spends; there is none")
     if text is None:
