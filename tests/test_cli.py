@@ -425,7 +425,7 @@ def test_process_with_too_few_characters(folder, command):
 def test_process_interrupted_in_the_pass(folder):
     """Ctrl-C while a pipe is read: one line, status 2, nothing written."""
     code = (
-        "import privgram.engines.threads as engine, signal, os\n"
+        "import privgram.drawing.release as engine, signal, os\n"
         "def resumable(*a, **k): os.kill(os.getpid(), signal.SIGINT)\n"
         "engine.resumable = resumable\n"
         "from privgram.cli import main\nmain()"

@@ -43,13 +43,35 @@ def test_names_are_there_and_documented(name):
 
 
 def test_functions_are_not_hidden_by_the_modules_they_live_in():
-    """privgram.release and privgram.plan are functions, whatever is imported first."""
-    for first in ("privgram.release", "privgram.plan", "privgram.mechanisms", "privgram.cli"):
+    """release and plan are functions, whatever is imported first."""
+    for first in ("_release", "_plan", "drawing.release", "mechanisms", "cli"):
         out = run(
-            f"import importlib; importlib.import_module({first!r}); import privgram as pg;"
+            f"import importlib; importlib.import_module('privgram.{first}'); import privgram as pg;"
             "print(callable(pg.release), callable(pg.plan), callable(pg.merge))"
         )
         assert out.split() == ["True"] * 3
+
+
+def test_modules_that_moved_are_found_by_their_former_names():
+    code = """
+import importlib
+from privgram._base.former import FORMER, GONE
+for name, present in FORMER.items():
+    former = importlib.import_module("privgram." + name)
+    assert former is importlib.import_module("privgram." + present), name
+    assert former.__spec__.name == former.__name__ == "privgram." + present
+for name in GONE:
+    try:
+        importlib.import_module("privgram." + name)
+    except ModuleNotFoundError as error:
+        assert "privgram" in str(error) or "bench.paper" in str(error)
+        continue
+    raise AssertionError(name)
+from privgram import release, utility
+assert callable(release)
+assert utility.sheffet_theorem_3_1(30, 1.0, 1.0, 1e-6) > 0
+"""
+    run(code)
 
 
 def test_star_import_gives_the_public_names():

@@ -11,6 +11,7 @@ from helpers import make_release
 import privgram as pg
 from privgram import plots, privacy
 from privgram.noise import GaussianLaw, SketchLaw, WishartLaw
+from privgram.plots import _axes
 from privgram.spectrum import noise_edge
 
 pytest.importorskip("matplotlib")
@@ -211,7 +212,7 @@ def test_coefficients_are_ordered_and_greyed(fit):
     bars = [line for line in ax.lines if len(line.get_xdata()) == 2 and line.get_linewidth() > 2]
     for bar, j in zip(bars, [2, 1, 0], strict=True):
         np.testing.assert_allclose(bar.get_xdata(), ends[j])
-        assert (bar.get_color() == plots.GREY) == (ends[j, 0] <= 0 <= ends[j, 1])
+        assert (bar.get_color() == _axes.GREY) == (ends[j, 0] <= 0 <= ends[j, 1])
     assert f"{fit.coef[2]:.3g}" in words(ax)[0]
 
 

@@ -164,9 +164,6 @@ class Ledger:
     Spends may come from several threads and processes, on file systems with working advisory
     locks (``flock``).
 
-    "pld" needs ``pip install "privgram[accounting]"`` as soon as spends of different kinds do
-    not fit by adding up epsilons and deltas.
-
     References
     ----------
     .. [1] R. Rogers, A. Roth, J. Ullman, S. Vadhan, "Privacy odometers and filters:

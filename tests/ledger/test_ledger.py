@@ -535,7 +535,7 @@ def test_the_spend_is_entered_before_the_noise_is_drawn(path, moment, monkeypatc
         seen.append(len(Ledger(path).entries))
         raise RuntimeError("no noise today")
 
-    monkeypatch.setattr(pg.AnalyzeGauss, "_draw", draw)
+    monkeypatch.setattr("privgram.drawing.draws.draw", draw)
     with pytest.raises(RuntimeError):
         pg.release(moment, pg.AnalyzeGauss(), 0.9, 1e-6, ledger=ledger)
     assert seen == [1]

@@ -7,8 +7,8 @@ import pytest
 
 import privgram as pg
 from privgram import privacy
+from privgram.drawing.additive import expected_norm
 from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, from_dict
-from privgram.mechanisms.analyze_gauss import expected_norm
 from privgram.noise import GaussianLaw
 
 EPSILON, DELTA = 1.0, 1e-6

@@ -181,9 +181,8 @@ class ReleaseRecord:
         Returns
         -------
         Release
-            With both epsilons added up, the two profiles composed, which says less is lost
-            (evaluated by the extra ``accounting``), and how the bound was chosen among the
-            parameters. Of a mechanism with a length of its own, whose profile depends on the
+            With both epsilons added up, the two profiles composed, which says less is
+            lost, and how the bound was chosen among the parameters. Of a mechanism with a length of its own, whose profile depends on the
             bound, the stated epsilon and delta are composed (docs/theory/norm-bound.md).
 
         Raises
@@ -299,6 +298,7 @@ class ReleaseRecord:
 def check(release: ReleaseRecord) -> None:
     """Raise unless the parts of a release are sound and fit together, as saved ones do."""
     from privgram.privacy._adjacency import check_adjacency
+    from privgram.privacy.composition import adjacencies
 
     names, d = release.names, release.n_columns
     if not all(isinstance(name, str) for name in names) or len(set(names)) != d or not d:
@@ -332,7 +332,7 @@ def check(release: ReleaseRecord) -> None:
         raise ValueError("the condition must be a sentence")
     check_adjacency(release.adjacency)
     check_calibration(release.calibration)
-    if getattr(release.privacy, "adjacency", release.adjacency) != release.adjacency and d > 1:
+    if d > 1 and not adjacencies(release.privacy) <= {release.adjacency}:
         raise ValueError("the privacy profile is for another adjacency")
     # A hundredth is for profiles that a later version evaluates more sharply.
     if _least_delta(release.privacy, release.epsilon) > 1.01 * release.delta + 1e-300:

@@ -110,7 +110,11 @@ def to_html(
         release=release,
         warnings=_warnings(release),
         guarantee=_guarantee(release),
-        privacy_plot=_privacy_plot(release),
+        privacy_plot=_draw(
+            lambda: plots.plot_privacy(release),
+            f"Delta against epsilon on a logarithmic scale, through ({release.epsilon:g}, "
+            f"{release.delta:.3g}).",
+        ),
         matrix_plot=_draw(
             lambda: plots.plot_matrix(release),
             f"Matrix plot of {release.n_columns} columns; {faint:.0%} of the entries are within two"
@@ -159,19 +163,6 @@ def _draw(plot: Callable[[], Axes], alt: str) -> Plot:
     return Plot(light, dark, round(width), round(height), alt)
 
 
-def _privacy_plot(release: ReleaseRecord) -> Plot | None:
-    from privgram import plots
-
-    try:
-        return _draw(
-            lambda: plots.plot_privacy(release),
-            f"Delta against epsilon on a logarithmic scale, through ({release.epsilon:g}, "
-            f"{release.delta:.3g}).",
-        )
-    except ImportError:  # of a composition's accounting
-        return None
-
-
 def _guarantee(release: ReleaseRecord) -> list[str]:
     """The guarantee in plain words."""
     change = {
@@ -210,13 +201,8 @@ _FOUNDED: dict[str, str] = {
 
 def _power(release: ReleaseRecord) -> float:
     """Greatest power of a test between neighbours at `FALSE_ALARMS` (Wasserman and Zhou 2010)."""
-    from privgram.privacy import StatedProfile
-
     grid = np.linspace(0.0, min(release.epsilon, 30.0), 121)
-    try:
-        delta = np.asarray(release.privacy.delta(grid))
-    except ImportError:
-        delta = np.asarray(StatedProfile(release.epsilon, release.delta).delta(grid))
+    delta = np.asarray(release.privacy.delta(grid))
     up = np.exp(grid) * FALSE_ALARMS + delta
     down = 1 - np.exp(-grid) * (1 - delta - FALSE_ALARMS)
     return float(min(up.min(), down.min(), 1.0))
