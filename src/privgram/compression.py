@@ -30,9 +30,10 @@ from privgram._base.checks import (
     check_not_negative,
     check_number,
     check_positive,
-    check_within,
 )
 from privgram.drawing import random
+from privgram.papers import zhou_ligett_wasserman
+from privgram.papers.zhou_ligett_wasserman import lemma_4_5, proposition_3_4
 from privgram.sources.blocks import Blocks
 
 if TYPE_CHECKING:
@@ -146,8 +147,6 @@ class Compressed:
             columns scaled by public numbers, or fewer rows than Lemma 4.4 needs; and if a
             parameter is out of its range.
         """
-        from privgram.papers import zhou_ligett_wasserman
-
         self._check_reference()
         if self.public_scales:
             raise ValueError(
@@ -363,91 +362,8 @@ def compress(
     )
 
 
-def lemma_4_5(n_rows: int, n_columns: int, failure: float = 1e-6) -> float:
-    r"""Delta_max of Gaussian tables, with its constants.
-
-    .. math:: 2\, \frac{\xi + b^2 / (4 \xi)}{1 - \eta}, \quad b = \frac{\eta^2}{2 (1 - \eta)}, \quad
-              \xi = \sqrt{\tfrac{2t}{n}} + \tfrac tn, \quad \eta = 2 \sqrt{\tfrac tn} + \tfrac{2t}n,
-              \quad t = \ln \frac{p (p + 1)}{\nu}
-
-    The lemma says :math:`O_P(\sqrt{\ln p / n})`; this is proved in docs/theory/compression.md.
-
-    Parameters
-    ----------
-    n_rows, n_columns : int
-        n and p.
-    failure : float
-        Probability nu, in (0, 1), that a table whose rows are independent draws of some
-        N(0, Sigma*), its columns normalised, is further from Sigma* (normalised) than half of
-        this in some entry. For N tables divide by N.
-
-    Returns
-    -------
-    float
-        At most 4, which no tables exceed.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
-
-    References
-    ----------
-    Zhou, Ligett and Wasserman [1]_, Lemma 4.5.
-    """
-    n_rows = check_integer(n_rows, "n_rows", 1)
-    n_columns = check_integer(n_columns, "n_columns", 1)
-    failure = check_within(failure, "failure", 0, 1)
-    if n_columns == 1:
-        return 0.0  # normalised, there is nothing to vary
-    share = math.log(n_columns * (n_columns + 1) / failure) / n_rows
-    apart, on = math.sqrt(2 * share) + share, 2 * math.sqrt(share) + 2 * share
-    if on >= 1:
-        return 4.0
-    bend = on**2 / (2 * (1 - on))
-    return min(4.0, 2 * (apart + bend**2 / (4 * apart)) / (1 - on))
-
-
-def proposition_3_4(eigenvalues: ArrayLike, n_components: int, difference: float) -> float:
-    r"""Bound on how far a covariance's change turns its leading eigenvectors.
-
-    .. math:: \|P^D(A) - P^D(A + B)\|_F \le \|B\|_F / \delta_D, \qquad
-              \delta_D = (\lambda_D - \lambda_{D+1}) / 2
-
-    Parameters
-    ----------
-    eigenvalues : array_like of shape (p,)
-        Of A, in any order.
-    n_components : int
-        D, from 1 to p - 1.
-    difference : float
-        ||B||_F.
-
-    Returns
-    -------
-    float
-        Infinite where the proposition needs ||B||_F <= delta_D / 2 and it is not.
-
-    Raises
-    ------
-    ValueError
-        If `n_components` is outside its range.
-
-    References
-    ----------
-    Zhou, Ligett and Wasserman [1]_, Proposition 3.4 (Zwald and Blanchard 2005).
-    """
-    values = np.sort(np.asarray(eigenvalues, dtype=np.float64))[::-1]
-    n_components = check_integer(n_components, "n_components", 1, len(values) - 1)
-    difference = check_not_negative(difference, "difference")
-    gap = float(values[n_components - 1] - values[n_components]) / 2
-    return difference / gap if difference <= gap / 2 and gap > 0 else math.inf
-
-
 def _threshold(m: int, n: int, p: int) -> float:
     """C sqrt(ln(2np) / m) of Procedure 4.1, whether or not Lemma 4.4 holds for so few rows."""
-    from privgram.papers import zhou_ligett_wasserman
-
     return math.sqrt(2 * sum(zhou_ligett_wasserman.lemma_b_1()) * math.log(2 * n * p) / m)
 
 

@@ -182,8 +182,9 @@ class ReleaseRecord:
         -------
         Release
             With both epsilons added up, the two profiles composed, which says less is
-            lost, and how the bound was chosen among the parameters. Of a mechanism with a length of its own, whose profile depends on the
-            bound, the stated epsilon and delta are composed (docs/theory/norm-bound.md).
+            lost, and how the bound was chosen among the parameters. Of a mechanism with a length
+            of its own, whose profile depends on the bound, the stated epsilon and delta are
+            composed (docs/theory/norm-bound.md).
 
         Raises
         ------
