@@ -107,13 +107,6 @@ def second_moment(
     With `Columns` infinities are clamped to the bounds like other values out of bounds;
     without, they raise.
     """
-    if (engine := scale_out(source)) is not None:
-        if threads is not None:
-            raise ValueError("threads is for one machine; a cluster's scheduler has its own")
-        if checkpoint is not None:
-            raise ValueError("checkpoint is for one machine; a cluster repeats what it loses")
-        moment: SecondMoment = engine.second_moment(source, bound, columns, progress)
-        return moment
     moment, discard = resumable(source, bound, columns, threads, progress, checkpoint)
     discard()
     return moment
@@ -128,6 +121,12 @@ def resumable(
     checkpoint: str | os.PathLike[str] | None,
 ) -> tuple[SecondMoment, Callable[[], None]]:
     """Do the pass of `second_moment`, and leave its checkpoint to the caller to discard."""
+    if (engine := scale_out(source)) is not None:
+        if threads is not None:
+            raise ValueError("threads is for one machine; a cluster's scheduler has its own")
+        if checkpoint is not None:
+            raise ValueError("checkpoint is for one machine; a cluster repeats what it loses")
+        return engine.second_moment(source, bound, columns, progress), lambda: None
     scaling, _ = _selection(columns)
     if bound is None and scaling is not None:
         bound = scaling.bound
