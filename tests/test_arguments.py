@@ -41,7 +41,9 @@ def test_release_the_function_takes_what_the_method_takes():
         signature(pg.AnalyzeGauss.release).parameters,
     )
     shared = [name for name in method if name not in ("self", "moment")]
-    assert [name for name in function if name in shared] == shared
+    # By position as there; what comes after is by name.
+    assert set(shared) <= set(function)
+    assert list(function)[2:7] == shared[:5]
     # The two that the function has behind an optional mechanism are optional too.
     for name in set(shared) - {"epsilon", "delta"}:
         assert function[name] == method[name]

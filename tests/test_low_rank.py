@@ -742,7 +742,7 @@ def test_a_file_holds_what_is_public(saved):
         assert sorted(archive.files) == ["header", "left", "right"]
         contents = json.loads(str(archive["header"]))["contents"]
     assert sorted(contents) == ["delta", "epsilon", "privacy", "reproducible", "row_change"]
-    assert sorted(contents["privacy"]) == ["k", "offset", "profile", "ratio"]
+    assert sorted(contents["privacy"]) == ["adjacency", "k", "offset", "profile", "ratio"]
 
 
 def test_a_failed_save_leaves_the_old_file(saved, monkeypatch):

@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 from scipy import optimize, special, stats
 
+from privgram import papers
 from privgram.audit import Estimate, leading
-from privgram.papers import hardt_roth, sheffet, zhou_ligett_wasserman
+from privgram.papers import sheffet, zhou_ligett_wasserman
 from privgram.privacy import (
     AdaptiveSketchProfile,
     SketchProfile,
@@ -338,7 +339,7 @@ def wishart_edges() -> str:
 # --- Hardt and Roth, Zhou et al. ---------------------------------------------------
 
 
-def low_rank() -> str:
+def hardt_roth() -> str:
     epsilon, delta = 0.5, 1e-6
     rows = [["k", "range finder: exact ρ", "Figure 2", "projection, flat W: exact", "Figure 3"]]
     mu = calibration.gaussian_ratio(epsilon, delta)
@@ -347,9 +348,9 @@ def low_rank() -> str:
             [
                 str(k),
                 number(1 / calibration.chi_gaussian_ratio(k, epsilon, delta)),
-                number(hardt_roth.figure_2(k, epsilon, delta)),
+                number(papers.hardt_roth.figure_2(k, epsilon, delta)),
                 number(math.sqrt(k) / mu),
-                number(hardt_roth.figure_3(k, epsilon, delta)),
+                number(papers.hardt_roth.figure_3(k, epsilon, delta)),
             ]
         )
     return (
@@ -439,7 +440,7 @@ TABLES = {
         inverse_gauss,
         wishart,
         wishart_edges,
-        low_rank,
+        hardt_roth,
         compression,
         composition,
         audit,
