@@ -541,9 +541,12 @@ def _block(release: ReleaseRecord, block: list[int]) -> tuple[NoiseLaw, Matrix]:
 
 def _dependent(release: ReleaseRecord, chosen: list[int]) -> str | None:
     """Say so if some directions of the features hold only noise and all others far more."""
-    law, shifted = _block(release, chosen)
-    values, vectors = np.linalg.eigh(shifted)
-    noise = np.sqrt(np.diag(law.entry_variance(shifted, vectors.T)))
+    law = release.noise
+    values, vectors = np.linalg.eigh(release.matrix[np.ix_(chosen, chosen)])
+    # Of the whole release: noise on the inverse has no law of some columns.
+    frame = np.zeros((len(chosen), release.n_columns))
+    frame[:, chosen] = vectors.T
+    noise = np.sqrt(np.diag(law.entry_variance(release.matrix, frame)))
     # What the mechanism put on the diagonal is no signal; where it is far more than noise, it
     # makes these coefficients small instead of wild.
     nothing = (values - law.shift < NOTHING * noise) & (values < RESOLVED * noise)
