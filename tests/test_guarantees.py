@@ -71,7 +71,7 @@ def test_no_mechanism_or_profile_is_missing():
     }
     assert listed == profiles | {name for name in Mechanism.kinds if hasattr(pg, name)}
     # All kinds of profile that there are are public.
-    ours = {k.__name__ for k in privacy.Profile._kinds.values() if k.__module__[:8] == "privgram"}
+    ours = {k.__name__ for k in privacy.Profile.kinds.values() if k.__module__[:8] == "privgram"}
     assert ours == profiles
 
 
@@ -165,4 +165,4 @@ def test_a_profile_that_does_not_say_is_stated():
     try:
         assert Own(0.1).guarantee == "stated"
     finally:
-        del privacy.Profile._kinds["Own"]
+        del privacy.Profile.kinds["Own"]

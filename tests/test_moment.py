@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 from privgram import Columns, SecondMoment, merge
 from privgram._core.rows import Accumulator
-from privgram.moment import limbs_to_float
+from privgram.exact import limbs
 
 CANARY = 1234.56789
 
@@ -57,7 +57,7 @@ def test_limbs_to_float_rounds_like_python(values):
     hi = np.array([v >> 64 for v in values], np.int64)
     lo = np.array([v & (2**64 - 1) for v in values], np.uint64)
     expected = np.array([float(v) for v in values])
-    np.testing.assert_array_max_ulp(limbs_to_float(hi, lo), expected, maxulp=1)
+    np.testing.assert_array_max_ulp(limbs.to_float(hi, lo), expected, maxulp=1)
 
 
 @settings(deadline=None, max_examples=50)

@@ -16,8 +16,9 @@ from privgram.noise import (
     WishartLaw,
     standard_wishart,
 )
-from privgram.regression import RefusedError, _number, regress
+from privgram.regression import RefusedError, regress
 from privgram.regression.clipping import normal_shift
+from privgram.regression.summary import _number
 
 
 @pytest.fixture

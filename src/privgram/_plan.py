@@ -13,6 +13,7 @@ import numpy as np
 from privgram._base.checks import check_integer, check_positive
 from privgram._base.files import write_picture
 from privgram._base.optional import extra
+from privgram._base.solve import edge
 from privgram.columns import Columns
 
 if TYPE_CHECKING:
@@ -433,15 +434,14 @@ def unit_scale(n_columns: int, n_rows: int) -> tuple[NDArray[np.float64], NDArra
 
 def _rows_for(record: Calibration, error: float) -> int | None:
     """Fewest rows, to three digits, at which `_error` is no more than `error`."""
-    low, high = 1, 1
-    while _error(record, high) > error:
-        low, high = high, 2 * high
-        if high > MOST_ROWS:
+    rows = 1
+    while _error(record, rows) > error:
+        rows *= 2
+        if rows > MOST_ROWS:
             return None
-    while high - low > max(1, low // 1000):
-        middle = (low + high) // 2
-        low, high = (middle, high) if _error(record, middle) > error else (low, middle)
-    return high
+    return edge(
+        lambda n: _error(record, n) <= error, rows, rows // 2, lambda n, few: n - few <= few // 1000
+    )
 
 
 def _recommend(rows: list[PlanRow], n_columns: int, n_rows: int | None) -> tuple[str, str]:

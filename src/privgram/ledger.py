@@ -34,6 +34,7 @@ from privgram._base import chain as _chain
 from privgram._base import files as _files
 from privgram._base.checks import check_budget, check_number
 from privgram._base.saved import DAMAGE, DamagedFile, check_version
+from privgram._base.solve import edge
 
 if TYPE_CHECKING:
     from privgram.privacy import Guarantee, Profile
@@ -683,15 +684,7 @@ def _profile(entry: Entry) -> Profile:
 
 def _edge(good: Callable[[float], bool], inside: float, outside: float) -> float:
     """Last good number on the way out from a good one, to a ten-thousandth of the way."""
+    tolerance = 1e-4 * abs(outside - inside)
     if good(outside):
         return outside
-    tolerance = 1e-4 * abs(outside - inside)
-    while abs(outside - inside) > tolerance:
-        middle = (inside + outside) / 2
-        if middle in (inside, outside):  # two subnormal numbers side by side
-            break
-        if good(middle):
-            inside = middle
-        else:
-            outside = middle
-    return inside
+    return edge(good, inside, outside, lambda a, b: abs(b - a) <= tolerance)

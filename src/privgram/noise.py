@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from privgram._base.kinds import Kinds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,13 +23,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class NoiseLaw(ABC):
+class NoiseLaw(Kinds, ABC, key="law", what="law of noise"):
     """What a released matrix M is, given the second moment G."""
-
-    kinds: ClassVar[dict[str, type[NoiseLaw]]] = {}
-
-    def __init_subclass__(cls) -> None:
-        NoiseLaw.kinds[cls.__name__] = cls
 
     @property
     @abstractmethod
@@ -56,14 +53,6 @@ class NoiseLaw(ABC):
     def marginal(self, n_columns: int, kept: int) -> NoiseLaw:
         """The law of the sub-matrix of `kept` out of `n_columns` columns."""
         return self
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"law": type(self).__name__, **asdict(self)}
-
-    @staticmethod
-    def from_dict(fields: dict[str, Any]) -> NoiseLaw:
-        fields = dict(fields)
-        return NoiseLaw.kinds[fields.pop("law")](**fields)
 
 
 def _isotropic(variance: float, inner: Matrix) -> Matrix:

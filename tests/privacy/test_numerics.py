@@ -4,8 +4,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from privgram._base.solve import edge, largest_count, largest_safe
 from privgram.privacy import _numerics as nx
-from privgram.privacy._solve import largest_safe
 
 SIGNED = np.concatenate([-np.logspace(-12, -0.001, 40), np.logspace(-12, 6, 80)])
 
@@ -99,3 +99,25 @@ def test_the_search_reports_that_nothing_or_everything_is_safe():
 def test_nan_never_passes_for_safe():
     with pytest.raises(ArithmeticError):
         largest_safe(lambda _: np.nan, 0.2, 1.0)
+
+
+@pytest.mark.parametrize("last", [*range(12), 1000])
+def test_the_last_count_is_found_from_any_guess(last):
+    """Whatever the guess, and without asking below the least; the way down is the same."""
+    for guess in (-3, 0, 1, last - 1, last, last + 1, 5 * last + 7):
+        asked = []
+
+        def good(n, asked=asked):
+            asked.append(n)
+            return n <= last
+
+        assert largest_count(good, guess, 0) == last
+        assert min(asked) > 0
+    assert edge(lambda n: n >= last, 4096, -1) == last
+
+
+def test_an_edge_is_next_to_what_is_not_good():
+    assert edge(lambda x: x < 0.1, 0.0, 1.0) == np.nextafter(0.1, 0)
+    assert edge(lambda x: x > 0.1, 1.0, 0.0) == np.nextafter(0.1, 1)
+    assert edge(lambda x: x < 0.1, 0.0, 1.0, lambda a, b: b - a <= 0.25) == 0.0
+    assert edge(lambda x: x == 0.0, 0.0, 5e-324) == 0.0

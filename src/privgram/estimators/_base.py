@@ -71,6 +71,12 @@ class PrivateEstimator(ShownEstimator):
     _clones: Any = None
     _nth_clone: int = 0
 
+    def _keep(self, given: dict[str, Any]) -> None:
+        """Set the parameters of a constructor, ``locals()``, as scikit-learn wants: unchanged."""
+        for name, value in given.items():
+            if name != "self":
+                setattr(self, name, value)
+
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learn from a table and spend the budget.
 

@@ -113,17 +113,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         random_state: Any = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.target_bounds = target_bounds
-        self.bound = bound
-        self.mechanism = mechanism
-        self.fit_intercept = fit_intercept
-        self.adjacency = adjacency
-        self.missing = missing
-        self.random_state = random_state
-        self.ledger = ledger
+        self._keep(locals())
 
     def fit_from(
         self,
@@ -319,20 +309,7 @@ class PrivateRidge(PrivateLinearRegression):
         random_state: Any = None,
         ledger: Ledger | None = None,
     ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            bounds=bounds,
-            target_bounds=target_bounds,
-            bound=bound,
-            mechanism=mechanism,
-            fit_intercept=fit_intercept,
-            adjacency=adjacency,
-            missing=missing,
-            random_state=random_state,
-            ledger=ledger,
-        )
-        self.alpha = alpha
+        self._keep(locals())
 
     @property
     def _default_mechanism(self) -> Mechanism | None:

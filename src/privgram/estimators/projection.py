@@ -183,16 +183,7 @@ class PrivatePCA(_Projection):
         random_state: Any = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.bound = bound
-        self.mechanism = mechanism
-        self.adjacency = adjacency
-        self.missing = missing
-        self.random_state = random_state
-        self.ledger = ledger
+        self._keep(locals())
 
     @property
     def components_(self) -> Matrix:
@@ -301,14 +292,7 @@ class PrivateTruncatedSVD(_Projection):
         random_state: Any = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bound = bound
-        self.mechanism = mechanism
-        self.adjacency = adjacency
-        self.random_state = random_state
-        self.ledger = ledger
+        self._keep(locals())
 
     @property
     def components_(self) -> Matrix:

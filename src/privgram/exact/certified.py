@@ -22,12 +22,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram._base.solve import edge
 from privgram.exact.digits import DigitMatrix, digit_bits
-from privgram.exact.limbs import GRID_BITS
+from privgram.exact.limbs import GRID_BITS, to_integers
+
+if TYPE_CHECKING:
+    from privgram.exact.limbs import Limbs
 
 __all__ = [
     "Whitener",
@@ -44,8 +49,6 @@ __all__ = [
     "smallest_eigenvalue",
     "whiten",
 ]
-
-Limbs = tuple[NDArray[np.int64], NDArray[np.uint64]]
 
 #: Certified bound of ||K H K^T - I||_F.
 TOLERANCE = 2.0**-72
@@ -405,8 +408,7 @@ def _smallest_by_bisection(limbs: Limbs, exponent: int) -> int:
 
     In whole numbers, by Sylvester's criterion: it ends for every G, slowly where d is large.
     """
-    high, low = (part.astype(object) for part in limbs)
-    matrix = (high << 64) + low
+    matrix = to_integers(limbs)
     d = len(matrix)
 
     def definite(count: int) -> bool:
@@ -424,11 +426,4 @@ def _smallest_by_bisection(limbs: Limbs, exponent: int) -> int:
         return True
 
     # The smallest eigenvalue is at most the mean of all.
-    below, above = 0, (int(np.trace(matrix)) // d >> exponent) + 1
-    while above - below > 1:
-        middle = (below + above) // 2
-        if definite(middle):
-            below = middle
-        else:
-            above = middle
-    return below
+    return edge(definite, 0, (int(np.trace(matrix)) // d >> exponent) + 1)

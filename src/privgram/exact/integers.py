@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from privgram.exact.limbs import add, grid_exponent, round_to_grid, to_limbs
+from privgram.exact.limbs import add, from_int64, grid_exponent, round_to_grid, to_limbs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -151,8 +151,7 @@ class Total:
         return out
 
     def _limbs(self, rows: slice) -> Limbs:
-        small = self._small[rows]
-        limbs = small >> 63, small.view(np.uint64)
+        limbs = from_int64(self._small[rows])
         if self._large is None:
             return limbs
         return add((self._large[0][rows], self._large[1][rows]), limbs)
@@ -167,8 +166,7 @@ class Total:
         if self._large is None:
             self._large = np.zeros(self.shape, np.int64), np.zeros(self.shape, np.uint64)
         for chunk in _chunks(slice(0, self.shape[0])):
-            small = self._small[chunk]
-            self._add_large(chunk, (small >> 63, small.view(np.uint64)))
+            self._add_large(chunk, from_int64(self._small[chunk]))
         self._small[:] = 0
         self._bound = 0.0
 

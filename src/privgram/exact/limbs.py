@@ -91,6 +91,23 @@ def to_float(high: NDArray[np.int64], low: NDArray[np.uint64]) -> NDArray[np.flo
     return ((high + (signed < 0)).astype(np.float64) * _WORD) + signed.astype(np.float64)
 
 
+def to_integers(value: Limbs) -> NDArray[np.object_]:
+    """Python's integers of 128-bit ones."""
+    high, low = (part.astype(object) for part in value)
+    integers: NDArray[np.object_] = (high << 64) + low
+    return integers
+
+
+def check_gram(value: Limbs, most: int) -> None:
+    """Raise unless the trace is at most `most`, and no entry beyond it, as of q q^T summed."""
+    high, low = value
+    diagonal = to_integers((high.diagonal(), low.diagonal()))
+    if min(diagonal) < 0 or sum(diagonal) > most:
+        raise ValueError("the diagonal is not that of so many rows")
+    if high.min() < (-most) >> 64 or high.max() > most >> 64:
+        raise ValueError("the matrix is not that of so many rows")
+
+
 def grid_exponent(noise_std: float) -> int:
     """Exponent of the public grid for noise of this standard deviation in units."""
     if not noise_std > 0:

@@ -227,7 +227,7 @@ def finder_profile(k: int, ratio: float, offset: float = 0.0) -> ChiGaussianProf
 @lru_cache(maxsize=256)
 def finder_ratio(k: int, epsilon: float, delta: float) -> float:
     """`row_change` over rho, the range finder's noise, for a budget of its own."""
-    from privgram.privacy._solve import largest_safe
+    from privgram._base.solve import largest_safe
     from privgram.privacy.calibration import chi_gaussian_ratio
 
     guess = chi_gaussian_ratio(k, epsilon, delta)

@@ -1,10 +1,4 @@
-"""What both steps see of a private matrix: its entries clamped and rounded, as integers.
-
-References
-----------
-.. [1] M. Hardt and A. Roth, "Beating Randomized Response on Incoherent Matrices",
-   STOC 2012, arXiv:1111.0623.
-"""
+"""What both steps see of a private matrix: its entries clamped and rounded, as integers."""
 
 from __future__ import annotations
 

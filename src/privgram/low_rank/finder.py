@@ -1,10 +1,4 @@
-"""Range finder: a noisy product with a random matrix, exact until it is made orthonormal.
-
-References
-----------
-.. [1] M. Hardt and A. Roth, "Beating Randomized Response on Incoherent Matrices",
-   STOC 2012, arXiv:1111.0623.
-"""
+"""Range finder: a noisy product with a random matrix, exact until it is made orthonormal."""
 
 from __future__ import annotations
 
@@ -48,14 +42,10 @@ def range_finder(
 
     Parameters
     ----------
-    A : array_like, CSR or CSC matrix, or re-iterable of row blocks, of shape (m, n)
-        SECRET.
-    rank, oversample : int
-        r >= 2 and p >= 2 with r + p <= min(m, n); the default of p is r + 1.
+    A, rank, oversample, rng, row_change, calibration, allow_published_erratum
+        As in `approximate`.
     epsilon, delta : float
         Budget of this step.
-    rng, row_change, calibration, allow_published_erratum
-        As in `approximate`.
 
     Returns
     -------
@@ -64,10 +54,8 @@ def range_finder(
 
     Raises
     ------
-    ValueError
-        If a parameter is outside its range, or an entry is not finite.
-    TypeError
-        If A is no such matrix.
+    ValueError, TypeError
+        As of `approximate`.
 
     Notes
     -----
@@ -77,7 +65,7 @@ def range_finder(
 
     References
     ----------
-    Hardt and Roth [1]_, Figure 2.
+    Hardt and Roth, STOC 2012, Figure 2.
     """
     generator, _ = random.resolve(rng)
     epsilon, delta = check_budget(epsilon, delta)

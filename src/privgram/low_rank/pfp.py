@@ -1,10 +1,4 @@
-"""Find, prune, project: the whole of Hardt and Roth's algorithm.
-
-References
-----------
-.. [1] M. Hardt and A. Roth, "Beating Randomized Response on Incoherent Matrices",
-   STOC 2012, arXiv:1111.0623.
-"""
+"""Find, prune, project: the whole of Hardt and Roth's algorithm."""
 
 from __future__ import annotations
 
@@ -85,7 +79,7 @@ def approximate(
 
     References
     ----------
-    Hardt and Roth [1]_, Figure 4.
+    Hardt and Roth, STOC 2012, Figure 4.
     """
     generator, reproducible = random.resolve(rng)
     epsilon, delta = check_budget(epsilon, delta)
@@ -133,7 +127,7 @@ def prune(W: Any, level: float) -> Matrix:
 
     References
     ----------
-    Hardt and Roth [1]_, Figure 4.
+    Hardt and Roth, STOC 2012, Figure 4.
     """
     return _prune(np.asarray(W, dtype=np.float64), check_share(level, "level"))
 

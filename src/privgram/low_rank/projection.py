@@ -1,10 +1,4 @@
-"""Projection on a public basis, exact until the noise is added.
-
-References
-----------
-.. [1] M. Hardt and A. Roth, "Beating Randomized Response on Incoherent Matrices",
-   STOC 2012, arXiv:1111.0623.
-"""
+"""Projection on a public basis, exact until the noise is added."""
 
 from __future__ import annotations
 
@@ -45,15 +39,13 @@ def project(
 
     Parameters
     ----------
-    A : array_like, CSR or CSC matrix, or re-iterable of row blocks, of shape (m, n)
-        SECRET.
+    A, rng, row_change, calibration
+        As in `approximate`.
     W : array_like of shape (m, k)
         PUBLIC: it must not have been computed from A but by a private step such as
         `range_finder`.
     epsilon, delta : float
         Budget of this step.
-    rng, row_change, calibration
-        As in `approximate`.
 
     Returns
     -------
@@ -62,10 +54,8 @@ def project(
 
     Raises
     ------
-    ValueError
-        If a parameter is outside its range, or an entry is not finite.
-    TypeError
-        If A is no such matrix.
+    ValueError, TypeError
+        As of `approximate`.
 
     Notes
     -----
@@ -74,7 +64,7 @@ def project(
 
     References
     ----------
-    Hardt and Roth [1]_, Figure 3.
+    Hardt and Roth, STOC 2012, Figure 3.
     """
     generator, _ = random.resolve(rng)
     epsilon, delta = check_budget(epsilon, delta)

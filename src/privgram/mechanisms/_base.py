@@ -7,7 +7,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,6 +21,7 @@ from privgram._base.checks import (
     check_number,
     check_positive,
 )
+from privgram._base.kinds import Kinds
 
 if TYPE_CHECKING:
     from privgram.ledger import Ledger
@@ -106,16 +107,11 @@ class Calibration(Request):
 
 
 @dataclass(frozen=True)
-class Mechanism(ABC):
+class Mechanism(Kinds, ABC, key="name", what="mechanism"):
     """A way to release a second moment under differential privacy."""
-
-    kinds: ClassVar[dict[str, type[Mechanism]]] = {}
 
     #: The way to a release, which reads secrets: set by `privgram.drawing.release`.
     _release: ClassVar[Callable[..., Any]]
-
-    def __init_subclass__(cls) -> None:
-        Mechanism.kinds[cls.__name__] = cls
 
     def __post_init__(self) -> None:
         # Python's own numbers and truth values: a release that cannot be saved is budget lost.
@@ -261,10 +257,6 @@ class Mechanism(ABC):
             ledger=ledger,
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """The mechanism's name and parameters, as plain values."""
-        return {"name": type(self).__name__, **asdict(self)}
-
 
 def check_mechanism(mechanism: Any) -> Mechanism:
     """Give a mechanism; TypeError if it is none, which says what to do about a class."""
@@ -297,13 +289,8 @@ def _calibrate(mechanism: Mechanism, request: Request, allow_erratum: bool) -> C
         ) from None
 
 
-def from_dict(values: dict[str, Any]) -> Mechanism:
-    """A mechanism from what `Mechanism.to_dict` gave."""
-    values = dict(values)
-    name = values.pop("name")
-    if name not in Mechanism.kinds:
-        raise ValueError(f"unknown mechanism {name!r}")
-    return Mechanism.kinds[name](**values)
+#: A mechanism from what `Mechanism.to_dict` gave.
+from_dict = Mechanism.from_dict
 
 
 def true_delta(noise: Calibration) -> float:

@@ -75,7 +75,8 @@ def by_name(name: str, values: dict[str, Any]) -> Mechanism:
     for key in needed:
         if key not in values:
             raise ValueError(f"{NAMES[kind]} needs a parameter: {kind}({key}=...)")
-    return Mechanism.kinds[kind](**values)
+    mechanism: Mechanism = Mechanism.kinds[kind](**values)
+    return mechanism
 
 
 def named(mechanism: Any) -> Mechanism | None:

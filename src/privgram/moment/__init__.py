@@ -13,6 +13,7 @@ from privgram._base.checks import MAX_BOUND, MIN_BOUND, check_integer, check_pos
 from privgram._base.forks import Guard
 from privgram._base.saved import Frame, understood
 from privgram._core.rows import Accumulator
+from privgram.exact import limbs
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment.rows import Feeder
 from privgram.sources import open_block
@@ -265,7 +266,7 @@ class SecondMoment:
 
     def matrix(self) -> NDArray[np.float64]:
         """Return the (d, d) matrix rounded to float64. SECRET: not differentially private."""
-        return limbs_to_float(*self.limbs()) * self.unit
+        return limbs.to_float(*self.limbs()) * self.unit
 
     def to_bytes(self) -> bytes:
         """Serialise: versioned, checksummed, little-endian. SECRET.
@@ -335,7 +336,7 @@ class SecondMoment:
             bound = chosen
         bits = check_integer(header["bits"], "bits")
         total = Accumulator.from_limbs(d, bound, bits, hi, lo, *rows)
-        _check_limbs(hi, lo, rows[0] << 2 * bits)
+        limbs.check_gram((hi, lo), rows[0] << 2 * bits)
         names = _check_names(header["names"], d)
         columns = None if header["columns"] is None else Columns.from_dict(header["columns"])
         if columns is not None and columns.names != names:
@@ -392,26 +393,6 @@ def merge(moments: Iterable[SecondMoment]) -> SecondMoment:
     if total is None:
         raise ValueError("there is nothing to merge")
     return total
-
-
-def limbs_to_float(hi: NDArray[np.int64], lo: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Round ``hi 2**64 + lo`` to float64, within one unit in the last place."""
-    negative = hi < 0
-    # Negate in two's complement: a small negative number has hi = -1 and lo near 2**64,
-    # whose floating-point sum would cancel.
-    lo = np.where(negative, ~lo + np.uint64(1), lo)
-    hi = np.where(negative, ~hi + (lo == 0), hi)
-    value = hi.astype(np.float64) * 2.0**64 + lo.astype(np.float64)
-    return np.where(negative, -value, value)
-
-
-def _check_limbs(hi: NDArray[np.int64], lo: NDArray[np.uint64], most: int) -> None:
-    """Raise unless the trace is at most `most`, and no entry beyond it, as of q q^T summed."""
-    diagonal = [int(h) * 2**64 + int(v) for h, v in zip(hi.diagonal(), lo.diagonal(), strict=True)]
-    if min(diagonal) < 0 or sum(diagonal) > most:
-        raise ValueError("the diagonal is not that of so many rows")
-    if hi.min() < (-most) >> 64 or hi.max() > most >> 64:
-        raise ValueError("the matrix is not that of so many rows")
 
 
 def check_bound(bound: float | None) -> float:

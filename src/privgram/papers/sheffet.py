@@ -44,6 +44,7 @@ from privgram._base.checks import (
     check_positive,
     check_within,
 )
+from privgram._base.solve import largest_count
 from privgram.privacy import Adjacency
 
 from ._domain import (
@@ -239,10 +240,9 @@ def algorithm_2_rows(s: float, bound: float, epsilon: float, delta: float) -> in
         raise ValueError(f"s must be a finite number, not {s}")
     rows = math.floor(room * room / (2 * log)) if room > 0 else 0
     # The closed form may sit one off an integer boundary; the inequality decides.
-    while algorithm_2(rows + 1, bound, epsilon, delta).regulariser <= s:
-        rows += 1
-    while rows > 0 and algorithm_2(rows, bound, epsilon, delta).regulariser > s:
-        rows -= 1
+    rows = largest_count(
+        lambda r: algorithm_2(r, bound, epsilon, delta).regulariser <= s, rows, least=0
+    )
     if rows < 1:
         raise ValueError("s is too small to pay for a single row without a regulariser")
     return rows

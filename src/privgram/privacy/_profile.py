@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from privgram._base.checks import check_positive
+from privgram._base.kinds import Kinds
+from privgram._base.solve import largest_safe
 
 from ._numerics import TINY, Array
-from ._solve import largest_safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -40,7 +40,7 @@ def check_parameter(value: Any, name: str) -> None:
         raise ValueError(f"{name} is too large an integer")
 
 
-class Profile(ABC):
+class Profile(Kinds, ABC, key="profile", what="privacy profile"):
     r"""Privacy profile of a mechanism: the least delta for every epsilon.
 
     .. math::
@@ -54,11 +54,6 @@ class Profile(ABC):
     """Deltas evaluated for a privacy loss distribution; fewer where one takes long."""
 
     _guarantee: ClassVar[Guarantee] = "stated"
-
-    _kinds: ClassVar[dict[str, type[Profile]]] = {}
-
-    def __init_subclass__(cls) -> None:
-        Profile._kinds[cls.__name__] = cls
 
     @property
     def guarantee(self) -> Guarantee:
@@ -176,34 +171,6 @@ class Profile(ABC):
         from privgram.plots.of_profile import plot_profile
 
         return plot_profile(self, ax, **options)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The profile's kind and parameters, as plain values for a file."""
-        parameters = {
-            field.name: getattr(self, field.name)
-            for field in fields(self)  # type: ignore[arg-type]
-        }
-        return {"profile": type(self).__name__, **parameters}
-
-    @staticmethod
-    def from_dict(values: dict[str, Any]) -> Profile:
-        """Rebuild a profile from what `to_dict` gave.
-
-        Raises
-        ------
-        ValueError
-            If there is no such profile, or its parameters are not.
-        """
-        try:
-            parameters = dict(values)
-            kind = Profile._kinds[parameters.pop("profile")]
-            return kind._rebuild(parameters)
-        except (AttributeError, KeyError, TypeError) as error:
-            raise ValueError("unknown privacy profile, or not its parameters") from error
-
-    @classmethod
-    def _rebuild(cls, parameters: dict[str, Any]) -> Profile:
-        return cls(**parameters)
 
     def pld(self, discretization: float = 1e-4) -> Any:
         """Pessimistic privacy loss distribution, for accounting with dp_accounting.

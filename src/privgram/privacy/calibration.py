@@ -4,6 +4,15 @@ Every function returns the least noise for which the exact profile gives
 ``profile.delta(epsilon) <= delta``, as evaluated: rounding leaves it on the safe side.
 Noise is stated relative to the data's bound, as the ratios the profiles take. A larger
 ratio is less noise.
+
+All take the same parameters, and raise a ValueError where one is outside its range:
+
+n_columns : int
+    Columns d.
+epsilon, delta : float
+    Budget, epsilon >= 0 and 0 < delta < 1.
+adjacency : {"replace", "add-remove"}
+    Notion of neighbours.
 """
 
 from __future__ import annotations
@@ -16,10 +25,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privgram._base.checks import check_budget, check_integer
+from privgram._base.solve import largest_count, largest_safe, minimise
 
 from ._adjacency import Adjacency, check_adjacency
-from ._profile import check_parameter
-from ._solve import largest_safe
+from ._profile import Profile, check_parameter
 from .adaptive import AdaptiveSketchProfile, Sketch, adaptive_delta, sketch_curves
 from .discrete_gaussian import DiscreteGaussianProfile
 from .gaussian import GaussianProfile
@@ -56,22 +65,10 @@ def _check_budget(epsilon: float, delta: float) -> tuple[float, float]:
 def gaussian_ratio(epsilon: float, delta: float) -> float:
     """Largest sensitivity ratio of Gaussian noise for a budget.
 
-    Parameters
-    ----------
-    epsilon : float
-        At least 0.
-    delta : float
-        In (0, 1).
-
     Returns
     -------
     float
         mu: the standard deviation of the noise is the L2 sensitivity over mu.
-
-    Raises
-    ------
-    ValueError
-        If the budget is outside its range.
 
     References
     ----------
@@ -81,9 +78,7 @@ def gaussian_ratio(epsilon: float, delta: float) -> float:
     # Between the bounds for epsilon = 0, delta ~ mu / sqrt(2 pi), and a far tail.
     z = math.sqrt(2.0 * math.log(1.0 / delta))
     guess = math.sqrt(z * z + 2.0 * epsilon) - z + 2.0 * delta
-    return _found(
-        largest_safe(lambda mu: GaussianProfile(mu).delta(epsilon), delta, guess),
-    )
+    return _found(largest_safe(lambda mu: GaussianProfile(mu).delta(epsilon), delta, guess))
 
 
 def discrete_gaussian(
@@ -97,18 +92,11 @@ def discrete_gaussian(
         Largest change in integer steps, entries counted so that all have the same noise; > 0.
     n_entries : int
         Number of entries with noise, at least 1.
-    epsilon, delta : float
-        Budget, epsilon >= 0 and 0 < delta < 1.
 
     Returns
     -------
     DiscreteGaussianProfile
         Of noise with ``std = sensitivity / sensitivity_ratio`` in every entry.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
     """
     check_parameter(sensitivity, "sensitivity")
 
@@ -128,23 +116,15 @@ def chi_gaussian_ratio(k: float, epsilon: float, delta: float) -> float:
     ----------
     k : float
         Columns of the random test matrix, at least 1.
-    epsilon, delta : float
-        Budget, epsilon >= 0 and 0 < delta < 1.
 
     Returns
     -------
     float
         The standard deviation of the noise is the largest change of a row over this.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
     """
-    epsilon, delta = _check_budget(epsilon, delta)
-    ChiGaussianProfile(k, 1.0)  # checks
-    guess = gaussian_ratio(epsilon, delta) / math.sqrt(k)
-    return _found(largest_safe(lambda x: ChiGaussianProfile(k, x).delta(epsilon), delta, guess))
+    return _largest(
+        lambda x: ChiGaussianProfile(k, x), epsilon, delta, lambda mu: mu / math.sqrt(k)
+    )
 
 
 def chi_gaussian_offset(k: float, ratio: float, epsilon: float, delta: float) -> float:
@@ -172,13 +152,7 @@ def chi_gaussian_offset(k: float, ratio: float, epsilon: float, delta: float) ->
     epsilon, delta = _check_budget(epsilon, delta)
     if ChiGaussianProfile(k, ratio).delta(epsilon) >= delta:
         raise ValueError("the range finder takes the whole budget: its ratio is too large")
-    return _found(
-        largest_safe(
-            lambda x: ChiGaussianProfile(k, ratio, x).delta(epsilon),
-            delta,
-            0.7 * gaussian_ratio(epsilon, delta),
-        )
-    )
+    return _largest(lambda x: ChiGaussianProfile(k, ratio, x), epsilon, delta, lambda mu: 0.7 * mu)
 
 
 def sketch_ratio(
@@ -190,26 +164,14 @@ def sketch_ratio(
     ----------
     rows : float
         Rows r >= 1 of the sketch (degrees of freedom, for the inverse Wishart).
-    epsilon, delta : float
-        Budget, epsilon >= 0 and 0 < delta < 1.
-    adjacency : {"replace", "add-remove"}
-        Notion of neighbours.
 
     Returns
     -------
     float
         lam = B^2 / w^2 (B^2 / psi).
-
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
     """
-    epsilon, delta = _check_budget(epsilon, delta)
-    SketchProfile(rows, 1.0, adjacency)  # checks
-    guess = gaussian_ratio(epsilon, delta) / math.sqrt(rows)
-    return _found(
-        largest_safe(lambda x: SketchProfile(rows, x, adjacency).delta(epsilon), delta, guess)
+    return _largest(
+        lambda x: SketchProfile(rows, x, adjacency), epsilon, delta, lambda mu: mu / math.sqrt(rows)
     )
 
 
@@ -222,10 +184,6 @@ def sketch_rows(
     ----------
     ratio : float
         lam = B^2 / w^2, positive.
-    epsilon, delta : float
-        Budget, epsilon >= 0 and 0 < delta < 1.
-    adjacency : {"replace", "add-remove"}
-        Notion of neighbours.
 
     Returns
     -------
@@ -257,12 +215,7 @@ def sketch_rows(
             f"with ratio = {ratio:g} more than {_MAX_DOF:g} rows are private for epsilon = "
             f"{epsilon:g} and delta = {delta:g}: ask for a larger ratio (a smaller regulariser)"
         )
-    count = max(math.floor(rows), 1)
-    while count > 1 and delta_at(count) > delta:
-        count -= 1
-    while delta_at(count + 1) <= delta:
-        count += 1
-    return count
+    return largest_count(lambda count: delta_at(count) <= delta, math.floor(rows), 1)
 
 
 def adaptive_sketch(
@@ -292,11 +245,6 @@ def adaptive_sketch(
     -------
     AdaptiveSketchProfile
         With `regulariser` w^2, `shift` and `scale` in units of B^2.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
 
     References
     ----------
@@ -333,7 +281,7 @@ def adaptive_sketch(
             guess = total
         return total
 
-    scale = math.exp(_minimise(cost, math.log(1.05 * least), math.log(20.0 * least + plain)))
+    scale = math.exp(minimise(cost, math.log(1.05 * least), math.log(20.0 * least + plain)))
     # Solved for the row that moves the eigenvalue most and its two extreme clips; then for a
     # smaller delta, as far as the bound on all shifts and clips exceeds that.
     aim, total, found = (1.0 - 8e-4) * delta, 1.0 + guess, None
@@ -375,23 +323,6 @@ def _least_regulariser(
     return min(1.0 / inverse, total)
 
 
-def _minimise(f: Callable[[float], float], low: float, high: float) -> float:
-    """Minimum of a function with one valley, to 0.05 in x (golden section)."""
-    ratio = (math.sqrt(5.0) - 1.0) / 2.0
-    a, b = high - ratio * (high - low), low + ratio * (high - low)
-    f_a, f_b = f(a), f(b)
-    while high - low > 0.1:
-        if f_a <= f_b:
-            high, b, f_b = b, a, f_a
-            a = high - ratio * (high - low)
-            f_a = f(a)
-        else:
-            low, a, f_a = a, b, f_b
-            b = low + ratio * (high - low)
-            f_b = f(b)
-    return a if f_a <= f_b else b
-
-
 def wishart_ratio(
     n_columns: int,
     dof: float,
@@ -403,33 +334,19 @@ def wishart_ratio(
 
     Parameters
     ----------
-    n_columns : int
-        Columns d.
     dof : float
         Degrees of freedom k >= d + 1.
-    epsilon, delta : float
-        Budget, epsilon >= 0 and 0 < delta < 1.
-    adjacency : {"replace", "add-remove"}
-        Notion of neighbours.
 
     Returns
     -------
     float
         s = B^2 / sigma^2.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
     """
-    epsilon, delta = _check_budget(epsilon, delta)
-    WishartProfile(dof, n_columns, 1.0, adjacency)  # checks
-    mu = gaussian_ratio(epsilon, delta)
-    guess = mu * math.sqrt(dof - n_columns + 1)
-    return _found(
-        largest_safe(
-            lambda s: WishartProfile(dof, n_columns, s, adjacency).delta(epsilon), delta, guess
-        )
+    return _largest(
+        lambda s: WishartProfile(dof, n_columns, s, adjacency),
+        epsilon,
+        delta,
+        lambda mu: mu * math.sqrt(dof - n_columns + 1),
     )
 
 
@@ -444,14 +361,8 @@ def wishart_dof(
 
     Parameters
     ----------
-    n_columns : int
-        Columns d.
     ratio : float
         s = B^2 / sigma^2.
-    epsilon, delta : float
-        Budget, epsilon >= 0 and 0 < delta < 1.
-    adjacency : {"replace", "add-remove"}
-        Notion of neighbours.
 
     Returns
     -------
@@ -486,11 +397,10 @@ def wishart_dof(
             f"{epsilon:g} and delta = {delta:g}: ask for a smaller ratio (a larger scale)"
         )
     dof = math.ceil(n_columns - 1 + 1.0 / inverse)
-    while delta_at(dof) > delta:
-        dof += 1
-    while dof > least and delta_at(dof - 1) <= delta:
-        dof -= 1
-    return dof
+    # Counted downwards: the fewest that are good.
+    return -largest_count(
+        lambda n: -n >= least and delta_at(-n) <= delta, -dof, least=-2 * int(_MAX_DOF)
+    )
 
 
 class WishartNoise(NamedTuple):
@@ -522,15 +432,6 @@ def wishart_noise(
     1 % (at epsilon = 1 and delta = 1e-6 about 13 and 130): beyond, no statistic could tell
     the difference, while the release before debiasing would lose its meaning to an ever
     larger mean.
-
-    Parameters
-    ----------
-    n_columns : int
-        Columns d.
-    epsilon, delta : float
-        Budget, epsilon >= 0 and 0 < delta < 1.
-    adjacency : {"replace", "add-remove"}
-        Notion of neighbours.
 
     Returns
     -------
@@ -604,14 +505,8 @@ def wishart_curve(
 
     Parameters
     ----------
-    n_columns : int
-        Columns d.
     ratios : array_like of float
         Values of s = B^2 / sigma^2.
-    epsilon, delta : float
-        Budget, epsilon >= 0 and 0 < delta < 1.
-    adjacency : {"replace", "add-remove"}
-        Notion of neighbours.
 
     Returns
     -------
@@ -636,6 +531,19 @@ def _gaussian_limit(n_columns: int, epsilon: float, delta: float, adjacency: Adj
     """Standard deviation off the diagonal, over B^2, of symmetric Gaussian noise."""
     one_row = check_adjacency(adjacency) == "add-remove" or n_columns == 1
     return (math.sqrt(0.5) if one_row else 1.0) / gaussian_ratio(epsilon, delta)
+
+
+def _largest(
+    profile: Callable[[float], Profile],
+    epsilon: float,
+    delta: float,
+    near: Callable[[float], float],
+) -> float:
+    """Largest parameter whose profile meets the budget; Gaussian noise's ratio says near which."""
+    epsilon, delta = _check_budget(epsilon, delta)
+    profile(1.0)  # checks
+    guess = near(gaussian_ratio(epsilon, delta))
+    return _found(largest_safe(lambda x: profile(x).delta(epsilon), delta, guess))
 
 
 def _found(x: float) -> float:

@@ -69,7 +69,7 @@ class ComposedProfile(Profile):
         return super().to_dict() | {"profiles": [p.to_dict() for p in self.profiles]}
 
     @classmethod
-    def _rebuild(cls, parameters: dict[str, Any]) -> Profile:
+    def _rebuild(cls, parameters: dict[str, Any]) -> ComposedProfile:
         profiles = tuple(Profile.from_dict(p) for p in parameters.pop("profiles"))
         return cls(profiles, **parameters)
 

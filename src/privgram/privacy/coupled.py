@@ -62,7 +62,7 @@ class CoupledProfile(Profile):
         return super().to_dict() | {"of": self.of.to_dict()}
 
     @classmethod
-    def _rebuild(cls, parameters: dict[str, Any]) -> Profile:
+    def _rebuild(cls, parameters: dict[str, Any]) -> CoupledProfile:
         return cls(Profile.from_dict(parameters.pop("of")), **parameters)
 
     @property

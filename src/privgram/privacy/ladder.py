@@ -26,10 +26,11 @@ from functools import cache
 
 import numpy as np
 
+from privgram._base.solve import largest_safe
+
 from ._adjacency import Adjacency, check_adjacency
 from ._numerics import Array
 from ._profile import Profile, check_parameter
-from ._solve import largest_safe
 from .adaptive import AdaptiveSketchProfile, adaptive_delta, sketch_curves
 
 __all__ = ["AdaptiveLadderProfile", "rung_share", "rung_total"]

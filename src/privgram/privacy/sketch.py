@@ -321,7 +321,7 @@ class SketchProfile(Profile):
             raise TypeError(f"one_column must be True or False, not {self.one_column!r}")
 
     @classmethod
-    def _rebuild(cls, parameters: dict[str, Any]) -> Profile:
+    def _rebuild(cls, parameters: dict[str, Any]) -> SketchProfile:
         # Files of before do not say it.
         return cls(**{"orientation": None} | parameters)
 

@@ -15,10 +15,12 @@ from privgram.regression.inference import (
     INTERCEPT,
     Inference,
     infer,
+    quantile_of,
     refuse,
     rows_behind,
     why_unknown,
 )
+from privgram.regression.summary import FitTable, tabulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,19 +35,6 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 __all__ = ["Fit", "RefusedError", "lasso", "regress"]
-
-#: A summary speaks of clipping if it may have moved an estimate by so many standard errors.
-NOTICED_SHIFT = 0.5
-
-#: Names longer than this are cut in a summary.
-LONGEST_NAME = 32
-
-#: A summary says that standard errors depend on the coefficient if that moves an end by this
-#: part of a half width, or z by this part.
-NOTICED_SKEW = 0.05
-
-#: A summary shows `coef` beside the estimate if they are so many standard errors apart.
-NOTICED_PENALTY = 0.05
 
 #: Columns are said to depend on each other where a direction of the features is within so many
 #: standard deviations of nothing though all others exceed so many.
@@ -204,20 +193,8 @@ class Fit:
             if level != 0.95:
                 raise ValueError("level is 1 - alpha: give one of them")
             level = 1 - check_within(alpha, "alpha", 0, 1)
-        intervals = self.inference.intervals(self._quantile(level))
+        intervals = self.inference.intervals(quantile_of(level))
         return intervals[: len(self.param_names) if intercept else len(self.names)]
-
-    @staticmethod
-    def _quantile(level: float) -> float:
-        from scipy.special import ndtri
-
-        level = check_within(level, "level", 0, 1)
-        if level < 0.5:
-            raise ValueError(
-                f"level={level:g} would be an interval of {level:.3g} probability; for one of "
-                f"{1 - level:.3g}, pass level={1 - level:g} or alpha={level:g}"
-            )
-        return float(ndtri(0.5 + level / 2))
 
     @property
     def _has_intercept(self) -> bool:
@@ -286,131 +263,31 @@ class Fit:
 
         return plot_coefficients(self, ax, **options)
 
+    def table(self, level: float = 0.95) -> FitTable:
+        """What `summary` says, as data."""
+        clipped = self.refusal is None and not self.unclip and _clips(self.release)
+        return tabulate(
+            self.release,
+            self.inference,
+            target=self.target,
+            names=self.param_names,
+            used=np.append(self.coef, self.intercept)[: len(self.param_names)],
+            ridge=self.ridge,
+            n_rows=self.n_rows,
+            unclip=self.unclip,
+            clipping=self._moved_by_clipping() if clipped else None,
+            level=level,
+        )
+
     def summary(self, level: float = 0.95) -> str:
         """A table of the fit as statistics packages print it.
 
         Parameters
         ----------
         level : float
-            Level of the confidence intervals, in (0, 1).
+            Level of the confidence intervals, in [0.5, 1).
         """
-        quantile = self._quantile(level)
-        names = self.param_names
-        used = [*self.coef, self.intercept][: len(names)]
-        margin = min(max(14, *(len(name) + 1 for name in names)), LONGEST_NAME + 1)
-        differ = self._differ()
-        width = margin + 64 + 11 * differ
-        lines = ["Private Linear Regression Results".center(width).rstrip(), "=" * width]
-        lines += self._heading(width)
-        lines.append("=" * width)
-        if self.refusal is not None:
-            lines.append(f"{'':<{margin}}{'coef':>10}")
-            lines.append("-" * width)
-            lines += [
-                f"{_short(name):<{margin}}{_number(coef, 10)}"
-                for name, coef in zip(names, used, strict=True)
-            ]
-            lines += ["=" * width, f"No standard errors: {self.refusal}."]
-            caveats = [f"[{i}] {note}" for i, note in enumerate(self._caveats(), 1)]
-            return "\n".join(lines + (["Notes:", *caveats] if caveats else []))
-        low, high = f"[{(1 - level) / 2:.3g}", f"{(1 + level) / 2:.3g}]"
-        lines.append(
-            f"{'':<{margin}}{'coef':>10}{'std err':>11}{'z':>11}{'P>|z|':>10}{low:>11}{high:>11}"
-            + f"{'fit.coef':>11}" * differ
-        )
-        lines.append("-" * width)
-        ends = self.inference.intervals(quantile)
-        for i, name in enumerate(names):
-            lines.append(
-                f"{_short(name):<{margin}}{_number(self.params[i], 10)}{_number(self.bse[i], 11)}"
-                f"{self.tvalues[i]:>11.3f}{self.pvalues[i]:>10.3f}"
-                f"{_number(ends[i, 0], 11)}{_number(ends[i, 1], 11)}"
-                + _number(used[i], 11)
-                * differ
-            )
-        return "\n".join([*lines, "=" * width, "Notes:", *self._notes(quantile)])
-
-    def _differ(self) -> bool:
-        """Whether `coef` is visibly another estimate than the one inference is about."""
-        if self.refusal is not None:
-            return False
-        used = np.append(self.coef, self.intercept)[: len(self.param_names)]
-        return bool(np.any(np.abs(used - self.params) > NOTICED_PENALTY * self.bse))
-
-    def _heading(self, width: int) -> list[str]:
-        """What was fitted to what, in two columns."""
-        release = self.release
-        rows = "unknown" if self.n_rows is None else f"{self.n_rows:,.0f}"
-        left = [
-            ("Dep. Variable:", _short(self.target)),
-            ("Mechanism:", type(release.mechanism).__name__),
-            ("No. Observations:", rows),
-            ("Ridge:", "per feature" if isinstance(self.ridge, np.ndarray) else str(self.ridge)),
-        ]
-        right = [
-            ("Epsilon:", f"{release.epsilon:g}"),
-            ("Delta:", f"{release.delta:g}"),
-            ("Adjacency:", release.adjacency),
-            ("Row norms up to:", f"{release.bound:.4g}"),
-        ]
-        first, second = (width - 3) // 2, width - 3 - (width - 3) // 2
-        return [
-            f"{a}{x:>{first - len(a)}}   {b}{y:>{second - len(b)}}"
-            for (a, x), (b, y) in zip(left, right, strict=True)
-        ]
-
-    def _notes(self, quantile: float) -> list[str]:
-        notes = [
-            f"Standard errors cover sampling and privacy noise ({self.inference.method}).",
-            "They assume errors of equal variance, which second moments cannot show.",
-        ]
-        ends = self.inference.intervals(quantile)[: len(self.param_names)]
-        half = quantile * self.bse
-        plain = np.stack([self.params - half, self.params + half], axis=1)
-        skewed = np.abs(ends - plain) > NOTICED_SKEW * half[:, None]
-        moved = np.abs(self.tvalues * self.bse - self.params) > NOTICED_SKEW * np.abs(self.params)
-        if skewed.any() or moved.any():
-            notes.append(
-                "Noise in the features makes the std err depend on the coefficient: z takes it at "
-                "0, an interval at its ends."
-            )
-        if np.isinf(ends).any():
-            notes.append("Where an interval has no ends, the noise leaves the coefficient open.")
-        if self.unclip:
-            notes.append("The effect of clipping rows was taken off, as if they were normal.")
-        elif _clips(self.release):
-            notes.append("Rows longer than the norm above are clipped, and estimates are of those.")
-            shift = self._moved_by_clipping()
-            if shift > NOTICED_SHIFT:
-                notes.append(
-                    f"If rows were normal, clipping moved estimates by up to {shift:.1f} std err: "
-                    "see unclip. If no row is longer, it moved none."
-                )
-        if np.any(self.ridge != 0.0):
-            notes.append(
-                "fit.coef is penalised and serves predictions; all else is of the unpenalised "
-                "estimate."
-            )
-        elif self.release.noise.shift > 0.0:
-            notes.append(
-                "fit.coef is shrunk by what the mechanism added to the diagonal and serves "
-                "predictions; all else is of the estimate without it."
-            )
-        elif self._differ():
-            notes.append("coef is fit.coef less the bias that noise in the features causes.")
-        notes += self._caveats()
-        return [f"[{i}] {note}" for i, note in enumerate(notes, 1)]
-
-    def _caveats(self) -> list[str]:
-        """What holds with and without inference."""
-        release, notes = self.release, []
-        if self.n_rows is not None and self.n_rows != release.n_rows:
-            notes.append("The number of observations is read, with noise, off the intercept.")
-        if release.condition is not None:
-            notes.append(f"The privacy guarantee holds only if {release.condition}.")
-        if release.reproducible:
-            notes.append("Reproducible: the release is not private against who knows its seed.")
-        return notes
+        return str(self.table(level))
 
     def _moved_by_clipping(self) -> float:
         """What clipping did to the estimates if the rows were normal, in standard errors."""
@@ -421,17 +298,6 @@ class Fit:
 
     def __repr__(self) -> str:
         return f"<Fit of {shown(self.target)} on {', '.join(map(shown, self.names))}>"
-
-
-def _short(name: str) -> str:
-    name = shown(name)
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
-
-
-def _number(value: float, width: int) -> str:
-    """Four significant digits, right-justified: 0.5123, 12.30, 4.6e-05."""
-    text = f"{value:#.4g}"
-    return f"{text.rstrip('.') if 'e' not in text else f'{value:.3g}':>{width}}"
 
 
 def regress(
@@ -675,9 +541,12 @@ def _block(release: ReleaseRecord, block: list[int]) -> tuple[NoiseLaw, Matrix]:
 
 def _dependent(release: ReleaseRecord, chosen: list[int]) -> str | None:
     """Say so if some directions of the features hold only noise and all others far more."""
-    law, shifted = _block(release, chosen)
-    values, vectors = np.linalg.eigh(shifted)
-    noise = np.sqrt(np.diag(law.entry_variance(shifted, vectors.T)))
+    law = release.noise
+    values, vectors = np.linalg.eigh(release.matrix[np.ix_(chosen, chosen)])
+    # Of the whole release: noise on the inverse has no law of some columns.
+    frame = np.zeros((len(chosen), release.n_columns))
+    frame[:, chosen] = vectors.T
+    noise = np.sqrt(np.diag(law.entry_variance(release.matrix, frame)))
     # What the mechanism put on the diagonal is no signal; where it is far more than noise, it
     # makes these coefficients small instead of wild.
     nothing = (values - law.shift < NOTHING * noise) & (values < RESOLVED * noise)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram._base.checks import check_within
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Inference", "infer", "refuse", "rows_behind", "why_unknown"]
+__all__ = ["Inference", "infer", "quantile_of", "refuse", "rows_behind", "why_unknown"]
 
 INTERCEPT = "intercept"
 
@@ -97,6 +99,19 @@ def refuse(size: int, reason: str) -> Inference:
     """No inference on `size` contrasts."""
     nothing = np.full(size, np.nan)
     return Inference(nothing, np.full((size, size), np.nan), "none", reason, nothing, nothing)
+
+
+def quantile_of(level: float) -> float:
+    """Half width of an interval of this level, in standard errors."""
+    from scipy.special import ndtri
+
+    level = check_within(level, "level", 0, 1)
+    if level < 0.5:
+        raise ValueError(
+            f"level={level:g} would be an interval of {level:.3g} probability; for one of "
+            f"{1 - level:.3g}, pass level={1 - level:g} or alpha={level:g}"
+        )
+    return float(ndtri(0.5 + level / 2))
 
 
 def rows_behind(release: ReleaseRecord) -> float | None:

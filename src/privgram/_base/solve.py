@@ -1,11 +1,18 @@
-"""Root-finding that ends on the safe side."""
+"""One-dimensional searches that end on the safe side: what they return was evaluated, and is good.
+
+SciPy's `elementwise.find_root` returns brackets too, but takes twice as many evaluations, and
+each is a profile.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TypeVar
 
-__all__ = ["largest_safe"]
+__all__ = ["edge", "largest_count", "largest_safe", "minimise"]
+
+Number = TypeVar("Number", int, float)
 
 
 def largest_safe(
@@ -95,3 +102,63 @@ def largest_safe(
             t = min(max(t, 1e-9), 1.0 - 1e-9)
         else:
             t = 0.5
+
+
+def edge(
+    good: Callable[[Number], bool],
+    inside: Number,
+    outside: Number,
+    near: Callable[[Number, Number], bool] = lambda inside, outside: False,
+) -> Number:
+    """Last good number on the way from a good one to one that is not, either way.
+
+    Parameters
+    ----------
+    good : callable
+    inside, outside : float or int
+        Two integers, or two floats.
+    near : callable, optional
+        Of a good number and one that is not: whether that is near enough. By default no two
+        numbers are unless they are next to each other.
+    """
+    while not near(inside, outside):
+        both = inside + outside
+        middle = both // 2 if isinstance(both, int) else both / 2
+        if middle in (inside, outside):
+            break
+        if good(middle):
+            inside = middle
+        else:
+            outside = middle
+    return inside
+
+
+def largest_count(good: Callable[[int], bool], guess: int, least: int) -> int:
+    """Largest good integer >= `least`, which is taken to be good; first tried is `guess`."""
+    inside = max(guess, least)
+    if inside > least and not good(inside):
+        inside, outside = inside - 1, inside
+        while inside > least and not good(inside):
+            inside, outside = max(least, 2 * inside - outside - 1), inside
+    else:
+        outside = inside + 1
+        while good(outside):
+            inside, outside = outside, 2 * outside - inside + 1
+    return edge(good, inside, outside)
+
+
+def minimise(f: Callable[[float], float], low: float, high: float) -> float:
+    """Minimum of a function with one valley, to 0.05 in x (golden section)."""
+    ratio = (math.sqrt(5.0) - 1.0) / 2.0
+    a, b = high - ratio * (high - low), low + ratio * (high - low)
+    f_a, f_b = f(a), f(b)
+    while high - low > 0.1:
+        if f_a <= f_b:
+            high, b, f_b = b, a, f_a
+            a = high - ratio * (high - low)
+            f_a = f(a)
+        else:
+            low, a, f_a = a, b, f_b
+            b = low + ratio * (high - low)
+            f_b = f(b)
+    return a if f_a <= f_b else b

@@ -1,0 +1,219 @@
+"""What a regression's summary says, apart from how it is shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privgram._base.text import shown
+from privgram.regression.inference import quantile_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram._release.record import ReleaseRecord
+    from privgram.regression.inference import Inference
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["FitTable", "tabulate"]
+
+#: Clipping is spoken of if it may have moved an estimate by so many standard errors.
+NOTICED_SHIFT = 0.5
+
+#: Longer names are cut.
+LONGEST_NAME = 32
+
+#: Standard errors are said to depend on the coefficient if that moves an end by this part of a
+#: half width, or z by this part.
+NOTICED_SKEW = 0.05
+
+#: `coef` is shown beside the estimate if they are so many standard errors apart.
+NOTICED_PENALTY = 0.05
+
+#: Columns whose numbers have three decimals; the others have four significant digits.
+_DECIMALS = ("z", "P>|z|")
+
+
+@dataclass(frozen=True, eq=False)
+class FitTable:
+    """A regression's summary as data.
+
+    Attributes
+    ----------
+    facts : dict of str to str
+        What was fitted to what, and under which guarantee.
+    names : tuple of str
+        Of the rows: the features, then the intercept if the fit has one.
+    columns : tuple of str
+        Of the numbers; "coef" alone where `refusal` says why.
+    values : ndarray of shape (len(names), len(columns)), float64
+    refusal : str or None
+        Why there is no inference, or None.
+    notes : tuple of str
+        What the numbers assume, as sentences.
+    """
+
+    facts: dict[str, str]
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: Matrix
+    refusal: str | None
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """The table as statistics packages print it."""
+        margin = min(max(14, *(len(name) + 1 for name in self.names)), LONGEST_NAME + 1)
+        width = margin + max(64, sum(map(_width, self.columns)))
+        lines = ["Private Linear Regression Results".center(width).rstrip(), "=" * width]
+        lines += [*self._heading(width), "=" * width]
+        header = "".join(f"{name:>{_width(name)}}" for name in self.columns)
+        lines += [f"{'':<{margin}}{header}", "-" * width]
+        for name, row in zip(self.names, self.values, strict=True):
+            cells = map(_cell, row, self.columns)
+            lines.append(f"{_short(name):<{margin}}{''.join(cells)}")
+        lines.append("=" * width)
+        if self.refusal is not None:
+            lines.append(f"No standard errors: {self.refusal}.")
+        if self.notes:
+            lines += ["Notes:", *(f"[{i}] {note}" for i, note in enumerate(self.notes, 1))]
+        return "\n".join(lines)
+
+    def _heading(self, width: int) -> list[str]:
+        """The facts in two columns."""
+        cells = [(f"{name}:", _short(value)) for name, value in self.facts.items()]
+        half = len(cells) // 2
+        first, second = (width - 3) // 2, width - 3 - (width - 3) // 2
+        return [
+            f"{a}{x:>{first - len(a)}}   {b}{y:>{second - len(b)}}"
+            for (a, x), (b, y) in zip(cells[:half], cells[half:], strict=True)
+        ]
+
+
+def tabulate(
+    release: ReleaseRecord,
+    inference: Inference,
+    *,
+    target: str,
+    names: tuple[str, ...],
+    used: Vector,
+    ridge: float | str | Vector,
+    n_rows: float | None,
+    unclip: bool,
+    clipping: float | None,
+    level: float,
+) -> FitTable:
+    """Gather what a summary says.
+
+    Parameters
+    ----------
+    release, inference, target, ridge, n_rows, unclip
+        Of the `Fit`.
+    names : tuple of str
+        `Fit.param_names`.
+    used : ndarray of shape (len(names),)
+        Coefficients that serve predictions.
+    clipping : float or None
+        Standard errors by which clipping moved an estimate, were the rows normal; None where
+        no row is clipped.
+    level : float
+        Of the confidence intervals.
+    """
+    quantile = quantile_of(level)
+    size = len(names)
+    facts = {
+        "Dep. Variable": target,
+        "Mechanism": type(release.mechanism).__name__,
+        "No. Observations": "unknown" if n_rows is None else f"{n_rows:,.0f}",
+        "Ridge": "per feature" if isinstance(ridge, np.ndarray) else str(ridge),
+        "Epsilon": f"{release.epsilon:g}",
+        "Delta": f"{release.delta:g}",
+        "Adjacency": release.adjacency,
+        "Row norms up to": f"{release.bound:.4g}",
+    }
+    caveats = _caveats(release, n_rows)
+    if inference.refusal is not None:
+        return FitTable(facts, names, ("coef",), used[:, None], inference.refusal, tuple(caveats))
+    from scipy.special import ndtr
+
+    params, bse = inference.estimate[:size], inference.stderr[:size]
+    z, ends = inference.statistic()[:size], inference.intervals(quantile)[:size]
+    differ = bool(np.any(np.abs(used - params) > NOTICED_PENALTY * bse))
+    columns = ["coef", "std err", *_DECIMALS, f"[{(1 - level) / 2:.3g}", f"{(1 + level) / 2:.3g}]"]
+    values = [params, bse, z, 2 * ndtr(-np.abs(z)), ends[:, 0], ends[:, 1]]
+    if differ:
+        columns.append("fit.coef")
+        values.append(used)
+
+    notes = [
+        f"Standard errors cover sampling and privacy noise ({inference.method}).",
+        "They assume errors of equal variance, which second moments cannot show.",
+    ]
+    half = quantile * bse
+    plain = np.stack([params - half, params + half], axis=1)
+    skewed = np.abs(ends - plain) > NOTICED_SKEW * half[:, None]
+    moved = np.abs(z * bse - params) > NOTICED_SKEW * np.abs(params)
+    if skewed.any() or moved.any():
+        notes.append(
+            "Noise in the features makes the std err depend on the coefficient: z takes it at "
+            "0, an interval at its ends."
+        )
+    if np.isinf(ends).any():
+        notes.append("Where an interval has no ends, the noise leaves the coefficient open.")
+    if unclip:
+        notes.append("The effect of clipping rows was taken off, as if they were normal.")
+    elif clipping is not None:
+        notes.append("Rows longer than the norm above are clipped, and estimates are of those.")
+        if clipping > NOTICED_SHIFT:
+            notes.append(
+                f"If rows were normal, clipping moved estimates by up to {clipping:.1f} std err: "
+                "see unclip. If no row is longer, it moved none."
+            )
+    if np.any(ridge != 0.0):
+        notes.append(
+            "fit.coef is penalised and serves predictions; all else is of the unpenalised estimate."
+        )
+    elif release.noise.shift > 0.0:
+        notes.append(
+            "fit.coef is shrunk by what the mechanism added to the diagonal and serves "
+            "predictions; all else is of the estimate without it."
+        )
+    elif differ:
+        notes.append("coef is fit.coef less the bias that noise in the features causes.")
+    table = np.stack(values, axis=1)
+    return FitTable(facts, names, tuple(columns), table, None, (*notes, *caveats))
+
+
+def _caveats(release: ReleaseRecord, n_rows: float | None) -> list[str]:
+    """What holds with and without inference."""
+    notes = []
+    if n_rows is not None and n_rows != release.n_rows:
+        notes.append("The number of observations is read, with noise, off the intercept.")
+    if release.condition is not None:
+        notes.append(f"The privacy guarantee holds only if {release.condition}.")
+    if release.reproducible:
+        notes.append("Reproducible: the release is not private against who knows its seed.")
+    return notes
+
+
+def _short(name: str) -> str:
+    name = shown(name)
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+
+
+def _width(column: str) -> int:
+    return 10 if column in ("coef", "P>|z|") else 11
+
+
+def _cell(value: float, column: str) -> str:
+    width = _width(column)
+    return f"{value:>{width}.3f}" if column in _DECIMALS else _number(value, width)
+
+
+def _number(value: float, width: int) -> str:
+    """Four significant digits, right-justified: 0.5123, 12.30, 4.6e-05."""
+    text = f"{value:#.4g}"
+    return f"{text.rstrip('.') if 'e' not in text else f'{value:.3g}':>{width}}"
