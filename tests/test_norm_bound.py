@@ -279,6 +279,18 @@ def test_ledger_counts_the_choice_before_it_is_made(rng, tmp_path, monkeypatch):
     assert len(ledger.entries) == 1
 
 
+def test_a_choice_is_not_paid_for_without_its_release(rng, tmp_path):
+    bound = pg.private_norm_bound(table(rng), 0.8, 0.5, lower=0.01, upper=100)
+    moment = pg.second_moment(table(rng), bound)
+    ledger = pg.Ledger(tmp_path / "study.ledger", epsilon=1.0, delta=1e-6)
+    for mechanism in (pg.AnalyzeGauss(), pg.GaussianSketch(50)):
+        with pytest.raises(BudgetExceeded):
+            pg.release(moment, mechanism, 0.5, 1e-7, ledger=ledger)
+    assert ledger.entries == ()
+    pg.release(moment, pg.AnalyzeGauss(), 0.2, 1e-7, ledger=ledger)
+    assert [entry.epsilon for entry in ledger.entries] == [0.8, 0.2]
+
+
 # --- with a release -----------------------------------------------------------------
 
 

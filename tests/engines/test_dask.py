@@ -337,6 +337,18 @@ def test_interrupted_progress(x, client):
         second_moment(da.from_array(x, (10, -1)), 2.0, progress=stop)
 
 
+@pytest.mark.parametrize("where", ["sync", "threads", "distributed"])
+def test_an_error_of_the_callers_function_is_its_own(x, where, client, monkeypatch):
+    monkeypatch.setattr(progress_module, "INTERVAL", 0.0)
+
+    def fail(rows, total):
+        raise LookupError("no such bar")
+
+    running = client.as_current() if where == "distributed" else dask.config.set(scheduler=where)
+    with running, pytest.raises(LookupError, match="no such bar"):
+        second_moment(da.from_array(x, (10, -1)), 2.0, progress=fail)
+
+
 @pytest.mark.parametrize("scheduler", ["sync", "threads"])
 def test_a_failure_of_the_readers_quotes_no_data(tmp_path, scheduler):
     (tmp_path / "t.csv").write_text("a\n" + "1\n" * 9 + "CANARY\n")

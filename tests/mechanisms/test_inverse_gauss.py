@@ -93,6 +93,14 @@ def test_the_release_states_its_condition(moment, tmp_path):
     assert pg.load_release(tmp_path / "gram.npz").condition == release.condition
 
 
+def test_what_is_released_is_symmetric(rng):
+    x = rng.standard_normal((4000, 7))
+    moment = pg.second_moment(x, bound=float(np.linalg.norm(x, axis=1).max()))
+    for _ in range(5):
+        released = InverseGauss(3000.0).release(moment, EPSILON, DELTA).matrix
+        assert (released == released.T).all()
+
+
 def test_a_singular_moment_breaks_the_promise():
     with pytest.raises(ValueError, match="promise"):
         InverseGauss(300.0).release(pg.SecondMoment(3, bound=1.0), EPSILON, DELTA)

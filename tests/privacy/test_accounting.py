@@ -17,13 +17,14 @@ from dp_accounting import (
 from dp_accounting.dp_event import UnsupportedDpEvent
 from dp_accounting.pld import privacy_loss_distribution
 
+import privgram as pg
 from privgram.privacy import GaussianProfile, SketchProfile, WishartProfile
 from privgram.privacy.accounting import (
     ReleaseAccountant,
     ReleaseDpEvent,
-    connect_the_dots,
     pld_from_profile,
 )
+from privgram.privacy.dots import connect_the_dots
 
 PROFILES = [
     GaussianProfile(0.05),
@@ -219,6 +220,15 @@ def test_a_release_counts_its_finite_precision():
     accountant = ReleaseAccountant.of("replace", 1e-3).compose(event, 2)
     exact = GaussianProfile(0.1 * np.sqrt(2)).delta(1.0)
     assert exact + 2e-7 < accountant.get_delta(1.0) < exact + 3e-6
+
+
+def test_an_event_carries_the_promise_of_its_release():
+    moment = pg.second_moment(np.eye(3).repeat(400, axis=0), bound=1.0)
+    release = pg.release(moment, pg.InverseGauss(300.0), 1.0, 1e-6)
+    accountant = ReleaseAccountant.of("replace", 1e-3)
+    assert accountant.conditions == ()
+    accountant.compose(ReleaseDpEvent.of(release), 2).compose(ReleaseDpEvent.of(release))
+    assert accountant.conditions == (release.condition,)
 
 
 def test_replaced_rows_have_no_order():

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import secrets
+import stat
 import sys
+import time
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -164,14 +167,17 @@ def write_picture(path: Path, figure: Figure, dpi: int) -> None:
 @contextmanager
 def _beside(path: Path, data: bytes, mode: int) -> Iterator[Path]:
     """Write data to a file in the same folder, which is gone afterwards."""
+    _sweep(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _BINARY, mode)
-        with open(handle, "wb") as file:
+        with open(handle, "wb") as file, _claimed(handle):
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
-        yield temporary
+            os.fsync(handle)
+            if sys.platform == "win32":  # where nothing that is open is renamed
+                file.close()
+            yield temporary
     except OSError as error:
         if error.errno is None:
             raise
@@ -185,6 +191,49 @@ def _beside(path: Path, data: bytes, mode: int) -> Iterator[Path]:
                 break
             except KeyboardInterrupt:  # a second one: the first, or the write, is done with
                 continue
+
+
+#: Seconds after which what nobody has locked is taken for left behind. A write takes less, also
+#: by a computer or a version whose locks are not seen here.
+LEFT = 60.0
+
+
+def _sweep(path: Path) -> None:
+    """Remove what writers of this file left behind that were killed."""
+    if sys.platform == "win32":  # which has no such locks
+        return
+    import fcntl
+
+    left = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{16}")
+    with suppress(OSError):  # a write that cannot be done says so itself
+        for name in filter(left.fullmatch, os.listdir(path.parent)):
+            with suppress(OSError):  # somebody's, or gone meanwhile
+                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+                with opened(path.with_name(name), flags) as handle:
+                    status = os.fstat(handle)
+                    if stat.S_ISREG(status.st_mode) and time.time() - status.st_mtime > LEFT:
+                        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        try:
+                            os.unlink(path.with_name(name))
+                        finally:
+                            fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+@contextmanager
+def _claimed(handle: int) -> Iterator[None]:
+    """Hold the lock by which `_sweep` knows that a new file's writer lives."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    with suppress(OSError):  # no locks here: none to be had by `_sweep` either
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # not left to close, as in `locked`
+            fcntl.flock(handle, fcntl.LOCK_UN)
 
 
 _BINARY = getattr(os, "O_BINARY", 0)

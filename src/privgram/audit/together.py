@@ -31,7 +31,7 @@ CASES: tuple[Case, ...] = tuple(
     Case(Together(mechanisms), adjacency)
     for mechanisms, adjacency in product(
         (
-            (AdditiveWishart(), InverseWishart(10)),
+            (AdditiveWishart(dof=4), InverseWishart(4)),
             (GaussianSketch(10), InverseWishart(10)),
             (AnalyzeGauss(), AdditiveWishart()),
         ),

@@ -118,11 +118,8 @@ def inverse_gauss(
     grid = 2.0 ** grid_exponent(law.std / unit)
     # Integers below 2^53: added and rounded without error.
     counts = np.rint((inverse + np.rint(draw / unit)) / grid)
-    return (
-        np.asarray(np.linalg.inv(counts * (grid * unit)), dtype=np.float64),
-        law,
-        {},
-    )
+    released = np.asarray(np.linalg.inv(counts * (grid * unit)), dtype=np.float64)
+    return (released + released.T) / 2, law, {}
 
 
 @dataclass(frozen=True)

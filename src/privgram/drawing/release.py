@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from privgram.ledger import Ledger
     from privgram.mechanisms.norm_bound import NormBound
     from privgram.moment import SecondMoment
-    from privgram.privacy import Adjacency
+    from privgram.privacy import Adjacency, Profile
 
 __all__ = ["release", "release_moment"]
 
@@ -207,15 +207,20 @@ def release_moment(
     if not reproducible:  # those are experiments, and are marked as not private
         _warn_of_weak(noise.epsilon, noise.delta, n_rows)
     if ledger is not None:
-        if chosen is not None:  # spent, whatever becomes of the release
-            chosen.charge(ledger)
         known = chosen is None or mechanism.scale_free
+        privacy = noise.privacy if known else None
+        delta_fp = getattr(noise, "delta_fp", 0.0) if known else 0.0
+        paid = float(epsilon), true_delta(noise)
+        if chosen is not None:
+            # Both, or neither: a choice that is paid for is of no use without the release.
+            if chosen.id not in (entry.id for entry in ledger.entries):
+                _check_both(ledger, chosen, *paid, adjacency, privacy, delta_fp)
+            chosen.charge(ledger)
         ledger.spend(
-            float(epsilon),
-            true_delta(noise),
+            *paid,
             adjacency=adjacency,
-            privacy=noise.privacy if known else None,
-            delta_fp=getattr(noise, "delta_fp", 0.0) if known else 0.0,
+            privacy=privacy,
+            delta_fp=delta_fp,
             what=str(mechanism),
             condition=mechanism.condition,
         )
@@ -264,8 +269,6 @@ class _Asked:
 
     def check(self, n_columns: int, bound: Any, choice: Choice | None) -> None:
         """Raise ValueError if it cannot be met, or paid for, over tables of this shape."""
-        from privgram import privacy
-
         epsilon, delta, adjacency, _ = self.setting
         noise = self.mechanism.calibrate(
             n_columns,
@@ -277,13 +280,34 @@ class _Asked:
         )
         if self.ledger is None:
             return
-        profile = noise.privacy
-        if choice is not None:
-            if not self.mechanism.scale_free:
-                profile = privacy.StatedProfile(epsilon, delta, adjacency)
-            epsilon += choice.epsilon
-            profile = privacy.compose([choice.privacy, profile])
-        self.ledger.check(epsilon, delta, adjacency=adjacency, privacy=profile)
+        if choice is None:
+            self.ledger.check(epsilon, delta, adjacency=adjacency, privacy=noise.privacy)
+        else:
+            profile = noise.privacy if self.mechanism.scale_free else None
+            _check_both(self.ledger, choice, epsilon, delta, adjacency, profile)
+
+
+def _check_both(
+    ledger: Ledger,
+    choice: Choice | NormBound,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency,
+    profile: Profile | None,
+    delta_fp: float = 0.0,
+) -> None:
+    """Raise BudgetExceeded unless there is room for the choice of a bound and a release."""
+    from privgram.privacy import StatedProfile, compose
+
+    if profile is None:
+        profile = StatedProfile(epsilon, delta, adjacency)
+    ledger.check(
+        choice.epsilon + epsilon,
+        delta,
+        adjacency=adjacency,
+        privacy=compose([choice.privacy, profile]),
+        delta_fp=delta_fp,
+    )
 
 
 def _auto(

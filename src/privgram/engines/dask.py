@@ -47,18 +47,35 @@ def second_moment(
     states = [_without_alias(state) for state in states]
     total = _tree(states)
     with reporter(progress, n_rows) as report:
+        told, failed = _noted(report)
         try:
             if client:
-                moment = _watch(client, total, topic, report)
+                moment = _watch(client, total, topic, told)
             else:
-                with _Counter({state.key for state in states}, report):
+                with _Counter({state.key for state in states}, told):
                     moment = total.compute()
         except BadPartition as error:
             raise error.failure.error() from None
         except Exception as error:
+            if failed == [error]:  # the caller's own
+                raise
             raise redacted("Dask", error) from None
         report(moment.n_rows + moment.n_dropped)
     return moment
+
+
+def _noted(report: Report) -> tuple[Report, list[Exception]]:
+    """Give the same function, and a list that takes what it raises."""
+    failed: list[Exception] = []
+
+    def told(rows: int) -> None:
+        try:
+            report(rows)
+        except Exception as error:
+            failed.append(error)
+            raise
+
+    return told, failed
 
 
 def _of_array(

@@ -63,7 +63,7 @@ def approximate(
     leverage : float, optional
         Public guess that the split of the budget uses, see `calibrate`.
     allow_published_erratum : bool
-        As in `privgram.papers`.
+        As in `privgram.papers`. The result then has the true delta.
 
     Returns
     -------
@@ -104,6 +104,8 @@ def approximate(
     else:
         std = exact_std(W, noise.row_change, noise.projection_ratio)
     C = add_noise(blocks, W, std, generator)
+    if allow_published_erratum:  # which is what it has in truth
+        delta = max(delta, noise.privacy.delta(epsilon))
     return LowRank(W, C, epsilon, delta, noise.row_change, noise.privacy, reproducible)
 
 

@@ -60,16 +60,19 @@ class ReleaseDpEvent(dp_event.DpEvent):  # type: ignore[misc]
     chance : float
         Chance, at most, that the output is not the profile's mechanism's: what finite
         precision adds.
+    condition : str or None
+        A promise about the data on which the profile depends and which nothing enforces.
     """
 
     privacy: Profile
     adjacency: str = attr.ib(default="replace", validator=attr.validators.in_(_RELATIONS))
     chance: float = 0.0
+    condition: str | None = None
 
     @classmethod
     def of(cls, release: Any) -> ReleaseDpEvent:
         """Return the event of a `privgram.Release`."""
-        return cls(release.privacy, release.adjacency, chance_off(release))
+        return cls(release.privacy, release.adjacency, chance_off(release), release.condition)
 
 
 class ReleaseAccountant(PLDAccountant):  # type: ignore[misc]
@@ -84,12 +87,19 @@ class ReleaseAccountant(PLDAccountant):  # type: ignore[misc]
     value_discretization_interval : float
         Step of the grid of losses.
 
+    Attributes
+    ----------
+    conditions : tuple of str
+        The promises about the data on which what was composed depends, each once.
+
     Notes
     -----
     dp_accounting takes Laplace noise only under ``ADD_OR_REMOVE_ONE`` and
     ``REPLACE_SPECIAL``. Under ``REPLACE_ONE`` pass ``ReleaseDpEvent(LaplaceProfile(...))``
     with the sensitivity for replacing a row.
     """
+
+    conditions: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, adjacency: str, discretization: float = 1e-4) -> ReleaseAccountant:
@@ -120,4 +130,6 @@ class ReleaseAccountant(PLDAccountant):  # type: ignore[misc]
             if count > 1:
                 pld = pld.self_compose(count)
             self._pld: Any = self._pld.compose(pld)
+            if event.condition is not None and event.condition not in self.conditions:
+                self.conditions += (event.condition,)
         return None

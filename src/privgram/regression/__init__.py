@@ -43,6 +43,9 @@ NOTHING, RESOLVED = 2.0, 10.0
 #: More columns than this are not named in an error.
 MOST_NAMED = 8
 
+#: Squares of a release's entries must neither overflow nor vanish.
+MIN_ENTRY = 1e-150
+
 #: First penalty of the lasso's path, in the units in which scikit-learn is called.
 LARS_FIRST = 1e8
 
@@ -509,6 +512,12 @@ def _choose(
         raise ValueError(
             f"the release has a bound of {release.bound:g}, of which powers leave float64: measure "
             "in another unit and release again"
+        )
+    largest = float(np.abs(release.matrix).max())
+    if largest and not MIN_ENTRY <= largest <= 1 / MIN_ENTRY:
+        raise ValueError(
+            f"the release has entries of {largest:.2g}, of which squares leave float64: no table "
+            "with a bound has a second moment like that"
         )
     goal = release.index(target)
     if release.names[goal] == INTERCEPT:

@@ -1,0 +1,97 @@
+"""Files that are whole or not there: what a killed writer leaves behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from privgram._base import files
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs flock")
+
+WRITER = """
+import os, sys, time
+from pathlib import Path
+from privgram._base import files
+
+def never(*_):
+    print("written", flush=True)
+    time.sleep(600)
+
+os.replace = never
+files.write_atomically(Path(sys.argv[1]), b"secret", files.SECRET)
+"""
+
+
+def test_what_a_killed_writer_leaves_is_swept(tmp_path):
+    path = tmp_path / "a.checkpoint"
+    others = [
+        tmp_path / name
+        for name in (
+            ".a.checkpoint.0123456789abcde",
+            ".a.checkpoint.0123456789abcdef0",
+            ".b.checkpoint.0123456789abcdef",
+            ".aXcheckpoint.0123456789abcdef",
+            "a.checkpoint.0123456789abcdef",
+        )
+    ]
+    for other in others:
+        other.touch()
+    (tmp_path / ".a.checkpoint.000000000000000f").symlink_to(others[0])
+    (tmp_path / ".a.checkpoint.000000000000000d").mkdir()
+    known = set(os.listdir(tmp_path))
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE, text=True
+    ) as writer:
+        try:
+            assert writer.stdout.readline() == "written\n"
+            (left,) = set(os.listdir(tmp_path)) - known
+            assert (tmp_path / left).read_bytes() == b"secret"
+            for name in (left, *(x.name for x in others)):
+                os.utime(tmp_path / name, (0, 0))
+            # As long as it lives, its file is its own.
+            files.write_atomically(path, b"")
+            assert (tmp_path / left).exists()
+        finally:
+            writer.send_signal(signal.SIGKILL)
+    now = time.time()
+    os.utime(tmp_path / left, (now, now))
+    files.write_atomically(path, b"")
+    assert (tmp_path / left).exists()  # perhaps of a writer whose lock is not seen here
+    os.utime(tmp_path / left, (0, 0))
+    files.write_atomically(path, b"1")
+    assert set(os.listdir(tmp_path)) == known | {path.name}
+    assert path.read_bytes() == b"1"
+
+
+def test_a_write_locks_nothing_for_longer(tmp_path, monkeypatch):
+    """A child forked meanwhile has the handle too, and would keep a ledger locked."""
+    import fcntl
+
+    path = tmp_path / "a"
+    children = []
+    link = os.link
+
+    def forking(*arguments):
+        link(*arguments)
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(write)
+            os.read(read, 1)
+            os._exit(0)
+        os.close(read)
+        children.append((child, write))
+
+    monkeypatch.setattr(os, "link", forking)
+    try:
+        files.create(path, b"")
+        with open(path) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        for child, write in children:
+            os.close(write)
+            os.waitpid(child, 0)
