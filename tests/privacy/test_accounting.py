@@ -18,12 +18,8 @@ from dp_accounting.dp_event import UnsupportedDpEvent
 from dp_accounting.pld import privacy_loss_distribution
 
 from privgram.privacy import GaussianProfile, SketchProfile, WishartProfile
-from privgram.privacy.accounting import (
-    ReleaseAccountant,
-    ReleaseDpEvent,
-    connect_the_dots,
-    pld_from_profile,
-)
+from privgram.privacy.accounting import ReleaseAccountant, ReleaseDpEvent, pld_from_profile
+from privgram.privacy.dots import connect_the_dots
 
 PROFILES = [
     GaussianProfile(0.05),
