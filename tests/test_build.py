@@ -10,6 +10,7 @@ import sys
 import sysconfig
 import threading
 import time
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ import pytest
 
 from privgram._core import blas, orthonormal, wishart
 
+ROOT = Path(__file__).parents[1]
 CORE = Path(blas.__file__).parent
 EXTENSIONS = sorted(CORE.glob("*" + sysconfig.get_config_var("EXT_SUFFIX")))
 PRIVATE_BLAS = "libscipy_openblas-privgram.so"
@@ -44,6 +46,13 @@ def run_python(code, **environment):
 def readelf(option, path):
     command = ["readelf", "--wide", option, str(path)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_hooks_before_a_commit_are_the_linters_of_the_whole_check():
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        linters = tomllib.load(file)["dependency-groups"]["lint"]
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    assert set(re.findall(r'"([\w-]+==[\d.]+)"', hooks)) == set(linters)
 
 
 def extension_name(path):

@@ -177,7 +177,7 @@ def test_no_pair_of_releases_shows_more_than_is_composed(adjacency, budget):
                 assert stated <= truth * 1.01 + 2e-12, (names, epsilon, stated, truth)
 
 
-@pytest.mark.slow  # a delta of the adaptive sketch takes milliseconds
+@pytest.mark.nightly  # a delta of the adaptive sketch takes milliseconds
 def test_an_adaptive_sketch_with_the_others(monkeypatch):
     monkeypatch.setattr(AdaptiveSketchProfile, "_dots", 24)
     budget = BUDGETS[0]
