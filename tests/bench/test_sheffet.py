@@ -114,7 +114,7 @@ from dataclasses import replace
 from bench.paper.sheffet import runner
 from bench.paper.sheffet.settings import PAPER
 
-setting = replace(PAPER["single"], exponents=(12, 13, 19), epsilons=(0.5,), repetitions=4)
+setting = replace(PAPER["single"], exponents=(12, 13, 18), epsilons=(0.5,), repetitions=4)
 wanted = {"single": ("Algorithm 2",)}
 
 if __name__ == "__main__":
