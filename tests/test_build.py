@@ -92,6 +92,7 @@ def test_blas_has_a_name_of_its_own():
     assert f"[{PRIVATE_BLAS}]" in readelf("--dynamic", CORE / PRIVATE_BLAS)
 
 
+@pytest.mark.slow
 @needs_private_blas
 def test_blas_pools_of_others_are_left_alone():
     pools = """
@@ -113,6 +114,7 @@ print(json.dumps([before, loaded, pools()]))
     assert after == loaded
 
 
+@pytest.mark.slow
 @needs_private_blas
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="asks glibc's loader")
 def test_blas_calls_bind_to_the_private_copy():
@@ -168,6 +170,7 @@ def longest_silence(work):
     return np.diff(inside).max() / (end - start)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", [heavy_wishart, heavy_cholesky_qr, heavy_gram_schmidt])
 def test_others_run_while_we_compute(work):
     """If one loop of the call held the GIL, there would be a silence as long as that loop."""

@@ -27,6 +27,8 @@ from privgram.drawing.additive import analyze_gauss
 from privgram.drawing.draws import draw
 from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, GaussianSketch, InverseWishart
 
+pytestmark = pytest.mark.slow
+
 DRAWS = {"AnalyzeGauss": 2_500, "AdditiveWishart": 2_500}
 FEW = 1_000  # of releases in exact arithmetic
 NIGHTLY = 4  # times as many at night: half the error

@@ -27,6 +27,8 @@ from privgram.exact.certified import (
     whiten,
 )
 
+pytestmark = pytest.mark.slow
+
 DRAWS = int(os.environ.get("PRIVGRAM_TEST_DRAWS", "3000"))
 
 #: All draws, factors and inverses here are multiples of this.

@@ -21,6 +21,8 @@ from privgram.privacy import GaussianProfile, SketchProfile, WishartProfile
 from privgram.privacy.accounting import ReleaseAccountant, ReleaseDpEvent, pld_from_profile
 from privgram.privacy.dots import connect_the_dots
 
+pytestmark = pytest.mark.slow
+
 PROFILES = [
     GaussianProfile(0.05),
     GaussianProfile(3.0),

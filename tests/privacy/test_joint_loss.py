@@ -19,6 +19,8 @@ from privgram.privacy.bounded_range import BoundedRangeProfile
 
 pytest.importorskip("dp_accounting")
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = 3
 BUDGETS = [(1.0, 1e-3), (0.5, 1e-2), (1.0, 1e-6), (2.0, 1e-4)]
 MECHANISMS = {
