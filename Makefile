@@ -9,26 +9,31 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 DONE   := $(VENV)/done
 
 # What is run under sanitizers: all that reaches compiled code with inputs made to break it.
-SANITIZED := tests/core tests/test_moment.py tests/engines/test_threads.py tests/fuzz
+SANITIZED := tests/core tests/moment tests/engines/test_threads.py tests/fuzz
 # What is run under ThreadSanitizer: all that several threads do at once.
-THREADED := tests/test_moment.py tests/engines/test_threads.py \
+THREADED := tests/moment tests/engines/test_threads.py \
             tests/core/test_wishart.py tests/core/test_orthonormal.py
 
 # What the wheel is made of.
 SOURCES := meson.build meson.options pyproject.toml LICENSE README.md \
            $(shell find src -type f -not -path '*/__pycache__/*' -not -name '*.so')
 
-.PHONY: help demo test fuzz sanitize sanitize-threads lint docs linkcheck bench reproduce wheel manylinux sdist dev clean
+# Files go to as many processes as there are cores, whole, so that tests which share a fixture, or
+# Spark, share it. One thread each for NumPy's BLAS, or the processes would wait for each other.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile
+
+.PHONY: help demo test quick nightly fuzz sanitize sanitize-threads lint docs linkcheck bench reproduce wheel manylinux sdist dev clean
 
 help:
 	@echo "make demo    private regression on 336,776 real flights"
-	@echo "make test    the tests, against the built wheel"
+	@echo "make test    the tests, against the built wheel; make quick: those that take no time"
 	@echo "make lint    ruff, mypy --strict, cython-lint"
 	@echo "make docs    the site, in docs/_build/html;  make linkcheck: its links elsewhere (network)"
 	@echo "make bench   the asv benchmarks of this commit, and a report (under an hour; idle machine);"
 	@echo "             make bench BENCH_ARGS=--quick: smaller, once"
 	@echo "make reproduce  the papers' experiments, small: REPRODUCE_ARGS='all --scale paper'"
 	@echo "make wheel   a wheel in dist/;  make manylinux: one for other Linux machines, too"
+	@echo "make nightly the few tests that take minutes"
 	@echo "make fuzz    atheris over every loader, FUZZ_TIME=600 seconds each"
 	@echo "make sanitize  the kernels under AddressSanitizer and UBSan, a few minutes;"
 	@echo "               make sanitize-threads: under ThreadSanitizer"
@@ -40,7 +45,13 @@ demo: $(DONE)/demo
 	$(BIN)/privgram demo
 
 test: $(DONE)/test
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(PYTEST) -m "not nightly" $(PYTEST_ARGS)
+
+quick: $(DONE)/test
+	$(PYTEST) -m "not slow and not nightly" $(PYTEST_ARGS)
+
+nightly: $(DONE)/test
+	$(PYTEST) -m nightly $(PYTEST_ARGS)
 
 lint: $(DONE)/lint
 	$(BIN)/ruff check .

@@ -10,6 +10,7 @@ import sys
 import sysconfig
 import threading
 import time
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ import pytest
 
 from privgram._core import blas, orthonormal, wishart
 
+ROOT = Path(__file__).parents[1]
 CORE = Path(blas.__file__).parent
 EXTENSIONS = sorted(CORE.glob("*" + sysconfig.get_config_var("EXT_SUFFIX")))
 PRIVATE_BLAS = "libscipy_openblas-privgram.so"
@@ -44,6 +46,13 @@ def run_python(code, **environment):
 def readelf(option, path):
     command = ["readelf", "--wide", option, str(path)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_hooks_before_a_commit_are_the_linters_of_the_whole_check():
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        linters = tomllib.load(file)["dependency-groups"]["lint"]
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    assert set(re.findall(r'"([\w-]+==[\d.]+)"', hooks)) == set(linters)
 
 
 def extension_name(path):
@@ -83,6 +92,7 @@ def test_blas_has_a_name_of_its_own():
     assert f"[{PRIVATE_BLAS}]" in readelf("--dynamic", CORE / PRIVATE_BLAS)
 
 
+@pytest.mark.slow
 @needs_private_blas
 def test_blas_pools_of_others_are_left_alone():
     pools = """
@@ -104,6 +114,7 @@ print(json.dumps([before, loaded, pools()]))
     assert after == loaded
 
 
+@pytest.mark.slow
 @needs_private_blas
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="asks glibc's loader")
 def test_blas_calls_bind_to_the_private_copy():
@@ -159,6 +170,7 @@ def longest_silence(work):
     return np.diff(inside).max() / (end - start)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", [heavy_wishart, heavy_cholesky_qr, heavy_gram_schmidt])
 def test_others_run_while_we_compute(work):
     """If one loop of the call held the GIL, there would be a silence as long as that loop."""

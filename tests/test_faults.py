@@ -19,6 +19,8 @@ from privgram import low_rank
 from privgram._base import files as _files
 from privgram.engines.checkpoint import Checkpoint
 
+pytestmark = pytest.mark.slow
+
 # What is run before the command line, by the name of the fault.
 FAULTS = {
     # The kernel's own refusal, after some bytes of a file.

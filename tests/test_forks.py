@@ -11,7 +11,10 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform"),
+]
 
 BEGIN = """
 import os, signal, sys, threading, time, warnings

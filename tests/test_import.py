@@ -7,6 +7,8 @@ import pytest
 
 import privgram as pg
 
+pytestmark = pytest.mark.slow
+
 LATER = (
     "scipy",
     "randomgen",

@@ -12,7 +12,7 @@ import opendp.prelude as dp
 import privgram as pg
 from privgram.opendp import make_measurement
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:opendp")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning:opendp")]
 
 
 @pytest.fixture(autouse=True, scope="module")

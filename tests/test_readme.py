@@ -10,6 +10,8 @@ import pytest
 
 import privgram as pg
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 BUILT = {"_build", "gallery", "generated"}

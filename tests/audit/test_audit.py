@@ -27,8 +27,11 @@ from privgram.drawing.additive import analyze_gauss
 from privgram.drawing.draws import draw
 from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, GaussianSketch, InverseWishart
 
-DRAWS = {"AnalyzeGauss": 10_000, "AdditiveWishart": 10_000}
+pytestmark = pytest.mark.slow
+
+DRAWS = {"AnalyzeGauss": 2_500, "AdditiveWishart": 2_500}
 FEW = 1_000  # of releases in exact arithmetic
+NIGHTLY = 4  # times as many at night: half the error
 
 # Standard errors that a good estimate is off by with probability 2e-6: some 60 are looked at.
 ERRORS = 4.75
@@ -38,13 +41,14 @@ def title(case):
     return f"{case.name}, {case.adjacency}"
 
 
+@pytest.mark.parametrize("times", [1, pytest.param(NIGHTLY, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("case", CASES, ids=title)
-def test_leaks_what_its_profile_says(case):
+def test_leaks_what_its_profile_says(case, times):
     adaptive = any(getattr(x, "adaptive", False) for x in case.mechanisms)
     several = len(case.mechanisms) > 1
     draws = 500 if adaptive else min(DRAWS.get(type(x).__name__, FEW) for x in case.mechanisms)
     draws = 200 if several else draws
-    rows = measure(case, draws, seed=1)
+    rows = measure(case, times * draws, seed=1)
     assert not any(row.violated for row in rows)
     for row in rows:
         assert row.by_law < row.claimed + ERRORS * row.by_law_error

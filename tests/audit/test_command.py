@@ -3,10 +3,13 @@
 import dataclasses
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from privgram import audit
 from privgram.cli._program import program
+
+pytestmark = pytest.mark.slow
 
 
 def run(*arguments):

@@ -12,6 +12,8 @@ from privgram.audit import Case, leading, measure, worst_pairs
 from privgram.audit import low_rank as steps
 from privgram.audit.low_rank import FindAndProject, Projection, RangeFinder
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_pair_of_find_and_project_comes_near_its_profile():
     """Within a tenth: the row that changes is hidden by a twentieth more noise than its bound."""

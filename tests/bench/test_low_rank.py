@@ -13,6 +13,8 @@ from bench.paper.__main__ import command
 from privgram import low_rank
 from privgram.privacy import calibration
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("shape", [(150, 600), (600, 150)])
 def test_input_perturbation_is_predicted(shape):

@@ -23,6 +23,8 @@ from bench.paper.sheffet.figures import FIGURES, SIX
 from bench.paper.sheffet.results import Results
 from bench.paper.sheffet.settings import PAPER, SCALES, SMALL
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 SINGLE = replace(PAPER["single"], exponents=(12, 13, 14), epsilons=(0.5,), repetitions=2)
@@ -114,7 +116,7 @@ from dataclasses import replace
 from bench.paper.sheffet import runner
 from bench.paper.sheffet.settings import PAPER
 
-setting = replace(PAPER["single"], exponents=(12, 13, 19), epsilons=(0.5,), repetitions=4)
+setting = replace(PAPER["single"], exponents=(12, 13, 18), epsilons=(0.5,), repetitions=4)
 wanted = {"single": ("Algorithm 2",)}
 
 if __name__ == "__main__":
@@ -290,7 +292,7 @@ def reproduce(*arguments):
 def test_command_makes_every_figure(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     small = {
-        "single": replace(SMALL["single"], exponents=(12, 14), repetitions=2),
+        "single": replace(SMALL["single"], exponents=(12, 14), epsilons=(0.1, 0.5), repetitions=2),
         "multiple": replace(SMALL["multiple"], exponents=(12, 14), repetitions=2, extras=(0, 19)),
     }
     monkeypatch.setitem(SCALES, "small", small)

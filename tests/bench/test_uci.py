@@ -21,6 +21,8 @@ from bench.paper.uci.hessian_mixing import STEPS, HessianMixing
 from bench.paper.uci.linear_mixing import SQUARED_BOUND, LinearMixing
 from privgram.privacy import GaussianProfile, SketchProfile
 
+pytestmark = pytest.mark.slow
+
 
 def task(n: int = 4_000, d: int = 4, seed: int = 0) -> uci.Task:
     rng = np.random.default_rng(seed)

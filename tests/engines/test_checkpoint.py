@@ -22,6 +22,8 @@ pa = pytest.importorskip("pyarrow")
 pacsv = pytest.importorskip("pyarrow.csv")
 parquet = pytest.importorskip("pyarrow.parquet")
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def x(rng):

@@ -18,6 +18,8 @@ pd = pytest.importorskip("pandas")
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = Columns({"c": (-1, 2), "a": (0, 1.5)}, intercept=True, missing="drop")
 
 

@@ -11,6 +11,8 @@ from privgram import Columns, private_norm_bound, second_moment
 pytest.importorskip("pyspark")
 pd = pytest.importorskip("pandas")
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = Columns({"c.d": (-1, 2), "a": (0, 1.5)}, intercept=True, missing="drop")
 
 

@@ -25,7 +25,10 @@ FEW = settings(
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="mprotect and resource are POSIX's")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.name != "posix", reason="mprotect and resource are POSIX's"),
+]
 
 
 @pytest.fixture(scope="module", params=LOADERS)

@@ -849,7 +849,7 @@ def test_kept_losses_that_do_not_fit_are_not_used(path, harm):
         spend(again, 0.95, 5e-7)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_thousand_entries_of_any_kind(path):
     ledger = Ledger(path, 1.0, 1e-6)
     kinds = [

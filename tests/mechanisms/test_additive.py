@@ -151,6 +151,7 @@ def test_dictionary_round_trip(mechanism):
 
 # Means and covariances of the noise over 2000 releases; each statistic within 5 standard
 # errors, so with 16 statistics a mechanism the chance of a false alarm is under 1e-4.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",
     [AnalyzeGauss(), AnalyzeGauss("triangular"), AdditiveWishart(debias=False), AdditiveWishart()],
@@ -231,6 +232,7 @@ def test_repairs():
     assert shifted.noise.shift == added
 
 
+@pytest.mark.slow
 def test_the_papers_other_shifts_bound_the_norm():
     empty = pg.SecondMoment(5, bound=1.0)
     releases = {

@@ -153,6 +153,7 @@ def released(mechanism, moment, rng, keys=("matrix",), **arguments):
     return draws
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", [few_rows, many_rows])
 @pytest.mark.parametrize("box", BOXES)
 def test_release_has_the_law_of_the_box(box, table):

@@ -19,12 +19,10 @@ from dp_accounting.pld import privacy_loss_distribution
 
 import privgram as pg
 from privgram.privacy import GaussianProfile, SketchProfile, WishartProfile
-from privgram.privacy.accounting import (
-    ReleaseAccountant,
-    ReleaseDpEvent,
-    pld_from_profile,
-)
+from privgram.privacy.accounting import ReleaseAccountant, ReleaseDpEvent, pld_from_profile
 from privgram.privacy.dots import connect_the_dots
+
+pytestmark = pytest.mark.slow
 
 PROFILES = [
     GaussianProfile(0.05),

@@ -70,6 +70,7 @@ PROFILES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES, ids=repr)
 @pytest.mark.parametrize("epsilon", [0.1, 1.5])
 def test_no_shift_and_no_clip_leaks_more(profile, epsilon):
@@ -96,6 +97,7 @@ def test_lesser_shifts_may_leak_more():
     assert profile.delta(0.414) >= 0.8594
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "epsilon", "delta", "adjacency"),
     [
@@ -152,6 +154,7 @@ def test_bound_costs_next_to_nothing_at_usual_budgets():
         assert profile.regulariser + profile.shift == pytest.approx(before, rel=2e-4)
 
 
+@pytest.mark.slow
 def test_ladders_saved_before_keep_the_totals_they_used():
     saved = {
         "profile": "AdaptiveLadderProfile",

@@ -45,6 +45,7 @@ def test_sketch_rows_is_the_most_that_qualifies(epsilon, delta, adjacency):
         assert SketchProfile(rows + 1, ratio, adjacency).delta(epsilon) > delta
 
 
+@pytest.mark.slow
 @every_budget
 @every_adjacency
 @pytest.mark.parametrize("n_columns", [1, 22, 5000])
@@ -61,6 +62,7 @@ def test_wishart_dof_is_the_least_that_qualifies(epsilon, delta, adjacency, n_co
             assert WishartProfile(dof - 1, n_columns, ratio, adjacency).delta(epsilon) > delta
 
 
+@pytest.mark.slow
 @every_budget
 @every_adjacency
 def test_wishart_ratio_is_safe_and_tight(epsilon, delta, adjacency):

@@ -23,6 +23,8 @@ from privgram.privacy import (
 )
 from privgram.privacy.sketch import narrow_against_wide, wide_against_narrow
 
+pytestmark = pytest.mark.slow
+
 
 def test_closed_forms():
     assert compose([GaussianProfile(0.3), GaussianProfile(0.4)]) == GaussianProfile(0.5)

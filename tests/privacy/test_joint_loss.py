@@ -19,6 +19,8 @@ from privgram.privacy.bounded_range import BoundedRangeProfile
 
 pytest.importorskip("dp_accounting")
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = 3
 BUDGETS = [(1.0, 1e-3), (0.5, 1e-2), (1.0, 1e-6), (2.0, 1e-4)]
 MECHANISMS = {
@@ -192,7 +194,7 @@ def test_no_pair_of_releases_shows_more_than_is_composed(adjacency, budget):
                 assert stated <= truth * 1.01 + 2e-12, (names, epsilon, stated, truth)
 
 
-@pytest.mark.slow  # a delta of the adaptive sketch takes milliseconds
+@pytest.mark.nightly  # a delta of the adaptive sketch takes milliseconds
 def test_an_adaptive_sketch_with_the_others(monkeypatch):
     monkeypatch.setattr(AdaptiveSketchProfile, "_dots", 24)
     budget = BUDGETS[0]

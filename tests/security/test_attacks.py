@@ -25,6 +25,8 @@ from security.attacks import (
 
 import privgram as pg
 
+pytestmark = pytest.mark.slow
+
 GAMES, ALARM = 1000, 1e-6
 
 

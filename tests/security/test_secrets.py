@@ -23,6 +23,8 @@ from privgram import low_rank
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
 
+pytestmark = pytest.mark.slow
+
 NUMBER = 7318.640529
 TEXT = "Gertrude7318640529"
 #: The sentinels, however they are formatted or squared.

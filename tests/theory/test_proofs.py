@@ -236,7 +236,7 @@ def test_monotone_directions_inside_the_box():
 
 
 @pytest.mark.parametrize(
-    ("digits", "steps"), [(14, 6), pytest.param(26, 20, marks=pytest.mark.slow)]
+    ("digits", "steps"), [(14, 6), pytest.param(26, 20, marks=pytest.mark.nightly)]
 )
 @pytest.mark.parametrize(
     ("q", "s", "nu", "epsilon", "sign"), [(2.5, 1.3, 0.3, 0.4, 1), (0.75, 3.0, 0.6, 0.1, -1)]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from exact import integers, rounded, scaled, value
+from integers import integers, rounded, scaled, value
 
 from privgram.exact.digits import MAX_DIGITS, DigitMatrix, digit_bits
 

@@ -206,6 +206,7 @@ def test_range_finder_noise_is_the_reference(k, rho):
     assert 1 / privacy.calibration.chi_gaussian_ratio(k, 0.5, DELTA) == pytest.approx(rho, abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(50, 5000), (5000, 50), (17770, 480189)])
 @pytest.mark.parametrize("leverage", [None, 1.0])
 def test_the_two_steps_spend_the_budget_together(shape, leverage):
@@ -266,6 +267,7 @@ def test_sensitivity_of_the_projection_searched(rng):
     assert 0.99 < largest <= 1.0
 
 
+@pytest.mark.slow
 def test_worst_neighbours_of_the_projection_by_search():
     """Hill-climbing from random starts, over A and the change: to the claim, never beyond.
 
@@ -307,6 +309,7 @@ def test_worst_neighbours_of_the_projection_by_search():
     assert best > 0.9998
 
 
+@pytest.mark.slow
 def test_worst_neighbours_of_the_range_finder_by_search():
     """No pair of laws N(0, A A^T + rho^2 I) is further apart than the profile's; some are as far.
 
@@ -340,6 +343,7 @@ def test_worst_neighbours_of_the_range_finder_by_search():
     assert min(x.fun for x in found) < -0.999 * most
 
 
+@pytest.mark.slow
 def test_change_of_the_range_finder_is_chi_distributed():
     """Whatever the direction, |e^T Omega| / c is chi with k degrees; false alarm 4e-6."""
     rng = generator(11)
@@ -388,6 +392,7 @@ def test_change_of_the_range_finder_once_rounded(n):
     assert 0.998 < largest <= 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "ratio"), [(4, 0.5), (4, 3.0), (41, 0.02), (41, 1.0), (300, 0.01)])
 @pytest.mark.parametrize("offset", [0.0, 0.3])
 def test_rounding_of_omega_is_in_the_profile(k, ratio, offset):
@@ -455,6 +460,7 @@ def test_a_row_of_the_finder_depends_on_that_row_alone(rng):
     assert not np.delete(moved, 17, axis=0).any()
 
 
+@pytest.mark.slow
 def test_finder_has_one_result_for_every_cutting(rng, monkeypatch):
     """To the last bit: for every storage, block size and number of threads."""
     A = low_rank_matrix(rng)
@@ -471,6 +477,7 @@ def test_finder_has_one_result_for_every_cutting(rng, monkeypatch):
                 np.testing.assert_array_equal(other.right, one.right)
 
 
+@pytest.mark.slow
 def test_projection_has_one_result_for_every_cutting(rng, monkeypatch):
     """The sum is exact: neither blocks nor the order of the rows leave a trace in it."""
     A = low_rank_matrix(rng)
@@ -542,6 +549,7 @@ def exact_cases():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", exact_cases())
 @pytest.mark.parametrize("size", [1, 3000, 1 << 22])
 def test_products_are_exact(name, size, monkeypatch):
@@ -594,6 +602,7 @@ def test_trailing_zeros_cost_nothing():
     assert len(list(exact.products(left, right, slice(0, 500)))) == 1
 
 
+@pytest.mark.slow
 def test_total():
     """Sums beyond 64 bits, of parts small and large, some rows at a time."""
     rng = generator(3)
@@ -617,6 +626,7 @@ def test_total():
         total.noisy(2.0**101, generator())
 
 
+@pytest.mark.slow
 def test_budgets_beyond_all_use():
     """Noise far above all there is, and none to speak of: a basis all the same."""
     A = low_rank_matrix(generator(), 20, 30, 2)
@@ -943,6 +953,7 @@ def test_hostile_matrices(name):
     assert error <= 3 * np.linalg.norm(dense - base.to_dense()) + 0.1
 
 
+@pytest.mark.slow
 def test_noise_lost_beside_the_matrix():
     """One direction 10^11 times as large as all others: what is left of those becomes zero."""
     A = np.full((30, 40), 1e9)

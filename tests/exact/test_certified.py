@@ -9,7 +9,7 @@ import os
 
 import numpy as np
 import pytest
-from exact import cholesky, integers, inverse, is_positive, limbs, rounded, scaled
+from integers import cholesky, integers, inverse, is_positive, limbs, rounded, scaled
 
 from privgram.exact import certified as _certified
 from privgram.exact.certified import (
@@ -26,6 +26,8 @@ from privgram.exact.certified import (
     smallest_eigenvalue,
     whiten,
 )
+
+pytestmark = pytest.mark.slow
 
 DRAWS = int(os.environ.get("PRIVGRAM_TEST_DRAWS", "3000"))
 

@@ -77,6 +77,7 @@ def test_help_has_an_example(name):
     assert f"privgram {name}" in text
 
 
+@pytest.mark.slow
 def test_a_release_is_entered_in_its_ledger(folder):
     assert succeed("ledger", "create", "study.ledger", *GUARANTEE) == ""
     budget = ["--epsilon", "0.8", "--delta", "1e-6", "--ledger", "study.ledger"]
@@ -147,6 +148,7 @@ def test_release_of_several_sources_is_that_of_the_whole(folder):
     assert np.abs(released.matrix - exact).max() < 8 * noise
 
 
+@pytest.mark.slow
 def test_release_by_names_and_bound(folder):
     pytest.importorskip("pyarrow")
     table = np.load("table.npy")
@@ -161,6 +163,7 @@ def test_release_by_names_and_bound(folder):
     assert release.n_rows is None
 
 
+@pytest.mark.slow
 def test_release_with_a_bound_of_the_tables_own(folder):
     pytest.importorskip("dp_accounting")
     auto = ["--bound", "auto", "--bound-epsilon", "0.5", "--bound-quantile", "0.8"]
@@ -228,6 +231,7 @@ def test_nothing_secret_is_printed(folder):
     assert str(N_ROWS) not in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -327,6 +331,7 @@ def test_info_of_a_release(folder):
     assert "AdditiveWishart" in succeed("info", "gram.json")
 
 
+@pytest.mark.slow
 def test_plan(folder):
     arguments = ["plan", "--columns", "columns.toml", *GUARANTEE, "--rows", "5000"]
     report = json.loads(succeed(*arguments, "--json"))
@@ -357,6 +362,7 @@ def test_interrupt_is_one_line(folder, monkeypatch):
 # --- as a process -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_process_separates_results_from_the_rest(folder):
     done = shell(*RELEASE, "--out", "new.npz", "--json")
     assert done.returncode == 0

@@ -11,6 +11,8 @@ import scipy.sparse as sp
 import privgram as pg
 from privgram import compression, low_rank
 
+pytestmark = pytest.mark.slow
+
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 
 
