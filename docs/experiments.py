@@ -1,8 +1,8 @@
 """Make the experiments' figures and tables: python -m docs.experiments FOLDER.
 
 Runs `python -m bench.paper all --scale paper` in FOLDER, or what is left of it, then copies its
-pictures to docs/img and puts its tables between the markers of docs/experiments.md and of the
-README. Nothing there is written by hand.
+pictures to docs/img and puts its tables between the markers of docs/experiments.md. Nothing there
+is written by hand.
 """
 
 import re
@@ -13,10 +13,7 @@ from pathlib import Path
 from bench.paper.sheffet import FIGURES, reproduce
 
 DOCS = Path(__file__).parent
-PAGES = {
-    DOCS / "experiments.md": ("headline", "statements"),
-    DOCS.parent / "README.md": ("headline",),
-}
+PAGE = DOCS / "experiments.md"
 
 
 def filled(text: str, name: str, table: str) -> str:
@@ -36,11 +33,10 @@ def main() -> None:
     reproduce(tuple(FIGURES), folder, "paper", progress=progress)
     for name in (*FIGURES, "lasso", "headline"):
         shutil.copy(folder / f"{name}.png", DOCS / "img")
-    for page, names in PAGES.items():
-        text = page.read_text()
-        for name in names:
-            text = filled(text, name, (folder / f"{name}.md").read_text())
-        page.write_text(text)
+    text = PAGE.read_text()
+    for name in ("headline", "statements"):
+        text = filled(text, name, (folder / f"{name}.md").read_text())
+    PAGE.write_text(text)
 
 
 if __name__ == "__main__":

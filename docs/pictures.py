@@ -1,4 +1,4 @@
-"""Draw the pictures of the README and the guide: python docs/pictures.py."""
+"""Draw the pictures of the site: python docs/pictures.py."""
 
 import math
 from pathlib import Path

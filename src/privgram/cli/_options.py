@@ -29,8 +29,8 @@ def guarantee(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.Choice(["replace", "add-remove"]),
             default="replace",
             show_default=True,
-            help="Neighbouring tables: one row replaced (their size is public), or one row"
-            " added or removed (it is private).",
+            help="Which tables are neighbours: those with one row replaced (the number of rows is"
+            " public), or with one row added or removed (it is private).",
         ),
     )
     for option in reversed(options):
@@ -48,7 +48,7 @@ def read_columns(text: str | None) -> Columns | list[str] | None:
         return Columns.load(file)
     names = [name.strip() for name in text.split(",")]
     if not all(names):
-        raise click.UsageError(f"--columns {text}: there is no name between two commas")
+        raise click.UsageError(f"--columns {text}: a name is missing between two commas")
     return names
 
 

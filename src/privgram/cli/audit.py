@@ -44,10 +44,10 @@ LOW_RANK = ("RangeFinder", "Projection", "FindAndProject")
     "mechanisms",
     type=_mechanisms.Name(LOW_RANK),
     multiple=True,
-    help="Only this one; may be repeated.",
+    help="Measure only this one. May be repeated.",
 )
 @click.option(
-    "--adaptive/--no-adaptive", default=None, help="Only the adaptive variants, or none of them."
+    "--adaptive/--no-adaptive", default=None, help="Only the adaptive variants, or only the others."
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True)
@@ -56,7 +56,7 @@ LOW_RANK = ("RangeFinder", "Projection", "FindAndProject")
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.999,
     show_default=True,
-    help="That no limit of the whole run is wrong.",
+    help="Confidence that no limit of the whole run is wrong.",
 )
 @json_option
 def command(
@@ -73,8 +73,8 @@ def command(
     Releases made-up tables by the real code and lets the best possible test tell
     them apart. The delta that it reaches is set beside the profile's. Exits with
     status 1 if more leaks than is claimed. RangeFinder, Projection and FindAndProject are
-    the steps of low-rank approximation, and the whole. Two mechanisms with a plus are two
-    releases of one table, against the profile composed of theirs.
+    the two steps of low-rank approximation and the whole. Two mechanisms joined by a plus
+    are two releases of one table, compared with the composition of their profiles.
     """
     from privgram import audit
 

@@ -38,13 +38,13 @@ def command() -> None:
     type=click.Choice(["pld", "basic"]),
     default="pld",
     show_default=True,
-    help="How spends add up: by their exact privacy losses, for releases planned without a look"
-    " at earlier ones; or by adding epsilons and deltas, for any.",
+    help="How spends add up. pld composes exact privacy losses, for releases planned without a look"
+    " at earlier ones. basic adds epsilons and deltas, for any releases.",
 )
 def create(
     path: Path, epsilon: float, delta: float, adjacency: Adjacency, composition: Composition
 ) -> None:
-    """Make a ledger at PATH with a total budget, which cannot be changed."""
+    """Make a ledger at PATH with a total budget. The budget cannot be changed."""
     import privgram as pg
 
     if path.exists():
@@ -57,7 +57,7 @@ def create(
 @click.option(
     "--delta",
     type=click.FloatRange(0, 1, max_open=True),
-    help="Show what is left, too: the largest epsilon at this delta that one more release of any"
+    help="Also show what is left: the largest epsilon at this delta that one more release of any"
     " mechanism may have. Most mechanisms may have more.",
 )
 @json_option

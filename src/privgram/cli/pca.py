@@ -24,7 +24,7 @@ from ._output import console, json_option, print_json, table
     type=click.IntRange(min=1),
     default=2,
     show_default=True,
-    help="How many components.",
+    help="Number of components.",
 )
 @json_option
 def command(release: Path, components: int, as_json: bool) -> None:

@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     "--columns",
     required=True,
     metavar="NUMBER|FILE|NAMES",
-    help="How many columns; or a TOML or JSON file of bounds, or names with commas between.",
+    help="Number of columns, or a TOML or JSON file of bounds, or names separated by commas.",
 )
-@click.option("--bound", type=float, help="L2 bound of a row; known from a file of bounds.")
+@click.option("--bound", type=float, help="L2 bound of a row. A file of bounds implies one.")
 @guarantee
-@click.option("--rows", "n_rows", type=click.IntRange(min=1), help="Rows, if public.")
+@click.option("--rows", "n_rows", type=click.IntRange(min=1), help="Number of rows, if public.")
 @click.option(
     "--error",
     type=float,
     default=0.01,
     show_default=True,
-    help="Accuracy asked of a regression's coefficients on unit-scale data.",
+    help="Accuracy wanted of a regression's coefficients on unit-scale data.",
 )
 @click.option("--plot", type=click.Path(path_type=Path), help="Save a picture of the noise here.")
 @json_option
@@ -58,7 +58,7 @@ def command(
     if columns.isdecimal():
         n_columns = int(columns)
     elif is_number(columns):
-        raise click.UsageError(f"--columns {columns}: how many columns is a whole number")
+        raise click.UsageError(f"--columns {columns}: the number of columns is not a whole number")
     else:
         bounds = read_columns(columns)
         if isinstance(bounds, pg.Columns):

@@ -18,18 +18,24 @@ from ._output import json_option, print_json, print_lines
 )
 @click.argument("release", type=click.Path(path_type=Path))
 @click.option("--target", required=True, metavar="NAME", help="The column to explain.")
-@click.option("--features", metavar="NAMES", help="With commas between. Default: all others.")
+@click.option(
+    "--features", metavar="NAMES", help="Separated by commas. Default: all other columns."
+)
 @click.option(
     "--ridge",
     default="0",
     show_default=True,
     metavar="PENALTY",
-    help="On the squared coefficients, in the scale of the released matrix; or: auto.",
+    help="Penalty on the squared coefficients, in the scale of the released matrix, or auto.",
 )
 @click.option(
-    "--unclip", is_flag=True, help="Take off what clipping rows added, as if they were normal."
+    "--unclip",
+    is_flag=True,
+    help="Take off what clipping added to the coefficients, as if rows were normal.",
 )
-@click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
+@click.option(
+    "--level", type=float, default=0.95, show_default=True, help="Level of the intervals."
+)
 @json_option
 def command(
     release: Path,
@@ -81,4 +87,4 @@ def read_penalty(text: str) -> float | str:
     try:
         return float(text)
     except ValueError:
-        raise click.UsageError(f"--ridge {text}: a number or auto") from None
+        raise click.UsageError(f"--ridge {text}: must be a number or auto") from None

@@ -43,68 +43,68 @@ if TYPE_CHECKING:
 @click.option(
     "--columns",
     metavar="FILE|NAMES",
-    help="TOML or JSON file of public bounds per column, or names with commas between"
-    " (these need --bound).",
+    help="TOML or JSON file of public bounds for each column, or column names separated by"
+    " commas, which need --bound.",
 )
 @click.option(
     "--bound",
     metavar="NUMBER|auto",
-    help="L2 bound of a row; longer rows are shortened to it. auto: choose it by the table,"
-    " which costs --bound-epsilon.",
+    help="L2 bound of a row. Longer rows are shortened to it. auto chooses it by the table and"
+    " costs --bound-epsilon.",
 )
 @click.option(
     "--bound-epsilon",
     type=float,
     metavar="FLOAT",
-    help="With --bound auto: privacy parameter of the choice, spent besides --epsilon.",
+    help="With --bound auto: privacy parameter of the choice, spent in addition to --epsilon.",
 )
 @click.option(
     "--bound-quantile",
     type=float,
     default=0.95,
     show_default=True,
-    help="With --bound auto: about this part of the rows is not shortened.",
+    help="With --bound auto: leave about this part of the rows as it is.",
 )
 @guarantee
 @click.option(
     "--mechanism",
     type=_mechanisms.Name(),
-    help="By default the one that `privgram plan` says to take.",
+    help="Default: the one that `privgram plan` says to take.",
 )
 @click.option(
     "--set",
     "settings",
     metavar="NAME=VALUE",
     multiple=True,
-    help="A parameter of the --mechanism; may be repeated.",
+    help="A parameter of the --mechanism. May be repeated.",
 )
 @click.option(
     "--calibration",
     type=click.Choice(["exact", "published"]),
     default="exact",
     show_default=True,
-    help="The exact privacy profile, or the paper's constants.",
+    help="Noise by the exact privacy profile, or by the paper's constants.",
 )
-@click.option("--threads", type=click.IntRange(min=1), help="Default: the cores there are.")
+@click.option("--threads", type=click.IntRange(min=1), help="Default: one for each core.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     required=True,
-    help="Where the release goes: .json or .npz.",
+    help="File for the release, .json or .npz.",
 )
 @click.option("--force", is_flag=True, help="Replace an existing release.")
 @click.option(
     "--ledger",
     metavar="PATH",
     type=click.Path(path_type=Path),
-    help="Budget to enter the release in; `privgram ledger create` makes one.",
+    help="Budget to enter the release in. `privgram ledger create` makes one.",
 )
 @click.option(
     "--checkpoint",
     metavar="PATH",
     type=click.Path(path_type=Path),
-    help="File to keep the pass in as it goes, SECRET: an interrupted command goes on from it"
-    " when it is given again. Removed when the release is saved.",
+    help="SECRET file that keeps the state of the pass. An interrupted command goes on from it"
+    " when it is given again. The file is removed when the release is saved.",
 )
 @json_option
 def command(
@@ -129,8 +129,9 @@ def command(
     """Release the second-moment matrix of a table.
 
     SOURCE is a .npy, .csv or .parquet file, or a folder or quoted pattern of
-    them; several are taken as one table. Rows are read once, and the result
-    does not depend on their order or on the number of threads.
+    them. Several are taken as one table. Rows are read once (with --bound auto,
+    twice), and the result does not depend on their order or on the number of
+    threads.
     """
     import privgram as pg
 
@@ -140,9 +141,11 @@ def command(
         {"--ledger": ledger, "--checkpoint": checkpoint, "--out": out},
     )
     if checkpoint is not None and bound_epsilon is not None:
-        raise click.UsageError("--checkpoint: a bound by --bound auto differs from run to run")
+        raise click.UsageError(
+            "--checkpoint cannot go with --bound auto: the bound differs from run to run"
+        )
     if mechanism is None and settings:
-        raise click.UsageError(f"--set {settings[0]}: of which --mechanism?")
+        raise click.UsageError(f"--set {settings[0]}: say of which --mechanism")
     with _errata_in_own_terms():
         release = pg.release(
             list(sources) if len(sources) > 1 else sources[0],
@@ -210,13 +213,13 @@ def _read_bound(text: str | None, bound_epsilon: float | None) -> float | str | 
             raise click.UsageError("--bound auto spends privacy: say how much by --bound-epsilon")
         return text
     if bound_epsilon is not None:
-        raise click.UsageError("--bound-epsilon is what --bound auto spends; there is none")
+        raise click.UsageError("--bound-epsilon needs --bound auto, which spends it")
     if text is None:
         return None
     try:
         return float(text)
     except ValueError:
-        raise click.UsageError(f"--bound {text}: a number or auto") from None
+        raise click.UsageError(f"--bound {text}: must be a number or auto") from None
 
 
 def _files_of(sources: tuple[str, ...]) -> Iterator[Path]:

@@ -25,21 +25,21 @@ from .regress import read_penalty
     "--out",
     type=click.Path(path_type=Path),
     required=True,
-    help="Where the page goes: .html. An existing one is replaced.",
+    help="File for the page, .html. An existing one is replaced.",
 )
 @click.option(
     "--target",
     "targets",
     metavar="NAME",
     multiple=True,
-    help="A column to explain by all the others; may be repeated.",
+    help="A column to explain by all the others. May be repeated.",
 )
 @click.option(
     "--ridge",
     default="0",
     show_default=True,
     metavar="PENALTY",
-    help="Of these regressions; or: auto.",
+    help="Penalty of these regressions, or auto.",
 )
 @click.option("--title", help="Heading of the page.")
 def command(
@@ -47,8 +47,8 @@ def command(
 ) -> None:
     """Describe a RELEASE in one page of HTML to send to a colleague.
 
-    What was released, under which guarantee, how, and how to use it. The page loads
-    nothing and runs no script.
+    The page says what was released, how, under which guarantee, and how to use it. It
+    loads nothing and runs no script.
     """
     import privgram as pg
     from privgram._base.files import check_distinct, write_atomically
