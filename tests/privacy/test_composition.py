@@ -280,7 +280,7 @@ def test_older_files_say_less():
     [(pg.GaussianSketch(20), "wide"), (pg.InverseWishart(dof=20), "narrow")],
 )
 def test_a_release_saved_before_knows_its_orientation(tmp_path, mechanism, orientation):
-    module = importlib.import_module("privgram.release")
+    module = importlib.import_module("privgram._release")
     for columns, adjacency in ((3, "add-remove"), (1, "replace")):
         moment = pg.second_moment(np.ones((9, columns)), bound=2.0)
         release = pg.release(moment, mechanism, 1.0, 1e-6, adjacency=adjacency)
