@@ -409,8 +409,8 @@ def test_later_versions_are_refused():
     import hashlib
 
     data = bytearray(SecondMoment(2, 1.0).to_bytes()[:-32])
-    data[16] = 2
-    with pytest.raises(ValueError, match="version 2; this privgram reads version 1"):
+    data[16] = 3
+    with pytest.raises(ValueError, match="version 3; this privgram reads version 2"):
         SecondMoment.from_bytes(bytes(data) + hashlib.sha256(data).digest())
 
 
