@@ -202,16 +202,18 @@ def test_mixed_releases_compose_as_dp_accounting_has_them(path, moment, adjacenc
     ledger = Ledger(path, 1.0, 1e-6, adjacency)
     accountant = ReleaseAccountant.of(adjacency)
     for mechanism in MIXED:
-        for _ in range(2):
-            release = pg.release(moment, mechanism, 0.1, 2e-8, adjacency=adjacency, ledger=ledger)
-        profile = release.privacy
-        if isinstance(profile, privacy.AdaptiveLadderProfile):
-            profile = privacy.StatedProfile(0.1, profile.delta(0.1))
+        release = pg.release(moment, mechanism, 0.1, 2e-8, adjacency=adjacency, ledger=ledger)
+        entry, profile = ledger.entries[-1], release.privacy
+        again = {"privacy": profile, "delta_fp": entry.delta_fp}
+        if isinstance(profile, privacy.AdaptiveLadderProfile):  # of which a delta takes long
+            profile = privacy.StatedProfile(0.1, entry.delta)
+            again = {}
+        spend(ledger, 0.1, entry.delta, **again)
         accountant.compose(ReleaseDpEvent(profile, adjacency), 2)
     # Reopened: from the file alone.
     spent = Ledger(path).spent[0]
     assert spent == ledger.spent[0]
-    # A quarter of the dots costs a little, never the other way.
+    # An eighth of the dots costs a little, never the other way.
     least = accountant.get_epsilon(1e-6)
     assert least * (1 - 1e-4) <= spent <= least * 1.005 + 1e-4
     assert spent < 0.6 * 10 * 0.1
@@ -860,11 +862,12 @@ def test_a_thousand_entries_of_any_kind(path):
     ]
     ledger = Ledger(path.with_suffix(".mixed"), 1.0, 1e-6, "add-remove")
     kinds[2] = lambda i: privacy.SketchProfile(100, 1e-4 * (1 + i / 1000), "add-remove")
+    took = []
     for i in range(1000):
         profile = kinds[i % 4](i)
         delta = 1e-12 if profile is None else profile.delta(0.005)
         began = time.process_time()
         spend(ledger, 0.005, delta, privacy=profile)
-        took = time.process_time() - began
-    assert took < 0.3  # of the processor, and 0.05 on an idle one
+        took.append(time.process_time() - began)
+    assert np.median(took[-40:]) < 0.1  # of the processor, and 0.03 on an idle one
     assert ledger.spent[0] < 1.0

@@ -1044,7 +1044,7 @@ def test_published_errata_are_refused():
 def test_under_an_erratum_the_true_delta_is_kept(rng, monkeypatch):
     # The paper's noise suffices wherever it was looked at from four columns on.
     std = calibration.finder_std
-    monkeypatch.setattr(calibration, "finder_std", lambda *args: std(*args) / 3)
+    monkeypatch.setattr(calibration, "finder_std", lambda *args: std(*args) / 30)
     A = rng.standard_normal((30, 12))
     made = low_rank.approximate(
         A, 3, 4, epsilon=0.9, delta=1e-6, calibration="published", allow_published_erratum=True

@@ -541,3 +541,13 @@ def test_inference_knows_no_unit(mechanism, unit):
 def test_a_saved_release_of_a_bound_that_is_refused_now_says_so(release):
     with pytest.raises(ValueError, match="measure in another unit"):
         replace(release, bound=1e-90).regress("y")
+
+
+@pytest.mark.parametrize("largest", [1.7e308, 1e155, 1e-160])
+@pytest.mark.parametrize("ridge", [0.0, "auto"])
+def test_entries_whose_squares_leave_float64_are_refused(largest, ridge):
+    x = np.random.default_rng(0).normal(size=(2000, 3))
+    made = pg.release(pg.second_moment(x, bound=3.0), pg.AnalyzeGauss(), 1.0, 1e-6)
+    matrix = made.matrix / np.abs(made.matrix).max() * largest
+    with pytest.raises(ValueError, match="squares leave float64"):
+        regress(replace(made, matrix=matrix), "x0", ridge=ridge)
