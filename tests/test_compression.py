@@ -89,6 +89,7 @@ def test_both_routes_have_one_distribution(method):
     assert abs(lagged) < stats.norm.isf(5e-7)
 
 
+@pytest.mark.slow
 def test_the_two_routes_against_each_other():
     """Quadratic forms of many small releases, by Kolmogorov and Smirnov; false alarm 1e-6."""
     rng = generator(8)

@@ -90,6 +90,7 @@ def public_classes():
                 yield kind
 
 
+@pytest.mark.slow
 def test_no_result_is_missing():
     """What has a profile says what it is worth, and what says so is in the table."""
     listed = " ".join(cells[0] for cells in RESULTS)

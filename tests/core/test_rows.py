@@ -97,6 +97,7 @@ def test_kernels_equal_the_reference(kernel, rng, d):
             assert (got.n_rows, got.n_dropped, got.scale) == (75, 0, expected.scale)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [500, 1003])
 def test_kernels_equal_the_reference_when_wide(kernel, rng, d):
     x = mixed_rows(rng, 37, d)
@@ -267,6 +268,7 @@ def test_threads_equal_serial(kernel, rng):
 # --- sensitivity ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [8, 20, 24])
 def test_norm_never_exceeds_two_to_the_bits(impl, rng, bits):
     """Rows at the boundary, of every scale, searched by hill climbing on sum q^2."""

@@ -77,6 +77,7 @@ def releases(monkeypatch):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:clones of one estimator")
 @parametrize_with_checks(
     [
@@ -164,6 +165,7 @@ def test_a_fit_is_the_releases_regression(table):
     np.testing.assert_allclose(model.predict(X), fit.predict(X), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_noise_is_as_calibrated():
     """Slopes of an empty signal: mean zero and the noise's own spread, false alarm 1e-6."""
     X = np.tile([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]], (5000, 1))
@@ -271,6 +273,7 @@ LOOKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ALL)
 @hypothesis.settings(max_examples=40, deadline=None, derandomize=True)
 @hypothesis.given(st.data())
@@ -378,6 +381,7 @@ def test_where_least_squares_has_no_solution_the_release_is_kept(rng, releases):
     assert len(releases) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ALL)
 def test_defaults_always_give_an_answer(kind):
     for seed in range(50):

@@ -58,6 +58,7 @@ def test_dropped_rows_are_not_behind_the_fit(adjacency):
     assert "off the intercept" in fit.summary()
 
 
+@pytest.mark.slow
 def test_dropped_rows_are_unknown_without_an_intercept(table):
     columns = pg.Columns(dict.fromkeys(NAMES[:3], (-1, 1)), missing="drop")
     release = make_release(moment(table[:, :3]), NAMES[:3], n_rows=900, columns=columns)
@@ -114,6 +115,7 @@ def test_parameters_are_those_of_the_textbook_with_the_intercept(table, fit):
     assert without.conf_int(intercept=True).shape == (2, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ridge", [0.0, 20.0, "auto"])
 def test_every_line_of_a_summary_agrees_with_itself(table, ridge):
     law = GaussianLaw(15.0, 15.0 * np.sqrt(2))
@@ -141,6 +143,7 @@ def test_every_line_of_a_summary_agrees_with_itself(table, ridge):
 # --- Fieller's interval -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_one_feature_has_the_interval_of_fieller_1954():
     """Of the ratio s / S of two normal numbers: where |s - t S| stays below its deviation."""
     S, s, yy, n, tau = 4000.0, 3000.0, 4000.0, 4000, 600.0
@@ -178,6 +181,7 @@ def test_an_interval_without_ends_says_that_the_coefficient_is_open():
     fit.plot()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "law",
     [
@@ -236,6 +240,7 @@ def covered(rows, law, n, draws, seed):
 # A raw square beside its variable, as in AER's wages, offered in 50 and 80 % of draws. The worst of
 # four parameters, by 250 draws or more: a standard error of 1.4 % at most, so below 0.91 by chance
 # in 1 %, though not with this seed. The symmetric intervals of before cover 0.61 and 0.81.
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [30.0, 18.0])
 def test_the_worst_direction_is_covered(noise):
     rng = np.random.default_rng(7)
@@ -253,10 +258,12 @@ def test_the_worst_direction_is_covered(noise):
 # --- what a summary says ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_summary_says_that_it_assumes_equal_variance(fit):
     assert "equal variance" in fit.summary()
 
 
+@pytest.mark.slow
 def test_a_summary_speaks_of_clipping_only_where_a_row_can_be_clipped():
     rng = np.random.default_rng(5)
     columns = pg.Columns({"a": (0, 1), "b": (0, 1)}, intercept=True)
@@ -270,6 +277,7 @@ def test_a_summary_speaks_of_clipping_only_where_a_row_can_be_clipped():
     assert "are clipped" in texts[1]
 
 
+@pytest.mark.slow
 def test_a_summary_warns_of_a_reproducible_release(table):
     secret = pg.second_moment(table, bound=3.0)
     seeded = pg.AnalyzeGauss().release(secret, 5.0, 1e-6, rng=np.random.default_rng(1))

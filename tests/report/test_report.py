@@ -87,6 +87,7 @@ def words(page):
 # --- the page -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_and_nothing_runs(page):
     read = Reader(page)
     assert read.open == []

@@ -51,6 +51,7 @@ def test_reversal():
 # --- sketch.md ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("promise", [False, True], ids=["regulariser", "eigenvalue floor"])
 def test_relative_eigenvalues_of_neighbours(promise):
     rng = np.random.default_rng(1)
@@ -205,6 +206,7 @@ def test_two_by_two_reduction_of_replace():
     assert q == (k - d + 2 - 3) / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dof", "s", "epsilon"), [(30, 1.0, 0.5), (100, 4.0, 1.0), (30, 16.0, 3.0), (20, 1.0, 2.5)]
 )
@@ -220,6 +222,7 @@ def test_corners_by_brute_force_and_nothing_larger_on_the_edges(dof, s, epsilon)
         assert tables.box_delta(s, mu, epsilon, dof, 40) <= replace * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_monotone_directions_inside_the_box():
     rng = np.random.default_rng(5)
     dof, step = 12, 0.02
@@ -235,6 +238,7 @@ def test_monotone_directions_inside_the_box():
             assert tables.box_delta(mu1 + step, mu2, epsilon, dof, 40) >= here - slack
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("digits", "steps"), [(14, 6), pytest.param(26, 20, marks=pytest.mark.nightly)]
 )
@@ -353,6 +357,7 @@ def edge_integral(nu, s, epsilon, q, sign):
     return float(np.sum(weight * scaled)), float(np.sum(weight * np.abs(scaled)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sign", [1, -1], ids=["mu2 = s", "mu1 = s"])
 def test_sign_of_the_slope_by_finite_differences(sign):
     rng, checked = np.random.default_rng(12), 0
@@ -401,6 +406,7 @@ def inverse_sensitivity(m, bound):
     return bound**2 / (m * (m + bound**2))
 
 
+@pytest.mark.slow
 def test_sensitivity_of_the_inverse():
     rng = np.random.default_rng(7)
     bound, m = 1.3, 0.6
@@ -428,6 +434,7 @@ def test_sensitivity_of_the_inverse():
         )
 
 
+@pytest.mark.slow
 def test_sensitivity_of_the_least_eigenvalue():
     rng = np.random.default_rng(8)
     for _ in range(2000):
@@ -475,6 +482,7 @@ def test_another_row_reveals_the_test_matrix():
     np.testing.assert_allclose(linalg.eigh(shown, hidden, eigvals_only=True), mixture, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_range_finder_and_projection_together():
     k, ratio, mu = 5, 0.2, 0.4
     together = ChiGaussianProfile(k, ratio).pld(1e-3).compose(GaussianProfile(mu).pld(1e-3))
