@@ -468,20 +468,6 @@ def test_a_ledger_is_charged_for_a_choice_once(rng, tmp_path):
         ledger.spend(0.1, 0.0, adjacency="replace", id=again.id)
 
 
-def test_a_ledger_without_room_for_both_keeps_the_choice(rng, tmp_path):
-    """The choice is made and known; the release is not."""
-    x = table(rng)
-    ledger = pg.Ledger(tmp_path / "study.ledger", 1.2, 1e-5, composition="basic")
-    moment = pg.second_moment(x, pg.private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100))
-    for _ in range(2):
-        with pytest.raises(BudgetExceeded):
-            pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6, ledger=ledger)
-    assert [entry.epsilon for entry in ledger.entries] == [0.5]
-    release = pg.release(moment, pg.AnalyzeGauss(), 0.7, 1e-6, ledger=ledger)
-    assert release.epsilon == 1.2
-    assert ledger.spent == (1.2, 1e-6)
-
-
 def test_the_two_notions_of_neighbours_are_not_mixed(rng, tmp_path):
     x = table(rng)
     ledger = pg.Ledger(tmp_path / "study.ledger", 5.0, 1e-5)

@@ -583,7 +583,7 @@ def test_the_drawing_shows_the_budget(drawn, rng):
         ({"bounds": dict.fromkeys(["x0", "x1", "x2", "z"], (0, 1))}, ValueError, "for 'z'"),
         ({"target_bounds": None}, ValueError, r"target_bounds is missing.*never taken"),
         ({"bound": -1.0}, ValueError, "bound"),
-        ({"mechanism": pg.AnalyzeGauss}, TypeError, r"add \(\), AnalyzeGauss\(\)"),
+        ({"mechanism": pg.AnalyzeGauss}, TypeError, r"add \(\), as in AnalyzeGauss\(\)"),
         ({"mechanism": "magic"}, ValueError, "there is no mechanism 'magic'"),
         ({"adjacency": "both"}, ValueError, "adjacency"),
         ({"missing": "ignore"}, ValueError, "missing"),
@@ -628,7 +628,7 @@ def test_missing_values_are_dropped_when_asked(table):
     holes, gap = X.copy(), y.copy()
     holes[3, 1] = gap[8] = np.nan
     keep = np.delete(np.arange(len(y)), [3, 8])
-    dropped = PrivateRidge(**BOUNDS, **LOUD, missing="drop").fit(holes, gap)
+    dropped = PrivateRidge(0.0, **BOUNDS, **LOUD, missing="drop").fit(holes, gap)
     theirs = LinearRegression().fit(X[keep], y[keep])
     np.testing.assert_allclose(dropped.coef_, theirs.coef_, rtol=1e-4, atol=1e-3)
     assert dropped.release_.n_rows == len(y)

@@ -10,7 +10,7 @@ from scipy import stats
 import privgram as pg
 from privgram import privacy
 from privgram.exact import certified as _certified
-from privgram.mechanisms import GaussianSketch, InverseWishart, from_dict, gaussian_sketch
+from privgram.mechanisms import GaussianSketch, InverseWishart, from_dict
 from privgram.privacy.ladder import RUNGS, AdaptiveLadderProfile, rung_share
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -292,7 +292,7 @@ def test_an_eigenvalue_bound_far_too_high_is_no_error(mechanism, calibration, ro
 
 
 def test_rows_that_are_kept_are_bounded(monkeypatch):
-    monkeypatch.setattr(gaussian_sketch, "KEPT_ENTRIES", 3 * 150)
+    monkeypatch.setattr("privgram.drawing.multiplicative.KEPT_ENTRIES", 3 * 150)
     release = GaussianSketch(100, adaptive=True, keep_rows=True).release(rich(4000), EPSILON, DELTA)
     assert release.sketch.shape == (150, 3)
     assert release.parameters["adjusted_dof"] == release.noise.rows == 150

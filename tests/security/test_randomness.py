@@ -37,7 +37,12 @@ def by(mechanism):
 def estimator(name):
     def fit():
         estimators = pytest.importorskip("privgram.estimators")
-        model = getattr(estimators, name)(epsilon=1.0, delta=1e-6)
+        bounds = {"bounds": (-2.3, 2.3), "target_bounds": (-2.3, 2.3)}
+        if name == "PrivatePCA":
+            del bounds["target_bounds"]
+        elif name == "PrivateTruncatedSVD":
+            bounds = {"bound": 2.3}
+        model = getattr(estimators, name)(epsilon=1.0, delta=1e-6, **bounds)
         model.fit(TABLE[:, :4], TABLE[:, 4])
         return model.release_
 

@@ -324,8 +324,8 @@ class WishartProfile(Profile):
 
     @property
     def _dots(self) -> int:  # type: ignore[override]
-        # A delta of the corner takes milliseconds; the excess in delta is below 1 / 200.
-        return 256 if self._has_corner else Profile._dots
+        # A delta of the corner takes milliseconds; the excess in delta is below 1 / 500.
+        return 400 if self._has_corner else Profile._dots
 
     @property
     def _has_corner(self) -> bool:

@@ -88,6 +88,8 @@ class Fit:
         Columns of the release that were used: features, intercept, target last.
     unclip : bool
         Whether the effect of clipping was taken off, as if the rows were normal.
+    caution : str or None
+        What to do about columns that seem to depend on each other, or None.
     """
 
     target: str
@@ -100,6 +102,7 @@ class Fit:
     release: ReleaseRecord
     positions: tuple[int, ...]
     unclip: bool = False
+    caution: str | None = None
 
     def __post_init__(self) -> None:
         self.coef.flags.writeable = False
@@ -269,7 +272,7 @@ class Fit:
     def table(self, level: float = 0.95) -> FitTable:
         """What `summary` says, as data."""
         clipped = self.refusal is None and not self.unclip and _clips(self.release)
-        return tabulate(
+        table = tabulate(
             self.release,
             self.inference,
             target=self.target,
@@ -281,6 +284,9 @@ class Fit:
             clipping=self._moved_by_clipping() if clipped else None,
             level=level,
         )
+        if self.caution is None:
+            return table
+        return replace(table, notes=(*table.notes, f"{self.caution[0].upper()}{self.caution[1:]}."))
 
     def summary(self, level: float = 0.95) -> str:
         """A table of the fit as statistics packages print it.
@@ -375,14 +381,17 @@ def regress(
     theta = _solve(matrix[:-1, :-1] + penalty, matrix[:-1, -1], ridge, dependent)
     transform, offset = _own_units(release, chosen, goal)
     inference = infer(release, *_block(release, block), transform, offset)
-    reason = _pinned(release, goal) or dependent
-    if reason is not None:
-        inference = refuse(len(transform), reason)
+    pinned = _pinned(release, goal)
+    if pinned is not None:
+        inference = refuse(len(transform), pinned)
     if unclip:
         shift = _clipping_shift(release, chosen, goal, n_rows)
         theta = theta - shift
         inference = replace(inference, estimate=inference.estimate - transform @ shift)
-    return _fit(release, chosen, goal, theta, ridge, n_rows, inference, unclip)
+    # Not refused: which releases look like that turns on their noise, and intervals that are
+    # offered by it would hold less than their level (docs/theory/inference.md).
+    fit = _fit(release, chosen, goal, theta, ridge, n_rows, inference, unclip)
+    return replace(fit, caution=dependent)
 
 
 def lasso(
