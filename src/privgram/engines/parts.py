@@ -76,6 +76,11 @@ class BadPartition(Exception):
         super().__init__(failure)
         self.failure = failure
 
+    def __str__(self) -> str:
+        return str(self.failure.error())
+
+    __repr__ = __str__  # as a worker's log has it
+
 
 def redacted(engine: str, error: Exception) -> OSError:
     """Say that a cluster failed, and not how: a failed cast quotes the value."""

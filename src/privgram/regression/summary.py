@@ -66,7 +66,7 @@ class FitTable:
 
     def __str__(self) -> str:
         """The table as statistics packages print it."""
-        margin = min(max(14, *(len(name) + 1 for name in self.names)), LONGEST_NAME + 1)
+        margin = max(14, *(len(_short(name)) + 1 for name in self.names))
         width = margin + max(64, sum(map(_width, self.columns)))
         lines = ["Private Linear Regression Results".center(width).rstrip(), "=" * width]
         lines += [*self._heading(width), "=" * width]
