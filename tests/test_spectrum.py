@@ -41,19 +41,19 @@ def test_the_known_shift_is_removed():
     "law", [GaussianLaw(0.3, 0.45), GaussianLaw(2.0, 3.0), SketchLaw(4000, 0.1)], ids=repr
 )
 def test_bound_holds_as_often_as_it_says(law):
-    # 300 trials at 95 %: fewer than 270 successes has probability under 1e-3 were the
+    # 100 trials at 95 %: fewer than 86 successes has probability under 1e-3 were the
     # bound exactly tight, and it is far from tight.
     rng = np.random.default_rng(2)
     truth = np.diag([100.0, 60.0, 30.0, 10.0, 5.0])
     good = informative = 0
-    for _ in range(300):
+    for _ in range(100):
         matrix = law.draw(truth + law.shift * np.eye(5), rng)
         result = pca(make_release(matrix, "abcde", law), 2)
         error = np.linalg.norm(projection(result.components) - np.diag([1.0, 1, 0, 0, 0]))
         good += error <= result.error_bound
         informative += result.error_bound < 2.0
-    assert good >= 270
-    assert informative > 250
+    assert good >= 86
+    assert informative > 83
 
 
 def test_bound_is_computed_when_asked_for_and_once(monkeypatch):

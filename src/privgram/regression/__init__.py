@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -281,7 +282,7 @@ class Fit:
             ridge=self.ridge,
             n_rows=self.n_rows,
             unclip=self.unclip,
-            clipping=self._moved_by_clipping() if clipped else None,
+            clipping=self._moved_by_clipping if clipped else None,
             level=level,
         )
         if self.caution is None:
@@ -298,8 +299,9 @@ class Fit:
         """
         return str(self.table(level))
 
+    @cached_property
     def _moved_by_clipping(self) -> float:
-        """What clipping did to the estimates if the rows were normal, in standard errors."""
+        """What clipping did to the estimates if the rows were normal, in standard errors: slow."""
         *chosen, goal = self.positions
         shift = _clipping_shift(self.release, chosen, goal, self.n_rows)
         own = _own_units(self.release, chosen, goal)[0] @ shift
