@@ -171,7 +171,7 @@ class Form:
         """A NumPy archive of arrays, and of the header as JSON."""
         buffer = io.BytesIO()
         text = json.dumps(self._seal(header, arrays) | {self.key: header})
-        np.savez(buffer, allow_pickle=False, header=np.array(text), **arrays)
+        np.savez(buffer, header=np.array(text), **arrays)
         return buffer.getvalue()
 
     def to_json(self, header: dict[str, Any], arrays: Arrays) -> bytes:
@@ -218,6 +218,7 @@ class Form:
             with _open_npz(data) as archive:
                 arrays = {name: archive[name] for name in archive.files}
             payload = parse_json(str(arrays.pop("header")))
+            arrays.pop("allow_pickle", None)  # NumPy before 2.1 took the argument for an array
             unknown = set(arrays) - set(self.arrays)
         else:
             payload = parse_json(data)
