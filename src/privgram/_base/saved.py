@@ -171,7 +171,8 @@ class Form:
         """A NumPy archive of arrays, and of the header as JSON."""
         buffer = io.BytesIO()
         text = json.dumps(self._seal(header, arrays) | {self.key: header})
-        np.savez(buffer, header=np.array(text), **arrays)
+        members: dict[str, Any] = {"header": np.array(text), **arrays}
+        np.savez(buffer, **members)
         return buffer.getvalue()
 
     def to_json(self, header: dict[str, Any], arrays: Arrays) -> bytes:
