@@ -404,3 +404,11 @@ def test_a_release_saved_over_its_checkpoint_stays(tmp_path):
     path.write_text("a release")
     kept.discard()
     assert path.read_text() == "a release"
+
+
+def test_a_release_is_not_sent_to_its_own_ledger(tmp_path):
+    """Refused before anything is spent, not when it is saved."""
+    ledger = pg.Ledger(tmp_path / "study.json", 2.0, 1e-5)
+    with pytest.raises(ValueError, match="one file"):
+        pg.release(np.eye(3), bound=1.0, epsilon=1.0, delta=1e-6, ledger=ledger, out=ledger.path)
+    assert not ledger.entries

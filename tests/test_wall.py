@@ -14,12 +14,10 @@ import privgram
 
 ROOT = Path(privgram.__file__).parent
 PUBLIC = (
-    "bounds",
     "_release",
     "mechanisms",
     "exact",
     "noise",
-    "inference",
     "regression",
     "spectrum",
     "_plan",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privgram._base.checks import check_number, check_positive
-from privgram._base.files import check_room
+from privgram._base.files import check_distinct, check_room
 from privgram._release import Release
 from privgram.columns import Columns
 from privgram.drawing import random
@@ -125,6 +125,13 @@ def release(
     if path is not None:
         if path.suffix not in BYTES:
             raise ValueError(f"a release is saved to .json or .npz, not to {path.name!r}")
+        check_ledger(ledger)
+        taken = {
+            "ledger": None if ledger is None else ledger.path,
+            "checkpoint": None if checkpoint is None else Path(checkpoint),
+            "out": path,
+        }
+        check_distinct({}, taken)
         check_room(path)
     if hasattr(source, "sensitivity_bound"):
         if not (columns is None and bound is None and bound_epsilon is None and checkpoint is None):
