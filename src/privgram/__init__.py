@@ -8,7 +8,7 @@ from privgram._base.saved import DamagedFile
 from privgram._base.version import __version__ as __version__
 from privgram._plan import Plan, PlanRow, plan
 from privgram._release import Release, load_release
-from privgram.columns import Columns
+from privgram.columns import Columns, Dates, Factor, Log
 from privgram.drawing.norm_bound import private_norm_bound
 from privgram.drawing.release import release
 from privgram.engines.threads import second_moment
@@ -33,10 +33,13 @@ __all__ = [
     "BudgetExceeded",
     "Columns",
     "DamagedFile",
+    "Dates",
+    "Factor",
     "GaussianSketch",
     "InverseGauss",
     "InverseWishart",
     "Ledger",
+    "Log",
     "NormBound",
     "Plan",
     "PlanRow",

@@ -162,7 +162,6 @@ def test_kinds_and_layouts(x, convert):
         (np.zeros((2, 5), object), TypeError, "objects"),
         (np.full((2, 5), "a"), TypeError, "only real numbers"),
         (np.zeros((2, 5), "M8[s]"), TypeError, "only real numbers"),
-        (np.zeros(2, "f8,f8,f8,f8,f8"), TypeError, "structured"),
         (np.ma.zeros((2, 5)), TypeError, "masked"),
         ([[1.0] * 5, [1.0] * 4], ValueError, "differ in length"),
         ({"a": np.zeros((2, 2))}, ValueError, "2 dimensions"),

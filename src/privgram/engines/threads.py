@@ -25,7 +25,7 @@ from privgram.engines.progress import Report, reporter
 from privgram.moment import SecondMoment, check_bound, check_n_columns, check_width
 from privgram.moment.rows import Feeder
 from privgram.sources import open_source
-from privgram.sources.table import Chunk, InvalidRow, Table
+from privgram.sources.table import Chunk, InvalidRow, Selection, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -370,12 +370,12 @@ def _check_threads(threads: int | None) -> int:
 
 def _selection(
     columns: Columns | Sequence[str] | None,
-) -> tuple[Columns | None, tuple[str, ...] | None]:
+) -> tuple[Columns | None, Selection]:
     """Tell bounds to scale by from names to take."""
     from privgram.columns import Columns
 
     if isinstance(columns, Columns):
-        return columns, columns.selected
+        return columns, columns.reads
     return None, None if columns is None else _check_selection(columns)
 
 

@@ -206,7 +206,7 @@ class SecondMoment:
             If the block does not hold real numbers.
         """
         columns = self._columns
-        table = open_block(block, None if columns is None else columns.selected)
+        table = open_block(block, None if columns is None else columns.reads)
         check_width(table.n_columns, self.n_columns, columns)
         scratch = self._take_spare()
         feeder = Feeder(scratch, columns)

@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram._core import rows, scale
-from privgram.sources.table import Block, InvalidRow, n_rows_of
+from privgram.columns.encoding import Codes
+from privgram.sources.table import UNLISTED, Block, InvalidRow, n_rows_of
 
 if TYPE_CHECKING:
     from privgram._core.rows import Accumulator
+    from privgram.columns.encoding import Encoder
     from privgram.columns import Columns
 
 Order: TypeAlias = Literal["C", "F"]
@@ -40,6 +42,7 @@ class Feeder:
         self.accumulator = accumulator
         d = accumulator.n_columns
         self._scaled = columns is not None
+        self._encoder = None if columns is None or columns.plain else columns.encoder
         if columns is None:
             self._drop = False
             self._center, self._inverse, self._limit = np.zeros(d), np.ones(d), np.inf
@@ -61,7 +64,9 @@ class Feeder:
 
     def _feed(self, block: Block) -> int:
         n_rows = n_rows_of(block)
-        if not self._scaled and isinstance(block, list) and rows.in_place(block):
+        if self._encoder is not None:
+            self._feed_encoded(self._encoder, block, n_rows)
+        elif not self._scaled and isinstance(block, list) and rows.in_place(block):
             self._accumulate(block, 0)
         elif isinstance(block, list):
             self._feed_scaled(scale.columns, block, n_rows, "F")
@@ -85,6 +90,16 @@ class Feeder:
             with np.errstate(over="ignore"):  # of a long double beyond float64
                 scaler(block, start, self._center, self._inverse, self._limit, out)
             self._accumulate(out, start)
+
+    def _feed_encoded(self, encoder: Encoder, block: Block, n_rows: int) -> None:
+        parts = block if isinstance(block, list) else list(block.T)
+        step = max(8, SCRATCH // self.accumulator.n_columns)
+        for start in range(0, n_rows, step):
+            rows = slice(start, start + step)
+            some = [part.part(rows) if isinstance(part, Codes) else part[rows] for part in parts]
+            bad = self.accumulator.update(encoder.table(some), self._drop)
+            if bad >= 0:
+                raise InvalidRow(start + bad, UNLISTED) if encoder.blocks else InvalidRow(start + bad)
 
     def _accumulate(self, block: Block, start: int) -> None:
         bad = self.accumulator.update(block, self._drop)

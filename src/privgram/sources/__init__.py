@@ -15,13 +15,13 @@ from privgram.sources.arrow import open_stream
 from privgram.sources.files import open_paths
 from privgram.sources.pandas import is_frame, open_frame
 from privgram.sources.queries import is_query, open_query
-from privgram.sources.table import Chunk, Table
+from privgram.sources.table import Selection, Chunk, Table
 
 __all__ = ["Table", "open_block", "open_source"]
 
 
 def open_source(
-    source: Any, select: Sequence[str] | None = None, by_position: bool = True
+    source: Any, select: Selection = None, by_position: bool = True
 ) -> Table:
     """Open anything that can be read.
 
@@ -43,7 +43,7 @@ def open_source(
     return open_block(source, select, by_position)
 
 
-def open_block(source: Any, select: Sequence[str] | None = None, by_position: bool = True) -> Table:
+def open_block(source: Any, select: Selection = None, by_position: bool = True) -> Table:
     """Open a table that is in memory."""
     if is_frame(source):
         return open_frame(source, select, by_position)
@@ -70,7 +70,7 @@ def _is_table(source: Any) -> bool:
     )
 
 
-def _open_blocks(blocks: Iterator[Any], select: Sequence[str] | None, by_position: bool) -> Table:
+def _open_blocks(blocks: Iterator[Any], select: Selection, by_position: bool) -> Table:
     """Read blocks one after another; the first says what the others must look like."""
     try:
         first = open_block(next(blocks), select, by_position)

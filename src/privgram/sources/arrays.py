@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram.columns.variables import Variable
 from privgram.sources.table import (
+    Selection,
     LEVELS,
+    described,
     Chunk,
     Table,
     check_kind,
@@ -21,8 +24,10 @@ from privgram.sources.table import (
 _USUAL = "pass an array of two dimensions or a data frame"
 
 
-def open_array(source: Any, select: Sequence[str] | None = None, by_position: bool = True) -> Table:
+def open_array(source: Any, select: Selection = None, by_position: bool = True) -> Table:
     """Read a two-dimensional array, in ranges of rows and without a copy."""
+    if (fields := getattr(getattr(source, "dtype", None), "names", None)) is not None:
+        return open_mapping({name: source[name] for name in fields}, select)
     array = as_matrix(source)
     n_rows, n_columns = array.shape
     unnamed(n_columns, select, by_position)
@@ -34,13 +39,13 @@ def open_array(source: Any, select: Sequence[str] | None = None, by_position: bo
     )
 
 
-def open_mapping(source: Mapping[str, Any], select: Sequence[str] | None = None) -> Table:
+def open_mapping(source: Mapping[str, Any], select: Selection = None) -> Table:
     """Read a mapping of names to one-dimensional arrays, all of one length."""
     names = list(source)
     if not all(isinstance(name, str) for name in names):
         raise TypeError("the keys of a mapping used as a table must be column names")
     taken = [names[i] for i in positions(names, select)]
-    columns = [as_column(source[name], name) for name in taken]
+    columns = [as_column(source[name], name, described(select, name)) for name in taken]
     return open_columns(taken, columns)
 
 
@@ -63,8 +68,6 @@ def as_matrix(source: Any) -> NDArray[Any]:
         array = np.asarray(source)
     except ValueError as error:  # a ragged list of lists
         raise ValueError("the rows of the block differ in length") from error
-    if array.dtype.names is not None:
-        raise TypeError("a structured array is not read; pass {name: array[name], ...}")
     if array.dtype.kind == "O" and array.ndim == 0:
         hint = "pass .toarray(), or blocks of its rows" if hasattr(source, "toarray") else _USUAL
         raise TypeError(f"an object of type {type(source).__name__} is no table; {hint}")
@@ -85,12 +88,12 @@ def as_matrix(source: Any) -> NDArray[Any]:
     return array
 
 
-def as_column(values: Any, name: str) -> NDArray[Any]:
-    """Check that an object is a one-dimensional array of real numbers; copy nothing."""
+def as_column(values: Any, name: str, wanted: Variable | None = None) -> NDArray[Any]:
+    """Check that an object is a one-dimensional array of what is wanted; copy nothing."""
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"column {name!r} is a masked array; use .filled(np.nan)")
     array = np.asarray(values)
-    check_kind(array.dtype, name)
+    check_kind(array.dtype, name, wanted)
     if array.ndim != 1:
         raise ValueError(f"column {name!r} has {array.ndim} dimensions instead of one")
     return array

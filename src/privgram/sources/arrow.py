@@ -6,17 +6,32 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privgram._base.optional import extra
 from privgram._core.arrow import views
-from privgram.sources.table import CHUNK_BYTES, DATES, LEVELS, Block, Chunk, Table, positions
+from privgram.columns.encoding import Codes, Raw, codes_of
+from privgram.columns.variables import Boolean, Dates, Factor, Variable, days
+from privgram.sources.table import (
+    CHUNK_BYTES,
+    DATES,
+    LEVELS,
+    Block,
+    Chunk,
+    Selection,
+    Table,
+    described,
+    positions,
+)
 
 #: Values of a decoded batch, 8 MiB of them: smaller ones cost more in calls than in cache.
 BATCH = 1 << 20
+
+#: What each column is publicly known to hold; None for numbers.
+Wanted: TypeAlias = Sequence[Variable | None]
 
 _PLAIN = "cast it to a plain type of numbers"
 
@@ -29,7 +44,7 @@ def require(module: str, what: str) -> ModuleType:
         return importlib.import_module(module)
 
 
-def open_stream(source: Any, select: Sequence[str] | None = None) -> Table:
+def open_stream(source: Any, select: Selection = None) -> Table:
     """Read an object with the Arrow C stream, one record batch after another."""
     pa = require("pyarrow", "an Arrow stream")
     try:
@@ -41,19 +56,22 @@ def open_stream(source: Any, select: Sequence[str] | None = None) -> Table:
         raise TypeError(f"a {name} is one column; make a table of it, as by to_frame()") from None
     taken = resolve(reader.schema, select)
     names = tuple(reader.schema.names[i] for i in taken)
+    wanted = [described(select, name) for name in names]
     n_rows = getattr(source, "num_rows", None)
     if not isinstance(n_rows, int):
         n_rows = None
-    return Table(names, len(taken), n_rows, chunks_of(lambda: reader, len(taken), taken))
+    return Table(names, len(taken), n_rows, chunks_of(lambda: reader, wanted, taken))
 
 
 def chunks_of(
-    run: Callable[[], Iterator[Any]], n_columns: int, taken: Sequence[int] | None = None
+    run: Callable[[], Iterator[Any]], wanted: Wanted, taken: Sequence[int] | None = None
 ) -> Generator[Chunk]:
     """Cut record batches, of which the columns at `taken` are used, into chunks.
 
+    ``wanted`` says what each column holds, None for numbers.
     ``run`` is called when the first chunk is asked for; what it gives is closed at the end.
     """
+    n_columns = len(wanted)
     step = max(256, CHUNK_BYTES // (8 * max(n_columns, 1)))
     for batch in _batches(run):
         width = batch.num_columns if taken is None else len(taken)
@@ -61,7 +79,7 @@ def chunks_of(
             raise OSError(f"the source gave {width} columns and was asked for {n_columns}")
         # A batch may be a whole table; slices share its memory.
         for start in range(0, batch.num_rows, step):
-            yield Chunk(partial(_read, batch.slice(start, step), taken))
+            yield Chunk(partial(_read, batch.slice(start, step), wanted, taken))
 
 
 def _batches(run: Callable[[], Iterator[Any]]) -> Iterator[Any]:
@@ -87,21 +105,28 @@ def _failed(rows: int, error: Exception) -> OSError:
     return OSError(f"the Arrow stream failed after {rows} rows ({type(error).__name__})")
 
 
-def _read(batch: Any, taken: Sequence[int] | None) -> Iterator[Block]:
-    yield columns_of(batch, taken)
+def _read(batch: Any, wanted: Wanted, taken: Sequence[int] | None) -> Iterator[Block]:
+    yield columns_of(batch, wanted, taken)
 
 
-def resolve(schema: Any, select: Sequence[str] | None) -> list[int]:
+def resolve(schema: Any, select: Selection) -> list[int]:
     """Find the selected columns of a schema and check that they hold real numbers."""
     taken = positions(schema.names, select)
     for i in taken:
-        check_type(schema.field(i), bool(select))
+        field = schema.field(i)
+        check_type(field, bool(select), described(select, field.name))
     return taken
 
 
-def check_type(field: Any, selected: bool = True) -> None:
-    """Refuse a column that does not hold real numbers, and say what to do."""
+def check_type(field: Any, selected: bool = True, wanted: Variable | None = None) -> None:
+    """Refuse a column that does not hold real numbers, or what is wanted; say what to do."""
     extension = (field.metadata or {}).get(b"ARROW:extension:name")  # of a type unknown here
+    if wanted is not None and not isinstance(wanted, Boolean):
+        if _holds(field.type, wanted) and extension is None:
+            return
+        raise TypeError(
+            f"column {field.name!r} holds values of type {field.type}, not {wanted.holds}"
+        )
     if is_real(field.type) and extension is None:
         return
     kind = field.type if extension is None else extension.decode(errors="replace")
@@ -132,6 +157,27 @@ def is_real(kind: Any) -> bool:
     )
 
 
+def _holds(kind: Any, wanted: Variable) -> bool:
+    """Tell whether an Arrow type is of levels, or of dates."""
+    from pyarrow import types
+
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return _holds(kind.value_type, wanted)
+    if types.is_null(kind) or _is_text(kind):
+        return True
+    if isinstance(wanted, Dates):
+        return bool(types.is_date(kind) or types.is_timestamp(kind))
+    text = isinstance(wanted, Factor) and isinstance(wanted.levels[0], str)
+    return not text and bool(types.is_integer(kind) or types.is_floating(kind))
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    view = getattr(types, "is_string_view", lambda _: False)
+    return bool(types.is_string(kind) or types.is_large_string(kind) or view(kind))
+
+
 def _advice(kind: Any) -> str:
     from pyarrow import BaseExtensionType, types
 
@@ -144,11 +190,77 @@ def _advice(kind: Any) -> str:
     return LEVELS
 
 
-def columns_of(batch: Any, taken: Sequence[int] | None = None) -> list[NDArray[Any]]:
+def columns_of(
+    batch: Any, wanted: Wanted | None = None, taken: Sequence[int] | None = None
+) -> list[Raw]:
     """View columns of a record batch, all by default, as NumPy's; copy those that need it."""
     found = views(batch)
     at = range(len(found)) if taken is None else taken
-    return [to_numpy(batch.column(i)) if (view := found[i]) is None else view for i in at]
+    given: list[Raw] = []
+    for place, i in enumerate(at):
+        want = None if wanted is None else wanted[place]
+        if isinstance(want, (Factor, Dates)):
+            given.append(to_raw(batch.column(i), want))
+        else:
+            given.append(to_numpy(batch.column(i)) if (view := found[i]) is None else view)
+    return given
+
+
+def to_raw(column: Any, wanted: Factor | Dates) -> Raw:
+    """Codes of the levels of a factor, or days; see `privgram.columns.encoding`."""
+    return _codes(column, wanted) if isinstance(wanted, Factor) else _days(column)
+
+
+def _days(column: Any) -> NDArray[np.float64]:
+    import pyarrow as pa
+
+    try:
+        micros = _decoded(column).cast(pa.timestamp("us"), safe=False)
+    except pa.ArrowInvalid:  # whose text quotes the value
+        raise TypeError("a column of dates holds text that is no date in ISO 8601") from None
+    return days(micros.to_numpy(zero_copy_only=False))
+
+
+def _decoded(column: Any) -> Any:
+    from pyarrow import compute, types
+
+    while types.is_dictionary(column.type) or types.is_run_end_encoded(column.type):
+        if types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        else:
+            column = compute.run_end_decode(column)
+    return column
+
+
+def _codes(column: Any, factor: Factor) -> Raw:
+    """Codes of levels; of a dictionary its indices as they are, and what they stand for."""
+    import pyarrow as pa
+    from pyarrow import compute, types
+
+    if types.is_run_end_encoded(column.type):
+        column = compute.run_end_decode(column)
+    if types.is_null(column.type):
+        return Codes(np.full(len(column), -1, np.int32))
+    if types.is_dictionary(column.type):
+        lut = codes_of(np.array(column.dictionary.to_pylist(), dtype=object), factor)
+        indices = column.indices
+        if indices.null_count:
+            indices = indices.cast(pa.int64()).fill_null(-1)
+        return Codes(indices.to_numpy(zero_copy_only=True), lut)
+    if types.is_floating(column.type):
+        return Codes(codes_of(column.to_numpy(zero_copy_only=False), factor))
+    if types.is_integer(column.type):
+        if column.null_count:
+            column = column.cast("float64", safe=False)
+        return Codes(codes_of(column.to_numpy(zero_copy_only=False), factor))
+    if not types.is_string(column.type):  # there is no search in views
+        column = column.cast(pa.large_string())
+    levels = pa.array(factor.levels, type=column.type)
+    found = compute.index_in(column, value_set=levels, skip_nulls=True)
+    codes = found.fill_null(len(factor.levels) if factor.other else -1).to_numpy()
+    if factor.other and column.null_count:
+        codes = np.where(column.is_null().to_numpy(zero_copy_only=False), -1, codes)
+    return Codes(codes.astype(np.int32, copy=False))
 
 
 def to_numpy(column: Any) -> NDArray[Any]:

@@ -15,9 +15,13 @@ from typing import IO, Any
 
 from privgram._base.checks import is_number
 from privgram._core.records import scan
-from privgram.sources.arrow import columns_of, require
+from privgram.columns.variables import Boolean, Dates, Factor, Variable
+from privgram.sources.arrow import Wanted, columns_of, require
 from privgram.sources.mapped import Stamp, stamp, unchanged
-from privgram.sources.table import Block, Chunk, InvalidRow, Table, positions
+from privgram.sources.table import Block, Chunk, InvalidRow, Selection, Table, described, positions
+
+#: One of what a column holds.
+_HELD: dict[type, str] = {Boolean: "true or false", Dates: "date", Factor: "number"}
 
 #: Bytes of text a worker parses at once, or one record.
 CHUNK_BYTES = 1 << 22
@@ -25,7 +29,7 @@ _LONGEST_RECORD = 1 << 26
 _BOM = b"\xef\xbb\xbf"
 
 
-def open_csv(path: Path, select: Sequence[str] | None = None) -> Table:
+def open_csv(path: Path, select: Selection = None) -> Table:
     """Read columns of a CSV file whose first record names them.
 
     The separator is a comma, the text UTF-8. A cell in double quotes may hold commas, ends of
@@ -46,7 +50,7 @@ def open_csv(path: Path, select: Sequence[str] | None = None) -> Table:
             + ("" if select else "; if names are numbers, name the columns to take")
         )
     taken = [names[i] for i in positions(names, select)]
-    table = _Csv(path, found, names, taken)
+    table = _Csv(path, found, names, {name: described(select, name) for name in taken})
     return Table(tuple(taken), len(taken), None, table.chunks(start))
 
 
@@ -106,7 +110,7 @@ class _Csv:
     path: Path
     found: Stamp
     names: list[str]
-    taken: list[str]
+    taken: dict[str, Variable | None]
 
     def chunks(self, start: int) -> Generator[Chunk]:
         with self.path.open("rb") as file, unchanged(self.path, file, self.found):
@@ -134,9 +138,10 @@ class _Csv:
         try:
             table = self._parse(text, malformed)
         except pa.ArrowInvalid as error:
-            raise _explain(str(error), malformed, self.names) from None
+            raise _explain(str(error), malformed, self.names, self.taken) from None
+        wanted = list(self.taken.values())
         for batch in table.to_batches():
-            yield columns_of(batch)
+            yield columns_of(_with_nulls(batch, wanted), wanted)
 
     def _parse(self, text: bytes, malformed: list[int]) -> Any:
         import pyarrow as pa
@@ -157,18 +162,49 @@ class _Csv:
                 ignore_empty_lines=len(self.names) > 1,
             ),
             convert_options=arrow_csv.ConvertOptions(
-                include_columns=self.taken,
-                column_types=dict.fromkeys(self.taken, pa.float64()),
+                include_columns=list(self.taken),
+                column_types={name: _type(want) for name, want in self.taken.items()},
             ),
         )
 
 
-def _explain(message: str, malformed: list[int], names: list[str]) -> InvalidRow:
+def _with_nulls(batch: Any, wanted: Wanted) -> Any:
+    """Take an empty cell, NA and their like for missing, unless they are a factor's levels."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    columns = list(batch.columns)
+    nulls = set(arrow_csv.ConvertOptions().null_values)
+    for i, want in enumerate(wanted):
+        if isinstance(want, Factor) and pa.types.is_dictionary(columns[i].type):
+            unlisted = nulls - set(want.levels)
+            words = [None if w in unlisted else w for w in columns[i].dictionary.to_pylist()]
+            columns[i] = pa.DictionaryArray.from_arrays(
+                columns[i].indices, pa.array(words, pa.string())
+            )
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _type(wanted: Variable | None) -> Any:
+    """Tell what to read a cell as."""
+    import pyarrow as pa
+
+    if isinstance(wanted, Factor):
+        text = isinstance(wanted.levels[0], str)
+        return pa.dictionary(pa.int32(), pa.string()) if text else pa.float64()
+    if isinstance(wanted, Dates):
+        return pa.timestamp("us")
+    return pa.bool_() if isinstance(wanted, Boolean) else pa.float64()
+
+
+def _explain(
+    message: str, malformed: list[int], names: list[str], taken: dict[str, Variable | None]
+) -> InvalidRow:
     """Say where without saying what: Arrow's message quotes the cell or the line."""
     if malformed:
         return InvalidRow(malformed[0] - 1, f"does not have {len(names)} cells, one a column")
     found = re.match(r"In CSV column #(\d+): Row #(\d+): ", message)
     if found:
         column, row = map(int, found.groups())
-        return InvalidRow(row - 1, f"has no number in column {names[column]!r}")
+        return InvalidRow(row - 1, f"has no {_HELD.get(type(taken.get(names[column])), 'number')} in column {names[column]!r}")
     return InvalidRow(0, "or a later one cannot be parsed")

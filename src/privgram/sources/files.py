@@ -9,13 +9,13 @@ from pathlib import Path
 from privgram.sources.csv import open_csv
 from privgram.sources.npy import open_npy
 from privgram.sources.parquet import open_parquet
-from privgram.sources.table import Chunk, Table
+from privgram.sources.table import Selection, Chunk, Table
 
 _SUFFIXES = (".npy", ".csv", ".parquet")
 
 
 def open_paths(
-    paths: Sequence[Path], select: Sequence[str] | None = None, by_position: bool = True
+    paths: Sequence[Path], select: Selection = None, by_position: bool = True
 ) -> Table:
     """Read files by their suffix, and all files of folders or globs, in the order of their names.
 
@@ -40,7 +40,7 @@ def open_paths(
     return Table(first.names, first.n_columns, None, chunks())
 
 
-def _open_file(path: Path, select: Sequence[str] | None, by_position: bool) -> Table:
+def _open_file(path: Path, select: Selection, by_position: bool) -> Table:
     if _kind(path) == ".npy":
         return open_npy(path, select, by_position)
     if _kind(path) == ".csv":

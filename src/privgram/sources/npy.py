@@ -19,7 +19,7 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from privgram.sources.mapped import Stamp, opened, stamp
-from privgram.sources.table import Block, Chunk, Table, unnamed
+from privgram.sources.table import Selection, Block, Chunk, Table, unnamed
 
 #: Bytes a thread takes at once, and bytes it copies at once: few, to stay in the cache,
 #: or more where each column is a read of its own.
@@ -32,7 +32,7 @@ _HEADERS = {
 }
 
 
-def open_npy(path: Path, select: Sequence[str] | None = None, by_position: bool = True) -> Table:
+def open_npy(path: Path, select: Selection = None, by_position: bool = True) -> Table:
     """Read a two-dimensional array of real numbers, in C or Fortran order."""
     array = _Array.find(path)
     unnamed(array.n_columns, select, by_position)

@@ -10,12 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram.sources.arrow import check_type, to_numpy
+from privgram.columns.encoding import Codes, Raw, codes_of
+from privgram.columns.variables import Dates, Factor, Variable
+from privgram.sources.arrow import Wanted, check_type, to_numpy, to_raw
 from privgram.sources.table import (
+    Selection,
     Block,
     Chunk,
     Table,
     check_kind,
+    described,
     positions,
     rows_per_chunk,
     unnamed,
@@ -28,7 +32,7 @@ def is_frame(source: Any) -> bool:
     return isinstance(source, getattr(sys.modules.get("pandas"), "DataFrame", ()))
 
 
-def open_frame(frame: Any, select: Sequence[str] | None = None, by_position: bool = True) -> Table:
+def open_frame(frame: Any, select: Selection = None, by_position: bool = True) -> Table:
     """Read a DataFrame column by column; the index is no column.
 
     Columns of NumPy's types are not copied; others (``Int64``, ``boolean``, Arrow's) are, a
@@ -43,30 +47,63 @@ def open_frame(frame: Any, select: Sequence[str] | None = None, by_position: boo
         taken = list(range(frame.shape[1]))
         names = None if select is None else tuple(select)
     columns = [frame.iloc[:, i] for i in taken]
-    for i, column in zip(taken, columns, strict=True):
-        _check(column.dtype, frame.columns[i])
-    return Table(names, len(taken), len(frame), _chunks(columns, len(frame)))
+    wanted = [None if names is None else described(select, name) for name in names or taken]
+    for i, column, want in zip(taken, columns, wanted, strict=True):
+        _check(column.dtype, frame.columns[i], want)
+    return Table(names, len(taken), len(frame), _chunks(columns, wanted, len(frame)))
 
 
-def _chunks(columns: list[Any], n_rows: int) -> Generator[Chunk]:
+def _chunks(columns: list[Any], wanted: Wanted, n_rows: int) -> Generator[Chunk]:
     step = rows_per_chunk(n_rows, 8 * len(columns))
     for start in range(0, n_rows, step):
-        yield Chunk(partial(_read, columns, start, start + step))
+        yield Chunk(partial(_read, columns, wanted, start, start + step))
 
 
-def _read(columns: list[Any], start: int, stop: int) -> Iterator[Block]:
-    yield [_to_numpy(column.iloc[start:stop]) for column in columns]
+def _read(columns: list[Any], wanted: Wanted, start: int, stop: int) -> Iterator[Block]:
+    yield [
+        _to_raw(column.iloc[start:stop], want) for column, want in zip(columns, wanted, strict=True)
+    ]
 
 
-def _check(kind: Any, name: Any) -> None:
-    """Refuse a column that does not hold real numbers."""
+def _check(kind: Any, name: Any, wanted: Variable | None) -> None:
+    """Refuse a column that does not hold real numbers, or what is wanted."""
     if hasattr(kind, "pyarrow_dtype"):
         import pyarrow as pa
 
-        check_type(pa.field(str(name), kind.pyarrow_dtype))
-    else:
-        categories = getattr(kind, "categories", None)
-        check_kind(kind if categories is None else categories.dtype, name)
+        check_type(pa.field(str(name), kind.pyarrow_dtype), wanted=wanted)
+        return
+    categories = getattr(kind, "categories", None)
+    kind = kind if categories is None else categories.dtype
+    if kind.kind == "O" and not isinstance(kind, np.dtype):  # pandas' own texts
+        kind = np.dtype(object)
+    if wanted is not None and hasattr(kind, "tz"):
+        kind = np.dtype("M8[ns]")
+    check_kind(kind, name, wanted)
+
+
+def _to_raw(column: Any, wanted: Variable | None) -> Raw:
+    """Levels as codes where pandas has them so, dates in UTC, numbers as NumPy's."""
+    if isinstance(wanted, (Factor, Dates)) and hasattr(column.dtype, "pyarrow_dtype"):
+        import pyarrow as pa
+
+        array = pa.array(column)
+        return to_raw(array.combine_chunks() if hasattr(array, "chunks") else array, wanted)
+    if isinstance(wanted, Factor):
+        if hasattr(column.dtype, "categories"):
+            lut = codes_of(column.cat.categories.to_numpy(), wanted)
+            return Codes(column.cat.codes.to_numpy(), lut)
+        if isinstance(column.dtype, np.dtype):
+            levels: NDArray[Any] = column.to_numpy()
+            return levels
+        if column.dtype.kind in "iuf":  # Int64, with pandas' NA
+            floats: NDArray[Any] = column.to_numpy(dtype=np.float64, na_value=np.nan)
+            return floats
+        texts: NDArray[Any] = column.to_numpy(dtype=object)
+        return texts
+    if isinstance(wanted, Dates) and hasattr(column.dtype, "tz"):
+        moments: NDArray[Any] = column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
+        return moments
+    return _to_numpy(column)
 
 
 def _to_numpy(column: Any) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import Any, TypeAlias
 
 from privgram.sources.arrow import BATCH, chunks_of, require, resolve
-from privgram.sources.table import Table
+from privgram.sources.table import Selection, Table, described
 
 #: The schema, and what runs the query for some of its columns.
 Query: TypeAlias = tuple[Any, Callable[[Sequence[str]], Iterator[Any]]]
@@ -23,15 +23,16 @@ def is_query(source: Any) -> bool:
     return _opener(source) is not None
 
 
-def open_query(source: Any, select: Sequence[str] | None = None) -> Table:
+def open_query(source: Any, select: Selection = None) -> Table:
     """Run a query for the selected columns, as its chunks are asked for."""
     require("pyarrow", "an Arrow stream")
     opener = _opener(source)
     assert opener is not None
     schema, run = opener(source)
     names = tuple(schema.names[i] for i in resolve(schema, select))
+    wanted = [described(select, name) for name in names]
     n_rows = getattr(source, "height", None)  # a frame's
-    return Table(names, len(names), n_rows, chunks_of(lambda: run(names), len(names)))
+    return Table(names, len(names), n_rows, chunks_of(lambda: run(names), wanted))
 
 
 def _of_dataset(dataset: Any) -> Query:

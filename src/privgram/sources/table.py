@@ -7,20 +7,30 @@ at a time, so that memory is bounded by a few blocks whatever the length of the 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-#: A two-dimensional array of real numbers, or one such column after another, equally long.
-#: It may be overwritten as soon as the next block is asked for.
-Block: TypeAlias = NDArray[Any] | list[NDArray[Any]]
+from privgram.columns.encoding import Raw
+from privgram.columns.variables import Boolean, Dates, Factor, Variable
+
+#: A two-dimensional array of real numbers, or one column after another, equally long: of real
+#: numbers, dates, levels or codes. It may be overwritten as soon as the next block is asked for.
+Block: TypeAlias = NDArray[Any] | list[Raw]
 
 #: Chunks of arrays and files of raw numbers: long enough to hide what a hand-over
 #: between threads costs, short enough to share a table evenly.
 CHUNK_BYTES = 1 << 22
+
+#: What else a row of a table with factors may hold.
+UNLISTED = (
+    "holds a missing value, NaN or a level that is not listed; list the level, take the others "
+    "together by pg.Factor(levels, other=True), or leave out such rows by "
+    "Columns(..., missing='drop'), in a file of bounds by missing = \"drop\""
+)
 
 _NOT_FINITE = (
     "holds a missing value, NaN or infinity; clean the data, or leave out rows with missing "
@@ -67,7 +77,7 @@ class Table:
 def n_rows_of(block: Block) -> int:
     """Count the rows of a block."""
     if isinstance(block, list):
-        return block[0].shape[0] if block else 0
+        return len(block[0]) if block else 0
     return int(block.shape[0])
 
 
@@ -77,7 +87,7 @@ def rows_per_chunk(n_rows: int, row_bytes: int) -> int:
     return max(256, min(CHUNK_BYTES // max(row_bytes, 1), even))
 
 
-def positions(available: Sequence[str], select: Sequence[str] | None) -> list[int]:
+def positions(available: Sequence[str], select: Iterable[str] | None) -> list[int]:
     """Find the selected columns, all of them by default, among the available ones."""
     if select is None:
         repeated = sorted({name for name in available if list(available).count(name) > 1})
@@ -97,7 +107,7 @@ def positions(available: Sequence[str], select: Sequence[str] | None) -> list[in
     return found
 
 
-def unnamed(n_columns: int, select: Sequence[str] | None, by_position: bool) -> None:
+def unnamed(n_columns: int, select: Selection, by_position: bool) -> None:
     """Check a selection against a table whose columns have no names."""
     if select is None:
         return
@@ -113,14 +123,32 @@ def unnamed(n_columns: int, select: Sequence[str] | None, by_position: bool) -> 
         )
 
 
+#: Columns to take: their names, or what each is publicly known to be.
+Selection: TypeAlias = Mapping[str, Variable] | Sequence[str] | None
+
 #: What to do about a column of dates, and about one of words.
-DATES = "cast it to a number, in the unit you mean"
-LEVELS = "make a column of 0 and 1 for each of its levels but one, or cast it if it holds numerals"
+DATES = "describe it by pg.Dates(first, last), or cast it to a number in the unit you mean"
+LEVELS = "describe it by a list of its levels in Columns, or cast it if it holds numerals"
 
 
-def check_kind(dtype: np.dtype[Any], name: str | int) -> None:
-    """Refuse a column that does not hold real numbers."""
-    if dtype.kind not in "buif":
+def described(select: Selection, name: str) -> Variable | None:
+    """Tell what a selected column is known to be; None for a number."""
+    found = select.get(name) if isinstance(select, Mapping) else None
+    return found if isinstance(found, (Boolean, Factor, Dates)) else None
+
+
+#: Kinds of NumPy's types that a column may have, by what it is known to be.
+_KINDS: dict[type, str] = {Boolean: "buifO", Factor: "iufUSTO", Dates: "MUSTO"}
+
+
+def check_kind(
+    dtype: np.dtype[Any], name: str | int, wanted: Variable | None = None
+) -> None:
+    """Refuse a column that does not hold real numbers, or what it is known to be."""
+    if wanted is not None:
+        if dtype.kind not in _KINDS[type(wanted)]:
+            raise TypeError(f"column {name!r} holds values of type {dtype}, not {wanted.holds}")
+    elif dtype.kind not in "buif":
         label = "complex numbers" if dtype.kind == "c" else f"values of type {dtype}"
         advice = DATES if dtype.kind in "mM" else LEVELS if dtype.kind in "OSUT" else ""
         raise TypeError(

@@ -1,0 +1,548 @@
+"""Public descriptions of the columns of a table: what is known before looking at it."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privgram._base.checks import check_positive
+from privgram._base.files import write_atomically
+from privgram._core.scale import DefaultRounding
+from privgram.columns.encoding import Encoder, parts_of
+from privgram.columns.layout import Layout
+from privgram.columns.terms import INTERCEPT, ONES, Term, parse_terms
+from privgram.columns.variables import (
+    FROM_DATA,
+    Dates,
+    Factor,
+    Log,
+    Number,
+    Numeric,
+    Variable,
+    variable,
+)
+
+__all__ = ["Columns", "Dates", "Factor", "Log"]
+
+
+class Columns:
+    """Public description of the columns of a table.
+
+    A number ``x`` with bounds ``(lower, upper)`` is mapped to
+    ``(x - center) / half_width``, clamped to [-1, 1]; an infinity is clamped like any other
+    value out of bounds. A factor becomes an indicator of 0 and 1 for each of its levels.
+    Nothing here is learnt from data, so a `Columns` is public.
+
+    Parameters
+    ----------
+    bounds : mapping of str to (float, float), sequence of str, bool, or description
+        The variables to take, in this order. A pair of numbers has the lower and upper bound of a
+        number; a list of texts the levels of a factor; `bool` stands for true and false.
+        `Factor`, `Log` and `Dates` describe the rest.
+    intercept : bool, default False
+        Whether there is a column of ones named ``intercept``. It is not stored beside a factor,
+        whose indicators sum to it.
+    missing : {"error", "drop"}, default "error"
+        What a row does with a null or NaN, or a level that is not listed, in any of
+        these columns: raise, or contribute nothing. Dropped rows still count in the public
+        number of rows.
+    terms : sequence of str, optional
+        What is stored: variables, ``poly(x, k)`` (Legendre polynomials up to degree k),
+        products such as ``"age:sex"`` or ``"sex:region"``, and ``"sex*region"`` for ``sex``,
+        ``region`` and ``sex:region``. By default each variable. Terms that follow from others, as
+        ``sex`` does from ``sex:region``, are not stored but can be used.
+    weights : mapping of str to float, optional
+        Positive factors by which the columns of some terms are multiplied, 1 by default: a term
+        of weight w takes w^2 of the squared bound and has 1/w of the noise.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The stored columns in order, the intercept last.
+    lower, upper, center, half_width : ndarray of shape (len(names),)
+        Per stored column, in its own units: a stored value v stands for
+        ``center + half_width * v``. The intercept has center 0 and half-width 1; so have
+        columns that are products or polynomials.
+    bound : float
+        The largest L2 norm that a row can have, rounded up.
+
+    Raises
+    ------
+    ValueError
+        If a bound is missing, not finite, or not below its upper neighbour, if there are no
+        columns, if a term names an unknown variable or function, or if the bounds or levels
+        are asked to be taken from the data.
+
+    Examples
+    --------
+    >>> import privgram as pg
+    >>> cols = pg.Columns({"distance": (0, 5000), "delay": (-60, 300)}, intercept=True)
+    >>> cols.names
+    ('distance', 'delay', 'intercept')
+    >>> cols.scale_array([[2500.0, 400.0]])
+    array([[0., 1., 1.]])
+    >>> pg.Columns({"age": (18, 90), "sex": ["f", "m"]}, terms=["poly(age, 2)", "sex"]).names
+    ('age', 'P2(age)', 'sex[f]', 'sex[m]')
+    """
+
+    def __init__(
+        self,
+        bounds: Mapping[str, Any],
+        intercept: bool = False,
+        missing: Literal["error", "drop"] = "error",
+        *,
+        terms: Sequence[str] | None = None,
+        weights: Mapping[str, float] | None = None,
+    ) -> None:
+        _check_mapping(bounds)
+        if missing not in ("error", "drop"):
+            raise ValueError(f"missing is 'error' or 'drop', not {missing!r}")
+        if not isinstance(intercept, (bool, np.bool_)):
+            raise TypeError("intercept is True or False")
+        if intercept and INTERCEPT in bounds:
+            raise ValueError("there is a column named 'intercept' already; use intercept=False")
+        self._variables = {name: variable(name, given) for name, given in bounds.items()}
+        self._intercept = bool(intercept)
+        self._missing = missing
+        for name, described in self._variables.items():
+            if isinstance(described, Numeric):
+                _check_width(name, described)
+        chosen = list(self._variables) if terms is None else terms
+        self._terms = parse_terms(chosen, self._variables)
+        if not self._terms:
+            raise ValueError("terms names no columns")
+        self._written = None if terms is None else self._labels(self._terms)
+        self._weights = self._check_weights({} if weights is None else weights)
+        self._layout = Layout(self._variables, self._terms, self._intercept, self._weights)
+
+    @classmethod
+    def from_data(cls, *args: Any, **kwargs: Any) -> Columns:
+        """Refuse, and say why: see the error's text."""
+        raise ValueError(FROM_DATA)
+
+    @classmethod
+    def from_formula(
+        cls,
+        formula: str,
+        bounds: Mapping[str, Any],
+        missing: Literal["error", "drop"] = "error",
+        weights: Mapping[str, float] | None = None,
+    ) -> Columns:
+        """Describe what a formula in the manner of R needs (extra `formula`).
+
+        Parameters
+        ----------
+        formula : str
+            Such as ``"log(wage) ~ poly(age, 2) + sex*region"``. Both sides are stored.
+            ``- 1`` leaves out the intercept.
+        bounds, missing, weights
+            As for `Columns`; what `bounds` describes and the formula does not use is left out.
+
+        Raises
+        ------
+        ValueError
+            If the formula has an unknown variable, or a function that public bounds cannot
+            bound.
+        """
+        from privgram.columns.formula import parse
+
+        _check_mapping(bounds)
+        parsed = parse(formula)
+        chosen = {
+            name: Log(*given) if name in parsed.logs and _is_pair(given) else given
+            for name, given in bounds.items()
+        }
+        variables = {name: variable(name, given) for name, given in chosen.items()}
+        terms = parse_terms([*parsed.targets, *parsed.features], variables)
+        used = {name for term in terms for name in _names_in(term)}
+        return cls(
+            {name: described for name, described in variables.items() if name in used},
+            intercept=parsed.intercept,
+            missing=missing,
+            terms=cls._labels_of(terms, variables),
+            weights=weights,
+        )
+
+    def _check_weights(self, weights: Mapping[str, float]) -> dict[Term, float]:
+        if not isinstance(weights, Mapping):
+            raise TypeError("weights is a mapping of terms to positive numbers")
+        found: dict[Term, float] = {}
+        for text, weight in weights.items():
+            for term in parse_terms([text], self._variables):
+                if term not in self._terms:
+                    raise ValueError(f"there is a weight for {text!r}, which is not among the terms")
+                value = check_positive(weight, f"the weight of {text!r}")
+                if not 2.0**-20 <= value <= 2.0**20:
+                    raise ValueError(f"the weight of {text!r} must be in [2**-20, 2**20]")
+                found[term] = value
+        return found
+
+    @property
+    def variables(self) -> Mapping[str, Variable]:
+        """What each variable is, by name."""
+        return MappingProxyType(self._variables)
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        """The bounds by name, without the intercept (a copy); descriptions of what has none."""
+        return {
+            name: (given.lower, given.upper) if type(given) is Number else given
+            for name, given in self._variables.items()
+        }
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The terms, as they are written."""
+        return self._labels(self._terms)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weights by term, of those that have one (a copy)."""
+        return {term.label(self._variables): weight for term, weight in self._weights.items()}
+
+    @property
+    def layout(self) -> Layout:
+        """Which columns are stored, and what follows from them."""
+        return self._layout
+
+    @property
+    def intercept(self) -> bool:
+        """Whether there is a column of ones, stored or the sum of a factor's indicators."""
+        return self._intercept
+
+    @property
+    def missing(self) -> Literal["error", "drop"]:
+        """What a row with a missing value does."""
+        return self._missing
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the stored columns, the intercept last."""
+        return self._layout.names
+
+    @cached_property
+    def selected(self) -> tuple[str, ...]:
+        """The names of the columns read from the table: the variables of the terms."""
+        used = {name for term in self._terms for name in _names_in(term)}
+        return tuple(name for name in self._variables if name in used)
+
+    @cached_property
+    def reads(self) -> dict[str, Variable]:
+        """What is read from the table: the selected names, each with its description."""
+        return {name: self._variables[name] for name in self.selected}
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether every stored column is a number of the table, or the intercept."""
+        return all(
+            not stored.piece.factors
+            and stored.weight == 1
+            and (stored.piece == ONES or Encoder._is_simple(stored.piece))
+            for stored in self._layout.stored
+        ) and all(type(self._variables[name]) is Number for name in self.selected)
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """What turns raw columns into stored ones."""
+        return Encoder(self._layout, self.selected)
+
+    @cached_property
+    def _affine(self) -> NDArray[np.float64]:
+        """Rows of center and half-width, for each stored column."""
+        found = np.zeros((2, len(self)))
+        for stored in self._layout.stored:
+            center, half_width = 0.0, 1.0
+            if not stored.piece.factors and Encoder._is_simple(stored.piece):
+                described = self._variables[stored.piece.powers[0][0]]
+                assert isinstance(described, Numeric)
+                center, half_width = described.center, described.half_width
+            found[0, stored.columns] = center
+            found[1, stored.columns] = half_width / stored.weight
+        found.flags.writeable = False
+        return found
+
+    @property
+    def lower(self) -> NDArray[np.float64]:
+        """Lower bounds in own units; 1 for the intercept, 0 for indicators."""
+        return self._ends(0)
+
+    @property
+    def upper(self) -> NDArray[np.float64]:
+        """Upper bounds in own units; 1 for the intercept and indicators."""
+        return self._ends(1)
+
+    def _ends(self, end: int) -> NDArray[np.float64]:
+        found = np.ones(len(self)) if end else np.full(len(self), -1.0)
+        for stored in self._layout.stored:
+            if not stored.piece.powers:
+                found[stored.columns] = 1.0 if end or stored.piece == ONES else 0.0
+            elif not stored.piece.factors and Encoder._is_simple(stored.piece):
+                described = self._variables[stored.piece.powers[0][0]]
+                assert isinstance(described, Numeric)
+                found[stored.start] = described.interval[end]
+        return found
+
+    @property
+    def center(self) -> NDArray[np.float64]:
+        """Middles of the bounds; 0 for the intercept."""
+        return self._affine[0]
+
+    @property
+    def half_width(self) -> NDArray[np.float64]:
+        """Half the distances between the bounds; 1 for the intercept."""
+        return self._affine[1]
+
+    @property
+    def inverse(self) -> NDArray[np.float64]:
+        """Reciprocals of `half_width`."""
+        with DefaultRounding():
+            found: NDArray[np.float64] = 1.0 / self._affine[1]
+        return found
+
+    @cached_property
+    def bound(self) -> float:
+        """The largest possible L2 norm of a stored row, attained at the upper bounds."""
+        squared = self._layout.squared_bound()
+        with DefaultRounding():
+            found = math.sqrt(squared)
+            # Above it, so that no row is clipped; tables of plain numbers keep the bound they had.
+            while not self.plain and found * found < squared:
+                found = math.nextafter(found, math.inf)
+        return found
+
+    def __len__(self) -> int:
+        return self._layout.size
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __eq__(self, other: object) -> bool:
+        # As lists: the order of the columns is the order of the matrix.
+        return isinstance(other, Columns) and _key(self) == _key(other)
+
+    def __hash__(self) -> int:
+        return hash(_key(self))
+
+    def __repr__(self) -> str:
+        more = ", intercept=True" if self._intercept else ""
+        more += f", missing={self._missing!r}" if self._missing != "error" else ""
+        more += f", terms={list(self.terms)!r}" if self._written is not None else ""
+        more += f", weights={self.weights!r}" if self._weights else ""
+        return f"Columns({self.bounds!r}{more})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Columns.from_dict, (self.to_dict(),))
+
+    def _labels(self, terms: Sequence[Term]) -> tuple[str, ...]:
+        return self._labels_of(terms, self._variables)
+
+    @staticmethod
+    def _labels_of(terms: Sequence[Term], variables: Mapping[str, Variable]) -> tuple[str, ...]:
+        return tuple(term.label(variables) for term in terms)
+
+    def scale_array(self, x: Any) -> NDArray[np.float64]:
+        """Scale a block of raw values of a table of numbers; `encode` takes any table.
+
+        Parameters
+        ----------
+        x : array_like of shape (n, len(selected))
+            Values in the columns' own units; NaN stays NaN.
+
+        Returns
+        -------
+        ndarray of shape (n, len(names))
+            Values in [-1, 1], with the intercept if there is one.
+
+        Raises
+        ------
+        TypeError
+            If a variable is a factor or dates, which an array of numbers does not hold.
+        """
+        block = np.asarray(x, dtype=np.float64)
+        k = len(self.selected)
+        if block.ndim != 2 or block.shape[1] != k:
+            raise ValueError(f"a block of shape (n, {k}) is scaled, not {block.shape}")
+        if not self.plain:
+            raise TypeError("only tables of numbers are scaled; encode takes tables with factors")
+        return self.encoder.table(list(block.T))
+
+    def encode(self, table: Any) -> NDArray[np.float64]:
+        """Write out the stored columns of a table in memory: its dummy table.
+
+        Parameters
+        ----------
+        table : DataFrame or mapping of str to array_like
+            With the variables in `selected`, in their own units.
+
+        Returns
+        -------
+        ndarray of shape (n, len(names))
+            What a second moment is taken of. A missing value is NaN, as are all indicators of a
+            factor where its level is missing or not listed. SECRET, if the table is.
+        """
+        return self.encoder.table(parts_of(table, self.reads))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give a plain form for JSON, from which `from_dict` makes an equal object."""
+        plain: dict[str, Any] = {
+            "bounds": {name: given.to_plain() for name, given in self._variables.items()},
+            "intercept": self._intercept,
+            "missing": self._missing,
+        }
+        if self._written is not None:
+            plain["terms"] = list(self._written)
+        if self._weights:
+            plain["weights"] = self.weights
+        return plain
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Columns:
+        """Make columns from the form `to_dict` gives; unknown keys are refused."""
+        if not isinstance(data, Mapping) or not isinstance(data.get("bounds"), Mapping):
+            raise ValueError("a description of columns has a table named 'bounds'")
+        unknown = sorted(set(data) - set(_KEYS))
+        if unknown:
+            raise ValueError(f"unknown key {unknown[0]!r}; known: {', '.join(_KEYS)}")
+        return cls(
+            data["bounds"],
+            data.get("intercept", False),
+            data.get("missing", "error"),
+            terms=data.get("terms"),
+            weights=data.get("weights"),
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write to a ``.toml`` or ``.json`` file, whole or not at all."""
+        path = Path(path)
+        write_atomically(path, _WRITERS[_suffix(path)](self.to_dict()).encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Columns:
+        """Read from a ``.toml`` or ``.json`` file, as `save` writes it.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be read.
+        ValueError
+            If it is not valid TOML or JSON, or does not describe columns.
+
+        Examples
+        --------
+        A file by hand::
+
+            intercept = true
+            missing = "drop"
+            terms = ["poly(distance, 2)", "dep_delay", "origin"]
+
+            [bounds]
+            distance = [0, 5000]
+            dep_delay = [-60, 300]
+            origin = ["EWR", "JFK", "LGA"]
+            carrier = {levels = ["AA", "UA"], other = true}
+            fare = {log = [20, 5000]}
+            booked = {dates = ["2013-01-01", "2014-01-01"], unit = "weeks"}
+            direct = "bool"
+        """
+        path = Path(path)
+        parse = _READERS[_suffix(path)]
+        try:
+            return cls.from_dict(parse(path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:  # both parsers raise subclasses of ValueError
+            raise ValueError(f"{path}: {error}") from error
+        except RecursionError:
+            raise ValueError(f"{path}: nested too deeply to describe columns") from None
+
+
+def _check_mapping(bounds: object) -> None:
+    if bounds is None or isinstance(bounds, str):  # such as "auto"
+        raise ValueError(FROM_DATA)
+    if not isinstance(bounds, Mapping):
+        raise TypeError("bounds is a mapping of column names to (lower, upper)")
+    if not bounds:
+        raise ValueError("bounds names no columns")
+    if not all(isinstance(name, str) and name for name in bounds):
+        raise TypeError("the keys of bounds are column names")
+
+
+def _check_width(name: str, described: Numeric) -> None:
+    """Refuse bounds between which no two numbers are told apart."""
+    (lower, upper), center = described.interval, described.center
+    with DefaultRounding(), np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        inverse = 1.0 / np.float64(described.half_width)
+        ends = (lower - center) * inverse, (upper - center) * inverse
+    if not (np.isclose(ends[0], -1.0) and np.isclose(ends[1], 1.0)):
+        raise ValueError(f"the bounds of column {name!r} are too close to tell apart")
+
+
+def _is_pair(given: Any) -> bool:
+    return isinstance(given, (tuple, list)) and len(given) == 2
+
+
+def _names_in(term: Term) -> Iterator[str]:
+    yield from (name for name, _ in term.degrees)
+    yield from term.factors
+
+
+def _key(columns: Columns) -> tuple[Any, ...]:
+    return (
+        tuple(columns.variables.items()),
+        columns.intercept,
+        columns.missing,
+        columns.terms,
+        tuple(columns.weights.items()),
+    )
+
+
+_KEYS = ("bounds", "intercept", "missing", "terms", "weights")
+
+
+def _suffix(path: Path) -> str:
+    if path.suffix not in _READERS:
+        raise ValueError(f"{path}: columns are kept in .toml or .json files")
+    return path.suffix
+
+
+def _to_toml(data: dict[str, Any]) -> str:
+    lines = [f"{key} = {_toml(data[key])}" for key in _KEYS[1:] if key in data]
+    lines += ["", "[bounds]"]
+    lines += [f"{_toml(name)} = {_toml(given)}" for name, given in data["bounds"].items()]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        pairs = (f"{_toml(key)} = {_toml(given)}" for key, given in value.items())
+        return "{" + ", ".join(pairs) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    # TOML's strings, numbers and booleans are JSON's, but for surrogates and DEL.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _from_json(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_no_duplicates)
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) != len(pairs):
+        raise ValueError("a key appears twice")
+    return data
+
+
+def _to_json(data: dict[str, Any]) -> str:
+    return json.dumps(data, indent=2) + "\n"
+
+
+_READERS: dict[str, Callable[[str], Any]] = {".toml": tomllib.loads, ".json": _from_json}
+_WRITERS: dict[str, Callable[[dict[str, Any]], str]] = {".toml": _to_toml, ".json": _to_json}

@@ -1,0 +1,340 @@
+"""Raw columns as the columns that are stored: numbers in [-1, 1] and codes of levels.
+
+The value of a row depends on that row alone and is the same on every machine: sums, products
+and comparisons of doubles, each rounded once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privgram.columns.terms import ONES, Piece
+from privgram.columns.variables import Factor, Numeric
+
+if TYPE_CHECKING:
+    from privgram.columns.layout import Layout, Stored
+
+__all__ = ["Codes", "Encoder", "Raw", "codes_of", "legendre", "scaled"]
+
+T = TypeVar("T")
+
+#: Beyond this range a table from numbers to codes would be larger than a search is slow.
+DIRECT = 1 << 20
+
+
+class Codes(NamedTuple):
+    """Levels of rows: lut[indices], or the indices themselves; negative ones are missing."""
+
+    indices: NDArray[Any]
+    lut: NDArray[np.int32] | None = None
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def part(self, rows: slice) -> Codes:
+        """Some of the rows."""
+        return Codes(self.indices[rows], self.lut)
+
+    def plain(self) -> NDArray[np.int32]:
+        """Codes without a table to look them up in."""
+        if self.lut is None:
+            return self.indices.astype(np.int32, copy=False)
+        found = np.full(len(self.indices), -1, np.int32)
+        known = (self.indices >= 0) & (self.indices < len(self.lut))
+        found[known] = self.lut[self.indices[known]]
+        return found
+
+
+#: A column as a source gives it: numbers, or the levels of a factor.
+Raw: TypeAlias = "NDArray[Any] | Codes"
+
+
+class Encoder:
+    """What a kernel needs of raw columns: dense ones, codes, and values that multiply levels.
+
+    Parameters
+    ----------
+    layout : Layout
+    selected : sequence of str
+        The variables whose columns are given, in this order.
+
+    Attributes
+    ----------
+    dense : list of Stored
+        Pieces without factors, the column of ones excepted.
+    ones : bool
+        Whether a column of ones follows them.
+    blocks : list of Stored
+        Pieces with factors.
+    factors : list of tuple of str
+        Distinct products of factors, and how many levels each has in `levels`.
+    center, inverse, limit : ndarray
+        By which dense columns, then values, are scaled and clamped.
+    """
+
+    def __init__(self, layout: Layout, selected: Sequence[str]) -> None:
+        self.layout = layout
+        self.place = {name: i for i, name in enumerate(selected)}
+        plain = [stored for stored in layout.stored if not stored.piece.factors]
+        self.dense = [stored for stored in plain if stored.piece != ONES]
+        self.ones = len(plain) > len(self.dense)
+        self.blocks = [stored for stored in layout.stored if stored.piece.factors]
+        self.factors = list(dict.fromkeys(block.piece.factors for block in self.blocks))
+        self.levels = [
+            math.prod(len(self._factor(name)) for name in names) for names in self.factors
+        ]
+        self.valued = [block for block in self.blocks if block.piece.powers]
+        scaled_by = [self._scaling(stored) for stored in (*self.dense, *self.valued)]
+        self.center = np.array([center for center, _, _ in scaled_by], dtype=np.float64)
+        self.inverse = np.array([inverse for _, inverse, _ in scaled_by], dtype=np.float64)
+        self.limit = np.array([limit for _, _, limit in scaled_by], dtype=np.float64)
+        #: Whether something must be computed before the kernel can take a column.
+        self.derives = any(
+            not self._is_simple(stored.piece) or self._numeric(stored.piece.powers[0][0]).derived
+            for stored in (*self.dense, *self.valued)
+        )
+
+    def _factor(self, name: str) -> Factor:
+        described = self.layout.variables[name]
+        assert isinstance(described, Factor)
+        return described
+
+    def _numeric(self, name: str) -> Numeric:
+        described = self.layout.variables[name]
+        assert isinstance(described, Numeric)
+        return described
+
+    @staticmethod
+    def _is_simple(piece: Piece) -> bool:
+        return len(piece.powers) == 1 and piece.powers[0][1] == 1
+
+    def _scaling(self, stored: Stored) -> tuple[float, float, float]:
+        """Center, inverse and limit: of the raw column, or of one that is derived."""
+        if not self._is_simple(stored.piece):
+            return 0.0, stored.weight, stored.weight
+        center, half_width = self._numeric(stored.piece.powers[0][0]).scaling
+        return center, (1.0 / half_width) * stored.weight, stored.weight
+
+    def encode(
+        self, parts: Sequence[Raw]
+    ) -> tuple[list[NDArray[Any]], list[Codes], list[NDArray[Any]]]:
+        """Dense columns, codes of `factors` and values of `valued`, before they are scaled."""
+        seen: dict[tuple[str, int], NDArray[np.float64]] = {}
+        dense = [self._column(stored.piece, parts, seen) for stored in self.dense]
+        values = [self._column(stored.piece, parts, seen) for stored in self.valued]
+        return dense, [self._codes(names, parts) for names in self.factors], values
+
+    def _column(
+        self, piece: Piece, parts: Sequence[Raw], seen: dict[tuple[str, int], NDArray[np.float64]]
+    ) -> NDArray[Any]:
+        if self._is_simple(piece):
+            name = piece.powers[0][0]
+            return _named(self._numeric(name).raw, name)(_numbers(parts[self.place[name]]))
+        found: NDArray[np.float64] | None = None
+        for name, degree in piece.powers:
+            if (name, degree) not in seen:
+                described = self._numeric(name)
+                raw = _named(described.raw, name)(_numbers(parts[self.place[name]]))
+                seen[name, degree] = legendre(scaled(raw, *described.scaling), degree)
+            found = seen[name, degree] if found is None else found * seen[name, degree]
+        assert found is not None
+        return found
+
+    def _codes(self, names: tuple[str, ...], parts: Sequence[Raw]) -> Codes:
+        given = [parts[self.place[name]] for name in names]
+        found = [
+            part if isinstance(part, Codes) else Codes(_named(codes_of, name)(part, self._factor(name)))
+            for name, part in zip(names, given, strict=True)
+        ]
+        if len(found) == 1:
+            return found[0]
+        combined = np.zeros(len(found[0]), np.int32)
+        missing = np.zeros(len(found[0]), bool)
+        for name, part in zip(names, found, strict=True):
+            plain = part.plain()
+            missing |= plain < 0
+            combined = combined * np.int32(len(self._factor(name))) + plain
+        combined[missing] = -1
+        return Codes(combined)
+
+    def table(self, parts: Sequence[Raw]) -> NDArray[np.float64]:
+        """The stored columns written out, indicators and all; missing values are NaN.
+
+        Returns
+        -------
+        ndarray of shape (n, layout.size)
+        """
+        dense, codes, values = self.encode(parts)
+        n = len(next(iter((*dense, *codes, *values)), ()))
+        out = np.zeros((n, self.layout.size))
+        columns = iter(range(len(self.center)))
+        for stored, column in zip(self.dense, dense, strict=True):
+            out[:, stored.start] = self._clamped(column, next(columns))
+        if self.ones:
+            ones = next(s for s in self.layout.stored if s.piece == ONES)
+            out[:, ones.start] = ones.weight
+        rows = np.arange(n)
+        given = iter(values)
+        for block in self.blocks:
+            plain = codes[self.factors.index(block.piece.factors)].plain()
+            value: Any = block.weight
+            if block.piece.powers:
+                value = self._clamped(next(given), next(columns))
+            known = plain >= 0
+            out[rows[known], block.start + plain[known]] = (
+                value[known] if isinstance(value, np.ndarray) else value
+            )
+            out[~known, block.columns] = np.nan
+        return out
+
+    def _clamped(self, column: NDArray[Any], at: int) -> NDArray[np.float64]:
+        with np.errstate(over="ignore"):
+            moved = (column.astype(np.float64) - self.center[at]) * self.inverse[at]
+        return np.clip(moved, -self.limit[at], self.limit[at])
+
+
+def scaled(values: NDArray[Any], center: float, half_width: float) -> NDArray[np.float64]:
+    """Values mapped to [-1, 1] and clamped there; NaN stays NaN."""
+    with np.errstate(over="ignore"):
+        moved = (values.astype(np.float64, copy=False) - center) * (1.0 / half_width)
+    return np.clip(moved, -1.0, 1.0)
+
+
+def legendre(u: NDArray[np.float64], degree: int) -> NDArray[np.float64]:
+    """Legendre polynomial of a degree at points of [-1, 1], clamped to [-1, 1].
+
+    By the three-term recurrence (Abramowitz and Stegun 1964, 8.5.3).
+    """
+    before, now = np.ones_like(u), u
+    for k in range(1, degree):
+        before, now = now, ((2 * k + 1) * u * now - k * before) / (k + 1)
+    return np.clip(now, -1.0, 1.0)
+
+
+def codes_of(values: NDArray[Any], factor: Factor) -> NDArray[np.int32]:
+    """Codes of a factor's levels, in the order of its levels; -1 for a missing value.
+
+    A value that is not listed is of the level "other" if there is one, and missing if not.
+
+    Raises
+    ------
+    TypeError
+        If the column holds numbers and the levels are text, or the other way round.
+    """
+    values = np.asarray(values)
+    text = isinstance(factor.levels[0], str)
+    unlisted = len(factor.levels) if factor.other else -1
+    kind = values.dtype.kind
+    if kind == "O":
+        return _objects(values, factor, unlisted)
+    if kind in "UST" and text:
+        return _strings(values, factor, unlisted)
+    if kind in "iu" and not text:
+        return _integers(values, factor, unlisted)
+    if kind == "f" and not text:
+        found = np.full(len(values), unlisted, np.int32)
+        whole = (values == np.rint(values)) & (np.abs(values) < 2.0**62)
+        found[whole] = _integers(values[whole].astype(np.int64), factor, unlisted)
+        found[np.isnan(values)] = -1
+        return found
+    held = {"U": "text", "S": "text", "T": "text", "b": "true and false"}.get(kind, "numbers")
+    levels = "text" if text else "whole numbers"
+    raise TypeError(f"the column holds {held} and the levels that are listed are {levels}")
+
+
+def _objects(values: NDArray[Any], factor: Factor, unlisted: int) -> NDArray[np.int32]:
+    known: dict[Any, int] = {level: code for code, level in enumerate(factor.levels)}
+    kinds = (str,) if isinstance(factor.levels[0], str) else (int, np.integer)
+
+    def code(value: Any) -> int:
+        if isinstance(value, kinds) and not isinstance(value, bool):
+            return known.get(value, unlisted)
+        # None, NaN, and pandas' NA and NaT, which are not equal to themselves.
+        missing = value is None or (value is not value) or not _equals_itself(value)
+        return -1 if missing else unlisted
+
+    return np.fromiter(map(code, values), np.int32, len(values))
+
+
+def _equals_itself(value: Any) -> bool:
+    try:
+        return bool(value == value)
+    except TypeError:  # pandas.NA
+        return False
+
+
+def _strings(values: NDArray[Any], factor: Factor, unlisted: int) -> NDArray[np.int32]:
+    if values.dtype.kind == "S":
+        levels = np.array([str(level).encode() for level in factor.levels])
+    elif values.dtype.kind == "T":
+        return _objects(values.astype(object), factor, unlisted)
+    else:
+        levels = np.array(factor.levels, dtype=np.str_)
+    return _search(values, levels, unlisted)
+
+
+def _integers(values: NDArray[Any], factor: Factor, unlisted: int) -> NDArray[np.int32]:
+    levels = np.array(factor.levels, dtype=np.int64)
+    if values.dtype == np.uint64:
+        huge = values > np.uint64(2**63 - 1)
+        found = _integers(np.where(huge, 0, values).astype(np.int64), factor, unlisted)
+        found[huge] = unlisted
+        return found
+    low, high = int(levels.min()), int(levels.max())
+    if high - low >= DIRECT:
+        return _search(values.astype(np.int64), levels, unlisted)
+    table = np.full(high - low + 1, unlisted, np.int32)
+    table[levels - low] = np.arange(len(levels))
+    wide = values.astype(np.int64)
+    inside = (wide >= low) & (wide <= high)
+    found = np.where(inside, table[np.clip(wide, low, high) - low], unlisted)
+    return found.astype(np.int32, copy=False)
+
+
+def _search(values: NDArray[Any], levels: NDArray[Any], unlisted: int) -> NDArray[np.int32]:
+    order = np.argsort(levels)
+    at = np.minimum(np.searchsorted(levels, values, sorter=order), len(levels) - 1)
+    codes = order[at]
+    return np.where(levels[codes] == values, codes, unlisted).astype(np.int32)
+
+
+def _named(function: Callable[..., T], name: str) -> Callable[..., T]:
+    """Have a TypeError say of which column it speaks."""
+
+    def call(*given: Any) -> T:
+        try:
+            return function(*given)
+        except TypeError as error:
+            raise TypeError(f"column {name!r}: {error}") from None
+
+    return call
+
+
+def _numbers(part: Raw) -> NDArray[Any]:
+    assert isinstance(part, np.ndarray)
+    return part
+
+
+def parts_of(table: Any, selected: Mapping[str, Any]) -> list[Raw]:
+    """Columns of a small table in memory: a data frame or a mapping of names to columns."""
+    found: list[Raw] = []
+    for name, described in selected.items():
+        try:
+            column = np.asarray(table[name])
+        except (KeyError, IndexError, ValueError, TypeError):
+            raise ValueError(f"the table has no column {name!r}") from None
+        if isinstance(described, Factor):
+            column_codes = codes_of(column, described)
+            found.append(Codes(column_codes))
+            continue
+        if column.dtype.kind == "O":
+            # Decimals, None, Python's dates.
+            dated = described.holds == "dates"
+            column = column.astype("datetime64[us]" if dated else np.float64)
+        found.append(column)
+    return found
