@@ -418,7 +418,7 @@ def _error(record: Calibration, n_rows: int) -> float:
     d = record.n_columns
     gram, coef = unit_scale(d, n_rows)
     vector = np.append(coef, -1.0)
-    shifted = gram + record.law.shift * np.eye(d)
+    shifted = gram + record.law.shift_matrix(d)
     covariance = record.law.sandwich(shifted, np.outer(vector, vector))
     variances = np.diag(covariance)[: d - 1] if d > 1 else np.diag(covariance)
     return float(np.sqrt(np.mean(variances))) / n_rows

@@ -233,7 +233,8 @@ def _count(release: ReleaseRecord, matrix: NDArray[np.float64]) -> float:
     if whole and release.n_rows and release.noise.sketch_rows(release.n_columns) is None:
         return float(release.n_rows)
     ones = release.names.index(INTERCEPT)
-    return max(float(matrix[ones, ones]) - release.noise.shift, 1.0)
+    shift = release.noise.shift_matrix(release.n_columns)
+    return max(float(matrix[ones, ones] - shift[ones, ones]), 1.0)
 
 
 def _about(
@@ -244,7 +245,7 @@ def _about(
     Of `matrix`, which is the released one or another draw of it.
     """
     own = [i for i, name in enumerate(release.names) if name != INTERCEPT]
-    moment = matrix[np.ix_(own, own)] - release.noise.shift * np.eye(len(own))
+    moment = (matrix - release.noise.shift_matrix(len(matrix)))[np.ix_(own, own)]
     if not center:
         return own, np.zeros(len(own)), moment
     count = _count(release, matrix)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, ClassVar, Self, TypeVar
 
+import numpy as np
+
 __all__ = ["Kinds"]
 
 Kind = TypeVar("Kind", bound="Kinds")
@@ -36,7 +38,7 @@ class Kinds:
     def to_dict(self) -> dict[str, Any]:
         """The kind's name and the parameters, as plain values for a file."""
         parameters = {
-            field.name: getattr(self, field.name)
+            field.name: _plain(getattr(self, field.name))
             for field in fields(self)  # type: ignore[arg-type]
         }
         return {self._key: type(self).__name__, **parameters}
@@ -60,3 +62,10 @@ class Kinds:
     @classmethod
     def _rebuild(cls, parameters: dict[str, Any]) -> Self:
         return cls(**parameters)
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON has it: those of a kind, or the lists of an array."""
+    if isinstance(value, Kinds):
+        return value.to_dict()
+    return value.tolist() if isinstance(value, np.ndarray) else value

@@ -9,7 +9,7 @@ import json
 import math
 import operator
 import os
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,7 +18,6 @@ import numpy as np
 from privgram._base.checks import (
     check_calibration,
     check_integer,
-    check_not_negative,
     check_number,
     check_positive,
 )
@@ -163,7 +162,7 @@ class ReleaseRecord:
             self,
             matrix=self.matrix[np.ix_(index, index)],
             names=kept,
-            noise=self.noise.marginal(self.n_columns, len(index)),
+            noise=self.noise.marginal(self.n_columns, index),
             sketch=None if self.sketch is None else self.sketch[:, index],
         )
 
@@ -325,8 +324,7 @@ def check(release: ReleaseRecord) -> None:
         raise ValueError("delta must be in [0, 1]")
     if release.n_rows is not None:
         check_integer(release.n_rows, "n_rows", 0, 2**63 - 1)
-    for field_ in fields(release.noise):
-        check_not_negative(getattr(release.noise, field_.name), f"{field_.name} of the noise")
+    release.noise.check(d)
     if not isinstance(release.parameters, dict) or not isinstance(release.reproducible, bool):
         raise ValueError("parameters must be a mapping and reproducible true or false")
     if not isinstance(release.condition, (str, type(None))):

@@ -270,7 +270,7 @@ def noise_scores(release: ReleaseRecord) -> NDArray[np.float64]:
     """
     d = release.n_columns
     deviation = np.sqrt(release.noise.entry_variance(release.matrix, np.eye(d)))
-    centred = release.matrix - release.noise.shift * np.eye(d)
+    centred = release.matrix - release.noise.shift_matrix(d)
     with np.errstate(divide="ignore", invalid="ignore"):
         scores: NDArray[np.float64] = centred / deviation
     return np.nan_to_num(scores, nan=0.0)

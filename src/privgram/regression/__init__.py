@@ -254,7 +254,8 @@ class Fit:
             raise ValueError(_uncounted(self.release))
         release = self.release
         index = [release.index(name) for name in self.names]
-        variance = (np.diag(release.matrix)[index] - release.noise.shift) / self.n_rows
+        moment = release.matrix - release.noise.shift_matrix(release.n_columns)
+        variance = np.diag(moment)[index] / self.n_rows
         if INTERCEPT in release.names:
             mean = release.matrix[index, release.index(INTERCEPT)] / self.n_rows
             variance = variance - mean**2
@@ -365,9 +366,9 @@ def regress(
         from privgram.regression.ridge import Sketch, auto_ridge, possible_rows
 
         # About the second moment itself: what the mechanism added is part of the choice.
-        shifted, matrix = matrix, matrix - law.shift * np.eye(len(block))
+        shifted, matrix = matrix, matrix - law.shift_matrix(len(block))
         sketched = law.sketch_rows(len(block))
-        least = np.trace(release.matrix) - law.shift * release.n_columns
+        least = np.trace(release.matrix - release.noise.shift_matrix(release.n_columns))
         penalty = auto_ridge(
             matrix,
             lambda frame: law.entry_variance(shifted, frame),
@@ -553,9 +554,7 @@ def _choose(
 
 def _block(release: ReleaseRecord, block: list[int]) -> tuple[NoiseLaw, Matrix]:
     """The released matrix of some columns and the law of its noise."""
-    law = release.noise
-    if len(block) < release.n_columns:
-        law = law.marginal(release.n_columns, len(block))
+    law = release.noise.marginal(release.n_columns, block)
     return law, release.matrix[np.ix_(block, block)]
 
 
@@ -569,8 +568,9 @@ def _dependent(release: ReleaseRecord, chosen: list[int]) -> str | None:
     noise = np.sqrt(np.diag(law.entry_variance(release.matrix, frame)))
     # What the mechanism put on the diagonal is no signal; where it is far more than noise, it
     # makes these coefficients small instead of wild.
-    nothing = (values - law.shift < NOTHING * noise) & (values < RESOLVED * noise)
-    nothing &= values - law.shift > -RESOLVED * noise
+    signal = values - np.diag(frame @ law.shift_matrix(release.n_columns) @ frame.T)
+    nothing = (signal < NOTHING * noise) & (values < RESOLVED * noise)
+    nothing &= signal > -RESOLVED * noise
     if not nothing.any() or nothing.all() or (values < RESOLVED * noise)[~nothing].any():
         return None
     # The noise turns these directions by less than a tenth.
@@ -591,7 +591,7 @@ def _pinned(release: ReleaseRecord, goal: int) -> str | None:
     if columns is None or INTERCEPT not in release.names:
         return None
     ones = release.names.index(INTERCEPT)
-    count = release.matrix[ones, ones] - release.noise.shift
+    count = (release.matrix - release.noise.shift_matrix(release.n_columns))[ones, ones]
     total = release.matrix[goal, ones]
     frame = np.eye(release.n_columns)[[ones, goal]]
     noise = math.sqrt(release.noise.entry_variance(release.matrix, frame)[0].sum())
@@ -647,7 +647,7 @@ def _clipping_shift(
         return np.zeros(len(chosen))
     if n_rows is None or n_rows <= len(chosen):
         raise ValueError(f"unclip needs the number of rows: {_uncounted(release)}")
-    moment = (release.matrix - release.noise.shift * np.eye(release.n_columns)) / n_rows
+    moment = (release.matrix - release.noise.shift_matrix(release.n_columns)) / n_rows
     if np.linalg.eigvalsh(moment[np.ix_(chosen, chosen)])[0] <= 0:
         raise ValueError("unclip needs noise below the signal in all directions of the features")
     ones = release.names.index(INTERCEPT) if INTERCEPT in release.names else None

@@ -125,7 +125,8 @@ def rows_behind(release: ReleaseRecord) -> float | None:
         return float(release.n_rows)
     if INTERCEPT in release.names:
         i = release.names.index(INTERCEPT)
-        count = float(max(release.matrix[i, i] - release.noise.shift, 0.0))
+        shift = release.noise.shift_matrix(release.n_columns)
+        count = float(max(release.matrix[i, i] - shift[i, i], 0.0))
         return count if release.n_rows is None else min(count, float(release.n_rows))
     return None
 
@@ -179,7 +180,7 @@ def infer(
     """
     p, size = shifted.shape[0] - 1, len(transform)
     n_rows = rows_behind(release)
-    matrix = shifted - law.shift * np.eye(p + 1)
+    matrix = shifted - law.shift_matrix(p + 1)
     gram, cross = matrix[:p, :p], matrix[:p, p]
     if not np.linalg.eigvalsh(gram)[0] > 0:
         return refuse(

@@ -176,7 +176,7 @@ def tabulate(
         notes.append(
             "fit.coef is penalised and serves predictions; all else is of the unpenalised estimate."
         )
-    elif release.noise.shift > 0.0:
+    elif release.noise.shift_matrix(release.n_columns).any():
         notes.append(
             "fit.coef is shrunk by what the mechanism added to the diagonal and serves "
             "predictions; all else is of the estimate without it."

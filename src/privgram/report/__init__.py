@@ -272,7 +272,7 @@ def _columns(release: ReleaseRecord) -> list[dict[str, str]]:
     noise = np.sqrt(
         np.diag(release.noise.entry_variance(release.matrix, np.eye(len(release.names))))
     )
-    moments = np.diag(release.matrix) - release.noise.shift
+    moments = np.diag(release.matrix - release.noise.shift_matrix(release.n_columns))
     rows = []
     for i, name in enumerate(release.names):
         row = {"name": shown(name), "moment": _number(moments[i]), "noise": _number(noise[i])}
@@ -351,7 +351,9 @@ def _facts(release: ReleaseRecord, path: Path | None, version: str) -> list[tupl
         (name.replace("_", " "), f"{value:g}" if isinstance(value, float) else str(value))
         for name, value in release.parameters.items()
     ]
-    facts.append(("known shift", f"{release.noise.shift:g}"))
+    shift = np.diag(release.noise.shift_matrix(release.n_columns))
+    ends = sorted({float(shift.min()), float(shift.max())})
+    facts.append(("known shift", " to ".join(f"{value:g}" for value in ends)))
     if path is not None:
         facts.append(("file", f"{path.name}, format version {FORM.version}"))
         facts.append(("SHA-256 of the file", hashlib.sha256(path.read_bytes()).hexdigest()))

@@ -1,0 +1,396 @@
+"""Laws of symmetric Gaussian noise: whole, with known zeros, tied, combined."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from privgram.noise._law import NoiseLaw, isotropic, pairs, same
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+    from scipy.sparse import csr_array
+
+    Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class GaussianLaw(NoiseLaw):
+    """M = G + N + added I, N symmetric with independent Gaussian entries."""
+
+    std: float  # off the diagonal
+    std_diagonal: float
+    added: float = 0.0
+
+    @property
+    def shift(self) -> float:
+        return self.added
+
+    def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
+        excess = self.std_diagonal**2 - 2 * self.std**2
+        return isotropic(self.std**2, inner) + excess * np.diag(np.diag(inner))
+
+    def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
+        excess = self.std_diagonal**2 - 2 * self.std**2
+        squares = frame**2
+        isotropic = pairs(frame @ frame.T, self.std**2, self.std**2)
+        result: Matrix = isotropic + excess * (squares @ squares.T)
+        return result
+
+    def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
+        return matrix + symmetric_gaussian(len(matrix), self.std, self.std_diagonal, rng)
+
+    def independent(self, n_columns: int) -> Matrix:
+        variances = np.full((n_columns, n_columns), self.std**2)
+        np.fill_diagonal(variances, self.std_diagonal**2)
+        return variances
+
+
+@dataclass(frozen=True)
+class MaskedLaw(NoiseLaw):
+    """Gaussian noise whose entries are zero off the diagonal within some blocks.
+
+    The second moment has zeros there, as that of the levels of a factor has: one and only one
+    of them is 1 in a row. A release with these entries set to zero has this law.
+
+    Parameters
+    ----------
+    base : GaussianLaw
+    blocks : tuple of tuples of int
+        Positions of columns, in no two blocks alike.
+    """
+
+    base: GaussianLaw
+    blocks: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "blocks", tuple(map(tuple, self.blocks)))
+
+    @property
+    def shift(self) -> float:
+        return self.base.shift
+
+    @property
+    def _left_out(self) -> GaussianLaw:
+        """What the noise of a block was."""
+        return GaussianLaw(self.base.std, 0.0)
+
+    def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
+        result = self.base.sandwich(matrix, inner)
+        for block in self.blocks:
+            at = np.ix_(block, block)
+            result[at] -= self._left_out.sandwich(matrix[at], inner[at])
+        return result
+
+    def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
+        result = self.base.entry_variance(matrix, frame)
+        for block in self.blocks:
+            at = np.ix_(block, block)
+            result -= self._left_out.entry_variance(matrix[at], frame[:, list(block)])
+        return result
+
+    def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
+        noise = self.base.draw(np.zeros_like(matrix), rng)
+        return matrix + np.where(self._zeros(len(matrix)), 0.0, noise)
+
+    def independent(self, n_columns: int) -> Matrix:
+        return np.where(self._zeros(n_columns), 0.0, self.base.independent(n_columns))
+
+    def marginal(self, n_columns: int, kept: Sequence[int]) -> NoiseLaw:
+        new = {old: i for i, old in enumerate(kept)}
+        blocks = (tuple(new[i] for i in block if i in new) for block in self.blocks)
+        return MaskedLaw(self.base, tuple(block for block in blocks if len(block) > 1))
+
+    def check(self, n_columns: int) -> None:
+        self.base.check(n_columns)
+        places = [place for block in self.blocks for place in block]
+        check_places(places, n_columns)
+        if len(set(places)) < len(places):
+            raise ValueError("a column is in two blocks of the noise")
+
+    @classmethod
+    def _rebuild(cls, parameters: dict[str, Any]) -> Self:
+        return cls(_gaussian(parameters.pop("base")), **parameters)
+
+    def _zeros(self, n_columns: int) -> NDArray[np.bool_]:
+        zeros = np.zeros((n_columns, n_columns), dtype=bool)
+        for block in self.blocks:
+            zeros[np.ix_(block, block)] = True
+        np.fill_diagonal(zeros, False)
+        return zeros
+
+
+@dataclass(frozen=True)
+class TiedLaw(NoiseLaw):
+    """Isotropic Gaussian noise, projected on the solutions of linear equations of its entries.
+
+    The second moment solves them: "the counts of the levels add up to the number of rows". The
+    Frobenius projection of a release on the solutions has this law, exactly.
+
+    Parameters
+    ----------
+    base : GaussianLaw or MaskedLaw
+        With std_diagonal = sqrt(2) std. Its known zeros are equations too, without being named.
+    ties : tuple of ties
+        A tie is a tuple of (i, j, c), with i <= j: it says that the sum of c N_ij is zero.
+
+    Notes
+    -----
+    In orthonormal coordinates of the symmetric matrices, N_ii and sqrt(2) N_ij, the noise is
+    N(0, 2 std^2 I). With C the ties in these coordinates the projection takes off the
+    component C^T (C C^T)^{-1} C N, which is independent of the rest; so its moments are taken off.
+    The cost of `entry_variance` is k^2 (nnz(C) + t^2) for t ties, of `sandwich` r t^2 d for
+    `inner` of rank r.
+    """
+
+    base: GaussianLaw | MaskedLaw
+    ties: tuple[tuple[tuple[int, int, float], ...], ...]
+
+    def __post_init__(self) -> None:
+        ties = tuple(tuple((i, j, float(c)) for i, j, c in tie) for tie in self.ties)
+        object.__setattr__(self, "ties", ties)
+        gaussian = self._gaussian
+        if not math.isclose(gaussian.std_diagonal, math.sqrt(2) * gaussian.std, rel_tol=1e-9):
+            raise ValueError("a projection on ties has a law here if the noise is isotropic")
+
+    @property
+    def _gaussian(self) -> GaussianLaw:
+        return self.base.base if isinstance(self.base, MaskedLaw) else self.base
+
+    @property
+    def _blocks(self) -> tuple[tuple[int, ...], ...]:
+        return self.base.blocks if isinstance(self.base, MaskedLaw) else ()
+
+    @property
+    def shift(self) -> float:
+        return self.base.shift
+
+    @cached_property
+    def _components(self) -> tuple[csr_array, NDArray[np.intp], Matrix, Matrix]:
+        """C, sparse over the tied entries: with those, their scale and a root of (C C^T)^{-1}."""
+        from scipy.sparse import csr_array
+
+        block = {i: number for number, block in enumerate(self._blocks) for i in block}
+        tied = [
+            (row, i, j, c)
+            for row, tie in enumerate(self.ties)
+            for i, j, c in tie
+            if i == j or i not in block or block[i] != block.get(j)
+        ]
+        places = np.array(sorted({(i, j) for _, i, j, _ in tied}), np.intp).reshape(-1, 2).T
+        scale = np.where(places[0] == places[1], 1.0, math.sqrt(2.0))
+        at = {tuple(place): k for k, place in enumerate(places.T.tolist())}
+        rows, columns = [row for row, *_ in tied], [at[i, j] for _, i, j, _ in tied]
+        values = np.array([c for *_, c in tied]) / scale[columns]
+        ties = csr_array((values, (rows, columns)), shape=(len(self.ties), len(scale)))
+        sizes, vectors = np.linalg.eigh((ties @ ties.T).toarray())
+        # Some ties may follow from others.
+        kept = sizes > 1e-12 * np.max(sizes, initial=0.0)
+        return ties, places, scale, (vectors[:, kept] / np.sqrt(sizes[kept])).T
+
+    def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
+        from scipy.sparse import csr_array
+
+        result = self.base.sandwich(matrix, inner)
+        ties, (i, j), scale, root = self._components
+        half = ties * (np.where(i == j, 0.5, 1.0) / scale)
+        shape, each = (len(inner), len(scale)), np.arange(len(scale))
+        to_i, to_j = (csr_array((np.ones(len(scale)), (at, each)), shape=shape) for at in (i, j))
+        values, vectors = np.linalg.eigh(inner)
+        for value, vector in zip(values, vectors.T, strict=True):
+            if abs(value) > 1e-15 * np.abs(values).max():
+                # Every tie, as a symmetric matrix, times the vector.
+                images = to_i @ (half * vector[j]).T + to_j @ (half * vector[i]).T
+                images = images.toarray() @ root.T
+                result -= 2 * self._gaussian.std**2 * value * (images @ images.T)
+        return result
+
+    def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
+        result = self.base.entry_variance(matrix, frame)
+        ties, (i, j), scale, root = self._components
+        for row, f in zip(result, frame, strict=True):
+            coordinates = scale / 2 * (f[i] * frame[:, j] + f[j] * frame[:, i])
+            row -= 2 * self._gaussian.std**2 * ((root @ (ties @ coordinates.T)) ** 2).sum(axis=0)
+        return result
+
+    def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
+        noise = self.base.draw(np.zeros_like(matrix), rng)
+        ties, (i, j), scale, root = self._components
+        noise[i, j] -= ties.T @ (root.T @ (root @ (ties @ (scale * noise[i, j])))) / scale
+        noise[j, i] = noise[i, j]
+        return matrix + noise
+
+    def marginal(self, n_columns: int, kept: Sequence[int]) -> NoiseLaw:
+        return self.image(np.eye(n_columns)[list(kept)])
+
+    def check(self, n_columns: int) -> None:
+        self.base.check(n_columns)
+        check_places([place for tie in self.ties for i, j, _ in tie for place in (i, j)], n_columns)
+        if not all(i <= j and math.isfinite(c) for tie in self.ties for i, j, c in tie):
+            raise ValueError("a tie of the noise is (i, j, c) with i <= j and finite c")
+
+    @classmethod
+    def _rebuild(cls, parameters: dict[str, Any]) -> Self:
+        base = NoiseLaw.from_dict(parameters.pop("base"))
+        if not isinstance(base, (GaussianLaw, MaskedLaw)):
+            raise TypeError("ties are of Gaussian noise")
+        return cls(base, **parameters)
+
+
+@dataclass(frozen=True, eq=False)
+class EntryLaw(NoiseLaw):
+    """M = G + N, N symmetric with independent Gaussian entries of any variances.
+
+    Parameters
+    ----------
+    variances : ndarray of shape (d, d), float64
+        Symmetric; zero where the entry is exact.
+    """
+
+    variances: Matrix
+
+    def __post_init__(self) -> None:
+        variances = np.array(self.variances, dtype=np.float64)
+        variances.flags.writeable = False
+        object.__setattr__(self, "variances", variances)
+
+    def __eq__(self, other: object) -> bool:
+        return same(self, other)
+
+    def __hash__(self) -> int:
+        return hash(self.variances.shape)
+
+    @property
+    def shift(self) -> float:
+        return 0.0
+
+    def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
+        result: Matrix = self.variances * inner
+        np.fill_diagonal(result, self.variances @ np.diag(inner))
+        return result
+
+    def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
+        squares = frame**2
+        ordered = self.variances - np.diag(np.diag(self.variances))
+        result = np.asarray(squares @ self.variances @ squares.T)
+        for row, f in zip(result, frame, strict=True):
+            products = f * frame
+            row += ((products @ ordered) * products).sum(axis=1)
+        return result
+
+    def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
+        return matrix + np.sqrt(self.variances) * symmetric_gaussian(len(matrix), 1.0, 1.0, rng)
+
+    def independent(self, n_columns: int) -> Matrix:
+        return self.variances
+
+    def marginal(self, n_columns: int, kept: Sequence[int]) -> NoiseLaw:
+        return EntryLaw(self.variances[np.ix_(kept, kept)])
+
+    def check(self, n_columns: int) -> None:
+        if self.variances.shape != (n_columns, n_columns):
+            raise ValueError(f"variances of the noise must be {n_columns} x {n_columns}")
+        sound = np.isfinite(self.variances) & (self.variances >= 0)
+        if not (sound.all() and (self.variances == self.variances.T).all()):
+            raise ValueError("variances of the noise must be symmetric, finite and not negative")
+
+
+def combine(laws: Iterable[NoiseLaw], n_columns: int) -> tuple[Matrix, EntryLaw]:
+    """Weights by which independent releases of one second moment average to the least noise.
+
+    Parameters
+    ----------
+    laws : iterable of NoiseLaw
+        Of the r releases, in one frame, in which each has independent Gaussian entries.
+    n_columns : int
+
+    Returns
+    -------
+    weights : ndarray of shape (r, d, d), float64
+        By the inverse variances of the entries; they add up to 1. An entry that is exact in some
+        releases is taken from these.
+    law : EntryLaw
+        Of the sum of weights times releases.
+
+    Raises
+    ------
+    ValueError
+        If a law has no independent entries, or a shift.
+    """
+    variances = []
+    for law in laws:
+        entries = law.independent(n_columns)
+        if entries is None or law.shift_matrix(n_columns).any():
+            raise ValueError("only noise of independent entries, without a shift, is combined")
+        variances.append(entries)
+    stacked = np.array(variances)
+    exact = (stacked == 0).any(axis=0)
+    weights = np.where(exact, stacked == 0, 1 / np.where(exact, 1.0, stacked))
+    total = weights.sum(axis=0)
+    return weights / total, EntryLaw(np.where(exact, 0.0, 1 / total))
+
+
+@dataclass(frozen=True)
+class InverseGaussianLaw(NoiseLaw):
+    """M = (G^{-1} + N)^{-1}, N symmetric with independent Gaussian entries."""
+
+    std: float  # off the diagonal, in units of G^{-1}
+    std_diagonal: float
+
+    @property
+    def shift(self) -> float:
+        return 0.0
+
+    def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
+        # First order: M - G = -G N G.
+        noise = GaussianLaw(self.std, self.std_diagonal)
+        return matrix @ noise.sandwich(matrix, matrix @ inner @ matrix) @ matrix
+
+    def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
+        return GaussianLaw(self.std, self.std_diagonal).entry_variance(matrix, frame @ matrix)
+
+    def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
+        noise = symmetric_gaussian(len(matrix), self.std, self.std_diagonal, rng)
+        return np.asarray(np.linalg.inv(np.linalg.inv(matrix) + noise), dtype=np.float64)
+
+    def marginal(self, n_columns: int, kept: Sequence[int]) -> NoiseLaw:
+        if len(kept) < n_columns:
+            raise ValueError("noise on the inverse has no marginal law: keep all columns")
+        return self
+
+    def image(self, frame: ArrayLike) -> NoiseLaw:
+        frame = np.asarray(frame)
+        if np.linalg.matrix_rank(frame) < frame.shape[1]:
+            raise ValueError("noise on the inverse has an image if no column is lost")
+        return super().image(frame)
+
+
+def symmetric_gaussian(
+    n_columns: int, std: float, std_diagonal: float, rng: np.random.Generator
+) -> Matrix:
+    """Symmetric matrix of independent centred Gaussians, shape (d, d) float64."""
+    noise = np.zeros((n_columns, n_columns))
+    above = np.triu_indices(n_columns, 1)
+    noise[above] = rng.normal(scale=std, size=len(above[0]))
+    noise += noise.T
+    np.fill_diagonal(noise, rng.normal(scale=std_diagonal, size=n_columns))
+    return noise
+
+
+def check_places(places: Sequence[int], n_columns: int) -> None:
+    """Raise ValueError unless these are positions of columns."""
+    if not all(type(place) is int and 0 <= place < n_columns for place in places):
+        raise ValueError(f"the noise names columns that are not among the {n_columns}")
+
+
+def _gaussian(values: dict[str, Any]) -> GaussianLaw:
+    law = NoiseLaw.from_dict(values)
+    if not isinstance(law, GaussianLaw):
+        raise TypeError("known zeros are of Gaussian noise")
+    return law
