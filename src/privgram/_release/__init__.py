@@ -12,7 +12,7 @@ from privgram.columns import Columns
 from privgram.noise import NoiseLaw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import numpy as np
     from matplotlib.axes import Axes
@@ -35,11 +35,20 @@ class Release(ReleaseRecord):
         ridge: float | str | ArrayLike = 0.0,
         intercept: bool = True,
         unclip: bool = False,
+        reference: Mapping[str, Any] | None = None,
     ) -> Fit:
         """Linear regression of one column on others; see `privgram.regression.regress`."""
         from privgram.regression import regress
 
-        return regress(self, target, features, ridge=ridge, intercept=intercept, unclip=unclip)
+        return regress(
+            self,
+            target,
+            features,
+            ridge=ridge,
+            intercept=intercept,
+            unclip=unclip,
+            reference=reference,
+        )
 
     def lasso(
         self, target: str | int, features: Iterable[str | int] | None = None, *, alpha: float

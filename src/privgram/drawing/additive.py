@@ -4,30 +4,42 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from privgram.columns.structure import ties, zeros
 from privgram.drawing import discrete
 from privgram.exact import limbs
 from privgram.mechanisms.analyze_gauss import SIDES, AnalyzeGauss
-from privgram.noise import GaussianLaw, WishartLaw, standard_wishart, symmetric_gaussian
+from privgram.noise import (
+    GaussianLaw,
+    MaskedLaw,
+    TiedLaw,
+    WishartLaw,
+    standard_wishart,
+    symmetric_gaussian,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privgram.columns import Columns
     from privgram.mechanisms import Mechanism
     from privgram.mechanisms.additive_wishart import AdditiveWishart, WishartCalibration
     from privgram.mechanisms.analyze_gauss import GaussCalibration
     from privgram.moment import SecondMoment
+
+#: Gaussian noise, and what is left of it where the matrix is known in part.
+Imposed: TypeAlias = GaussianLaw | MaskedLaw | TiedLaw
 
 __all__ = ["additive_wishart", "analyze_gauss", "check_generator", "expected_norm"]
 
 
 def analyze_gauss(
     mechanism: AnalyzeGauss, moment: SecondMoment, noise: GaussCalibration, rng: np.random.Generator
-) -> tuple[NDArray[np.float64], GaussianLaw, dict[str, Any]]:
-    """Draw symmetric Gaussian noise and repair the sum, as the mechanism says."""
+) -> tuple[NDArray[np.float64], Imposed, dict[str, Any]]:
+    """Draw symmetric Gaussian noise, impose what is known of the matrix, and repair the sum, as the mechanism says."""
     law = noise.law
     d = moment.n_columns
     if mechanism.noise == "discrete":
@@ -35,17 +47,18 @@ def analyze_gauss(
     else:
         draw = symmetric_gaussian(d, law.std, law.std_diagonal, rng)
         matrix = add_noise(moment, draw, noise.noise_std)
+    matrix, law = impose(matrix, law, moment.columns)
     if mechanism.repair == "none":
         return matrix, law, {}
     if mechanism.repair != "project":
         added = 0.0
         if np.linalg.eigvalsh(matrix)[0] <= 0:
-            added = expected_norm(law, d, rng)
-            added += SIDES[mechanism.repair] * norm_deviation(law, noise.delta)
+            added = expected_norm(noise.law, d, rng)
+            added += SIDES[mechanism.repair] * norm_deviation(noise.law, noise.delta)
             added = max(added, 0.0)
         return (
             matrix + added * np.eye(d),
-            replace(law, added=added),
+            _shifted(law, added),
             {"parameters": {"added": added}},
         )
     values, vectors = np.linalg.eigh(matrix)
@@ -53,6 +66,29 @@ def analyze_gauss(
         matrix = (vectors * np.maximum(values, 0.0)) @ vectors.T
         matrix = (matrix + matrix.T) / 2
     return matrix, law, {}
+
+
+def impose(
+    matrix: NDArray[np.float64], law: GaussianLaw, columns: Columns | None
+) -> tuple[NDArray[np.float64], Imposed]:
+    """Project a release on what the description of its columns says, and tell the law of that.
+
+    Post-processing: the equations are public (`privgram.columns.structure`).
+    """
+    if columns is None or not (blocks := zeros(columns.layout)):
+        return matrix, law
+    masked = MaskedLaw(law, blocks)
+    isotropic = math.isclose(law.std_diagonal, math.sqrt(2.0) * law.std, rel_tol=1e-9)
+    known = ties(columns.layout) if isotropic else ()
+    imposed = TiedLaw(masked, known) if known else masked
+    return imposed.project(matrix), imposed
+
+
+def _shifted(law: Imposed, added: float) -> Imposed:
+    """The law of a release to which a multiple of the identity was added."""
+    if isinstance(law, GaussianLaw):
+        return replace(law, added=added)
+    return replace(law, base=_shifted(law.base, added))
 
 
 def _add_discrete(moment: SecondMoment, noise: GaussCalibration) -> NDArray[np.float64]:

@@ -97,7 +97,12 @@ class MaskedLaw(NoiseLaw):
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
         noise = self.base.draw(np.zeros_like(matrix), rng)
-        return matrix + np.where(self._zeros(len(matrix)), 0.0, noise)
+        return matrix + self.project(noise)
+
+    def project(self, matrix: Matrix) -> Matrix:
+        """The matrix with its known zeros set."""
+        found: Matrix = np.where(self._zeros(len(matrix)), 0.0, matrix)
+        return found
 
     def independent(self, n_columns: int) -> Matrix:
         return np.where(self._zeros(n_columns), 0.0, self.base.independent(n_columns))
@@ -220,11 +225,15 @@ class TiedLaw(NoiseLaw):
         return result
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
-        noise = self.base.draw(np.zeros_like(matrix), rng)
+        return matrix + self.project(self.base.draw(np.zeros_like(matrix), rng))
+
+    def project(self, matrix: Matrix) -> Matrix:
+        """The nearest symmetric matrix, in Frobenius norm, that solves the equations."""
+        found = self.base.project(matrix) if isinstance(self.base, MaskedLaw) else matrix.copy()
         ties, (i, j), scale, root = self._components
-        noise[i, j] -= ties.T @ (root.T @ (root @ (ties @ (scale * noise[i, j])))) / scale
-        noise[j, i] = noise[i, j]
-        return matrix + noise
+        found[i, j] -= ties.T @ (root.T @ (root @ (ties @ (scale * found[i, j])))) / scale
+        found[j, i] = found[i, j]
+        return found
 
     def marginal(self, n_columns: int, kept: Sequence[int]) -> NoiseLaw:
         return self.image(np.eye(n_columns)[list(kept)])

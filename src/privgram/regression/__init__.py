@@ -12,6 +12,8 @@ import numpy as np
 from privgram._base.checks import MAX_BOUND, MIN_BOUND, check_not_negative, check_within
 from privgram._base.optional import extra
 from privgram._base.text import shown
+from privgram.regression.design import Design, intercept_of
+from privgram.regression.design import design as terms_design
 from privgram.regression.inference import (
     INTERCEPT,
     Inference,
@@ -24,7 +26,7 @@ from privgram.regression.inference import (
 from privgram.regression.summary import FitTable, tabulate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
@@ -85,8 +87,8 @@ class Fit:
         values that were dropped do not count.
     release : Release
         What it was computed from.
-    positions : tuple of int
-        Columns of the release that were used: features, intercept, target last.
+    design : Design
+        The columns of the release that were used, and the way to own units.
     unclip : bool
         Whether the effect of clipping was taken off, as if the rows were normal.
     caution : str or None
@@ -101,7 +103,7 @@ class Fit:
     inference: Inference
     n_rows: float | None
     release: ReleaseRecord
-    positions: tuple[int, ...]
+    design: Design
     unclip: bool = False
     caution: str | None = None
 
@@ -214,7 +216,8 @@ class Fit:
         ----------
         X : array-like of shape (m, p) or DataFrame
             Features in their own units, in the order of `names`; of a data
-            frame the columns of these names are taken.
+            frame the columns of these names are taken. Where the fit is of terms, a data frame
+            or a mapping of the variables themselves, whose values are clamped to their bounds.
 
         Returns
         -------
@@ -222,6 +225,9 @@ class Fit:
             In the target's units.
         """
         table: Any = X
+        columns = self.release.columns
+        if self.design.functions and columns is not None:
+            return np.asarray(self.design.rows(table, columns) @ self.coef + self.intercept)
         if hasattr(table, "columns") and hasattr(table, "__getitem__"):
             for name in self.names:
                 if name not in table.columns:
@@ -252,17 +258,16 @@ class Fit:
         """
         if self.n_rows is None or self.n_rows < 1:
             raise ValueError(_uncounted(self.release))
-        release = self.release
-        index = [release.index(name) for name in self.names]
+        release, design = self.release, self.design
+        p = len(self.names)
         moment = release.matrix - release.noise.shift_matrix(release.n_columns)
-        variance = np.diag(moment)[index] / self.n_rows
-        if INTERCEPT in release.names:
-            mean = release.matrix[index, release.index(INTERCEPT)] / self.n_rows
-            variance = variance - mean**2
-        std: Vector = np.sqrt(np.maximum(variance, 0.0))
-        if release.columns is not None:
-            own = [release.columns.names.index(name) for name in self.names]
-            std = std * release.columns.half_width[own]
+        # Of the scaled columns; products and powers have no unit of their own.
+        rows = design.frame[:-1][:p]
+        variance = np.diag(rows @ moment @ rows.T) / self.n_rows
+        ones = intercept_of(release)
+        if ones is not None:
+            variance = variance - (rows @ moment @ ones / self.n_rows) ** 2
+        std: Vector = np.sqrt(np.maximum(variance, 0.0)) * design.spread[:-1]
         return std
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
@@ -282,6 +287,7 @@ class Fit:
             used=np.append(self.coef, self.intercept)[: len(self.param_names)],
             ridge=self.ridge,
             n_rows=self.n_rows,
+            references=self.design.references,
             unclip=self.unclip,
             clipping=self._moved_by_clipping if clipped else None,
             level=level,
@@ -303,9 +309,9 @@ class Fit:
     @cached_property
     def _moved_by_clipping(self) -> float:
         """What clipping did to the estimates if the rows were normal, in standard errors: slow."""
-        *chosen, goal = self.positions
-        shift = _clipping_shift(self.release, chosen, goal, self.n_rows)
-        own = _own_units(self.release, chosen, goal)[0] @ shift
+        if self.design.positions is None:  # indicators are not normal
+            return 0.0
+        own = self.design.transform @ _clipping_shift(self.release, self.design, self.n_rows)
         return float(np.max(np.abs(own[: len(self.bse)]) / self.bse, initial=0.0))
 
     def __repr__(self) -> str:
@@ -320,6 +326,7 @@ def regress(
     ridge: float | str | ArrayLike = 0.0,
     intercept: bool = True,
     unclip: bool = False,
+    reference: Mapping[str, Any] | None = None,
 ) -> Fit:
     """Least squares or ridge regression of one released column on others.
 
@@ -327,9 +334,11 @@ def regress(
     ----------
     release : Release
     target : str or int
-        Column to explain.
+        Column to explain, or a formula such as ``"log(wage) ~ poly(age, 2) + sex*region"`` (extra
+        `formula`).
     features : iterable of str or int, optional
-        Columns to explain it by; all others by default.
+        Columns to explain it by; all others by default. Where `Columns` described factors,
+        terms: ``"sex"``, ``"poly(age, 2)"``, ``"sex:region"``, and all columns of a term enter.
     ridge : float, "auto" or array-like of shape (p,)
         Penalty on the squared coefficients, one for all or one for each feature, in the
         scale of the released matrix (with `Columns`: every column mapped to [-1, 1]), added
@@ -341,6 +350,8 @@ def regress(
         Take off what clipping rows to the bound added to the coefficients, as it
         would be were the rows normal (`privgram.regression.clipping`); not for a marginal,
         whose rows' norms are unknown.  By default the fit is that of the clipped rows.
+    reference : mapping of str to level, optional
+        The level of a factor that is left out, the first by default.
 
     Returns
     -------
@@ -355,19 +366,19 @@ def regress(
         For an unknown column, the target among the features, or `unclip` where the number
         of rows is private or noise exceeds the signal.
     """
-    chosen, goal = _choose(release, target, features, intercept)
+    design = _design(release, target, features, intercept, reference)
     n_rows = rows_behind(release)
-    block = [*chosen, goal]
-    law, matrix = _block(release, block)
-    slopes = np.array([release.names[i] != INTERCEPT for i in chosen])
+    law, matrix = design.block(release)
+    slopes = np.ones(len(matrix) - 1, dtype=bool)
+    slopes[len(slopes) - design.intercept :] = False
     if isinstance(ridge, str):
         if ridge != "auto":
             raise ValueError(f"ridge must be a number or 'auto', not {ridge!r}")
         from privgram.regression.ridge import Sketch, auto_ridge, possible_rows
 
         # About the second moment itself: what the mechanism added is part of the choice.
-        shifted, matrix = matrix, matrix - law.shift_matrix(len(block))
-        sketched = law.sketch_rows(len(block))
+        shifted, matrix = matrix, matrix - law.shift_matrix(len(matrix))
+        sketched = law.sketch_rows(len(matrix))
         least = np.trace(release.matrix - release.noise.shift_matrix(release.n_columns))
         penalty = auto_ridge(
             matrix,
@@ -378,22 +389,21 @@ def regress(
         )
     else:
         ridge = _check_ridge(ridge, int(slopes.sum()))
-        penalty = np.zeros((len(chosen), len(chosen)))
+        penalty = np.zeros((len(slopes), len(slopes)))
         penalty[slopes, slopes] = ridge
-    dependent = _dependent(release, chosen)
+    dependent = _dependent(release, design)
     theta = _solve(matrix[:-1, :-1] + penalty, matrix[:-1, -1], ridge, dependent)
-    transform, offset = _own_units(release, chosen, goal)
-    inference = infer(release, *_block(release, block), transform, offset)
-    pinned = _pinned(release, goal)
+    inference = infer(release, *design.block(release), design.transform, design.offset)
+    pinned = _pinned(release, design)
     if pinned is not None:
-        inference = refuse(len(transform), pinned)
+        inference = refuse(len(design.transform), pinned)
     if unclip:
-        shift = _clipping_shift(release, chosen, goal, n_rows)
+        shift = _clipping_shift(release, design, n_rows)
         theta = theta - shift
-        inference = replace(inference, estimate=inference.estimate - transform @ shift)
+        inference = replace(inference, estimate=inference.estimate - design.transform @ shift)
     # Not refused: which releases look like that turns on their noise, and intervals that are
     # offered by it would hold less than their level (docs/theory/inference.md).
-    fit = _fit(release, chosen, goal, theta, ridge, n_rows, inference, unclip)
+    fit = _fit(release, design, theta, ridge, n_rows, inference, unclip)
     return replace(fit, caution=dependent)
 
 
@@ -426,17 +436,17 @@ def lasso(
     n_rows = rows_behind(release)
     if n_rows is None or n_rows < 1:
         raise ValueError(f"the penalty is per row, and {_uncounted(release)}")
-    chosen, goal = _choose(release, target, features, intercept)
-    gram, cross = release.matrix[np.ix_(chosen, chosen)], release.matrix[chosen, goal]
-    slopes = [i for i, c in enumerate(chosen) if release.names[c] != INTERCEPT]
+    design = _design(release, target, features, intercept)
+    _, block = design.block(release)
+    gram, cross = block[:-1, :-1], block[:-1, -1]
+    slopes = list(range(len(gram) - design.intercept))
     if not slopes:
         raise ValueError("there is no feature to regress on")
-    _solve(
-        gram, cross, 0.0, _dependent(release, chosen)
-    )  # refuses an indefinite matrix, on which the path is nonsense
-    theta = np.zeros(len(chosen))
+    # Refuses an indefinite matrix, on which the path is nonsense.
+    _solve(gram, cross, 0.0, _dependent(release, design))
+    theta = np.zeros(len(gram))
     reduced, target_cross = gram[np.ix_(slopes, slopes)], cross[slopes]
-    if len(slopes) < len(chosen):
+    if design.intercept:
         # The best intercept for given slopes, put back in (a Schur complement).
         column = gram[slopes, -1] / gram[-1, -1]
         reduced = reduced - np.outer(column, gram[slopes, -1])
@@ -455,23 +465,15 @@ def lasso(
         method="lasso",
     )
     theta[slopes] = path[:, -1] * (goal_unit / unit)
-    if len(slopes) < len(chosen):
+    if design.intercept:
         theta[-1] = (cross[-1] - gram[-1, slopes] @ theta[slopes]) / gram[-1, -1]
-    return _fit(
-        release,
-        chosen,
-        goal,
-        theta,
-        0.0,
-        n_rows,
-        refuse(len(slopes) + 1, "the lasso has no standard errors here"),
-    )
+    nothing = refuse(len(slopes) + 1, "the lasso has no standard errors here")
+    return _fit(release, design, theta, 0.0, n_rows, nothing)
 
 
 def _fit(
     release: ReleaseRecord,
-    chosen: list[int],
-    goal: int,
+    design: Design,
     theta: Vector,
     ridge: float | str | Vector,
     n_rows: float | None,
@@ -479,18 +481,17 @@ def _fit(
     unclip: bool = False,
 ) -> Fit:
     """The fit in the columns' own units, from coefficients of the scaled ones."""
-    transform, offset = _own_units(release, chosen, goal)
-    own = transform @ theta + offset
+    own = design.transform @ theta + design.offset
     return Fit(
-        target=release.names[goal],
-        names=tuple(release.names[i] for i in chosen if release.names[i] != INTERCEPT),
+        target=design.target,
+        names=design.names,
         coef=own[:-1],
         intercept=float(own[-1]),
         ridge=ridge,
         inference=inference,
         n_rows=n_rows,
         release=release,
-        positions=(*chosen, goal),
+        design=design,
         unclip=unclip,
     )
 
@@ -513,13 +514,62 @@ def _check_ridge(ridge: ArrayLike, n_features: int) -> float | Vector:
     return values
 
 
-def _choose(
+def _design(
     release: ReleaseRecord,
     target: str | int,
     features: Iterable[str | int] | None,
     intercept: bool,
-) -> tuple[list[int], int]:
-    """Positions of the features, intercept last, and of the target."""
+    reference: Mapping[str, Any] | None = None,
+) -> Design:
+    """The columns of a regression: terms of a description, or released columns as they are."""
+    _check_range(release)
+    if isinstance(target, str) and "~" in target:
+        if features is not None:
+            raise ValueError("a formula names the features: leave `features` out")
+        target, features, wanted = _formula(target)
+        intercept = intercept and wanted
+    if isinstance(features, str):
+        raise ValueError(f"features must be a list of columns; for one, pass [{features!r}]")
+    columns = release.columns
+    asked = None if features is None else list(features)
+    if columns is None or columns.plain or _are_columns(release, target, asked):
+        if reference:
+            raise ValueError("reference: there is no factor among these features")
+        return _of_columns(release, target, asked, intercept)
+    texts = None if asked is None else [_text(name) for name in asked]
+    return terms_design(release, _text(target), texts, intercept, reference or {})
+
+
+def _formula(formula: str) -> tuple[str, list[str], bool]:
+    from privgram.columns.formula import parse
+
+    parsed = parse(formula)
+    if len(parsed.targets) != 1:
+        raise ValueError(f"{formula!r} explains {len(parsed.targets)} columns, and a fit one")
+    return parsed.targets[0], list(parsed.features), parsed.intercept
+
+
+def _are_columns(
+    release: ReleaseRecord, target: str | int, features: list[str | int] | None
+) -> bool:
+    """Whether what is asked for are released columns, and no terms that have other names."""
+    assert release.columns is not None
+    asked = [target, *(features or ())]
+    return (
+        features is not None
+        and all(not isinstance(name, str) or name in release.names for name in asked)
+        and not all(name in release.columns.terms for name in features)
+    )
+
+
+def _text(name: str | int) -> str:
+    if not isinstance(name, str):
+        raise TypeError("terms are named by their text: a position is of one released column")
+    return name
+
+
+def _check_range(release: ReleaseRecord) -> None:
+    """Refuse numbers of which powers leave float64."""
     if not MIN_BOUND <= release.bound <= MAX_BOUND:  # a file of an earlier version
         raise ValueError(
             f"the release has a bound of {release.bound:g}, of which powers leave float64: measure "
@@ -531,11 +581,18 @@ def _choose(
             f"the release has entries of {largest:.2g}, of which squares leave float64: no table "
             "with a bound has a second moment like that"
         )
+
+
+def _of_columns(
+    release: ReleaseRecord,
+    target: str | int,
+    features: list[str | int] | None,
+    intercept: bool,
+) -> Design:
+    """The design of released columns as they are, intercept last and then the target."""
     goal = release.index(target)
     if release.names[goal] == INTERCEPT:
         raise ValueError("the intercept cannot be the target")
-    if isinstance(features, str):
-        raise ValueError(f"features must be a list of columns; for one, pass [{features!r}]")
     if features is None:
         chosen = [i for i in range(release.n_columns) if i != goal]
     else:
@@ -549,22 +606,28 @@ def _choose(
         chosen.append(release.names.index(INTERCEPT))
     if not chosen:
         raise ValueError("there is no feature to regress on")
-    return chosen, goal
+    names = tuple(release.names[i] for i in chosen if release.names[i] != INTERCEPT)
+    transform, offset, spread = _own_units(release, chosen, goal)
+    return Design(
+        target=release.names[goal],
+        names=names,
+        frame=np.eye(release.n_columns)[[*chosen, goal]],
+        positions=(*chosen, goal),
+        intercept=len(names) < len(chosen),
+        transform=transform,
+        offset=offset,
+        terms={name: slice(i, i + 1) for i, name in enumerate(names)},
+        spread=spread,
+        ends=(offset[-1] - spread[-1], offset[-1] + spread[-1]),
+    )
 
 
-def _block(release: ReleaseRecord, block: list[int]) -> tuple[NoiseLaw, Matrix]:
-    """The released matrix of some columns and the law of its noise."""
-    law = release.noise.marginal(release.n_columns, block)
-    return law, release.matrix[np.ix_(block, block)]
-
-
-def _dependent(release: ReleaseRecord, chosen: list[int]) -> str | None:
+def _dependent(release: ReleaseRecord, design: Design) -> str | None:
     """Say so if some directions of the features hold only noise and all others far more."""
-    law = release.noise
-    values, vectors = np.linalg.eigh(release.matrix[np.ix_(chosen, chosen)])
+    law, rows = release.noise, design.frame[:-1]
+    values, vectors = np.linalg.eigh(rows @ release.matrix @ rows.T)
     # Of the whole release: noise on the inverse has no law of some columns.
-    frame = np.zeros((len(chosen), release.n_columns))
-    frame[:, chosen] = vectors.T
+    frame = vectors.T @ rows
     noise = np.sqrt(np.diag(law.entry_variance(release.matrix, frame)))
     # What the mechanism put on the diagonal is no signal; where it is far more than noise, it
     # makes these coefficients small instead of wild.
@@ -575,7 +638,8 @@ def _dependent(release: ReleaseRecord, chosen: list[int]) -> str | None:
         return None
     # The noise turns these directions by less than a tenth.
     part = np.linalg.norm(vectors[:, nothing], axis=1)
-    names = [repr(release.names[c]) for c, share in zip(chosen, part, strict=True) if share > 0.1]
+    named = (*design.names, INTERCEPT)[: len(part)]
+    names = [repr(name) for name, share in zip(named, part, strict=True) if share > 0.1]
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return (
         f"the columns {', '.join(names[:MOST_NAMED])}{more} seem to depend on each other, as the "
@@ -585,22 +649,21 @@ def _dependent(release: ReleaseRecord, chosen: list[int]) -> str | None:
     )
 
 
-def _pinned(release: ReleaseRecord, goal: int) -> str | None:
+def _pinned(release: ReleaseRecord, design: Design) -> str | None:
     """Say so if the target's mean is at one of its bounds, as far as the noise can tell."""
-    columns = release.columns
-    if columns is None or INTERCEPT not in release.names:
+    columns, ones, goal = release.columns, intercept_of(release), design.frame[-1]
+    if columns is None or ones is None:
         return None
-    ones = release.names.index(INTERCEPT)
-    count = (release.matrix - release.noise.shift_matrix(release.n_columns))[ones, ones]
-    total = release.matrix[goal, ones]
-    frame = np.eye(release.n_columns)[[ones, goal]]
+    frame = np.array([ones, goal])
+    moment = release.matrix - release.noise.shift_matrix(release.n_columns)
+    count, total = float(ones @ moment @ ones), float(goal @ release.matrix @ ones)
     noise = math.sqrt(release.noise.entry_variance(release.matrix, frame)[0].sum())
     if count - abs(total) > 3 * noise or count < 20 * noise:
         return None
-    at = columns.names.index(release.names[goal])
-    end, value = ("upper", columns.upper[at]) if total > 0 else ("lower", columns.lower[at])
+    end = "upper" if total > 0 else "lower"
+    value = design.ends[total > 0]
     return (
-        f"all values of {release.names[goal]!r} seem to lie at its {end} bound, {value:g}, where "
+        f"all values of {design.target!r} seem to lie at its {end} bound, {value:g}, where "
         "values beyond are clamped: so they say nothing of the features. State bounds in the "
         "unit of the values, not far wider than they are, and release again"
     )
@@ -637,14 +700,15 @@ def _clips(release: ReleaseRecord) -> bool:
     return release.columns is None or release.bound < release.columns.bound
 
 
-def _clipping_shift(
-    release: ReleaseRecord, chosen: list[int], goal: int, n_rows: float | None
-) -> Vector:
+def _clipping_shift(release: ReleaseRecord, design: Design, n_rows: float | None) -> Vector:
     """What clipping added to coefficients of the scaled columns, were the rows normal."""
     from privgram.regression.clipping import normal_shift
 
     if not _clips(release):
-        return np.zeros(len(chosen))
+        return np.zeros(len(design.frame) - 1)
+    if design.positions is None:
+        raise ValueError("unclip is for regressions on released columns, not on terms of factors")
+    *chosen, goal = design.positions
     if n_rows is None or n_rows <= len(chosen):
         raise ValueError(f"unclip needs the number of rows: {_uncounted(release)}")
     moment = (release.matrix - release.noise.shift_matrix(release.n_columns)) / n_rows
@@ -654,8 +718,10 @@ def _clipping_shift(
     return normal_shift(moment, release.bound, chosen, goal, ones)
 
 
-def _own_units(release: ReleaseRecord, chosen: list[int], goal: int) -> tuple[Matrix, Vector]:
-    """Affine map from coefficients of scaled columns to own units, intercept last."""
+def _own_units(
+    release: ReleaseRecord, chosen: list[int], goal: int
+) -> tuple[Matrix, Vector, Vector]:
+    """Affine map from coefficients of scaled columns to own units, intercept last; half-widths."""
     names = [release.names[i] for i in chosen]
     slopes = [name for name in names if name != INTERCEPT]
     p = len(slopes)
@@ -664,7 +730,7 @@ def _own_units(release: ReleaseRecord, chosen: list[int], goal: int) -> tuple[Ma
     if release.columns is None:
         transform[:p, :p] = np.eye(p)
         transform[p, p:] = 1.0
-        return transform, offset
+        return transform, offset, np.ones(p + 1)
     # y = c_y + h_y (b_0 + sum_j b_j (x_j - c_j) / h_j)
     own = [release.columns.names.index(name) for name in [*slopes, release.names[goal]]]
     centre, half_width = release.columns.center[own], release.columns.half_width[own]
@@ -673,4 +739,4 @@ def _own_units(release: ReleaseRecord, chosen: list[int], goal: int) -> tuple[Ma
     if has_intercept:
         transform[p, p] = half_width[p]
     offset[p] = centre[p]
-    return transform, offset
+    return transform, offset, half_width

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privgram._base.checks import check_within
+from privgram.regression.design import intercept_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -123,10 +124,10 @@ def rows_behind(release: ReleaseRecord) -> float | None:
     dropped = release.columns is not None and release.columns.missing == "drop"
     if release.n_rows is not None and not dropped:
         return float(release.n_rows)
-    if INTERCEPT in release.names:
-        i = release.names.index(INTERCEPT)
-        shift = release.noise.shift_matrix(release.n_columns)
-        count = float(max(release.matrix[i, i] - shift[i, i], 0.0))
+    ones = intercept_of(release)
+    if ones is not None:
+        moment = release.matrix - release.noise.shift_matrix(release.n_columns)
+        count = float(max(ones @ moment @ ones, 0.0))
         return count if release.n_rows is None else min(count, float(release.n_rows))
     return None
 
@@ -141,11 +142,10 @@ def why_unknown(release: ReleaseRecord) -> str:
 def _miscounted(release: ReleaseRecord) -> bool:
     """Whether the rows are counted by an intercept that noise drowns."""
     dropped = release.columns is not None and release.columns.missing == "drop"
-    if (release.n_rows is not None and not dropped) or INTERCEPT not in release.names:
+    ones = intercept_of(release)
+    if (release.n_rows is not None and not dropped) or ones is None:
         return False
-    unit = np.zeros((1, release.n_columns))
-    unit[0, release.names.index(INTERCEPT)] = 1.0
-    variance = release.noise.entry_variance(release.matrix, unit)[0, 0]
+    variance = release.noise.entry_variance(release.matrix, ones[None])[0, 0]
     count = rows_behind(release) or 0.0
     return bool(not variance <= TRUSTED_COUNT * count**2)
 

@@ -102,6 +102,7 @@ def tabulate(
     used: Vector,
     ridge: float | str | Vector,
     n_rows: float | None,
+    references: dict[str, str],
     unclip: bool,
     clipping: float | None,
     level: float,
@@ -112,6 +113,8 @@ def tabulate(
     ----------
     release, inference, target, ridge, n_rows, unclip
         Of the `Fit`.
+    references : dict of str to str
+        Levels that were left out, by factor.
     names : tuple of str
         `Fit.param_names`.
     used : ndarray of shape (len(names),)
@@ -134,7 +137,7 @@ def tabulate(
         "Adjacency": release.adjacency,
         "Row norms up to": f"{release.bound:.4g}",
     }
-    caveats = _caveats(release, n_rows)
+    caveats = _caveats(release, n_rows, references)
     if inference.refusal is not None:
         return FitTable(facts, names, ("coef",), used[:, None], inference.refusal, tuple(caveats))
     from scipy.special import ndtr
@@ -187,9 +190,14 @@ def tabulate(
     return FitTable(facts, names, tuple(columns), table, None, (*notes, *caveats))
 
 
-def _caveats(release: ReleaseRecord, n_rows: float | None) -> list[str]:
+def _caveats(
+    release: ReleaseRecord, n_rows: float | None, references: dict[str, str]
+) -> list[str]:
     """What holds with and without inference."""
     notes = []
+    if references:
+        left_out = ", ".join(f"{shown(name)} {shown(level)}" for name, level in references.items())
+        notes.append(f"Effects of levels are differences from: {left_out}.")
     if n_rows is not None and n_rows != release.n_rows:
         notes.append("The number of observations is read, with noise, off the intercept.")
     if release.condition is not None:

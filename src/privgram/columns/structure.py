@@ -1,0 +1,84 @@
+"""What the description of a table says of its second moment, whatever the rows are.
+
+Of a factor's indicators a row has exactly one: products of two of them are zero, and the
+indicators of any two factors have the same sum. All rows obey such equations, so does the second moment,
+and imposing them on a release costs nothing and takes off noise.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from privgram.columns.layout import Layout, Stored
+
+__all__ = ["MOST_TIES", "ties", "zeros"]
+
+#: More equations than this take longer to solve than they are worth.
+MOST_TIES = 1500
+
+#: An equation: the sum of c times entry (i, j), i <= j, is zero.
+Tie = tuple[tuple[int, int, float], ...]
+
+
+def zeros(layout: Layout) -> tuple[tuple[int, ...], ...]:
+    """Groups of columns of which every row has one that is not zero, at most."""
+    return tuple(
+        tuple(range(stored.start, stored.start + stored.size))
+        for stored in layout.stored
+        if stored.size > 1
+    )
+
+
+def ties(layout: Layout) -> tuple[Tie, ...]:
+    """Equations that the entries of the second moment solve, apart from `zeros`.
+
+    Of pieces with the same numbers, sums over the levels of what the factors do not share
+    are equal: so they are times any column. Entries of two pieces that disagree on a factor
+    they share are zero. None are given if there would be more than `MOST_TIES`.
+    """
+    relations: list[dict[int, float]] = []
+    conflicts: list[Tie] = []
+    for one, other in combinations(layout.stored, 2):
+        cells, other_cells = _shared_cells(layout, one, other)
+        if one.piece.powers == other.piece.powers:
+            for cell in range(int(cells.max()) + 1):
+                relations.append(
+                    {one.start + int(i): 1 / one.weight for i in np.flatnonzero(cells == cell)}
+                    | {
+                        other.start + int(j): -1 / other.weight
+                        for j in np.flatnonzero(other_cells == cell)
+                    }
+                )
+        if len(relations) * layout.size > MOST_TIES:
+            return ()
+        if cells.max() > 0:  # they share a factor
+            apart = cells[:, None] != other_cells
+            if len(conflicts) + apart.sum() > MOST_TIES:
+                continue
+            for i, j in np.argwhere(apart).tolist():
+                a, b = sorted((one.start + i, other.start + j))
+                conflicts.append(((a, b, 1.0),))
+    found = [
+        tuple((min(i, x), max(i, x), c) for i, c in relation.items())
+        for relation in relations
+        for x in range(layout.size)
+    ]
+    return tuple(found + conflicts)
+
+
+def _shared_cells(
+    layout: Layout, one: Stored, other: Stored
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]], np.ndarray[tuple[int], np.dtype[np.intp]]]:
+    """For the columns of two pieces, the combination of the levels of the factors they share."""
+    shared = [name for name in one.piece.factors if name in other.piece.factors]
+    found = []
+    for stored in (one, other):
+        index = np.indices(stored.shape).reshape(len(stored.shape), stored.size)
+        cell = np.zeros(stored.size, np.intp)
+        for name in shared:
+            at = stored.piece.factors.index(name)
+            cell = cell * stored.shape[at] + index[at]
+        found.append(cell)
+    return found[0], found[1]

@@ -1,0 +1,437 @@
+"""Which columns a regression is of: terms as linear images of what was released.
+
+The second moment has Legendre polynomials and the indicators of all levels. A regression takes
+polynomials in own units and leaves out reference levels: both are linear images, of the
+matrix before the fit and of the coefficients after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from privgram._base.text import shown
+from privgram.columns.encoding import codes_of, parts_of
+from privgram.columns.terms import INTERCEPT, ONES, Piece, Term, parse_terms
+from privgram.columns.variables import Factor, Numeric
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram._release.record import ReleaseRecord
+    from privgram.columns import Columns
+    from privgram.noise import NoiseLaw
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["Design", "design", "intercept_of"]
+
+#: A function of a row: coefficients of monomials in own units, times indicators of levels.
+#: Keys are powers by variable and levels by factor, each in the order of the description.
+Key: TypeAlias = tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]
+Function: TypeAlias = dict[Key, float]
+
+_ONE: Function = {((), ()): 1.0}
+
+#: Functions are equal that differ by rounding.
+_SAME = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """The columns of a regression.
+
+    Attributes
+    ----------
+    target : str
+    names : tuple of str
+        Of the p features in own units, without the intercept.
+    frame : ndarray of shape (q + 1, d), float64
+        The design's columns, the intercept last if there is one and then the target, as
+        images of the released ones.
+    positions : tuple of int or None
+        Released columns that they are, where each is one.
+    intercept : bool
+        Whether a column of ones is among them.
+    transform : ndarray of shape (p + 1, q), float64
+        From coefficients of the design's columns to those in own units, the intercept last.
+    offset : ndarray of shape (p + 1,), float64
+        What is to be added to these.
+    terms : dict of str to slice
+        Where the names of each term are.
+    spread : ndarray of shape (p + 1,), float64
+        Half-widths in own units of the columns of `names` and of the target; 1 for products
+        and powers.
+    ends : tuple of float
+        What the target is in own units where its column is -1 and 1.
+    references : dict of str to str
+        The levels that were left out, by factor.
+    functions : tuple
+        For each name its powers of variables and the levels that it indicates; empty where the
+        features are released columns.
+    """
+
+    target: str
+    names: tuple[str, ...]
+    frame: Matrix
+    positions: tuple[int, ...] | None
+    intercept: bool
+    transform: Matrix
+    offset: Vector
+    terms: dict[str, slice]
+    spread: Vector
+    ends: tuple[float, float]
+    references: dict[str, str] = field(default_factory=dict)
+    functions: tuple[tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]], ...] = ()
+
+    def block(self, release: ReleaseRecord) -> tuple[NoiseLaw, Matrix]:
+        """The second moment of the design's columns, as released, and the law of its noise."""
+        if self.positions is not None:
+            at = list(self.positions)
+            law = release.noise.marginal(release.n_columns, at)
+            return law, release.matrix[np.ix_(at, at)]
+        return release.noise.image(self.frame), self.frame @ release.matrix @ self.frame.T
+
+    def rows(self, table: Any, columns: Columns) -> Matrix:
+        """The features in own units of a raw table, values clamped as they were for the release.
+
+        Returns
+        -------
+        ndarray of shape (m, p), float64
+        """
+        used = {name for powers, cells in self.functions for name, _ in (*powers, *cells)}
+        reads = {name: given for name, given in columns.variables.items() if name in used}
+        parts = dict(zip(reads, parts_of(table, reads), strict=True))
+        size = max((len(part) for part in parts.values()), default=len(table))
+        found = np.ones((size, len(self.names)))
+        own: dict[str, Any] = {}
+        for name, described in reads.items():
+            part = parts[name]
+            if isinstance(described, Numeric):
+                own[name] = described.own(described.raw(part) if described.derived else part)  # type: ignore[arg-type]
+            else:
+                own[name] = part.plain()  # type: ignore[union-attr]
+        for column, (powers, cells) in zip(found.T, self.functions, strict=True):
+            for name, power in powers:
+                column *= own[name] ** power
+            for name, level in cells:
+                column *= np.where(own[name] < 0, np.nan, own[name] == level)
+        return found
+
+
+def intercept_of(release: ReleaseRecord) -> Vector | None:
+    """The column of ones as an image of the released ones, or None: shape (d,)."""
+    if INTERCEPT in release.names:
+        ones = np.zeros(release.n_columns)
+        ones[release.names.index(INTERCEPT)] = 1.0
+        return ones
+    if release.columns is None:
+        return None
+    image = _image(release, ONES)
+    return None if image is None else image[0]
+
+
+def _image(release: ReleaseRecord, piece: Piece) -> Matrix | None:
+    """The columns of a piece as images of the released columns, of which some may be gone."""
+    assert release.columns is not None
+    stored = release.columns.layout.image(piece)
+    if stored is None:
+        return None
+    place = {name: i for i, name in enumerate(release.columns.names)}
+    kept = np.array([place[name] for name in release.names])
+    lost = np.ones(len(place), bool)
+    lost[kept] = False
+    return None if stored[:, lost].any() else stored[:, kept]
+
+
+def design(
+    release: ReleaseRecord,
+    target: str,
+    features: Iterable[str] | None,
+    intercept: bool,
+    reference: Mapping[str, Any],
+) -> Design:
+    """Take terms of a release whose columns are described.
+
+    Parameters
+    ----------
+    release : Release
+        With `columns`.
+    target : str
+        A number, its logarithm, or an indicator such as "sex[f]".
+    features : iterable of str, optional
+        Terms; by default all that were released, without the target's.
+    intercept : bool
+        Whether to use the column of ones, if the description has one.
+    reference : mapping of str to level
+        Which level of a factor to leave out, the first by default.
+
+    Raises
+    ------
+    ValueError
+        For an unknown variable, a term that does not follow from the released ones, or powers
+        and products without those they are made of.
+    """
+    columns = release.columns
+    assert columns is not None
+    return _Builder(release, columns, reference).build(target, features, intercept)
+
+
+class _Builder:
+    """The steps of `design`, and what they share."""
+
+    def __init__(
+        self, release: ReleaseRecord, columns: Columns, reference: Mapping[str, Any]
+    ) -> None:
+        self.release = release
+        self.columns = columns
+        self.left_out = {
+            name: self._reference(name, reference)
+            for name, given in columns.variables.items()
+            if isinstance(given, Factor)
+        }
+        unknown = [name for name in reference if name not in self.left_out]
+        if unknown:
+            raise ValueError(f"reference: {unknown[0]!r} is not a factor of this release")
+
+    def _reference(self, name: str, reference: Mapping[str, Any]) -> int:
+        levels = self._factor(name).names
+        wanted = str(reference.get(name, levels[0]))
+        if wanted not in levels:
+            raise ValueError(f"reference: {wanted!r} is not a level of {name!r}")
+        return levels.index(wanted)
+
+    def _factor(self, name: str) -> Factor:
+        described = self.columns.variables[name]
+        assert isinstance(described, Factor)
+        return described
+
+    def _numeric(self, name: str) -> Numeric:
+        described = self.columns.variables[name]
+        assert isinstance(described, Numeric)
+        return described
+
+    def build(self, target: str, features: Iterable[str] | None, intercept: bool) -> Design:
+        """Put the design together."""
+        goal, center, half_width = self._target(target)
+        terms = self._terms(target, features)
+        with_ones = intercept and self.columns.intercept
+        ones = intercept_of(self.release) if with_ones else None
+        pieces = [piece for term in terms.values() for piece in term.pieces()]
+        present = {*pieces, *([ONES] if ones is not None else [])}
+        frame: list[Vector] = []
+        scaled: list[Function] = []
+        own: list[Function] = []
+        names: list[str] = []
+        functions: list[Any] = []
+        spans: dict[str, slice] = {}
+        for label, term in terms.items():
+            start = len(names)
+            for piece in term.pieces():
+                image = _image(self.release, piece)
+                if image is None:
+                    raise ValueError(
+                        f"{label!r} does not follow from what was released: name it among the "
+                        "terms of Columns and release again"
+                    )
+                for number, cell in self._cells(piece, present):
+                    frame.append(image[number])
+                    scaled.append(self._scaled(piece, cell))
+                    own.append(self._own(piece, cell))
+                    names.append(self._name(piece, cell))
+                    functions.append((piece.powers, cell))
+            spans[label] = slice(start, len(names))
+        if not names:
+            raise ValueError("there is no feature to regress on")
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"{twice!r} is in two terms: leave it out of one")
+        if ones is not None:
+            frame.append(ones)
+            scaled.append(_ONE)
+        transform, offset = self._in_own_units(scaled, own, center, half_width)
+        used = {name for piece in pieces for name in piece.factors}
+        return Design(
+            target=target,
+            names=tuple(names),
+            frame=np.array([*frame, goal]),
+            positions=None,
+            intercept=ones is not None,
+            transform=transform,
+            offset=offset,
+            terms=spans,
+            spread=np.array([*(self._spread(*function) for function in functions), half_width]),
+            ends=(center - half_width, center + half_width),
+            references={
+                name: self._factor(name).names[self.left_out[name]]
+                for name in self.columns.variables
+                if name in used
+            },
+            functions=tuple(functions),
+        )
+
+    def _target(self, target: str) -> tuple[Vector, float, float]:
+        """The target as an image, with its center and half-width in own units."""
+        layout = self.columns.layout
+        for name, given in self.columns.variables.items():
+            if isinstance(given, Numeric) and target in (name, given.label(name)):
+                image = _image(self.release, Piece(((name, 1),)))
+                if image is None:
+                    break
+                return image[0], given.center, given.half_width
+            if isinstance(given, Factor) and target.startswith(f"{name}["):
+                image = _image(self.release, Piece((), (name,)))
+                if image is not None and target[len(name) + 1 : -1] in given.names:
+                    return image[given.names.index(target[len(name) + 1 : -1])], 0.0, 1.0
+            if target == name:
+                raise ValueError(
+                    f"the target {target!r} is a factor: regress one of its indicators, such as "
+                    f"'{name}[{given.names[0]}]'"  # type: ignore[attr-defined]
+                )
+        raise ValueError(
+            f"no column {target!r} to explain; there are {', '.join(map(shown, layout.names))}"
+        )
+
+    def _terms(self, target: str, features: Iterable[str] | None) -> dict[str, Term]:
+        variables = self.columns.variables
+        if features is None:
+            wanted = parse_terms(self.columns.terms, variables)
+        else:
+            wanted = parse_terms(features, variables)
+        found = {term.label(variables): term for term in wanted}
+        own = {
+            label
+            for label, term in found.items()
+            for name in (*(name for name, _ in term.degrees), *term.factors)
+            if target in (name, label) or target.startswith(f"{name}[")
+            or (isinstance(given := variables[name], Numeric) and target == given.label(name))
+        }
+        if features is not None and own:
+            raise ValueError(f"the target {target!r} is among the features")
+        return {label: term for label, term in found.items() if label not in own}
+
+    def _spread(
+        self, powers: tuple[tuple[str, int], ...], cell: tuple[tuple[str, int], ...]
+    ) -> float:
+        """The half-width of a variable by itself."""
+        simple = len(powers) == 1 and powers[0][1] == 1 and not cell
+        return self._numeric(powers[0][0]).half_width if simple else 1.0
+
+    def _cells(
+        self, piece: Piece, present: set[Piece]
+    ) -> Iterator[tuple[int, tuple[tuple[str, int], ...]]]:
+        """Combinations of levels that are used, with their numbers among all.
+
+        As in R: a factor's reference is left out where the term without this factor is in
+        the model, and its sum is therefore already there.
+        """
+        full = [range(len(self._factor(name))) for name in piece.factors]
+        left_out = [
+            self.left_out[name]
+            if Piece(piece.powers, tuple(f for f in piece.factors if f != name)) in present
+            else None
+            for name in piece.factors
+        ]
+        for number, levels in enumerate(product(*full)):
+            if all(level != out for level, out in zip(levels, left_out, strict=True)):
+                yield number, tuple(zip(piece.factors, levels, strict=True))
+
+    def _name(self, piece: Piece, cell: tuple[tuple[str, int], ...]) -> str:
+        powers = (
+            self._numeric(name).label(name) + (f"^{power}" if power > 1 else "")
+            for name, power in piece.powers
+        )
+        levels = (f"{name}[{self._factor(name).names[level]}]" for name, level in cell)
+        return ":".join([*powers, *levels])
+
+    def _own(self, piece: Piece, cell: tuple[tuple[str, int], ...]) -> Function:
+        return _times({(piece.powers, ()): 1.0}, self._indicator(cell))
+
+    def _scaled(self, piece: Piece, cell: tuple[tuple[str, int], ...]) -> Function:
+        found = self._indicator(cell)
+        for name, degree in piece.powers:
+            described = self._numeric(name)
+            unit = np.polynomial.Polynomial(
+                [-described.center / described.half_width, 1 / described.half_width]
+            )
+            legendre = np.polynomial.Legendre.basis(degree).convert(kind=np.polynomial.Polynomial)
+            coefficients = legendre(unit).coef
+            polynomial = {
+                (((name, k),) if k else (), ()): float(c) for k, c in enumerate(coefficients)
+            }
+            found = _times(polynomial, found)
+        return found
+
+    def _indicator(self, cell: tuple[tuple[str, int], ...]) -> Function:
+        """A product of indicators, a reference's written as 1 less all others."""
+        found = _ONE
+        for name, level in cell:
+            if level != self.left_out[name]:
+                indicator: Function = {((), ((name, level),)): 1.0}
+            else:
+                others = (i for i in range(len(self._factor(name))) if i != level)
+                indicator = _ONE | {((), ((name, other),)): -1.0 for other in others}
+            found = _times(found, indicator)
+        return found
+
+    def _in_own_units(
+        self, scaled: list[Function], own: list[Function], center: float, half_width: float
+    ) -> tuple[Matrix, Vector]:
+        """The affine map of coefficients: y = center + half_width sum theta_j scaled_j."""
+        keys: dict[Key, int] = {}
+        for function in (*scaled, *own, _ONE):
+            for key in function:
+                keys.setdefault(key, len(keys))
+
+        def matrix(functions: list[Function]) -> Matrix:
+            found = np.zeros((len(keys), len(functions)))
+            for column, function in enumerate(functions):
+                for key, value in function.items():
+                    found[keys[key], column] = value
+            return found
+
+        # Units may differ by many orders of magnitude.
+        units = np.ones(len(keys))
+        for (powers, _), row in keys.items():
+            for name, power in powers:
+                low, high = self._numeric(name).interval
+                units[row] /= max(abs(low), abs(high)) ** power
+        unit = 1 / units[:, None]
+        basis, goal = matrix(own) * unit, matrix([*scaled, _ONE]) * unit
+        one = basis.shape[1]
+        with_ones = np.column_stack([basis, matrix([_ONE]) * unit])
+        # Where the indicators of all levels are there, they hold the intercept.
+        if np.linalg.matrix_rank(basis) < np.linalg.matrix_rank(with_ones):
+            basis = with_ones
+        solved, *_ = np.linalg.lstsq(basis, goal, rcond=None)
+        left = np.abs(basis @ solved - goal).max(axis=0)
+        if not (left <= _SAME * np.maximum(np.abs(goal).max(axis=0), 1.0)).all():
+            raise ValueError(
+                "powers and products of numbers are regressed on together with what they are made "
+                "of, or their coefficients would depend on the bounds: with 'a:b' also take 'a' "
+                "and 'b'"
+            )
+        full = np.zeros((one + 1, goal.shape[1]))
+        full[: len(solved)] = solved
+        return half_width * full[:, :-1], center * full[:, -1]
+
+
+def _times(a: Function, b: Function) -> Function:
+    """The product of two functions; indicators of two levels of one factor multiply to 0."""
+    found: Function = {}
+    for (powers, cells), x in a.items():
+        for (more, other), y in b.items():
+            levels = dict(cells)
+            if any(levels.setdefault(name, level) != level for name, level in other):
+                continue
+            total = dict(powers)
+            for name, power in more:
+                total[name] = total.get(name, 0) + power
+            key = (tuple(sorted(total.items())), tuple(sorted(levels.items())))
+            found[key] = found.get(key, 0.0) + x * y
+    return found
