@@ -384,3 +384,16 @@ def test_directions_a_small_sketch_leaves_out_get_no_coefficient(rows):
     coef = np.linalg.solve(centred[:-1, :-1] + penalty, centred[:-1, -1])
     outside = np.linalg.svd(sample[:, :-1])[2][rows:]
     np.testing.assert_allclose(outside @ coef, 0.0, atol=1e-8 * np.linalg.norm(coef))
+
+
+def test_variances_that_rounding_made_negative_are_zero():
+    matrix = np.diag([1.0, 1.0 + 2**-52, 5.0])
+    exact = isotropic(0.1)
+
+    def without(frame):  # along the first two directions
+        return exact(frame) * [[1, 0, 1], [0, 1, 1], [1, 1, 1]]
+
+    def rounded(frame):
+        return without(frame) - 1e-20 * np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]])
+
+    np.testing.assert_array_equal(auto_ridge(matrix, rounded), auto_ridge(matrix, without))
