@@ -25,12 +25,6 @@ from matplotlib.figure import Figure
 NAMES = ("age", "blood $pressure$", "cost")
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    pyplot.close("all")
-
-
 @pytest.fixture
 def release():
     """Three columns in which noise of standard deviation 1 hides one entry and one eigenvalue."""
