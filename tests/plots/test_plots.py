@@ -107,6 +107,7 @@ def test_noise_scores(law, deviation):
     np.testing.assert_allclose(plots.noise_scores(release), expected)
 
 
+@pytest.mark.slow
 def test_many_columns_stay_legible():
     d = 120
     rng = np.random.default_rng(2)
@@ -244,6 +245,7 @@ def test_bad_arguments(release, fit):
         fit.plot(level=95)
 
 
+@pytest.mark.slow
 def test_without_matplotlib_the_extra_is_named():
     code = """
 import sys
