@@ -131,6 +131,14 @@ def repeatable_noise(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("privgram.drawing.random.secrets", types.SimpleNamespace(randbits=key))
 
 
+@pytest.fixture(autouse=True)
+def closed_figures() -> Iterator[None]:
+    """Leave no figure of pyplot open for the next test."""
+    yield
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     """Return a generator seeded by PRIVGRAM_TEST_SEED, or 42: no test may need luck."""

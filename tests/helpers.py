@@ -8,7 +8,7 @@ from privgram.mechanisms import AnalyzeGauss
 from privgram.noise import GaussianLaw
 
 
-def make_release(matrix, names, law=None, n_rows=None, columns=None):
+def make_release(matrix, names, law=None, n_rows=None, columns=None, bound=1.0):
     """A release as a mechanism would make it, of a matrix of our choice."""
     return Release(
         matrix=np.array(matrix, dtype=float),
@@ -21,7 +21,7 @@ def make_release(matrix, names, law=None, n_rows=None, columns=None):
         adjacency="replace",
         calibration="exact",
         privacy=privacy.GaussianProfile(0.2),
-        bound=1.0,
+        bound=bound,
         n_rows=n_rows,
         columns=columns,
     )

@@ -167,6 +167,7 @@ def test_equality(columns):
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
 
 
+@pytest.mark.slow
 @given(
     bounds=st.dictionaries(
         names.filter(lambda name: name != "intercept"),

@@ -87,6 +87,7 @@ def test_marginal_is_the_law_of_the_sub_matrix(law):
     assert_mean(noise @ inner @ noise, marginal.sandwich(MEAN[block], inner))
 
 
+@pytest.mark.slow
 def test_noise_on_the_inverse_to_first_order():
     law = InverseGaussianLaw(1e-4, 1.4e-4)
     rng = np.random.default_rng(9)
@@ -118,6 +119,7 @@ def test_heavy_inverse_wishart_has_no_variance():
     assert np.all(np.isinf(law.entry_variance(MEAN, np.eye(3))))
 
 
+@pytest.mark.slow
 def test_symmetric_gaussian_has_independent_entries_of_the_stated_spread():
     rng = np.random.default_rng(10)
     draws = np.array([symmetric_gaussian(3, 2.0, 3.0, rng) for _ in range(DRAWS)])

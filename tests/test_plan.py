@@ -217,6 +217,7 @@ def test_rows_grow_as_what_the_others_leave_of_a_feature_shrinks():
         assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(0.01, rel=0.06)
 
 
+@pytest.mark.slow
 def test_plot(plan, tmp_path):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     ax = pyplot.figure().add_subplot()
@@ -233,6 +234,7 @@ def test_plot_names_its_extra(plan, tmp_path, monkeypatch):
         plan.plot(tmp_path / "noise.png")
 
 
+@pytest.mark.slow
 def test_planning_reads_no_data():
     code = (
         "import sys, privgram as pg; pg.plan(5, 1.0, 1.0, 1e-6);"

@@ -40,7 +40,9 @@ def test_what_is_escaped_and_what_is_not():
         ["info"], ["pca"], ["regress", "--target", "y"], ["regress", "--target", BAD],
         ["regress", "--target", "nowhere"], ["info", "--json"],
         ["regress", "--json", "--target", BAD],
-        ["report", "--target", BAD, "--out", f"{BAD[:12]}.html"],
+        pytest.param(
+            ["report", "--target", BAD, "--out", f"{BAD[:12]}.html"], marks=pytest.mark.slow
+        ),
     ],
 )  # fmt: skip
 def test_terminals_get_no_control_characters(release, tmp_path, monkeypatch, command):
@@ -79,6 +81,7 @@ def test_a_break_in_a_name_does_not_break_a_summary(release):
     assert not CONTROLS.search(str(caught.value))
 
 
+@pytest.mark.slow
 def test_pictures_and_pages_are_well_formed(release):
     page = release.to_html(["y", BAD], title=BAD)
     assert not CONTROLS.search(page)

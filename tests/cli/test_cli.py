@@ -381,6 +381,7 @@ def test_process_without_click_names_the_extra():
     assert "privgram[cli]" in done.stderr
 
 
+@pytest.mark.slow
 def test_process_with_stdout_closed(folder):
     process = subprocess.Popen(
         [sys.executable, "-m", "privgram", "doctor"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -407,6 +408,7 @@ def test_a_folder_is_no_place_for_a_release(folder):
     assert ledger.entries == ()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="by a POSIX shell")
 def test_process_without_standard_streams(folder):
     """Some schedulers start their jobs so: the work is done all the same."""
@@ -416,6 +418,7 @@ def test_process_without_standard_streams(folder):
     assert pg.load_release("new.json").n_rows == N_ROWS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["info", "pca", "regress"])
 def test_process_with_too_few_characters(folder, command):
     """A column's name is shown on any terminal."""
@@ -428,6 +431,7 @@ def test_process_with_too_few_characters(folder, command):
     assert r"gr\xf6\xdfe" in done.stdout or "größe" in done.stdout
 
 
+@pytest.mark.slow
 def test_process_interrupted_in_the_pass(folder):
     """Ctrl-C while a pipe is read: one line, status 2, nothing written."""
     code = (

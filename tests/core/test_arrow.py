@@ -48,6 +48,7 @@ def test_a_null_anywhere_hides_the_column(kind):
     assert part is None or list(part) == [3, 4]
 
 
+@pytest.mark.slow
 def test_views_keep_the_memory():
     batch = pa.record_batch({"a": np.arange(100_000.0)})
     view = views(batch)[0][5:]

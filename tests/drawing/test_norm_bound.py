@@ -136,6 +136,7 @@ def test_no_neighbours_exceed_the_profile(adjacency, quantile):
     assert 0.3 * epsilon < largest <= epsilon * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_profile_is_attained_on_long_grids():
     """A row goes from the front to the back: the points before the target gain, those after lose.
 
@@ -490,6 +491,7 @@ SCALED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "calibration"),
     [  # a theorem fixes the degrees of freedom

@@ -209,6 +209,7 @@ def test_interruption_within_a_chunk():
     assert len(read) < 10**5
 
 
+@pytest.mark.slow
 def test_interruption():
     """Ctrl-C ends an endless pass at once, in a process of its own."""
     script = """

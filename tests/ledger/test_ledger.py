@@ -197,6 +197,7 @@ MIXED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_mixed_releases_compose_as_dp_accounting_has_them(path, moment, adjacency):
     ledger = Ledger(path, 1.0, 1e-6, adjacency)
@@ -219,6 +220,7 @@ def test_mixed_releases_compose_as_dp_accounting_has_them(path, moment, adjacenc
     assert spent < 0.6 * 10 * 0.1
 
 
+@pytest.mark.slow
 def test_one_release_may_take_all_of_it(path, moment):
     for number, mechanism in enumerate(MIXED):
         ledger = Ledger(path.with_suffix(f".{number}"), 0.5, 1e-7)
@@ -591,6 +593,7 @@ def test_two_who_make_it_make_one(path, monkeypatch):
     assert json.loads(path.read_text())["epsilon"] == 1.0
 
 
+@pytest.mark.slow
 def test_kill_minus_nine_at_any_instant(path):
     """60 kills of a process that spends: what it reported is entered, and at most one more."""
     Ledger(path, 1e4, 1e-2, composition="basic")
@@ -692,6 +695,7 @@ def test_older_entries_find_their_orientation(path, what, orientation):
     assert entry.privacy == privacy.SketchProfile(20, 0.05, "add-remove", orientation)
 
 
+@pytest.mark.slow
 def test_older_entries_are_charged_like_with_like(path):
     wishart = pg.AdditiveWishart(dof=12).calibrate(3, 1.0, 0.5, 1e-4, "add-remove").privacy
     inverse = pg.InverseWishart(dof=10).calibrate(3, 1.0, 0.5, 1e-4, "add-remove").privacy
@@ -814,6 +818,7 @@ def test_losses_are_kept_and_gone_on_from(path, monkeypatch):
     assert len(composed) > 35
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "harm", ["cut", "changed", "another", "older", "text", "made up", "folder"]
 )

@@ -906,7 +906,7 @@ def hostile():
     A = low_rank_matrix(rng, 30, 40, 2)
     dominated = A.copy()
     dominated[4] *= 1e2
-    sparse = sp.random_array((30, 40), density=0.2, rng=rng, format="csr")
+    sparse = sp.csr_array(np.where(rng.random((30, 40)) < 0.2, rng.random((30, 40)), 0.0))
     zeros = sparse.copy()
     zeros.data[::3] = 0.0
     unsorted = sparse.copy()

@@ -179,6 +179,7 @@ def test_release_has_the_law_of_the_box(box, table):
         assert grown.all() if table is many_rows else not grown.any()
 
 
+@pytest.mark.slow
 def test_the_comparison_sees_a_wrong_constant():
     # A tenth more noise on either side of the box does not pass.
     A = few_rows()
@@ -195,6 +196,7 @@ def test_the_comparison_sees_a_wrong_constant():
     assert min(compare(found, expected).values()) < LEVEL
 
 
+@pytest.mark.slow
 def test_the_inverse_of_a_sketch_is_inverse_wishart():
     """The paper's remark: both, whitened, are W_d(I, r) and its inverse."""
     A = few_rows()
@@ -258,6 +260,7 @@ def test_rescaling_rows_and_bound_rescales_the_release(mechanism, adjacency, tab
     assert scaled.privacy == plain.privacy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",
     [
@@ -313,6 +316,7 @@ def test_one_column_by_hand():
     assert stats.kstest(draws, stats.chi2(dof).cdf).pvalue > LEVEL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",
     [pg.AdditiveWishart(debias=False), pg.GaussianSketch(9), pg.InverseWishart(9.0)],

@@ -24,6 +24,7 @@ def moment():
     return pg.SecondMoment(4, bound=2.0).update(rng.standard_normal((200, 4)))
 
 
+@pytest.mark.slow
 def test_sampler_has_the_law():
     """Chi-squared against the masses, 40,000 draws; the sampler has no seed: false alarm 1e-9."""
     std = 3.7
@@ -149,6 +150,7 @@ except ImportError as error:
 """
 
 
+@pytest.mark.slow
 def test_missing_sampler_is_named():
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True
@@ -174,6 +176,7 @@ def test_consent_to_opendp_is_left_as_it_was(no_consent):
     assert "contrib" in no_consent.GLOBAL_FEATURES
 
 
+@pytest.mark.slow
 def test_threads_do_not_withdraw_each_others_consent(moment, no_consent):
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

@@ -82,6 +82,7 @@ def test_choice_has_the_law_of_the_exponential_mechanism(monkeypatch):
         assert float(found[index] / sum(found.values())) == pytest.approx(share, abs=0.02)
 
 
+@pytest.mark.slow
 def test_choice_by_drawing(rng):
     """Chi-squared with a false alarm in 10^6."""
     losses, rate = [0, 7, 2, 30, 2, 11], Fraction(0.3)

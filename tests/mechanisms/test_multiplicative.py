@@ -30,6 +30,7 @@ def rich(n_copies):
     return pg.SecondMoment(3, bound=1.0).update(np.tile(np.eye(3), (n_copies, 1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 @pytest.mark.parametrize("mechanism", [*PLAIN, *ADAPTIVE], ids=repr)
 def test_exact_calibration_is_tight_and_safe(mechanism, adjacency):
@@ -42,6 +43,7 @@ def test_exact_calibration_is_tight_and_safe(mechanism, adjacency):
     assert noise.noise_std == pytest.approx(noise.regulariser / 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [40.0, 100.0, 1e4])
 @pytest.mark.parametrize("mechanism", [*PLAIN, *ADAPTIVE], ids=repr)
 def test_an_epsilon_beyond_finite_precision_is_refused_with_one_to_take(mechanism, epsilon):
@@ -142,6 +144,7 @@ def test_dictionary_and_file_round_trip(mechanism, moment, tmp_path):
 
 # Means and E[N^2] over 800 releases, each entry within 5 standard errors of the law the
 # release states: the chance of a false alarm is under 1e-4 in all.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",
     [
@@ -167,6 +170,7 @@ def test_law_of_the_release(mechanism):
     assert np.all(np.abs(squares.mean(axis=0) - law.sandwich(mean, np.eye(3))) < 5 * error)
 
 
+@pytest.mark.slow
 def test_a_sketch_in_one_dimension_is_a_chi_square():
     # KS test with 600 draws: false alarm 1e-4.
     moment = pg.SecondMoment(1, bound=1.0).update(np.ones((40, 1)))
@@ -274,6 +278,7 @@ class Breach(np.random.Generator):
         return 1e3 * scale  # and no more: some releases keep their rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [0, 1, 500], ids=["empty", "one row", "rank one"])
 @pytest.mark.parametrize("calibration", ["exact", "published"])
 @pytest.mark.parametrize(
@@ -299,6 +304,7 @@ def test_rows_that_are_kept_are_bounded(monkeypatch):
     assert np.allclose(release.matrix, release.sketch.T @ release.sketch / 150)
 
 
+@pytest.mark.slow
 def test_eigenvalue_bound_has_the_stated_law():
     # KS of 300 draws against the Laplace law; false alarm 1e-4.
     moment, mechanism = rich(300), GaussianSketch(5, adaptive=True)
@@ -312,6 +318,7 @@ def test_eigenvalue_bound_has_the_stated_law():
     assert stats.kstest(draws, law.cdf).pvalue > 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_ladder_shares_sum_to_delta(adjacency):
     assert sum(rung_share(k) for k in range(RUNGS + 1)) == pytest.approx(1.0)
@@ -329,6 +336,7 @@ def test_ladder_shares_sum_to_delta(adjacency):
         assert ladder.climb(np.nextafter(totals[k - 1], 0)) == k - 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_ladder_against_its_own_integral(adjacency):
     """The exact delta of the ladder at given data never exceeds the profile.

@@ -25,12 +25,6 @@ from matplotlib.figure import Figure
 NAMES = ("age", "blood $pressure$", "cost")
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    pyplot.close("all")
-
-
 @pytest.fixture
 def release():
     """Three columns in which noise of standard deviation 1 hides one entry and one eigenvalue."""
@@ -113,6 +107,7 @@ def test_noise_scores(law, deviation):
     np.testing.assert_allclose(plots.noise_scores(release), expected)
 
 
+@pytest.mark.slow
 def test_many_columns_stay_legible():
     d = 120
     rng = np.random.default_rng(2)
@@ -250,6 +245,7 @@ def test_bad_arguments(release, fit):
         fit.plot(level=95)
 
 
+@pytest.mark.slow
 def test_without_matplotlib_the_extra_is_named():
     code = """
 import sys

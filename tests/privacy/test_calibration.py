@@ -113,6 +113,7 @@ def test_adaptive_sketch_at_the_worked_example(adjacency, total, plain):
     assert plain < profile.regulariser < 1.06 * plain
 
 
+@pytest.mark.slow
 @every_adjacency
 @pytest.mark.parametrize(
     ("rows", "epsilon", "delta"),

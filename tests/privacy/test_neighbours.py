@@ -36,6 +36,7 @@ def random_pair(rng, d, adjacency):
     return (basis * spectrum) @ basis.T, v, u
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_no_pair_exceeds_the_sketch_profile(adjacency):
     rng = np.random.default_rng(20)
@@ -64,6 +65,7 @@ def test_orthogonal_rows_over_nothing_attain_the_sketch_profile():
                     assert value == pytest.approx(supremum, rel=rel)
 
 
+@pytest.mark.slow
 def test_no_pair_exceeds_the_wishart_profile():
     rng = np.random.default_rng(21)
     for _ in range(25):
@@ -111,6 +113,7 @@ def test_sketch_by_the_densities_of_its_rows(rows, adjacency):
     check(loss, SketchProfile(rows, 1 / w2, adjacency), (0.0, 0.2, 0.8))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dof", [6, 25])
 @pytest.mark.parametrize("kind", ["corner", "without", "with"])
 def test_wishart_by_the_densities_of_the_matrix(dof, kind):

@@ -38,7 +38,7 @@ PROFILES = [
     WishartProfile(3000, 22, 9.0, "add-remove"),
     WishartProfile(26, 22, 0.5),
     WishartProfile(3000, 22, 9.0),
-    AdaptiveSketchProfile(20, 15.0, 6.0, 2.0, "add-remove"),
+    pytest.param(AdaptiveSketchProfile(20, 15.0, 6.0, 2.0, "add-remove"), marks=pytest.mark.slow),
     AdaptiveSketchProfile(20, 15.0, 6.0, 2.0),
 ]
 every_profile = pytest.mark.parametrize("profile", PROFILES, ids=repr)
@@ -130,6 +130,7 @@ def test_bad_arguments_are_refused(profile):
             profile.epsilon(delta)
 
 
+@pytest.mark.slow
 def test_laplace_is_its_formula():
     profile = LaplaceProfile(0.7)
     epsilon = np.array([-2.0, -0.7, -0.3, 0.0, 0.5, 0.7, 2.0])
@@ -162,6 +163,7 @@ def extremes():
         yield ChiGaussianProfile(1, ratio)
 
 
+@pytest.mark.slow
 def test_extreme_parameters_give_a_probability():
     epsilon = np.array([-50.0, -1e-4, 0.0, 1e-4, 0.01, 1.0, 50.0, np.inf])
     with warnings.catch_warnings():

@@ -92,6 +92,7 @@ def test_the_slope_along_an_edge_has_the_sign_of_lemma_4(m, s, epsilon, mu):
     assert np.sign(above - below) == np.sign(edge_slope(-epsilon, mu, s, m))
 
 
+@pytest.mark.slow
 def test_along_an_edge_delta_falls_then_rises():
     rng = np.random.default_rng(31)
     seen = 0

@@ -162,6 +162,7 @@ def test_one_feature_has_the_interval_of_fieller_1954():
     np.testing.assert_allclose(fit.tvalues, s / np.sqrt(sigma2 * S + tau**2), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_an_interval_without_ends_says_that_the_coefficient_is_open():
     # Two columns nearly alike among ten others: the mean over directions is small, not theirs.
     rng = np.random.default_rng(1)

@@ -95,6 +95,7 @@ def test_the_target_may_stand_anywhere() -> None:
     np.testing.assert_allclose(moved, expected, rtol=1e-9, atol=1e-9 * std)
 
 
+@pytest.mark.slow
 def test_one_feature_is_the_posterior_mean_by_brute_force() -> None:
     x, cross, square, std = 3.0, 2.5, 9.0, 1.3
     width = np.sqrt(2) * std
@@ -179,6 +180,7 @@ def test_the_intercept_is_that_of_the_centred_regression() -> None:
     assert coef[-1] == pytest.approx((released[k, -1] - released[k, :k] @ slopes) / released[k, k])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relative_noise", [0.001, 0.01, 0.05])
 def test_lower_median_risk_than_fixed_penalties(relative_noise: float) -> None:
     errors: dict[str, list[float]] = {"auto": [], "none": [], "adassp": [], "zero": []}
@@ -230,6 +232,7 @@ def wide_table(kind: str) -> tuple[Matrix, Matrix, int]:
 
 # Medians of 15 draws; the slack is for their error. With privacy noise counted alone, "weak"
 # rose from 0.028 to 0.064 as the noise went.
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [True, False], ids=["rows", "bound alone"])
 @pytest.mark.parametrize("kind", ["weak", "principal", "small"])
 def test_less_noise_predicts_no_worse(kind: str, known: bool) -> None:
@@ -384,3 +387,16 @@ def test_directions_a_small_sketch_leaves_out_get_no_coefficient(rows):
     coef = np.linalg.solve(centred[:-1, :-1] + penalty, centred[:-1, -1])
     outside = np.linalg.svd(sample[:, :-1])[2][rows:]
     np.testing.assert_allclose(outside @ coef, 0.0, atol=1e-8 * np.linalg.norm(coef))
+
+
+def test_variances_that_rounding_made_negative_are_zero():
+    matrix = np.diag([1.0, 1.0 + 2**-52, 5.0])
+    exact = isotropic(0.1)
+
+    def without(frame):  # along the first two directions
+        return exact(frame) * [[1, 0, 1], [0, 1, 1], [1, 1, 1]]
+
+    def rounded(frame):
+        return without(frame) - 1e-20 * np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]])
+
+    np.testing.assert_array_equal(auto_ridge(matrix, rounded), auto_ridge(matrix, without))

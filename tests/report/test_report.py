@@ -102,6 +102,7 @@ def test_nothing_is_loaded_and_nothing_runs(page):
     assert "default-src 'none'" in policy["content"]
 
 
+@pytest.mark.slow
 def test_page_is_accessible(page):
     read = Reader(page)
     assert read.all("html")[0]["lang"] == "en"
@@ -134,6 +135,7 @@ def test_page_says_what_was_released(page, release, saved):
     assert 'role="note"' not in page  # there is nothing to warn of
 
 
+@pytest.mark.slow
 def test_page_is_the_same_every_time(page, release, saved):
     from matplotlib import pyplot, rcParams
 
@@ -215,6 +217,7 @@ def test_a_sketch_of_few_rows_has_a_page_and_a_spectrum(undrawn):
     release.plot_spectrum()
 
 
+@pytest.mark.slow
 def test_many_columns_fold():
     d = 60
     moment = pg.second_moment(np.random.default_rng(1).standard_normal((3000, d)), bound=10.0)
@@ -224,6 +227,7 @@ def test_many_columns_fold():
     assert read.text.count("x59") > 0
 
 
+@pytest.mark.slow
 def test_without_its_extras():
     code = """
 import sys
@@ -255,6 +259,7 @@ def run(*arguments):
     return CliRunner().invoke(program, ["report", *map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_command_writes_the_page(saved, page, tmp_path):
     out = tmp_path / "page.html"
     result = run(saved, "-o", out, "--target", "cost")
@@ -326,6 +331,7 @@ def browse(page, folder):
     return json.loads(html.unescape(text)), console
 
 
+@pytest.mark.slow
 def test_in_a_browser(page, tmp_path):
     found, console = browse(page, tmp_path)
     assert console == []
@@ -344,6 +350,7 @@ def test_in_a_browser(page, tmp_path):
                              "How it was made", "How to use it"]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_browser_would_notice(page, tmp_path):
     """Or the test above could not fail."""
     bad = page.replace("<main>", '<main><img src="http://example.com/x.png" alt=""><p style="width:'

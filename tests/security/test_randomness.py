@@ -181,6 +181,7 @@ draw()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 @pytest.mark.parametrize("mechanism", ["AnalyzeGauss", "AdditiveWishart", "InverseWishart"])
 def test_children_forked_after_a_release_draw_noise_of_their_own(mechanism):
@@ -191,6 +192,7 @@ def test_children_forked_after_a_release_draw_noise_of_their_own(mechanism):
     assert len(drawn) == len(set(drawn)) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")  # from Python 3.12
 @pytest.mark.parametrize(
     "method", sorted({"fork", "spawn"} & set(multiprocessing.get_all_start_methods()))

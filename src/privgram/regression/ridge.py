@@ -215,7 +215,8 @@ def _penalty(
     gram = frame[:-1] @ matrix @ frame[:-1].T
     values, vectors = np.linalg.eigh(gram + regulariser * frame[:-1] @ frame[:-1].T)
     frame = np.vstack([vectors.T @ frame[:-1], frame[-1]])
-    variance = entry_variance(frame)
+    # Along a direction that a sketch leaves out, rounding may make a variance negative.
+    variance = np.maximum(entry_variance(frame), 0.0)
     if not variance.any() and np.isinf(rows).all():
         return np.zeros_like(gram)
     cross, square = frame[:-1] @ matrix @ frame[-1], frame[-1] @ matrix @ frame[-1]
