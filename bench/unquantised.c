@@ -26,7 +26,7 @@ void *bench_new(ptrdiff_t d, double bound)
 
 void bench_update(gram *g, const char *rows, ptrdiff_t n)
 {
-    const gram_table x = {.n = n, .rows = rows, .row_stride = 8 * g->d};
+    const gram_table x = {.n = n, .width = g->d, .rows = rows, .row_stride = 8 * g->d};
     gram_avx512.update(g, &x, 0);
 }
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 
 from privgram import Columns
-from privgram._core import scale
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -65,40 +64,6 @@ def test_scaled_values_are_within_one(a, b, values):
     np.testing.assert_allclose(
         back, np.clip(values, lower, upper), rtol=1e-6, atol=1e-12 * (columns.half_width[0])
     )
-
-
-@pytest.mark.parametrize(
-    "dtype",
-    ["f8", "f4", "i8", "i4", "q", "i2", "i1", "u8", "u4", "?", "f2", "g", ">f8", ">i4", ">f4"],
-)
-@pytest.mark.parametrize("n", [0, 1, 2, 99])
-def test_compiled_scaling(columns, rng, layout, dtype, n):
-    """Bit for bit what scale_array does, for every type and layout."""
-    with np.errstate(all="ignore"):
-        x = rng.uniform(-100, 6000, (n + 1, 2)).astype(dtype)
-    block = layout(x)
-    expected = columns.scale_array(x.astype(np.float64))[1:]
-    center, inverse = columns.center, columns.inverse
-    out = np.ones((n, 3), order="F")
-    scale.columns(list(block.T), 1, center, inverse, 1.0, out)
-    np.testing.assert_array_equal(out, expected)
-    if block.strides[1] == block.dtype.itemsize:
-        out = np.ones((n, 3))
-        scale.rows(block, 1, center, inverse, 1.0, out)
-        np.testing.assert_array_equal(out, expected)
-
-
-def test_compiled_scaling_of_awkward_values():
-    x = np.array([np.nan, -np.inf, np.inf, 1e308, -1e308, 0.0, -0.0, 5e-324])
-    columns = Columns({"a": (-1e308, 2.0)})
-    for limit, expected in ((1.0, columns.scale_array(x[:, None])), (np.inf, x[:, None])):
-        center, inverse = columns.center, columns.inverse
-        if limit == np.inf:  # as without Columns: values as they are
-            center, inverse = np.zeros(1), np.ones(1)
-        out = np.empty((8, 1), order="F")
-        scale.columns([x], 0, center, inverse, limit, out)
-        np.testing.assert_array_equal(out, expected)
-        np.testing.assert_array_equal(np.signbit(out), np.signbit(expected))
 
 
 @pytest.mark.parametrize(

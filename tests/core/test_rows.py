@@ -150,10 +150,9 @@ def test_not_finite_in_columns(impl, rng, extreme_rows, value):
 def test_columns_that_cannot_be_read_in_place(impl):
     good = np.zeros(8)
     for bad in (
-        np.zeros(8, np.float32),
-        np.zeros(8, np.int64),
+        np.zeros(8, np.int16),
+        np.zeros(8, np.uint64),
         np.zeros(8, ">f8"),
-        np.zeros(9),
         np.zeros((8, 1)),
         np.zeros(16)[::2],
         np.frombuffer(bytes(65), np.float64, 8, 1),
@@ -161,6 +160,8 @@ def test_columns_that_cannot_be_read_in_place(impl):
     ):
         with pytest.raises(TypeError, match="block must be columns"):
             impl(2, 1.0).update([good, bad])
+    with pytest.raises(ValueError, match="equal length"):
+        impl(2, 1.0).update([good, np.zeros(9)])
     with pytest.raises(ValueError, match=r"\(n, 2\)"):
         impl(2, 1.0).update([good])
 
@@ -172,6 +173,131 @@ def test_strange_strides(kernel):
     assert_array_equal(integers(gram(repeated, kernel)), 1000 * integers(gram(row, kernel)))
     windows = np.lib.stride_tricks.sliding_window_view(np.linspace(0, 0.2, 200), 7)
     assert_array_equal(gram(windows, kernel).limbs(), gram(windows.copy(), kernel).limbs())
+
+
+# --- scaling ----------------------------------------------------------------------------------
+
+TYPES = ("f8", "f4", "i8", "i4")
+AWKWARD = np.array([-np.inf, np.inf, 1e308, -1e308, 0.0, -0.0, 5e-324, 1.5, 2**60])
+
+
+def raw_columns(rng, n, d, types):
+    """Columns in own units, partly out of bounds and awkward, and how they are scaled."""
+    columns = []
+    for j in range(d):
+        column = rng.uniform(-130, 130, n)
+        if types[j % len(types)][0] == "f":
+            strange = rng.random(n) < 0.1
+            column[strange] = rng.choice(AWKWARD, strange.sum())
+        with np.errstate(over="ignore"):
+            columns.append(column.astype(types[j % len(types)]))
+    center, limit = rng.uniform(-50, 50, d), rng.choice([0.25, 1.0, 3.0], d)
+    return columns, (center, limit / rng.uniform(50, 100, d), limit)
+
+
+def scaled_by_hand(columns, scaling):
+    """Python's floats, an operation at a time."""
+    x = np.empty((len(columns[0]), len(scaling[0])))
+    for j, (c, i, m) in enumerate(zip(*map(list, scaling), strict=True)):
+        if j == len(columns):
+            x[:, j] = m
+        else:
+            x[:, j] = [min(max((float(v) - c) * i, -m), m) for v in columns[j].tolist()]
+    return x
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("types", [("f8",), ("f4",), ("i8",), ("i4",), TYPES])
+@pytest.mark.parametrize("d", [1, 4, 5, 8, 9, 13, 22, 33])
+def test_scaling(impl, rng, d, types, intercept):
+    """Values scaled on their way in are those scaled beforehand, clipped afterwards or not."""
+    columns, scaling = raw_columns(rng, 133, d, types)
+    if intercept and d > 1:
+        columns = columns[:-1]
+    x = scaled_by_hand(columns, scaling)
+    largest = np.linalg.norm(scaling[2])
+    for bound in (largest / 2, largest * (1 - 1e-13), largest, 2 * largest):
+        expected = gram(x, reference.Accumulator, bound)
+        blocks = [columns]
+        if len(types) == 1:
+            blocks += [np.stack(columns, axis=1, dtype=types[0]), np.stack(columns).T]
+        for block in blocks:
+            acc = impl(d, bound)
+            assert acc.update(block, False, scaling) == -1
+            assert_array_equal(acc.limbs(), expected.limbs())
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [(0, 4), (1, 1), (1, 5), (9, 1), (53, 22)])
+def test_scaling_of_every_layout(impl, rng, layout, shape, dtype):
+    n, d = shape
+    columns, scaling = raw_columns(rng, n, d, (dtype,))
+    block = layout(np.stack(columns, axis=1))
+    expected = gram(scaled_by_hand(columns, scaling), reference.Accumulator, 2.0 * d)
+    acc = impl(d, 2.0 * d)
+    assert acc.update(block, False, scaling) == -1
+    assert_array_equal(acc.limbs(), expected.limbs())
+
+
+@pytest.mark.parametrize("d", range(1, 130))
+def test_no_row_is_clipped_at_the_largest_norm(kernel, d):
+    """sqrt(d) squared may be less than d: the shortcut is taken where it changes nothing."""
+    x = np.ones((9, d))
+    scaling = np.zeros(d), np.ones(d), np.ones(d)
+    for bound in (d**0.5, np.nextafter(d**0.5, 0), np.nextafter(d**0.5, 99)):
+        acc = kernel(d, bound)
+        assert acc.update(x, False, scaling) == -1
+        assert_array_equal(acc.limbs(), gram(x, reference.Accumulator, bound).limbs())
+
+
+@pytest.mark.parametrize("bound", [0.5, 100.0])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_missing_values_that_are_scaled(impl, rng, order, bound):
+    """NaN is missing, and an infinity out of bounds like any other value."""
+    x = np.asarray(rng.standard_normal((205, 13)), order=order)
+    missing = rng.random(205) < 0.2
+    missing[[0, 77, 204]] = True
+    scaling = np.zeros(13), np.ones(13), np.ones(13)
+    clean = np.clip(x[~missing], -1, 1)
+    x[missing, rng.integers(0, 13, missing.sum())] = np.nan
+    x[77, :3] = np.inf
+    acc = impl(13, bound)
+    assert acc.update(x, True, scaling) == -1
+    assert (acc.n_rows, acc.n_dropped) == ((~missing).sum(), missing.sum())
+    assert_array_equal(acc.limbs(), gram(clean, reference.Accumulator, bound).limbs())
+    for first in (204, 130, 3):
+        y = x.copy(order)
+        y[:first] = 0
+        y[first, 5] = np.nan
+        assert impl(13, bound).update(y, False, scaling) == first
+
+
+@pytest.mark.parametrize("bound", [1e-300, 1e-3, 1e160, 1e300])
+def test_scaling_far_out_of_range(impl, rng, bound):
+    """Rows of the slow path are scaled as well."""
+    x = rng.standard_normal((50, 6))
+    scaling = np.zeros(6), np.full(6, bound), np.full(6, bound)
+    expected = gram(np.clip(x * bound, -bound, bound), reference.Accumulator, bound)
+    for order in "CF":
+        acc = impl(6, bound)
+        assert acc.update(np.asarray(x, order=order), False, scaling) == -1
+        assert_array_equal(acc.limbs(), expected.limbs())
+
+
+def test_integers_as_they_are(impl, rng):
+    x = rng.integers(-(2**62), 2**62, (40, 5))
+    expected = gram(x.astype(np.float64), reference.Accumulator, 1e18).limbs()
+    for order in "CF":
+        assert_array_equal(gram(np.asarray(x, order=order), impl, 1e18).limbs(), expected)
+
+
+def test_scaling_has_a_place_for_every_column(impl):
+    two = (np.zeros(2), np.ones(2), np.ones(2))
+    with pytest.raises(ValueError, match=r"shape \(3,\)"):
+        impl(3, 1.0).update(np.zeros((1, 3)), False, two)
+    for block in (np.zeros((1, 1)), np.zeros((1, 4)), [np.zeros(1)]):
+        with pytest.raises(ValueError, match=r"\(n, 3\)"):
+            impl(3, 1.0).update(block, False, tuple(np.ones((3, 3))))
 
 
 # --- exactness --------------------------------------------------------------------------------
@@ -409,7 +535,8 @@ def test_bad_shape(impl, block):
     "block",
     [
         [[1.0, 2.0, 3.0]],
-        np.zeros((2, 3), np.int64),
+        np.zeros((2, 3), np.int16),
+        np.zeros((2, 3), np.uint64),
         np.zeros((2, 3), np.float16),
         np.zeros((2, 3), np.dtype("f8").newbyteorder("S")),
         np.zeros((2, 3), np.complex128),

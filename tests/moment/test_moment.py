@@ -183,7 +183,7 @@ def test_update_refuses(moment, block, error, text):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, ">f8", np.float16])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_update_is_atomic(x, moment, value, dtype, order, monkeypatch):
-    monkeypatch.setattr("privgram.moment.rows.SCRATCH", 1000)
+    monkeypatch.setattr("privgram.moment.rows.PIECE", 1000)
     x = np.array(np.tile(x, (9, 1)), dtype, order=order) * 0 + 1
     before = moment.to_bytes()
     for row in (0, 4321, len(x) - 1):

@@ -3,12 +3,27 @@ from libc.stdint cimport int64_t, uint64_t
 
 
 cdef extern from "gram.h" nogil:
+    enum:
+        GRAM_FLOAT64
+        GRAM_FLOAT32
+        GRAM_INT64
+        GRAM_INT32
+        GRAM_MIXED
+
+    ctypedef struct gram_column:
+        const char *x
+        int kind
+
     ctypedef struct gram_table:
         Py_ssize_t n
-        int is_float32
+        Py_ssize_t width
+        int kind
         const char *rows
         Py_ssize_t row_stride
-        const char *const *columns
+        const gram_column *columns
+        const double *center
+        const double *inverse
+        const double *limit
 
     ctypedef struct gram_kernel:
         const char *name
@@ -22,6 +37,7 @@ cdef extern from "gram.h" nogil:
         int64_t n_rows
         int64_t n_dropped
 
+    Py_ssize_t gram_size(int kind)
     int gram_kernels(const gram_kernel **out)
     double gram_target(Py_ssize_t d, int bits)
     int gram_init(gram *, const gram_kernel *, Py_ssize_t d, double bound, int bits)

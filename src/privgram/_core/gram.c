@@ -45,19 +45,18 @@ double gram_target(ptrdiff_t d, int bits)
     return (ldexp(1.0, bits) - sqrt((double)d) / 2) * (1 - (double)(d + 64) * 0x1p-53);
 }
 
-/* One row with no fear of overflow or underflow: the definition of q for rows
- * whose squared norm is not finite and for bounds beyond 2^+-400.
+/* One packed row with no fear of overflow or underflow: the definition of q for
+ * rows whose squared norm is not finite and for bounds beyond 2^+-400.
  *
  * The row is divided by the power of two above its largest entry; clipping
  * and rounding are then as in the hot loop. */
-int gram_quantise_row(const gram *g, const char *row, int is_float32, double *q)
+int gram_quantise_row(const gram *g, double *q)
 {
-    const ptrdiff_t item = is_float32 ? 4 : 8, w = g->kernel->width;
+    const ptrdiff_t w = g->kernel->width;
     double largest = 0, p[8] = {0};
     int nan = 0;
     for (ptrdiff_t j = 0; j < g->d; j++) {
-        const char *at = row + j * item;
-        double x = is_float32 ? *(const float *)at : *(const double *)at;
+        const double x = q[j / w * g->panel_stride + j % w];
         nan |= isnan(x);
         if (fabs(x) > largest)
             largest = fabs(x);
@@ -66,14 +65,15 @@ int gram_quantise_row(const gram *g, const char *row, int is_float32, double *q)
         return GRAM_NAN;
     if (isinf(largest))
         return GRAM_INFINITE;
+    if (g->scaling == GRAM_STEADY)
+        return GRAM_FINITE; /* q already */
 
     int e;
     frexp(largest, &e);
     for (ptrdiff_t j = 0; j < g->d; j++) {
-        const char *at = row + j * item;
-        double x = ldexp(is_float32 ? *(const float *)at : *(const double *)at, -e);
-        q[j / w * g->panel_stride + j % w] = x;
-        p[j % 8] += x * x;
+        double *at = &q[j / w * g->panel_stride + j % w];
+        *at = ldexp(*at, -e);
+        p[j % 8] += *at * *at;
     }
     double s = ((p[0] + p[4]) + (p[2] + p[6])) + ((p[1] + p[5]) + (p[3] + p[7]));
     double bound = ldexp(g->bound, -e); /* 0 or infinity where that is what it amounts to */
@@ -83,6 +83,40 @@ int gram_quantise_row(const gram *g, const char *row, int is_float32, double *q)
         *at = nearbyint(*at * f);
     }
     return GRAM_FINITE;
+}
+
+/* Tell whether the factor of every row is S, and hence no norm is needed.
+ *
+ * Rounded sums and products grow with their terms, so no row's squared norm s,
+ * as computed, exceeds that of the limits; and the factor, T / sqrt(s) or T / B,
+ * never grows with s. */
+static int is_steady(const gram *g, const double *limit)
+{
+    double p[8] = {0};
+    for (ptrdiff_t j = 0; j < g->d; j++)
+        p[j % 8] += limit[j] * limit[j];
+    const double s = ((p[0] + p[4]) + (p[2] + p[6])) + ((p[1] + p[5]) + (p[3] + p[7]));
+    const double f = s > g->bound_sq ? g->target / sqrt(s) : g->scale;
+    return s <= g->norm_limit && f == g->scale;
+}
+
+/* Take a table's scaling over, for whole panels.  A column that is not there is
+ * read as zeros, from which its limit is far enough. */
+static void take_scaling(gram *g, const gram_table *x)
+{
+    g->scaling = GRAM_PLAIN;
+    if (!x->center)
+        return;
+    memcpy(g->center, x->center, (size_t)g->d * sizeof(double));
+    memcpy(g->inverse, x->inverse, (size_t)g->d * sizeof(double));
+    memcpy(g->upper, x->limit, (size_t)g->d * sizeof(double));
+    for (ptrdiff_t j = 0; j < g->d; j++)
+        g->lower[j] = -g->upper[j];
+    if (x->width < g->d) {
+        g->center[x->width] = g->lower[x->width];
+        g->inverse[x->width] = 1;
+    }
+    g->scaling = is_steady(g, x->limit) ? GRAM_STEADY : GRAM_SCALED;
 }
 
 static void *aligned_zeros(size_t n)
@@ -133,11 +167,16 @@ static int init(gram *g, const gram_kernel *kernel, ptrdiff_t d, double bound, i
     g->size = gram_tile(g->panels, 0, w);
     g->packed = aligned_zeros((size_t)(g->panels * g->panel_stride) * sizeof(double));
     g->spare = aligned_zeros((size_t)(w * d) * sizeof(double));
+    g->missing = aligned_zeros((size_t)g->block_rows);
+    g->center = aligned_zeros((size_t)(4 * g->panels * w) * sizeof(double));
+    g->inverse = g->center + g->panels * w;
+    g->lower = g->inverse + g->panels * w;
+    g->upper = g->lower + g->panels * w;
     /* calloc: pages of the totals that are never spilled into are never touched. */
     g->tiles = aligned_zeros((size_t)g->size * sizeof(int64_t));
     g->lo = calloc((size_t)g->size, sizeof(uint64_t));
     g->hi = calloc((size_t)g->size, sizeof(int64_t));
-    if (!g->packed || !g->spare || !g->tiles || !g->lo || !g->hi) {
+    if (!g->packed || !g->spare || !g->missing || !g->center || !g->tiles || !g->lo || !g->hi) {
         gram_free(g);
         return -1;
     }
@@ -148,10 +187,13 @@ void gram_free(gram *g)
 {
     aligned_free(g->packed);
     aligned_free(g->spare);
+    aligned_free(g->missing);
+    aligned_free(g->center);
     aligned_free(g->tiles);
     aligned_free(g->lo);
     aligned_free(g->hi);
-    g->packed = g->spare = NULL;
+    g->packed = g->spare = g->center = NULL;
+    g->missing = NULL;
     g->tiles = g->hi = NULL;
     g->lo = NULL;
 }
@@ -249,6 +291,7 @@ ptrdiff_t gram_update(gram *g, const gram_table *x, int drop)
     fenv_t saved;
     fegetenv(&saved);
     fesetenv(FE_DFL_ENV);
+    take_scaling(g, x);
     ptrdiff_t bad = g->kernel->update(g, x, drop);
     fesetenv(&saved);
     return bad;

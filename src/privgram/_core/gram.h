@@ -11,14 +11,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Types of values that are read in place. */
+enum { GRAM_FLOAT64, GRAM_FLOAT32, GRAM_INT64, GRAM_INT32, GRAM_MIXED };
+
+typedef struct {
+    const char *x; /* the first of adjacent values */
+    int kind;
+} gram_column;
+
 /* A table of n rows: either rows of adjacent items, any number of bytes of any
- * sign apart, or columns of adjacent items, each anywhere. */
+ * sign apart, or columns of adjacent items, each anywhere.
+ *
+ * With center, inverse and limit a value x is taken as (x - center) inverse,
+ * clamped to [-limit, limit]; NaN stays NaN.  Of the d columns the last may
+ * then be left out: it is at its limit in every row. */
 typedef struct {
     ptrdiff_t n;
-    int is_float32;
+    ptrdiff_t width; /* columns that are there, d or d - 1 */
+    int kind;        /* of all columns, or GRAM_MIXED */
     const char *rows; /* the first of them */
     ptrdiff_t row_stride;
-    const char *const *columns; /* d of them, or NULL for a table of rows */
+    const gram_column *columns;               /* or NULL for a table of rows */
+    const double *center, *inverse, *limit; /* d of each; or NULL for values as they are */
 } gram_table;
 
 typedef struct gram gram;
@@ -37,6 +51,10 @@ struct gram {
     ptrdiff_t d;
     int bits;
 
+    /* What becomes of the values of the table at hand, see gram_scaling. */
+    int scaling;
+    double *center, *inverse, *lower, *upper; /* of each column; zeros up to whole panels */
+
     /* Row arithmetic: see gram_quantise_row. */
     double bound;
     double bound_sq;
@@ -53,6 +71,7 @@ struct gram {
     ptrdiff_t panel_stride; /* in doubles */
     double *packed;
     double *spare; /* W rows of d */
+    unsigned char *missing; /* rows of the block that are dropped */
 
     /* Sums: int64 for up to flush_rows rows, then spilled into 128 bits. */
     ptrdiff_t size; /* entries of tiles, lo and hi */
@@ -63,6 +82,9 @@ struct gram {
     int64_t flush_rows;
     int spilled;
 };
+
+/* Values are taken as they are; scaled; scaled, and no row is ever clipped. */
+enum { GRAM_PLAIN, GRAM_SCALED, GRAM_STEADY };
 
 enum { GRAM_FINITE, GRAM_NAN, GRAM_INFINITE };
 
@@ -79,7 +101,23 @@ void gram_get(const gram *, int64_t *hi, uint64_t *lo);
 void gram_add(gram *, const int64_t *hi, const uint64_t *lo);
 ptrdiff_t gram_update(gram *, const gram_table *, int drop);
 
-int gram_quantise_row(const gram *, const char *row, int is_float32, double *q);
+int gram_quantise_row(const gram *, double *q);
+
+static inline ptrdiff_t gram_size(int kind)
+{
+    return kind == GRAM_FLOAT64 || kind == GRAM_INT64 ? 8 : 4;
+}
+
+/* One value of any type. */
+static inline double gram_value(const char *x, int kind)
+{
+    switch (kind) {
+    case GRAM_FLOAT64: return *(const double *)x;
+    case GRAM_FLOAT32: return *(const float *)x;
+    case GRAM_INT64: return (double)*(const int64_t *)x;
+    default: return *(const int32_t *)x;
+    }
+}
 
 /* Block (i, j), i >= j, of the lower triangle of blocks. */
 static inline ptrdiff_t gram_tile(ptrdiff_t i, ptrdiff_t j, ptrdiff_t width)

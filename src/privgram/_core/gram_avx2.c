@@ -16,6 +16,10 @@ INLINE vec v_set(double x) { return _mm256_set1_pd(x); }
 INLINE vec v_load(const double *p) { return _mm256_load_pd(p); }
 INLINE void v_store(double *p, vec x) { _mm256_store_pd(p, x); }
 INLINE vec v_add(vec a, vec b) { return _mm256_add_pd(a, b); }
+INLINE vec v_sub(vec a, vec b) { return _mm256_sub_pd(a, b); }
+/* b where either is NaN. */
+INLINE vec v_min(vec a, vec b) { return _mm256_min_pd(a, b); }
+INLINE vec v_max(vec a, vec b) { return _mm256_max_pd(a, b); }
 INLINE vec v_mul(vec a, vec b) { return _mm256_mul_pd(a, b); }
 INLINE vec v_fma(vec a, vec b, vec c) { return _mm256_fmadd_pd(a, b, c); }
 INLINE vec v_round(vec x) { return _mm256_round_pd(x, 8); }
@@ -24,19 +28,18 @@ INLINE int v_exceeds(vec x, vec limit)
     return _mm256_movemask_pd(_mm256_cmp_pd(x, limit, _CMP_NLE_UQ));
 }
 
-/* W items from anywhere. */
-INLINE vec v_items(const char *p, int is_float32)
+/* The first n of W items of 8 or 4 bytes, or all where n >= W, zeros after them. */
+INLINE __m128i head_mask(ptrdiff_t n)
 {
-    return is_float32 ? _mm256_cvtps_pd(_mm_loadu_ps((const float *)p))
-                      : _mm256_loadu_pd((const double *)p);
+    return _mm_cmpgt_epi32(_mm_set1_epi32((int)n), _mm_setr_epi32(0, 1, 2, 3));
 }
-
-/* The first n of W items, or all where n >= W, zeros after them. */
-INLINE vec v_items_head(const char *p, ptrdiff_t n, int is_float32)
+INLINE vec v_head(const char *p, ptrdiff_t n)
 {
-    const __m128i head = _mm_cmpgt_epi32(_mm_set1_epi32((int)n), _mm_setr_epi32(0, 1, 2, 3));
-    return is_float32 ? _mm256_cvtps_pd(_mm_maskload_ps((const float *)p, head))
-                      : _mm256_maskload_pd((const double *)p, _mm256_cvtepi32_epi64(head));
+    return _mm256_maskload_pd((const double *)p, _mm256_cvtepi32_epi64(head_mask(n)));
+}
+INLINE __m128 v_head_of_4(const char *p, ptrdiff_t n)
+{
+    return _mm_maskload_ps((const float *)p, head_mask(n));
 }
 
 INLINE vec v_clip(vec s, vec bound_sq, vec target, vec scale)

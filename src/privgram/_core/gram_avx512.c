@@ -16,26 +16,24 @@ INLINE vec v_set(double x) { return _mm512_set1_pd(x); }
 INLINE vec v_load(const double *p) { return _mm512_load_pd(p); }
 INLINE void v_store(double *p, vec x) { _mm512_store_pd(p, x); }
 INLINE vec v_add(vec a, vec b) { return _mm512_add_pd(a, b); }
+INLINE vec v_sub(vec a, vec b) { return _mm512_sub_pd(a, b); }
+/* b where either is NaN. */
+INLINE vec v_min(vec a, vec b) { return _mm512_min_pd(a, b); }
+INLINE vec v_max(vec a, vec b) { return _mm512_max_pd(a, b); }
 INLINE vec v_mul(vec a, vec b) { return _mm512_mul_pd(a, b); }
 INLINE vec v_fma(vec a, vec b, vec c) { return _mm512_fmadd_pd(a, b, c); }
 INLINE vec v_round(vec x) { return _mm512_roundscale_pd(x, 8); }
 INLINE int v_exceeds(vec x, vec limit) { return _mm512_cmp_pd_mask(x, limit, _CMP_NLE_UQ); }
 
-/* W items from anywhere. */
-INLINE vec v_items(const char *p, int is_float32)
+/* The first n of W items of 8 or 4 bytes, or all where n >= W, zeros after them. */
+INLINE vec v_head(const char *p, ptrdiff_t n)
 {
-    return is_float32 ? _mm512_cvtps_pd(_mm256_loadu_ps((const float *)p))
-                      : _mm512_loadu_pd((const double *)p);
+    return _mm512_maskz_loadu_pd((__mmask8)((1 << n) - 1), p);
 }
-
-/* The first n of W items, or all where n >= W, zeros after them. */
-INLINE vec v_items_head(const char *p, ptrdiff_t n, int is_float32)
+INLINE __m256 v_head_of_4(const char *p, ptrdiff_t n)
 {
-    const __mmask8 head = (__mmask8)((1 << n) - 1);
-    /* Floats by a 512-bit load: its mask is AVX-512F's. */
-    return is_float32
-               ? _mm512_cvtps_pd(_mm512_castps512_ps256(_mm512_maskz_loadu_ps(head, p)))
-               : _mm512_maskz_loadu_pd(head, p);
+    /* By a 512-bit load: its mask is AVX-512F's. */
+    return _mm512_castps512_ps256(_mm512_maskz_loadu_ps((__mmask16)((1 << n) - 1) & 0xff, p));
 }
 
 INLINE vec v_clip(vec s, vec bound_sq, vec target, vec scale)

@@ -12,6 +12,9 @@
  *   s = ((p0 + p4) + (p2 + p6)) + ((p1 + p5) + (p3 + p7));
  *   f = s > bound^2 ? T / sqrt(s) : T / bound;
  *   q_j = x_j f, rounded to double, then to the nearest even integer.
+ *
+ * Before it, x_j may be scaled: see gram_table.  Rows whose limits keep them
+ * within the bound are quantised as they are read, as f is the same for all.
  */
 #include <string.h>
 
@@ -24,15 +27,90 @@
 #define FAR_PANELS 24 /* beyond, the sums are not in the nearest caches */
 #define UNROLL _Pragma("GCC unroll 8")
 
+/* Items as they lie in memory. */
+typedef float floats __attribute__((vector_size(4 * W), may_alias));
+typedef int32_t ints __attribute__((vector_size(4 * W), may_alias));
+typedef int64_t longs __attribute__((vector_size(8 * W), may_alias));
+
+INLINE vec v_convert(vec x, int kind)
+{
+    return kind == GRAM_INT64 ? (vec)__builtin_convertvector((longs)x, vec) : x;
+}
+
+INLINE vec v_convert_4(floats x, int kind)
+{
+    return kind == GRAM_INT32 ? (vec)__builtin_convertvector((ints)x, vec)
+                              : (vec)__builtin_convertvector(x, vec);
+}
+
+/* W items from anywhere. */
+INLINE vec v_items(const char *p, int kind)
+{
+    if (gram_size(kind) == 8) {
+        vec x;
+        memcpy(&x, p, sizeof x);
+        return v_convert(x, kind);
+    }
+    floats x;
+    memcpy(&x, p, sizeof x);
+    return v_convert_4(x, kind);
+}
+
+/* The first n of W items, or all where n >= W, zeros after them. */
+INLINE vec v_items_head(const char *p, ptrdiff_t n, int kind)
+{
+    return gram_size(kind) == 8 ? v_convert(v_head(p, n), kind)
+                                : v_convert_4((floats)v_head_of_4(p, n), kind);
+}
+
+/* How values are scaled: those of W columns, or of one in all lanes. */
+typedef struct {
+    vec center, inverse, lower, upper;
+} place;
+
+INLINE place place_of(const gram *g, ptrdiff_t j)
+{
+    return (place){v_load(g->center + j), v_load(g->inverse + j), v_load(g->lower + j),
+                   v_load(g->upper + j)};
+}
+
+INLINE place place_of_one(const gram *g, ptrdiff_t j)
+{
+    return (place){v_set(g->center[j]), v_set(g->inverse[j]), v_set(g->lower[j]),
+                   v_set(g->upper[j])};
+}
+
+/* What of values goes into the packed block; their squares are added to a sum, or
+ * they themselves where it has but to tell whether one is NaN. */
+INLINE vec enter(vec x, place at, vec scale, vec *sum, int scaling)
+{
+    if (scaling != GRAM_PLAIN) {
+        x = v_mul(v_sub(x, at.center), at.inverse);
+        x = v_min(at.upper, v_max(at.lower, x));
+    }
+    if (scaling == GRAM_STEADY) {
+        *sum = v_add(*sum, x);
+        return v_round(v_mul(x, scale));
+    }
+    *sum = v_add(*sum, v_mul(x, x));
+    return x;
+}
+
 /* What to fetch ahead: `left` lines in this run, then on to the next run, which
  * is a jump away or in the next column.  Beyond the end, whatever comes. */
 typedef struct {
     const char *at;
     ptrdiff_t left, run, jump;
-    const char *const *column, *const *last;
-    ptrdiff_t offset;   /* of a run in its column */
-    ptrdiff_t per_step; /* lines for every STEP rows of a tile */
+    const gram_column *column, *last;
+    ptrdiff_t first, rows; /* of the runs in their columns */
+    ptrdiff_t per_step;    /* lines for every STEP rows of a tile */
 } fetch;
+
+/* Lines of a run of bytes that may begin inside a line. */
+static inline ptrdiff_t lines(ptrdiff_t bytes)
+{
+    return (bytes + 63) / 64 + 1;
+}
 
 INLINE void fetch_some(fetch *f)
 {
@@ -41,42 +119,35 @@ INLINE void fetch_some(fetch *f)
         f->at += 64;
         if (--f->left == 0) {
             f->left = f->run;
-            if (f->column == f->last)
+            if (f->column == f->last) {
                 f->at += f->jump;
-            else
-                f->at = *++f->column + f->offset;
+            } else {
+                const ptrdiff_t item = gram_size((++f->column)->kind);
+                f->at = f->column->x + f->first * item;
+                f->left = lines(f->rows * item);
+            }
         }
     }
 }
 
-/* Row i of the table, copied to `row`. */
-static void copy_row(const gram *g, const gram_table *x, ptrdiff_t i, char *row)
-{
-    const size_t item = x->is_float32 ? 4 : 8;
-    if (!x->columns)
-        memcpy(row, x->rows + i * x->row_stride, (size_t)g->d * item);
-    else
-        for (ptrdiff_t j = 0; j < g->d; j++)
-            memcpy(row + (size_t)j * item, x->columns[j] + (size_t)i * item, item);
-}
-
-/* Rows whose squared norm went out of range, or which are not finite: r0 + k for
- * every bit k of mask.  Returns -1, or the first row that cannot be added. */
-static ptrdiff_t slow_rows(gram *g, const gram_table *x, ptrdiff_t start, ptrdiff_t r0, int mask,
-                           int drop)
+/* Packed rows whose squared norm went out of range, or which are not finite: r0 + k
+ * for every bit k of mask.  Their factors become 1.  Returns -1, or the first row
+ * of the block that cannot be added; those to be left out are zeros, and marked. */
+static ptrdiff_t slow_rows(gram *g, ptrdiff_t r0, int mask, double f[W], int drop)
 {
     for (int k = 0; k < W; k++) {
-        if (!(mask >> k & 1) || start + r0 + k >= x->n)
+        if (!(mask >> k & 1))
             continue;
         double *q = g->packed + (r0 + k) * W;
-        copy_row(g, x, start + r0 + k, (char *)g->spare);
-        const int state = gram_quantise_row(g, (const char *)g->spare, x->is_float32, q);
+        f[k] = 1;
+        const int state = gram_quantise_row(g, q);
         if (state == GRAM_FINITE)
             continue;
         if (state == GRAM_INFINITE || !drop)
-            return start + r0 + k;
+            return r0 + k;
         for (ptrdiff_t j = 0; j < g->d; j++)
             q[j / W * g->panel_stride + j % W] = 0;
+        g->missing[r0 + k] = 1;
         g->n_dropped++;
         g->n_rows--; /* update() counts it with its block */
     }
@@ -90,83 +161,89 @@ INLINE int factors(const gram *g, vec s, double f[W])
     return v_exceeds(s, v_set(g->norm_limit));
 }
 
-/* A vector put into a packed row as it is, and its squares added to a sum. */
-INLINE vec put(double *q, vec x, vec sum)
-{
-    v_store(q, x);
-    return v_add(sum, v_mul(x, x));
-}
-
-/* W rows of unit stride into packed rows q as they are, and their squared norms.
+/* W rows of unit stride into packed rows q, and their squared norms or sums.
  *
  * As with columns, no value is read twice: another thread, or a process that has mapped the
  * same file, may write to it between the norm and the product. */
-INLINE vec copy_in_rows(const gram *g, const char *at, ptrdiff_t row_stride, double *q,
-                        int is_float32)
+INLINE vec copy_in_rows(const gram *g, const char *at, ptrdiff_t row_stride, ptrdiff_t width,
+                        double *q, int kind, int scaling)
 {
-    const ptrdiff_t item = is_float32 ? 4 : 8, stride = g->panel_stride;
+    const ptrdiff_t item = gram_size(kind), stride = g->panel_stride;
+    const vec scale = v_set(g->scale);
     vec p[W][HALVES];
     for (int k = 0; k < W; k++)
         for (int h = 0; h < HALVES; h++)
             p[k][h] = v_zero();
-    ptrdiff_t left = g->d;
-    for (; left >= 8; left -= 8)
-        for (int h = 0; h < HALVES; h++, at += W * item, q += stride)
+    ptrdiff_t j = 0;
+    for (; j + 8 <= width;)
+        for (int h = 0; h < HALVES; h++, j += W, at += W * item, q += stride) {
+            const place s = place_of(g, j);
 UNROLL
             for (int k = 0; k < W; k++)
-                p[k][h] = put(q + k * W, v_items(at + k * row_stride, is_float32), p[k][h]);
+                v_store(q + k * W,
+                        enter(v_items(at + k * row_stride, kind), s, scale, &p[k][h], scaling));
+        }
     int last = 0; /* the half of the panel that is not full */
-    if (left >= W) {
+    if (HALVES == 2 && j + W <= width) {
+        const place s = place_of(g, j);
 UNROLL
         for (int k = 0; k < W; k++)
-            p[k][0] = put(q + k * W, v_items(at + k * row_stride, is_float32), p[k][0]);
-        left -= W, at += W * item, q += stride, last = HALVES - 1;
+            v_store(q + k * W,
+                    enter(v_items(at + k * row_stride, kind), s, scale, &p[k][0], scaling));
+        j += W, at += W * item, q += stride, last = HALVES - 1;
     }
-    if (left > 0)
+    if (j < g->d) {
+        const place s = place_of(g, j);
 UNROLL
         for (int k = 0; k < W; k++) {
-            const vec x = v_items_head(at + k * row_stride, left, is_float32);
+            const vec x = v_items_head(at + k * row_stride, width - j, kind);
             if (last)
-                p[k][HALVES - 1] = put(q + k * W, x, p[k][HALVES - 1]);
+                v_store(q + k * W, enter(x, s, scale, &p[k][HALVES - 1], scaling));
             else
-                p[k][0] = put(q + k * W, x, p[k][0]);
+                v_store(q + k * W, enter(x, s, scale, &p[k][0], scaling));
         }
+    }
     return v_fold(p);
 }
 
 /* `groups` times W rows of a table of columns, from row `start`, transposed into
- * packed rows q as they are, and their squared norms.
+ * packed rows q, and their squared norms or sums.
  *
  * Every line is read while it is near: columns a multiple of 4 KiB apart share
  * a set of the nearest cache, which has room for a panel of them, not for all. */
-INLINE void transpose_columns(const gram *g, const char *const *column, ptrdiff_t start,
-                              ptrdiff_t groups, double *q, vec norm[GROUPS], int is_float32)
+INLINE void transpose_columns(const gram *g, const gram_table *table, ptrdiff_t start,
+                              ptrdiff_t groups, double *q, vec norm[GROUPS], int kind,
+                              int scaling)
 {
-    const ptrdiff_t item = is_float32 ? 4 : 8;
+    const gram_column *column = table->columns;
+    const vec scale = v_set(g->scale);
     vec p[GROUPS][8], x[W];
     for (int r = 0; r < GROUPS; r++)
         for (int k = 0; k < 8; k++)
             p[r][k] = v_zero();
+#define ITEMS(k) \
+    v_items(column[k].x + (start + r * W) * gram_size(kind == GRAM_MIXED ? column[k].kind : kind), \
+            kind == GRAM_MIXED ? column[k].kind : kind)
     for (ptrdiff_t j = 0; j < g->d; j += W, column += W, q += g->panel_stride)
         for (ptrdiff_t r = 0; r < groups; r++) {
-            const ptrdiff_t from = (start + r * W) * item;
-            if (j + W <= g->d)
+            if (j + W <= table->width)
 UNROLL
                 for (int k = 0; k < W; k++)
-                    x[k] = v_items(column[k] + from, is_float32);
+                    x[k] = ITEMS(k);
             else
 UNROLL
                 for (int k = 0; k < W; k++)
-                    x[k] = j + k < g->d ? v_items(column[k] + from, is_float32) : v_zero();
+                    x[k] = j + k < table->width ? ITEMS(k) : v_zero();
             vec *sum = p[r] + j % 8;
 UNROLL
             for (int k = 0; k < W; k++)
-                sum[k] = v_add(sum[k], v_mul(x[k], x[k]));
+                x[k] = enter(x[k], place_of_one(g, j + k), scale, &sum[k], scaling);
             v_transpose(x);
 UNROLL
             for (int k = 0; k < W; k++)
                 v_store(q + (r * W + k) * W, x[k]);
         }
+#undef ITEMS
     for (ptrdiff_t r = 0; r < groups; r++)
         norm[r] = v_add(v_add(v_add(p[r][0], p[r][4]), v_add(p[r][2], p[r][6])),
                         v_add(v_add(p[r][1], p[r][5]), v_add(p[r][3], p[r][7])));
@@ -186,60 +263,107 @@ UNROLL
             v_store(q + k * W, v_round(v_mul(v_load(q + k * W), factor[k])));
 }
 
-/* The last `count` rows, fewer than W, copied into W rows filled up with zeros. */
-static void copy_rows(const gram *g, const gram_table *x, ptrdiff_t start, ptrdiff_t count)
+/* The last `count` rows, fewer than W, into packed rows q filled up with zeros, and
+ * their squared norms or sums. */
+static vec copy_in_last_rows(const gram *g, const gram_table *x, ptrdiff_t start,
+                             ptrdiff_t count, double *q)
 {
-    const size_t row = (size_t)g->d * (x->is_float32 ? 4 : 8);
-    memset(g->spare, 0, W * row);
+    const ptrdiff_t width = x->width, bytes = width * (ptrdiff_t)sizeof(double);
+    memset(g->spare, 0, (size_t)(W * bytes));
     for (ptrdiff_t k = 0; k < count; k++)
-        copy_row(g, x, start + k, (char *)g->spare + (size_t)k * row);
+        for (ptrdiff_t j = 0; j < width; j++) {
+            const int kind = x->columns ? x->columns[j].kind : x->kind;
+            const char *at = x->columns ? x->columns[j].x + (start + k) * gram_size(kind)
+                                        : x->rows + (start + k) * x->row_stride
+                                              + j * gram_size(kind);
+            g->spare[k * width + j] = gram_value(at, kind);
+        }
+    const char *spare = (const char *)g->spare;
+    vec s;
+    if (g->scaling == GRAM_PLAIN)
+        s = copy_in_rows(g, spare, bytes, width, q, GRAM_FLOAT64, GRAM_PLAIN);
+    else if (g->scaling == GRAM_SCALED)
+        s = copy_in_rows(g, spare, bytes, width, q, GRAM_FLOAT64, GRAM_SCALED);
+    else
+        s = copy_in_rows(g, spare, bytes, width, q, GRAM_FLOAT64, GRAM_STEADY);
+    for (ptrdiff_t i = 0; i < g->panels; i++)
+        memset(q + i * g->panel_stride + count * W, 0, (size_t)((W - count) * W) * sizeof *q);
+    return s;
 }
 
 /* Rows start, ..., start + count - 1 of the table into the packed block, filled
- * up with rows of zeros to a multiple of W.  Returns -1, or the first row that
- * cannot be added.
+ * up with rows of zeros to a multiple of W.  Returns -1, or the first row of the
+ * block that cannot be added.
  *
  * Norms run some groups of W rows ahead of the products, or the latency of
  * square root and division would show. */
 INLINE ptrdiff_t pack(gram *g, const gram_table *x, ptrdiff_t start, ptrdiff_t count, int drop,
-                      fetch *ahead, int by_rows, int is_float32)
+                      fetch *ahead, int by_rows, int kind, int scaling)
 {
     double f[GROUPS][W] __attribute__((aligned(64)));
     int slow[GROUPS];
-    const ptrdiff_t item = is_float32 ? 4 : 8;
     const ptrdiff_t groups = !by_rows || g->d <= 128 ? GROUPS : 1;
-    const char *spare = (const char *)g->spare;
     for (ptrdiff_t r0 = 0; r0 < count; r0 += groups * W) {
         const ptrdiff_t stop = r0 + groups * W < count ? r0 + groups * W : count;
         vec norm[GROUPS];
         int any_slow = 0;
         if (!by_rows)
-            transpose_columns(g, x->columns, start + r0, (stop - r0) / W, g->packed + r0 * W,
-                              norm, is_float32);
+            transpose_columns(g, x, start + r0, (stop - r0) / W, g->packed + r0 * W, norm, kind,
+                              scaling);
         for (ptrdiff_t r = r0, k = 0; r < stop; r += W, k++) {
             double *q = g->packed + r * W;
-            vec s;
             fetch_some(ahead);
-            if (r + W > count) {
-                copy_rows(g, x, start + r, count - r);
-                s = copy_in_rows(g, spare, g->d * item, q, is_float32);
-            } else if (by_rows) {
-                s = copy_in_rows(g, x->rows + (start + r) * x->row_stride, x->row_stride, q,
-                                 is_float32);
-            } else {
-                s = norm[k];
-            }
-            any_slow |= slow[k] = factors(g, s, f[k]);
+            if (r + W > count)
+                norm[k] = copy_in_last_rows(g, x, start + r, count - r, q);
+            else if (by_rows)
+                norm[k] = copy_in_rows(g, x->rows + (start + r) * x->row_stride, x->row_stride,
+                                       x->width, q, kind == GRAM_MIXED ? x->kind : kind, scaling);
+            slow[k] = factors(g, norm[k], f[k]);
+            if (r + W > count)
+                slow[k] &= (1 << (count - r)) - 1;
+            any_slow |= slow[k];
         }
-        for (ptrdiff_t r = r0, k = 0; r < stop; r += W, k++)
-            quantise_packed(g, f[k], g->packed + r * W);
         for (ptrdiff_t k = 0; any_slow && r0 + k * W < stop; k++) {
-            const ptrdiff_t bad = slow_rows(g, x, start, r0 + k * W, slow[k], drop);
+            const ptrdiff_t bad = slow_rows(g, r0 + k * W, slow[k], f[k], drop);
             if (bad >= 0)
                 return bad;
         }
+        if (scaling != GRAM_STEADY)
+            for (ptrdiff_t r = r0, k = 0; r < stop; r += W, k++)
+                quantise_packed(g, f[k], g->packed + r * W);
     }
     return -1;
+}
+
+typedef ptrdiff_t pack_function(gram *, const gram_table *, ptrdiff_t, ptrdiff_t, int, fetch *);
+
+/* pack() by layout, type of values, where all have one that is common, and scaling. */
+#define PACK(by_rows, kind, scaling) \
+    static __attribute__((noinline)) ptrdiff_t pack_##by_rows##_##kind##_##scaling( \
+        gram *g, const gram_table *x, ptrdiff_t start, ptrdiff_t count, int drop, fetch *ahead) \
+    { \
+        return pack(g, x, start, count, drop, ahead, by_rows, GRAM_##kind, GRAM_##scaling); \
+    }
+#define PACK_KINDS(by_rows, scaling) \
+    PACK(by_rows, FLOAT64, scaling) PACK(by_rows, FLOAT32, scaling) PACK(by_rows, MIXED, scaling)
+#define PACK_NAMES(by_rows, scaling) \
+    {pack_##by_rows##_FLOAT64_##scaling, pack_##by_rows##_FLOAT32_##scaling, \
+     pack_##by_rows##_MIXED_##scaling}
+
+PACK_KINDS(0, PLAIN)
+PACK_KINDS(0, SCALED)
+PACK_KINDS(0, STEADY)
+PACK_KINDS(1, PLAIN)
+PACK_KINDS(1, SCALED)
+PACK_KINDS(1, STEADY)
+
+static pack_function *pack_of(const gram *g, const gram_table *x)
+{
+    static pack_function *const by_layout[2][3][3] = {
+        {PACK_NAMES(0, PLAIN), PACK_NAMES(0, SCALED), PACK_NAMES(0, STEADY)},
+        {PACK_NAMES(1, PLAIN), PACK_NAMES(1, SCALED), PACK_NAMES(1, STEADY)},
+    };
+    return by_layout[!x->columns][g->scaling][x->kind < 2 ? x->kind : 2];
 }
 
 /* Sums over the block for panel i against n panels from j: block (i, j) has a
@@ -404,29 +528,32 @@ static ptrdiff_t tile_calls(const gram *g)
 static fetch plan_fetch(const gram *g, const gram_table *x, ptrdiff_t start, ptrdiff_t count,
                         ptrdiff_t steps)
 {
-    const ptrdiff_t item = x->is_float32 ? 4 : 8;
     fetch f = {.left = 1, .run = 1};
-    if (count <= 0)
+    if (count <= 0 || x->width == 0)
         return f;
-    ptrdiff_t runs, stride, bytes; /* runs of bytes, a stride apart */
+    ptrdiff_t total = 0;
     if (x->columns) {
-        runs = g->d, stride = 0, bytes = count * item;
-        f.column = x->columns, f.last = x->columns + g->d - 1, f.offset = start * item;
-    } else if (x->row_stride == g->d * item) {
-        runs = 1, stride = 0, bytes = count * x->row_stride;
+        f.column = x->columns, f.last = x->columns + x->width - 1;
+        f.first = start, f.rows = count;
+        for (ptrdiff_t j = 0; j < x->width; j++)
+            total += lines(count * gram_size(x->columns[j].kind));
+        f.at = f.column->x + start * gram_size(f.column->kind);
+        f.left = f.run = lines(count * gram_size(f.column->kind));
     } else {
-        runs = count, stride = x->row_stride, bytes = g->d * item;
+        const ptrdiff_t row = x->width * gram_size(x->kind);
+        const int solid = x->row_stride == row;
+        f.at = x->rows + start * x->row_stride;
+        f.left = f.run = solid ? (count * row + 63) / 64 : lines(row);
+        f.jump = (solid ? 0 : x->row_stride) - 64 * f.run;
+        total = (solid ? 1 : count) * f.run;
     }
-    f.at = x->columns ? x->columns[0] + f.offset : x->rows + start * x->row_stride;
-    f.left = f.run = (bytes + 63) / 64 + (runs > 1); /* a run may begin inside a line */
-    f.jump = stride - 64 * f.run;
-    f.per_step = (runs * f.run + steps - 1) / steps;
+    f.per_step = (total + steps - 1) / steps;
     return f;
 }
 
 static ptrdiff_t update(gram *g, const gram_table *x, int drop)
 {
-    const int by_rows = !x->columns;
+    pack_function *const pack_block = pack_of(g, x);
     const ptrdiff_t steps = tile_calls(g);
     int64_t pending = g->pending_rows; /* not written in the loop: g may share its lines */
     for (ptrdiff_t start = 0; start < x->n; start += g->block_rows) {
@@ -435,15 +562,9 @@ static ptrdiff_t update(gram *g, const gram_table *x, int drop)
         const ptrdiff_t rows = (count + W - 1) / W * W;
         fetch ahead = plan_fetch(g, x, start + count, left < g->block_rows ? left : g->block_rows,
                                  rows / W + steps * ((rows + STEP - 1) / STEP));
-        ptrdiff_t bad;
-        if (by_rows)
-            bad = x->is_float32 ? pack(g, x, start, count, drop, &ahead, 1, 1)
-                                : pack(g, x, start, count, drop, &ahead, 1, 0);
-        else
-            bad = x->is_float32 ? pack(g, x, start, count, drop, &ahead, 0, 1)
-                                : pack(g, x, start, count, drop, &ahead, 0, 0);
+        const ptrdiff_t bad = pack_block(g, x, start, count, drop, &ahead);
         if (bad >= 0)
-            return bad;
+            return start + bad;
 
         if (pending + count > g->flush_rows) {
             gram_flush(g);

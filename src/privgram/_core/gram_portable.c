@@ -16,6 +16,7 @@
 #define EXACT_BITS 51
 
 typedef double vec __attribute__((vector_size(32), may_alias));
+typedef float vec4 __attribute__((vector_size(16), may_alias));
 typedef int64_t ivec __attribute__((vector_size(32), may_alias));
 
 #define INLINE static inline __attribute__((always_inline))
@@ -25,6 +26,14 @@ INLINE vec v_zero(void) { return v_set(0); }
 INLINE vec v_load(const double *p) { return *(const vec *)p; }
 INLINE void v_store(double *p, vec x) { *(vec *)p = x; }
 INLINE vec v_add(vec a, vec b) { return a + b; }
+INLINE vec v_sub(vec a, vec b) { return a - b; }
+/* b where either is NaN. */
+INLINE vec v_select(ivec which, vec a, vec b)
+{
+    return (vec)(((ivec)a & which) | ((ivec)b & ~which));
+}
+INLINE vec v_min(vec a, vec b) { return v_select((ivec)(a < b), a, b); }
+INLINE vec v_max(vec a, vec b) { return v_select((ivec)(a > b), a, b); }
 INLINE vec v_mul(vec a, vec b) { return a * b; }
 INLINE vec v_fma(vec a, vec b, vec c) { return a * b + c; } /* integers: exact either way */
 /* To nearest, ties to even, for |x| < 2^51. */
@@ -37,24 +46,19 @@ INLINE int v_exceeds(vec x, vec limit)
     return mask;
 }
 
-/* The first n of W items, or all where n >= W, zeros after them. */
-INLINE vec v_items_head(const char *p, ptrdiff_t n, int is_float32)
+/* The first n of W items of 8 or 4 bytes, or all where n >= W, zeros after them. */
+INLINE vec v_head(const char *p, ptrdiff_t n)
 {
     vec x = v_zero();
-    n = n < W ? n : W;
-    if (is_float32) {
-        float f[W] = {0};
-        memcpy(f, p, (size_t)n * sizeof *f);
-        for (int k = 0; k < W; k++)
-            x[k] = f[k];
-    } else {
-        memcpy(&x, p, (size_t)n * sizeof(double));
-    }
+    memcpy(&x, p, (size_t)(n < W ? n : W) * 8);
     return x;
 }
-
-/* W items from anywhere. */
-INLINE vec v_items(const char *p, int is_float32) { return v_items_head(p, W, is_float32); }
+INLINE vec4 v_head_of_4(const char *p, ptrdiff_t n)
+{
+    vec4 x = {0};
+    memcpy(&x, p, (size_t)(n < W ? n : W) * 4);
+    return x;
+}
 
 INLINE vec v_clip(vec s, vec bound_sq, vec target, vec scale)
 {

@@ -10,8 +10,14 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.math cimport isfinite
 from libc.stdint cimport int64_t, uint64_t
 from privgram._core._gram cimport (
+    GRAM_FLOAT32,
+    GRAM_FLOAT64,
+    GRAM_INT32,
+    GRAM_INT64,
+    GRAM_MIXED,
     gram,
     gram_add,
+    gram_column,
     gram_free,
     gram_get,
     gram_init,
@@ -52,36 +58,51 @@ def select(str name):
     raise ValueError(f"no kernel {name!r}; available: {', '.join(available())}")
 
 
-cdef bint is_real(cnp.ndarray a):
-    """Tell whether the items are of a type the kernels read."""
-    return cnp.PyArray_TYPE(a) in (cnp.NPY_FLOAT64, cnp.NPY_FLOAT32) and cnp.PyArray_ISNOTSWAPPED(a)
+cdef int kind_of(cnp.ndarray a):
+    """Tell how the kernels read the items of an array; -1 if they do not."""
+    cdef int kind = cnp.PyArray_TYPE(a)
+    if not cnp.PyArray_ISNOTSWAPPED(a):
+        return -1
+    if kind == cnp.NPY_FLOAT64:
+        return GRAM_FLOAT64
+    if kind == cnp.NPY_FLOAT32:
+        return GRAM_FLOAT32
+    if cnp.PyArray_ISSIGNED(a) and cnp.PyArray_ISINTEGER(a):
+        # By size: NumPy has two types of eight bytes.
+        if cnp.PyArray_ITEMSIZE(a) == 8:
+            return GRAM_INT64
+        if cnp.PyArray_ITEMSIZE(a) == 4:
+            return GRAM_INT32
+    return -1
 
 
-def in_place(list columns):
-    """Tell whether `Accumulator.update` takes columns as they are: alike, and without gaps."""
-    cdef cnp.ndarray a, first
-    for column in columns:
-        if not isinstance(column, np.ndarray):
-            return False
-        a = column
-        first = columns[0]
-        if not (
-            is_real(a)
-            and cnp.PyArray_TYPE(a) == cnp.PyArray_TYPE(first)
-            and cnp.PyArray_ISALIGNED(a)
-            and a.ndim == 1
-            and a.shape[0] == first.shape[0]
-            and (a.strides[0] == cnp.PyArray_ITEMSIZE(a) or a.shape[0] == 1)
-        ):
-            return False
-    return True
+def readable(block):
+    """Tell whether `Accumulator.update` takes a block as it is, without a copy by its caller."""
+    cdef cnp.ndarray a
+    if isinstance(block, list):
+        return all([is_column(column) for column in block])
+    a = block
+    return kind_of(a) >= 0
+
+
+def is_column(column):
+    """Tell whether an array is a column that is read in place: of a kernel's type, without gaps."""
+    if not isinstance(column, np.ndarray):
+        return False
+    cdef cnp.ndarray a = column
+    return (
+        kind_of(a) >= 0
+        and cnp.PyArray_ISALIGNED(a)
+        and a.ndim == 1
+        and (a.strides[0] == cnp.PyArray_ITEMSIZE(a) or a.shape[0] <= 1)
+    )
 
 
 cdef class Accumulator:
     """Exact sum of q q^T over clipped, quantised rows; see the stub for the contract."""
 
     cdef gram g
-    cdef const char **columns  # room for the table of an update
+    cdef gram_column *columns  # room for the table of an update
 
     def __cinit__(self, Py_ssize_t n_columns, double bound, int bits=20):
         if n_columns < 1:
@@ -97,7 +118,7 @@ cdef class Accumulator:
             raise ValueError(f"bound {bound} is too small for {bits} bits; rescale the data")
         if gram_init(&self.g, selected, n_columns, bound, bits) < 0:
             raise MemoryError(f"no memory for a second moment of {n_columns} columns")
-        self.columns = <const char **>PyMem_Malloc(n_columns * sizeof(char *))
+        self.columns = <gram_column *>PyMem_Malloc(n_columns * sizeof(gram_column))
         if self.columns == NULL:
             raise MemoryError
 
@@ -135,60 +156,86 @@ cdef class Accumulator:
     def simd(self):
         return self.g.kernel.name.decode()
 
-    def update(self, block, bint drop=False):
+    def update(self, block, bint drop=False, scaling=None):
+        cdef gram_table x
+        cdef const double[::1] center, inverse, limit
+        if scaling is None:
+            x.center = x.inverse = x.limit = NULL
+        else:
+            center, inverse, limit = scaling
+            if not center.shape[0] == inverse.shape[0] == limit.shape[0] == self.g.d:
+                raise ValueError(f"scaling must be three arrays of shape ({self.g.d},)")
+            x.center, x.inverse, x.limit = &center[0], &inverse[0], &limit[0]
         if isinstance(block, list):
-            return self._update_columns(block, drop)
+            return self._update_columns(block, drop, &x)
         if not isinstance(block, np.ndarray):
             raise TypeError(f"block must be an ndarray, got {type(block).__name__}")
         cdef cnp.ndarray a = block
-        if not is_real(a):
-            raise TypeError(f"block must be float32 or float64 in native byte order, got {a.dtype}")
-        if a.ndim != 2 or a.shape[1] != self.g.d:
+        x.kind = kind_of(a)
+        if x.kind < 0:
+            raise TypeError(
+                "block must be float32, float64, int32 or int64 in native byte order, "
+                f"got {a.dtype}"
+            )
+        if a.ndim != 2 or not self._is_width(a.shape[1], scaling is not None):
             raise ValueError(f"block must have shape (n, {self.g.d}), got {block.shape}")
+        x.width = a.shape[1]
 
         # The stride of an axis of length one means nothing.
-        cdef Py_ssize_t item = cnp.PyArray_ITEMSIZE(a), d = self.g.d, j, start, step, bad
+        cdef Py_ssize_t item = cnp.PyArray_ITEMSIZE(a), j, start, step, bad
         cdef bint by_columns = a.strides[0] == item or a.shape[0] == 1
-        cdef bint by_rows = a.strides[1] == item or d == 1
-        cdef gram_table x
+        cdef bint by_rows = a.strides[1] == item or x.width <= 1
         x.n = a.shape[0]
-        x.is_float32 = cnp.PyArray_TYPE(a) == cnp.NPY_FLOAT32
         x.rows = cnp.PyArray_BYTES(a)
-        x.row_stride = a.strides[0] if x.n > 1 else d * item
+        x.row_stride = a.strides[0] if x.n > 1 else x.width * item
         x.columns = NULL
         if cnp.PyArray_ISALIGNED(a) and (by_rows or by_columns):
-            if by_columns and (d == 1 or not by_rows):
-                for j in range(d):
-                    self.columns[j] = x.rows + j * a.strides[1]
+            if by_columns and (x.width == 1 or not by_rows):
+                for j in range(x.width):
+                    self.columns[j].x = x.rows + j * a.strides[1]
+                    self.columns[j].kind = x.kind
                 x.columns = self.columns
             with nogil:
                 bad = gram_update(&self.g, &x, drop)
             return bad
 
-        step = max(1, COPY_BYTES // (d * item))
+        step = max(1, COPY_BYTES // (x.width * item))
         for start in range(0, x.n, step):
-            bad = self.update(block[start:start + step].copy(order="C"), drop)
+            bad = self.update(block[start:start + step].copy(order="C"), drop, scaling)
             if bad >= 0:
                 return start + bad
         return -1
 
-    def _update_columns(self, list block, bint drop):
+    cdef bint _is_width(self, Py_ssize_t width, bint scaled):
+        """Tell whether a block has as many columns as are wanted, or all but the constant one."""
+        return width == self.g.d or (scaled and 0 < width == self.g.d - 1)
+
+    cdef object _update_columns(self, list block, bint drop, gram_table *x):
         cdef Py_ssize_t j, bad
-        cdef cnp.ndarray a
-        cdef gram_table x
-        if not in_place(block):
-            raise TypeError("block must be columns without gaps, all float32 or all float64")
-        if len(block) != self.g.d:
+        cdef cnp.ndarray a, first
+        if not readable(block):
+            raise TypeError(
+                "block must be columns without gaps, of float32, float64, int32 or int64"
+            )
+        if not self._is_width(len(block), x.center != NULL):
             raise ValueError(f"block must have shape (n, {self.g.d}), got {len(block)} columns")
-        for j in range(self.g.d):
+        for j in range(len(block)):
             a = block[j]
-            self.columns[j] = cnp.PyArray_BYTES(a)
-        x.n = a.shape[0]
-        x.is_float32 = cnp.PyArray_TYPE(a) == cnp.NPY_FLOAT32
+            first = block[0]
+            if a.shape[0] != first.shape[0]:
+                raise ValueError("block must be columns of equal length")
+            self.columns[j].x = cnp.PyArray_BYTES(a)
+            self.columns[j].kind = kind_of(a)
+            if j == 0:
+                x.kind = self.columns[j].kind
+            elif self.columns[j].kind != x.kind:
+                x.kind = GRAM_MIXED
+        x.n = first.shape[0]
+        x.width = len(block)
         x.rows = NULL
         x.columns = self.columns
         with nogil:
-            bad = gram_update(&self.g, &x, drop)
+            bad = gram_update(&self.g, x, drop)
         return bad
 
     def merge(self, Accumulator other):

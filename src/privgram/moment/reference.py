@@ -7,7 +7,7 @@ agree to rounding, or bit for bit where `_core` promises that.
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,17 +35,38 @@ def _squared_norms(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return s
 
 
-def _alike(columns: list[NDArray[Any]]) -> bool:
-    """Tell whether columns are contiguous arrays of equal length and type."""
-    first = columns[0]
-    return all(
+_TYPES = tuple(np.dtype(name) for name in ("=f8", "=f4", "=i8", "=i4"))
+
+Scaling: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+
+
+def _is_column(column: Any) -> bool:
+    """Tell whether an array is a column without gaps, of a type the kernels read."""
+    return (
         isinstance(column, np.ndarray)
         and column.ndim == 1
         and column.flags.c_contiguous
         and column.flags.aligned
-        and (column.shape, column.dtype) == (first.shape, first.dtype)
-        for column in columns
+        and column.dtype in _TYPES
     )
+
+
+def scaled(x: NDArray[np.float64], scaling: Scaling) -> NDArray[np.float64]:
+    """Scale columns: ``(x - center) * inverse``, clamped to ``[-limit, limit]``.
+
+    A last column that is not in `x` is at its limit. NaN stays NaN.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n, d) or (n, d - 1)
+    scaling : (center, inverse, limit), ndarrays of shape (d,)
+    """
+    center, inverse, limit = scaling
+    k = x.shape[1]
+    out = np.tile(limit, (len(x), 1))
+    with np.errstate(over="ignore"):
+        out[:, :k] = np.clip((x - center[:k]) * inverse[:k], -limit[:k], limit[:k])
+    return out
 
 
 class Accumulator:
@@ -114,15 +135,24 @@ class Accumulator:
             f = np.where(s > bound * bound, self._target / np.sqrt(s), self._target / bound)
             return np.rint(x * f[:, None]).astype(np.int64)
 
-    def update(self, block: NDArray[Any] | list[NDArray[Any]], drop: bool = False) -> int:
+    def update(
+        self,
+        block: NDArray[Any] | list[NDArray[Any]],
+        drop: bool = False,
+        scaling: Scaling | None = None,
+    ) -> int:
         """Add the rows of a block.
 
         Parameters
         ----------
         block : ndarray of shape (n, n_columns), or list of n_columns arrays of shape (n,)
-            float32 or float64 in native byte order; columns without gaps, all of one type.
+            float64, float32, int64 or int32 in native byte order; columns without gaps, each of
+            its own type. With `scaling` the last column may be left out: it is then constant,
+            at its limit.
         drop : bool
             Leave out rows with a NaN, and count them, instead of reporting them.
+        scaling : (center, inverse, limit), ndarrays of shape (n_columns,)
+            Take ``(x - center) * inverse``, clamped to ``[-limit, limit]``, for every value x.
 
         Returns
         -------
@@ -137,19 +167,30 @@ class Accumulator:
         ValueError
             If its shape is wrong.
         """
+        if scaling is not None and any(a.shape != (self.n_columns,) for a in scaling):
+            raise ValueError(f"scaling must be three arrays of shape ({self.n_columns},)")
         if isinstance(block, list):
-            if not _alike(block):
-                raise TypeError("block must be columns without gaps, all float32 or all float64")
-            block = np.stack(block, axis=1)
-        if not isinstance(block, np.ndarray):
+            if not all(map(_is_column, block)):
+                raise TypeError(
+                    "block must be columns without gaps, of float32, float64, int32 or int64"
+                )
+            if len({len(column) for column in block}) > 1:
+                raise ValueError("block must be columns of equal length")
+            x = np.stack([column.astype(np.float64) for column in block], axis=1)
+        elif not isinstance(block, np.ndarray):
             raise TypeError(f"block must be an ndarray, not {type(block).__name__}")
-        if block.dtype not in (np.dtype("=f4"), np.dtype("=f8")):
+        elif block.dtype not in _TYPES:
             raise TypeError(
-                f"block must be float32 or float64 in native byte order, not {block.dtype}"
+                "block must be float32, float64, int32 or int64 in native byte order, "
+                f"not {block.dtype}"
             )
-        if block.ndim != 2 or block.shape[1] != self.n_columns:
-            raise ValueError(f"block must have shape (n, {self.n_columns}), not {block.shape}")
-        x = block.astype(np.float64)
+        else:
+            x = block.astype(np.float64)
+        widths = [self.n_columns] + ([self.n_columns - 1] if scaling is not None else [])
+        if x.ndim != 2 or x.shape[1] not in widths:
+            raise ValueError(f"block must have shape (n, {self.n_columns}), not {x.shape}")
+        if scaling is not None:
+            x = scaled(x, scaling)
         missing = np.isnan(x).any(axis=1) if drop else np.zeros(len(x), dtype=bool)
         bad = ~missing & ~np.isfinite(x).all(axis=1)
         if bad.any():

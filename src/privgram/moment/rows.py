@@ -1,16 +1,15 @@
-"""Rows on their way into the kernel: scaled by their public bounds, laid out, checked.
+"""Rows on their way into the kernel: converted where it cannot read them, scaled, checked.
 
-The kernel takes native float32 and float64 in any layout. Everything else goes through a
-scratch small enough to stay in the cache, a few thousand rows at a time, so that no input
-is ever copied whole.
+The kernel scales by public bounds as it reads, and takes native float32, float64, int32 and
+int64 where they lie. Anything else becomes float64 a few thousand rows at a time, so that no
+input is ever copied whole.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privgram._core import rows, scale
 from privgram.columns.encoding import Codes
@@ -21,10 +20,8 @@ if TYPE_CHECKING:
     from privgram.columns.encoding import Encoder
     from privgram.columns import Columns
 
-Order: TypeAlias = Literal["C", "F"]
-
-#: Doubles in the scratch: 2 MiB. Smaller ones cost more in calls than they save in cache.
-SCRATCH = 1 << 18
+#: Values converted at a time, 2 MiB. Fewer cost more in calls than they save in cache.
+PIECE = 1 << 18
 
 
 class Feeder:
@@ -40,16 +37,12 @@ class Feeder:
 
     def __init__(self, accumulator: Accumulator, columns: Columns | None = None) -> None:
         self.accumulator = accumulator
-        d = accumulator.n_columns
-        self._scaled = columns is not None
+        self._drop = columns is not None and columns.missing == "drop"
+        self._scaling = None
+        if columns is not None:
+            limit = np.ones(len(columns))
+            self._scaling = columns.center, columns.inverse, limit
         self._encoder = None if columns is None or columns.plain else columns.encoder
-        if columns is None:
-            self._drop = False
-            self._center, self._inverse, self._limit = np.zeros(d), np.ones(d), np.inf
-        else:
-            self._drop = columns.missing == "drop"
-            self._center, self._inverse, self._limit = columns.center, columns.inverse, 1.0
-        self._scratch: dict[Order, NDArray[np.float64]] = {}
 
     def feed(self, block: Block) -> int:
         """Accumulate every row of a block and return how many there were.
@@ -59,41 +52,20 @@ class Feeder:
         InvalidRow
             At the first row that may not be used. The accumulator is then undefined.
         """
-        with scale.DefaultRounding():
-            return self._feed(block)
-
-    def _feed(self, block: Block) -> int:
         n_rows = n_rows_of(block)
         if self._encoder is not None:
             self._feed_encoded(self._encoder, block, n_rows)
-        elif not self._scaled and isinstance(block, list) and rows.in_place(block):
+        elif rows.readable(block):
             self._accumulate(block, 0)
-        elif isinstance(block, list):
-            self._feed_scaled(scale.columns, block, n_rows, "F")
-        elif not self._scaled and block.dtype in (np.float64, np.float32):
-            self._accumulate(block, 0)
-        elif block.strides[1] == block.dtype.itemsize:
-            self._feed_scaled(scale.rows, block, n_rows, "C")
         else:
-            self._feed_scaled(scale.columns, list(block.T), n_rows, "F")
+            step = max(8, PIECE // self.accumulator.n_columns)
+            for start in range(0, n_rows, step):
+                self._accumulate(_converted(block, slice(start, start + step)), start)
         return n_rows
-
-    def _feed_scaled(self, scaler: Any, block: Block, n_rows: int, order: Order) -> None:
-        scratch = self._scratch.get(order)
-        if scratch is None:
-            d = self.accumulator.n_columns
-            # Scaling leaves the last column alone where that is the intercept.
-            self._scratch[order] = scratch = np.ones((max(8, SCRATCH // d), d), order=order)
-        step = len(scratch)
-        for start in range(0, n_rows, step):
-            out = scratch[: min(step, n_rows - start)]
-            with np.errstate(over="ignore"):  # of a long double beyond float64
-                scaler(block, start, self._center, self._inverse, self._limit, out)
-            self._accumulate(out, start)
 
     def _feed_encoded(self, encoder: Encoder, block: Block, n_rows: int) -> None:
         parts = block if isinstance(block, list) else list(block.T)
-        step = max(8, SCRATCH // self.accumulator.n_columns)
+        step = max(8, PIECE // self.accumulator.n_columns)
         for start in range(0, n_rows, step):
             rows = slice(start, start + step)
             some = [part.part(rows) if isinstance(part, Codes) else part[rows] for part in parts]
@@ -102,6 +74,16 @@ class Feeder:
                 raise InvalidRow(start + bad, UNLISTED) if encoder.blocks else InvalidRow(start + bad)
 
     def _accumulate(self, block: Block, start: int) -> None:
-        bad = self.accumulator.update(block, self._drop)
+        bad = self.accumulator.update(block, self._drop, self._scaling)
         if bad >= 0:
             raise InvalidRow(start + bad)
+
+
+def _converted(block: Block, part: slice) -> Block:
+    """Rows of a block that the kernel takes as they are."""
+    # A long double beyond float64 becomes infinite, and is clamped like any other value.
+    with scale.DefaultRounding(), np.errstate(over="ignore"):
+        if not isinstance(block, list):
+            return block[part].astype(np.float64)
+        pieces = [column[part] for column in block]
+        return [x if rows.is_column(x) else x.astype(np.float64, order="C") for x in pieces]
