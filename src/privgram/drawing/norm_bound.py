@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privgram._core.rows import Scaling
     from privgram.columns import Columns
     from privgram.ledger import Ledger
     from privgram.privacy import Adjacency, BoundedRangeProfile
@@ -294,8 +295,8 @@ class NormCounts:
         self._edges = grid[:-1] ** 2
         self._squares = np.empty(PIECE)
 
-    def update(self, block: Block, drop: bool = False) -> int:
-        """Count the rows of a block.
+    def update(self, block: Block, drop: bool = False, scaling: Scaling | None = None) -> int:
+        """Count the rows of a block, scaled as `privgram._core.rows.Accumulator` scales them.
 
         Returns
         -------
@@ -309,6 +310,8 @@ class NormCounts:
                 piece = np.stack([column[start : start + PIECE] for column in block]).T
             else:
                 piece = block[start : start + PIECE]
+            if scaling is not None:
+                piece = _scaled(piece, *scaling)
             squares = self._squares[: len(piece)]
             squared_norms(piece, squares)
             odd = np.flatnonzero(~np.isfinite(squares))  # or so long that their squares overflow
@@ -327,3 +330,18 @@ class NormCounts:
         """Add the counts of other rows."""
         self.counts += other.counts
         self.n_rows += other.n_rows
+
+
+def _scaled(
+    piece: NDArray[Any],
+    center: NDArray[np.float64],
+    inverse: NDArray[np.float64],
+    limit: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Values between -limit and limit; with a last column of ones, if the piece has none."""
+    k = piece.shape[1]
+    found = np.ones((len(piece), len(center)))
+    with np.errstate(over="ignore"):
+        moved = (piece.astype(np.float64, copy=False) - center[:k]) * inverse[:k]
+    np.clip(moved, -limit[:k], limit[:k], out=found[:, :k])
+    return found
