@@ -205,8 +205,6 @@ def _explain(
     found = re.match(r"In CSV column #(\d+): Row #(\d+): ", message)
     if found:
         column, row = map(int, found.groups())
-        return InvalidRow(
-            row - 1,
-            f"has no {_HELD.get(type(taken.get(names[column])), 'number')} in column {names[column]!r}",
-        )
+        held = _HELD.get(type(taken.get(names[column])), "number")
+        return InvalidRow(row - 1, f"has no {held} in column {names[column]!r}")
     return InvalidRow(0, "or a later one cannot be parsed")
