@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from numbers import Number
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
@@ -234,10 +235,11 @@ def codes_of(values: NDArray[Any], factor: Factor) -> NDArray[np.int32]:
     text = factor.text
     unlisted = len(factor.levels) if factor.other else -1
     kind = values.dtype.kind
-    if kind == "O":
-        return _objects(values, factor, unlisted)
-    if kind in "UST" and text:
-        return _strings(values, factor, unlisted)
+    if kind == "O" or (kind in "UT" and text):
+        return _objects(values.tolist(), factor, unlisted)
+    if kind == "S" and text:
+        decoded = [value.decode(errors="surrogateescape") for value in values.tolist()]
+        return _objects(decoded, factor, unlisted)
     if kind in "iu" and not text:
         return _integers(values, factor, unlisted)
     if kind == "f" and not text:
@@ -253,28 +255,28 @@ def _mistaken(factor: Factor) -> str:
     return f"it holds values that are not {factor.holds}"
 
 
-def _objects(values: NDArray[Any], factor: Factor, unlisted: int) -> NDArray[np.int32]:
+def _objects(values: list[Any], factor: Factor, unlisted: int) -> NDArray[np.int32]:
     known: dict[Any, int] = {level: code for code, level in enumerate(factor.levels)}
-    kind = str if factor.text else Number
+    known[None] = -1
 
     def code(value: Any) -> int:
+        if type(value) is str and factor.text:
+            return known.get(value, unlisted)
         if is_missing(value):
             return -1
-        if not isinstance(value, kind) or isinstance(value, bool):
+        if not isinstance(value, str if factor.text else Number) or isinstance(value, bool):
             raise TypeError(_mistaken(factor))
         return known.get(value, unlisted)
 
-    return np.fromiter(map(code, values), np.int32, len(values))
-
-
-def _strings(values: NDArray[Any], factor: Factor, unlisted: int) -> NDArray[np.int32]:
-    if values.dtype.kind == "S":
-        levels = np.array([str(level).encode() for level in factor.levels])
-    elif values.dtype.kind == "T":
-        return _objects(values.astype(object), factor, unlisted)
-    else:
-        levels = np.array(factor.levels, dtype=np.str_)
-    return _search(values, levels, unlisted)
+    if not factor.text:  # True is equal to 1 and is no level
+        return np.fromiter(map(code, values), np.int32, len(values))
+    try:
+        found = np.fromiter(map(known.get, values, repeat(-2)), np.int32, len(values))
+    except TypeError:  # something has no hash
+        raise TypeError(_mistaken(factor)) from None
+    others = np.flatnonzero(found == -2)
+    found[others] = [code(values[i]) for i in others.tolist()]
+    return found
 
 
 def _integers(values: NDArray[Any], factor: Factor, unlisted: int) -> NDArray[np.int32]:

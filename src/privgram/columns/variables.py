@@ -399,6 +399,8 @@ def is_missing(value: Any) -> bool:
         return value is None or bool(value != value)
     except TypeError:  # of pandas' NA nothing is true
         return True
+    except ValueError:  # an array
+        return False
 
 
 def _iso(date: Any) -> str:
