@@ -157,11 +157,10 @@ class Columns:
 
         _check_mapping(bounds)
         parsed = parse(formula)
-        chosen = {
-            name: Log(*given) if name in parsed.logs and _is_pair(given) else given
+        variables = {
+            name: variable(name, {"log": given} if name in parsed.logs and _is_pair(given) else given)
             for name, given in bounds.items()
         }
-        variables = {name: variable(name, given) for name, given in chosen.items()}
         terms = parse_terms([*parsed.targets, *parsed.features], variables)
         used = {name for term in terms for name in _names_in(term)}
         return cls(
@@ -485,7 +484,8 @@ def _check_width(name: str, described: Numeric) -> None:
 
 
 def _is_pair(given: Any) -> bool:
-    return isinstance(given, (tuple, list)) and len(given) == 2
+    is_two = isinstance(given, (tuple, list)) and len(given) == 2
+    return is_two and not any(isinstance(end, str) for end in given)
 
 
 def _names_in(term: Term) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import repeat
 from numbers import Number
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
@@ -329,11 +330,15 @@ def parts_of(table: Any, selected: Mapping[str, Any]) -> list[Raw]:
             column = np.asarray(table[name])
         except (KeyError, IndexError, ValueError, TypeError):
             raise ValueError(f"the table has no column {name!r}") from None
+        if column.ndim != 1:
+            raise ValueError(f"column {name!r} has {column.ndim} dimensions instead of one")
+        if found and len(column) != len(found[0]):
+            raise ValueError(f"column {name!r} has {len(column)} rows and others {len(found[0])}")
         if column.dtype.kind == "O" and not isinstance(described, (Boolean, Dates, Factor)):
-            try:  # Decimals and None
-                column = column.astype(np.float64)
-            except (TypeError, ValueError):  # whose text quotes the value
-                raise TypeError(f"column {name!r} holds values that are no numbers") from None
+            with suppress(TypeError, ValueError):  # which quote the value, also as a context
+                column = column.astype(np.float64)  # Decimals and None
+            if column.dtype.kind == "O":
+                raise TypeError(f"column {name!r} holds values that are no numbers")
         check_kind(column.dtype, name, described)
         is_factor = isinstance(described, Factor)
         found.append(Codes(named(codes_of, name)(column, described)) if is_factor else column)

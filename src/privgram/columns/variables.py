@@ -6,6 +6,7 @@ import datetime
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -425,12 +426,12 @@ def days(values: NDArray[Any]) -> NDArray[np.float64]:
     values = np.asarray(values)
     if values.dtype.kind == "f":
         return values.astype(np.float64, copy=False)
-    try:
-        micros = np.array(
-            list(map(_in_utc, values)) if values.dtype.kind == "O" else values, "datetime64[us]"
-        )
-    except (TypeError, ValueError):  # whose text quotes the value
-        raise TypeError("it holds values that are no dates in ISO 8601") from None
+    given = list(map(_in_utc, values)) if values.dtype.kind == "O" else values
+    micros: NDArray[np.datetime64] | None = None
+    with suppress(TypeError, ValueError):  # which quote the value, also as a context
+        micros = np.array(given, "datetime64[us]")
+    if micros is None:
+        raise TypeError("it holds values that are no dates in ISO 8601")
     found: NDArray[np.float64] = micros.astype(np.int64) / 86_400e6
     found[np.isnat(micros)] = np.nan
     return found
