@@ -259,13 +259,14 @@ def _mistaken(factor: Factor) -> str:
 def _objects(values: list[Any], factor: Factor, unlisted: int) -> NDArray[np.int32]:
     known: dict[Any, int] = {level: code for code, level in enumerate(factor.levels)}
     known[None] = -1
+    kind: Any = str if factor.text else Number
 
     def code(value: Any) -> int:
         if type(value) is str and factor.text:
             return known.get(value, unlisted)
         if is_missing(value):
             return -1
-        if not isinstance(value, str if factor.text else Number) or isinstance(value, bool):
+        if not isinstance(value, kind) or isinstance(value, bool):
             raise TypeError(_mistaken(factor))
         return known.get(value, unlisted)
 
