@@ -148,8 +148,6 @@ static ptrdiff_t slow_rows(gram *g, ptrdiff_t r0, int mask, double f[W], int dro
         for (ptrdiff_t j = 0; j < g->d; j++)
             q[j / W * g->panel_stride + j % W] = 0;
         g->missing[r0 + k] = 1;
-        g->n_dropped++;
-        g->n_rows--; /* update() counts it with its block */
     }
     return -1;
 }
@@ -250,14 +248,13 @@ UNROLL
 }
 
 /* W packed rows quantised where they are. */
-INLINE void quantise_packed(const gram *g, const double f[W], double *q)
+INLINE void quantise_packed(const gram *g, ptrdiff_t panels, const double f[W], double *q)
 {
-    const ptrdiff_t d = g->d, stride = g->panel_stride;
     vec factor[W];
 UNROLL
     for (int k = 0; k < W; k++)
         factor[k] = v_set(f[k]);
-    for (ptrdiff_t j = 0; j < d; j += W, q += stride)
+    for (ptrdiff_t i = 0; i < panels; i++, q += g->panel_stride)
 UNROLL
         for (int k = 0; k < W; k++)
             v_store(q + k * W, v_round(v_mul(v_load(q + k * W), factor[k])));
@@ -328,9 +325,9 @@ INLINE ptrdiff_t pack(gram *g, const gram_table *x, ptrdiff_t start, ptrdiff_t c
             if (bad >= 0)
                 return bad;
         }
-        if (scaling != GRAM_STEADY)
+        if (scaling != GRAM_STEADY && !g->hold)
             for (ptrdiff_t r = r0, k = 0; r < stop; r += W, k++)
-                quantise_packed(g, f[k], g->packed + r * W);
+                quantise_packed(g, g->panels, f[k], g->packed + r * W);
     }
     return -1;
 }
@@ -525,8 +522,7 @@ static ptrdiff_t tile_calls(const gram *g)
 }
 
 /* The lines of rows start, ..., start + count - 1, spread over `steps` steps. */
-static fetch plan_fetch(const gram *g, const gram_table *x, ptrdiff_t start, ptrdiff_t count,
-                        ptrdiff_t steps)
+static fetch plan_fetch(const gram_table *x, ptrdiff_t start, ptrdiff_t count, ptrdiff_t steps)
 {
     fetch f = {.left = 1, .run = 1};
     if (count <= 0 || x->width == 0)
@@ -551,6 +547,17 @@ static fetch plan_fetch(const gram *g, const gram_table *x, ptrdiff_t start, ptr
     return f;
 }
 
+/* Count the rows of the block, those to be left out apart, and forget which they were. */
+static void count_rows(gram *g, ptrdiff_t count)
+{
+    ptrdiff_t missing = 0;
+    for (ptrdiff_t r = 0; r < count; r++)
+        missing += g->missing[r];
+    g->n_dropped += missing;
+    g->n_rows += count - missing;
+    memset(g->missing, 0, (size_t)count);
+}
+
 static ptrdiff_t update(gram *g, const gram_table *x, int drop)
 {
     pack_function *const pack_block = pack_of(g, x);
@@ -560,11 +567,12 @@ static ptrdiff_t update(gram *g, const gram_table *x, int drop)
         const ptrdiff_t left = x->n - start - g->block_rows;
         const ptrdiff_t count = left < 0 ? x->n - start : g->block_rows;
         const ptrdiff_t rows = (count + W - 1) / W * W;
-        fetch ahead = plan_fetch(g, x, start + count, left < g->block_rows ? left : g->block_rows,
+        fetch ahead = plan_fetch(x, start + count, left < g->block_rows ? left : g->block_rows,
                                  rows / W + steps * ((rows + STEP - 1) / STEP));
         const ptrdiff_t bad = pack_block(g, x, start, count, drop, &ahead);
         if (bad >= 0)
             return start + bad;
+        count_rows(g, count);
 
         if (pending + count > g->flush_rows) {
             gram_flush(g);
@@ -574,7 +582,6 @@ static ptrdiff_t update(gram *g, const gram_table *x, int drop)
         pending += count;
     }
     g->pending_rows = pending;
-    g->n_rows += x->n;
     return -1;
 }
 
@@ -583,4 +590,6 @@ static ptrdiff_t block_rows(ptrdiff_t d)
     return d <= 24 ? 64 : d <= 150 ? 48 : 128;
 }
 
-const gram_kernel KERNEL = {KERNEL_NAME, W, EXACT_BITS, block_rows, update};
+#include "coded_kernel.h"
+
+const gram_kernel KERNEL = {KERNEL_NAME, W, EXACT_BITS, block_rows, update, update_coded};
