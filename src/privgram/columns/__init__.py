@@ -158,7 +158,7 @@ class Columns:
         _check_mapping(bounds)
         parsed = parse(formula)
         chosen = {
-            name: Log(*given) if name in parsed.logs and _is_pair(given) else given
+            name: {"log": given} if name in parsed.logs and _is_pair(given) else given
             for name, given in bounds.items()
         }
         variables = {name: variable(name, given) for name, given in chosen.items()}
@@ -266,7 +266,8 @@ class Columns:
                 assert isinstance(described, Numeric)
                 center, half_width = described.center, described.half_width
             found[0, stored.columns] = center
-            found[1, stored.columns] = half_width / stored.weight
+            with DefaultRounding():
+                found[1, stored.columns] = half_width / stored.weight
         found.flags.writeable = False
         return found
 

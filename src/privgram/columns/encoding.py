@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram._core.scale import DefaultRounding
 from privgram.columns.terms import ONES, Piece
 from privgram.columns.variables import Factor, Numeric
 
@@ -73,8 +74,10 @@ class Encoder:
         Pieces with factors.
     factors : list of tuple of str
         Distinct products of factors, and how many levels each has in `levels`.
-    center, inverse, limit : ndarray
-        By which dense columns, then values, are scaled and clamped.
+    positions : list of int
+        Where dense columns and the column of ones are stored.
+    scaling : tuple of ndarray
+        Centers, inverses and limits by which these, then values, are scaled and clamped.
     """
 
     def __init__(self, layout: Layout, selected: Sequence[str]) -> None:
@@ -89,12 +92,24 @@ class Encoder:
             math.prod(len(self._factor(name)) for name in names) for names in self.factors
         ]
         self.valued = [block for block in self.blocks if block.piece.powers]
-        scaled_by = [self._scaling(stored) for stored in (*self.dense, *self.valued)]
-        self.center = np.array([center for center, _, _ in scaled_by], dtype=np.float64)
-        self.inverse = np.array([inverse for _, inverse, _ in scaled_by], dtype=np.float64)
-        self.limit = np.array([limit for _, _, limit in scaled_by], dtype=np.float64)
+        ones = [stored for stored in plain if stored.piece == ONES]
+        with DefaultRounding():
+            scaled_by = [self._scaling(stored) for stored in (*self.dense, *ones, *self.valued)]
+        center, inverse, limit = np.array(scaled_by, dtype=np.float64).reshape(-1, 3).T.copy()
+        self.scaling = center, inverse, limit
+        self.positions = [stored.start for stored in (*self.dense, *ones)]
+        #: Products of factors, for a `privgram._core.rows.TableAccumulator`.
+        self.coded = [
+            (
+                self.factors.index(block.piece.factors),
+                block.start,
+                self.valued.index(block) if block.piece.powers else -1,
+                block.weight,
+            )
+            for block in self.blocks
+        ]
         #: Whether something must be computed before the kernel can take a column.
-        self.derives = any(
+        self.derives = any(len(names) > 1 for names in self.factors) or any(
             not self._is_simple(stored.piece) or self._numeric(stored.piece.powers[0][0]).derived
             for stored in (*self.dense, *self.valued)
         )
@@ -115,7 +130,7 @@ class Encoder:
 
     def _scaling(self, stored: Stored) -> tuple[float, float, float]:
         """Center, inverse and limit: of the raw column, or of one that is derived."""
-        if not self._is_simple(stored.piece):
+        if not self._is_simple(stored.piece):  # computed, or the ones at their limit
             return 0.0, stored.weight, stored.weight
         center, half_width = self._numeric(stored.piece.powers[0][0]).scaling
         return center, (1.0 / half_width) * stored.weight, stored.weight
@@ -172,12 +187,11 @@ class Encoder:
         dense, codes, values = self.encode(parts)
         n = len(next(iter((*dense, *codes, *values)), ()))
         out = np.zeros((n, self.layout.size))
-        columns = iter(range(len(self.center)))
+        columns = iter(range(len(self.scaling[0])))
         for stored, column in zip(self.dense, dense, strict=True):
             out[:, stored.start] = self._clamped(column, next(columns))
         if self.ones:
-            ones = next(s for s in self.layout.stored if s.piece == ONES)
-            out[:, ones.start] = ones.weight
+            out[:, self.positions[-1]] = self.scaling[2][next(columns)]
         rows = np.arange(n)
         given = iter(values)
         for block in self.blocks:
@@ -193,9 +207,10 @@ class Encoder:
         return out
 
     def _clamped(self, column: NDArray[Any], at: int) -> NDArray[np.float64]:
+        center, inverse, limit = (array[at] for array in self.scaling)
         with np.errstate(over="ignore"):
-            moved = (column.astype(np.float64) - self.center[at]) * self.inverse[at]
-        return np.clip(moved, -self.limit[at], self.limit[at])
+            moved = (column.astype(np.float64) - center) * inverse
+        return np.clip(moved, -limit, limit)
 
 
 def scaled(values: NDArray[Any], center: float, half_width: float) -> NDArray[np.float64]:

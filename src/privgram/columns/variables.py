@@ -272,8 +272,8 @@ class Factor(Variable):
             raise ValueError("a factor needs at least one level")
         if len({type(level) for level in listed}) > 1:
             raise TypeError("the levels of a factor are all text or all whole numbers")
-        twice = next((level for i, level in enumerate(listed) if level in listed[:i]), None)
         if len(set(listed)) < len(listed):
+            twice = next(level for i, level in enumerate(listed) if level in listed[:i])
             raise ValueError(f"the level {twice!r} is listed twice")
         if not isinstance(other, bool):
             raise TypeError("other is True or False")
