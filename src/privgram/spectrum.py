@@ -59,7 +59,7 @@ class PCA:
         """How far this subspace may be from that of the exact matrix.
 
         Bound on the Frobenius distance between the orthogonal projections on the two, with
-        probability at least `confidence`; at most sqrt(2 k), which is no information.
+        probability at least `confidence`; at most sqrt(2 k), which tells nothing.
         Simulated when first asked for, which takes a second at d = 100.
         """
         k, d = self.components.shape

@@ -290,6 +290,7 @@ def test_summary_of_a_fit_without_intercept_and_inference_shows_none(table):
 
 @pytest.mark.parametrize("unit", [1e-20, 3e-4, 1.0, 1e20])
 def test_lasso_knows_no_unit(unit):
+    pytest.importorskip("sklearn")
     rng = np.random.default_rng(14)
     rows = rng.standard_normal((1000, 3)) * [1.0, 1e-4, 1.0]
     rows[:, 2] += rows[:, :2] @ [0.5, 2e3]
@@ -481,6 +482,7 @@ def test_all_indicators_beside_an_intercept_are_named(mechanism, epsilon):
 
 
 def test_the_lasso_refuses_them_too():
+    pytest.importorskip("sklearn")
     release = factor_release(pg.AnalyzeGauss(), 0)
     matrix = release.matrix - np.eye(6)  # noise that leaves it indefinite
     with pytest.raises(RefusedError, match="depend on each other"):

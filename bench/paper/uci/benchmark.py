@@ -88,7 +88,7 @@ def run(
 
     Every run has a generator of its own, fixed by seed, task, epsilon and method, so that a
     cell comes out the same whatever else is run.  Such releases are for experiments: they are
-    not private against whoever knows the seed.
+    not private against anyone who knows the seed.
     """
     for task in tasks:
         for epsilon in epsilons:

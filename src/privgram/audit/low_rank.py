@@ -83,7 +83,7 @@ class RangeFinder(Step):
         return finder_profile(k, finder_ratio(k, epsilon, delta))
 
     def log_density(self, released: list[Array], A: Array, epsilon: float, delta: float) -> Array:
-        """Of the bases, given A."""
+        """Log-densities of the bases, given A."""
         std = 1 / finder_ratio(self.rank + self.oversample, epsilon, delta)
         return _basis(np.stack(released), A, std)
 
@@ -114,7 +114,7 @@ class Projection(Step):
         return GaussianProfile(gaussian_ratio(epsilon, delta))
 
     def log_density(self, released: list[Array], A: Array, epsilon: float, delta: float) -> Array:
-        """Of the projections, given A."""
+        """Log-densities of the projections, given A."""
         W = self.basis
         std = np.linalg.norm(W, axis=1).max() / gaussian_ratio(epsilon, delta)
         result: Array = -np.sum((np.stack(released) - W.T @ A) ** 2, axis=(1, 2)) / (2 * std**2)
@@ -174,7 +174,7 @@ class FindAndProject(Step):
     def log_density(
         self, released: list[low_rank.LowRank], A: Array, epsilon: float, delta: float
     ) -> Array:
-        """Of the pairs of factors, given A."""
+        """Log-densities of the pairs of factors, given A."""
         W, C = (np.stack([getattr(x, side) for x in released]) for side in ("left", "right"))
         noise = self._noise((A.shape[0], A.shape[1]), epsilon, delta)
         std = np.linalg.norm(W, axis=2).max(axis=1) / noise.projection_ratio

@@ -93,7 +93,7 @@ def pairs(bounds: Any, names: Sequence[str], what: str) -> dict[str, Any]:
             raise ValueError(
                 f"{what} has no pair for column {missing[0]!r}"
                 if missing
-                else f"{what} has a pair for {unknown[0]!r}, and there is no such column"
+                else f"{what} has a pair for {unknown[0]!r}, which is not a column"
             )
         return {name: bounds[name] for name in names}
     try:

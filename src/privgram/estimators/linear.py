@@ -128,7 +128,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         release : Release
             Of an estimator (`release_`), of `privgram.release` or of a file.
         target : str or sequence of str, optional
-            Columns to predict; by default the last that is no intercept.
+            Columns to predict; by default the last that is not the intercept.
         features : sequence of str, optional
             Columns to predict by, in the order of `X`; by default all others.
 

@@ -241,7 +241,7 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
             if the ledger has no room for the release or is damaged,
             when nothing is released.
         TypeError
-            If the moment is no SecondMoment, the ledger no Ledger, or a number is none.
+            If the moment is not a SecondMoment, the ledger not a Ledger, or a number not a number.
         OSError
             If the ledger cannot be written; nothing is released then.
         """
@@ -259,7 +259,7 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
 
 
 def check_mechanism(mechanism: Any) -> Mechanism:
-    """Give a mechanism; TypeError if it is none, which says what to do about a class."""
+    """Give a mechanism, or raise a TypeError, which says what to do about a class."""
     if isinstance(mechanism, Mechanism):
         return mechanism
     if isinstance(mechanism, type) and issubclass(mechanism, Mechanism):

@@ -208,11 +208,11 @@ def infer(
     covariance = residual / (n_rows - p) * inverse + inverse @ noise @ inverse
     own = transform @ covariance @ transform.T
     stderr = np.sqrt(np.diag(own))
-    # A contrast of no coefficient at all, such as an intercept that there is none, has no error.
+    # A contrast without any coefficient, such as an intercept that does not exist, has no error.
     unit = np.where(stderr > 0, stderr, 1.0)[:, None]
     pulled = transform @ covariance / unit
     slope, curvature = _dependence(law, shifted, transform @ inverse / unit, pulled, v)
-    # The bias of the statistic, not of the estimate: what moves with its variance is no bias.
+    # The bias of the statistic, not of the estimate: what moves with its variance is not bias.
     bias = -transform @ (inverse @ (second @ v)) - stderr * slope
     estimate = transform @ theta + offset - bias
     return Inference(estimate, own, "first-order", None, slope, curvature)

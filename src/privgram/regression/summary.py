@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FitTable", "tabulate"]
 
-#: Clipping is spoken of if it may have moved an estimate by so many standard errors.
+#: The summary mentions clipping if it may have moved an estimate by so many standard errors.
 NOTICED_SHIFT = 0.5
 
 #: Longer names are cut.
