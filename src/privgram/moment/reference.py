@@ -7,6 +7,7 @@ agree to rounding, or bit for bit where `_core` promises that.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any, Self, TypeAlias
 
@@ -15,7 +16,16 @@ from numpy.typing import NDArray
 
 from privgram._core import rows
 
-__all__ = ["Accumulator", "TableAccumulator", "noisy_orthonormalise", "wishart"]
+__all__ = [
+    "Accumulator",
+    "TableAccumulator",
+    "legendre",
+    "log",
+    "noisy_orthonormalise",
+    "product",
+    "scaled",
+    "wishart",
+]
 
 
 # --- rows: clip, quantise, accumulate ---------------------------------------------------------
@@ -482,6 +492,117 @@ def _codes(indices: NDArray[Any], lut: NDArray[Any] | None, levels: int) -> NDAr
 def _part(scaling: Scaling, part: slice) -> Scaling:
     center, inverse, limit = scaling
     return center[part], inverse[part], limit[part]
+
+
+# --- columns computed from columns ------------------------------------------------------------
+
+
+def log(x: NDArray[Any], lower: float, upper: float) -> NDArray[np.float64]:
+    """Natural logarithm of a clamped column, the same on every machine, within 0.9 ulp.
+
+    Parameters
+    ----------
+    x : array_like of shape (n,)
+    lower, upper : float in [2**-1022, 2**1024)
+        Values are clamped to this interval first; NaN stays NaN.
+
+    Raises
+    ------
+    ValueError
+        If a bound is not positive, normal and finite, or lower is above upper.
+    """
+    if not sys.float_info.min <= lower <= upper <= sys.float_info.max:
+        raise ValueError("bounds of a logarithm must be positive, normal and finite")
+    v = np.clip(_one_dimensional(x), lower, upper)
+    m, k = np.frexp(v)  # x = 2^k m, m from sqrt(1/2) to sqrt(2)
+    low = m < math.sqrt(0.5)
+    m, k = np.where(low, 2 * m, m), np.where(low, k - 1, k)
+    f = m - 1
+    s = f / (2 + f)
+    z = s * s
+    r = np.zeros_like(z)
+    for c in _LOG_SERIES:
+        r = r * z + float.fromhex(c)
+    r = r * z
+    half = 0.5 * f * f
+    high, rest = float.fromhex("0x1.62e42fefa38p-1"), float.fromhex("0x1.ef35793c7673p-45")
+    y: NDArray[np.float64] = k * high - ((half - (s * (half + r) + k * rest)) - f)
+    return y
+
+
+#: (2 atanh(s) / s - 2) / s^2 as a polynomial in s^2, interpolated in Chebyshev's points.
+_LOG_SERIES = (
+    "0x1.2b5900de53b32p-3",
+    "0x1.39fe51a7c18f9p-3",
+    "0x1.7462b51cb66b1p-3",
+    "0x1.c71c62e3f11e6p-3",
+    "0x1.2492492df281ap-2",
+    "0x1.99999999952d7p-2",
+    "0x1.5555555555558p-1",
+)
+
+
+def legendre(x: NDArray[Any], center: float, inverse: float, degree: int) -> NDArray[np.float64]:
+    """Legendre polynomials P_1, ..., P_degree of a scaled column, all within [-1, 1].
+
+    Parameters
+    ----------
+    x : array_like of shape (n,)
+        P_1 is ``(x - center) * inverse``, clamped to [-1, 1]; NaN stays NaN.
+    center, inverse : float
+    degree : int >= 1
+
+    Returns
+    -------
+    ndarray of shape (degree, n)
+
+    Raises
+    ------
+    ValueError
+        If degree is less than 1.
+    """
+    if degree < 1:
+        raise ValueError(f"degree must be at least 1, not {degree}")
+    with np.errstate(over="ignore"):
+        v = np.clip((_one_dimensional(x) - center) * inverse, -1.0, 1.0)
+    p = [np.ones_like(v), v]
+    for k in range(1, degree):
+        t = v * p[k]
+        p.append(np.clip(t + k / (k + 1) * (t - p[k - 1]), -1.0, 1.0))
+    return np.array(p[1:])
+
+
+def product(
+    columns: Sequence[NDArray[Any]], center: Sequence[float], inverse: Sequence[float]
+) -> NDArray[np.float64]:
+    """Product of columns, each scaled to [-1, 1] first, from the left.
+
+    Parameters
+    ----------
+    columns : sequence of array_like of shape (n,)
+    center, inverse : sequence of float
+        A column x is taken as ``(x - center) * inverse``, clamped to [-1, 1].
+
+    Raises
+    ------
+    ValueError
+        If there are no columns, or they differ in length.
+    """
+    if not len(columns) == len(center) == len(inverse) > 0:
+        raise ValueError("a product is of as many columns as there are centers and inverses")
+    if len({len(x) for x in columns}) > 1:
+        raise ValueError("columns must be of equal length")
+    total = np.ones(len(columns[0]))
+    for x, c, i in zip(columns, center, inverse, strict=True):
+        total = total * legendre(x, c, i, 1)[0]
+    return total
+
+
+def _one_dimensional(x: Any) -> NDArray[np.float64]:
+    column = np.asarray(x, np.float64)
+    if column.ndim != 1:
+        raise ValueError(f"a column has one dimension, not {column.ndim}")
+    return column
 
 
 # --- wishart: Bartlett ------------------------------------------------------------------------
