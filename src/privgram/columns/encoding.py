@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Number
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privgram._core.scale import DefaultRounding
+from privgram.columns.kinds import check_kind
 from privgram.columns.terms import ONES, Piece
-from privgram.columns.variables import Factor, Numeric
+from privgram.columns.variables import Boolean, Dates, Factor, Numeric, is_missing
 
 if TYPE_CHECKING:
     from privgram.columns.layout import Layout, Stored
 
-__all__ = ["Codes", "Encoder", "Raw", "codes_of", "legendre", "scaled"]
+__all__ = ["Codes", "Encoder", "Raw", "codes_of", "legendre", "named", "parts_of", "scaled"]
 
 T = TypeVar("T")
 
@@ -149,12 +151,12 @@ class Encoder:
     ) -> NDArray[Any]:
         if self._is_simple(piece):
             name = piece.powers[0][0]
-            return _named(self._numeric(name).raw, name)(_numbers(parts[self.place[name]]))
+            return named(self._numeric(name).raw, name)(_numbers(parts[self.place[name]]))
         found: NDArray[np.float64] | None = None
         for name, degree in piece.powers:
             if (name, degree) not in seen:
                 described = self._numeric(name)
-                raw = _named(described.raw, name)(_numbers(parts[self.place[name]]))
+                raw = named(described.raw, name)(_numbers(parts[self.place[name]]))
                 seen[name, degree] = legendre(scaled(raw, *described.scaling), degree)
             found = seen[name, degree] if found is None else found * seen[name, degree]
         assert found is not None
@@ -163,7 +165,9 @@ class Encoder:
     def _codes(self, names: tuple[str, ...], parts: Sequence[Raw]) -> Codes:
         given = [parts[self.place[name]] for name in names]
         found = [
-            part if isinstance(part, Codes) else Codes(_named(codes_of, name)(part, self._factor(name)))
+            part
+            if isinstance(part, Codes)
+            else Codes(named(codes_of, name)(part, self._factor(name)))
             for name, part in zip(names, given, strict=True)
         ]
         if len(found) == 1:
@@ -242,7 +246,7 @@ def codes_of(values: NDArray[Any], factor: Factor) -> NDArray[np.int32]:
         If the column holds numbers and the levels are text, or the other way round.
     """
     values = np.asarray(values)
-    text = isinstance(factor.levels[0], str)
+    text = factor.text
     unlisted = len(factor.levels) if factor.other else -1
     kind = values.dtype.kind
     if kind == "O":
@@ -257,30 +261,25 @@ def codes_of(values: NDArray[Any], factor: Factor) -> NDArray[np.int32]:
         found[whole] = _integers(values[whole].astype(np.int64), factor, unlisted)
         found[np.isnan(values)] = -1
         return found
-    held = {"U": "text", "S": "text", "T": "text", "b": "true and false"}.get(kind, "numbers")
-    levels = "text" if text else "whole numbers"
-    raise TypeError(f"the column holds {held} and the levels that are listed are {levels}")
+    raise TypeError(_mistaken(factor))
+
+
+def _mistaken(factor: Factor) -> str:
+    return f"it holds values that are not {factor.holds}"
 
 
 def _objects(values: NDArray[Any], factor: Factor, unlisted: int) -> NDArray[np.int32]:
     known: dict[Any, int] = {level: code for code, level in enumerate(factor.levels)}
-    kinds = (str,) if isinstance(factor.levels[0], str) else (int, np.integer)
+    kind = str if factor.text else Number
 
     def code(value: Any) -> int:
-        if isinstance(value, kinds) and not isinstance(value, bool):
-            return known.get(value, unlisted)
-        # None, NaN, and pandas' NA and NaT, which are not equal to themselves.
-        missing = value is None or (value is not value) or not _equals_itself(value)
-        return -1 if missing else unlisted
+        if is_missing(value):
+            return -1
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise TypeError(_mistaken(factor))
+        return known.get(value, unlisted)
 
     return np.fromiter(map(code, values), np.int32, len(values))
-
-
-def _equals_itself(value: Any) -> bool:
-    try:
-        return bool(value == value)
-    except TypeError:  # pandas.NA
-        return False
 
 
 def _strings(values: NDArray[Any], factor: Factor, unlisted: int) -> NDArray[np.int32]:
@@ -318,7 +317,7 @@ def _search(values: NDArray[Any], levels: NDArray[Any], unlisted: int) -> NDArra
     return np.where(levels[codes] == values, codes, unlisted).astype(np.int32)
 
 
-def _named(function: Callable[..., T], name: str) -> Callable[..., T]:
+def named(function: Callable[..., T], name: str) -> Callable[..., T]:
     """Have a TypeError say of which column it speaks."""
 
     def call(*given: Any) -> T:
@@ -343,13 +342,12 @@ def parts_of(table: Any, selected: Mapping[str, Any]) -> list[Raw]:
             column = np.asarray(table[name])
         except (KeyError, IndexError, ValueError, TypeError):
             raise ValueError(f"the table has no column {name!r}") from None
-        if isinstance(described, Factor):
-            column_codes = codes_of(column, described)
-            found.append(Codes(column_codes))
-            continue
-        if column.dtype.kind == "O":
-            # Decimals, None, Python's dates.
-            dated = described.holds == "dates"
-            column = column.astype("datetime64[us]" if dated else np.float64)
-        found.append(column)
+        if column.dtype.kind == "O" and not isinstance(described, (Boolean, Dates, Factor)):
+            try:  # Decimals and None
+                column = column.astype(np.float64)
+            except (TypeError, ValueError):  # whose text quotes the value
+                raise TypeError(f"column {name!r} holds values that are no numbers") from None
+        check_kind(column.dtype, name, described)
+        is_factor = isinstance(described, Factor)
+        found.append(Codes(named(codes_of, name)(column, described)) if is_factor else column)
     return found

@@ -312,6 +312,8 @@ class NormCounts:
                 piece = block[start : start + PIECE]
             if scaling is not None:
                 piece = _scaled(piece, *scaling)
+            elif piece.dtype.kind != "f":  # integers, which the kernel of a pass takes as they are
+                piece = piece.astype(np.float64)
             squares = self._squares[: len(piece)]
             squared_norms(piece, squares)
             odd = np.flatnonzero(~np.isfinite(squares))  # or so long that their squares overflow

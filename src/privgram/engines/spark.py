@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram.columns import Columns
+from privgram.columns.kinds import DATES, LEVELS
 from privgram.columns.variables import Dates, Factor, Variable
 from privgram.engines.parts import Failure, Plan, Selection, State, merged, redacted
 from privgram.engines.progress import reporter
 from privgram.moment import SecondMoment
 from privgram.sources.arrow import require
-from privgram.sources.table import DATES, LEVELS, positions
+from privgram.sources.table import positions
 
 
 def second_moment(
