@@ -14,9 +14,13 @@ from privgram._base.checks import check_integer, check_positive
 from privgram._base.files import write_picture
 from privgram._base.optional import extra
 from privgram._base.solve import edge
+from privgram._base.text import shown
 from privgram.columns import Columns
+from privgram.columns.shares import by_term, proposed_weights, share, target_term
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
     from privgram.mechanisms import Calibration, Mechanism
     from privgram.privacy import Adjacency
 
-__all__ = ["Plan", "PlanRow", "plan"]
+__all__ = ["Plan", "PlanRow", "TermRow", "plan"]
 
 # Beyond this many rows a regression counts as never reaching the level asked for.
 MOST_ROWS = 10**15
@@ -67,6 +71,35 @@ class PlanRow:
 
 
 @dataclass(frozen=True)
+class TermRow:
+    """One term in a `Plan`.
+
+    Attributes
+    ----------
+    term : str
+        As one would write it; "intercept" for the column of ones.
+    columns : int
+        Stored columns, 0 where they follow from those of other terms.
+    weight, share, noise : float or None
+        The weight, the part of the squared bound that it pays, and the standard deviation of the
+        noise that the recommended mechanism adds to the sum of the products of one of its columns
+        and the target, without weights; or, where no targets are given, and a column of weight 1.
+        None where nothing is stored.
+    proposed_weight, proposed_share, proposed_noise : float or None
+        What these would be with the proposed weights; None without targets.
+    """
+
+    term: str
+    columns: int
+    weight: float | None
+    share: float | None
+    noise: float | None
+    proposed_weight: float | None = None
+    proposed_share: float | None = None
+    proposed_noise: float | None = None
+
+
+@dataclass(frozen=True)
 class Plan:
     """What `plan` returns: printed it is a table, with a recommendation below.
 
@@ -82,6 +115,10 @@ class Plan:
         Why.
     adaptive : str
         When an adaptive mechanism pays.
+    terms : tuple of TermRow
+        What each term of `Columns` pays; empty for a number of columns.
+    weights : dict of str to float or None
+        Weights to give to `Columns` for regressions of `targets`; None without targets.
     """
 
     n_columns: int
@@ -95,6 +132,8 @@ class Plan:
     recommended: str
     reason: str
     adaptive: str
+    terms: tuple[TermRow, ...] = ()
+    weights: dict[str, float] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values, for JSON."""
@@ -129,6 +168,49 @@ class Plan:
             cells.append(line)
         return heads, cells
 
+    def terms_table(self) -> tuple[list[str], list[list[str]]]:
+        """Return the headings and the cells of the table of terms, as text."""
+        heads = ["term", "columns", "weight", "share", "noise"]
+        if self.weights is not None:
+            heads += ["proposed weight", "its share", "its noise"]
+        cells = []
+        for row in self.terms:
+            numbers = [
+                (_number(row.weight), _share(row.share), _number(row.noise)),
+                (
+                    _number(row.proposed_weight),
+                    _share(row.proposed_share),
+                    _number(row.proposed_noise),
+                ),
+            ][: len(heads) // 4]
+            cells.append(
+                [shown(row.term), f"{row.columns:,}", *(n for part in numbers for n in part)]
+            )
+        return heads, cells
+
+    @property
+    def terms_notes(self) -> tuple[str, ...]:
+        """What belongs below the table of terms, a paragraph each."""
+        if not self.terms:
+            return ()
+        beside = "a column of weight 1" if self.weights is None else "the target"
+        words = (
+            "Share is what a term pays of the squared bound, to which noise is in proportion: its "
+            "squared weight for each of its polynomials, whatever the number of its levels. Noise "
+            f"is that of the sum of one of its columns times {beside}.",
+        )
+        if any(not row.columns for row in self.terms):
+            words += ("A term of 0 columns follows from the others and costs nothing.",)
+        if self.weights is not None:
+            words += (
+                "The proposed weights give the targets one half of the squared bound, and each of "
+                "the other terms a part of the other half in proportion to the square root of the "
+                "sum of 1/v, v the mean square of its columns if values fill their bounds evenly "
+                "and levels are equally frequent: more where columns are rarely far from zero.",
+                f"Columns(..., weights={self.weights!r})",
+            )
+        return words
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What belongs below the table, a paragraph each."""
@@ -148,16 +230,10 @@ class Plan:
         )
 
     def __str__(self) -> str:
-        heads, cells = self.table()
-        widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if j == 0 else cell.rjust(width)
-                for j, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in [heads, *cells]
-        ]
-        return "\n".join([self.heading, "", *lines, "", *self.notes])
+        parts = [self.heading, "", *_lines(*self.table()), "", *self.notes]
+        if self.terms:
+            parts += ["", *_lines(*self.terms_table()), "", *self.terms_notes]
+        return "\n".join(parts)
 
     __repr__ = __str__
 
@@ -250,6 +326,7 @@ def plan(
     adjacency: Adjacency = "replace",
     *,
     error: float = 0.01,
+    targets: Iterable[str] | None = None,
 ) -> Plan:
     """Tabulate every mechanism's noise and say which to take; reads no data.
 
@@ -269,6 +346,9 @@ def plan(
         Neighbouring tables: one row replaced, or one added or removed.
     error : float
         The accuracy asked of a regression on unit-scale data, for `PlanRow.rows_exact`.
+    targets : iterable of str, optional
+        Terms of the Columns that regressions on the others are to explain: weights are proposed
+        that serve them (`privgram.columns.shares.proposed_weights` says how).
 
     Returns
     -------
@@ -301,6 +381,11 @@ def plan(
     >>> import privgram as pg
     >>> print(pg.plan(22, bound=4.7, epsilon=0.5, delta=1e-6))  # doctest: +SKIP
     """
+    columns = n_columns if isinstance(n_columns, Columns) else None
+    if targets is not None and columns is None:
+        raise ValueError("targets are terms: plan(columns, ...) of Columns")
+    if isinstance(targets, str):
+        raise TypeError(f"targets is a list of terms; for one, pass [{targets!r}]")
     if isinstance(n_columns, Columns):
         bound = n_columns.bound if bound is None else bound
         n_columns = len(n_columns)
@@ -339,6 +424,14 @@ def plan(
         raise ValueError(rows[0].remark.removeprefix("exact: "))
     rows.sort(key=lambda row: math.inf if row.rows_exact is None else row.rows_exact)
     recommended, reason = _recommend(rows, n_columns, n_rows)
+    weights = None
+    terms: tuple[TermRow, ...] = ()
+    if columns is not None and (targets is not None or not columns.plain):
+        (std,) = (row.exact for row in rows if row.mechanism == recommended)
+        assert std is not None
+        goals = None if targets is None else tuple(targets)
+        weights = None if goals is None else proposed_weights(columns, goals)
+        terms = _terms(columns, std, goals, weights)
     return Plan(
         n_columns=n_columns,
         bound=bound,
@@ -351,6 +444,36 @@ def plan(
         recommended=recommended,
         reason=reason,
         adaptive=_adaptive(n_columns, bound, epsilon, delta, adjacency, error),
+        terms=terms,
+        weights=weights,
+    )
+
+
+def _terms(
+    columns: Columns,
+    noise: float,
+    targets: tuple[str, ...] | None,
+    weights: dict[str, float] | None,
+) -> tuple[TermRow, ...]:
+    """What every term pays, at the standard deviation that the noise has without new weights."""
+    nothing = None, None, None
+
+    def facts(columns: Columns, noise: float) -> list[tuple[float | None, ...]]:
+        stored = by_term(columns)
+        weights = [max((one.weight for one in term), default=None) for term in stored.values()]
+        goal = 1.0 if not targets else stored[target_term(columns, targets[0])][0].weight
+        return [
+            nothing if weight is None else (weight, share(columns, term), noise / (weight * goal))
+            for weight, term in zip(weights, stored.values(), strict=True)
+        ]
+
+    now, then = facts(columns, noise), [nothing] * len(by_term(columns))
+    if weights is not None:
+        other = Columns.from_dict(columns.to_dict() | {"weights": weights})
+        then = facts(other, noise * (other.bound / columns.bound) ** 2)
+    return tuple(
+        TermRow(term, sum(one.size for one in stored), *before, *after)
+        for (term, stored), before, after in zip(by_term(columns).items(), now, then, strict=True)
     )
 
 
@@ -478,6 +601,22 @@ def _name(mechanism: Mechanism) -> str:
         if getattr(mechanism, field.name) != field.default
     ]
     return f"{type(mechanism).__name__}({', '.join(given)})"
+
+
+def _lines(heads: list[str], cells: list[list[str]]) -> list[str]:
+    """A table as lines of text, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if j == 0 else cell.rjust(width)
+            for j, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in [heads, *cells]
+    ]
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
 
 
 def _number(value: float | None) -> str:

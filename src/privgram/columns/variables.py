@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram._base.text import listed
 from privgram._core.scale import DefaultRounding
 
 __all__ = ["Boolean", "Dates", "Factor", "Log", "Number", "Numeric", "Variable", "variable"]
@@ -47,6 +48,10 @@ class Variable(ABC):
     @abstractmethod
     def to_plain(self) -> Any:
         """Give what JSON and TOML can hold, from which `variable` makes an equal object."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Say in a few words what is known of it."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,9 @@ class Number(Numeric):
     def to_plain(self) -> Any:
         return [self.lower, self.upper]
 
+    def describe(self) -> str:
+        return f"{self.lower:g} to {self.upper:g}"
+
 
 @dataclass(frozen=True)
 class Boolean(Number):
@@ -127,6 +135,9 @@ class Boolean(Number):
 
     def to_plain(self) -> Any:
         return "bool"
+
+    def describe(self) -> str:
+        return self.holds
 
 
 @dataclass(frozen=True)
@@ -173,6 +184,9 @@ class Log(Numeric):
 
     def to_plain(self) -> Any:
         return {"log": [self.lower, self.upper]}
+
+    def describe(self) -> str:
+        return f"logarithm of {self.lower:g} to {self.upper:g}"
 
 
 #: Days in a unit of time; a year is the Gregorian calendar's mean.
@@ -244,6 +258,9 @@ class Dates(Numeric):
     def to_plain(self) -> Any:
         return {"dates": [self.lower, self.upper], "unit": self.unit}
 
+    def describe(self) -> str:
+        return f"{self.lower} to {self.upper}, in {self.unit} from the first"
+
 
 @dataclass(frozen=True)
 class Factor(Variable):
@@ -311,6 +328,10 @@ class Factor(Variable):
         if self.other or not self.text:
             return {"levels": list(self.levels), "other": self.other}
         return list(self.levels)
+
+    def describe(self) -> str:
+        several = len(self) > 1
+        return f"{len(self)} level{'s' * several}: {listed(self.names)}"
 
 
 def variable(name: str, described: Any) -> Variable:
