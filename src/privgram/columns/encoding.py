@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram._core import scale
 from privgram._core.scale import DefaultRounding
 from privgram.columns.kinds import check_kind
 from privgram.columns.terms import ONES, Piece
@@ -22,7 +23,7 @@ from privgram.columns.variables import Boolean, Dates, Factor, Numeric, is_missi
 if TYPE_CHECKING:
     from privgram.columns.layout import Layout, Stored
 
-__all__ = ["Codes", "Encoder", "Raw", "codes_of", "legendre", "named", "parts_of", "scaled"]
+__all__ = ["Codes", "Encoder", "Raw", "codes_of", "named", "parts_of"]
 
 T = TypeVar("T")
 
@@ -106,7 +107,7 @@ class Encoder:
                 self.factors.index(block.piece.factors),
                 block.start,
                 self.valued.index(block) if block.piece.powers else -1,
-                block.weight,
+                1.0 if block.piece.powers else block.weight,  # of values, it is in the scaling
             )
             for block in self.blocks
         ]
@@ -141,26 +142,40 @@ class Encoder:
         self, parts: Sequence[Raw]
     ) -> tuple[list[NDArray[Any]], list[Codes], list[NDArray[Any]]]:
         """Dense columns, codes of `factors` and values of `valued`, before they are scaled."""
-        seen: dict[tuple[str, int], NDArray[np.float64]] = {}
+        seen: dict[Any, NDArray[Any]] = {}
         dense = [self._column(stored.piece, parts, seen) for stored in self.dense]
         values = [self._column(stored.piece, parts, seen) for stored in self.valued]
         return dense, [self._codes(names, parts) for names in self.factors], values
 
     def _column(
-        self, piece: Piece, parts: Sequence[Raw], seen: dict[tuple[str, int], NDArray[np.float64]]
+        self, piece: Piece, parts: Sequence[Raw], seen: dict[Any, NDArray[Any]]
     ) -> NDArray[Any]:
+        """A column of a piece; ``seen`` keeps what several columns are computed from."""
         if self._is_simple(piece):
             name = piece.powers[0][0]
             return named(self._numeric(name).raw, name)(_numbers(parts[self.place[name]]))
-        found: NDArray[np.float64] | None = None
+        columns, centers, inverses = [], [], []
         for name, degree in piece.powers:
-            if (name, degree) not in seen:
-                described = self._numeric(name)
-                raw = named(described.raw, name)(_numbers(parts[self.place[name]]))
-                seen[name, degree] = legendre(scaled(raw, *described.scaling), degree)
-            found = seen[name, degree] if found is None else found * seen[name, degree]
-        assert found is not None
-        return found
+            described = self._numeric(name)
+            center, half_width = described.scaling
+            if name not in seen:
+                seen[name] = named(described.raw, name)(_numbers(parts[self.place[name]]))
+            if degree > 1:
+                key = name, self._degree(name)
+                if key not in seen:
+                    seen[key] = scale.legendre(seen[name], center, 1.0 / half_width, key[1])
+                columns.append(seen[key][degree - 1])
+                center, half_width = 0.0, 1.0
+            else:
+                columns.append(seen[name])
+            centers.append(center)
+            inverses.append(1.0 / half_width)
+        return columns[0] if len(columns) == 1 else scale.product(columns, centers, inverses)
+
+    def _degree(self, name: str) -> int:
+        """The largest degree of a variable."""
+        stored = (*self.dense, *self.valued)
+        return max(k for column in stored for own, k in column.piece.powers if own == name)
 
     def _codes(self, names: tuple[str, ...], parts: Sequence[Raw]) -> Codes:
         given = [parts[self.place[name]] for name in names]
@@ -189,7 +204,7 @@ class Encoder:
         ndarray of shape (n, layout.size)
         """
         dense, codes, values = self.encode(parts)
-        n = len(next(iter((*dense, *codes, *values)), ()))
+        n = max((len(column) for column in (*dense, *codes, *values)), default=0)
         out = np.zeros((n, self.layout.size))
         columns = iter(range(len(self.scaling[0])))
         for stored, column in zip(self.dense, dense, strict=True):
@@ -214,25 +229,8 @@ class Encoder:
         center, inverse, limit = (array[at] for array in self.scaling)
         with np.errstate(over="ignore"):
             moved = (column.astype(np.float64) - center) * inverse
-        return np.clip(moved, -limit, limit)
-
-
-def scaled(values: NDArray[Any], center: float, half_width: float) -> NDArray[np.float64]:
-    """Values mapped to [-1, 1] and clamped there; NaN stays NaN."""
-    with np.errstate(over="ignore"):
-        moved = (values.astype(np.float64, copy=False) - center) * (1.0 / half_width)
-    return np.clip(moved, -1.0, 1.0)
-
-
-def legendre(u: NDArray[np.float64], degree: int) -> NDArray[np.float64]:
-    """Legendre polynomial of a degree at points of [-1, 1], clamped to [-1, 1].
-
-    By the three-term recurrence (Abramowitz and Stegun 1964, 8.5.3).
-    """
-    before, now = np.ones_like(u), u
-    for k in range(1, degree):
-        before, now = now, ((2 * k + 1) * u * now - k * before) / (k + 1)
-    return np.clip(now, -1.0, 1.0)
+        clamped: NDArray[np.float64] = np.clip(moved, -limit, limit)
+        return clamped
 
 
 def codes_of(values: NDArray[Any], factor: Factor) -> NDArray[np.int32]:

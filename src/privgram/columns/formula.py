@@ -41,7 +41,9 @@ def parse(formula: str) -> Parsed:
     try:
         found = DefaultFormulaParser(include_intercept=True).get_terms(formula)
     except (FormulaicError, SyntaxError) as error:
-        raise ValueError(f"{formula!r} cannot be read as a formula: {str(error).splitlines()[0]}") from None
+        raise ValueError(
+            f"{formula!r} cannot be read as a formula: {str(error).splitlines()[0]}"
+        ) from None
     left = _terms(getattr(found, "lhs", ()), formula)
     right = _terms(getattr(found, "rhs", getattr(found, "root", found)), formula)
     features = tuple(text for text in right if text not in ("1", "0"))

@@ -1,8 +1,8 @@
 """What the description of a table says of its second moment, whatever the rows are.
 
-Of a factor's indicators a row has exactly one: products of two of them are zero, and the
-indicators of any two factors have the same sum. All rows obey such equations, so does the second moment,
-and imposing them on a release costs nothing and takes off noise.
+A row has exactly one of a factor's indicators: products of two of them are zero, and the
+indicators of any two factors have the same sum. All rows obey such equations, so the second
+moment does. Imposing them on a release costs nothing and takes off noise.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privgram.columns.layout import Layout, Stored
 
@@ -70,7 +71,7 @@ def ties(layout: Layout) -> tuple[Tie, ...]:
 
 def _shared_cells(
     layout: Layout, one: Stored, other: Stored
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]], np.ndarray[tuple[int], np.dtype[np.intp]]]:
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """For the columns of two pieces, the combination of the levels of the factors they share."""
     shared = [name for name in one.piece.factors if name in other.piece.factors]
     found = []

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram._base.text import listed
-from privgram._core.scale import DefaultRounding
+from privgram._core.scale import DefaultRounding, log
 
 __all__ = ["Boolean", "Dates", "Factor", "Log", "Number", "Numeric", "Variable", "variable"]
 
@@ -163,7 +163,7 @@ class Log(Numeric):
 
     def __post_init__(self) -> None:
         lower, upper = _pair((self.lower, self.upper), "a logarithm")
-        if not lower > 0:
+        if not lower >= np.finfo(np.float64).tiny:
             raise ValueError(f"the lower bound of a logarithm must be positive, not {lower:g}")
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
@@ -179,8 +179,7 @@ class Log(Numeric):
         return self.own(values)
 
     def own(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        clamped = np.clip(np.asarray(values, dtype=np.float64), self.lower, self.upper)
-        return np.asarray(np.log(clamped))
+        return log(values, self.lower, self.upper)
 
     def to_plain(self) -> Any:
         return {"log": [self.lower, self.upper]}

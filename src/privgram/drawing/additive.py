@@ -39,15 +39,15 @@ __all__ = ["additive_wishart", "analyze_gauss", "check_generator", "expected_nor
 def analyze_gauss(
     mechanism: AnalyzeGauss, moment: SecondMoment, noise: GaussCalibration, rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], Imposed, dict[str, Any]]:
-    """Draw symmetric Gaussian noise, impose what is known of the matrix, and repair the sum, as the mechanism says."""
-    law = noise.law
+    """Draw symmetric Gaussian noise, impose what is known, and repair as the mechanism says."""
+    law: Imposed = noise.law
     d = moment.n_columns
     if mechanism.noise == "discrete":
         matrix = _add_discrete(moment, noise)
     else:
-        draw = symmetric_gaussian(d, law.std, law.std_diagonal, rng)
+        draw = symmetric_gaussian(d, noise.law.std, noise.law.std_diagonal, rng)
         matrix = add_noise(moment, draw, noise.noise_std)
-    matrix, law = impose(matrix, law, moment.columns)
+    matrix, law = impose(matrix, noise.law, moment.columns)
     if mechanism.repair == "none":
         return matrix, law, {}
     if mechanism.repair != "project":
@@ -88,7 +88,11 @@ def _shifted(law: Imposed, added: float) -> Imposed:
     """The law of a release to which a multiple of the identity was added."""
     if isinstance(law, GaussianLaw):
         return replace(law, added=added)
-    return replace(law, base=_shifted(law.base, added))
+    if isinstance(law, MaskedLaw):
+        return replace(law, base=replace(law.base, added=added))
+    base = _shifted(law.base, added)
+    assert not isinstance(base, TiedLaw)
+    return replace(law, base=base)
 
 
 def _add_discrete(moment: SecondMoment, noise: GaussCalibration) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from privgram.columns import INTERCEPT, Columns
-from privgram.sources.table import LEVELS
+from privgram.columns.kinds import LEVELS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -122,7 +122,7 @@ class SecondMoment:
         """Add an accumulator's rows, of the same shape (for engines)."""
         with self._guard.lock:
             _check_room(self._total, addend)
-            self._total.merge(addend)
+            self._total.merge(addend)  # type: ignore[arg-type]  # of one kind
 
     @property
     def n_columns(self) -> int:

@@ -31,7 +31,7 @@ Total: TypeAlias = "rows.Accumulator | rows.TableAccumulator"
 
 
 def new_total(columns: Columns | None, n_columns: int, bound: float, bits: int = 20) -> Total:
-    """Make an empty accumulator of rows as they are described: by codes, where there are factors."""
+    """Make an empty accumulator of rows as they are described, by codes if there are factors."""
     if columns is None or not columns.encoder.blocks:
         return rows.Accumulator(n_columns, bound, bits)
     encoder = columns.encoder
@@ -74,8 +74,8 @@ def restored(empty: Total, state: Limbs, n_rows: int, n_dropped: int) -> Total:
     upper = np.triu_indices(d)
     hi, lo = np.zeros((d, d), np.int64), np.zeros((d, d), np.uint64)
     for full, given in ((hi, state[0]), (lo, state[1])):
-        full[upper] = given  # type: ignore[index]
-        full.T[upper] = full[upper]  # type: ignore[index]
+        full[upper] = given
+        full.T[upper] = full[upper]
     return rows.Accumulator.from_limbs(d, empty.bound, empty.bits, hi, lo, n_rows, n_dropped)
 
 
@@ -110,7 +110,7 @@ class Feeder:
         n_rows = n_rows_of(block)
         if self._encoder is not None:
             self._feed_encoded(self._encoder, block, n_rows)
-        elif rows.readable(block):
+        elif rows.readable(block):  # type: ignore[arg-type]  # no codes without an encoder
             self._accumulate(block, 0)
         else:
             step = max(8, PIECE // self.accumulator.n_columns)
@@ -134,7 +134,7 @@ class Feeder:
     def _update_encoded(self, encoder: Encoder, parts: list[Raw]) -> int:
         total = self.accumulator
         if not isinstance(total, (rows.Accumulator, rows.TableAccumulator)):  # norms are counted
-            return total.update(encoder.table(parts), self._drop)
+            return int(total.update(encoder.table(parts), self._drop))
         with scale.DefaultRounding():
             dense, codes, values = encoder.encode(parts)
             dense, values = _readable(dense), _readable(values)
@@ -155,7 +155,7 @@ def _converted(block: Block, part: slice) -> Block:
     with scale.DefaultRounding(), np.errstate(over="ignore"):
         if not isinstance(block, list):
             return block[part].astype(np.float64)
-        return _readable([column[part] for column in block])
+        return list(_readable([column[part] for column in block if not isinstance(column, Codes)]))
 
 
 def _readable(columns: list[NDArray[Any]]) -> list[NDArray[Any]]:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from privgram._release.record import ReleaseRecord
-    from privgram.noise import NoiseLaw
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
@@ -240,7 +239,7 @@ class Fit:
                     f"no term {name!r} in this regression; it has {', '.join(self.design.terms)}"
                 )
         size = len(self.names)
-        at = sorted({i for name in hypothesis for i in range(size)[place[name]]})
+        at = sorted({i for name in hypothesis for i in np.arange(size)[place[name]].tolist()})
         assert self.n_rows is not None  # or there were no inference
         law, block = self.design.block(self.release)
         statistic, df = wald(
@@ -271,7 +270,8 @@ class Fit:
         table: Any = X
         columns = self.release.columns
         if self.design.functions and columns is not None:
-            return np.asarray(self.design.rows(table, columns) @ self.coef + self.intercept)
+            from_terms: Vector = self.design.rows(table, columns) @ self.coef + self.intercept
+            return from_terms
         if hasattr(table, "columns") and hasattr(table, "__getitem__"):
             for name in self.names:
                 if name not in table.columns:

@@ -127,7 +127,7 @@ def rows_behind(release: ReleaseRecord) -> float | None:
     ones = intercept_of(release)
     if ones is not None:
         moment = release.matrix - release.noise.shift_matrix(release.n_columns)
-        count = float(max(ones @ moment @ ones, 0.0))
+        count = max(float(ones @ moment @ ones), 0.0)
         return count if release.n_rows is None else min(count, float(release.n_rows))
     return None
 

@@ -190,9 +190,7 @@ def tabulate(
     return FitTable(facts, names, tuple(columns), table, None, (*notes, *caveats))
 
 
-def _caveats(
-    release: ReleaseRecord, n_rows: float | None, references: dict[str, str]
-) -> list[str]:
+def _caveats(release: ReleaseRecord, n_rows: float | None, references: dict[str, str]) -> list[str]:
     """What holds with and without inference."""
     notes = []
     if references:

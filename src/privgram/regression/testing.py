@@ -45,9 +45,7 @@ class WaldTest:
     def __str__(self) -> str:
         names = ", ".join(self.hypothesis[:4])
         more = f" and {len(self.hypothesis) - 4} more" if len(self.hypothesis) > 4 else ""
-        return (
-            f"{names}{more} = 0: chi2({self.df}) = {self.statistic:.4g}, p = {self.pvalue:.3g}"
-        )
+        return f"{names}{more} = 0: chi2({self.df}) = {self.statistic:.4g}, p = {self.pvalue:.3g}"
 
 
 def wald(
