@@ -204,7 +204,7 @@ class Encoder:
         ndarray of shape (n, layout.size)
         """
         dense, codes, values = self.encode(parts)
-        n = max((len(column) for column in (*dense, *codes, *values)), default=0)
+        n = max([*map(len, dense), *map(len, codes), *map(len, values)], default=0)
         out = np.zeros((n, self.layout.size))
         columns = iter(range(len(self.scaling[0])))
         for stored, column in zip(self.dense, dense, strict=True):
@@ -273,7 +273,7 @@ def _objects(values: NDArray[Any], factor: Factor, unlisted: int) -> NDArray[np.
     def code(value: Any) -> int:
         if is_missing(value):
             return -1
-        if not isinstance(value, kind) or isinstance(value, bool):
+        if isinstance(value, bool) or not isinstance(value, kind):
             raise TypeError(_mistaken(factor))
         return known.get(value, unlisted)
 
