@@ -17,7 +17,7 @@ from privgram.columns.layout import Layout, Stored
 __all__ = ["MOST_TIES", "ties", "zeros"]
 
 #: More equations than this take longer to solve than they are worth.
-MOST_TIES = 1500
+MOST_TIES = 300
 
 #: An equation: the sum of c times entry (i, j), i <= j, is zero.
 Tie = tuple[tuple[int, int, float], ...]
@@ -37,7 +37,8 @@ def ties(layout: Layout) -> tuple[Tie, ...]:
 
     Of pieces with the same numbers, sums over the levels of what the factors do not share
     are equal: so they are times any column. Entries of two pieces that disagree on a factor
-    they share are zero. None are given if there would be more than `MOST_TIES`.
+    they share are zero. Where there are more than `MOST_TIES`, those with numbers are given,
+    and none if these are too many.
     """
     relations: list[dict[int, float]] = []
     conflicts: list[Tie] = []
@@ -52,8 +53,6 @@ def ties(layout: Layout) -> tuple[Tie, ...]:
                         for j in np.flatnonzero(other_cells == cell)
                     }
                 )
-        if len(relations) * layout.size > MOST_TIES:
-            return ()
         if cells.max() > 0:  # they share a factor
             apart = cells[:, None] != other_cells
             if len(conflicts) + apart.sum() > MOST_TIES:
@@ -61,12 +60,16 @@ def ties(layout: Layout) -> tuple[Tie, ...]:
             for i, j in np.argwhere(apart).tolist():
                 a, b = sorted((one.start + i, other.start + j))
                 conflicts.append(((a, b, 1.0),))
-    found = [
-        tuple((min(i, x), max(i, x), c) for i, c in relation.items())
-        for relation in relations
-        for x in range(layout.size)
-    ]
-    return tuple(found + conflicts)
+    numbers = [stored.start for stored in layout.stored if stored.size == 1]
+    for others in (range(layout.size), numbers):
+        if len(relations) * len(others) + len(conflicts) <= MOST_TIES:
+            found = [
+                tuple((min(i, x), max(i, x), c) for i, c in relation.items())
+                for relation in relations
+                for x in others
+            ]
+            return tuple(found + conflicts)
+    return ()
 
 
 def _shared_cells(
