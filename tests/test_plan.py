@@ -41,6 +41,7 @@ def test_rows_are_the_fewest(error):
         assert _error(record, n) <= error < _error(record, math.floor(n * 0.998) - 1)
 
 
+@pytest.mark.slow
 def test_error_is_that_of_simulated_regressions():
     """First order against 2,000 regressions of 5 coefficients; 5 sigma of their spread is 4 %."""
     rng = np.random.default_rng(20261)
@@ -145,6 +146,7 @@ def test_bad_parameters_raise(change, message):
         pg.plan(**SETTING | change)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [None, 40, 400, 10**6])
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_the_default_of_a_release_is_what_the_plan_says(n_rows, adjacency):

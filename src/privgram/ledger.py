@@ -2,9 +2,8 @@ r"""A budget on disk: every release is entered before it is made, and refused be
 
 A ledger is a file of JSON lines that form a chain (`privgram._base.chain`). The first line, the
 header, has the budget; every further one is a spend with all that its privacy profile needs. A
-line that
-was altered, removed from the middle or moved is found. That whole lines were cut off the end no
-file can know: keep the ledger where those who release may append and not restore.
+line that was altered, removed from the middle or moved is found. No file can know that whole lines
+were cut off its end: keep the ledger where those who release may append and not restore.
 
 A spend is entered under the file's lock, after the file has been read again, and flushed to the
 disk before any noise is drawn. So two processes cannot both have the last of the budget, and a

@@ -372,6 +372,7 @@ def test_process_separates_results_from_the_rest(folder):
     assert failed.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_process_without_click_names_the_extra():
     code = "import sys; sys.modules['click'] = None; import privgram.cli; privgram.cli.main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

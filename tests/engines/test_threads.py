@@ -279,6 +279,7 @@ def test_a_thread_that_could_not_be_started(monkeypatch):
         second_moment(iter([np.ones((10, 2))] * 3), 1.0, threads=2)
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_after_an_error(x):
     class Block(np.ndarray):
         pass

@@ -383,6 +383,7 @@ def test_an_unknown_profile_counts_by_its_epsilon_and_delta(path):
     assert later.remaining(1e-8) < 0.2 < Ledger(known).remaining(1e-8)
 
 
+@pytest.mark.slow
 def test_a_ledger_that_was_cut_short_counts_whole_records(path):
     """If only the digest is cut, the record counts: two bytes fewer took a spend away silently."""
     ledger = Ledger(path, 1.0, 1e-6)

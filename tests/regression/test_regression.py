@@ -323,6 +323,7 @@ def test_lasso_needs_the_number_of_rows(table):
 # Coverage of 95 % intervals on the paper's data model (section 3.1), at the edge of where
 # inference is offered.  With 400 x 20 coefficients, correlated within a fit at most weakly,
 # the standard error of the coverage is below 0.5 %; the limits of 92 and 98 % stand five off.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "law",
     [

@@ -240,7 +240,7 @@ class Form:
 
 @contextmanager
 def _open_npz(data: bytes) -> Iterator[Any]:
-    """Open a NumPy archive that takes no more memory than its file has bytes, about.
+    """Open a NumPy archive that takes about as much memory as its file has bytes, at most.
 
     Ours are not compressed. So one that is, or whose members overlap, is not ours, and might
     grow to anything.

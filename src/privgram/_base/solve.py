@@ -134,7 +134,7 @@ def edge(
 
 
 def largest_count(good: Callable[[int], bool], guess: int, least: int) -> int:
-    """Largest good integer >= `least`, which is taken to be good; first tried is `guess`."""
+    """Largest good integer >= `least`, which is taken to be good; tries `guess` first."""
     inside = max(guess, least)
     if inside > least and not good(inside):
         inside, outside = inside - 1, inside

@@ -167,7 +167,7 @@ class ReleaseRecord:
         )
 
     def including(self, bound: NormBound) -> Self:
-        """Count in what a privately chosen bound cost; done by itself where the moment has it.
+        """Count in what a privately chosen bound cost; automatic if the moment carries the cost.
 
         Only for a moment that was bounded by the plain number. A release that counts this
         choice already is returned as it is.
@@ -341,7 +341,7 @@ def check(release: ReleaseRecord) -> None:
 
 
 def _least_delta(privacy: Profile, epsilon: float) -> float:
-    """Delta of a profile, or of a part where the whole takes an extra, or seconds."""
+    """Delta of a profile, or of a part if the whole needs an extra or takes seconds."""
     from privgram.privacy import AdaptiveLadderProfile, ComposedProfile
 
     if isinstance(privacy, ComposedProfile):

@@ -102,7 +102,7 @@ class Projection(Step):
         return np.array([[0.48, 0.64], [0.6, 0.0], [0.0, 0.6], [0.64, -0.48]])
 
     def pairs(self) -> list[Pair]:
-        """The row of A where W has its longest, zero against e1 and against (e1 + e2)."""
+        """Pairs that differ where W has its longest row: zero against e1 and against (e1 + e2)."""
         none = np.zeros((4, 3))
         axis, between = none.copy(), none.copy()
         axis[0, 0] = 1.0
@@ -226,7 +226,7 @@ def scores(
 
 
 def _basis(W: Array, A: Array, std: float) -> Array:
-    """Log-density of orthonormal bases, of shape (draws, m, k), up to what no A changes."""
+    """Log-density of orthonormal bases, of shape (draws, m, k), up to a term without A."""
     (_, m, k), n = W.shape, A.shape[1]
     # Sigma^-1 by Woodbury's identity: all that depends on m is W^T A.
     inner = A.T @ A + std**2 * np.eye(n)

@@ -294,7 +294,7 @@ from_dict = Mechanism.from_dict
 
 
 def true_delta(noise: Calibration) -> float:
-    """The delta a release has at its epsilon: under a published erratum more than was asked."""
+    """The delta of a release at its epsilon: more than was asked under a published erratum."""
     return max(noise.delta, noise.privacy.delta(noise.epsilon))
 
 
