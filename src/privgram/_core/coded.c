@@ -27,21 +27,25 @@ static size_t bytes_of_sums(const coded *t, const coded_block *b)
 
 int coded_init(coded *t, const gram_kernel *kernel, double bound, int bits)
 {
-    /* Lanes: ones, for blocks of one weight while no row is clipped, and the blocks'. */
     const ptrdiff_t n = t->n_blocks, dense = t->g.d;
     if (gram_init_part(&t->g, kernel, dense, n, t->d, bound, bits) < 0)
         return -1;
     t->steady = 0;
+    t->ones = dense;
+    for (ptrdiff_t b = 0; b < n; b++)
+        t->ones += t->blocks[b].value >= 0;
+    ptrdiff_t with_value = dense, without = t->ones;
     t->code = gram_zeros((size_t)(t->n_factors * t->g.block_rows) * sizeof(int32_t));
     t->value = gram_zeros((size_t)(t->n_values * t->g.block_rows) * sizeof(double));
+    t->cell = gram_zeros((size_t)t->g.block_rows * sizeof(int64_t));
     t->cells = calloc((size_t)(n * n) + 1, sizeof *t->cells);
-    if (!t->code || !t->value || !t->cells)
+    if (!t->code || !t->value || !t->cell || !t->cells)
         return -1;
     t->size = 0;
     for (ptrdiff_t b = 0; b < n; b++) {
         coded_block *block = &t->blocks[b];
         block->levels = t->levels[block->factor];
-        block->lane = dense + b;
+        block->lane = block->value >= 0 ? with_value++ : without++;
         block->copies = coded_copies(block->levels);
         block->sums = gram_zeros(bytes_of_sums(t, block));
         if (!block->sums)
@@ -69,6 +73,7 @@ void coded_free(coded *t)
     gram_free(&t->g);
     gram_free_zeros(t->code);
     gram_free_zeros(t->value);
+    gram_free_zeros(t->cell);
     for (ptrdiff_t b = 0; t->blocks && b < t->n_blocks; b++)
         gram_free_zeros(t->blocks[b].sums);
     for (ptrdiff_t i = 0; t->cells && i < t->n_blocks * t->n_blocks; i++)
@@ -141,7 +146,7 @@ void coded_flush(coded *t)
             const int64_t both = q * unit(t, other);
             if (!cells) {
                 for (ptrdiff_t l = 0; l < block->levels; l++)
-                    ADD(both * sum_of(block->sums + l * step + other->lane, block->copies, w));
+                    ADD(both * sum_of(block->sums + l * step + coded_lane(t, other), block->copies, w));
                 continue;
             }
             const ptrdiff_t copies = coded_copies(n_cells(block, other));
@@ -200,6 +205,8 @@ ptrdiff_t coded_update(coded *t, const coded_table *x, int drop)
     gram_take_scaling(&t->g, &x->dense);
     t->g.scaling = steady ? GRAM_STEADY : GRAM_SCALED;
     t->g.hold = !steady;
+    const ptrdiff_t lanes = t->ones + (t->ones < t->g.d + t->n_blocks), w = t->g.kernel->width;
+    t->panels = steady ? (lanes + w - 1) / w : t->g.all_panels;
     for (ptrdiff_t b = 0; b < t->n_blocks; b++)
         t->blocks[b].q = (int64_t)nearbyint(t->blocks[b].weight * t->g.scale);
     memset(t->g.missing, 0, (size_t)t->g.block_rows);

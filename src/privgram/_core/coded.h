@@ -5,8 +5,9 @@
  * columns as in gram.h; sums of the dense row by level; and a cell for each pair
  * of levels, of one factor those on the diagonal alone.
  *
- * Beside the dense columns a packed row has a lane for the entry of each block, in
- * units of its integer q where no row is clipped, and then q is put in at the end.
+ * Beside the dense columns a packed row has a lane for the entry of each block.  Where no
+ * row is clipped, a weight is the same integer q in every row: one lane of ones then
+ * stands for all such blocks, and q is put in at the end.
  */
 #ifndef PRIVGRAM_CODED_H
 #define PRIVGRAM_CODED_H
@@ -52,10 +53,13 @@ struct coded {
     const ptrdiff_t *levels;
     coded_block *blocks;
     int64_t **cells; /* of blocks b > c: cells[b n_blocks + c]; NULL for those of one factor */
+    ptrdiff_t ones;  /* the lane after those of blocks with values, the first of the others' */
+    ptrdiff_t panels; /* in use: all, or up to the ones */
     int steady;      /* whether what is pending has weights left out */
 
-    int32_t *code;  /* n_factors times block_rows */
-    double *value;  /* n_values times block_rows */
+    int32_t *code; /* n_factors times block_rows */
+    double *value; /* n_values times block_rows */
+    int64_t *cell; /* block_rows */
 
     /* 128-bit sums of all but the dense columns, in the order of coded_flush. */
     ptrdiff_t size;
@@ -70,6 +74,12 @@ void coded_reset(coded *);
 void coded_flush(coded *);
 void coded_merge(coded *, coded *); /* of the same shape, bound and bits, by any kernel */
 ptrdiff_t coded_update(coded *, const coded_table *, int drop);
+
+/* A weight's lane, where no row is clipped, is that of ones. */
+static inline ptrdiff_t coded_lane(const coded *t, const coded_block *b)
+{
+    return t->steady && b->value < 0 ? t->ones : b->lane;
+}
 
 static inline ptrdiff_t coded_copies(ptrdiff_t cells)
 {

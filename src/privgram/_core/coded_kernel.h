@@ -27,14 +27,16 @@
     default: what(int64_t) break; \
     }
 
-/* Codes of a block of rows, the number of levels for one that is missing. */
-static void read_codes(const coded_codes *c, ptrdiff_t start, ptrdiff_t count, ptrdiff_t levels,
-                       int32_t *restrict code)
+/* Codes of a block of rows; the number of levels and a mark for those that are missing. */
+static void read_codes(const coded_codes *c, ptrdiff_t start, ptrdiff_t count, int32_t levels,
+                       int32_t *restrict code, unsigned char *restrict missing)
 {
     if (c->lut)
         CODES_OF(CODES_LOOKED_UP)
     else
         CODES_OF(CODES)
+    for (ptrdiff_t r = 0; r < count; r++)
+        missing[r] |= code[r] == levels;
 }
 
 #define VALUES(type) \
@@ -74,18 +76,21 @@ static inline double to_integer(double x)
     return (x + 0x1.8p52) - 0x1.8p52;
 }
 
-/* Entries of the blocks into their lanes: 1 for a weight where no row is clipped. */
+/* Entries of the blocks into their lanes. */
 static void fill_lanes(coded *t, ptrdiff_t count)
 {
     gram *g = &t->g;
+    const int any_weight = t->steady && t->ones < g->d + t->n_blocks;
+    for (ptrdiff_t r = 0; any_weight && r < count; r++)
+        lane(g, t->ones)[r * W] = 1;
     for (ptrdiff_t b = 0; b < t->n_blocks; b++) {
         const coded_block *block = &t->blocks[b];
         const double *v = t->value + block->value * g->block_rows;
         double *at = lane(g, block->lane);
         const double weight = block->weight, scale = g->scale;
         if (block->value < 0)
-            for (ptrdiff_t r = 0; r < count; r++)
-                at[r * W] = t->steady ? 1 : weight;
+            for (ptrdiff_t r = 0; !t->steady && r < count; r++)
+                at[r * W] = weight;
         else if (t->steady)
             for (ptrdiff_t r = 0; r < count; r++)
                 at[r * W] = to_integer(weight * v[r] * scale);
@@ -105,11 +110,10 @@ static void quantise_coded(coded *t, ptrdiff_t count)
             double p[8] = {0};
             for (ptrdiff_t i = 0; i < g->d + t->n_blocks; i++) {
                 const ptrdiff_t e = t->order[i];
-                const coded_block *b = &t->blocks[e - g->d];
-                const double x = lane(g, e)[r * W];
+                const coded_block *b = e < g->d ? NULL : &t->blocks[e - g->d];
+                const double x = lane(g, b ? b->lane : e)[r * W];
                 const ptrdiff_t position =
-                    e < g->d ? t->position[e]
-                             : b->first + t->code[b->factor * g->block_rows + r];
+                    b ? b->first + t->code[b->factor * g->block_rows + r] : t->position[e];
                 p[position % 8] += x * x;
             }
             f[r - r0] = ((p[0] + p[4]) + (p[2] + p[6])) + ((p[1] + p[5]) + (p[3] + p[7]));
@@ -134,13 +138,16 @@ static void leave_out(coded *t, ptrdiff_t count)
 }
 
 /* Packed rows, times the entry of a block unless that is 1, into its sums by level. */
-INLINE void add_by_level(const gram *g, const coded_block *b, const int32_t *code,
+INLINE void add_by_level(const coded *t, const coded_block *b, const int32_t *code,
                          ptrdiff_t count, const ptrdiff_t panels, const int is_one)
 {
-    const ptrdiff_t w = g->all_panels * W, stride = g->panel_stride, mask = b->copies - 1;
-    const double *q = g->packed, *entry = lane(g, b->lane);
+    const gram *g = &t->g;
+    const ptrdiff_t w = g->all_panels * W, stride = g->panel_stride;
+    const ptrdiff_t copies = b->copies, level = copies * w;
+    const double *q = g->packed, *entry = lane(g, coded_lane(t, b));
+    int64_t *const all = b->sums; /* not read in the loop: what it stores may be anything */
     for (ptrdiff_t r = 0; r < count; r++, q += W, entry += W) {
-        int64_t *sums = b->sums + (code[r] * b->copies + (r & mask)) * w;
+        int64_t *sums = all + code[r] * level + (r & (copies - 1)) * w;
         const vec x = v_set(*entry);
         for (ptrdiff_t i = 0; i < panels; i++) {
             const vec y = v_load(q + i * stride);
@@ -155,15 +162,15 @@ static void add_levels(const coded *t, const coded_block *b, ptrdiff_t count)
     const int32_t *code = t->code + b->factor * g->block_rows;
     const int is_one = t->steady && b->value < 0;
     if (!is_one)
-        add_by_level(g, b, code, count, g->all_panels, 0);
-    else if (g->all_panels == 1)
-        add_by_level(g, b, code, count, 1, 1);
-    else if (g->all_panels == 2)
-        add_by_level(g, b, code, count, 2, 1);
-    else if (g->all_panels == 3)
-        add_by_level(g, b, code, count, 3, 1);
+        add_by_level(t, b, code, count, t->panels, 0);
+    else if (t->panels == 1)
+        add_by_level(t, b, code, count, 1, 1);
+    else if (t->panels == 2)
+        add_by_level(t, b, code, count, 2, 1);
+    else if (t->panels == 3)
+        add_by_level(t, b, code, count, 3, 1);
     else
-        add_by_level(g, b, code, count, g->all_panels, 1);
+        add_by_level(t, b, code, count, t->panels, 1);
 }
 
 /* Products of the entries of two blocks of different factors into cells by their levels. */
@@ -171,17 +178,19 @@ static void add_cells(const coded *t, const coded_block *b, const coded_block *c
                       ptrdiff_t count)
 {
     const gram *g = &t->g;
-    const int32_t *one = t->code + b->factor * g->block_rows;
-    const int32_t *two = t->code + c->factor * g->block_rows;
-    const ptrdiff_t n = c->levels + 1, copies = coded_copies((b->levels + 1) * n);
-    const double *x = lane(g, b->lane), *y = lane(g, c->lane);
+    const int32_t *restrict one = t->code + b->factor * g->block_rows;
+    const int32_t *restrict two = t->code + c->factor * g->block_rows;
+    const int64_t n = c->levels + 1, copies = coded_copies((b->levels + 1) * n);
+    int64_t *restrict cell = t->cell; /* found first, many at a time */
+    for (ptrdiff_t r = 0; r < count; r++)
+        cell[r] = (one[r] * n + two[r]) * copies + (r & (copies - 1));
+    const double *x = lane(g, coded_lane(t, b)), *y = lane(g, coded_lane(t, c));
     if (t->steady && b->value < 0 && c->value < 0)
         for (ptrdiff_t r = 0; r < count; r++)
-            cells[(one[r] * n + two[r]) * copies + (r & (copies - 1))]++;
+            cells[cell[r]]++;
     else
         for (ptrdiff_t r = 0; r < count; r++)
-            cells[(one[r] * n + two[r]) * copies + (r & (copies - 1))] +=
-                (int64_t)(x[r * W] * y[r * W]);
+            cells[cell[r]] += (int64_t)(x[r * W] * y[r * W]);
 }
 
 static ptrdiff_t update_coded(coded *t, const coded_table *x, int drop)
@@ -198,12 +207,9 @@ static ptrdiff_t update_coded(coded *t, const coded_table *x, int drop)
                                  left < g->block_rows ? left : g->block_rows,
                                  rows / W + steps * ((rows + STEP - 1) / STEP));
 
-        for (ptrdiff_t k = 0; k < t->n_factors; k++) {
-            int32_t *code = t->code + k * g->block_rows;
-            read_codes(&x->codes[k], start, count, t->levels[k], code);
-            for (ptrdiff_t r = 0; r < count; r++)
-                g->missing[r] |= code[r] == t->levels[k];
-        }
+        for (ptrdiff_t k = 0; k < t->n_factors; k++)
+            read_codes(&x->codes[k], start, count, (int32_t)t->levels[k],
+                       t->code + k * g->block_rows, g->missing);
         for (ptrdiff_t k = 0; k < t->n_values; k++)
             read_values(&x->values[k], start, count, x->center[k], x->inverse[k], x->limit[k],
                         t->value + k * g->block_rows, g->missing);

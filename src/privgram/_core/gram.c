@@ -100,21 +100,21 @@ static int is_steady(const gram *g, const double *limit)
     return s <= g->norm_limit && f == g->scale;
 }
 
-/* Take a table's scaling over, for whole panels.  A column that is not there is
- * read as zeros, from which its limit is far enough. */
+/* Take a table's scaling over, with zeros up to whole panels.  A column that is not there
+ * is read as zeros, from which its limit is far enough. */
 void gram_take_scaling(gram *g, const gram_table *x)
 {
+    const ptrdiff_t w = g->kernel->width;
     g->scaling = GRAM_PLAIN;
     if (!x->center)
         return;
-    memcpy(g->center, x->center, (size_t)g->d * sizeof(double));
-    memcpy(g->inverse, x->inverse, (size_t)g->d * sizeof(double));
-    memcpy(g->upper, x->limit, (size_t)g->d * sizeof(double));
-    for (ptrdiff_t j = 0; j < g->d; j++)
-        g->lower[j] = -g->upper[j];
-    if (x->width < g->d) {
-        g->center[x->width] = g->lower[x->width];
-        g->inverse[x->width] = 1;
+    for (ptrdiff_t j = 0; j < g->d; j++) {
+        double *place = g->places + 4 * w * (j / w) + j % w;
+        const int is_there = j < x->width;
+        place[0] = is_there ? x->center[j] : -x->limit[j];
+        place[w] = is_there ? x->inverse[j] : 1;
+        place[2 * w] = -x->limit[j];
+        place[3 * w] = x->limit[j];
     }
     g->scaling = is_steady(g, x->limit) ? GRAM_STEADY : GRAM_SCALED;
 }
@@ -171,15 +171,12 @@ static int init(gram *g, const gram_kernel *kernel, ptrdiff_t d, ptrdiff_t lanes
     g->packed = gram_zeros((size_t)(g->all_panels * g->panel_stride) * sizeof(double));
     g->spare = gram_zeros((size_t)(w * d) * sizeof(double));
     g->missing = gram_zeros((size_t)g->block_rows);
-    g->center = gram_zeros((size_t)(4 * g->panels * w) * sizeof(double));
-    g->inverse = g->center + g->panels * w;
-    g->lower = g->inverse + g->panels * w;
-    g->upper = g->lower + g->panels * w;
+    g->places = gram_zeros((size_t)(4 * g->panels * w) * sizeof(double));
     /* calloc: pages of the totals that are never spilled into are never touched. */
     g->tiles = gram_zeros((size_t)g->size * sizeof(int64_t));
     g->lo = calloc((size_t)g->size + 1, sizeof(uint64_t));
     g->hi = calloc((size_t)g->size + 1, sizeof(int64_t));
-    if (!g->packed || !g->spare || !g->missing || !g->center || !g->tiles || !g->lo || !g->hi) {
+    if (!g->packed || !g->spare || !g->missing || !g->places || !g->tiles || !g->lo || !g->hi) {
         gram_free(g);
         return -1;
     }
@@ -191,11 +188,11 @@ void gram_free(gram *g)
     gram_free_zeros(g->packed);
     gram_free_zeros(g->spare);
     gram_free_zeros(g->missing);
-    gram_free_zeros(g->center);
+    gram_free_zeros(g->places);
     gram_free_zeros(g->tiles);
     gram_free_zeros(g->lo);
     gram_free_zeros(g->hi);
-    g->packed = g->spare = g->center = NULL;
+    g->packed = g->spare = g->places = NULL;
     g->missing = NULL;
     g->tiles = g->hi = NULL;
     g->lo = NULL;

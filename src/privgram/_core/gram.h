@@ -56,7 +56,7 @@ struct gram {
 
     /* What becomes of the values of the table at hand. */
     int scaling;
-    double *center, *inverse, *lower, *upper; /* of each column; zeros up to whole panels */
+    double *places; /* for each panel W centers, inverses, lower and upper limits */
 
     /* Row arithmetic: see gram_quantise_row. */
     double bound;
@@ -115,9 +115,10 @@ void gram_free_zeros(void *);
 
 int gram_quantise_row(const gram *, double *q);
 
+/* Bytes of a value, the most of mixed ones. */
 static inline ptrdiff_t gram_size(int kind)
 {
-    return kind == GRAM_FLOAT64 || kind == GRAM_INT64 ? 8 : 4;
+    return kind == GRAM_FLOAT32 || kind == GRAM_INT32 ? 4 : 8;
 }
 
 /* One value of any type. */
