@@ -18,12 +18,18 @@ from dask.base import get_scheduler
 from dask.callbacks import Callback
 from dask.delayed import Delayed, delayed
 
-from privgram.engines.parts import BadPartition, Failure, Plan, Selection, State, merged, redacted
+from privgram.engines.parts import (
+    FAN_IN,
+    BadPartition,
+    Failure,
+    Plan,
+    Selection,
+    State,
+    merged,
+    redacted,
+)
 from privgram.engines.progress import INTERVAL, Report, reporter
 from privgram.moment import SecondMoment
-
-#: States merged at once: as many are in memory together.
-FAN_IN = 16
 
 
 def second_moment(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -13,11 +14,14 @@ from numpy.typing import NDArray
 from privgram.columns import Columns
 from privgram.columns.kinds import DATES, LEVELS
 from privgram.columns.variables import Dates, Factor, Variable
-from privgram.engines.parts import Failure, Plan, Selection, State, merged, redacted
+from privgram.engines import scans
+from privgram.engines.parts import FAN_IN, Failure, Plan, Selection, State, merged, redacted
 from privgram.engines.progress import reporter
 from privgram.moment import SecondMoment
 from privgram.sources.arrow import require
 from privgram.sources.table import positions
+
+_log = logging.getLogger(__name__)
 
 
 def second_moment(
@@ -40,17 +44,39 @@ def second_moment(
     positions(source.columns, names)  # or Spark may find two of one name, in its own words
     _check_types(source.schema, names, reads)
     # Spark would read a dot in a name as a path into a structure.
-    aliases = [source[_quoted(name)].alias(f"c{i}") for i, name in enumerate(names)]
-    states = source.select(*aliases).mapInArrow(partial(_states, plan, names), "state binary")
+    selected = source.select(*(source[_quoted(name)] for name in names))
     with reporter(progress, None) as report:  # Spark's own console shows its stages
         try:
-            result = _merge(states) or plan.state((), 0)
+            result = _of_files(selected, plan) or _of_rows(selected, plan)
         except Exception as error:
             raise redacted("Spark", error) from None
         if isinstance(result, Failure):
             raise result.error()
         report(result.n_rows + result.n_dropped)
     return result
+
+
+def _of_files(frame: Any, plan: Plan) -> State | None:
+    """Have the workers read Parquet files, if that is all there is to the table."""
+    try:
+        result = _merged(scans.states(frame, plan))
+        if isinstance(result, Failure) and result.kind is scans.Unfit:
+            raise scans.Unfit(result.problem)
+    except scans.Unfit as reason:
+        _log.info("rows come through Spark: %s", reason)
+        return None
+    _log.info("the workers read the Parquet files")
+    return result
+
+
+def _of_rows(frame: Any, plan: Plan) -> State:
+    """Have Spark read the table and hand over its rows."""
+    names = frame.columns
+    numbered = frame.toDF(*(f"c{i}" for i in range(len(names))))
+    rows = numbered.mapInArrow(partial(_states, plan, names), "state binary")
+    if type(rows).__module__.startswith("pyspark.sql.connect"):  # has no RDD
+        return _both(None, *map(_state, rows.collect())) or plan.state((), 0)
+    return _merged(rows.rdd.map(_state)) or plan.state((), 0)
 
 
 def _empty(wanted: Variable | None) -> NDArray[Any]:
@@ -63,6 +89,8 @@ def _check_types(schema: Any, names: list[str], reads: Mapping[str, Variable]) -
     from pyspark.sql.types import (
         BooleanType,
         DateType,
+        DoubleType,
+        FloatType,
         IntegralType,
         NullType,
         NumericType,
@@ -71,18 +99,19 @@ def _check_types(schema: Any, names: list[str], reads: Mapping[str, Variable]) -
         TimestampType,
     )
 
-    text: dict[type, tuple[type, ...]] = {
-        Factor: (StringType, IntegralType, NullType),
-        Dates: (DateType, TimestampType, TimestampNTZType, StringType, NullType),
-    }
+    dates = (DateType, TimestampType, TimestampNTZType, StringType, NullType)
+    whole = (IntegralType, FloatType, DoubleType, NullType)
     for name in names:
         kind = schema[name].dataType
         wanted = reads.get(name)
-        if type(wanted) in text:
-            if not isinstance(kind, text[type(wanted)]):
+        if isinstance(wanted, (Factor, Dates)):
+            known = dates if isinstance(wanted, Dates) else whole
+            if isinstance(wanted, Factor) and wanted.text:
+                known = (StringType, NullType)
+            if not isinstance(kind, known):
                 raise TypeError(
                     f"column {name!r} holds values of type {kind.simpleString()}, not "
-                    f"{wanted.holds}"  # type: ignore[union-attr]
+                    f"{wanted.holds}"
                 )
         elif not isinstance(kind, (BooleanType, NullType, NumericType)):
             raise TypeError(
@@ -107,11 +136,11 @@ def _states(plan: Plan, names: list[str], batches: Iterator[Any]) -> Iterator[An
     yield pa.RecordBatch.from_pydict({"state": pa.array([pickle.dumps(state)], pa.binary())})
 
 
-def _merge(rows: Any) -> State | None:
-    """Merge the states of all partitions, of which there may be none."""
-    if type(rows).__module__.startswith("pyspark.sql.connect"):  # has no RDD
-        return _both(None, *map(_state, rows.collect()))
-    state: State | None = rows.rdd.map(_state).treeAggregate(None, _both, _both)
+def _merged(states: Any) -> State | None:
+    """Merge an RDD of states, of which there may be none: a few by the driver, more as a tree."""
+    if states.getNumPartitions() <= FAN_IN:
+        return _both(*states.collect())
+    state: State | None = states.treeAggregate(None, _both, _both)
     return state
 
 

@@ -32,6 +32,8 @@ def open_source(source: Any, select: Selection = None, by_position: bool = True)
     by_position : bool, default True
         Whether the columns of a table without names may stand for the selected ones.
     """
+    if isinstance(source, Table):  # opened before
+        return source
     if isinstance(source, (str, os.PathLike)):
         return open_paths([Path(source)], select, by_position)
     if isinstance(source, (list, tuple)) and source and isinstance(source[0], (str, os.PathLike)):
