@@ -6,7 +6,7 @@ import math
 import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,9 @@ __all__ = ["Plan", "PlanRow", "TermRow", "plan"]
 
 # Beyond this many rows a regression counts as never reaching the level asked for.
 MOST_ROWS = 10**15
+
+#: Weight, share and noise of a term.
+Three: TypeAlias = tuple[float | None, float | None, float | None]
 
 
 @dataclass(frozen=True)
@@ -456,9 +459,9 @@ def _terms(
     weights: dict[str, float] | None,
 ) -> tuple[TermRow, ...]:
     """What every term pays, at the standard deviation that the noise has without new weights."""
-    nothing = None, None, None
+    nothing: Three = (None, None, None)
 
-    def facts(columns: Columns, noise: float) -> list[tuple[float | None, ...]]:
+    def facts(columns: Columns, noise: float) -> list[Three]:
         stored = by_term(columns)
         weights = [max((one.weight for one in term), default=None) for term in stored.values()]
         goal = 1.0 if not targets else stored[target_term(columns, targets[0])][0].weight
