@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from privgram._base.text import shown
-from privgram.columns.encoding import codes_of, parts_of
+from privgram.columns.encoding import parts_of
 from privgram.columns.terms import INTERCEPT, ONES, Piece, Term, parse_terms
 from privgram.columns.variables import Factor, Numeric
 
@@ -96,6 +96,23 @@ class Design:
             law = release.noise.marginal(release.n_columns, at)
             return law, release.matrix[np.ix_(at, at)]
         return release.noise.image(self.frame), self.frame @ release.matrix @ self.frame.T
+
+    def own_frame(self) -> tuple[Matrix, Vector]:
+        """The features as images of the released columns, about some origin, and in what unit.
+
+        Returns
+        -------
+        frame : ndarray of shape (p, d), float64
+        unit : ndarray of shape (p,), float64
+            In own units.
+        """
+        p, size = len(self.names), self.transform.shape[1]
+        if not self.functions:
+            return self.frame[:p], self.spread[:p]
+        # Own columns times the transform are the design's, times the target's half-width.
+        square = self.transform[:size] / self.spread[-1]
+        found: Matrix = np.linalg.solve(square.T, self.frame[:-1])
+        return found[:p], np.ones(p)
 
     def rows(self, table: Any, columns: Columns) -> Matrix:
         """The features in own units of a raw table, values clamped as they were for the release.
