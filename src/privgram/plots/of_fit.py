@@ -44,8 +44,8 @@ def plot_coefficients(
     """Draw the coefficients of a regression with their confidence intervals.
 
     Ordered by how far they are from zero, in standard errors; greyed where the interval
-    holds zero. Coefficients of a term stay together, in the order of its levels, and the levels that
-    they are differences from are named.
+    holds zero. Coefficients of a term stay together, in the order of its levels, and the levels
+    that they are differences from are named.
 
     Parameters
     ----------
