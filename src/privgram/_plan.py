@@ -206,10 +206,10 @@ class Plan:
             words += ("A term of 0 columns follows from the others and costs nothing.",)
         if self.weights is not None:
             words += (
-                "The proposed weights give the targets one half of the squared bound, and each of "
-                "the other terms a part of the other half in proportion to the square root of the "
-                "sum of 1/v, v the mean square of its columns if values fill their bounds evenly "
-                "and levels are equally frequent: more where columns are rarely far from zero.",
+                "The proposed weights are the best ones for a table whose values fill their bounds "
+                "evenly, whose levels are equally frequent, and whose terms explain equal parts of "
+                "one half of a target. Terms whose columns are rarely far from zero pay more, in "
+                "proportion to the square root of the sum of 1/v, v the mean square of a column.",
                 f"Columns(..., weights={self.weights!r})",
             )
         return words
