@@ -6,7 +6,7 @@ import math
 import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,9 @@ __all__ = ["Plan", "PlanRow", "TermRow", "plan"]
 
 # Beyond this many rows a regression counts as never reaching the level asked for.
 MOST_ROWS = 10**15
+
+#: Weight, share and noise of a term.
+Three: TypeAlias = tuple[float | None, float | None, float | None]
 
 
 @dataclass(frozen=True)
@@ -203,10 +206,10 @@ class Plan:
             words += ("A term of 0 columns follows from the others and costs nothing.",)
         if self.weights is not None:
             words += (
-                "The proposed weights give the targets one half of the squared bound, and each of "
-                "the other terms a part of the other half in proportion to the square root of the "
-                "sum of 1/v, v the mean square of its columns if values fill their bounds evenly "
-                "and levels are equally frequent: more where columns are rarely far from zero.",
+                "The proposed weights are the best ones for a table whose values fill their bounds "
+                "evenly, whose levels are equally frequent, and whose terms explain equal parts of "
+                "one half of a target. Terms whose columns are rarely far from zero pay more, in "
+                "proportion to the square root of the sum of 1/v, v the mean square of a column.",
                 f"Columns(..., weights={self.weights!r})",
             )
         return words
@@ -456,9 +459,9 @@ def _terms(
     weights: dict[str, float] | None,
 ) -> tuple[TermRow, ...]:
     """What every term pays, at the standard deviation that the noise has without new weights."""
-    nothing = None, None, None
+    nothing: Three = (None, None, None)
 
-    def facts(columns: Columns, noise: float) -> list[tuple[float | None, ...]]:
+    def facts(columns: Columns, noise: float) -> list[Three]:
         stored = by_term(columns)
         weights = [max((one.weight for one in term), default=None) for term in stored.values()]
         goal = 1.0 if not targets else stored[target_term(columns, targets[0])][0].weight

@@ -59,22 +59,26 @@ def test_no_other_weights_serve_the_targets_better(targets, intercept):
     def cost(weights):
         bound = pg.Columns(bounds, intercept=intercept, terms=terms, weights=weights).bound
         features = sum(mean[t] / weights[t] ** 2 for t in mean if t not in wanted)
-        return bound**4 * features * sum(weights[t] ** -2 for t in wanted)
+        own = features / (6 * (len(mean) - len(wanted)))
+        return bound**4 * features * sum(weights[t] ** -2 + own for t in wanted)
 
     rng = np.random.default_rng(2)
     least = cost(best)
     for size in np.repeat([0.05, 0.2, 1.0], 30):
         other = {t: w * math.exp(size * rng.normal()) for t, w in best.items()}
         assert cost(other) >= least * 0.9998  # three digits are near the least
-    assert cost(dict.fromkeys(best, 1.0)) > 1.1 * least
+    assert cost(dict.fromkeys(best, 1.0)) > 1.02 * least
 
 
 def test_the_intercept_keeps_its_weight_and_has_a_share():
     columns = pg.Columns({"y": (0, 1), "x": (0, 1)}, intercept=True)
     weights = proposed_weights(columns, ["y"])
-    # sqrt(3) : 1 of one half, and 1/2.
-    unit = 1 + math.sqrt(3)
-    assert weights == {"y": float(f"{unit**0.5:.3g}"), "x": float(f"{3**0.25:.3g}")}
+    target = 2 / (3 + math.sqrt(1 + 8 * (1 + math.sqrt(3)) ** 2 / 12))
+    ones = (1 - target) / (1 + math.sqrt(3))
+    assert weights == {
+        "y": float(f"{math.sqrt(target / ones):.3g}"),
+        "x": float(f"{3**0.25:.3g}"),
+    }
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def command(
     if formula is not None and features is not None:
         raise click.UsageError("a FORMULA names the features: leave --features out")
     fit = pg.load_release(release).regress(
-        formula or target,
+        formula or target or "",
         features=None if features is None else read_names("--features", features),
         ridge=read_penalty(ridge),
         unclip=unclip,

@@ -65,38 +65,39 @@ def proposed_weights(columns: Columns, targets: Collection[str]) -> dict[str, fl
 
     Notes
     -----
-    The least sum, over terms t and targets y, of
+    They give coefficients the least variance by noise, summed over targets y and the other
+    terms t, for a table that is public: values fill their bounds evenly, levels are equally
+    frequent, columns say nothing of each other, and each of the k terms explains an equal part
+    of one half of a target. To first order the sum is in proportion to
 
-        r_t B^4 / (w_t^2 w_y^2),    B^2 = sum of m_s w_s^2 over all terms s.
+        B^4 (sum over t of r_t / w_t^2) (sum over y of 1 / w_y^2 + sum over s of r_s / (6 k w_s^2))
 
-    B^4 / (w_t^2 w_y^2) is in proportion to the variance of the noise in the sums of products of
-    t and y, per unit. r_t is how much noisier a coefficient is for that: the mean over the
-    term's m_t polynomials of 1 / v, where v is the mean square of a column if values fill their
-    bounds evenly and levels are equally frequent (for a number 1/3, for a factor of L levels
-    1/L). Noise in the features themselves is left out: it counts in proportion to the squared
-    coefficients, which are small where the target does not fill its bounds.
+    with B^2 = sum of m_s w_s^2. Here m_t is the number of polynomials in a term, and r_t the mean
+    of 1 / v over them, v the mean square of their columns: 1 / (2 j + 1) for the j-th Legendre
+    polynomial, 1 / L for the indicators of L levels. Where the noise in a column is as large, its
+    coefficient is noisier as v is smaller; the last part is the noise in the features themselves.
 
-    In the shares p_s = m_s w_s^2 / B^2, which add up to 1, the sum is that of r_t m_t / p_t times
-    that of m_y / p_y. By the inequality of Cauchy and Schwarz it is least where the targets
-    have one half, equally divided, and the other terms share the other half in proportion to
-    sqrt(r_t m_t).
+    In the shares p_s = m_s w_s^2 / B^2, which add up to 1, the terms count by
+    sum_t r_t m_t / p_t alone, which is least where p_t is in proportion to sqrt(r_t m_t). With a
+    the share of all n targets and S the sum of these roots, 1 / (a (1 - a)) + c / (1 - a)^2,
+    c = S^2 / (6 k n), is left; its least is at a = 2 / (3 + sqrt(1 + 8 c)).
     """
     pieces = {term: stored for term, stored in by_term(columns).items() if stored}
     goals = {target_term(columns, target) for target in targets}
     if not goals or len(goals) == len(pieces):
         raise ValueError("targets are some of the terms, and others are there to explain them")
     sizes = {
-        term: 1.0
-        if term in goals
-        else math.sqrt(math.fsum(_reciprocal_mean_square(columns, one.piece) for one in stored))
+        term: math.sqrt(math.fsum(_reciprocal_mean_square(columns, one.piece) for one in stored))
         for term, stored in pieces.items()
     }
-    halves = {
-        half: math.fsum(size for term, size in sizes.items() if (term in goals) == half)
-        for half in (True, False)
-    }
+    others = [size for term, size in sizes.items() if term not in goals]
+    total = math.fsum(others)
+    noise = total**2 / (6 * len(others) * len(goals))
+    part = 2 / (3 + math.sqrt(1 + 8 * noise))
     squares = {
-        term: size / (2 * halves[term in goals] * len(pieces[term])) for term, size in sizes.items()
+        term: (part / len(goals) if term in goals else (1 - part) * size / total)
+        / len(pieces[term])
+        for term, size in sizes.items()
     }
     ones = squares.pop(INTERCEPT, None)
     unit = 1 / ones if ones is not None else math.fsum(map(len, pieces.values()))

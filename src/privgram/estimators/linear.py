@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from privgram.columns import INTERCEPT, Columns
+from privgram.columns import Columns
+from privgram.columns.terms import INTERCEPT
 from privgram.engines.threads import second_moment
 from privgram.mechanisms import AdditiveWishart
 
 from ._base import PrivateEstimator, check_release
-from ._inputs import about_zero, pairs, target_names
+from ._inputs import about_zero, check_numbers, pairs, target_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -204,9 +205,11 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
             raise ValueError(f"y has {y.shape[1]} targets and had {len(self._targets)} before")
         ranges = pairs(self.bounds, features, "bounds")
         ranges |= pairs(self.target_bounds, self._targets, "target_bounds")
+        columns = Columns(ranges, intercept=bool(self.fit_intercept), missing=self.missing)
+        check_numbers(columns)
         if not self.fit_intercept:
             ranges = {name: about_zero(pair) for name, pair in ranges.items()}
-        columns = Columns(ranges, intercept=bool(self.fit_intercept), missing=self.missing)
+            columns = Columns(ranges, missing=self.missing)
         names = [*features, *self._targets]
         # Views: the table and its target are never copied into one.
         source = dict(zip(names, [*X.T, *y.T], strict=True))

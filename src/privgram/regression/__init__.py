@@ -303,15 +303,13 @@ class Fit:
         if self.n_rows is None or self.n_rows < 1:
             raise ValueError(_uncounted(self.release))
         release, design = self.release, self.design
-        p = len(self.names)
         moment = release.matrix - release.noise.shift_matrix(release.n_columns)
-        # Of the scaled columns; products and powers have no unit of their own.
-        rows = design.frame[:-1][:p]
+        rows, unit = design.own_frame()
         variance = np.diag(rows @ moment @ rows.T) / self.n_rows
         ones = intercept_of(release)
         if ones is not None:
             variance = variance - (rows @ moment @ ones / self.n_rows) ** 2
-        std: Vector = np.sqrt(np.maximum(variance, 0.0)) * design.spread[:-1]
+        std: Vector = np.sqrt(np.maximum(variance, 0.0)) * unit
         return std
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
