@@ -259,6 +259,21 @@ def wishart() -> str:
     )
 
 
+def matrix_laplace() -> str:
+    def row(d: int, adjacency: str) -> list[str]:
+        pure = calibration.matrix_laplace_noise(d, 1.0, 0.0, adjacency)
+        ratio, dof = calibration.matrix_laplace_noise(d, *USUAL, adjacency)
+        one = d == 1 or adjacency == "add-remove"
+        gauss = math.sqrt(0.5 if one else 1.0) / calibration.gaussian_ratio(*USUAL)
+        noise = (math.sqrt(2 * pure.dof) / pure.ratio, math.sqrt(2 * dof) / ratio, gauss)
+        return [str(d), adjacency, number(noise[0]), str(dof), *map(number, noise[1:])]
+
+    head = ["d", "adjacency", "at (1, 0)", f"k at {budget(*USUAL)}", "noise", "Analyze Gauss"]
+    rows = [row(d, a) for a in ("add-remove", "replace") for d in (1, 2, 4, 8, 22, 100)]
+    title = "Standard deviation of an off-diagonal entry over $B^2$, at epsilon = 1:"
+    return f"{title}\n\n{table(head, *rows)}"
+
+
 def _legendre(low: np.ndarray, high: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     x, w = special.roots_legendre(n)
     half = (high - low)[..., None] / 2
@@ -438,6 +453,7 @@ TABLES = {
         adaptive_margin,
         analyze_gauss,
         inverse_gauss,
+        matrix_laplace,
         wishart,
         wishart_edges,
         hardt_roth,

@@ -19,6 +19,7 @@ from privgram.mechanisms import (
     GaussianSketch,
     InverseGauss,
     InverseWishart,
+    MatrixLaplace,
 )
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import SecondMoment, merge
@@ -37,6 +38,7 @@ __all__ = [
     "InverseGauss",
     "InverseWishart",
     "Ledger",
+    "MatrixLaplace",
     "NormBound",
     "Plan",
     "PlanRow",

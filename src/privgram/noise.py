@@ -121,6 +121,28 @@ class WishartLaw(NoiseLaw):
 
 
 @dataclass(frozen=True)
+class MatrixLaplaceLaw(NoiseLaw):
+    """M = G + scale (W1 - W2), W1 and W2 independent W_d(I, dof)."""
+
+    scale: float
+    dof: float
+
+    @property
+    def shift(self) -> float:
+        return 0.0
+
+    def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
+        return _isotropic(2 * self.dof * self.scale**2, inner)
+
+    def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
+        variance = 2 * self.dof * self.scale**2
+        return _pairs(frame @ frame.T, variance, variance)
+
+    def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
+        return matrix + self.scale * matrix_laplace(len(matrix), self.dof, rng)
+
+
+@dataclass(frozen=True)
 class SketchLaw(NoiseLaw):
     """M = W_d(G + regulariser I, rows) / rows."""
 
@@ -229,6 +251,13 @@ def symmetric_gaussian(
     noise[above] = rng.normal(scale=std, size=len(above[0]))
     noise += noise.T
     np.fill_diagonal(noise, rng.normal(scale=std_diagonal, size=n_columns))
+    return noise
+
+
+def matrix_laplace(n_columns: int, dof: float, rng: np.random.Generator) -> Matrix:
+    """Difference of two draws of W_d(I, dof), shape (d, d) float64."""
+    noise = standard_wishart(n_columns, dof, rng)
+    noise -= standard_wishart(n_columns, dof, rng)
     return noise
 
 

@@ -1,4 +1,4 @@
-"""Analyze Gauss and additive Wishart: calibration, law of the release, the public grid."""
+"""Analyze Gauss, additive Wishart and matrix Laplace: calibration, law, public grid."""
 
 import math
 
@@ -8,7 +8,7 @@ import pytest
 import privgram as pg
 from privgram import privacy
 from privgram.drawing.additive import expected_norm
-from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, from_dict
+from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, from_dict
 from privgram.noise import GaussianLaw
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -17,6 +17,7 @@ MECHANISMS = [
     AnalyzeGauss("triangular"),
     AdditiveWishart(),
     AdditiveWishart(scale=1.0),
+    MatrixLaplace(),
 ]
 
 
@@ -34,6 +35,8 @@ def test_exact_calibration_is_tight_and_safe(mechanism, adjacency):
     assert reached <= DELTA
     if isinstance(mechanism, AnalyzeGauss):
         assert reached >= 0.999 * DELTA
+    elif isinstance(mechanism, MatrixLaplace):
+        assert reached >= (1 - 1e-9) * DELTA
     elif mechanism.scale is not None:
         one_less = privacy.WishartProfile(noise.dof - 1, 22, 9.0 / noise.scale, adjacency)
         assert one_less.delta(EPSILON) > DELTA
@@ -154,7 +157,14 @@ def test_dictionary_round_trip(mechanism):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",
-    [AnalyzeGauss(), AnalyzeGauss("triangular"), AdditiveWishart(debias=False), AdditiveWishart()],
+    [
+        AnalyzeGauss(),
+        AnalyzeGauss("triangular"),
+        AdditiveWishart(debias=False),
+        AdditiveWishart(),
+        MatrixLaplace(),
+        MatrixLaplace(dof=9),
+    ],
     ids=repr,
 )
 def test_law_of_the_release(mechanism):

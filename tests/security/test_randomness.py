@@ -67,6 +67,7 @@ DRAWS = {
             pg.AnalyzeGauss(repair="project"),
             pg.AdditiveWishart(),
             pg.AdditiveWishart(debias=False),
+            pg.MatrixLaplace(),
             pg.GaussianSketch(100),
             pg.GaussianSketch(100, adaptive=True),
             pg.GaussianSketch(100, keep_rows=True),

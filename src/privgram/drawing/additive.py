@@ -1,4 +1,4 @@
-"""Second moment plus noise: the draws of Analyze Gauss and of additive Wishart."""
+"""Second moment plus noise: Analyze Gauss, additive Wishart and matrix Laplace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ import numpy as np
 from privgram.drawing import discrete
 from privgram.exact import limbs
 from privgram.mechanisms.analyze_gauss import SIDES, AnalyzeGauss
-from privgram.noise import GaussianLaw, WishartLaw, standard_wishart, symmetric_gaussian
+from privgram.noise import (
+    GaussianLaw,
+    MatrixLaplaceLaw,
+    WishartLaw,
+    standard_wishart,
+    symmetric_gaussian,
+)
+from privgram.noise import (
+    matrix_laplace as matrix_laplace_noise,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,9 +28,16 @@ if TYPE_CHECKING:
     from privgram.mechanisms import Mechanism
     from privgram.mechanisms.additive_wishart import AdditiveWishart, WishartCalibration
     from privgram.mechanisms.analyze_gauss import GaussCalibration
+    from privgram.mechanisms.matrix_laplace import MatrixLaplace, MatrixLaplaceCalibration
     from privgram.moment import SecondMoment
 
-__all__ = ["additive_wishart", "analyze_gauss", "check_generator", "expected_norm"]
+__all__ = [
+    "additive_wishart",
+    "analyze_gauss",
+    "check_generator",
+    "expected_norm",
+    "matrix_laplace",
+]
 
 
 def analyze_gauss(
@@ -87,6 +103,17 @@ def additive_wishart(
         replace(noise.law, subtracted=subtracted),
         {"parameters": {"subtracted": subtracted}},
     )
+
+
+def matrix_laplace(
+    mechanism: MatrixLaplace,
+    moment: SecondMoment,
+    noise: MatrixLaplaceCalibration,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.float64], MatrixLaplaceLaw, dict[str, Any]]:
+    """Draw the difference of two Wishart matrices."""
+    draw = noise.scale * matrix_laplace_noise(moment.n_columns, noise.dof, rng)
+    return add_noise(moment, draw, noise.noise_std), noise.law, {}
 
 
 def add_noise(
