@@ -19,8 +19,8 @@ that its compositors add up, so
 - with ``measure="approxDP"`` the profile shrinks to its one point (epsilon, delta), and
   composing adds epsilons and deltas where `privgram.privacy.compose` convolves;
 - with ``measure="pureDP"``, for releases at delta = 0, it shrinks to epsilon;
-- with ``measure="zCDP"``, which only Gaussian noise has, composing is exact but the way
-  back to (epsilon, delta) is not: a release at (1, 1e-6) comes back as (1.08, 1e-6);
+- with ``measure="zCDP"``, which Gaussian and matrix Laplace noise have, composing is exact but the
+  way back to (epsilon, delta) is not: Gaussian noise at (1, 1e-6) comes back as (1.08, 1e-6);
 - more than one changed row (``d_in > 1``) is charged by group privacy.
 
 OpenDP checks none of the wrapped code, hence its feature "honest-but-curious". It does
@@ -79,7 +79,8 @@ def make_measurement(
     n_rows : int, optional
         Public number of rows; required under "replace", refused under "add-remove".
     measure : {"approxDP", "pureDP", "zCDP"}
-        OpenDP's output measure. pureDP is for delta = 0, and zCDP for mechanisms of Gaussian noise.
+        OpenDP's output measure. pureDP is for delta = 0, and zCDP for Gaussian noise and,
+        by its pure epsilon, matrix Laplace noise.
 
     Returns
     -------
@@ -97,7 +98,7 @@ def make_measurement(
     -----
     OpenDP's features "contrib" and "honest-but-curious" must be enabled.
     """
-    from privgram.privacy import DiscreteGaussianProfile, GaussianProfile
+    from privgram.privacy import DiscreteGaussianProfile, GaussianProfile, MatrixLaplaceProfile
 
     if check_adjacency(adjacency) == "replace" and n_rows is None:
         raise ValueError('adjacency="replace" keeps n public: pass n_rows')
@@ -116,7 +117,8 @@ def make_measurement(
     profile = mechanism.calibrate(
         n_columns, bound, epsilon, delta, adjacency=adjacency, n_rows=n_rows
     ).privacy
-    if measure == "zCDP" and not isinstance(profile, (GaussianProfile, DiscreteGaussianProfile)):
+    concentrated = GaussianProfile, DiscreteGaussianProfile, MatrixLaplaceProfile
+    if measure == "zCDP" and not isinstance(profile, concentrated):
         raise ValueError(
             f"{type(mechanism).__name__} has no zCDP guarantee: its Renyi divergence is "
             'infinite at some finite order; use measure="approxDP"'
@@ -144,7 +146,9 @@ def make_measurement(
         return rows * epsilon
 
     def group_zcdp(rows: int) -> float:
-        mu = rows * profile.sensitivity_ratio
+        # Of pure epsilon: Bun and Steinke, TCC 2016-B, Proposition 1.4.
+        pure = isinstance(profile, MatrixLaplaceProfile)
+        mu = rows * (profile.pure if pure else profile.sensitivity_ratio)
         return float(mu * mu / 2)
 
     output, group = {

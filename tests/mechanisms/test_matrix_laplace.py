@@ -133,6 +133,8 @@ def test_opendp():
     assert pure(TABLE).delta == 0.0
     approximate = make_measurement(pg.MatrixLaplace(), 3, **options)
     assert approximate.map(3) == (1.5, 0.0)
+    concentrated = make_measurement(pg.MatrixLaplace(), 3, **options, measure="zCDP")
+    assert concentrated.map(2) == 0.5  # epsilon^2 / 2 at 2 * 0.5
     with pytest.raises(ValueError, match="pureDP"):
         make_measurement(pg.AnalyzeGauss(), 3, **(options | {"delta": 1e-6}), measure="pureDP")
 

@@ -133,8 +133,8 @@ def bilateral_gamma_delta(epsilon: Array, nu: float, h: float) -> Array:
     start = np.maximum(edge, 0.0)
     stop = start + _window(nu, start)
     back = np.clip(-edge, TINY, _window(nu, np.zeros(1)))
-    for sign, low, high in ((1.0, np.log(start), np.log(stop)), (-1.0, -np.inf, np.log(back))):
-        v, weight = log_nodes(np.maximum(low, high - DROP), high, _NODES)
+    for sign, near, far in ((1.0, start, stop), (-1.0, np.zeros_like(back), back)):
+        v, weight = log_nodes(np.maximum(np.log(near), np.log(far) - DROP), np.log(far), _NODES)
         z = np.exp(v)
         excess = np.maximum(_loss(nu, h, sign * z) - eps[:, None], 0.0)
         total += np.sum(weight * z * np.exp(log_density(nu, z)) * -np.expm1(-excess), axis=-1)
