@@ -68,6 +68,7 @@ DRAWS = {
             pg.AdditiveWishart(),
             pg.AdditiveWishart(debias=False),
             pg.MatrixLaplace(),
+            pg.MatrixLaplace(repair="feasible"),
             pg.GaussianSketch(100),
             pg.GaussianSketch(100, adaptive=True),
             pg.GaussianSketch(100, keep_rows=True),

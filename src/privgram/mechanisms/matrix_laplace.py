@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from privgram._base.checks import check_integer
 from privgram.mechanisms._base import Calibration, Mechanism, Request
@@ -41,6 +41,8 @@ class MatrixLaplace(Mechanism):
     dof : int, optional
         Degrees of freedom k of either matrix, at least d + 1. By default what leaves the least
         noise: d + 1 where delta is 0 or the columns are few, more otherwise.
+    repair : {"none", "feasible"}
+        As of `AnalyzeGauss`.
 
     Notes
     -----
@@ -57,6 +59,7 @@ class MatrixLaplace(Mechanism):
     """
 
     dof: int | None = None
+    repair: Literal["none", "feasible"] = "none"
 
     pure: ClassVar[bool] = True
 
@@ -64,6 +67,8 @@ class MatrixLaplace(Mechanism):
         super().__post_init__()
         if self.dof is not None:
             check_integer(self.dof, "dof", 2)
+        if self.repair not in ("none", "feasible"):
+            raise ValueError(f"repair must be none or feasible, got {self.repair!r}")
 
     def _exact(self, request: Request) -> MatrixLaplaceCalibration:
         from privgram import privacy
