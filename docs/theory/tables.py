@@ -241,7 +241,7 @@ def feasible() -> str:
                 cells.append(number(error / np.linalg.norm(truth)))
         rows.append([str(n), *cells])
     return (
-        f"Frobenius error over $\\|G\\|_F$, of {d} columns that fall as $1/j$ and rows of norm $B$, "
+        f"Frobenius error over $\\|G\\|_F$, of {d} columns that fall as $1/j$, rows of norm $B$, "
         "at ε = 1 under replace:\n\n" + table(*rows)
     )
 
