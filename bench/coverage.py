@@ -31,6 +31,7 @@ GAUSS = {
     "AnalyzeGauss, triangular": pg.AnalyzeGauss(noise="triangular"),
     "AnalyzeGauss, project": pg.AnalyzeGauss(repair="project"),
     "AdditiveWishart": pg.AdditiveWishart(),
+    "MatrixLaplace": pg.MatrixLaplace(),
 }
 SKETCHES = {
     "GaussianSketch(1000)": pg.GaussianSketch(1000),

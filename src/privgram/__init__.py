@@ -19,6 +19,7 @@ from privgram.mechanisms import (
     GaussianSketch,
     InverseGauss,
     InverseWishart,
+    MatrixLaplace,
 )
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import SecondMoment, merge
@@ -40,6 +41,7 @@ __all__ = [
     "InverseWishart",
     "Ledger",
     "Log",
+    "MatrixLaplace",
     "NormBound",
     "Plan",
     "PlanRow",

@@ -135,7 +135,7 @@ class Ledger:
     epsilon : float, optional
         Total budget, positive. For an existing ledger it may be left out, or must be the same.
     delta : float, optional
-        Total budget, in (0, 1).
+        Total budget, in (0, 1), or 0 for releases that are private at delta = 0.
     adjacency : {"replace", "add-remove"}, optional
         Which tables are neighbours, for all releases; "replace" for a new ledger.
     composition : {"pld", "basic"}, optional
@@ -619,7 +619,7 @@ def _now() -> str:
 def _check_header(header: dict[str, Any]) -> None:
     from privgram.privacy._adjacency import check_adjacency
 
-    check_budget(header["epsilon"], header["delta"])
+    check_budget(header["epsilon"], header["delta"], zero="delta")
     check_adjacency(header["adjacency"])
     if header["composition"] not in get_args(Composition):
         raise ValueError(f'composition must be "pld" or "basic", not {header["composition"]!r}')

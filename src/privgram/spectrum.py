@@ -283,4 +283,6 @@ def _noise_norms(release: ReleaseRecord, confidence: float, center: bool) -> tup
         eigenvalues = np.linalg.eigvalsh(drawn - exact)
         norms[i] = np.abs(eigenvalues[[0, -1]]).max(), np.linalg.norm(eigenvalues)
     spectral, frobenius = np.quantile(norms, confidence, axis=0, method="higher")
-    return float(spectral), float(frobenius)
+    # The nearest feasible matrix is no farther in Frobenius norm, and at most twice as far in the
+    # spectral norm (docs/theory/analyze-gauss.md).
+    return float(spectral * (2 if release.parameters.get("moved") else 1)), float(frobenius)

@@ -434,6 +434,7 @@ def test_pickles_of_bounds_from_before_are_read(rng):
 ALL_MECHANISMS = {
     "gauss": pg.AnalyzeGauss(),
     "wishart": pg.AdditiveWishart(),
+    "matrix laplace": pg.MatrixLaplace(),
     "sketch": pg.GaussianSketch(rows=50),
     "adaptive sketch": pg.GaussianSketch(rows=50, adaptive=True),
     "inverse wishart": pg.InverseWishart(dof=60),

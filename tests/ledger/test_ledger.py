@@ -191,6 +191,7 @@ def test_gaussian_releases_add_their_squares(path, moment):
 MIXED = [
     pg.AnalyzeGauss(),
     pg.AdditiveWishart(),
+    pg.MatrixLaplace(),
     pg.GaussianSketch(60),
     pg.InverseWishart(dof=80),
     pg.GaussianSketch(40, adaptive=True),
@@ -320,6 +321,7 @@ PROFILES = [
     privacy.SketchProfile(30, 0.02, "add-remove"),
     privacy.WishartProfile(300.5, 4, 1.5),
     privacy.LaplaceProfile(0.3),
+    privacy.MatrixLaplaceProfile(9, 4, 0.3),
     privacy.StatedProfile(0.5, 0.0),
     privacy.ChiGaussianProfile(5, 0.01, 0.1),
     privacy.AdaptiveSketchProfile(20, 30.0, 10.0, 3.0),

@@ -12,6 +12,7 @@ import privgram as pg
 from privgram.noise import (
     GaussianLaw,
     InverseWishartLaw,
+    MatrixLaplaceLaw,
     SketchLaw,
     WishartLaw,
     standard_wishart,
@@ -331,6 +332,8 @@ def test_lasso_needs_the_number_of_rows(table):
         GaussianLaw(50.0, 50.0 * np.sqrt(2)),
         GaussianLaw(150.0, 150.0),
         WishartLaw(2.0, 1000.0, subtracted=2000.0),
+        MatrixLaplaceLaw(7.4, 23),
+        MatrixLaplaceLaw(20.0, 23),
         SketchLaw(600, 200.0),
         InverseWishartLaw(600.0, 200.0),
     ],
@@ -528,7 +531,13 @@ def test_a_rare_event_is_no_target_at_its_bound():
 @pytest.mark.parametrize("unit", [2.0**-98, 2.0**97])
 @pytest.mark.parametrize(
     "mechanism",
-    [pg.AnalyzeGauss(), pg.AdditiveWishart(), pg.GaussianSketch(300), pg.InverseWishart()],
+    [
+        pg.AnalyzeGauss(),
+        pg.AdditiveWishart(),
+        pg.MatrixLaplace(),
+        pg.GaussianSketch(300),
+        pg.InverseWishart(),
+    ],
     ids=repr,
 )
 def test_inference_knows_no_unit(mechanism, unit):

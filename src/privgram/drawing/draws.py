@@ -12,6 +12,7 @@ from privgram.mechanisms import (
     GaussianSketch,
     InverseGauss,
     InverseWishart,
+    MatrixLaplace,
     Mechanism,
 )
 
@@ -44,6 +45,7 @@ def draw(
 
 draw.register(AnalyzeGauss, additive.analyze_gauss)
 draw.register(AdditiveWishart, additive.additive_wishart)
+draw.register(MatrixLaplace, additive.matrix_laplace)
 draw.register(GaussianSketch, multiplicative.gaussian_sketch)
 draw.register(InverseWishart, multiplicative.inverse_wishart)
 draw.register(InverseGauss, multiplicative.inverse_gauss)

@@ -16,7 +16,7 @@ from privgram.drawing import random
 from privgram.drawing.norm_bound import Choice
 from privgram.engines.threads import resumable
 from privgram.ledger import check_ledger
-from privgram.mechanisms import AnalyzeGauss, Mechanism, default, named, true_delta
+from privgram.mechanisms import AnalyzeGauss, MatrixLaplace, Mechanism, default, named, true_delta
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,8 @@ def release(
     mechanism : Mechanism or str, optional
         With its parameters, or its name alone: "analyze-gauss". By default the one that
         `privgram.plan` says to take: `AnalyzeGauss`, or `AdditiveWishart` where publicly few
-        rows might leave the release without a positive definite matrix.
+        rows might leave the release without a positive definite matrix, and `MatrixLaplace`
+        where delta is 0.
     epsilon, delta : float
         The guarantee; must be given.
     adjacency, calibration, rng, allow_published_erratum
@@ -270,7 +271,8 @@ class _Asked:
         check_ledger(ledger)
         self.setting = setting
         # By default another may be taken in the end, which spends no more.
-        self.mechanism = AnalyzeGauss() if mechanism is None else mechanism
+        by_default = AnalyzeGauss() if setting[1] else MatrixLaplace()
+        self.mechanism = by_default if mechanism is None else mechanism
         self.ledger = ledger
         self.allowed = allow_published_erratum
 

@@ -13,6 +13,7 @@ from privgram.mechanisms.analyze_gauss import AnalyzeGauss
 from privgram.mechanisms.gaussian_sketch import GaussianSketch
 from privgram.mechanisms.inverse_gauss import InverseGauss
 from privgram.mechanisms.inverse_wishart import InverseWishart
+from privgram.mechanisms.matrix_laplace import MatrixLaplace
 
 __all__ = [
     "AdditiveWishart",
@@ -21,6 +22,7 @@ __all__ = [
     "GaussianSketch",
     "InverseGauss",
     "InverseWishart",
+    "MatrixLaplace",
     "Mechanism",
     "by_name",
     "default",

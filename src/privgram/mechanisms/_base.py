@@ -56,7 +56,7 @@ class Request:
     def __post_init__(self) -> None:
         from privgram.privacy._adjacency import check_adjacency
 
-        epsilon, delta = check_budget(self.epsilon, self.delta)
+        epsilon, delta = check_budget(self.epsilon, self.delta, zero="delta")
         checked = {
             "n_columns": check_integer(self.n_columns, "n_columns", 1),
             "bound": check_positive(self.bound, "bound"),
@@ -110,6 +110,9 @@ class Calibration(Request):
 class Mechanism(Kinds, ABC, key="name", what="mechanism"):
     """A way to release a second moment under differential privacy."""
 
+    #: Whether it has a guarantee at delta = 0.
+    pure: ClassVar[bool] = False
+
     #: The way to a release, which reads secrets: set by `privgram.drawing.release`.
     _release: ClassVar[Callable[..., Any]]
 
@@ -159,7 +162,7 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
         epsilon : float
             Privacy parameter, > 0.
         delta : float
-            Privacy parameter, in (0, 1).
+            Privacy parameter, in (0, 1), or 0 with `MatrixLaplace`.
         adjacency : {"replace", "add-remove"}
             Which tables are neighbours: one row replaced (n is public), or one
             row added or removed (n is private).
@@ -277,6 +280,10 @@ def check_mechanism(mechanism: Any) -> Mechanism:
 @lru_cache(maxsize=1024)
 def _calibrate(mechanism: Mechanism, request: Request, allow_erratum: bool) -> Calibration:
     # A pure function of public numbers that takes milliseconds: worth remembering.
+    if request.delta == 0 and not mechanism.pure:
+        raise ValueError(
+            f"delta must be above 0 for {type(mechanism).__name__}; MatrixLaplace() is private at 0"
+        )
     try:
         if request.calibration == "exact":
             return mechanism._exact(request)

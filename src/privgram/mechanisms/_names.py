@@ -25,6 +25,7 @@ NAMES = {
     for name in (
         "AnalyzeGauss",
         "AdditiveWishart",
+        "MatrixLaplace",
         "GaussianSketch",
         "InverseWishart",
         "InverseGauss",

@@ -179,6 +179,10 @@ def infer(
     variance is taken at the theta that is nearest where the contrast has the tested value.
     """
     p, size = shifted.shape[0] - 1, len(transform)
+    if release.parameters.get("moved"):
+        return refuse(
+            size, "the repair moved the released matrix, whose error is not the noise's alone"
+        )
     n_rows = rows_behind(release)
     matrix = shifted - law.shift_matrix(p + 1)
     gram, cross = matrix[:p, :p], matrix[:p, p]
