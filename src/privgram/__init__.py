@@ -19,6 +19,7 @@ from privgram.mechanisms import (
     GaussianSketch,
     InverseGauss,
     InverseWishart,
+    Refined,
 )
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import SecondMoment, merge
@@ -40,6 +41,7 @@ __all__ = [
     "NormBound",
     "Plan",
     "PlanRow",
+    "Refined",
     "Release",
     "SecondMoment",
     "compress",

@@ -6,6 +6,7 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from privgram.drawing import additive, multiplicative
+from privgram.drawing.refined import refined
 from privgram.mechanisms import (
     AdditiveWishart,
     AnalyzeGauss,
@@ -13,6 +14,7 @@ from privgram.mechanisms import (
     InverseGauss,
     InverseWishart,
     Mechanism,
+    Refined,
 )
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ __all__ = ["draw"]
 
 @singledispatch
 def draw(
-    mechanism: Mechanism, moment: SecondMoment, noise: Any, rng: np.random.Generator
+    mechanism: Mechanism, moment: SecondMoment, noise: Any, rng: np.random.Generator, **more: Any
 ) -> tuple[NDArray[np.float64], NoiseLaw, dict[str, Any]]:
     """Draw the released matrix: with its law, and further fields of the release.
 
@@ -38,6 +40,8 @@ def draw(
     noise : Calibration
         The mechanism's record for this moment.
     rng : numpy.random.Generator
+    **more
+        ``reread`` for `Refined`, which reads the rows again: `privgram.drawing.refined.Reread`.
     """
     raise TypeError(f"there is no draw for {type(mechanism).__name__}")
 
@@ -47,3 +51,4 @@ draw.register(AdditiveWishart, additive.additive_wishart)
 draw.register(GaussianSketch, multiplicative.gaussian_sketch)
 draw.register(InverseWishart, multiplicative.inverse_wishart)
 draw.register(InverseGauss, multiplicative.inverse_gauss)
+draw.register(Refined, refined)

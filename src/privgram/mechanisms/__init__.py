@@ -13,6 +13,7 @@ from privgram.mechanisms.analyze_gauss import AnalyzeGauss
 from privgram.mechanisms.gaussian_sketch import GaussianSketch
 from privgram.mechanisms.inverse_gauss import InverseGauss
 from privgram.mechanisms.inverse_wishart import InverseWishart
+from privgram.mechanisms.refined import Refined
 
 __all__ = [
     "AdditiveWishart",
@@ -22,6 +23,7 @@ __all__ = [
     "InverseGauss",
     "InverseWishart",
     "Mechanism",
+    "Refined",
     "by_name",
     "default",
     "from_dict",

@@ -28,6 +28,7 @@ NAMES = {
         "GaussianSketch",
         "InverseWishart",
         "InverseGauss",
+        "Refined",
     )
 }
 
