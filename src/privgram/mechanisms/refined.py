@@ -40,8 +40,9 @@ WORTH = 1.5
 #: clipping moves the next frame a little and no estimate.
 REACH = 4.0
 
-#: Counts of the histogram above so many standard deviations are taken for rows.
-RESOLVED = 3.0
+#: Counts of the histogram above so many standard deviations are taken for rows: where noise is
+#: mistaken for long rows the release is lost, so that must be rare.
+RESOLVED = 4.5
 
 #: The last radius may leave this much of bias, in stated standard errors.
 BIAS = 0.25
@@ -279,11 +280,12 @@ def choose_radius(
     tails = np.cumsum(counts[::-1])[::-1]
     bins = np.arange(len(grid), 0, -1)
     seen = np.flatnonzero(tails > RESOLVED * counts_std * np.sqrt(bins))
-    beyond = np.arange(len(grid)) > (seen[-1] if len(seen) else 0)
-    found = np.where(beyond, 0.0, np.maximum(counts, 0.0))
+    last = int(seen[-1]) if len(seen) else 0
+    found = np.where(np.arange(len(grid)) > last, 0.0, np.maximum(counts, 0.0))
     for square, std in zip(grid, noise_std, strict=True):
-        excess = np.where(beyond, 0.0, np.maximum(grid - square, 0.0))
-        lost = found @ excess + counts_std * math.sqrt(excess @ excess)
+        # One more bin than was seen: what is there may only just have been missed.
+        excess = np.maximum(grid - square, 0.0)[: last + 2]
+        lost = found[: last + 2] @ excess + counts_std * math.sqrt(excess @ excess)
         bias = float(lost / (2 * n_columns) / math.hypot(math.sqrt(rows), std))
         if std >= FINE * math.sqrt(rows) and bias <= BIAS:
             break
