@@ -76,7 +76,6 @@ def refined(
         counts_std,
         np.array([looks.std_at(math.sqrt(square), left) for square in grid]),
         rows,
-        moment.n_columns,
     )
     last = looks.take(looks.mapped(frame, math.sqrt(choice.square)), left)
     looks.record["parameters"] |= {"clipped_rows": choice.clipped, "clipping_bias": choice.bias}

@@ -28,7 +28,7 @@ __all__ = ["Choice", "Frame", "Refined", "RefinedCalibration", "choose_radius", 
 
 #: Shares of the squared ratio mu^2: of the first look, of a look at the middle, and of the
 #: histogram of lengths. The last look has what is left.
-FIRST, MIDDLE, COUNTS = 0.1, 0.2, 0.05
+FIRST, MIDDLE, COUNTS = 0.08, 0.15, 0.1
 
 #: Signal to noise mu n / sqrt(d) from which on a second look is taken, and a third.
 TWO_LOOKS, THREE_LOOKS = 30.0, 200.0
@@ -40,12 +40,13 @@ WORTH = 1.5
 #: clipping moves the next frame a little and no estimate.
 REACH = 4.0
 
-#: Counts of the histogram above so many standard deviations are taken for rows: where noise is
-#: mistaken for long rows the release is lost, so that must be rare.
-RESOLVED = 4.5
+#: So many bins, a factor of 8 in |z|^2, are added up to see rows, and so many deviations of their
+#: noise are seen: where noise is taken for long rows the release is lost, so that must be rare.
+WINDOW, RESOLVED = 6, 5.0
 
-#: The last radius may leave this much of bias, in stated standard errors.
-BIAS = 0.25
+#: Clipping moves a coefficient by this part of the excess, of which half is the most; and that is
+#: to be so much of a stated standard error.
+TOWARDS, BIAS = 0.25, 0.25
 
 #: Noise of the last look below this part of the sampling error is not worth any clipping.
 FINE = 0.14
@@ -250,7 +251,6 @@ def choose_radius(
     counts_std: float,
     noise_std: Vector,
     rows: float,
-    n_columns: int,
 ) -> Choice:
     """The least squared radius of a grid whose clipping does not matter.
 
@@ -265,28 +265,31 @@ def choose_radius(
     noise_std : ndarray of shape (m,), float64
         Noise of the look, off the diagonal, at each radius.
     rows : float
-    n_columns : int
-        d.
 
     Notes
     -----
     In the frame, a coefficient in units of its sampling error is a sum of (c.z)(e.z) over rows,
     with unit vectors c and e, and rows^{1/2} is that error. Clipping takes off
     (|z|^2 - R^2)_+ (c.z)(e.z) / |z|^2, at most half the excess a row. Over rows in many
-    directions it averages to far less, and is taken to be 1 / (2 d) of the excess. The excess is
-    read off the counts, with one standard deviation of their noise on top. From where the counts
-    down from the largest radius do not stand out of their noise, there are taken to be no rows.
+    directions it averages to less, in tables of wages and flights to a quarter at most. The
+    excess adds up the numbers of rows beyond each radius, as far as they stand out of their noise.
+    Farther out they are taken to fall faster and faster, each time by the square of the ratio
+    before. That is a guess: few rows that are far longer than all others go unseen, as they must.
     """
-    tails = np.cumsum(counts[::-1])[::-1]
-    bins = np.arange(len(grid), 0, -1)
+    tails = np.array([counts[i + 1 : i + 1 + WINDOW].sum() for i in range(len(grid))])
+    bins = np.clip(np.arange(len(grid))[::-1], 1, WINDOW)
     seen = np.flatnonzero(tails > RESOLVED * counts_std * np.sqrt(bins))
     last = int(seen[-1]) if len(seen) else 0
-    found = np.where(np.arange(len(grid)) > last, 0.0, np.maximum(counts, 0.0))
-    for square, std in zip(grid, noise_std, strict=True):
-        # One more bin than was seen: what is there may only just have been missed.
-        excess = np.maximum(grid - square, 0.0)[: last + 2]
-        lost = found[: last + 2] @ excess + counts_std * math.sqrt(excess @ excess)
-        bias = float(lost / (2 * n_columns) / math.hypot(math.sqrt(rows), std))
-        if std >= FINE * math.sqrt(rows) and bias <= BIAS:
-            break
-    return Choice(float(square), float(found[grid > square].sum()), bias)
+    beyond = np.zeros(len(grid) + 1)
+    beyond[last] = max(tails[last], 0.0)
+    for i in range(last)[::-1]:
+        beyond[i] = beyond[i + 1] + max(counts[i + 1], 0.0)
+    ratio = min(beyond[last] / max(beyond[last - 1], 1.0), 0.95) if last else 0.5
+    for i in range(last + 1, len(grid)):
+        ratio **= 2
+        beyond[i] = beyond[i - 1] * ratio
+    steps = np.diff(grid, append=grid[-1]) * (beyond[:-1] + beyond[1:]) / 2
+    moved = TOWARDS * np.cumsum(steps[::-1])[::-1] / np.hypot(np.sqrt(rows), noise_std)
+    good = (noise_std >= FINE * math.sqrt(rows)) & (moved <= BIAS)
+    place = int(good.argmax()) if good.any() else len(grid) - 1
+    return Choice(float(grid[place]), float(beyond[place]), float(moved[place]))
