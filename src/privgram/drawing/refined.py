@@ -59,7 +59,7 @@ def refined(
     rows = _rows(first, moment, noise)
     frame = rules.whiten(first, looks.std[-1], rows, moment.bound)
     number = mechanism.looks_worth(noise.mu * rows / math.sqrt(moment.n_columns))
-    if number == 1 or frame.gain < rules.WORTH:
+    if number == 1 or not frame.worth:
         rest = looks.take(moment, 1 - rules.FIRST)
         return rules.FIRST * first + (1 - rules.FIRST) * rest, noise.law, looks.record
     left = 1 - rules.FIRST - rules.COUNTS

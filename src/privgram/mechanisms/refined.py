@@ -33,8 +33,10 @@ FIRST, MIDDLE, COUNTS = 0.08, 0.15, 0.1
 #: Signal to noise mu n / sqrt(d) from which on a second look is taken, and a third.
 TWO_LOOKS, THREE_LOOKS = 30.0, 200.0
 
-#: A frame that lowers the noise of the average squared entry by less than this gains nothing.
-WORTH = 1.5
+#: A frame is worth its look if it lowers the noise's variance by this factor, on average over
+#: directions: the radius takes so much of it. While some direction is hidden in the noise of the
+#: first look, less will do.
+WORTH, WORTH_IF_HIDDEN = 6.0, 1.5
 
 #: Radius of the look at the middle, squared, in units of a row's mean square in its frame. Its
 #: clipping moves the next frame a little and no estimate.
@@ -173,11 +175,19 @@ class Frame:
         Estimate of the mean of |z|^2 over rows.
     gain : float
         Mean, over directions, of the noise's variance in z without the frame to that with it.
+    hidden : bool
+        Whether the noise hides some direction.
     """
 
     matrix: Matrix
     typical: float
     gain: float
+    hidden: bool
+
+    @property
+    def worth(self) -> bool:
+        """Whether a look in this frame gains anything."""
+        return self.gain >= (WORTH_IF_HIDDEN if self.hidden else WORTH)
 
     def largest(self, bound: float) -> float:
         """The largest |z|^2 of rows up to `bound`: public."""
@@ -218,7 +228,8 @@ def whiten(
     d = len(moment)
     values, vectors = np.linalg.eigh(moment)
     signal = np.maximum(values, 0.0)
-    lifted = signal + 2 * math.sqrt(d) * noise_std
+    floor = 2 * math.sqrt(d) * noise_std
+    lifted = signal + floor
     matrix = (vectors * np.sqrt(rows / lifted)).T
     if before is not None:
         matrix = matrix @ before.matrix
@@ -226,7 +237,7 @@ def whiten(
     # Where noise makes eigenvalues negative their sum is too small.
     typical = max(float((values / lifted).sum()), 0.3 * float((signal / lifted).sum()), 1e-3)
     gain = bound**2 / d * float(np.mean(rows / lifted))
-    return Frame(sizes[:, None] * directions, typical, gain)
+    return Frame(sizes[:, None] * directions, typical, gain, bool(values[0] < floor))
 
 
 def radii(typical: float, largest: float) -> Vector:
