@@ -33,10 +33,10 @@ FIRST, MIDDLE, COUNTS = 0.08, 0.15, 0.1
 #: Signal to noise mu n / sqrt(d) from which on a second look is taken, and a third.
 TWO_LOOKS, THREE_LOOKS = 30.0, 200.0
 
-#: A frame is worth its look if it lowers the noise's variance by this factor, on average over
-#: directions: the radius takes so much of it. While some direction is hidden in the noise of the
-#: first look, less will do.
-WORTH, WORTH_IF_HIDDEN = 6.0, 1.5
+#: A frame is worth its look if it lowers the noise by this factor, as a geometric mean over
+#: entries: the radius takes so much of it. While some direction is hidden in the noise of the first
+#: look, less will do.
+WORTH, WORTH_IF_HIDDEN = 5.0, 1.5
 
 #: Radius of the look at the middle, squared, in units of a row's mean square in its frame. Its
 #: clipping moves the next frame a little and no estimate.
@@ -174,7 +174,8 @@ class Frame:
     typical : float
         Estimate of the mean of |z|^2 over rows.
     gain : float
-        Mean, over directions, of the noise's variance in z without the frame to that with it.
+        How much less noise an entry of the sum of z z^T has than without the frame if rows are as
+        long as is typical there; geometric mean.
     hidden : bool
         Whether the noise hides some direction.
     """
@@ -236,7 +237,7 @@ def whiten(
     _, sizes, directions = np.linalg.svd(matrix)
     # Where noise makes eigenvalues negative their sum is too small.
     typical = max(float((values / lifted).sum()), 0.3 * float((signal / lifted).sum()), 1e-3)
-    gain = bound**2 / d * float(np.mean(rows / lifted))
+    gain = bound**2 / d * math.exp(float(np.log(rows / lifted).mean()))
     return Frame(sizes[:, None] * directions, typical, gain, bool(values[0] < floor))
 
 
