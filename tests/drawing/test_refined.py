@@ -147,7 +147,7 @@ def test_looks_and_the_histogram_add_up_to_the_budget(adjacency, columns, calibr
     assert made.privacy == one_look(table, **options).privacy
     assert isinstance(made.privacy, GaussianProfile)
     found = made.parameters
-    spent = [*found["look_mu"], found.get("counts_mu", 0.0)]
+    spent = [*found["look_mu"], found.get("counts_mu", 0.0), found.get("number_mu", 0.0)]
     assert math.hypot(*spent) <= made.privacy.sensitivity_ratio
     assert math.hypot(*spent) == pytest.approx(made.privacy.sensitivity_ratio, rel=1e-9)
     # Each look's noise is what its share needs for the longest row it lets in.

@@ -112,8 +112,8 @@ def command(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
         f"\nOne pass over them took {seconds:.3f} s: "
         f"{flights.num_rows / seconds / 1e6:.1f} million rows per second."
         f"\nReleased with epsilon = {epsilon:g}, delta = {delta:g}, by one look and by "
-        f"{releases['private'].parameters['looks']} ({refined_seconds:.2f} s);\nthen, from the releases "
-        "alone:\n"
+        f"{releases['private'].parameters['looks']} ({refined_seconds:.2f} s);"
+        "\nthen, from the releases alone:\n"
     )
     print_(
         table(

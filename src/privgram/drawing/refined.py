@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -55,14 +56,25 @@ def refined(
     if mechanism.most_looks == 1 or reread is None:
         released = looks.take(moment, 1.0)
         return released, noise.law, looks.record
+    left = 1 - rules.FIRST
     first = looks.take(moment, rules.FIRST)
-    rows = _rows(first, moment, noise)
+    if moment.names is not None and INTERCEPT in moment.names:
+        at = moment.names.index(INTERCEPT)
+        rows = float(first[at, at])
+    elif noise.n_rows is not None:
+        rows = float(noise.n_rows)
+    else:
+        rows = looks.number(rules.NUMBER)
+        left -= rules.NUMBER
+    rows = max(rows, 1.0)
     frame = rules.whiten(first, looks.std[-1], rows, moment.bound)
     number = mechanism.looks_worth(noise.mu * rows / math.sqrt(moment.n_columns))
     if number == 1 or not frame.worth:
-        rest = looks.take(moment, 1 - rules.FIRST)
-        return rules.FIRST * first + (1 - rules.FIRST) * rest, noise.law, looks.record
-    left = 1 - rules.FIRST - rules.COUNTS
+        rest = looks.take(moment, left)
+        whole = rules.FIRST + left
+        law = replace(noise, noise_std=noise.noise_std / math.sqrt(whole)).law
+        return (rules.FIRST * first + left * rest) / whole, law, looks.record
+    left -= rules.COUNTS
     if number == 3:
         left -= rules.MIDDLE
         square = min(rules.REACH * frame.typical, frame.largest(moment.bound))
@@ -135,6 +147,12 @@ class _Looks:
         self.record["parameters"]["counts_mu"] = self.mu(share)
         return counted.counts + drawn, std
 
+    def number(self, share: float) -> float:
+        """Release the number of rows, roughly."""
+        mu = self.mu(share)
+        self.record["parameters"]["number_mu"] = mu
+        return float(self.moment.n_rows + np.rint(self.rng.normal(scale=self.noise.counts_std(mu))))
+
     def mapped(self, frame: Frame, radius: float) -> SecondMoment:
         """The exact second moment in a frame, of rows clipped to a radius there: SECRET."""
         total = self._read(frame, lambda d: Accumulator(d, radius))
@@ -155,15 +173,3 @@ class _Looks:
 
 def _isotropic(std: float) -> GaussianLaw:
     return GaussianLaw(std, math.sqrt(2.0) * std)
-
-
-def _rows(first: Matrix, moment: SecondMoment, noise: RefinedCalibration) -> float:
-    """About how many rows there are, from what is public: a rough number will do."""
-    if moment.names is not None and INTERCEPT in moment.names:
-        at = moment.names.index(INTERCEPT)
-        rows = float(first[at, at])
-    elif noise.n_rows is not None:
-        rows = float(noise.n_rows)
-    else:  # no fewer, if rows are no longer than the bound
-        rows = float(np.trace(first)) / float(moment.bound) ** 2
-    return max(rows, 1.0)

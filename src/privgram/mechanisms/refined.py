@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Choice", "Frame", "Refined", "RefinedCalibration", "choose_radius", "radii", "whiten"]
 
-#: Shares of the squared ratio mu^2: of the first look, of a look at the middle, and of the
-#: histogram of lengths. The last look has what is left.
-FIRST, MIDDLE, COUNTS = 0.08, 0.15, 0.1
+#: Shares of the squared ratio mu^2: of the first look, of a look at the middle, of the histogram
+#: of lengths, and of the number of rows where nothing else says it. The last look has what is left.
+FIRST, MIDDLE, COUNTS, NUMBER = 0.08, 0.15, 0.1, 0.01
 
 #: Signal to noise mu n / sqrt(d) from which on a second look is taken, and a third.
 TWO_LOOKS, THREE_LOOKS = 30.0, 200.0
