@@ -1,4 +1,4 @@
-"""privgram's second entry: second looks at the rows, then `ridge="auto"`."""
+"""privgram's entry: second looks at the rows, then `ridge="auto"`."""
 
 from __future__ import annotations
 
