@@ -26,7 +26,14 @@ class RefinedRelease:
 
     def __call__(self, rng: np.random.Generator) -> NDArray[np.float64]:
         """Coefficients of one private run, shape (d,)."""
-        setting = self.epsilon, self.task.delta, "add-remove"
-        made = release(self.rows, Refined(), *setting, bound=self.bound, rng=rng)
+        made = release(
+            self.rows,
+            Refined(),
+            self.epsilon,
+            self.task.delta,
+            "add-remove",
+            bound=self.bound,
+            rng=rng,
+        )
         coef: NDArray[np.float64] = made.regress(self.task.n_features, ridge="auto").coef
         return coef / self.weight

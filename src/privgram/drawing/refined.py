@@ -72,8 +72,9 @@ def refined(
     if number == 1 or not frame.worth:
         rest = looks.take(moment, left)
         whole = rules.FIRST + left
-        law = replace(noise, noise_std=noise.noise_std / math.sqrt(whole)).law
-        return (rules.FIRST * first + left * rest) / whole, law, looks.record
+        average = (rules.FIRST * first + left * rest) / whole
+        alone = replace(noise, noise_std=noise.noise_std / math.sqrt(whole))
+        return average, alone.law, looks.record
     left -= rules.COUNTS
     if number == 3:
         left -= rules.MIDDLE
