@@ -25,31 +25,40 @@ static inline double map_item(const char *at, int is_float32)
     return is_float32 ? *(const float *)at : *(const double *)at;
 }
 
-/* Row r of the group, clipped, to v[j * MAP_ROWS + r].  NaN and infinity leave NaN in z. */
-static void map_clip(const char *row, ptrdiff_t step, ptrdiff_t d, int is_float32, double bound,
-                     double *v)
+typedef double map_vector
+    __attribute__((vector_size(MAP_COLUMNS * sizeof(double)), aligned(8), may_alias));
+
+/* One row, of infinite squared norm, clipped where it stands in v: it is infinite, and becomes NaN,
+ * or its square is beyond the largest number. */
+static void map_clip_far(double *v, ptrdiff_t d, double bound)
 {
     double s = 0;
     for (ptrdiff_t j = 0; j < d; j++) {
-        const double x = map_item(row + j * step, is_float32);
+        const double x = v[j * MAP_ROWS] *= 0x1p-600;
         s += x * x;
     }
-    double unit = 1;
-    if (isinf(s)) { /* an infinite row, or one whose square is beyond the largest number */
-        unit = 0x1p-600;
-        s = 0;
-        for (ptrdiff_t j = 0; j < d; j++) {
-            const double x = map_item(row + j * step, is_float32) * unit;
-            s += x * x;
-        }
-    }
-    const double c = unit < 1 || s > bound * bound ? bound / sqrt(s) : 1;
+    const double c = bound / sqrt(s);
     for (ptrdiff_t j = 0; j < d; j++)
-        v[j * MAP_ROWS] = map_item(row + j * step, is_float32) * unit * c;
+        v[j * MAP_ROWS] *= c;
 }
 
-typedef double map_vector
-    __attribute__((vector_size(MAP_COLUMNS * sizeof(double)), aligned(8), may_alias));
+/* Clip the rows of a group to the bound: v[j * MAP_ROWS + r] is entry j of row r. */
+MAP_CLONES
+static void map_clip(double *restrict v, ptrdiff_t d, double bound)
+{
+    double s[MAP_ROWS] = {0}, c[MAP_ROWS];
+    for (ptrdiff_t j = 0; j < d; j++)
+        for (int r = 0; r < MAP_ROWS; r++)
+            s[r] += v[j * MAP_ROWS + r] * v[j * MAP_ROWS + r];
+    for (int r = 0; r < MAP_ROWS; r++)
+        c[r] = s[r] > bound * bound && !isinf(s[r]) ? bound / sqrt(s[r]) : 1;
+    for (ptrdiff_t j = 0; j < d; j++)
+        for (int r = 0; r < MAP_ROWS; r++)
+            v[j * MAP_ROWS + r] *= c[r];
+    for (int r = 0; r < MAP_ROWS; r++)
+        if (isinf(s[r]))
+            map_clip_far(v + r, d, bound);
+}
 
 /* The images of MAP_ROWS rows v; `at` is A transposed, in rows of `width`, padded with zeros. */
 MAP_CLONES
@@ -76,9 +85,12 @@ static void map_rows(const char *u, ptrdiff_t row_step, ptrdiff_t step, ptrdiff_
 {
     for (ptrdiff_t i = 0; i < n; i += MAP_ROWS) {
         const int rows = n - i < MAP_ROWS ? (int)(n - i) : MAP_ROWS;
-        for (int r = 0; r < MAP_ROWS; r++) /* the last group repeats its last row */
-            map_clip(u + (i + (r < rows ? r : rows - 1)) * row_step, step, d, is_float32, bound,
-                     v + r);
+        for (int r = 0; r < MAP_ROWS; r++) { /* the last group repeats its last row */
+            const char *row = u + (i + (r < rows ? r : rows - 1)) * row_step;
+            for (ptrdiff_t j = 0; j < d; j++)
+                v[j * MAP_ROWS + r] = map_item(row + j * step, is_float32);
+        }
+        map_clip(v, d, bound);
         map_group(v, at, d, width, z);
         for (int r = 0; r < rows; r++)
             for (ptrdiff_t k = 0; k < d; k++)
