@@ -20,6 +20,7 @@ from privgram.mechanisms import (
     InverseGauss,
     InverseWishart,
     MatrixLaplace,
+    Refined,
 )
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import SecondMoment, merge
@@ -45,6 +46,7 @@ __all__ = [
     "NormBound",
     "Plan",
     "PlanRow",
+    "Refined",
     "Release",
     "SecondMoment",
     "TermRow",

@@ -6,6 +6,7 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from privgram.drawing import additive, multiplicative
+from privgram.drawing.refined import refined
 from privgram.mechanisms import (
     AdditiveWishart,
     AnalyzeGauss,
@@ -14,6 +15,7 @@ from privgram.mechanisms import (
     InverseWishart,
     MatrixLaplace,
     Mechanism,
+    Refined,
 )
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ __all__ = ["draw"]
 
 @singledispatch
 def draw(
-    mechanism: Mechanism, moment: SecondMoment, noise: Any, rng: np.random.Generator
+    mechanism: Mechanism, moment: SecondMoment, noise: Any, rng: np.random.Generator, **more: Any
 ) -> tuple[NDArray[np.float64], NoiseLaw, dict[str, Any]]:
     """Draw the released matrix: with its law, and further fields of the release.
 
@@ -39,6 +41,8 @@ def draw(
     noise : Calibration
         The mechanism's record for this moment.
     rng : numpy.random.Generator
+    **more
+        ``reread`` for `Refined`, which reads the rows again: `privgram.drawing.refined.Reread`.
     """
     raise TypeError(f"there is no draw for {type(mechanism).__name__}")
 
@@ -49,3 +53,4 @@ draw.register(MatrixLaplace, additive.matrix_laplace)
 draw.register(GaussianSketch, multiplicative.gaussian_sketch)
 draw.register(InverseWishart, multiplicative.inverse_wishart)
 draw.register(InverseGauss, multiplicative.inverse_gauss)
+draw.register(Refined, refined)

@@ -14,6 +14,7 @@ from privgram.mechanisms.gaussian_sketch import GaussianSketch
 from privgram.mechanisms.inverse_gauss import InverseGauss
 from privgram.mechanisms.inverse_wishart import InverseWishart
 from privgram.mechanisms.matrix_laplace import MatrixLaplace
+from privgram.mechanisms.refined import Refined
 
 __all__ = [
     "AdditiveWishart",
@@ -24,6 +25,7 @@ __all__ = [
     "InverseWishart",
     "MatrixLaplace",
     "Mechanism",
+    "Refined",
     "by_name",
     "default",
     "from_dict",

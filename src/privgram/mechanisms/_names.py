@@ -29,6 +29,7 @@ NAMES = {
         "GaussianSketch",
         "InverseWishart",
         "InverseGauss",
+        "Refined",
     )
 }
 
