@@ -235,9 +235,7 @@ def _check_center(release: ReleaseRecord, center: bool | None) -> bool:
     return has_ones if center is None else bool(center)
 
 
-def _count(
-    release: ReleaseRecord, matrix: NDArray[np.float64], ones: NDArray[np.float64]
-) -> float:
+def _count(release: ReleaseRecord, matrix: NDArray[np.float64], ones: NDArray[np.float64]) -> float:
     """Rows that the sums are of: public where all contribute in full, else read off the ones."""
     columns = release.columns
     whole = columns is not None and columns.missing == "error" and release.bound >= columns.bound

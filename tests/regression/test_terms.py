@@ -89,8 +89,8 @@ def by_hand(table, reference="f"):
 MODELS = [
     ("log(wage) ~ age + sex", ["age", "sex[m]"]),
     ("log(wage) ~ poly(age, 2) + union", ["age", "age^2", "union"]),
-    ("log(wage) ~ sex*region", [*"sex[m] region[e] region[s]".split(),
-                                *"sex[m]:region[e] sex[m]:region[s]".split()]),
+    ("log(wage) ~ sex*region", [*["sex[m]", "region[e]", "region[s]"],
+                                *["sex[m]:region[e]", "sex[m]:region[s]"]]),
     ("log(wage) ~ age*sex + hired", ["age", "sex[m]", "hired", "age:sex[m]"]),
     ("log(wage) ~ age*height", ["age", "height", "age:height"]),
     ("log(wage) ~ poly(age, 3) + region", ["age", "age^2", "age^3", "region[e]", "region[s]"]),
