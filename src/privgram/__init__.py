@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from privgram._base import former
 from privgram._base.saved import DamagedFile
 from privgram._base.version import __version__ as __version__
-from privgram._plan import Plan, PlanRow, plan
+from privgram._plan import Plan, PlanRow, TermRow, plan
 from privgram._release import Release, load_release
 from privgram.columns import Columns, Dates, Factor, Log
 from privgram.drawing.norm_bound import private_norm_bound
@@ -19,6 +19,8 @@ from privgram.mechanisms import (
     GaussianSketch,
     InverseGauss,
     InverseWishart,
+    MatrixLaplace,
+    Refined,
 )
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import SecondMoment, merge
@@ -40,11 +42,14 @@ __all__ = [
     "InverseWishart",
     "Ledger",
     "Log",
+    "MatrixLaplace",
     "NormBound",
     "Plan",
     "PlanRow",
+    "Refined",
     "Release",
     "SecondMoment",
+    "TermRow",
     "compress",
     "load_release",
     "low_rank",

@@ -6,7 +6,7 @@ import math
 import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -14,9 +14,13 @@ from privgram._base.checks import check_integer, check_positive
 from privgram._base.files import write_picture
 from privgram._base.optional import extra
 from privgram._base.solve import edge
+from privgram._base.text import shown
 from privgram.columns import Columns
+from privgram.columns.shares import by_term, proposed_weights, share, target_term
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
@@ -24,10 +28,13 @@ if TYPE_CHECKING:
     from privgram.mechanisms import Calibration, Mechanism
     from privgram.privacy import Adjacency
 
-__all__ = ["Plan", "PlanRow", "plan"]
+__all__ = ["Plan", "PlanRow", "TermRow", "plan"]
 
 # Beyond this many rows a regression counts as never reaching the level asked for.
 MOST_ROWS = 10**15
+
+#: Weight, share and noise of a term.
+Three: TypeAlias = tuple[float | None, float | None, float | None]
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,35 @@ class PlanRow:
 
 
 @dataclass(frozen=True)
+class TermRow:
+    """One term in a `Plan`.
+
+    Attributes
+    ----------
+    term : str
+        As one would write it; "intercept" for the column of ones.
+    columns : int
+        Stored columns, 0 where they follow from those of other terms.
+    weight, share, noise : float or None
+        The weight, the part of the squared bound that it pays, and the standard deviation of the
+        noise that the recommended mechanism adds to the sum of the products of one of its columns
+        and the target, without weights; or, where no targets are given, and a column of weight 1.
+        None where nothing is stored.
+    proposed_weight, proposed_share, proposed_noise : float or None
+        What these would be with the proposed weights; None without targets.
+    """
+
+    term: str
+    columns: int
+    weight: float | None
+    share: float | None
+    noise: float | None
+    proposed_weight: float | None = None
+    proposed_share: float | None = None
+    proposed_noise: float | None = None
+
+
+@dataclass(frozen=True)
 class Plan:
     """What `plan` returns: printed it is a table, with a recommendation below.
 
@@ -81,7 +117,11 @@ class Plan:
     reason : str
         Why.
     adaptive : str
-        When an adaptive mechanism pays.
+        When an adaptive mechanism pays; "" at delta = 0.
+    terms : tuple of TermRow
+        What each term of `Columns` pays; empty for a number of columns.
+    weights : dict of str to float or None
+        Weights to give to `Columns` for regressions of `targets`; None without targets.
     """
 
     n_columns: int
@@ -95,6 +135,8 @@ class Plan:
     recommended: str
     reason: str
     adaptive: str
+    terms: tuple[TermRow, ...] = ()
+    weights: dict[str, float] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values, for JSON."""
@@ -129,6 +171,49 @@ class Plan:
             cells.append(line)
         return heads, cells
 
+    def terms_table(self) -> tuple[list[str], list[list[str]]]:
+        """Return the headings and the cells of the table of terms, as text."""
+        heads = ["term", "columns", "weight", "share", "noise"]
+        if self.weights is not None:
+            heads += ["proposed weight", "its share", "its noise"]
+        cells = []
+        for row in self.terms:
+            numbers = [
+                (_number(row.weight), _share(row.share), _number(row.noise)),
+                (
+                    _number(row.proposed_weight),
+                    _share(row.proposed_share),
+                    _number(row.proposed_noise),
+                ),
+            ][: len(heads) // 4]
+            cells.append(
+                [shown(row.term), f"{row.columns:,}", *(n for part in numbers for n in part)]
+            )
+        return heads, cells
+
+    @property
+    def terms_notes(self) -> tuple[str, ...]:
+        """What belongs below the table of terms, a paragraph each."""
+        if not self.terms:
+            return ()
+        beside = "a column of weight 1" if self.weights is None else "the target"
+        words = (
+            "Share is what a term pays of the squared bound, to which noise is in proportion: its "
+            "squared weight for each of its polynomials, whatever the number of its levels. Noise "
+            f"is that of the sum of one of its columns times {beside}.",
+        )
+        if any(not row.columns for row in self.terms):
+            words += ("A term of 0 columns follows from the others and costs nothing.",)
+        if self.weights is not None:
+            words += (
+                "The proposed weights are the best ones for a table whose values fill their bounds "
+                "evenly, whose levels are equally frequent, and whose terms explain equal parts of "
+                "one half of a target. Terms whose columns are rarely far from zero pay more, in "
+                "proportion to the square root of the sum of 1/v, v the mean square of a column.",
+                f"Columns(..., weights={self.weights!r})",
+            )
+        return words
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What belongs below the table, a paragraph each."""
@@ -143,21 +228,14 @@ class Plan:
             "square 1 that say nothing of each other. That is the least: a feature of which the "
             "others leave a mean square of v needs 1/v times as many, often hundreds of times.",
             *remarks,
-            self.adaptive,
-            self.reason,
+            *filter(None, (self.adaptive, self.reason)),
         )
 
     def __str__(self) -> str:
-        heads, cells = self.table()
-        widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if j == 0 else cell.rjust(width)
-                for j, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in [heads, *cells]
-        ]
-        return "\n".join([self.heading, "", *lines, "", *self.notes])
+        parts = [self.heading, "", *_lines(*self.table()), "", *self.notes]
+        if self.terms:
+            parts += ["", *_lines(*self.terms_table()), "", *self.terms_notes]
+        return "\n".join(parts)
 
     __repr__ = __str__
 
@@ -186,13 +264,15 @@ class Plan:
             drawn = self.plot(figure.add_subplot())
             write_picture(Path(ax), figure, dpi=150)
             return drawn
+        from privgram.mechanisms import InverseWishart
         from privgram.plots._axes import axes_for
 
         axes = axes_for(ax, (8.0, 4.0))
         # The papers' theorems are for epsilon below 1.
         grid = np.geomspace(min(0.05, self.epsilon), max(0.99, self.epsilon), 25)
-        # The inverse Wishart, last, would only cover the sketch.
-        for j, mechanism in enumerate(_candidates(self.n_columns, self.error)[:-1]):
+        for j, mechanism in enumerate(_candidates(self.n_columns, self.error, self.delta)):
+            if isinstance(mechanism, InverseWishart):
+                continue  # which would only cover the sketch
             name, color = type(mechanism).__name__, f"C{j}"
             exact, _ = self._curve(mechanism, grid, "exact")
             published, flawed = self._curve(mechanism, grid, "published")
@@ -200,7 +280,8 @@ class Plan:
             axes.loglog(
                 grid, exact, color=color, linewidth=max(5 - 2 * j, 1), label=f"{name}, exact"
             )
-            axes.loglog(grid, published, "--", color=color, label=f"{name}, published")
+            if np.isfinite(published).any():
+                axes.loglog(grid, published, "--", color=color, label=f"{name}, published")
             if flawed.any():
                 axes.loglog(
                     grid[flawed],
@@ -250,6 +331,7 @@ def plan(
     adjacency: Adjacency = "replace",
     *,
     error: float = 0.01,
+    targets: Iterable[str] | None = None,
 ) -> Plan:
     """Tabulate every mechanism's noise and say which to take; reads no data.
 
@@ -262,13 +344,16 @@ def plan(
     epsilon : float
         Privacy parameter, > 0; must be given.
     delta : float
-        Privacy parameter, in (0, 1); must be given.
+        Privacy parameter, in [0, 1); must be given. At 0 there is one mechanism, `MatrixLaplace`.
     n_rows : int, optional
         Number of rows, if it is public.
     adjacency : {"replace", "add-remove"}
         Neighbouring tables: one row replaced, or one added or removed.
     error : float
         The accuracy asked of a regression on unit-scale data, for `PlanRow.rows_exact`.
+    targets : iterable of str, optional
+        Terms of the Columns that regressions on the others are to explain: weights are proposed
+        that serve them (`privgram.columns.shares.proposed_weights` says how).
 
     Returns
     -------
@@ -301,6 +386,11 @@ def plan(
     >>> import privgram as pg
     >>> print(pg.plan(22, bound=4.7, epsilon=0.5, delta=1e-6))  # doctest: +SKIP
     """
+    columns = n_columns if isinstance(n_columns, Columns) else None
+    if targets is not None and columns is None:
+        raise ValueError("targets are terms: plan(columns, ...) of Columns")
+    if isinstance(targets, str):
+        raise TypeError(f"targets is a list of terms; for one, pass [{targets!r}]")
     if isinstance(n_columns, Columns):
         bound = n_columns.bound if bound is None else bound
         n_columns = len(n_columns)
@@ -318,7 +408,7 @@ def plan(
     error = check_positive(error, "error")
 
     rows = []
-    for mechanism in _candidates(n_columns, error):
+    for mechanism in _candidates(n_columns, error, delta):
         setting = n_columns, bound, epsilon, delta, adjacency
         exact, refusal = _calibrate(mechanism, *setting, "exact", n_rows)
         published, flaw = _calibrate(mechanism, *setting, "published", n_rows)
@@ -339,6 +429,14 @@ def plan(
         raise ValueError(rows[0].remark.removeprefix("exact: "))
     rows.sort(key=lambda row: math.inf if row.rows_exact is None else row.rows_exact)
     recommended, reason = _recommend(rows, n_columns, n_rows)
+    weights = None
+    terms: tuple[TermRow, ...] = ()
+    if columns is not None and (targets is not None or not columns.plain):
+        (std,) = (row.exact for row in rows if row.mechanism == recommended)
+        assert std is not None
+        goals = None if targets is None else tuple(targets)
+        weights = None if goals is None else proposed_weights(columns, goals)
+        terms = _terms(columns, std, goals, weights)
     return Plan(
         n_columns=n_columns,
         bound=bound,
@@ -351,15 +449,47 @@ def plan(
         recommended=recommended,
         reason=reason,
         adaptive=_adaptive(n_columns, bound, epsilon, delta, adjacency, error),
+        terms=terms,
+        weights=weights,
     )
 
 
-def _candidates(n_columns: int, error: float) -> tuple[Mechanism, ...]:
+def _terms(
+    columns: Columns,
+    noise: float,
+    targets: tuple[str, ...] | None,
+    weights: dict[str, float] | None,
+) -> tuple[TermRow, ...]:
+    """What every term pays, at the standard deviation that the noise has without new weights."""
+    nothing: Three = (None, None, None)
+
+    def facts(columns: Columns, noise: float) -> list[Three]:
+        stored = by_term(columns)
+        weights = [max((one.weight for one in term), default=None) for term in stored.values()]
+        goal = 1.0 if not targets else stored[target_term(columns, targets[0])][0].weight
+        return [
+            nothing if weight is None else (weight, share(columns, term), noise / (weight * goal))
+            for weight, term in zip(weights, stored.values(), strict=True)
+        ]
+
+    now, then = facts(columns, noise), [nothing] * len(by_term(columns))
+    if weights is not None:
+        other = Columns.from_dict(columns.to_dict() | {"weights": weights})
+        then = facts(other, noise * (other.bound / columns.bound) ** 2)
+    return tuple(
+        TermRow(term, sum(one.size for one in stored), *before, *after)
+        for (term, stored), before, after in zip(by_term(columns).items(), now, then, strict=True)
+    )
+
+
+def _candidates(n_columns: int, error: float, delta: float) -> list[Mechanism]:
     """Mechanisms that promise nothing about the data; the inverse Wishart is a sketch inverted."""
-    from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, GaussianSketch, InverseWishart
+    from privgram import mechanisms as m
 
     rows = _sketch_rows(n_columns, error)
-    return AnalyzeGauss(), AdditiveWishart(), GaussianSketch(rows), InverseWishart(rows)
+    found: list[Mechanism] = [m.AnalyzeGauss(), m.AdditiveWishart(), m.GaussianSketch(rows)]
+    found += [m.InverseWishart(rows), m.MatrixLaplace()]
+    return [mechanism for mechanism in found if delta or mechanism.pure]
 
 
 def _sketch_rows(n_columns: int, error: float) -> int:
@@ -373,6 +503,8 @@ def _adaptive(
     """Say from which smallest eigenvalue on the adaptive sketch has less to regularise by."""
     from privgram.mechanisms import GaussianSketch
 
+    if delta == 0:
+        return ""
     rows = _sketch_rows(n_columns, error)
     plain, adaptive = GaussianSketch(rows), GaussianSketch(rows, adaptive=True)
     try:
@@ -433,7 +565,7 @@ def unit_scale(n_columns: int, n_rows: int) -> tuple[NDArray[np.float64], NDArra
 
 
 def _rows_for(record: Calibration, error: float) -> int | None:
-    """Fewest rows, to three digits, at which `_error` is no more than `error`."""
+    """Fewest rows, to three digits, at which `_error` is at most `error`."""
     rows = 1
     while _error(record, rows) > error:
         rows *= 2
@@ -451,22 +583,32 @@ def _recommend(rows: list[PlanRow], n_columns: int, n_rows: int | None) -> tuple
     """
     from privgram.mechanisms._default import noise_edge
 
+    pure = next(row for row in rows if row.mechanism.startswith("MatrixLaplace"))
+    if len(rows) == 1:
+        return pure.mechanism, f"Take {pure.mechanism}: no other is private at delta = 0."
+    less = ""
+    rows = [row for row in rows if row is not pure]
     best = rows[0]
+    if pure.exact is not None and best.exact is not None and pure.exact < best.exact:
+        less = (
+            f" {pure.mechanism} would add {1 - pure.exact / best.exact:.1%} less noise, with "
+            "heavier tails."
+        )
     positive = next((row for row in rows if row.mechanism.startswith("AdditiveWishart")), None)
     if positive is None or positive.exact is None or best.exact is None or positive is best:
-        return best.mechanism, f"Take {best.mechanism}: it needs the fewest rows."
+        return best.mechanism, f"Take {best.mechanism}: it needs the fewest rows.{less}"
     spectral = noise_edge(best.exact, n_columns)
     more = positive.exact / best.exact - 1
     if n_rows is not None and n_rows < 2 * spectral:
         return positive.mechanism, (
             f"Take {positive.mechanism}: its release is positive definite always, and with "
             f"{n_rows:,} rows {best.mechanism}'s may not be, whose noise has eigenvalues up to "
-            f"{spectral:.3g}. It adds {more:.1%} more noise."
+            f"{spectral:.3g}. It adds {more:.1%} more noise.{less}"
         )
     return best.mechanism, (
-        f"Take {best.mechanism}: it adds the least noise and no bias. If some direction of the "
+        f"Take {best.mechanism}: it adds little noise and no bias. If some direction of the "
         f"table has a sum of squares below {2 * spectral:.3g}, take {positive.mechanism}, whose "
-        f"release is positive definite always, for {more:.1%} more noise."
+        f"release is positive definite always, for {more:.1%} more noise.{less}"
     )
 
 
@@ -478,6 +620,22 @@ def _name(mechanism: Mechanism) -> str:
         if getattr(mechanism, field.name) != field.default
     ]
     return f"{type(mechanism).__name__}({', '.join(given)})"
+
+
+def _lines(heads: list[str], cells: list[list[str]]) -> list[str]:
+    """A table as lines of text, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if j == 0 else cell.rjust(width)
+            for j, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in [heads, *cells]
+    ]
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
 
 
 def _number(value: float | None) -> str:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privgram._base.checks import check_integer, check_within
-from privgram.columns import INTERCEPT
+from privgram.columns.terms import INTERCEPT
+from privgram.regression.design import intercept_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +28,7 @@ class PCA:
     Attributes
     ----------
     names : tuple of str
-        The d columns, without the intercept.
+        The d columns, without the intercept; of a factor every level is one.
     components : ndarray of shape (k, d), float64
         Orthonormal rows, by falling eigenvalue; the largest entry of each is positive.
     explained_variance : ndarray of shape (k,), float64
@@ -59,7 +60,7 @@ class PCA:
         """How far this subspace may be from that of the exact matrix.
 
         Bound on the Frobenius distance between the orthogonal projections on the two, with
-        probability at least `confidence`; at most sqrt(2 k), which is no information.
+        probability at least `confidence`; at most sqrt(2 k), which tells nothing.
         Simulated when first asked for, which takes a second at d = 100.
         """
         k, d = self.components.shape
@@ -93,9 +94,10 @@ def pca(
     confidence : float
         Of the error bound, in (0, 1).
     center : bool, optional
-        Whether they are about the columns' mean, which only a release with an intercept holds, or
-        about zero, where `Columns` put the middle of the bounds.  By default about the
-        mean where there is one.  The intercept is never one of the d columns.
+        Whether they are about the columns' mean, which only a release with an intercept or with
+        all levels of a factor holds, or about zero, where `Columns` put the middle of the
+        bounds.  By default about the mean where there is one.  The intercept is never one of the d
+        columns.
 
     Returns
     -------
@@ -109,8 +111,13 @@ def pca(
 
     Notes
     -----
+    A factor's levels are columns of 0 and 1 (times the term's weight), beside numbers that are
+    mapped to [-1, 1].  About the mean they depend on each other, and one eigenvalue a factor
+    is about zero.
+
     About the mean means of the matrix C = G - g g^T / c, with g the intercept's column, c the
     number of rows where it is public and complete and else the intercept's own entry.
+    Where levels sum to the intercept, g and c are the sums of theirs.
     The noise in g and c is noise in C too: with m = g / c it is F N F^T to first order,
     F = [I, -m]: of isotropic noise up to (1 + |m|^2)^2 times the variance.
 
@@ -189,14 +196,16 @@ def mean_and_covariance(release: ReleaseRecord) -> tuple[NDArray[np.float64], ND
     Sums are divided by the number of rows where it is public, every row contributes in full and
     noise is added; else by the released count, whose noise is then that of the sums.
     """
-    if INTERCEPT not in release.names or release.n_columns < 2:
+    if intercept_of(release) is None or release.n_columns < 2:
         raise ValueError(
             "a mean needs a release with a column of ones: make it with "
             "Columns(..., intercept=True)"
         )
     columns = release.columns
     own, mean, scatter = _about(release, release.matrix, center=True)
-    covariance = scatter / max(_count(release, release.matrix) - 1.0, 1.0)
+    ones = intercept_of(release)
+    assert ones is not None
+    covariance = scatter / max(_count(release, release.matrix, ones) - 1.0, 1.0)
     if columns is None:
         return mean, covariance
     at = [columns.names.index(release.names[i]) for i in own]
@@ -215,26 +224,25 @@ def upright(components: NDArray[np.float64]) -> NDArray[np.float64]:
 def _check_center(release: ReleaseRecord, center: bool | None) -> bool:
     if not isinstance(center, (bool, np.bool_, type(None))):
         raise TypeError("center is True, False or None")
-    has_ones = INTERCEPT in release.names
+    has_ones = intercept_of(release) is not None
     if center and not has_ones:
         raise ValueError(
             "a mean needs a release with a column of ones: make it with "
             "Columns(..., intercept=True), or take components about zero, center=False"
         )
-    if has_ones and release.n_columns < 2:
+    if release.names == (INTERCEPT,):
         raise ValueError("there is no column but the intercept")
     return has_ones if center is None else bool(center)
 
 
-def _count(release: ReleaseRecord, matrix: NDArray[np.float64]) -> float:
+def _count(release: ReleaseRecord, matrix: NDArray[np.float64], ones: NDArray[np.float64]) -> float:
     """Rows that the sums are of: public where all contribute in full, else read off the ones."""
     columns = release.columns
     whole = columns is not None and columns.missing == "error" and release.bound >= columns.bound
     if whole and release.n_rows and release.noise.sketch_rows(release.n_columns) is None:
         return float(release.n_rows)
-    ones = release.names.index(INTERCEPT)
     shift = release.noise.shift_matrix(release.n_columns)
-    return max(float(matrix[ones, ones] - shift[ones, ones]), 1.0)
+    return max(float(ones @ (matrix - shift) @ ones), 1.0)
 
 
 def _about(
@@ -245,13 +253,18 @@ def _about(
     Of `matrix`, which is the released one or another draw of it.
     """
     own = [i for i, name in enumerate(release.names) if name != INTERCEPT]
-    moment = (matrix - release.noise.shift_matrix(len(matrix)))[np.ix_(own, own)]
-    if not center:
+    whole = matrix - release.noise.shift_matrix(len(matrix))
+    moment = whole[np.ix_(own, own)]
+    ones = intercept_of(release) if center else None
+    if ones is None:
         return own, np.zeros(len(own)), moment
-    count = _count(release, matrix)
-    mean = matrix[own, release.names.index(INTERCEPT)] / count
-    if release.columns is not None:
-        mean = mean.clip(-1.0, 1.0)
+    count = _count(release, matrix, ones)
+    mean = (whole @ ones)[own] / count
+    columns = release.columns
+    if columns is not None:
+        at = [columns.names.index(release.names[i]) for i in own]
+        ends = np.array([columns.lower, columns.upper])[:, at]
+        mean = mean.clip(*((ends - columns.center[at]) / columns.half_width[at]))
     return own, mean, moment - count * np.outer(mean, mean)
 
 
@@ -268,4 +281,6 @@ def _noise_norms(release: ReleaseRecord, confidence: float, center: bool) -> tup
         eigenvalues = np.linalg.eigvalsh(drawn - exact)
         norms[i] = np.abs(eigenvalues[[0, -1]]).max(), np.linalg.norm(eigenvalues)
     spectral, frobenius = np.quantile(norms, confidence, axis=0, method="higher")
-    return float(spectral), float(frobenius)
+    # The nearest feasible matrix is no farther in Frobenius norm, and at most twice as far in the
+    # spectral norm (docs/theory/analyze-gauss.md).
+    return float(spectral * (2 if release.parameters.get("moved") else 1)), float(frobenius)

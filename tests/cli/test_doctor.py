@@ -14,6 +14,7 @@ import privgram as pg  # noqa: E402
 from privgram._core import rows, wishart  # noqa: E402
 from privgram.cli import doctor  # noqa: E402
 from privgram.cli._program import program  # noqa: E402
+from privgram.columns import encoding  # noqa: E402
 
 
 def run(*arguments):
@@ -91,6 +92,12 @@ def without_first_part(real):
     return lambda parts: real(list(parts)[1:])
 
 
+def of_degree_one_more(real):
+    """Polynomials that differ from call to call: of the second moment and of the dummy table."""
+    calls = iter(range(1000))
+    return lambda u, degree: real(u, degree + next(calls))
+
+
 def of_another_matrix(real):
     def load(path):
         release = real(path)
@@ -105,6 +112,7 @@ def of_another_matrix(real):
     [
         ("kernels equal the reference", rows, "Accumulator", off_by_one),
         ("order and splits do not matter", pg, "merge", without_first_part),
+        ("factors equal their indicators", encoding, "legendre", of_degree_one_more),
         ("noise is ChaCha20's", pg.random, "ROUNDS", lambda rounds: 8),
         ("Wishart moments", wishart, "wishart", larger),
         ("release, save, load, regress", pg, "load_release", of_another_matrix),

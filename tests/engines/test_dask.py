@@ -290,7 +290,7 @@ def test_partitions_that_are_not_what_they_promise(frame):
         (lambda a: a[:, a[0] > 9], {"bound": 1.0}, ValueError, "compute_chunk_sizes"),
         (lambda a: a.astype(object), {"bound": 1.0}, TypeError, "objects or strings"),
         (lambda a: a.astype(complex), {"bound": 1.0}, TypeError, "complex"),
-        (lambda a: dask.delayed(a), {"bound": 1.0}, TypeError, "a Dask Delayed is no table"),
+        (lambda a: dask.delayed(a), {"bound": 1.0}, TypeError, "a Dask Delayed is not a table"),
     ],
 )
 def test_refused_arrays(x, make, arguments, error, text):
@@ -310,7 +310,7 @@ def test_refused_arrays(x, make, arguments, error, text):
 def test_refused_frames(frame, columns, error, text):
     with pytest.raises(error, match=text):
         second_moment(dd.from_pandas(frame, npartitions=3), 2.0, columns)
-    with pytest.raises(TypeError, match="a Dask Series is no table"):
+    with pytest.raises(TypeError, match="a Dask Series"):
         second_moment(dd.from_pandas(frame, npartitions=3)["a"], 2.0)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["shown"]
+from collections.abc import Sequence
+
+__all__ = ["listed", "shown"]
 
 #: Not "printable", and part of how words of some scripts are written: (non-)joiners.
 _JOINERS = "\u200c\u200d"
@@ -20,3 +22,15 @@ def shown(text: str) -> str:
     return "".join(
         c if c.isprintable() or c in _JOINERS else c.encode("unicode_escape").decode() for c in text
     )
+
+
+#: More names than this are counted instead of listed.
+MOST_LISTED = 12
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names with commas between them, the first ones if there are many."""
+    more = len(names) - MOST_LISTED
+    if more <= 1:  # to say "and 1 more" takes the room of its name
+        return ", ".join(map(shown, names))
+    return f"{', '.join(map(shown, names[:MOST_LISTED]))} and {more:,} more"

@@ -120,7 +120,7 @@ def measure(
 
 
 def leading(rows: Iterable[Estimate]) -> list[Estimate]:
-    """For each epsilon the pair that shows most, which is what the profile claims.
+    """Return, for each epsilon, the pair that shows most: the profile claims as much.
 
     Chosen by `Estimate.by_law`, hence with little bias towards lucky draws.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,9 @@ import click
 
 if TYPE_CHECKING:
     from privgram.columns import Columns
+
+#: A comma after which no bracket closes before another opens.
+_COMMA = re.compile(r",(?![^(\[{]*[)\]}])")
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -23,7 +27,7 @@ def guarantee(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--epsilon``, ``--delta`` and ``--adjacency``."""
     options: tuple[Decorator, ...] = (
         click.option("--epsilon", type=float, required=True, help="Privacy parameter, above 0."),
-        click.option("--delta", type=float, required=True, help="Privacy parameter, in (0, 1)."),
+        click.option("--delta", type=float, required=True, help="Privacy parameter, in [0, 1)."),
         click.option(
             "--adjacency",
             type=click.Choice(["replace", "add-remove"]),
@@ -39,16 +43,21 @@ def guarantee(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_columns(text: str | None) -> Columns | list[str] | None:
-    """Read ``--columns``: a TOML or JSON file of bounds, or names with commas."""
+    """Read ``--columns``: a TOML or JSON file that describes them, or names with commas."""
     from privgram import Columns
 
     if text is None:
         return None
     for file in columns_file(text):
         return Columns.load(file)
-    names = [name.strip() for name in text.split(",")]
+    return read_names("--columns", text)
+
+
+def read_names(option: str, text: str) -> list[str]:
+    """Read names or terms with commas between them; those in brackets are theirs: poly(x, 2)."""
+    names = [name.strip() for name in _COMMA.split(text)]
     if not all(names):
-        raise click.UsageError(f"--columns {text}: a name is missing between two commas")
+        raise click.UsageError(f"{option} {text}: a name is missing between two commas")
     return names
 
 

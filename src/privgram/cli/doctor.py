@@ -137,6 +137,19 @@ def _splits() -> None:
     _require(same, "a table and its halves, turned round, have different moments")
 
 
+def _factors() -> None:
+    import privgram as pg
+
+    columns = pg.Columns({"x": (-3, 3), "g": ["a", "b", "c"]}, terms=["x:g", "poly(x, 2)"])
+    x = _table()[2:, 0]
+    table = {"x": x, "g": np.array(["a", "b", "c"])[np.arange(len(x)) ** 2 % 7 % 3]}
+    records = np.rec.fromarrays(list(table.values()), names=",".join(table))
+    factors = pg.second_moment(records, columns=columns)
+    dummies = pg.second_moment(columns.encode(table), bound=columns.bound)
+    same = all(map(np.array_equal, factors.limbs(), dummies.limbs()))
+    _require(same, "a factor's second moment differs from that of its indicators")
+
+
 def _stream() -> None:
     from randomgen import ChaCha
 
@@ -182,6 +195,7 @@ def _release() -> None:
 TESTS: dict[str, Callable[[], None]] = {
     "kernels equal the reference": _kernels,
     "order and splits do not matter": _splits,
+    "factors equal their indicators": _factors,
     "noise is ChaCha20's": _stream,
     "Wishart moments": _wishart,
     "release, save, load, regress": _release,

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from privgram._base.text import listed
+
 from ._options import example
 from ._output import console, facts, json_option, print_json
 
@@ -31,9 +33,15 @@ def _contents(path: Path) -> dict[str, object]:
     import privgram as pg
 
     release = pg.load_release(path)
+    columns = release.columns
     return {
         "release": str(path),
         "columns": list(release.names),
+        "variables": {}
+        if columns is None
+        else {name: given.describe() for name, given in columns.variables.items()},
+        "terms": [] if columns is None else list(columns.terms),
+        "weights": {} if columns is None else columns.weights,
         "rows": release.n_rows,
         "bound": release.bound,
         "mechanism": str(release.mechanism),
@@ -52,9 +60,10 @@ def _flat(report: dict[str, object]) -> dict[str, object]:
     result: dict[str, object] = {}
     for name, value in report.items():
         if isinstance(value, dict):
+            result.update({name: ""} if value and name != "parameters" else {})
             result.update({f"  {key}": item for key, item in value.items()})
         elif isinstance(value, list):
-            result[name] = ", ".join(map(str, value))
+            result.update({name: listed(value)} if value else {})
         else:
             result[name] = value
     return result

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     "plan",
     epilog=example(
         "privgram plan --columns 22 --bound 4.7 --epsilon 0.5 --delta 1e-6",
+        "privgram plan --columns columns.toml --target cost --epsilon 0.5 --delta 1e-6",
     ),
 )
 @click.option(
@@ -39,6 +40,14 @@ if TYPE_CHECKING:
     show_default=True,
     help="Accuracy wanted of a regression's coefficients on unit-scale data.",
 )
+@click.option(
+    "--target",
+    "targets",
+    metavar="TERM",
+    multiple=True,
+    help="A term that regressions on the others explain: proposes weights for them. May be"
+    " repeated, and needs a FILE.",
+)
 @click.option("--plot", type=click.Path(path_type=Path), help="Save a picture of the noise here.")
 @json_option
 def command(
@@ -49,28 +58,30 @@ def command(
     adjacency: Adjacency,
     n_rows: int | None,
     error: float,
+    targets: tuple[str, ...],
     plot: Path | None,
     as_json: bool,
 ) -> None:
     """Compare the mechanisms' noise and say which to take. Reads no data."""
     import privgram as pg
 
+    asked: int | pg.Columns
     if columns.isdecimal():
-        n_columns = int(columns)
+        asked = int(columns)
     elif is_number(columns):
         raise click.UsageError(f"--columns {columns}: the number of columns is not a whole number")
     else:
         bounds = read_columns(columns)
-        if isinstance(bounds, pg.Columns):
-            bound = bounds.bound if bound is None else bound
-            n_columns = len(bounds)
-        else:
-            n_columns = len(columns.split(","))
-    if bound is None:
+        asked = bounds if isinstance(bounds, pg.Columns) else len(columns.split(","))
+    if bound is None and isinstance(asked, int):
         raise click.UsageError("--bound is needed, unless --columns is a file of bounds")
 
     check_distinct({"--columns": columns_file(columns)}, {"--plot": plot})
-    plan = pg.plan(n_columns, bound, epsilon, delta, n_rows, adjacency, error=error)
+    if targets and isinstance(asked, int):
+        raise click.UsageError("--target needs --columns to be a file of bounds")
+    plan = pg.plan(
+        asked, bound, epsilon, delta, n_rows, adjacency, error=error, targets=targets or None
+    )
     if plot is not None:
         plan.plot(plot)
     if as_json:
@@ -80,4 +91,8 @@ def command(
     out.print(plan.heading)
     out.print(table(*plan.table()))
     for note in plan.notes:
+        out.print(note, soft_wrap=not out.is_terminal)
+    if plan.terms:
+        out.print(table(*plan.terms_table()))
+    for note in plan.terms_notes:
         out.print(note, soft_wrap=not out.is_terminal)

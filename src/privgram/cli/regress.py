@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ._options import example
+from ._options import example, read_names
 from ._output import json_option, print_json, print_lines
 
 
@@ -14,12 +14,24 @@ from ._output import json_option, print_json, print_lines
     "regress",
     epilog=example(
         "privgram regress flights.json --target arr_delay --features dep_delay,distance",
+        'privgram regress wages.json "log(wage) ~ poly(age, 2) + sex*region" \\',
+        "    --reference region=w",
     ),
 )
 @click.argument("release", type=click.Path(path_type=Path))
-@click.option("--target", required=True, metavar="NAME", help="The column to explain.")
+@click.argument("formula", metavar="[FORMULA]", required=False)
+@click.option("--target", metavar="NAME", help="The column to explain, where there is no FORMULA.")
 @click.option(
-    "--features", metavar="NAMES", help="Separated by commas. Default: all other columns."
+    "--features",
+    metavar="NAMES",
+    help="Columns or terms, separated by commas. Default: all others.",
+)
+@click.option(
+    "--reference",
+    "references",
+    metavar="FACTOR=LEVEL",
+    multiple=True,
+    help="The level of a factor that is left out, its first by default. May be repeated.",
 )
 @click.option(
     "--ridge",
@@ -39,8 +51,10 @@ from ._output import json_option, print_json, print_lines
 @json_option
 def command(
     release: Path,
-    target: str,
+    formula: str | None,
+    target: str | None,
     features: str | None,
+    references: tuple[str, ...],
     ridge: str,
     unclip: bool,
     level: float,
@@ -48,21 +62,33 @@ def command(
 ) -> None:
     """Fit a linear regression from a RELEASE, at no further cost in privacy.
 
-    Standard errors count the sampling of the rows and the noise of the release.
+    FORMULA is such as "wage ~ age + sex*region" (extra formula). Standard errors count the sampling
+    of the rows and the noise of the release.
     """
     import privgram as pg
 
-    names = None if features is None else [name.strip() for name in features.split(",")]
+    if (formula is None) == (target is None):
+        raise click.UsageError("give either a FORMULA or --target")
+    if formula is not None and "~" not in formula:
+        raise click.UsageError(f"{formula!r} is no formula; for one column, use --target")
+    if formula is not None and features is not None:
+        raise click.UsageError("a FORMULA names the features: leave --features out")
     fit = pg.load_release(release).regress(
-        target, features=names, ridge=read_penalty(ridge), unclip=unclip
+        formula or target or "",
+        features=None if features is None else read_names("--features", features),
+        ridge=read_penalty(ridge),
+        unclip=unclip,
+        reference=dict(map(_read_reference, references)),
     )
     intervals = fit.conf_int(level, intercept=True)
     size = len(fit.names)
     if as_json:
         print_json(
             {
-                "target": target,
+                "target": fit.target,
                 "names": fit.names,
+                "terms": {term: fit.names[at] for term, at in fit.design.terms.items()},
+                "references": fit.design.references,
                 "coef": fit.coef,
                 "stderr": fit.stderr,
                 "intercept": fit.intercept,
@@ -78,6 +104,14 @@ def command(
         )
         return
     print_lines(fit.summary(level))
+
+
+def _read_reference(text: str) -> tuple[str, str]:
+    """Read one ``--reference``."""
+    name, found, level = text.partition("=")
+    if not (found and name and level):
+        raise click.UsageError(f"--reference {text}: write FACTOR=LEVEL")
+    return name, level
 
 
 def read_penalty(text: str) -> float | str:

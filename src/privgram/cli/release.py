@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from privgram._base.files import check_distinct
+from privgram._base.text import listed
 
 from . import _mechanisms
 from ._options import columns_file, example, guarantee, read_columns
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
         "",
         "intercept = true",
         'missing = "drop"',
+        'terms = ["poly(distance, 2)", "origin", "dep_delay", "arr_delay"]  # all by default',
         "[bounds]",
         "distance = [0, 2800]",
+        'origin = ["EWR", "JFK", "LGA"]',
         "dep_delay = [-60, 300]",
         "arr_delay = [-60, 300]",
     ),
@@ -43,8 +46,8 @@ if TYPE_CHECKING:
 @click.option(
     "--columns",
     metavar="FILE|NAMES",
-    help="TOML or JSON file of public bounds for each column, or column names separated by"
-    " commas, which need --bound.",
+    help="TOML or JSON file of public bounds or levels for each column, or column names separated"
+    " by commas, which need --bound.",
 )
 @click.option(
     "--bound",
@@ -181,7 +184,7 @@ def command(
     if as_json:
         print_json(report)
     else:
-        shown = dict(report, columns=", ".join(release.names))
+        shown = dict(report, columns=listed(release.names))
         if bound_epsilon is not None:
             shown["epsilon"] = (
                 f"{release.epsilon:g}, of which {bound_epsilon:g} for choosing the bound"
@@ -227,7 +230,7 @@ def _files_of(sources: tuple[str, ...]) -> Iterator[Path]:
     from privgram.sources.files import find
 
     for source in sources:
-        with suppress(FileNotFoundError, ValueError):  # said by whoever reads it
+        with suppress(FileNotFoundError, ValueError):  # the reader says so
             yield from find(Path(source))
 
 

@@ -13,7 +13,8 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._core.scale import DefaultRounding
+from privgram._base.text import listed
+from privgram._core.scale import DefaultRounding, log
 
 __all__ = ["Boolean", "Dates", "Factor", "Log", "Number", "Numeric", "Variable", "variable"]
 
@@ -48,6 +49,10 @@ class Variable(ABC):
     @abstractmethod
     def to_plain(self) -> Any:
         """Give what JSON and TOML can hold, from which `variable` makes an equal object."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Say in a few words what is known of it."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,9 @@ class Number(Numeric):
     def to_plain(self) -> Any:
         return [self.lower, self.upper]
 
+    def describe(self) -> str:
+        return f"{self.lower:g} to {self.upper:g}"
+
 
 @dataclass(frozen=True)
 class Boolean(Number):
@@ -128,6 +136,9 @@ class Boolean(Number):
 
     def to_plain(self) -> Any:
         return "bool"
+
+    def describe(self) -> str:
+        return self.holds
 
 
 @dataclass(frozen=True)
@@ -153,7 +164,7 @@ class Log(Numeric):
 
     def __post_init__(self) -> None:
         lower, upper = _pair((self.lower, self.upper), "a logarithm")
-        if not lower > 0:
+        if not lower >= np.finfo(np.float64).tiny:
             raise ValueError(f"the lower bound of a logarithm must be positive, not {lower:g}")
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
@@ -169,11 +180,13 @@ class Log(Numeric):
         return self.own(values)
 
     def own(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        clamped = np.clip(np.asarray(values, dtype=np.float64), self.lower, self.upper)
-        return np.asarray(np.log(clamped))
+        return log(values, self.lower, self.upper)
 
     def to_plain(self) -> Any:
         return {"log": [self.lower, self.upper]}
+
+    def describe(self) -> str:
+        return f"logarithm of {self.lower:g} to {self.upper:g}"
 
 
 #: Days in a unit of time; a year is the Gregorian calendar's mean.
@@ -245,6 +258,9 @@ class Dates(Numeric):
     def to_plain(self) -> Any:
         return {"dates": [self.lower, self.upper], "unit": self.unit}
 
+    def describe(self) -> str:
+        return f"{self.lower} to {self.upper}, in {self.unit} from the first"
+
 
 @dataclass(frozen=True)
 class Factor(Variable):
@@ -278,8 +294,8 @@ class Factor(Variable):
             raise ValueError("a factor needs at least one level")
         if len({type(level) for level in listed}) > 1:
             raise TypeError("the levels of a factor are all text or all whole numbers")
-        twice = next((level for i, level in enumerate(listed) if level in listed[:i]), None)
         if len(set(listed)) < len(listed):
+            twice = next(level for i, level in enumerate(listed) if level in listed[:i])
             raise ValueError(f"the level {twice!r} is listed twice")
         if not isinstance(other, bool):
             raise TypeError("other is True or False")
@@ -312,6 +328,10 @@ class Factor(Variable):
         if self.other or not self.text:
             return {"levels": list(self.levels), "other": self.other}
         return list(self.levels)
+
+    def describe(self) -> str:
+        several = len(self) > 1
+        return f"{len(self)} level{'s' * several}: {listed(self.names)}"
 
 
 def variable(name: str, described: Any) -> Variable:

@@ -307,7 +307,8 @@ class NormCounts:
         n_rows = n_rows_of(block)
         for start in range(0, n_rows, PIECE):
             if isinstance(block, list):
-                piece = np.stack([column[start : start + PIECE] for column in block]).T
+                columns = [np.asarray(column)[start : start + PIECE] for column in block]
+                piece = np.stack(columns).T
             else:
                 piece = block[start : start + PIECE]
             if scaling is not None:

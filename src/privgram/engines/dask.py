@@ -47,7 +47,7 @@ def second_moment(
         n_rows, states = None, _of_frame(source, bound, columns, topic)
     else:
         raise TypeError(
-            f"a Dask {type(source).__name__} is no table; pass a dask.array of two dimensions "
+            f"a Dask {type(source).__name__} is not a table; pass a dask.array of two dimensions "
             "or a dask.dataframe"
         )
     states = [_without_alias(state) for state in states]

@@ -14,18 +14,18 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from privgram._release import Release
-from privgram.columns import INTERCEPT
+from privgram.columns.terms import INTERCEPT
 from privgram.drawing.release import release
 
 from ._display import ShownEstimator
-from ._inputs import generator, unnamed, validate
+from ._inputs import check_numbers, generator, unnamed, validate
 
 if TYPE_CHECKING:
     from privgram.mechanisms import Mechanism
     from privgram.moment import SecondMoment
 
 #: Families of clones that this process has warned of. Python's own memory of warnings is cleared
-#: by whoever changes its filters, as scikit-learn does in every fit.
+#: by code that changes its filters, as scikit-learn does in every fit.
 _WARNED: set[str] = set()
 
 
@@ -285,3 +285,4 @@ class PrivateEstimator(ShownEstimator):
 def check_release(release: Any) -> None:
     if not isinstance(release, Release):
         raise TypeError(f"fit_from takes a Release, not {type(release).__name__}")
+    check_numbers(release.columns)

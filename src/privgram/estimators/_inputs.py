@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_consistent_length, validate_data
 
-from privgram.columns import INTERCEPT, Columns
+from privgram.columns import Columns
 from privgram.columns.kinds import LEVELS
+from privgram.columns.terms import INTERCEPT
+from privgram.columns.variables import Number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,7 +95,7 @@ def pairs(bounds: Any, names: Sequence[str], what: str) -> dict[str, Any]:
             raise ValueError(
                 f"{what} has no pair for column {missing[0]!r}"
                 if missing
-                else f"{what} has a pair for {unknown[0]!r}, and there is no such column"
+                else f"{what} has a pair for {unknown[0]!r}, which is not a column"
             )
         return {name: bounds[name] for name in names}
     try:
@@ -108,6 +110,19 @@ def pairs(bounds: Any, names: Sequence[str], what: str) -> dict[str, Any]:
             "column, or a mapping of names to pairs"
         )
     return dict(zip(names, map(tuple, array.tolist()), strict=True))
+
+
+def check_numbers(columns: Columns | None) -> None:
+    """Refuse factors, logarithms, dates and terms: an estimator's features are numbers."""
+    if columns is None:
+        return
+    same = {*columns.names} <= {*columns.variables, INTERCEPT}
+    if not (same and all(isinstance(given, Number) for given in columns.variables.values())):
+        raise TypeError(
+            "these estimators take tables of numbers, each column a feature, and not factors, "
+            "logarithms, dates or terms: use privgram.release(...).regress(...), whose fit has "
+            "predict for such tables, or Columns.encode(table), whose columns are numbers"
+        )
 
 
 def about_zero(pair: Any) -> tuple[float, float]:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from privgram.columns import INTERCEPT, Columns
+from privgram.columns import Columns
+from privgram.columns.terms import INTERCEPT
 from privgram.engines.threads import second_moment
 from privgram.mechanisms import AdditiveWishart
 
 from ._base import PrivateEstimator, check_release
-from ._inputs import about_zero, pairs, target_names
+from ._inputs import about_zero, check_numbers, pairs, target_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,7 +51,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         L2 norm to which a row, features, target and intercept mapped to [-1, 1], is shortened.
         By default no row is: it is the square root of the number of columns.
     mechanism : Mechanism or str, optional
-        `AdditiveWishart()` by default: there is a least-squares solution, always.
+        `AdditiveWishart()` by default: there is a least-squares solution, always. At delta = 0
+        `MatrixLaplace()`.
     fit_intercept : bool, default True
         Without, all bounds are widened to be symmetric about zero, through which the fit goes.
     adjacency : {"replace", "add-remove"}, default "replace"
@@ -128,7 +130,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         release : Release
             Of an estimator (`release_`), of `privgram.release` or of a file.
         target : str or sequence of str, optional
-            Columns to predict; by default the last that is no intercept.
+            Columns to predict; by default the last that is not the intercept.
         features : sequence of str, optional
             Columns to predict by, in the order of `X`; by default all others.
 
@@ -204,9 +206,11 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
             raise ValueError(f"y has {y.shape[1]} targets and had {len(self._targets)} before")
         ranges = pairs(self.bounds, features, "bounds")
         ranges |= pairs(self.target_bounds, self._targets, "target_bounds")
+        columns = Columns(ranges, intercept=bool(self.fit_intercept), missing=self.missing)
+        check_numbers(columns)
         if not self.fit_intercept:
             ranges = {name: about_zero(pair) for name, pair in ranges.items()}
-        columns = Columns(ranges, intercept=bool(self.fit_intercept), missing=self.missing)
+            columns = Columns(ranges, missing=self.missing)
         names = [*features, *self._targets]
         # Views: the table and its target are never copied into one.
         source = dict(zip(names, [*X.T, *y.T], strict=True))
@@ -239,8 +243,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
     @property
     def _default_mechanism(self) -> Mechanism | None:
         # No more noise than Analyze Gauss to a few percent, and positive definite always: there
-        # is a solution whatever the penalty.
-        return AdditiveWishart()
+        # is a solution whatever the penalty. At delta = 0 the only one there is.
+        return AdditiveWishart() if self.delta else None
 
     def _check_penalty(self) -> None:
         """Refuse a penalty before anything is spent."""

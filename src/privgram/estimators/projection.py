@@ -11,12 +11,13 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from privgram._base.checks import check_integer
-from privgram.columns import INTERCEPT, Columns
+from privgram.columns import Columns
+from privgram.columns.terms import INTERCEPT
 from privgram.engines.threads import second_moment
 from privgram.spectrum import mean_and_covariance, upright
 
 from ._base import PrivateEstimator, check_release
-from ._inputs import pairs
+from ._inputs import check_numbers, pairs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -223,6 +224,7 @@ class PrivatePCA(_Projection):
         features = self._feature_names()
         ranges = pairs(self.bounds, features, "bounds")
         columns = Columns(ranges, intercept=True, missing=self.missing)
+        check_numbers(columns)
         return second_moment(dict(zip(features, X.T, strict=True)), self.bound, columns)
 
     def _learn(self, source: Release) -> SimpleNamespace:

@@ -8,6 +8,8 @@ from privgram._base.optional import extra
 from privgram._base.text import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from matplotlib.axes import Axes
 
 #: Told apart by colour-blind readers, and legible on white and on black.
@@ -34,6 +36,16 @@ def bare(ax: Axes) -> None:
     """Leave out the frame above and on the right."""
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
+
+
+def apart(blocks: Mapping[str, slice], distance: float) -> dict[str, float]:
+    """The middles of blocks that have room for a name, the widest first."""
+    found: dict[str, float] = {}
+    for name, at in sorted(blocks.items(), key=lambda block: block[1].start - block[1].stop):
+        middle = (at.start + at.stop - 1) / 2
+        if all(abs(middle - other) >= distance for other in found.values()):
+            found[name] = middle
+    return found
 
 
 def cut(name: str) -> str:

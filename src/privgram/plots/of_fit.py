@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from privgram.plots._axes import BLUE, GREY, MOST_NAMES, axes_for, bare, cut
+from privgram.plots._axes import BLUE, GREY, MOST_NAMES, apart, axes_for, bare, cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
 __all__ = ["plot_coefficients"]
 
@@ -26,6 +27,8 @@ class HasCoefficients(Protocol):
     @property
     def tvalues(self) -> Any: ...
     @property
+    def design(self) -> Any: ...
+    @property
     def refusal(self) -> str | None: ...
     def feature_std(self) -> Any: ...
     def conf_int(self, level: float) -> Any: ...
@@ -41,7 +44,8 @@ def plot_coefficients(
     """Draw the coefficients of a regression with their confidence intervals.
 
     Ordered by how far they are from zero, in standard errors; greyed where the interval
-    holds zero.
+    holds zero. Coefficients of a term stay together, in the order of its levels, and the levels
+    that they are differences from are named.
 
     Parameters
     ----------
@@ -73,7 +77,7 @@ def plot_coefficients(
     ends = fit.conf_int(level) * scale[:, None]
     known = fit.refusal is None
     size = fit.tvalues[: len(coef)] if known else coef
-    order = np.argsort(-np.abs(size), kind="stable")
+    order = _order(np.abs(size), list(fit.design.terms.values()))
     p = len(order)
     few = p <= MOST_NAMES
     ax = axes_for(ax, (7.5, 1.4 + 0.3 * min(p, MOST_NAMES)))
@@ -105,6 +109,14 @@ def plot_coefficients(
         ax.tick_params(axis="y", length=0)
     else:
         ax.set_ylabel("feature, by distance from zero")
+    blocks = _blocks(fit, order)
+    if len(blocks) < p:  # some term has several
+        for at in list(blocks.values())[1:]:
+            ax.axhline(at.start - 0.5, color=GREY, linewidth=0.5, alpha=0.6)
+    if not few and len(blocks) <= MOST_NAMES:
+        ticks = apart({cut(term): at for term, at in blocks.items()}, p / MOST_NAMES)
+        ax.set_yticks(list(ticks.values()), list(ticks))
+        ax.set_ylabel("")
     each = "standard deviation of the feature" if per == "sd" else "unit of the feature"
     ax.set_xlabel(f"change of {cut(fit.target)} per {each}")
     heading = f"{cut(fit.target)} on {p} feature{'s' if p > 1 else ''}"
@@ -112,8 +124,28 @@ def plot_coefficients(
     if known and not few:
         clear_ones = int(((ends > 0).all(axis=1) | (ends < 0).all(axis=1)).sum())
         heading += f" ({clear_ones} without zero)"
+    if fit.design.references:
+        left_out = ", ".join(f"{name} {level}" for name, level in fit.design.references.items())
+        heading += f"\nlevels: differences from {cut(left_out)}"
     ax.set_title(heading, fontsize="medium", loc="left")
     ax.grid(axis="x", color=GREY, alpha=0.25, linewidth=0.6)
     bare(ax)
     ax.spines["left"].set_visible(False)
     return ax
+
+
+def _order(size: NDArray[np.float64], terms: list[slice]) -> list[int]:
+    """Coefficients by falling size, those of a term together."""
+    largest = [float(np.max(size[at], initial=0.0)) for at in terms]
+    by_size = sorted(range(len(terms)), key=lambda term: -largest[term])
+    return [j for term in by_size for j in range(len(size))[terms[term]]]
+
+
+def _blocks(fit: HasCoefficients, order: list[int]) -> dict[str, slice]:
+    """Where the coefficients of each term are drawn, from above."""
+    found = {
+        term: slice(row := order.index(at.start), row + at.stop - at.start)
+        for term, at in fit.design.terms.items()
+        if at.stop > at.start
+    }
+    return dict(sorted(found.items(), key=lambda block: block[1].start))

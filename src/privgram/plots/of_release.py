@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.checks import check_positive
-from privgram.plots._axes import BLUE, GREY, MOST_NAMES, ORANGE, axes_for, bare, cut
+from privgram.columns.shares import by_term
+from privgram.plots._axes import BLUE, GREY, MOST_NAMES, ORANGE, apart, axes_for, bare, cut
 from privgram.plots.of_profile import last_epsilon, plot_profile
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, level: float 
 
     An entry is shown as its distance from zero in standard deviations of its own noise, on a
     logarithmic scale; entries within `level` of zero, which noise alone could have made, are
-    greyed and hatched. Any known shift of the diagonal is taken off first.
+    greyed and hatched. Any known shift of the diagonal is taken off first. Entries that are known
+    to be zero, as of two levels of a factor, are left blank, and terms are set apart.
 
     Parameters
     ----------
@@ -60,8 +62,12 @@ def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, level: float 
     top = max(float(np.abs(scores).max()), 10 * level)
     norm = colors.SymLogNorm(level, linscale=0.3, vmin=-top, vmax=top)
     cmap = colormaps["RdBu_r"].with_extremes(bad=_muted())
-    faint = np.abs(scores) < level
-    image = ax.imshow(np.ma.masked_where(faint, scores), norm=norm, cmap=cmap)
+    known = _known(release)
+    faint = (np.abs(scores) < level) & ~known
+    image = ax.imshow(np.ma.masked_where(faint | known, scores), norm=norm, cmap=cmap)
+    blank = np.where(known, 1.0, np.nan)
+    ax.imshow(blank, cmap=colors.ListedColormap([ax.get_facecolor()]))
+    blocks = _blocks(release)
     if d <= MOST_NAMES:
         cells = [patches.Rectangle((j - 0.5, i - 0.5), 1, 1) for i, j in np.argwhere(faint)]
         ax.add_collection(
@@ -78,11 +84,23 @@ def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, level: float 
         ax.set_yticks(edges[1:-1], minor=True)
         ax.grid(which="minor", color=ax.get_facecolor(), linewidth=1.0)
         ax.tick_params(which="minor", length=0)
+    elif 1 < len(blocks) <= MOST_NAMES:
+        names = {term: cut(f"{term} ({at.stop - at.start})") for term, at in blocks.items()}
+        ticks = apart({names[term]: at for term, at in blocks.items()}, d / MOST_NAMES)
+        ax.set_xticks(
+            list(ticks.values()), list(ticks), rotation=45, ha="right", rotation_mode="anchor"
+        )
+        ax.set_yticks(list(ticks.values()), list(ticks))
+        ax.tick_params(length=0)
     else:
         ax.set_xlabel("column")
         ax.set_ylabel("column")
+    if any(at.stop - at.start > 1 for at in blocks.values()):
+        for at in list(blocks.values())[1:]:
+            for line in (ax.axhline, ax.axvline):
+                line(at.start - 0.5, color=ax.xaxis.label.get_color(), linewidth=0.8)
     if d <= MOST_NUMBERS:
-        for i, j in np.ndindex(d, d):
+        for i, j in np.argwhere(~known).tolist():
             shade = 0.299 * (c := cmap(norm(scores[i, j])))[0] + 0.587 * c[1] + 0.114 * c[2]
             color = "black" if shade > 0.5 else "white"
             ax.text(
@@ -104,10 +122,12 @@ def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, level: float 
     bar.ax.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: _power(value)))
     bar.ax.minorticks_off()
     bar.ax.axhspan(-level, level, color=cmap.get_bad())
-    part = faint[np.triu_indices(d)].mean()
+    above = np.triu_indices(d)
+    part = faint[above].sum() / max((~known)[above].sum(), 1)
     ax.set_title(
         f"Second moment of {d} columns\n"
-        f"grey: within {level:g} standard deviations of zero ({part:.0%} of the entries)",
+        f"grey: within {level:g} standard deviations of zero ({part:.0%} of the entries)"
+        + ("; blank: known zeros" if known.any() else ""),
         fontsize="medium",
         loc="left",
     )
@@ -266,14 +286,42 @@ def plot_privacy(release: ReleaseRecord, ax: Axes | None = None) -> Axes:
 def noise_scores(release: ReleaseRecord) -> NDArray[np.float64]:
     """Entries of a release over the standard deviations of their noise, shape (d, d).
 
-    The known shift of the diagonal is taken off. Zero where the noise has no variance.
+    The known shift of the diagonal is taken off. Zero where the entry is known to be zero.
     """
     d = release.n_columns
-    deviation = np.sqrt(release.noise.entry_variance(release.matrix, np.eye(d)))
+    deviation = np.sqrt(np.maximum(release.noise.entry_variance(release.matrix, np.eye(d)), 0.0))
     centred = release.matrix - release.noise.shift_matrix(d)
     with np.errstate(divide="ignore", invalid="ignore"):
         scores: NDArray[np.float64] = centred / deviation
+    scores[_known(release)] = 0.0
     return np.nan_to_num(scores, nan=0.0)
+
+
+def _known(release: ReleaseRecord) -> NDArray[np.bool_]:
+    """Entries that are zero without noise, but for rounding."""
+    variance = release.noise.entry_variance(release.matrix, np.eye(release.n_columns))
+    centred = release.matrix - release.noise.shift_matrix(release.n_columns)
+    found: NDArray[np.bool_] = (variance <= 1e-12 * variance.max()) & (
+        np.abs(centred) <= 1e-9 * np.abs(centred).max()
+    )
+    return found
+
+
+def _blocks(release: ReleaseRecord) -> dict[str, slice]:
+    """Where the columns of each term are, if the release has them as they were described."""
+    columns = release.columns
+    if columns is None or release.names != columns.names:
+        return {}
+    found: dict[str, slice] = {}
+    for term, stored in by_term(columns).items():
+        for one in stored:
+            # Terms that share columns, which can lie apart, are of several blocks.
+            label = term if term not in found else f"{term}, {release.names[one.start]}"
+            joined = term in found and found[term].stop == one.start
+            found[term if joined else label] = slice(
+                found[term].start if joined else one.start, one.columns.stop
+            )
+    return dict(sorted(found.items(), key=lambda block: block[1].start))
 
 
 def _other_calibration(release: ReleaseRecord) -> tuple[Profile | None, bool]:

@@ -24,6 +24,7 @@ from privgram.regression.inference import (
     why_unknown,
 )
 from privgram.regression.summary import FitTable, tabulate
+from privgram.regression.testing import WaldTest, wald
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,12 +33,11 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from privgram._release.record import ReleaseRecord
-    from privgram.noise import NoiseLaw
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Fit", "RefusedError", "lasso", "regress"]
+__all__ = ["Fit", "RefusedError", "WaldTest", "lasso", "regress"]
 
 #: Columns are said to depend on each other where a direction of the features is within so many
 #: standard deviations of nothing though all others exceed so many.
@@ -205,6 +205,49 @@ class Fit:
         intervals = self.inference.intervals(quantile_of(level))
         return intervals[: len(self.param_names) if intercept else len(self.names)]
 
+    def test(self, *hypothesis: str) -> WaldTest:
+        """Test that all coefficients of some terms are 0: of a factor, that it has no effect.
+
+        Parameters
+        ----------
+        *hypothesis : str
+            Terms of the regression, such as ``"region"``, or names of coefficients.
+
+        Returns
+        -------
+        WaldTest
+            With the variance that sampling and privacy noise have under the hypothesis. The
+            other terms stay: test a product before what it is made of.
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: where there is no inference.
+        ValueError
+            If a term is not part of the regression.
+        """
+        from scipy.special import chdtrc
+
+        if self.refusal is not None:
+            raise RefusedError(f"there is no inference: {self.refusal}")
+        if not hypothesis:
+            raise ValueError("name the terms to test")
+        place = {name: slice(i, i + 1) for i, name in enumerate(self.names)} | self.design.terms
+        for name in hypothesis:
+            if name not in place:
+                raise ValueError(
+                    f"no term {name!r} in this regression; it has {', '.join(self.design.terms)}"
+                )
+        size = len(self.names)
+        at = sorted({i for name in hypothesis for i in np.arange(size)[place[name]].tolist()})
+        assert self.n_rows is not None  # or there were no inference
+        law, block = self.design.block(self.release)
+        statistic, df = wald(
+            law, block, self.n_rows, self.design.transform[at], self.design.offset[at]
+        )
+        names = tuple(self.names[i] for i in at)
+        return WaldTest(names, statistic, df, float(chdtrc(df, statistic)))
+
     @property
     def _has_intercept(self) -> bool:
         return bool(self.intercept != 0 or self.inference.covariance[-1, -1] > 0)
@@ -227,7 +270,8 @@ class Fit:
         table: Any = X
         columns = self.release.columns
         if self.design.functions and columns is not None:
-            return np.asarray(self.design.rows(table, columns) @ self.coef + self.intercept)
+            from_terms: Vector = self.design.rows(table, columns) @ self.coef + self.intercept
+            return from_terms
         if hasattr(table, "columns") and hasattr(table, "__getitem__"):
             for name in self.names:
                 if name not in table.columns:
@@ -259,15 +303,13 @@ class Fit:
         if self.n_rows is None or self.n_rows < 1:
             raise ValueError(_uncounted(self.release))
         release, design = self.release, self.design
-        p = len(self.names)
         moment = release.matrix - release.noise.shift_matrix(release.n_columns)
-        # Of the scaled columns; products and powers have no unit of their own.
-        rows = design.frame[:-1][:p]
+        rows, unit = design.own_frame()
         variance = np.diag(rows @ moment @ rows.T) / self.n_rows
         ones = intercept_of(release)
         if ones is not None:
             variance = variance - (rows @ moment @ ones / self.n_rows) ** 2
-        std: Vector = np.sqrt(np.maximum(variance, 0.0)) * design.spread[:-1]
+        std: Vector = np.sqrt(np.maximum(variance, 0.0)) * unit
         return std
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from privgram._base.text import shown
-from privgram.columns.encoding import codes_of, parts_of
+from privgram.columns.encoding import parts_of
 from privgram.columns.terms import INTERCEPT, ONES, Piece, Term, parse_terms
 from privgram.columns.variables import Factor, Numeric
 
@@ -96,6 +96,23 @@ class Design:
             law = release.noise.marginal(release.n_columns, at)
             return law, release.matrix[np.ix_(at, at)]
         return release.noise.image(self.frame), self.frame @ release.matrix @ self.frame.T
+
+    def own_frame(self) -> tuple[Matrix, Vector]:
+        """The features as images of the released columns, about some origin, and in what unit.
+
+        Returns
+        -------
+        frame : ndarray of shape (p, d), float64
+        unit : ndarray of shape (p,), float64
+            In own units.
+        """
+        p, size = len(self.names), self.transform.shape[1]
+        if not self.functions:
+            return self.frame[:p], self.spread[:p]
+        # Own columns times the transform are the design's, times the target's half-width.
+        square = self.transform[:size] / self.spread[-1]
+        found: Matrix = np.linalg.solve(square.T, self.frame[:-1])
+        return found[:p], np.ones(p)
 
     def rows(self, table: Any, columns: Columns) -> Matrix:
         """The features in own units of a raw table, values clamped as they were for the release.
@@ -223,7 +240,7 @@ class _Builder:
         with_ones = intercept and self.columns.intercept
         ones = intercept_of(self.release) if with_ones else None
         pieces = [piece for term in terms.values() for piece in term.pieces()]
-        present = {*pieces, *([ONES] if ones is not None else [])}
+        before = _spanned(pieces, ones is not None)
         frame: list[Vector] = []
         scaled: list[Function] = []
         own: list[Function] = []
@@ -239,7 +256,7 @@ class _Builder:
                         f"{label!r} does not follow from what was released: name it among the "
                         "terms of Columns and release again"
                     )
-                for number, cell in self._cells(piece, present):
+                for number, cell in self._cells(piece, before[piece]):
                     frame.append(image[number])
                     scaled.append(self._scaled(piece, cell))
                     own.append(self._own(piece, cell))
@@ -300,7 +317,12 @@ class _Builder:
     def _terms(self, target: str, features: Iterable[str] | None) -> dict[str, Term]:
         variables = self.columns.variables
         if features is None:
-            wanted = parse_terms(self.columns.terms, variables)
+            # Of a marginal, what is left.
+            wanted = tuple(
+                term
+                for term in parse_terms(self.columns.terms, variables)
+                if all(_image(self.release, piece) is not None for piece in term.pieces())
+            )
         else:
             wanted = parse_terms(features, variables)
         found = {term.label(variables): term for term in wanted}
@@ -308,7 +330,8 @@ class _Builder:
             label
             for label, term in found.items()
             for name in (*(name for name, _ in term.degrees), *term.factors)
-            if target in (name, label) or target.startswith(f"{name}[")
+            if target in (name, label)
+            or target.startswith(f"{name}[")
             or (isinstance(given := variables[name], Numeric) and target == given.label(name))
         }
         if features is not None and own:
@@ -323,23 +346,18 @@ class _Builder:
         return self._numeric(powers[0][0]).half_width if simple else 1.0
 
     def _cells(
-        self, piece: Piece, present: set[Piece]
+        self, piece: Piece, before: set[frozenset[str]]
     ) -> Iterator[tuple[int, tuple[tuple[str, int], ...]]]:
         """Combinations of levels that are used, with their numbers among all.
 
-        As in R: a factor's reference is left out where the term without this factor is in
-        the model, and its sum is therefore already there.
+        Those are left out whose factors, but for the ones at their references, are in the model
+        already: as in R, and what is left depends on nothing (docs/theory/tables.md).
         """
         full = [range(len(self._factor(name))) for name in piece.factors]
-        left_out = [
-            self.left_out[name]
-            if Piece(piece.powers, tuple(f for f in piece.factors if f != name)) in present
-            else None
-            for name in piece.factors
-        ]
         for number, levels in enumerate(product(*full)):
-            if all(level != out for level, out in zip(levels, left_out, strict=True)):
-                yield number, tuple(zip(piece.factors, levels, strict=True))
+            cell = tuple(zip(piece.factors, levels, strict=True))
+            if frozenset(f for f, level in cell if level != self.left_out[f]) not in before:
+                yield number, cell
 
     def _name(self, piece: Piece, cell: tuple[tuple[str, int], ...]) -> str:
         powers = (
@@ -361,7 +379,7 @@ class _Builder:
             )
             legendre = np.polynomial.Legendre.basis(degree).convert(kind=np.polynomial.Polynomial)
             coefficients = legendre(unit).coef
-            polynomial = {
+            polynomial: Function = {
                 (((name, k),) if k else (), ()): float(c) for k, c in enumerate(coefficients)
             }
             found = _times(polynomial, found)
@@ -419,6 +437,23 @@ class _Builder:
         full = np.zeros((one + 1, goal.shape[1]))
         full[: len(solved)] = solved
         return half_width * full[:, :-1], center * full[:, -1]
+
+
+def _spanned(pieces: list[Piece], ones: bool) -> dict[Piece, set[frozenset[str]]]:
+    """For each piece the products of factors that others span before it, the shorter ones first."""
+    found: dict[Piece, set[frozenset[str]]] = {}
+    spanned: dict[tuple[tuple[str, int], ...], set[frozenset[str]]] = {}
+    if ones:
+        spanned[ONES.powers] = {frozenset()}
+    for piece in sorted(pieces, key=lambda piece: len(piece.factors)):
+        known = spanned.setdefault(piece.powers, set())
+        found.setdefault(piece, set(known))
+        known |= {
+            frozenset(some)
+            for size in range(len(piece.factors) + 1)
+            for some in combinations(piece.factors, size)
+        }
+    return found
 
 
 def _times(a: Function, b: Function) -> Function:

@@ -16,12 +16,14 @@ import numpy as np
 
 from privgram._base.optional import extra
 from privgram._base.text import shown
-from privgram.columns import INTERCEPT
+from privgram.columns.shares import by_term, share
+from privgram.columns.terms import INTERCEPT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from privgram._release.record import ReleaseRecord
+    from privgram.regression import Fit
 
 __all__ = ["to_html"]
 
@@ -77,7 +79,7 @@ def to_html(
     Raises
     ------
     ValueError
-        For a target that is no column.
+        If the target is not a column.
     OSError
         If `file` cannot be read.
     ImportError
@@ -88,6 +90,7 @@ def to_html(
         import matplotlib  # noqa: F401
     from privgram import plots
     from privgram._base.version import __version__
+    from privgram.regression.design import intercept_of
 
     if isinstance(targets, str):
         raise TypeError(f"targets is a list of columns; for one, pass [{targets!r}]")
@@ -125,6 +128,9 @@ def to_html(
             f"The {len(others)} eigenvalues by rank, with the largest that noise may have.",
         ),
         bounded=release.columns is not None,
+        centred=intercept_of(release) is not None,
+        variables=_variables(release),
+        terms=_terms(release),
         columns=_columns(release),
         fits=fits,
         facts=_facts(release, path, __version__),
@@ -176,8 +182,8 @@ def _guarantee(release: ReleaseRecord) -> list[str]:
         f"What this page shows would have come out almost the same {change}: any outcome at most "
         f"{factor} times as likely (e to the power of epsilon), but for a probability of "
         f"{release.delta:.3g} (delta).",
-        "So whoever knows every other row, and anything else, and looks for one row in the release "
-        f"by a test that raises {FALSE_ALARMS:.0%} false alarms, finds it with probability "
+        "So anyone who knows every other row, and anything else, and looks for one row in the "
+        f"release by a test that raises {FALSE_ALARMS:.0%} false alarms, finds it with probability "
         f"{_power(release):.1%} at most; without any release it would be {FALSE_ALARMS:.0%}.",
     ]
     words.append(_FOUNDED[release.guarantee])
@@ -217,7 +223,7 @@ def _warnings(release: ReleaseRecord) -> list[dict[str, str]]:
         found.append(
             (
                 "Not private.",
-                "The noise came from a generator with a known seed: whoever knows the seed can "
+                "The noise came from a generator with a known seed: anyone who knows the seed can "
                 "take it off. Such a release is for experiments.",
             )
         )
@@ -284,6 +290,33 @@ def _columns(release: ReleaseRecord) -> list[dict[str, str]]:
     return rows
 
 
+def _variables(release: ReleaseRecord) -> list[tuple[str, str]]:
+    """What each variable is, where the columns are not the variables themselves."""
+    columns = release.columns
+    if columns is None or columns.plain:
+        return []
+    return [(shown(name), given.describe()) for name, given in columns.variables.items()]
+
+
+def _terms(release: ReleaseRecord) -> list[dict[str, str]]:
+    """What each term pays, where there are any but the variables themselves."""
+    columns = release.columns
+    if columns is None or columns.plain:
+        return []
+    rows = []
+    for term, stored in by_term(columns).items():
+        weight = "-" if not stored else f"{max(one.weight for one in stored):g}"
+        rows.append(
+            {
+                "name": shown(term),
+                "columns": f"{sum(one.size for one in stored):,}",
+                "weight": weight,
+                "share": f"{share(columns, stored):.1%}",
+            }
+        )
+    return rows
+
+
 def _fit(release: ReleaseRecord, target: str, ridge: float | str) -> dict[str, Any]:
     from privgram.regression import RefusedError, regress
 
@@ -301,12 +334,16 @@ def _fit(release: ReleaseRecord, target: str, ridge: float | str) -> dict[str, A
         + ([_number(fit.bse[i]), _number(ends[i, 0]), _number(ends[i, 1])] if known else [])
         for i, name in enumerate(fit.param_names)
     ]
+    groups = [
+        {"term": _heading(fit, term, at), "rows": rows[at]} for term, at in fit.design.terms.items()
+    ]
+    groups.append({"term": "", "rows": rows[len(fit.names) :]})
     penalty = "" if fit.ridge == 0 else f" Penalised by a ridge of {fit.ridge}."
     return {
         "target": shown(fit.target),
         "refusal": None,
         "known": known,
-        "rows": rows,
+        "groups": groups,
         "note": (
             "In the columns' own units. Standard errors count the sampling of the rows and the "
             "noise of the release, and assume errors of equal variance."
@@ -324,6 +361,15 @@ def _fit(release: ReleaseRecord, target: str, ridge: float | str) -> dict[str, A
         if per == "sd"
         else "Per unit of each feature.",
     }
+
+
+def _heading(fit: Fit, term: str, at: slice) -> str:
+    """A term and the levels that its coefficients are differences from, where it has several."""
+    used = {name for _, cell in fit.design.functions[at] for name, _ in cell}
+    left_out = [f"{name} {level}" for name, level in fit.design.references.items() if name in used]
+    if left_out:
+        return f"{shown(term)}: differences from {shown(', '.join(left_out))}"
+    return shown(term) if at.stop - at.start > 1 else ""
 
 
 def _rows(release: ReleaseRecord) -> str:
@@ -363,6 +409,9 @@ def _facts(release: ReleaseRecord, path: Path | None, version: str) -> list[tupl
 
 def _code(release: ReleaseRecord, path: Path | None) -> str:
     others = [name for name in release.names if name != "intercept"]
+    if release.columns is not None and not release.columns.plain:
+        numbers = [term for term in release.columns.terms if term in release.names]
+        others = numbers or others
     return "\n".join(
         [
             "import privgram as pg",

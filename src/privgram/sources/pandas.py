@@ -47,7 +47,7 @@ def open_frame(frame: Any, select: Selection = None, by_position: bool = True) -
         taken = list(range(frame.shape[1]))
         names = None if select is None else tuple(select)
     columns = [frame.iloc[:, i] for i in taken]
-    wanted = [None if names is None else described(select, name) for name in names or taken]
+    wanted = [None if names is None else described(select, str(name)) for name in names or taken]
     for i, column, want in zip(taken, columns, wanted, strict=True):
         _check(column.dtype, frame.columns[i], want)
     return Table(names, len(taken), len(frame), _chunks(columns, wanted, len(frame)))

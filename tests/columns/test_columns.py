@@ -48,6 +48,7 @@ def test_scaling(columns):
         columns.scale_array([1.0, 2.0])
 
 
+@pytest.mark.slow
 @given(finite, finite, st.lists(st.floats(allow_nan=False), min_size=1, max_size=20))
 def test_scaled_values_are_within_one(a, b, values):
     lower, upper = min(a, b), max(a, b)

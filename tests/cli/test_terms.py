@@ -1,0 +1,188 @@
+"""The command line on tables with factors, logarithms, dates and truth values."""
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rich")
+testing = pytest.importorskip("click.testing")
+pandas = pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
+
+import privgram as pg  # noqa: E402
+from privgram.cli._program import program  # noqa: E402
+
+N_ROWS = 20_000
+TERMS = ["wage", "poly(age, 2)", "sex:region", "hired", "union"]
+TOML = f"""intercept = true
+missing = "drop"
+terms = {json.dumps(TERMS)}
+weights = {{"sex:region" = 1.5}}
+[bounds]
+wage = {{log = [2, 500]}}
+age = [18, 90]
+sex = ["female", "male"]
+region = {{levels = ["n", "e", "s"], other = true}}
+hired = {{dates = ["1980-01-01", "2026-01-01"], unit = "years"}}
+union = "bool"
+"""
+FORMULA = "log(wage) ~ poly(age, 2) + sex*region + hired + union"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A table in three formats, its columns, and a release of it."""
+    folder = tmp_path_factory.mktemp("wages")
+    rng = np.random.default_rng(5)
+    table = pandas.DataFrame(
+        {
+            "age": rng.uniform(18, 90, N_ROWS),
+            "sex": rng.choice(["female", "male"], N_ROWS),
+            "region": rng.choice(["n", "e", "s", "abroad"], N_ROWS),
+            "hired": np.datetime64("1990-01-01") + rng.integers(0, 9000, N_ROWS),
+            "union": rng.random(N_ROWS) < 0.3,
+        }
+    )
+    table["wage"] = np.exp(3 + 0.2 * (table.sex == "male") + rng.normal(0, 0.3, N_ROWS))
+    table.loc[:9, "sex"] = "unlisted"
+    table.to_parquet(folder / "wages.parquet")
+    table.to_csv(folder / "wages.csv", index=False)
+    (folder / "columns.toml").write_text(TOML)
+    columns = pg.Columns.load(folder / "columns.toml")
+    columns.save(folder / "columns.json")
+    moment = pg.second_moment(table, columns=columns)
+    pg.release(moment, pg.AnalyzeGauss(), 8.0, 1e-6, rng=rng).save(folder / "gram.json")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def inside(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+
+
+def succeed(*arguments):
+    result = testing.CliRunner().invoke(program, arguments)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout
+
+
+def fail(*arguments):
+    result = testing.CliRunner().invoke(program, arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("privgram: ")
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+def release(source, columns, out):
+    return succeed(
+        "release", source, "--columns", columns, "--epsilon", "4", "--delta", "1e-6",
+        "--out", out, "--force", "--json",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("source", ["wages.parquet", "wages.csv"])
+@pytest.mark.parametrize("columns", ["columns.toml", "columns.json"])
+def test_a_table_with_factors_is_released_from_a_file(source, columns):
+    report = json.loads(release(source, columns, "new.json"))
+    described = pg.Columns.load("columns.toml")
+    assert report["columns"] == list(described.names)
+    assert report["bound"] == described.bound
+    loaded = pg.load_release("new.json")
+    assert loaded.columns == described
+    fit = loaded.regress("log(wage)", ["sex"])
+    assert abs(fit.coef[0] - 0.2) < 5 * fit.stderr[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('["female", "male"]', '["female", "female"]', "'female' is listed twice"),
+        ('"union"]', '"income"]', "no variable 'income'"),
+        ('"union"]', '"sqrt(age)"]', "'sqrt' is not known"),
+        ("[2, 500]", "[0, 500]", "must be positive"),
+        ("1980-01-01", "soon", "ISO 8601"),
+        ('"bool"', '"auto"', "bounds are never taken from the data"),
+        ('"sex:region" = 1.5', '"sex:age" = 1.5', "not among the terms"),
+        ("unit", "step", "not by 'dates', 'step'"),
+        ("terms", "term", "unknown key 'term'"),
+    ],
+)
+def test_a_wrong_description_is_refused_in_a_line(tmp_path, old, new, message):
+    file = tmp_path / "wrong.toml"
+    assert old in TOML
+    file.write_text(TOML.replace(old, new, 1))
+    text = fail(
+        "release", "wages.csv", "--columns", str(file), "--epsilon", "1", "--delta", "1e-6",
+        "--out", str(tmp_path / "new.json"),
+    )  # fmt: skip
+    assert message in text
+    assert not (tmp_path / "new.json").exists()
+
+
+def test_a_formula_and_its_terms_are_one_fit():
+    pytest.importorskip("formulaic")
+    terms = "poly(age, 2), sex,region,sex:region , hired,union"
+    first = succeed("regress", "gram.json", FORMULA, "--json")
+    second = succeed("regress", "gram.json", "--target", "log(wage)", "--features", terms, "--json")
+    report = json.loads(first)
+    assert report == json.loads(second)
+    fit = pg.load_release("gram.json").regress(FORMULA)
+    assert report["coef"] == fit.coef.tolist()
+    assert report["terms"]["sex"] == ["sex[male]"]
+    assert report["terms"]["poly(age, 2)"] == ["age", "age^2"]
+    assert report["references"] == {"sex": "female", "region": "n"}
+
+
+def test_a_reference_is_chosen():
+    options = ["regress", "gram.json", "--target", "wage", "--features", "sex,region", "--json"]
+    report = json.loads(succeed(*options, "--reference", "region=other", "--reference", "sex=male"))
+    assert report["references"] == {"sex": "male", "region": "other"}
+    assert report["names"] == ["sex[female]", "region[n]", "region[e]", "region[s]"]
+    shown = succeed(*options[:-1], "--reference", "region=other")
+    assert "region other" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "FORMULA or --target"),
+        ([FORMULA, "--target", "wage"], "FORMULA or --target"),
+        (["wage"], "is no formula"),
+        ([FORMULA, "--features", "age"], "leave --features out"),
+        (["--target", "wage", "--features", "age,,sex"], "between two commas"),
+        (["--target", "wage", "--features", "sex", "--reference", "sex"], "FACTOR=LEVEL"),
+        (["--target", "wage", "--features", "sex", "--reference", "sex=x"], "not a level"),
+        (["--target", "wage", "--features", "sex", "--reference", "age=x"], "not a factor"),
+        (["--target", "sex"], "is a factor"),
+        (["--target", "wage", "--features", "age:sex"], "does not follow"),
+    ],
+)
+def test_a_wrong_regression_is_refused_in_a_line(arguments, message):
+    assert message in fail("regress", "gram.json", *arguments)
+
+
+def test_info_says_what_the_variables_are():
+    report = json.loads(succeed("info", "gram.json", "--json"))
+    assert report["terms"] == ["log(wage)", *TERMS[1:]]
+    assert report["weights"] == {"sex:region": 1.5}
+    assert report["variables"] == {
+        "wage": "logarithm of 2 to 500",
+        "age": "18 to 90",
+        "sex": "2 levels: female, male",
+        "region": "4 levels: n, e, s, other",
+        "hired": "1980-01-01 to 2026-01-01, in years from the first",
+        "union": "true and false",
+    }
+    shown = succeed("info", "gram.json")
+    assert all(text in shown for text in [*report["variables"].values(), *report["terms"]])
+
+
+def test_many_columns_are_counted_instead_of_listed(tmp_path):
+    columns = pg.Columns({"code": [f"c{i}" for i in range(500)]})
+    moment = pg.second_moment(np.rec.fromarrays([["c7", "c9"]], names=["code"]), columns=columns)
+    pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6).save(tmp_path / "wide.json")
+    shown = succeed("info", str(tmp_path / "wide.json"))
+    assert "code[c11] and 488 more" in shown
+    assert "500 levels: c0, " in shown

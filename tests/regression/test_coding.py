@@ -1,0 +1,87 @@
+"""Which levels a fit leaves out: none depend on others, and all are spanned.
+
+By NumPy's least squares on the indicators of all levels, whose fitted values do not depend on how
+levels are left out.
+"""
+
+import numpy as np
+import pytest
+
+import privgram as pg
+
+N_ROWS = 3000
+LEVELS = {"a": ["p", "q", "r"], "b": ["u", "v"], "c": ["x", "y", "z"]}
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(8)
+    table = {name: rng.choice(levels, N_ROWS) for name, levels in LEVELS.items()}
+    table["n"] = rng.uniform(-1, 1, N_ROWS)
+    table["y"] = rng.uniform(-1, 1, N_ROWS)
+    return table
+
+
+def dummies(table, terms, intercept):
+    """Columns of all levels of all terms."""
+    found = [np.ones(N_ROWS)] * intercept
+    for term in terms:
+        columns = [np.ones(N_ROWS)]
+        for name in term.split(":"):
+            own = (
+                [table[name] == level for level in LEVELS[name]]
+                if name in LEVELS
+                else [table[name]]
+            )
+            columns = [old * new for old in columns for new in own]
+        found += columns
+    return np.column_stack(found)
+
+
+@pytest.mark.parametrize(
+    ("terms", "intercept"),
+    [
+        (["a"], True),
+        (["a"], False),
+        (["a", "b"], False),
+        (["a:b"], True),
+        (["a:b"], False),
+        (["a", "a:b"], True),
+        (["a:b", "a"], True),
+        (["a:b", "b:c"], True),
+        (["a:b", "c"], False),
+        (["a:b:c", "b"], True),
+        (["a:b:c"], True),
+        (["n", "n:a", "n:b"], True),
+        (["n:a", "n", "b"], True),
+        (["n:a:b", "n:a", "n", "a"], True),
+    ],
+)
+def test_fitted_values_are_those_of_all_levels(table, terms, intercept):
+    bounds = {"y": (-1, 1), "n": (-1, 1), **LEVELS}
+    used = {name for term in terms for name in term.split(":")} | {"y"}
+    bounds = {name: given for name, given in bounds.items() if name in used}
+    columns = pg.Columns(bounds, intercept=intercept, terms=["y", *terms])
+    moment = pg.second_moment(
+        np.rec.fromarrays([table[n] for n in bounds], names=",".join(bounds)), columns=columns
+    )
+    # A noise of 1e-4 beside sums of hundreds.
+    release = pg.release(moment, pg.AnalyzeGauss(), 1e9, 1e-6, rng=np.random.default_rng(0))
+    for chosen in (terms, None):
+        fit = release.regress("y", chosen)
+        written = dummies(table, terms, intercept)
+        best, _, rank, _ = np.linalg.lstsq(written, table["y"], rcond=None)
+        assert len(fit.design.frame) - 1 == rank
+        assert fit.refusal is None
+        np.testing.assert_allclose(fit.predict(table), written @ best, atol=2e-4)
+
+
+def test_a_marginal_is_regressed_on_what_is_left(table):
+    columns = pg.Columns({"y": (-1, 1), "n": (-1, 1), "a": LEVELS["a"]}, intercept=True)
+    moment = pg.second_moment(
+        np.rec.fromarrays([table[n] for n in columns.bounds], names="y,n,a"), columns=columns
+    )
+    release = pg.release(moment, pg.AnalyzeGauss(), 10.0, 1e-6)
+    assert release.marginal(["y", "a[p]", "a[q]", "a[r]"]).regress("y").names == ("a[q]", "a[r]")
+    # Without all levels there is no column of ones.
+    assert release.marginal(["y", "n", "a[p]", "a[q]"]).regress("y").names == ("n",)

@@ -1,0 +1,221 @@
+"""A release with factors in everything that takes a release."""
+
+import numpy as np
+import pytest
+
+import privgram as pg
+from privgram.spectrum import eigenvalues, mean_and_covariance, noise_edge
+
+N_ROWS = 20_000
+BOUNDS = {
+    "wage": pg.Log(2, 500),
+    "age": (18, 90),
+    "sex": ["f", "m"],
+    "region": pg.Factor(["n", "e", "s"], other=True),
+    "union": bool,
+}
+TERMS = ["wage", "poly(age, 2)", "sex:region", "union"]
+COLUMNS = pg.Columns(BOUNDS, intercept=True, terms=TERMS, weights={"sex:region": 1.5})
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    sex, region = rng.choice(["f", "m"], N_ROWS), rng.choice(list("nesw"), N_ROWS)
+    age, union = rng.uniform(18, 90, N_ROWS), rng.random(N_ROWS) < 0.3
+    wage = np.exp(3 + 0.2 * (sex == "m") - 0.3 * (region == "w") + rng.normal(0, 0.4, N_ROWS))
+    return {"wage": wage, "age": age, "sex": sex, "region": region, "union": union}
+
+
+@pytest.fixture(scope="module")
+def moment(table):
+    return pg.second_moment(
+        np.rec.fromarrays(list(table.values()), names=",".join(table)), columns=COLUMNS
+    )
+
+
+@pytest.fixture(scope="module")
+def release(moment):
+    return pg.release(moment, pg.AnalyzeGauss(), 2.0, 1e-6, rng=np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+def test_saved_and_loaded(release, tmp_path, suffix):
+    release.save(tmp_path / f"gram{suffix}")
+    loaded = pg.load_release(tmp_path / f"gram{suffix}")
+    assert np.array_equal(loaded.matrix, release.matrix)
+    assert (loaded.noise, loaded.columns) == (release.noise, release.columns)
+    first, second = (r.regress("log(wage)", ["sex"]).summary() for r in (release, loaded))
+    assert first == second
+    part = loaded.marginal(["log(wage)", "age", *loaded.names[3:11]])
+    part.save(tmp_path / f"part{suffix}")
+    again = pg.load_release(tmp_path / f"part{suffix}")
+    names = ("age", "sex[m]", "region[e]", "region[s]", "region[other]")
+    assert again.regress("log(wage)", ["age", "sex", "region"]).names == names
+
+
+def test_components_are_about_the_mean_of_the_encoded_table(table, release):
+    written = COLUMNS.encode(table)
+    pca = release.pca()
+    assert pca.mean is not None
+    off = 5 * release.noise.base.std / N_ROWS
+    np.testing.assert_allclose(pca.mean, written.mean(0), atol=off)
+    centred = written - written.mean(0)
+    exact = np.linalg.eigvalsh(centred.T @ centred)[::-1]
+    edge = noise_edge(release, 0.999)
+    np.testing.assert_allclose(eigenvalues(release), exact, atol=edge)
+    # Levels sum to ones, which are constant.
+    assert abs(eigenvalues(release)[-1]) < edge
+    assert release.pca(center=False).mean is None
+    gap = release.pca(2)
+    projection = gap.components.T @ gap.components
+    _, vectors = np.linalg.eigh(centred.T @ centred)
+    distance = np.linalg.norm(projection - vectors[:, -2:] @ vectors[:, -2:].T)
+    assert distance <= gap.error_bound < 1
+
+
+def test_mean_and_covariance_are_in_own_units(table, release):
+    mean, covariance = mean_and_covariance(release)
+    assert abs(mean[0] - np.log(table["wage"]).mean()) < 0.02
+    assert abs(mean[1] - table["age"].mean()) < 0.5
+    cells = (table["sex"] == "f") & (table["region"] == "n")
+    assert abs(mean[3] - cells.mean()) < 0.005
+    assert abs(covariance[3, 3] - cells.var()) < 0.005
+
+
+def test_standard_deviations_are_those_of_the_features(table, release):
+    fit = release.regress("log(wage)", ["poly(age, 2)", "sex", "region"])
+    other = ~np.isin(table["region"], list("nes"))
+    features = [table["age"], table["age"] ** 2, table["sex"] == "m"]
+    features += [table["region"] == "e", table["region"] == "s", other]
+    exact = np.std(np.column_stack(features), axis=0)
+    np.testing.assert_allclose(fit.feature_std(), exact, rtol=0.03)
+
+
+def test_the_choice_of_a_bound_is_counted_in(table, moment):
+    chosen = pg.private_norm_bound(
+        np.rec.fromarrays(list(table.values()), names=",".join(table)), 0.5, columns=COLUMNS
+    )
+    bounded = pg.second_moment(
+        np.rec.fromarrays(list(table.values()), names=",".join(table)), float(chosen), COLUMNS
+    )
+    release = pg.release(bounded, pg.AnalyzeGauss(), 1.0, 1e-6).including(chosen)
+    assert release.epsilon == 1.5
+    assert release.regress("log(wage)", ["sex"]).names == ("sex[m]",)
+
+
+def test_a_ledger_is_charged(moment, tmp_path):
+    ledger = pg.Ledger(tmp_path / "ledger.json", 1.1, 1e-6)
+    pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6, ledger=ledger)
+    with pytest.raises(pg.BudgetExceeded):
+        pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6, ledger=ledger)
+
+
+@pytest.mark.slow
+def test_an_opendp_measurement_takes_the_encoded_table(table):
+    dp = pytest.importorskip("opendp.prelude")
+    from privgram.opendp import make_measurement
+
+    dp.enable_features("contrib", "honest-but-curious")
+    measure = make_measurement(
+        pg.AnalyzeGauss(), len(COLUMNS), COLUMNS.bound, 1.0, 1e-6, n_rows=N_ROWS
+    )
+    released = measure(COLUMNS.encode(table))
+    exact = np.einsum("ij,ij->j", *[COLUMNS.encode(table)] * 2)
+    np.testing.assert_allclose(
+        np.diag(released.matrix), exact, atol=6 * released.noise.std_diagonal
+    )
+
+
+def test_estimators_say_what_to_do_instead(release):
+    estimators = pytest.importorskip("privgram.estimators")
+    kinds = (
+        estimators.PrivateLinearRegression,
+        estimators.PrivateRidge,
+        estimators.PrivatePCA,
+        estimators.PrivateTruncatedSVD,
+    )
+    for kind in kinds:
+        with pytest.raises(TypeError, match=r"whose fit has predict"):
+            kind().fit_from(release)
+    X = np.zeros((20, 1))
+    for given in (pg.Factor([0, 1]), pg.Log(1, 2), pg.Dates("2000-01-01", "2001-01-01")):
+        options = {"bounds": {"x0": given}, "target_bounds": (0, 1)}
+        for fit_intercept in (False, True):
+            with pytest.raises(TypeError, match=r"tables of numbers"):
+                kinds[0](**options, fit_intercept=fit_intercept).fit(X, X[:, 0])
+        with pytest.raises(TypeError, match=r"tables of numbers"):
+            kinds[2](bounds={"x0": given}).fit(X)
+    # Truth values are the numbers 0 and 1.
+    kinds[0](bounds={"x0": bool}, target_bounds=(0, 1)).fit(np.ones((20, 1)), np.ones(20))
+
+
+@pytest.fixture
+def pyplot():
+    mpl = pytest.importorskip("matplotlib")
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    yield pyplot
+    pyplot.close("all")
+
+
+def test_the_plot_of_the_matrix_leaves_known_zeros_blank(release, pyplot):
+    ax = release.plot()
+    assert "blank: known zeros" in ax.get_title(loc="left")
+    shown = ax.images[0].get_array()
+    levels = np.arange(3, 11)
+    off = ~np.eye(8, dtype=bool)
+    assert shown.mask[np.ix_(levels, levels)][off].all()
+    assert not shown.mask[levels, levels].any()
+    blank = ax.images[1].get_array()
+    assert np.isfinite(blank[np.ix_(levels, levels)][off]).all()
+    assert np.isnan(np.delete(np.delete(blank, levels, 0), levels, 1)).all()
+    assert len(ax.lines) == 2 * (len(TERMS) - 1)  # between the terms
+    plain = release.marginal(["log(wage)", "age"]).plot()
+    assert "blank" not in plain.get_title(loc="left")
+
+
+def test_the_plot_of_many_levels_names_terms(pyplot):
+    columns = pg.Columns({"x": (0, 1), "g": [f"g{i}" for i in range(60)], "h": ["a", "b"]})
+    codes = np.arange(600)
+    rows = [codes / 600, np.char.add("g", (codes % 60).astype(str)), np.where(codes % 7, "a", "b")]
+    moment = pg.second_moment(np.rec.fromarrays(rows, names="x,g,h"), columns=columns)
+    release = pg.release(moment, pg.AnalyzeGauss(), 50.0, 1e-6, rng=np.random.default_rng(0))
+    labels = [text.get_text() for text in release.plot().get_yticklabels()]
+    assert labels == ["g (60)", "h (2)", "x (1)"]
+    ax = release.regress("x", ["g", "h"]).plot()
+    assert "g" in [text.get_text() for text in ax.get_yticklabels()]
+
+
+def test_the_plot_of_coefficients_keeps_terms_together(release, pyplot):
+    fit = release.regress("log(wage)", ["age", "sex", "region", "union"], reference={"region": "s"})
+    ax = fit.plot(per="sd")
+    named = [text.get_text() for text in ax.get_yticklabels()]
+    at = named.index("region[n]")
+    assert named[at : at + 3] == ["region[n]", "region[e]", "region[other]"]
+    assert sorted(named) == sorted(fit.names)
+    assert "differences from sex f, region s" in ax.get_title(loc="left")
+    largest = [
+        max(abs(fit.tvalues[fit.design.terms[t]])) for t in ("sex", "region", "age", "union")
+    ]
+    first = ["sex", "region", "age", "union"][int(np.argmax(largest))]
+    assert named[0].startswith(first)
+
+
+def test_the_report_has_variables_terms_and_references(release, monkeypatch):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    from privgram import report
+
+    monkeypatch.setattr(
+        report, "_draw", lambda plot, alt: report.Plot("data:,", "data:,", 1, 1, alt)
+    )
+    page = release.to_html(["log(wage)"])
+    assert "4 levels: n, e, s, other" in page
+    assert "logarithm of 2 to 500" in page
+    assert "sex:region: differences from sex f, region n" in page
+    assert "poly(age, 2)</th>" in page
+    assert "36.0%" in page  # 1.5^2 of 4 + 1.5^2
+    assert "about the mean" in page
+    assert "regress(&#39;union&#39;)" in page
