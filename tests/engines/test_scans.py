@@ -7,7 +7,7 @@ import traceback
 
 import numpy as np
 import pytest
-from tables import COLUMNS, DESCRIBED, TERMS, WEIGHTS, assert_same, rows
+from dummies import COLUMNS, DESCRIBED, TERMS, WEIGHTS, assert_same, rows
 
 import privgram as pg
 from privgram.engines import scans
@@ -135,7 +135,7 @@ def test_plans_that_are_more_than_a_scan(spark, folder, change):
     assert scans.states(plain, plan).getNumPartitions() > 1
     frame = CHANGED[change](spark.read.parquet(str(folder))).select("age")
     try:
-        with pytest.raises(scans.Unfit, match="^the plan (is more|computes|filters)"):
+        with pytest.raises(scans.Unfit, match=r"^the plan (is more|computes|filters)"):
             scans.states(frame, plan)
     finally:
         spark.catalog.clearCache()
