@@ -490,7 +490,8 @@ def _check_width(name: str, described: Numeric) -> None:
 
 
 def _is_pair(given: Any) -> bool:
-    return isinstance(given, (tuple, list)) and len(given) == 2
+    is_two = isinstance(given, (tuple, list)) and len(given) == 2
+    return is_two and not any(isinstance(end, str) for end in given)
 
 
 def _names_in(term: Term) -> Iterator[str]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import repeat
 from numbers import Number
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
@@ -247,10 +249,11 @@ def codes_of(values: NDArray[Any], factor: Factor) -> NDArray[np.int32]:
     text = factor.text
     unlisted = len(factor.levels) if factor.other else -1
     kind = values.dtype.kind
-    if kind == "O":
-        return _objects(values, factor, unlisted)
-    if kind in "UST" and text:
-        return _strings(values, factor, unlisted)
+    if kind == "O" or (kind in "UT" and text):
+        return _objects(values.tolist(), factor, unlisted)
+    if kind == "S" and text:
+        decoded = [value.decode(errors="surrogateescape") for value in values.tolist()]
+        return _objects(decoded, factor, unlisted)
     if kind in "iu" and not text:
         return _integers(values, factor, unlisted)
     if kind == "f" and not text:
@@ -266,28 +269,29 @@ def _mistaken(factor: Factor) -> str:
     return f"it holds values that are not {factor.holds}"
 
 
-def _objects(values: NDArray[Any], factor: Factor, unlisted: int) -> NDArray[np.int32]:
+def _objects(values: list[Any], factor: Factor, unlisted: int) -> NDArray[np.int32]:
     known: dict[Any, int] = {level: code for code, level in enumerate(factor.levels)}
-    kind = str if factor.text else Number
+    known[None] = -1
+    kind: Any = str if factor.text else Number
 
     def code(value: Any) -> int:
+        if type(value) is str and factor.text:
+            return known.get(value, unlisted)
         if is_missing(value):
             return -1
         if isinstance(value, bool) or not isinstance(value, kind):
             raise TypeError(_mistaken(factor))
         return known.get(value, unlisted)
 
-    return np.fromiter(map(code, values), np.int32, len(values))
-
-
-def _strings(values: NDArray[Any], factor: Factor, unlisted: int) -> NDArray[np.int32]:
-    if values.dtype.kind == "S":
-        levels = np.array([str(level).encode() for level in factor.levels])
-    elif values.dtype.kind == "T":
-        return _objects(values.astype(object), factor, unlisted)
-    else:
-        levels = np.array(factor.levels, dtype=np.str_)
-    return _search(values, levels, unlisted)
+    if not factor.text:  # True is equal to 1 and is no level
+        return np.fromiter(map(code, values), np.int32, len(values))
+    try:
+        found = np.fromiter(map(known.get, values, repeat(-2)), np.int32, len(values))
+    except TypeError:  # something has no hash
+        raise TypeError(_mistaken(factor)) from None
+    others = np.flatnonzero(found == -2)
+    found[others] = [code(values[i]) for i in others.tolist()]
+    return found
 
 
 def _integers(values: NDArray[Any], factor: Factor, unlisted: int) -> NDArray[np.int32]:
@@ -340,11 +344,15 @@ def parts_of(table: Any, selected: Mapping[str, Any]) -> list[Raw]:
             column = np.asarray(table[name])
         except (KeyError, IndexError, ValueError, TypeError):
             raise ValueError(f"the table has no column {name!r}") from None
+        if column.ndim != 1:
+            raise ValueError(f"column {name!r} has {column.ndim} dimensions instead of one")
+        if found and len(column) != len(found[0]):
+            raise ValueError(f"column {name!r} has {len(column)} rows and others {len(found[0])}")
         if column.dtype.kind == "O" and not isinstance(described, (Boolean, Dates, Factor)):
-            try:  # Decimals and None
-                column = column.astype(np.float64)
-            except (TypeError, ValueError):  # whose text quotes the value
-                raise TypeError(f"column {name!r} holds values that are no numbers") from None
+            with suppress(TypeError, ValueError):  # which quote the value, also as a context
+                column = column.astype(np.float64)  # Decimals and None
+            if column.dtype.kind == "O":
+                raise TypeError(f"column {name!r} holds values that are no numbers")
         check_kind(column.dtype, name, described)
         is_factor = isinstance(described, Factor)
         found.append(Codes(named(codes_of, name)(column, described)) if is_factor else column)

@@ -6,6 +6,7 @@ import datetime
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -419,6 +420,8 @@ def is_missing(value: Any) -> bool:
         return value is None or bool(value != value)
     except TypeError:  # of pandas' NA nothing is true
         return True
+    except ValueError:  # an array
+        return False
 
 
 def _iso(date: Any) -> str:
@@ -443,12 +446,12 @@ def days(values: NDArray[Any]) -> NDArray[np.float64]:
     values = np.asarray(values)
     if values.dtype.kind == "f":
         return values.astype(np.float64, copy=False)
-    try:
-        micros = np.array(
-            list(map(_in_utc, values)) if values.dtype.kind == "O" else values, "datetime64[us]"
-        )
-    except (TypeError, ValueError):  # whose text quotes the value
-        raise TypeError("it holds values that are no dates in ISO 8601") from None
+    given = list(map(_in_utc, values)) if values.dtype.kind == "O" else values
+    micros: NDArray[np.datetime64] | None = None
+    with suppress(TypeError, ValueError):  # which quote the value, also as a context
+        micros = np.array(given, "datetime64[us]")
+    if micros is None:
+        raise TypeError("it holds values that are no dates in ISO 8601")
     found: NDArray[np.float64] = micros.astype(np.int64) / 86_400e6
     found[np.isnat(micros)] = np.nan
     return found

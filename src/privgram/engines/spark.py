@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from privgram.columns import Columns
 from privgram.columns.kinds import DATES, LEVELS
-from privgram.columns.variables import Dates, Factor, Variable
+from privgram.columns.variables import Boolean, Dates, Factor, Variable
 from privgram.engines import scans
 from privgram.engines.parts import FAN_IN, Failure, Plan, Selection, State, merged, redacted
 from privgram.engines.progress import reporter
@@ -99,26 +99,26 @@ def _check_types(schema: Any, names: list[str], reads: Mapping[str, Variable]) -
         TimestampType,
     )
 
+    numbers = (BooleanType, NullType, NumericType)
     dates = (DateType, TimestampType, TimestampNTZType, StringType, NullType)
+    text = (StringType, NullType)
     whole = (IntegralType, FloatType, DoubleType, NullType)
     for name in names:
-        kind = schema[name].dataType
-        wanted = reads.get(name)
-        if isinstance(wanted, (Factor, Dates)):
-            known = dates if isinstance(wanted, Dates) else whole
-            if isinstance(wanted, Factor) and wanted.text:
-                known = (StringType, NullType)
-            if not isinstance(kind, known):
-                raise TypeError(
-                    f"column {name!r} holds values of type {kind.simpleString()}, not "
-                    f"{wanted.holds}"
-                )
-        elif not isinstance(kind, (BooleanType, NullType, NumericType)):
-            raise TypeError(
-                f"column {name!r} holds values of type {kind.simpleString()}; only real numbers "
-                f"can be used: {DATES if isinstance(kind, (DateType, TimestampType)) else LEVELS}, "
-                "or name the columns to take"
-            )
+        kind, wanted = schema[name].dataType, reads.get(name)
+        known: tuple[type, ...] = numbers
+        if isinstance(wanted, Dates):
+            known = dates
+        elif isinstance(wanted, Factor):
+            known = text if wanted.text else whole
+        if isinstance(kind, known):
+            continue
+        held = f"column {name!r} holds values of type {kind.simpleString()}"
+        if isinstance(wanted, (Boolean, Dates, Factor)):
+            raise TypeError(f"{held}, not {wanted.holds}")
+        advice = DATES if isinstance(kind, (DateType, TimestampType)) else LEVELS
+        raise TypeError(
+            f"{held}; only real numbers can be used: {advice}, or name the columns to take"
+        )
 
 
 def _quoted(name: str) -> str:

@@ -84,7 +84,9 @@ def _check(kind: Any, name: Any, wanted: Variable | None) -> None:
 
 def _to_raw(column: Any, wanted: Variable | None) -> Raw:
     """Levels as codes where pandas has them so, dates in UTC, numbers as NumPy's."""
-    if isinstance(wanted, (Factor, Dates)) and hasattr(column.dtype, "pyarrow_dtype"):
+    dtype = column.dtype
+    arrow = hasattr(dtype, "pyarrow_dtype") or getattr(dtype, "storage", "") == "pyarrow"
+    if isinstance(wanted, (Factor, Dates)) and arrow:
         import pyarrow as pa
 
         array = pa.array(column)
