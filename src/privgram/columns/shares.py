@@ -74,8 +74,9 @@ def proposed_weights(columns: Columns, targets: Collection[str]) -> dict[str, fl
 
     with B^2 = sum of m_s w_s^2. Here m_t is the number of polynomials in a term, and r_t the mean
     of 1 / v over them, v the mean square of their columns: 1 / (2 j + 1) for the j-th Legendre
-    polynomial, 1 for true and false, 1 / L for the indicators of L levels. Where the noise in a column is as large, its
-    coefficient is noisier as v is smaller; the last part is the noise in the features themselves.
+    polynomial, 1 for true and false, 1 / L for the indicators of L levels. Under the same noise the
+    coefficient of a column is the noisier, the smaller v is; the last part is the noise in the
+    features themselves.
 
     In the shares p_s = m_s w_s^2 / B^2, which add up to 1, the terms count by
     sum_t r_t m_t / p_t alone, which is least where p_t is in proportion to sqrt(r_t m_t). With a
