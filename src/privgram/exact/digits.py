@@ -103,7 +103,7 @@ class DigitMatrix:
         low = min(self.low, other.low)
         high = max(x.low + len(x.digits) for x in (self, other))
         digits = np.zeros((high - low + 1, *self.shape))
-        for p in _panels(self.shape[0], BLOCK // 8):
+        for p in _panels(self.shape[0], max(BLOCK // 8, 1)):
             places = np.zeros_like(digits[:, p])
             for x in (self, other):
                 places[x.low - low :][: len(x.digits)] += x.digits[:, p]
@@ -149,8 +149,10 @@ class DigitMatrix:
         dropped = 0 if low is None else max(0, low - first - start)
         kept = max(n + m - 1 - start + CARRIED_DIGITS - dropped, 1)
         digits = np.zeros((kept, rows, columns))
-        across = [_Strip.of(other.digits[:, :, q].transpose(0, 2, 1), q) for q in _panels(columns)]
-        for p in _panels(rows):
+        across = [
+            _Strip.of(other.digits[:, :, q].transpose(0, 2, 1), q) for q in _panels(columns, BLOCK)
+        ]
+        for p in _panels(rows, BLOCK):
             left = _Strip.of(self.digits[:, p], p)
             for right in across:
                 q = right.panel
@@ -199,7 +201,7 @@ class DigitMatrix:
         return _evaluate([*places[below:], carry], self.bits)
 
 
-def _panels(size: int, block: int = BLOCK) -> list[slice]:
+def _panels(size: int, block: int) -> list[slice]:
     return [slice(i, min(i + block, size)) for i in range(0, size, block)]
 
 
