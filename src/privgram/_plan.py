@@ -145,6 +145,9 @@ class Plan:
             *remarks,
             self.adaptive,
             self.reason,
+            "For regressions, Refined() adds far less at the same guarantee where columns are "
+            "correlated, or narrow in their bounds: it reads the table several times, each time in "
+            "coordinates learnt before. For means and principal components one look is best.",
         )
 
     def __str__(self) -> str:

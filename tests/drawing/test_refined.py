@@ -66,6 +66,7 @@ def test_errors_have_the_law_that_the_release_states(adjacency, looks):
     assert np.abs(np.mean(np.square(scores), axis=0) - 1).max() < 4.5 * math.sqrt(2 / 200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
 def test_coefficients_have_the_errors_that_the_fit_states(adjacency):
     """The same of slopes, of normal rows, some of which are clipped; 4.5 errors, 6 numbers."""
@@ -276,6 +277,7 @@ def test_saved_and_read_back(tmp_path, suffix):
     assert "law" in json.dumps(read.noise.to_dict())
 
 
+@pytest.mark.slow
 def test_what_is_made_of_a_release_takes_it_as_it_is():
     made = refined(seed=9)
     parts = made.marginal(["y", "intercept", "a"])
