@@ -37,6 +37,13 @@ MOST_ROWS = 10**15
 Three: TypeAlias = tuple[float | None, float | None, float | None]
 
 
+_LOOK_TWICE = (
+    "For regressions, Refined() adds far less at the same guarantee where columns are "
+    "correlated, or narrow in their bounds: it reads the table several times, each time in "
+    "coordinates learnt before. For means and principal components one look is best."
+)
+
+
 @dataclass(frozen=True)
 class PlanRow:
     """One mechanism in a `Plan`.
@@ -229,6 +236,7 @@ class Plan:
             "others leave a mean square of v needs 1/v times as many, often hundreds of times.",
             *remarks,
             *filter(None, (self.adaptive, self.reason)),
+            *([_LOOK_TWICE] if self.delta > 0 else []),
         )
 
     def __str__(self) -> str:
