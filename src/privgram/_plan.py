@@ -204,7 +204,7 @@ class Plan:
         if not self.terms:
             return ()
         beside = "a column of weight 1" if self.weights is None else "the target"
-        words = (
+        words: tuple[str, ...] = (
             "Share is what a term pays of the squared bound, to which noise is in proportion: its "
             "squared weight for each of its polynomials, whatever the number of its levels. Noise "
             f"is that of the sum of one of its columns times {beside}.",
