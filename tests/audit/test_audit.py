@@ -31,11 +31,12 @@ from privgram.mechanisms import (
     GaussianSketch,
     InverseWishart,
     MatrixLaplace,
+    Refined,
 )
 
 pytestmark = pytest.mark.slow
 
-DRAWS = {"AnalyzeGauss": 2_500, "AdditiveWishart": 2_500, "MatrixLaplace": 2_500}
+DRAWS = {"AnalyzeGauss": 2_500, "AdditiveWishart": 2_500, "MatrixLaplace": 2_500, "Refined": 400}
 FEW = 1_000  # of releases in exact arithmetic
 NIGHTLY = 4  # times as many at night: half the error
 
@@ -88,11 +89,21 @@ class ShortSketch(Short, GaussianSketch):
     pass
 
 
+class ShortRefined(Refined):
+    """Its noise is 10 % short."""
+
+    def calibrate(self, *arguments, **options):
+        honest = super().calibrate(*arguments, **options)
+        return dataclasses.replace(honest, mu=honest.mu / 0.9)
+
+
 @pytest.mark.parametrize(
     ("broken", "honest"),
     [
         (ShortGauss(), AnalyzeGauss()),
         (ShortWishart(), AdditiveWishart()),
+        # Four passes a release, of which it takes a minute's.
+        pytest.param(ShortRefined(), Refined(), marks=pytest.mark.nightly),
         # Released in exact arithmetic, which takes a minute.
         pytest.param(ShortSketch(100), GaussianSketch(100), marks=pytest.mark.nightly),
     ],

@@ -16,6 +16,7 @@ BOUNDS = {
     "sex": ["f", "m"],
     "region": ["n", "e", "s", "w", "abroad"],
     "hours": (0, 80),
+    "union": bool,
 }
 TERMS = ["wage", "age", "poly(age, 3)", "sex", "sex:region", "hours:sex", "hours"]
 COLUMNS = pg.Columns(BOUNDS, intercept=True, terms=TERMS, weights={"sex:region": 2, "hours:sex": 3})
@@ -48,10 +49,11 @@ def test_shares_are_those_of_the_longest_row():
 @pytest.mark.parametrize("intercept", [True, False])
 def test_no_other_weights_serve_the_targets_better(targets, intercept):
     """By the bound of the columns themselves, for weights farther and farther off."""
-    terms = ["wage", "poly(age, 3)", "region", "hours"]
+    terms = ["wage", "poly(age, 3)", "region", "hours", "union"]
     wanted = {"log(wage)" if name == "wage" else name for name in targets}
     bounds = {name: given for name, given in BOUNDS.items() if name != "sex"}
-    mean = {"log(wage)": 3, "poly(age, 3)": 5, "region": 5, "hours": 3}  # of 1 / v, by hand
+    # Of 1 / v, by hand.
+    mean = {"log(wage)": 3, "poly(age, 3)": 5, "region": 5, "hours": 3, "union": 1}
     columns = pg.Columns(bounds, intercept=intercept, terms=terms)
     best = proposed_weights(columns, targets)
     assert best.keys() == mean.keys()

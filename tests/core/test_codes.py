@@ -1,5 +1,6 @@
 """Factors by codes: the table of dummies made by hand, bit for bit, in every implementation."""
 
+import functools
 import itertools
 import math
 
@@ -177,7 +178,7 @@ def strange_codes(dtype, levels):
     ]
 
 
-@pytest.mark.parametrize("share", [0.5, 1])
+@pytest.mark.parametrize("share", [0.5, 1 + 1e-12])
 @pytest.mark.parametrize("dtype", CODE_TYPES)
 def test_missing_codes(coded, rng, dtype, share):
     """Codes out of range, indices out of the table, and NaN: the first is named, or all drop."""
@@ -286,28 +287,76 @@ def test_scaling_may_change_between_blocks(coded, rng):
     assert_array_equal(hi.astype(object) * 2**64 + lo.astype(object), total)
 
 
-def test_sums_beyond_64_bits(coded, rng):
-    """At 24 bits an int64 holds 2^14 rows and 2^64 is passed after 2^16."""
-    n = 2**13 if coded is reference.TableAccumulator else 2**14 + 1
-    case = Case(rng, 1, 1, (2,), [(0, -1), (0, 0)], gaps=False)
-    big = case.norm * 1.0001
-    one = case.new(coded, big, 24)
-    assert case.feed(one) == -1
-    case.dense, case.values, case.codes = (
-        [np.repeat(c, n) for c in part] for part in (case.dense, case.values, case.codes)
-    )
-    acc = case.new(coded, big, 24)
-    for _ in range(4):
-        assert case.feed(acc) == -1
-    acc.merge(acc)
-    hi, lo = one.limbs()
-    expected = 8 * n * (hi.astype(object) * 2**64 + lo.astype(object))
+@pytest.mark.parametrize("bound", [1.0, 0.99])
+def test_sums_beyond_64_bits(coded, bound):
+    """At 24 bits an int64 holds 2^14 rows of the largest entry and 2^64 is passed after 2^16."""
+    n = 100 if coded is reference.TableAccumulator else 2**14 + 1
+    acc = coded((), (2, 1), ((0, 0, -1, 1.0), (1, 2, -1, 2.0**-20)), bound, 24)
+    scaling = np.zeros(0), np.zeros(0), np.zeros(0)
+
+    def feed(acc, n):
+        codes = [(np.ones(n, np.int8), None), (np.zeros(n, np.int8), None)]
+        assert acc.update([], codes, [], False, scaling) == -1
+
+    feed(acc, 1)
     hi, lo = acc.limbs()
-    assert_array_equal(hi.astype(object) * 2**64 + lo.astype(object), expected)
+    one = hi.astype(object) * 2**64 + lo.astype(object)
+    assert one[1, 1] > 0.999 * 4**24
+    acc.reset()
+    for _ in range(4):
+        feed(acc, n)
+    acc.merge(acc)
+    hi, lo = acc.limbs()
+    assert_array_equal(hi.astype(object) * 2**64 + lo.astype(object), 8 * n * one)
     assert acc.n_rows == 8 * n
     acc.reset()
     assert acc.n_rows == 0
     assert not np.any(acc.limbs())
+
+
+def factor_of(terms, positions, acc):
+    """Factor of a row with these entries, its squared norm summed as gram_kernel.h says."""
+    p = [0.0] * 8
+    for position, x in sorted(zip(positions, terms, strict=True)):
+        p[position % 8] += x * x
+    s = ((p[0] + p[4]) + (p[2] + p[6])) + ((p[1] + p[5]) + (p[3] + p[7]))
+    return acc.scale * acc.bound / math.sqrt(s)
+
+
+@functools.cache
+def rows_next_to_a_tie():
+    """Entries and codes that another order of the sum would round to another integer."""
+    rng = np.random.default_rng(3)
+    acc = rows.Accumulator(16, 0.5)
+    hard = []
+    while len(hard) < 10:
+        x, c, e = rng.uniform(0.1, 1, 3).tolist(), *rng.integers(1, 5, 2).tolist()
+        at = [0, 1, 10, 2 + c, 11 + e]
+        k = math.floor(x[0] * factor_of([*x, 0.7, 0.3], at, acc)) + 0.5
+        for _ in range(80):
+            x[0] = k / factor_of([*x, 0.7, 0.3], at, acc)
+        x[0] -= 8 * math.ulp(x[0])
+        for _ in range(16):
+            x[0] += math.ulp(x[0])
+            factors = [factor_of([*x, 0.7, 0.3], p, acc) for p in (at, [0, 1, 10, 2, 11])]
+            if len({round(x[0] * f) for f in factors}) == 2:
+                hard.append((*x, c, e))
+                break
+    return [np.array(column) for column in zip(*hard, strict=True)]
+
+
+def test_norms_are_summed_as_those_of_dummies(coded):
+    *dense, c, e = rows_next_to_a_tie()
+    acc = coded((0, 1, 10), (8, 5), ((0, 2, -1, 0.7), (1, 11, -1, 0.3)), 0.5)
+    scaling = np.zeros(3), np.ones(3), np.ones(3)
+    assert acc.update(dense, [(c, None), (e, None)], [], False, scaling) == -1
+    table = np.zeros((len(c), 16))
+    table[:, [0, 1, 10]] = np.stack(dense, axis=1)
+    table[np.arange(len(c)), 2 + c] = 0.7
+    table[np.arange(len(c)), 11 + e] = 0.3
+    plain = rows.Accumulator(16, 0.5)
+    assert plain.update(table) == -1
+    assert_array_equal(acc.limbs(), plain.limbs())
 
 
 def test_what_is_stored(coded, rng):

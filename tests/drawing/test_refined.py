@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import privgram as pg
+from privgram.audit import refined as audit
 from privgram.drawing import refined as drawing
 from privgram.mechanisms.refined import whiten
-from privgram.moment import SecondMoment
-from privgram.moment.mapped import Mapped
 from privgram.noise import GaussianLaw, ImageLaw
 from privgram.privacy import GaussianProfile
 
@@ -67,6 +66,7 @@ def test_errors_have_the_law_that_the_release_states(adjacency, looks):
     assert np.abs(np.mean(np.square(scores), axis=0) - 1).max() < 4.5 * math.sqrt(2 / 200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
 def test_coefficients_have_the_errors_that_the_fit_states(adjacency):
     """The same of slopes, of normal rows, some of which are clipped; 4.5 errors, 6 numbers."""
@@ -159,69 +159,27 @@ def test_looks_and_the_histogram_add_up_to_the_budget(adjacency, columns, calibr
         assert needed <= std < 1.001 * needed
 
 
-class Played(drawing._Looks):
-    """Looks at one table, with the privacy loss of what they release, against its neighbour.
-
-    Each look's own loss follows from the exact sums of both tables under the same rules.
-    """
-
-    neighbour = None
-    loss = 0.0
-
-    def take(self, moment, share):
-        released = super().take(moment, share)
-        if moment is self.moment:
-            theirs = pg.second_moment(self.neighbour, columns=COLUMNS)
-        else:
-            theirs = SecondMoment.from_accumulator(self.theirs, None, None)
-        ours, other = ((released - m.matrix()) ** 2 for m in (moment, theirs))
-        # The diagonal has twice the variance, and the entries off it are there twice.
-        type(self).loss += (other - ours).sum() / (4 * self.std[-1] ** 2)
-        return released
-
-    def count(self, frame, grid, share):
-        counts, std = super().count(frame, grid, share)
-        ours, other = ((counts - c.counts) ** 2 for c in (self.ours, self.theirs))
-        type(self).loss += (other - ours).sum() / (2 * std**2)
-        return counts, std
-
-    def _read(self, frame, new):
-        look = Mapped(frame.matrix, float(self.moment.bound), new(4))
-        look.update(COLUMNS.scale_array(self.neighbour))
-        self.theirs, self.ours = look.inner, super()._read(frame, new)
-        return self.ours
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("with_row", [True, False])
-def test_the_joint_loss_of_adaptive_looks_is_a_gaussian_mechanisms(monkeypatch, with_row):
+def test_the_joint_loss_of_adaptive_looks_is_a_gaussian_mechanisms():
     """An independent route to the account: losses of whole releases, simulated on neighbours.
 
-    The row that one of the tables has more is as long as any may be, so that every look shortens
-    it to its radius and it moves each by all that its share pays for: then the loss is
-    N(mu^2 / 2, mu^2), however the looks adapt.  600 losses: mean and variance within 4.5 standard
-    errors, a false alarm in 100 000; and no delta(epsilon) above the profile's by more.
+    Every look shortens the row that one table has more to its radius, so it moves each by all that
+    its share pays for: then the loss is N(mu^2 / 2, mu^2), however the looks adapt.  600 losses:
+    mean and variance within 4.5 standard errors, a false alarm in 100 000.
     """
-    table = made_table(2500)
-    row = np.array([[1.0, -1.0, 1.0]])
-    mine, other = (np.concatenate([table, row]), table)[:: 1 if with_row else -1]
-    monkeypatch.setattr(drawing, "_Looks", Played)
-    monkeypatch.setattr(Played, "neighbour", other)
-    losses, kinds = [], set()
-    for seed in range(600):
-        Played.loss = 0.0
-        made = refined(mine, seed=seed, epsilon=1.0)
-        losses.append(Played.loss)
-        kinds.add(made.parameters["looks"])
-    assert kinds == {3}
-    mu = made.privacy.sensitivity_ratio
-    scores = (np.array(losses) - mu**2 / 2) / mu
-    assert abs(scores.mean()) < 4.5 / math.sqrt(600)
-    assert abs((scores**2).mean() - 1) < 4.5 * math.sqrt(2 / 600)
-    for epsilon in (0.0, 0.3, 0.7):
-        gains = np.maximum(1 - np.exp(epsilon - np.array(losses)), 0.0)
-        error = gains.std() / math.sqrt(600)
-        assert abs(gains.mean() - made.privacy.delta(epsilon)) < 4.5 * error + 1e-9
+    (case,) = (case for case in audit.CASES if case.adjacency == "add-remove")
+    (pair,) = audit.worst_pairs(case)
+    noise = pg.Refined().calibrate(2, 1.000001, case.epsilon, case.delta, "add-remove")
+    rng = np.random.default_rng(3)
+    scores = []
+    for _ in range(600):
+        looks = audit.Watched(pair.first, pair.second, noise=noise, rng=rng)
+        drawing.take_looks(pg.Refined(), looks)
+        assert looks.record["parameters"]["looks"] == 3
+        assert "number_mu" in looks.record["parameters"]
+        scores.append((looks.ratio - noise.mu**2 / 2) / noise.mu)
+    assert abs(np.mean(scores)) < 4.5 / math.sqrt(600)
+    assert abs(np.mean(np.square(scores)) - 1) < 4.5 * math.sqrt(2 / 600)
 
 
 def test_the_ledger_is_charged_once_and_before_the_first_noise(tmp_path, monkeypatch):
@@ -236,7 +194,7 @@ def test_the_ledger_is_charged_once_and_before_the_first_noise(tmp_path, monkeyp
         seen.append(len(ledger.entries))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(drawing._Looks, "mapped", fail)
+    monkeypatch.setattr(drawing.Looks, "mapped", fail)
     with pytest.raises(KeyboardInterrupt):
         refined(ledger=ledger, epsilon=0.5)
     assert seen == [2]
@@ -319,6 +277,7 @@ def test_saved_and_read_back(tmp_path, suffix):
     assert "law" in json.dumps(read.noise.to_dict())
 
 
+@pytest.mark.slow
 def test_what_is_made_of_a_release_takes_it_as_it_is():
     made = refined(seed=9)
     parts = made.marginal(["y", "intercept", "a"])

@@ -82,7 +82,7 @@ def test_another_budget_than_the_files_is_an_error(path, options):
 def test_a_new_ledger_needs_a_budget(path):
     with pytest.raises(FileNotFoundError, match="epsilon and delta"):
         Ledger(path)
-    for bad in ((0.0, 1e-6), (-1, 1e-6), (math.inf, 1e-6), (math.nan, 1e-6), (1, 0), (1, 1)):
+    for bad in ((0.0, 1e-6), (-1, 1e-6), (math.inf, 1e-6), (math.nan, 1e-6), (1, -1e-6), (1, 1)):
         with pytest.raises(ValueError, match="must"):
             Ledger(path, *bad)
     with pytest.raises(ValueError, match="adjacency"):

@@ -6,7 +6,7 @@ import traceback
 
 import numpy as np
 import pytest
-from tables import COLUMNS, DESCRIBED, TERMS, assert_same, rows
+from dummies import COLUMNS, DESCRIBED, TERMS, assert_same, rows
 
 import privgram as pg
 

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from privgram.columns.terms import INTERCEPT, Piece, parse_terms
-from privgram.columns.variables import Factor
+from privgram.columns.variables import Boolean, Factor
 
 if TYPE_CHECKING:
     from privgram.columns import Columns
@@ -74,8 +74,9 @@ def proposed_weights(columns: Columns, targets: Collection[str]) -> dict[str, fl
 
     with B^2 = sum of m_s w_s^2. Here m_t is the number of polynomials in a term, and r_t the mean
     of 1 / v over them, v the mean square of their columns: 1 / (2 j + 1) for the j-th Legendre
-    polynomial, 1 / L for the indicators of L levels. Where the noise in a column is as large, its
-    coefficient is noisier as v is smaller; the last part is the noise in the features themselves.
+    polynomial, 1 for true and false, 1 / L for the indicators of L levels. Under the same noise the
+    coefficient of a column is the noisier, the smaller v is; the last part is the noise in the
+    features themselves.
 
     In the shares p_s = m_s w_s^2 / B^2, which add up to 1, the terms count by
     sum_t r_t m_t / p_t alone, which is least where p_t is in proportion to sqrt(r_t m_t). With a
@@ -125,8 +126,9 @@ def target_term(columns: Columns, target: str) -> str:
 def _reciprocal_mean_square(columns: Columns, piece: Piece) -> float:
     """1 / v; the mean square of the k-th Legendre polynomial over [-1, 1] is 1 / (2 k + 1)."""
     found = 1.0
-    for _, degree in piece.powers:
-        found *= 2 * degree + 1
+    for name, degree in piece.powers:
+        # True and false are the ends, where the polynomials are 1 in size.
+        found *= 1 if isinstance(columns.variables[name], Boolean) else 2 * degree + 1
     for name in piece.factors:
         described = columns.variables[name]
         assert isinstance(described, Factor)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Reread", "refined"]
+__all__ = ["Looks", "Reread", "refined", "take_looks"]
 
 #: Feeds every row of the table to new accumulators, of rows of so many columns.
 Reread: TypeAlias = Callable[[Callable[[int], Any]], Any]
@@ -52,8 +52,13 @@ def refined(
 
     `moment` is of all its rows, and the table is read again for every further look.
     """
-    looks = _Looks(moment, noise, rng, reread)
-    if mechanism.most_looks == 1 or reread is None:
+    return take_looks(mechanism, Looks(moment, noise, rng, reread))
+
+
+def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
+    """Let each look's release decide the next: nothing else of the table is used here."""
+    moment, noise = looks.moment, looks.noise
+    if mechanism.most_looks == 1 or looks.reread is None:
         released = looks.take(moment, 1.0)
         return released, noise.law, looks.record
     left = 1 - rules.FIRST
@@ -99,7 +104,7 @@ def refined(
     return (released + released.T) / 2, law.image(frame.inverse), looks.record
 
 
-class _Looks:
+class Looks:
     """Looks at one table, and the record of them."""
 
     def __init__(
@@ -150,9 +155,9 @@ class _Looks:
 
     def number(self, share: float) -> float:
         """Release the number of rows, roughly."""
-        mu = self.mu(share)
-        self.record["parameters"]["number_mu"] = mu
-        return float(self.moment.n_rows + np.rint(self.rng.normal(scale=self.noise.counts_std(mu))))
+        self.record["parameters"]["number_mu"] = self.mu(share)
+        std = self.noise.counts_std(self.mu(share))
+        return float(self.moment.n_rows + np.rint(self.rng.normal(scale=std)))
 
     def mapped(self, frame: Frame, radius: float) -> SecondMoment:
         """The exact second moment in a frame, of rows clipped to a radius there: SECRET."""

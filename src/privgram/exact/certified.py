@@ -354,6 +354,7 @@ def _rounded_gram(left: DigitMatrix, right: DigitMatrix, exponent: int) -> NDArr
     e = math.ldexp(1.0, bits * m_low)
     error = reach * norm * e + columns * e**2 + math.ldexp(1.0, bits * x_low)
     x = m.gram(x_low)
+    del m
     margin = np.full(x.shape, math.ldexp(1.0, math.frexp(error)[1]))
     step = DigitMatrix.of([margin], x_low, bits)
     counts = (x - step).round(exponent)
@@ -376,8 +377,10 @@ def _triangular_inverse(a: DigitMatrix) -> DigitMatrix:
     q = DigitMatrix.of([start], low, bits)
     for _ in range(MAX_STEPS):
         residual = identity - a.multiply(q, _place(2.0**-DRAW_BITS, bits))
+        largest = float(np.abs(residual.to_float()).max())
         q = q + q.multiply(residual, low)
-        if float(np.abs(residual.to_float()).max()) < 2.0 ** (-DRAW_BITS // 2):
+        del residual
+        if largest < 2.0 ** (-DRAW_BITS // 2):
             return q
     raise ArithmeticError("the draw is too ill-conditioned to be inverted")
 

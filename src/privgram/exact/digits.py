@@ -66,26 +66,29 @@ class DigitMatrix:
     @classmethod
     def of(cls, parts: Iterable[NDArray[np.float64]], low: int, bits: int) -> DigitMatrix:
         """Add up float64 matrices, each rounded to multiples of ``2^(bits low)``."""
-        total: DigitMatrix | None = None
-        for part in parts:
-            # Multiples of one unit: `rint` and the carries are exact however large they are.
-            units = np.rint(np.ldexp(part, -bits * low))
-            term = cls._from_places([units], low, bits)
-            total = term if total is None else total + term
-        assert total is not None
-        return total
-
-    @classmethod
-    def _from_places(
-        cls, places: Sequence[NDArray[np.float64]], low: int, bits: int
-    ) -> DigitMatrix:
-        """Carry integers below 2^52 in magnitude into digits; drop zeros at both ends."""
-        return cls._trimmed(np.array(list(_carried(places, bits))), low, bits)
+        parts = list(parts)
+        shift = -bits * low
+        largest = math.fsum(float(np.abs(part).max(initial=0.0)) for part in parts)
+        count = max(math.frexp(largest)[1] + shift, 0) // bits + 2
+        rows, columns = parts[0].shape
+        digits = np.zeros((count, rows, columns))
+        for p in _panels(rows, max(BLOCK // 8, 1)):
+            places = np.zeros_like(digits[:, p])
+            for part in parts:
+                # Multiples of one unit: `rint` and the carries are exact however large they are.
+                units = np.rint(np.ldexp(part[p], shift))
+                for place, digit in zip(places, _carried([units], bits), strict=False):
+                    place += digit
+            for i, digit in enumerate(_carried(places, bits)):
+                digits[i, p] = digit
+        return cls._trimmed(digits, low, bits)
 
     @classmethod
     def _trimmed(cls, digits: NDArray[np.float64], low: int, bits: int) -> DigitMatrix:
         used = np.flatnonzero(digits.any(axis=(1, 2)))
         first, last = (int(used[0]), int(used[-1])) if used.size else (0, 0)
+        if digits.base is None:  # zeros above are given back
+            digits.resize((last + 1, *digits.shape[1:]), refcheck=False)
         return cls(digits[first : last + 1], low + first, bits)
 
     @property
@@ -100,19 +103,22 @@ class DigitMatrix:
         return DigitMatrix(self.digits.transpose(0, 2, 1), self.low, self.bits)
 
     def __add__(self, other: DigitMatrix) -> DigitMatrix:
+        return self._plus(other, 1.0)
+
+    def __sub__(self, other: DigitMatrix) -> DigitMatrix:
+        return self._plus(other, -1.0)
+
+    def _plus(self, other: DigitMatrix, sign: float) -> DigitMatrix:
         low = min(self.low, other.low)
         high = max(x.low + len(x.digits) for x in (self, other))
         digits = np.zeros((high - low + 1, *self.shape))
-        for p in _panels(self.shape[0], BLOCK // 8):
+        for p in _panels(self.shape[0], max(BLOCK // 8, 1)):
             places = np.zeros_like(digits[:, p])
-            for x in (self, other):
-                places[x.low - low :][: len(x.digits)] += x.digits[:, p]
+            for x, of_x in ((self, 1.0), (other, sign)):
+                places[x.low - low :][: len(x.digits)] += of_x * x.digits[:, p]
             for i, digit in enumerate(_carried(places, self.bits)):
                 digits[i, p] = digit
         return self._trimmed(digits, low, self.bits)
-
-    def __sub__(self, other: DigitMatrix) -> DigitMatrix:
-        return self + DigitMatrix(-other.digits, other.low, other.bits)
 
     def __matmul__(self, other: DigitMatrix) -> DigitMatrix:
         return self.multiply(other)
@@ -149,8 +155,10 @@ class DigitMatrix:
         dropped = 0 if low is None else max(0, low - first - start)
         kept = max(n + m - 1 - start + CARRIED_DIGITS - dropped, 1)
         digits = np.zeros((kept, rows, columns))
-        across = [_Strip.of(other.digits[:, :, q].transpose(0, 2, 1), q) for q in _panels(columns)]
-        for p in _panels(rows):
+        across = [
+            _Strip.of(other.digits[:, :, q].transpose(0, 2, 1), q) for q in _panels(columns, BLOCK)
+        ]
+        for p in _panels(rows, BLOCK):
             left = _Strip.of(self.digits[:, p], p)
             for right in across:
                 q = right.panel
@@ -199,7 +207,7 @@ class DigitMatrix:
         return _evaluate([*places[below:], carry], self.bits)
 
 
-def _panels(size: int, block: int = BLOCK) -> list[slice]:
+def _panels(size: int, block: int) -> list[slice]:
     return [slice(i, min(i + block, size)) for i in range(0, size, block)]
 
 
@@ -222,7 +230,7 @@ class _Strip:
 
     @classmethod
     def of(cls, digits: NDArray[np.float64], panel: slice) -> _Strip:
-        used = [np.flatnonzero(any_) for any_ in digits.any(axis=1)]
+        used = [np.flatnonzero(digit.any(axis=0)) for digit in digits]
         return cls(digits, panel, [(int(u[0]), int(u[-1]) + 1) if u.size else (0, 0) for u in used])
 
     def convolved(self, other: _Strip, k: int) -> NDArray[np.float64]:

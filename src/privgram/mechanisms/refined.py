@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Choice", "Frame", "Refined", "RefinedCalibration", "choose_radius", "radii", "whiten"]
+__all__ = ["Choice", "Frame", "Refined", "choose_radius", "radii", "whiten"]
 
 #: Shares of the squared ratio mu^2: of the first look, of a look at the middle, of the histogram
 #: of lengths, and of the number of rows where nothing else says it. The last look has what is left.

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._core import rowmap
+from privgram.moment.rows import scaled
 from privgram.sources.table import n_rows_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privgram._core.rows import Scaling
     from privgram.sources.table import Block
 
 #: Doubles of mapped rows at a time: 256 KiB, which stay in the cache.
@@ -42,14 +44,19 @@ class Mapped:
         self._frame = rowmap.transposed(frame)
         self._images = np.empty((max(8, SCRATCH // self.n_columns), self.n_columns))
 
-    def update(self, block: Block, drop: bool = False) -> int:
+    def update(self, block: Block, drop: bool = False, scaling: Scaling | None = None) -> int:
         """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
         step = len(self._images)
         for start in range(0, n_rows_of(block), step):
             if isinstance(block, list):
-                piece = np.stack([column[start : start + step] for column in block]).T
+                columns = [np.asarray(column)[start : start + step] for column in block]
+                piece = np.stack(columns).T
             else:
                 piece = block[start : start + step]
+            if scaling is not None:
+                piece = scaled(piece, *scaling)
+            elif piece.dtype not in (np.float64, np.float32):
+                piece = piece.astype(np.float64)
             images = self._images[: len(piece)]
             rowmap.apply(piece, self._bound, self._frame, images)
             bad = self.inner.update(images, drop)
