@@ -7,10 +7,10 @@ import traceback
 
 import numpy as np
 import pytest
+from dummies import COLUMNS as TABLE_COLUMNS
+from dummies import assert_same as same_as_by_hand
+from dummies import rows
 from loaders import loads, noted
-from tables import COLUMNS as TABLE_COLUMNS
-from tables import assert_same as same_as_by_hand
-from tables import rows
 
 from privgram import Columns, Dates, Factor, private_norm_bound, second_moment
 from privgram.engines import progress as progress_module
