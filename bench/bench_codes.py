@@ -109,18 +109,16 @@ class Codes:
         norm = self.share * (DENSE + len(self.levels)) ** 0.5
         made = [rows.Accumulator(x.shape[1], norm) for _ in range(CORES)]
         half = n // CORES
-        dummies = (
-            lambda: in_threads(  # noqa: E731
-                lambda i: made[i].update(x[i * half : (i + 1) * half]), CORES
-            )
-        )
-        ours, dense = fastest(self.ours, dummies)
+
+        def part(i):
+            made[i].update(x[i * half : (i + 1) * half])
+
+        ours, dense = fastest(self.ours, lambda: in_threads(part, CORES))
         return dense / n / (ours / len(self.dense))
 
     def track_cost_of_factors(self, levels, bound):
         """Against the dense columns alone, scaled as well."""
-        alone = lambda: accumulate(self.dense, [], (), self.share)  # noqa: E731
-        ours, dense = fastest(self.ours, alone)
+        ours, dense = fastest(self.ours, lambda: accumulate(self.dense, [], (), self.share))
         return ours / dense
 
 
