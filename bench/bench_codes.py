@@ -110,16 +110,15 @@ class Codes:
         made = [rows.Accumulator(x.shape[1], norm) for _ in range(CORES)]
         half = n // CORES
 
-        def dummies():
-            return in_threads(lambda i: made[i].update(x[i * half : (i + 1) * half]), CORES)
+        def part(i):
+            made[i].update(x[i * half : (i + 1) * half])
 
-        ours, dense = fastest(self.ours, dummies)
+        ours, dense = fastest(self.ours, lambda: in_threads(part, CORES))
         return dense / n / (ours / len(self.dense))
 
     def track_cost_of_factors(self, levels, bound):
         """Against the dense columns alone, scaled as well."""
-        alone = lambda: accumulate(self.dense, [], (), self.share)  # noqa: E731
-        ours, dense = fastest(self.ours, alone)
+        ours, dense = fastest(self.ours, lambda: accumulate(self.dense, [], (), self.share))
         return ours / dense
 
 

@@ -180,9 +180,9 @@ static int is_steady(const coded *t, const coded_table *x)
     double s = 0;
     int exact = 1;
     for (ptrdiff_t i = 0; i < terms; i++) {
-        const coded_block *b = &t->blocks[i - g->d];
-        double v = i < g->d ? x->dense.limit[i] : b->weight;
-        if (i >= g->d && b->value >= 0)
+        const coded_block *b = i < g->d ? NULL : &t->blocks[i - g->d];
+        double v = b ? b->weight : x->dense.limit[i];
+        if (b && b->value >= 0)
             v *= x->limit[b->value];
         exact &= ldexp(v * v, 20) == nearbyint(ldexp(v * v, 20));
         s += v * v;

@@ -85,7 +85,7 @@ static void fill_lanes(coded *t, ptrdiff_t count)
         lane(g, t->ones)[r * W] = 1;
     for (ptrdiff_t b = 0; b < t->n_blocks; b++) {
         const coded_block *block = &t->blocks[b];
-        const double *v = t->value + block->value * g->block_rows;
+        const double *v = t->value + (block->value < 0 ? 0 : block->value) * g->block_rows;
         double *at = lane(g, block->lane);
         const double weight = block->weight, scale = g->scale;
         if (block->value < 0)

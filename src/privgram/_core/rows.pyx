@@ -454,7 +454,7 @@ cdef class TableAccumulator:
         x.center, x.inverse = x.dense.center + n_dense, x.dense.inverse + n_dense
         x.limit = x.dense.limit + n_dense
         if not describe(dense, n_dense, &x.dense, self.columns):
-            dense = np.ascontiguousarray(dense)
+            dense = dense.copy(order="C")  # aligned, too
             describe(dense, n_dense, &x.dense, self.columns)
         if len(codes) != len(self.factors) or len(values) != n_values:
             raise ValueError(
