@@ -50,7 +50,7 @@ class Table:
 
     Attributes
     ----------
-    rows : ndarray of shape (N, k), float64
+    rows : ndarray of shape (N, k), float64, or of shape (N,), structured
         In own units; NaN where missing.
     columns : Columns
     target : str
@@ -61,6 +61,11 @@ class Table:
         Norm to which rows are clipped, by default that of the columns.
     said : bool
         Whether the summary says why intervals may miss here: errors of unequal variance.
+    features : list of str, optional
+        Terms to explain the target by, all others by default.
+    design : ndarray of shape (N, p + 1), float64, optional
+        Of a structured table: the features of complete rows made by hand in own units, in the
+        order of the fit, the column of ones, and the target.
     """
 
     rows: np.ndarray
@@ -70,11 +75,22 @@ class Table:
     epsilons: tuple[float, ...]
     bound: float | None = None
     said: bool = False
+    features: list[str] | None = None
+    design: np.ndarray | None = None
+
+    def written(self) -> np.ndarray:
+        """The stored columns of the population's complete rows."""
+        if self.rows.dtype.names is None:
+            return self.columns.scale_array(self.rows[~np.isnan(self.rows).any(axis=1)])
+        found = self.columns.encode(self.rows)
+        return found[~np.isnan(found).any(axis=1)]
 
     def truth(self) -> np.ndarray:
         """Coefficients of the population's rows as accumulated, in own units, intercept last."""
+        if self.design is not None:
+            return np.linalg.lstsq(self.design[:, :-1], self.design[:, -1])[0]
         names, columns = self.columns.names, self.columns
-        scaled = columns.scale_array(self.rows[~np.isnan(self.rows).any(axis=1)])
+        scaled = self.written()
         if self.bound is not None:
             norms = np.linalg.norm(scaled, axis=1, keepdims=True)
             scaled *= np.minimum(1.0, self.bound / norms)
@@ -150,6 +166,40 @@ def factors(rng: np.random.Generator) -> Table:
     return Table(np.column_stack([x, *dummies, y]).astype(float), columns, "y", 20_000, (1.0, 3.0))
 
 
+def terms(missing: bool) -> Callable[[np.random.Generator], Table]:
+    """Skewed and even factors, their product, a quadratic, a slope by level."""
+
+    def table(rng: np.random.Generator) -> Table:
+        region = rng.choice(5, POPULATION, p=[0.4, 0.25, 0.2, 0.1, 0.05])
+        male = rng.random(POPULATION) < 0.5
+        age = rng.uniform(18, 90, POPULATION)
+        u = (age - 54) / 36
+        effect = np.array([0.0, 0.2, -0.2, 0.1, 0.4])[region]
+        y = effect + 0.3 * u - 0.2 * u**2 + 0.2 * male * (1 + 0.5 * u + (region == 1))
+        y = np.clip(y + 0.3 * rng.standard_normal(POPULATION), -1, 1)
+        names, kinds = ["age", "region", "sex", "y"], ["f8", "U1", "U1", "f8"]
+        rows = np.empty(POPULATION, list(zip(names, kinds, strict=True)))
+        rows["age"], rows["y"] = age, y
+        rows["region"], rows["sex"] = np.array(list("abcde"))[region], np.where(male, "m", "f")
+        if missing:
+            rows["age"][rng.random(POPULATION) < 0.1] = np.nan
+            rows["region"][rng.random(POPULATION) < 0.1] = "?"
+        columns = pg.Columns(
+            {"age": (18, 90), "region": list("abcde"), "sex": ["f", "m"], "y": (-1, 1)},
+            intercept=True,
+            missing="drop",
+            terms=["poly(age, 2)", "sex:region", "age:sex", "y"],
+        )
+        kept = ~np.isnan(rows["age"]) & (rows["region"] != "?")
+        levels = [region == i for i in range(1, 5)]
+        own = [age, age**2, male, *levels, *(male & level for level in levels), age * male]
+        design = np.column_stack([*own, np.ones(POPULATION), y]).astype(float)[kept]
+        features = ["poly(age, 2)", "sex", "region", "sex:region", "age:sex"]
+        return Table(rows, columns, "y", 20_000, (1.0, 3.0), features=features, design=design)
+
+    return table
+
+
 def paper(rng: np.random.Generator) -> Table:
     """Sheffet 2019, section 3.1: 20 normal features, rows clipped to sqrt(2.5 d)."""
     rows = rng.standard_normal((POPULATION, 21))
@@ -171,6 +221,9 @@ TABLES: dict[str, Callable[[np.random.Generator], Table]] = {
     "heavy-tailed": errors("heavy-tailed"),
     "unequal variance": errors("unequal variance"),
     "paper": paper,
+    # At the end: a table's seed is its place.
+    "terms": terms(False),
+    "terms, 20 % missing": terms(True),
 }
 
 
@@ -178,7 +231,7 @@ def mechanisms(table: Table) -> list[tuple[str, pg.mechanisms.Mechanism, tuple[f
     """The mechanisms with their epsilons; those that multiply by noise need larger ones."""
     found = [(name, mechanism, table.epsilons) for name, mechanism in GAUSS.items()]
     found += [(name, mechanism, (2.0, 8.0)) for name, mechanism in SKETCHES.items()]
-    whole = table.columns.scale_array(table.rows[~np.isnan(table.rows).any(axis=1)])
+    whole = table.written()
     smallest = np.linalg.eigvalsh(whole.T @ whole)[0] / len(table.rows) * table.n
     bound = table.bound or table.columns.bound
     if smallest > 4 * bound**2:  # a promise that holds of every draw, nearly
@@ -206,7 +259,7 @@ def measure(name: str, draws: int, seed: int) -> list[dict[str, object]]:
                     counts[key] = counts.get(key, 0) + 1
                     found = hits.setdefault(key, [])
                     try:
-                        fit = release.regress(table.target)
+                        fit = release.regress(table.target, table.features)
                     except ValueError:  # noise above the signal: refused
                         continue
                     if fit.refusal is None:

@@ -85,12 +85,11 @@ def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, level: float 
         ax.grid(which="minor", color=ax.get_facecolor(), linewidth=1.0)
         ax.tick_params(which="minor", length=0)
     elif 1 < len(blocks) <= MOST_NAMES:
-        names = {term: cut(f"{term} ({at.stop - at.start})") for term, at in blocks.items()}
-        ticks = apart({names[term]: at for term, at in blocks.items()}, d / MOST_NAMES)
-        ax.set_xticks(
-            list(ticks.values()), list(ticks), rotation=45, ha="right", rotation_mode="anchor"
-        )
-        ax.set_yticks(list(ticks.values()), list(ticks))
+        sized = {cut(f"{term} ({at.stop - at.start})"): at for term, at in blocks.items()}
+        middles = apart(sized, d / MOST_NAMES)
+        names, places = list(middles), list(middles.values())
+        ax.set_xticks(places, names, rotation=45, ha="right", rotation_mode="anchor")
+        ax.set_yticks(places, names)
         ax.tick_params(length=0)
     else:
         ax.set_xlabel("column")

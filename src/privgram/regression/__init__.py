@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from privgram._release.record import ReleaseRecord
-    from privgram.noise import NoiseLaw
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
@@ -643,8 +642,8 @@ def _dependent(release: ReleaseRecord, design: Design) -> str | None:
     if len(cells) == len(names) and all(cells):  # references are left out: only counts are small
         return (
             f"the levels {', '.join(names[:MOST_NAMED])}{more} seem to have so few rows that the "
-            "noise hides them, and that can leave other coefficients open too. Describe fewer levels, "
-            "with other=True for the rest, or use ridge='auto' for predictions"
+            "noise hides them, and that can leave other coefficients open too. Describe fewer "
+            "levels, with other=True for the rest, or use ridge='auto' for predictions"
         )
     return (
         f"the columns {', '.join(names[:MOST_NAMED])}{more} seem to depend on each other, as the "
