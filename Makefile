@@ -19,8 +19,10 @@ SOURCES := meson.build meson.options pyproject.toml LICENSE README.md \
            $(shell find src -type f -not -path '*/__pycache__/*' -not -name '*.so')
 
 # Files go to as many processes as there are cores, whole, so that tests which share a fixture, or
-# Spark, share it. One thread each for NumPy's BLAS, or the processes would wait for each other.
-PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile
+# Spark, share it; in their order, or the longest, of few tests, would come last and run alone. One
+# thread each for NumPy's BLAS, or the processes would wait for each other.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 \
+          --dist loadfile --no-loadscope-reorder
 
 .PHONY: help demo test quick nightly fuzz sanitize sanitize-threads lint docs linkcheck bench reproduce wheel manylinux sdist dev clean
 

@@ -158,8 +158,11 @@ def print_tracks(*suites: type) -> None:
             bench.setup(*values)
             for name in dir(bench):
                 if name.startswith("track_"):
-                    result = getattr(bench, name)(*values)
-                    print(suite.__name__, *values, name[6:], f"{result:.2f}", flush=True)
+                    try:
+                        result = f"{getattr(bench, name)(*values):.2f}"
+                    except NotImplementedError as error:
+                        result = f"- ({error})"
+                    print(suite.__name__, *values, name[6:], result, flush=True)
             for name, ms in getattr(bench, "parts", dict)().items():
                 print(suite.__name__, *values, name, f"{ms:.1f} ms", flush=True)
             bench.teardown(*values)

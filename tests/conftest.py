@@ -35,6 +35,12 @@ def impl(request: pytest.FixtureRequest) -> Iterator[type]:
     rows.select(rows.available()[0])
 
 
+@pytest.fixture
+def coded(impl: type) -> type:
+    """Return the accumulator of rows of codes of the same implementation."""
+    return (reference if impl is reference.Accumulator else rows).TableAccumulator
+
+
 def _strided(x: NDArray[Any]) -> NDArray[Any]:
     wide = np.full((2 * x.shape[0], 3 * x.shape[1]), 7, x.dtype)
     wide[::2, ::3] = x

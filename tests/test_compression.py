@@ -385,6 +385,7 @@ def test_profile_holds_for_neighbours_with_the_floor(rng):
         assert t.min() >= 1 / (1 + ratio) - 1e-12
 
 
+@pytest.mark.slow
 def test_public_scales(rng):
     A = table(rng)
     scales = np.array([1.0, 0.5, 2.0, 0.1])

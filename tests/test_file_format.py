@@ -41,6 +41,7 @@ MECHANISMS = [
     pg.AnalyzeGauss(noise="triangular"),
     pg.AdditiveWishart(),
     pg.AdditiveWishart(debias=False),
+    pg.MatrixLaplace(),
     pg.GaussianSketch(2000),
     pg.GaussianSketch(2000, keep_rows=True),
     pg.InverseWishart(2000),

@@ -30,7 +30,9 @@ def gram(mechanism, **changes):
     return make_measurement(mechanism, **(arguments | changes))
 
 
-@pytest.mark.parametrize("mechanism", [pg.AnalyzeGauss(), pg.AdditiveWishart()], ids=repr)
+@pytest.mark.parametrize(
+    "mechanism", [pg.AnalyzeGauss(), pg.AdditiveWishart(), pg.MatrixLaplace()], ids=repr
+)
 def test_invoking_gives_a_release(mechanism, table):
     release = gram(mechanism)(table)
     assert isinstance(release, pg.Release)

@@ -33,6 +33,7 @@ def optional(kind):
     return tuple(value for value in types if value is not None), values
 
 
+SHARE_OR_NONE = NO_NUMBERS, (math.nan, math.inf, 1, -0.5)  # in [0, 1)
 BUDGET = {"epsilon": (0.5, POSITIVE), "delta": (1e-6, SHARE)}
 PURE_BUDGET = {"epsilon": (0.5, NOT_NEGATIVE), "delta": (1e-6, SHARE)}
 TABLE = np.random.default_rng(1).uniform(-1, 1, (500, 3))
@@ -72,6 +73,7 @@ CASES = {
         pg.AdditiveWishart,
         {"dof": (30, optional(POSITIVE)), "scale": (2.0, optional(POSITIVE))},
     ),
+    "MatrixLaplace": (pg.MatrixLaplace, {"dof": (30, optional(COUNT))}),
     "GaussianSketch": (pg.GaussianSketch, {"rows": (30, COUNT)}),
     "InverseWishart": (pg.InverseWishart, {"dof": (30, optional(POSITIVE))}),
     "InverseGauss": (pg.InverseGauss, {"eigenvalue_floor": (30.0, POSITIVE)}),
@@ -80,7 +82,8 @@ CASES = {
         {
             "n_columns": (3, COUNT),
             "bound": (1.0, POSITIVE),
-            **BUDGET,
+            "epsilon": (0.5, POSITIVE),
+            "delta": (1e-6, SHARE_OR_NONE),
             "n_rows": (1000, optional(COUNT)),
             "error": (0.1, POSITIVE),
         },
@@ -261,6 +264,10 @@ CASES = {
         privacy.WishartProfile,
         {"dof": (30, POSITIVE), "n_columns": (3, COUNT), "ratio": (0.5, POSITIVE)},
     ),
+    "MatrixLaplaceProfile": (
+        privacy.MatrixLaplaceProfile,
+        {"dof": (30, POSITIVE), "n_columns": (3, COUNT), "ratio": (0.5, POSITIVE)},
+    ),
     "DiscreteGaussianProfile": (
         privacy.DiscreteGaussianProfile,
         {"sensitivity_ratio": (0.5, POSITIVE), "std": (100.0, POSITIVE), "n_entries": (3, COUNT)},
@@ -288,6 +295,14 @@ CASES = {
     "wishart_ratio": (
         calibration.wishart_ratio,
         {"n_columns": (3, COUNT), "dof": (300, POSITIVE), **PURE_BUDGET},
+    ),
+    "matrix_laplace_noise": (
+        calibration.matrix_laplace_noise,
+        {
+            "n_columns": (3, COUNT),
+            "epsilon": (0.5, NOT_NEGATIVE),
+            "delta": (1e-6, SHARE_OR_NONE),
+        },
     ),
     "wishart_noise": (calibration.wishart_noise, {"n_columns": (3, COUNT), **PURE_BUDGET}),
     "adaptive_sketch": (calibration.adaptive_sketch, {"rows": (30, POSITIVE), **PURE_BUDGET}),

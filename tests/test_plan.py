@@ -22,12 +22,15 @@ def plan():
 
 
 def test_noise_is_the_mechanisms_own(plan):
-    for mechanism in _candidates(22, 0.01):
+    for mechanism in _candidates(22, 0.01, 1e-6):
         (row,) = (row for row in plan.rows if row.mechanism == _name(mechanism))
+        assert row.exact == mechanism.calibrate(**SETTING).noise_std
+        if isinstance(mechanism, pg.MatrixLaplace):
+            assert row.published is None
+            continue
         published = mechanism.calibrate(
             **SETTING, calibration="published", allow_published_erratum=True
         )
-        assert row.exact == mechanism.calibrate(**SETTING).noise_std
         assert row.published == published.noise_std
         assert row.ratio == row.published / row.exact
 
@@ -35,18 +38,19 @@ def test_noise_is_the_mechanisms_own(plan):
 @pytest.mark.parametrize("error", [0.1, 0.01, 1e-3])
 def test_rows_are_the_fewest(error):
     """The level is reached at that number, and not at one 0.2 % below it."""
-    for mechanism in _candidates(22, error):
+    for mechanism in _candidates(22, error, 1e-6):
         record = mechanism.calibrate(**SETTING)
         n = _rows_for(record, error)
         assert _error(record, n) <= error < _error(record, math.floor(n * 0.998) - 1)
 
 
+@pytest.mark.slow
 def test_error_is_that_of_simulated_regressions():
     """First order against 2,000 regressions of 5 coefficients; 5 sigma of their spread is 4 %."""
     rng = np.random.default_rng(20261)
     d, n = 6, 40_000
     gram, coef = unit_scale(d, n)
-    for mechanism in _candidates(d, 0.03):
+    for mechanism in _candidates(d, 0.03, 1e-6):
         record = mechanism.calibrate(d, 2.0, 1.0, 1e-6)
         errors = []
         for _ in range(2000):
@@ -145,6 +149,7 @@ def test_bad_parameters_raise(change, message):
         pg.plan(**SETTING | change)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [None, 40, 400, 10**6])
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_the_default_of_a_release_is_what_the_plan_says(n_rows, adjacency):

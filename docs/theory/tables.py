@@ -17,8 +17,10 @@ from pathlib import Path
 import numpy as np
 from scipy import optimize, special, stats
 
+import privgram as pg
 from privgram import papers
 from privgram.audit import Estimate, leading
+from privgram.drawing.additive import feasible as nearest
 from privgram.papers import sheffet, zhou_ligett_wasserman
 from privgram.privacy import (
     AdaptiveSketchProfile,
@@ -31,6 +33,7 @@ from privgram.privacy.adaptive import adaptive_delta, sketch_curves
 FOLDER = Path(__file__).parent
 PAPER = (0.5, math.exp(-9))  # the largest epsilon of Sheffet's experiments, and their delta
 USUAL = (1.0, 1e-6)
+NOISES = {"δ = 1e-6": (pg.AnalyzeGauss(), 1e-6), "δ = 0": (pg.MatrixLaplace(), 0.0)}
 
 
 def number(value: float) -> str:
@@ -220,6 +223,29 @@ def analyze_gauss() -> str:
     )
 
 
+def feasible() -> str:
+    """Frobenius errors of releases of a fixed table of unit rows, means over few draws."""
+    d, epsilon = 40, 1.0
+    rng = np.random.default_rng(5)
+    rows = [["n", *(f"{name}, {what}" for name in NOISES for what in ("as drawn", "feasible"))]]
+    for n in (100, 300, 1000, 10_000):
+        table_ = rng.standard_normal((n, d)) / np.arange(1, d + 1)
+        table_ /= np.linalg.norm(table_, axis=1, keepdims=True)
+        truth = table_.T @ table_
+        cells = []
+        for mechanism, delta in NOISES.values():
+            noise = mechanism.calibrate(d, 1.0, epsilon, delta, n_rows=n)
+            draws = [noise.law.draw(truth, rng) for _ in range(10)]
+            for found in (draws, [nearest(m, noise)[0] for m in draws]):
+                error = np.mean([np.linalg.norm(m - truth) for m in found])
+                cells.append(number(error / np.linalg.norm(truth)))
+        rows.append([str(n), *cells])
+    return (
+        f"Frobenius error over $\\|G\\|_F$, of {d} columns that fall as $1/j$, rows of norm $B$, "
+        "at ε = 1 under replace:\n\n" + table(*rows)
+    )
+
+
 def inverse_gauss() -> str:
     mu = calibration.gaussian_ratio(*USUAL)
     rows = [["λ_min / B² at least", "case 1 and 3", "case 2", "Theorem B.5"]]
@@ -257,6 +283,21 @@ def wishart() -> str:
         f"{number(curve.limit)}; `wishart_noise` takes s = {number(chosen.ratio)}, "
         f"k = {chosen.dof}:\n\n{table(*choice)}"
     )
+
+
+def matrix_laplace() -> str:
+    def row(d: int, adjacency: str) -> list[str]:
+        pure = calibration.matrix_laplace_noise(d, 1.0, 0.0, adjacency)
+        ratio, dof = calibration.matrix_laplace_noise(d, *USUAL, adjacency)
+        one = d == 1 or adjacency == "add-remove"
+        gauss = math.sqrt(0.5 if one else 1.0) / calibration.gaussian_ratio(*USUAL)
+        noise = (math.sqrt(2 * pure.dof) / pure.ratio, math.sqrt(2 * dof) / ratio, gauss)
+        return [str(d), adjacency, number(noise[0]), str(dof), *map(number, noise[1:])]
+
+    head = ["d", "adjacency", "at (1, 0)", f"k at {budget(*USUAL)}", "noise", "Analyze Gauss"]
+    rows = [row(d, a) for a in ("add-remove", "replace") for d in (1, 2, 4, 8, 22, 100)]
+    title = "Standard deviation of an off-diagonal entry over $B^2$, at epsilon = 1:"
+    return f"{title}\n\n{table(head, *rows)}"
 
 
 def _legendre(low: np.ndarray, high: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -437,7 +478,9 @@ TABLES = {
         adaptive,
         adaptive_margin,
         analyze_gauss,
+        feasible,
         inverse_gauss,
+        matrix_laplace,
         wishart,
         wishart_edges,
         hardt_roth,

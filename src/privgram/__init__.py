@@ -19,6 +19,8 @@ from privgram.mechanisms import (
     GaussianSketch,
     InverseGauss,
     InverseWishart,
+    MatrixLaplace,
+    Refined,
 )
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import SecondMoment, merge
@@ -40,9 +42,11 @@ __all__ = [
     "InverseWishart",
     "Ledger",
     "Log",
+    "MatrixLaplace",
     "NormBound",
     "Plan",
     "PlanRow",
+    "Refined",
     "Release",
     "SecondMoment",
     "TermRow",

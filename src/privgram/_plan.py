@@ -37,6 +37,13 @@ MOST_ROWS = 10**15
 Three: TypeAlias = tuple[float | None, float | None, float | None]
 
 
+_LOOK_TWICE = (
+    "For regressions, Refined() adds far less at the same guarantee where columns are "
+    "correlated, or narrow in their bounds: it reads the table several times, each time in "
+    "coordinates learnt before. For means and principal components one look is best."
+)
+
+
 @dataclass(frozen=True)
 class PlanRow:
     """One mechanism in a `Plan`.
@@ -117,7 +124,7 @@ class Plan:
     reason : str
         Why.
     adaptive : str
-        When an adaptive mechanism pays.
+        When an adaptive mechanism pays; "" at delta = 0.
     terms : tuple of TermRow
         What each term of `Columns` pays; empty for a number of columns.
     weights : dict of str to float or None
@@ -228,8 +235,8 @@ class Plan:
             "square 1 that say nothing of each other. That is the least: a feature of which the "
             "others leave a mean square of v needs 1/v times as many, often hundreds of times.",
             *remarks,
-            self.adaptive,
-            self.reason,
+            *filter(None, (self.adaptive, self.reason)),
+            *([_LOOK_TWICE] if self.delta > 0 else []),
         )
 
     def __str__(self) -> str:
@@ -265,13 +272,15 @@ class Plan:
             drawn = self.plot(figure.add_subplot())
             write_picture(Path(ax), figure, dpi=150)
             return drawn
+        from privgram.mechanisms import InverseWishart
         from privgram.plots._axes import axes_for
 
         axes = axes_for(ax, (8.0, 4.0))
         # The papers' theorems are for epsilon below 1.
         grid = np.geomspace(min(0.05, self.epsilon), max(0.99, self.epsilon), 25)
-        # The inverse Wishart, last, would only cover the sketch.
-        for j, mechanism in enumerate(_candidates(self.n_columns, self.error)[:-1]):
+        for j, mechanism in enumerate(_candidates(self.n_columns, self.error, self.delta)):
+            if isinstance(mechanism, InverseWishart):
+                continue  # which would only cover the sketch
             name, color = type(mechanism).__name__, f"C{j}"
             exact, _ = self._curve(mechanism, grid, "exact")
             published, flawed = self._curve(mechanism, grid, "published")
@@ -279,7 +288,8 @@ class Plan:
             axes.loglog(
                 grid, exact, color=color, linewidth=max(5 - 2 * j, 1), label=f"{name}, exact"
             )
-            axes.loglog(grid, published, "--", color=color, label=f"{name}, published")
+            if np.isfinite(published).any():
+                axes.loglog(grid, published, "--", color=color, label=f"{name}, published")
             if flawed.any():
                 axes.loglog(
                     grid[flawed],
@@ -342,7 +352,7 @@ def plan(
     epsilon : float
         Privacy parameter, > 0; must be given.
     delta : float
-        Privacy parameter, in (0, 1); must be given.
+        Privacy parameter, in [0, 1); must be given. At 0 there is one mechanism, `MatrixLaplace`.
     n_rows : int, optional
         Number of rows, if it is public.
     adjacency : {"replace", "add-remove"}
@@ -406,7 +416,7 @@ def plan(
     error = check_positive(error, "error")
 
     rows = []
-    for mechanism in _candidates(n_columns, error):
+    for mechanism in _candidates(n_columns, error, delta):
         setting = n_columns, bound, epsilon, delta, adjacency
         exact, refusal = _calibrate(mechanism, *setting, "exact", n_rows)
         published, flaw = _calibrate(mechanism, *setting, "published", n_rows)
@@ -480,12 +490,14 @@ def _terms(
     )
 
 
-def _candidates(n_columns: int, error: float) -> tuple[Mechanism, ...]:
+def _candidates(n_columns: int, error: float, delta: float) -> list[Mechanism]:
     """Mechanisms that promise nothing about the data; the inverse Wishart is a sketch inverted."""
-    from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, GaussianSketch, InverseWishart
+    from privgram import mechanisms as m
 
     rows = _sketch_rows(n_columns, error)
-    return AnalyzeGauss(), AdditiveWishart(), GaussianSketch(rows), InverseWishart(rows)
+    found: list[Mechanism] = [m.AnalyzeGauss(), m.AdditiveWishart(), m.GaussianSketch(rows)]
+    found += [m.InverseWishart(rows), m.MatrixLaplace()]
+    return [mechanism for mechanism in found if delta or mechanism.pure]
 
 
 def _sketch_rows(n_columns: int, error: float) -> int:
@@ -499,6 +511,8 @@ def _adaptive(
     """Say from which smallest eigenvalue on the adaptive sketch has less to regularise by."""
     from privgram.mechanisms import GaussianSketch
 
+    if delta == 0:
+        return ""
     rows = _sketch_rows(n_columns, error)
     plain, adaptive = GaussianSketch(rows), GaussianSketch(rows, adaptive=True)
     try:
@@ -507,7 +521,8 @@ def _adaptive(
     except ValueError as refusal:
         return f"{_name(adaptive)}: {refusal}"
     pays = with_.eigenvalue_shift + with_.regulariser - without.regulariser
-    n_rows = math.ceil(pays / np.linalg.eigvalsh(unit_scale(n_columns, 1)[0])[0])
+    smallest = 1 - math.sqrt(0.5) if n_columns > 1 else 1.0  # of unit-scale data, a row
+    n_rows = math.ceil(pays / smallest)
     return (
         f"{_name(adaptive)} pays where the smallest eigenvalue of the second moment exceeds "
         f"{pays:.3g}, as it does from {n_rows:,} rows of unit-scale data on: then its regulariser "
@@ -542,24 +557,37 @@ def _calibrate(
 def _error(record: Calibration, n_rows: int) -> float:
     """Error of a regression on n rows of unit-scale data; see `plan`."""
     d = record.n_columns
-    gram, coef = unit_scale(d, n_rows)
-    vector = np.append(coef, -1.0)
-    shifted = gram + record.law.shift_matrix(d)
-    covariance = record.law.sandwich(shifted, np.outer(vector, vector))
-    variances = np.diag(covariance)[: d - 1] if d > 1 else np.diag(covariance)
-    return float(np.sqrt(np.mean(variances))) / n_rows
+    coef = _coefficients(d)
+    if d > 3:
+        # The features are alike, and no law here knows an axis: the first one, the others
+        # together, and the target say it all, for any number of columns.
+        coef = np.array([coef[0], np.linalg.norm(coef[1:])])
+    size = len(coef) + 1
+    law = record.law.marginal(d, range(size))
+    shifted = n_rows * _correlated(coef) + law.shift_matrix(size)
+    frame = np.stack([np.eye(size)[0], np.append(coef, -1.0)])
+    return math.sqrt(law.entry_variance(shifted, frame)[0, 1]) / n_rows
 
 
 def unit_scale(n_columns: int, n_rows: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Second moment (d, d) of unit-scale data, and the coefficients (d - 1,) behind it."""
-    coef = np.full(n_columns - 1, math.sqrt(0.5 / max(n_columns - 1, 1)))
-    gram = np.eye(n_columns)
+    coef = _coefficients(n_columns)
+    return n_rows * _correlated(coef), coef
+
+
+def _coefficients(n_columns: int) -> NDArray[np.float64]:
+    return np.full(n_columns - 1, math.sqrt(0.5 / max(n_columns - 1, 1)))
+
+
+def _correlated(coef: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Second moment of orthonormal features and a target of these coefficients."""
+    gram = np.eye(len(coef) + 1)
     gram[:-1, -1] = gram[-1, :-1] = coef
-    return n_rows * gram, coef
+    return gram
 
 
 def _rows_for(record: Calibration, error: float) -> int | None:
-    """Fewest rows, to three digits, at which `_error` is no more than `error`."""
+    """Fewest rows, to three digits, at which `_error` is at most `error`."""
     rows = 1
     while _error(record, rows) > error:
         rows *= 2
@@ -577,22 +605,32 @@ def _recommend(rows: list[PlanRow], n_columns: int, n_rows: int | None) -> tuple
     """
     from privgram.mechanisms._default import noise_edge
 
+    pure = next(row for row in rows if row.mechanism.startswith("MatrixLaplace"))
+    if len(rows) == 1:
+        return pure.mechanism, f"Take {pure.mechanism}: no other is private at delta = 0."
+    less = ""
+    rows = [row for row in rows if row is not pure]
     best = rows[0]
+    if pure.exact is not None and best.exact is not None and pure.exact < best.exact:
+        less = (
+            f" {pure.mechanism} would add {1 - pure.exact / best.exact:.1%} less noise, with "
+            "heavier tails."
+        )
     positive = next((row for row in rows if row.mechanism.startswith("AdditiveWishart")), None)
     if positive is None or positive.exact is None or best.exact is None or positive is best:
-        return best.mechanism, f"Take {best.mechanism}: it needs the fewest rows."
+        return best.mechanism, f"Take {best.mechanism}: it needs the fewest rows.{less}"
     spectral = noise_edge(best.exact, n_columns)
     more = positive.exact / best.exact - 1
     if n_rows is not None and n_rows < 2 * spectral:
         return positive.mechanism, (
             f"Take {positive.mechanism}: its release is positive definite always, and with "
             f"{n_rows:,} rows {best.mechanism}'s may not be, whose noise has eigenvalues up to "
-            f"{spectral:.3g}. It adds {more:.1%} more noise."
+            f"{spectral:.3g}. It adds {more:.1%} more noise.{less}"
         )
     return best.mechanism, (
-        f"Take {best.mechanism}: it adds the least noise and no bias. If some direction of the "
+        f"Take {best.mechanism}: it adds little noise and no bias. If some direction of the "
         f"table has a sum of squares below {2 * spectral:.3g}, take {positive.mechanism}, whose "
-        f"release is positive definite always, for {more:.1%} more noise."
+        f"release is positive definite always, for {more:.1%} more noise.{less}"
     )
 
 

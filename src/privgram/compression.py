@@ -76,7 +76,7 @@ class Compressed:
         Whether the columns were scaled by public numbers. Otherwise by their norms, which one
         row can change.
     reproducible : bool
-        Made with a generator of the caller's: not private against whoever knows its seed.
+        Made with a generator of the caller's: not private against anyone who knows its seed.
     """
 
     matrix: Matrix
@@ -259,7 +259,7 @@ class Compressed:
 
     def __repr__(self) -> str:
         m, p = self.matrix.shape
-        seed = ", reproducible: not private against whoever knows the seed"
+        seed = ", reproducible: not private against anyone who knows the seed"
         return (
             f"<Compressed: {self.n_rows} rows to {m} x {p}; {_CLAIMS[self.guarantee]}"
             f"{seed if self.reproducible else ''}>"
@@ -312,7 +312,7 @@ def compress(
         If a parameter is outside its range, a column is zero, an entry is not finite, or no
         draw comes close to the reference.
     TypeError
-        If A is no such table.
+        If A is not such a table.
 
     Notes
     -----

@@ -2,9 +2,8 @@ r"""A budget on disk: every release is entered before it is made, and refused be
 
 A ledger is a file of JSON lines that form a chain (`privgram._base.chain`). The first line, the
 header, has the budget; every further one is a spend with all that its privacy profile needs. A
-line that
-was altered, removed from the middle or moved is found. That whole lines were cut off the end no
-file can know: keep the ledger where those who release may append and not restore.
+line that was altered, removed from the middle or moved is found. No file can know that whole lines
+were cut off its end: keep the ledger where those who release may append and not restore.
 
 A spend is entered under the file's lock, after the file has been read again, and flushed to the
 disk before any noise is drawn. So two processes cannot both have the last of the budget, and a
@@ -61,7 +60,7 @@ _SUMMED = 24
 
 
 def check_ledger(ledger: Any) -> None:
-    """Refuse what is no ledger, before anything is done; None is none to be kept."""
+    """Refuse anything but a ledger or None, before anything is done."""
     if not isinstance(ledger, Ledger | None):
         raise TypeError(
             f"ledger must be a Ledger, such as Ledger(path), not {type(ledger).__name__}"
@@ -136,7 +135,7 @@ class Ledger:
     epsilon : float, optional
         Total budget, positive. For an existing ledger it may be left out, or must be the same.
     delta : float, optional
-        Total budget, in (0, 1).
+        Total budget, in (0, 1), or 0 for releases that are private at delta = 0.
     adjacency : {"replace", "add-remove"}, optional
         Which tables are neighbours, for all releases; "replace" for a new ledger.
     composition : {"pld", "basic"}, optional
@@ -153,13 +152,13 @@ class Ledger:
     Raises
     ------
     ValueError
-        If the file is no ledger, is damaged, or is one of another budget.
+        If the file is not a ledger, is damaged, or has another budget.
     FileNotFoundError
         If it does not exist and no budget is given.
     OSError
         If it cannot be read or made.
     TypeError
-        If epsilon or delta is no number.
+        If epsilon or delta is not a number.
 
     Notes
     -----
@@ -558,7 +557,7 @@ def _parse(data: bytes, name: str, known: dict[str, Entry]) -> _Contents:
                 known[digest] = _entry(number, record, header["adjacency"])
         entries = tuple(known[digest] for digest in chain.digests[1:])
     except DAMAGE as error:
-        raise DamagedFile(f"{name} has lines that are no entries of a ledger") from error
+        raise DamagedFile(f"{name} has lines that are not entries of a ledger") from error
     return _Contents(header, entries, chain)
 
 
@@ -620,7 +619,7 @@ def _now() -> str:
 def _check_header(header: dict[str, Any]) -> None:
     from privgram.privacy._adjacency import check_adjacency
 
-    check_budget(header["epsilon"], header["delta"])
+    check_budget(header["epsilon"], header["delta"], zero="delta")
     check_adjacency(header["adjacency"])
     if header["composition"] not in get_args(Composition):
         raise ValueError(f'composition must be "pld" or "basic", not {header["composition"]!r}')

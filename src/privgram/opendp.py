@@ -18,8 +18,9 @@ that its compositors add up, so
 
 - with ``measure="approxDP"`` the profile shrinks to its one point (epsilon, delta), and
   composing adds epsilons and deltas where `privgram.privacy.compose` convolves;
-- with ``measure="zCDP"``, which only Gaussian noise has, composing is exact but the way
-  back to (epsilon, delta) is not: a release at (1, 1e-6) comes back as (1.08, 1e-6);
+- with ``measure="pureDP"``, for releases at delta = 0, it shrinks to epsilon;
+- with ``measure="zCDP"``, which Gaussian and matrix Laplace noise have, composing is exact but the
+  way back to (epsilon, delta) is not: Gaussian noise at (1, 1e-6) comes back as (1.08, 1e-6);
 - more than one changed row (``d_in > 1``) is charged by group privacy.
 
 OpenDP checks none of the wrapped code, hence its feature "honest-but-curious". It does
@@ -59,7 +60,7 @@ def make_measurement(
     adjacency: Adjacency = "replace",
     *,
     n_rows: int | None = None,
-    measure: Literal["approxDP", "zCDP"] = "approxDP",
+    measure: Literal["approxDP", "pureDP", "zCDP"] = "approxDP",
 ) -> Any:
     """Return a mechanism as an OpenDP measurement.
 
@@ -77,8 +78,9 @@ def make_measurement(
         Becomes OpenDP's change-one or symmetric distance.
     n_rows : int, optional
         Public number of rows; required under "replace", refused under "add-remove".
-    measure : {"approxDP", "zCDP"}
-        OpenDP's output measure. zCDP is for mechanisms of Gaussian noise only.
+    measure : {"approxDP", "pureDP", "zCDP"}
+        OpenDP's output measure. pureDP is for delta = 0, and zCDP for Gaussian noise and,
+        by its pure epsilon, matrix Laplace noise.
 
     Returns
     -------
@@ -96,14 +98,16 @@ def make_measurement(
     -----
     OpenDP's features "contrib" and "honest-but-curious" must be enabled.
     """
-    from privgram.privacy import DiscreteGaussianProfile, GaussianProfile
+    from privgram.privacy import DiscreteGaussianProfile, GaussianProfile, MatrixLaplaceProfile
 
     if check_adjacency(adjacency) == "replace" and n_rows is None:
         raise ValueError('adjacency="replace" keeps n public: pass n_rows')
     if adjacency == "add-remove" and n_rows is not None:
         raise ValueError('adjacency="add-remove" keeps n private: leave n_rows out')
-    if measure not in ("approxDP", "zCDP"):
-        raise ValueError(f'measure must be "approxDP" or "zCDP", not {measure!r}')
+    if measure not in ("approxDP", "pureDP", "zCDP"):
+        raise ValueError(f'measure must be "approxDP", "pureDP" or "zCDP", not {measure!r}')
+    if measure == "pureDP" and delta:
+        raise ValueError(f'measure="pureDP" is for delta = 0, not {delta!r}: use "approxDP"')
     check_mechanism(mechanism)
     if mechanism.condition is not None:
         raise ValueError(
@@ -113,7 +117,8 @@ def make_measurement(
     profile = mechanism.calibrate(
         n_columns, bound, epsilon, delta, adjacency=adjacency, n_rows=n_rows
     ).privacy
-    if measure == "zCDP" and not isinstance(profile, (GaussianProfile, DiscreteGaussianProfile)):
+    concentrated = GaussianProfile, DiscreteGaussianProfile, MatrixLaplaceProfile
+    if measure == "zCDP" and not isinstance(profile, concentrated):
         raise ValueError(
             f"{type(mechanism).__name__} has no zCDP guarantee: its Renyi divergence is "
             'infinite at some finite order; use measure="approxDP"'
@@ -134,20 +139,28 @@ def make_measurement(
         if rows == 0:
             return 0.0, 0.0
         if rows * epsilon > 700.0:  # where the factor overflows it has long exceeded 1 / delta
-            return rows * epsilon, 1.0
+            return rows * epsilon, 1.0 if delta else 0.0
         return rows * epsilon, min(1.0, delta * math.expm1(rows * epsilon) / math.expm1(epsilon))
 
+    def group_pure(rows: int) -> float:
+        return rows * epsilon
+
     def group_zcdp(rows: int) -> float:
-        mu = rows * profile.sensitivity_ratio
+        # Of pure epsilon: Bun and Steinke, TCC 2016-B, Proposition 1.4.
+        pure = isinstance(profile, MatrixLaplaceProfile)
+        mu = rows * (profile.pure if pure else profile.sensitivity_ratio)
         return float(mu * mu / 2)
 
+    output, group = {
+        "approxDP": (dp.approximate(dp.max_divergence()), group_approx_dp),
+        "pureDP": (dp.max_divergence(), group_pure),
+        "zCDP": (dp.zero_concentrated_divergence(), group_zcdp),
+    }[measure]
     return dp.m.make_user_measurement(
         array2_domain(T=float, num_columns=n_columns, size=n_rows),
         dp.change_one_distance() if adjacency == "replace" else dp.symmetric_distance(),
-        dp.approximate(dp.max_divergence())
-        if measure == "approxDP"
-        else dp.zero_concentrated_divergence(),
+        output,
         release,
-        group_approx_dp if measure == "approxDP" else group_zcdp,
+        group,
         TO="ExtrinsicObject",
     )

@@ -60,7 +60,7 @@ class PCA:
         """How far this subspace may be from that of the exact matrix.
 
         Bound on the Frobenius distance between the orthogonal projections on the two, with
-        probability at least `confidence`; at most sqrt(2 k), which is no information.
+        probability at least `confidence`; at most sqrt(2 k), which tells nothing.
         Simulated when first asked for, which takes a second at d = 100.
         """
         k, d = self.components.shape
@@ -235,9 +235,7 @@ def _check_center(release: ReleaseRecord, center: bool | None) -> bool:
     return has_ones if center is None else bool(center)
 
 
-def _count(
-    release: ReleaseRecord, matrix: NDArray[np.float64], ones: NDArray[np.float64]
-) -> float:
+def _count(release: ReleaseRecord, matrix: NDArray[np.float64], ones: NDArray[np.float64]) -> float:
     """Rows that the sums are of: public where all contribute in full, else read off the ones."""
     columns = release.columns
     whole = columns is not None and columns.missing == "error" and release.bound >= columns.bound
@@ -283,4 +281,6 @@ def _noise_norms(release: ReleaseRecord, confidence: float, center: bool) -> tup
         eigenvalues = np.linalg.eigvalsh(drawn - exact)
         norms[i] = np.abs(eigenvalues[[0, -1]]).max(), np.linalg.norm(eigenvalues)
     spectral, frobenius = np.quantile(norms, confidence, axis=0, method="higher")
-    return float(spectral), float(frobenius)
+    # The nearest feasible matrix is no farther in Frobenius norm, and at most twice as far in the
+    # spectral norm (docs/theory/analyze-gauss.md).
+    return float(spectral * (2 if release.parameters.get("moved") else 1)), float(frobenius)

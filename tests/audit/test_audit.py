@@ -25,11 +25,18 @@ from privgram.audit import (
 from privgram.audit.low_rank import FindAndProject
 from privgram.drawing.additive import analyze_gauss
 from privgram.drawing.draws import draw
-from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, GaussianSketch, InverseWishart
+from privgram.mechanisms import (
+    AdditiveWishart,
+    AnalyzeGauss,
+    GaussianSketch,
+    InverseWishart,
+    MatrixLaplace,
+    Refined,
+)
 
 pytestmark = pytest.mark.slow
 
-DRAWS = {"AnalyzeGauss": 2_500, "AdditiveWishart": 2_500}
+DRAWS = {"AnalyzeGauss": 2_500, "AdditiveWishart": 2_500, "MatrixLaplace": 2_500, "Refined": 400}
 FEW = 1_000  # of releases in exact arithmetic
 NIGHTLY = 4  # times as many at night: half the error
 
@@ -46,13 +53,14 @@ def title(case):
 def test_leaks_what_its_profile_says(case, times):
     adaptive = any(getattr(x, "adaptive", False) for x in case.mechanisms)
     several = len(case.mechanisms) > 1
-    draws = 500 if adaptive else min(DRAWS.get(type(x).__name__, FEW) for x in case.mechanisms)
+    # Of the adaptive variants an upper bound is claimed, so a lack of draws hides least there.
+    draws = 300 if adaptive else min(DRAWS.get(type(x).__name__, FEW) for x in case.mechanisms)
     draws = 200 if several else draws
     rows = measure(case, times * draws, seed=1)
     assert not any(row.violated for row in rows)
     for row in rows:
         assert row.by_law < row.claimed + ERRORS * row.by_law_error
-    if adaptive or several or isinstance(case.mechanism, FindAndProject):
+    if adaptive or several or isinstance(case.mechanism, (FindAndProject, MatrixLaplace)):
         return  # an upper bound, or measured too roughly
     for row in leading(rows):
         assert row.upper > 0.95 * row.claimed
@@ -81,11 +89,21 @@ class ShortSketch(Short, GaussianSketch):
     pass
 
 
+class ShortRefined(Refined):
+    """Its noise is 10 % short."""
+
+    def calibrate(self, *arguments, **options):
+        honest = super().calibrate(*arguments, **options)
+        return dataclasses.replace(honest, mu=honest.mu / 0.9)
+
+
 @pytest.mark.parametrize(
     ("broken", "honest"),
     [
         (ShortGauss(), AnalyzeGauss()),
         (ShortWishart(), AdditiveWishart()),
+        # Four passes a release, of which it takes a minute's.
+        pytest.param(ShortRefined(), Refined(), marks=pytest.mark.nightly),
         # Released in exact arithmetic, which takes a minute.
         pytest.param(ShortSketch(100), GaussianSketch(100), marks=pytest.mark.nightly),
     ],
@@ -99,13 +117,17 @@ def test_noise_ten_percent_short_is_caught(broken, honest):
 
 
 class Understated(AnalyzeGauss):
-    """States the law it should have; draws less noise."""
+    """States the law it should have; draws a fifth less noise.
+
+    At epsilon = 0 it then leaks 0.60 instead of 0.50; a tenth less leaks 0.55, and takes four
+    times as many draws to see as clearly.
+    """
 
 
 @draw.register
 def _(mechanism: Understated, moment, noise, rng):
     short = dataclasses.replace(
-        noise, noise_std=0.9 * noise.noise_std, noise_std_diagonal=0.9 * noise.sigma
+        noise, noise_std=0.8 * noise.noise_std, noise_std_diagonal=0.8 * noise.sigma
     )
     matrix, _, extra = analyze_gauss(mechanism, moment, short, rng)
     return matrix, noise.law, extra
@@ -113,7 +135,7 @@ def _(mechanism: Understated, moment, noise, rng):
 
 def test_a_false_statement_of_the_law_is_caught():
     case = Case(AnalyzeGauss(), "replace", delta=0.5, at=(0.0,))
-    rows = measure(case, 12_000, released=Understated(), seed=4)
+    rows = measure(case, 3_000, released=Understated(), seed=4)
     assert all(row.violated for row in rows)
 
 
@@ -162,16 +184,18 @@ def test_estimates_of_made_up_scores():
     assert row.lower < row.measured < row.upper
 
 
-def test_scores_are_likelihood_ratios():
+@pytest.mark.parametrize(
+    "mechanism", [AnalyzeGauss(), GaussianSketch(10), InverseWishart(10)], ids=repr
+)
+def test_scores_are_likelihood_ratios(mechanism):
     """E_Q e^L is the mass of P where Q lives, which is everything."""
-    for mechanism in (AnalyzeGauss(), GaussianSketch(10), InverseWishart(10)):
-        case = Case(mechanism, "add-remove", delta=1e-2)
-        (pair,) = worst_pairs(case)
-        scores = moments.scores(case, mechanism, pair, 1_500, np.random.SeedSequence(7))
-        # And E_P e^-L = 1.
-        for ratio in (np.exp(scores[1]), np.exp(-scores[0])):
-            error = ratio.std() / math.sqrt(ratio.size)
-            assert abs(ratio.mean() - 1) < 4.75 * error
+    case = Case(mechanism, "add-remove", delta=1e-2)
+    (pair,) = worst_pairs(case)
+    scores = moments.scores(case, mechanism, pair, 1_000, np.random.SeedSequence(7))
+    # And E_P e^-L = 1.
+    for ratio in (np.exp(scores[1]), np.exp(-scores[0])):
+        error = ratio.std() / math.sqrt(ratio.size)
+        assert abs(ratio.mean() - 1) < 4.75 * error
 
 
 @pytest.mark.parametrize(

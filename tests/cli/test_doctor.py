@@ -11,10 +11,11 @@ pytest.importorskip("rich")
 testing = pytest.importorskip("click.testing")
 
 import privgram as pg  # noqa: E402
+import privgram.columns as columns  # noqa: E402
 from privgram._core import rows, wishart  # noqa: E402
 from privgram.cli import doctor  # noqa: E402
 from privgram.cli._program import program  # noqa: E402
-from privgram.columns import encoding  # noqa: E402
+from privgram.moment import reference  # noqa: E402
 
 
 def run(*arguments):
@@ -92,10 +93,14 @@ def without_first_part(real):
     return lambda parts: real(list(parts)[1:])
 
 
-def of_degree_one_more(real):
-    """Polynomials that differ from call to call: of the second moment and of the dummy table."""
-    calls = iter(range(1000))
-    return lambda u, degree: real(u, degree + next(calls))
+def one_level_off(real):
+    """Indicators of the level after the row's own."""
+
+    class Encoder(real):
+        def table(self, parts):
+            return np.roll(super().table(parts), 1, axis=1)
+
+    return Encoder
 
 
 def of_another_matrix(real):
@@ -110,9 +115,9 @@ def of_another_matrix(real):
 @pytest.mark.parametrize(
     ("test", "target", "name", "broken"),
     [
-        ("kernels equal the reference", rows, "Accumulator", off_by_one),
+        ("kernels equal the reference", reference, "Accumulator", off_by_one),
         ("order and splits do not matter", pg, "merge", without_first_part),
-        ("factors equal their indicators", encoding, "legendre", of_degree_one_more),
+        ("factors equal their indicators", columns, "Encoder", one_level_off),
         ("noise is ChaCha20's", pg.random, "ROUNDS", lambda rounds: 8),
         ("Wishart moments", wishart, "wishart", larger),
         ("release, save, load, regress", pg, "load_release", of_another_matrix),

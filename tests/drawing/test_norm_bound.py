@@ -222,6 +222,7 @@ def test_bound_is_near_the_quantile(rng, adjacency):
         assert bound <= norms[min(target + slack, len(norms) - 1)] * 2 ** (1 / 16) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_result_is_a_float_that_bounds(rng):
     x = table(rng)
     bound = pg.private_norm_bound(x, 2.0, quantile=0.9, rng=rng)
@@ -433,12 +434,14 @@ def test_pickles_of_bounds_from_before_are_read(rng):
 ALL_MECHANISMS = {
     "gauss": pg.AnalyzeGauss(),
     "wishart": pg.AdditiveWishart(),
+    "matrix laplace": pg.MatrixLaplace(),
     "sketch": pg.GaussianSketch(rows=50),
     "adaptive sketch": pg.GaussianSketch(rows=50, adaptive=True),
     "inverse wishart": pg.InverseWishart(dof=60),
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL_MECHANISMS)
 def test_every_mechanism_counts_the_bound(rng, name):
     x = rng.standard_normal((3000, 3))
@@ -515,6 +518,7 @@ def test_profiles_of_mechanisms_without_a_length_are_those_of_any_bound(name, ca
     np.testing.assert_allclose(*deltas, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_fixed_scale_is_composed_by_what_it_states(rng):
     """Its profile depends on the bound, and the composed profile of one bound is exceeded.
 

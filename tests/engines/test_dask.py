@@ -8,13 +8,18 @@ import traceback
 import numpy as np
 import pytest
 from loaders import loads, noted
+from tables import COLUMNS as TABLE_COLUMNS
+from tables import assert_same as same_as_by_hand
+from tables import rows
 
-from privgram import Columns, private_norm_bound, second_moment
+from privgram import Columns, Dates, Factor, private_norm_bound, second_moment
 from privgram.engines import progress as progress_module
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 pd = pytest.importorskip("pandas")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 
@@ -285,7 +290,7 @@ def test_partitions_that_are_not_what_they_promise(frame):
         (lambda a: a[:, a[0] > 9], {"bound": 1.0}, ValueError, "compute_chunk_sizes"),
         (lambda a: a.astype(object), {"bound": 1.0}, TypeError, "objects or strings"),
         (lambda a: a.astype(complex), {"bound": 1.0}, TypeError, "complex"),
-        (lambda a: dask.delayed(a), {"bound": 1.0}, TypeError, "a Dask Delayed is no table"),
+        (lambda a: dask.delayed(a), {"bound": 1.0}, TypeError, "a Dask Delayed is not a table"),
     ],
 )
 def test_refused_arrays(x, make, arguments, error, text):
@@ -305,7 +310,7 @@ def test_refused_arrays(x, make, arguments, error, text):
 def test_refused_frames(frame, columns, error, text):
     with pytest.raises(error, match=text):
         second_moment(dd.from_pandas(frame, npartitions=3), 2.0, columns)
-    with pytest.raises(TypeError, match="a Dask Series is no table"):
+    with pytest.raises(TypeError, match="a Dask Series"):
         second_moment(dd.from_pandas(frame, npartitions=3)["a"], 2.0)
 
 
@@ -361,3 +366,63 @@ def test_a_failure_of_the_readers_quotes_no_data(tmp_path, scheduler):
     ):
         second_moment(frame, 9.0)
     assert "CANARY" not in "".join(traceback.format_exception(caught.value))
+
+
+def nullable():
+    return pd.DataFrame(rows()).astype({"union": "boolean", "grade": "Int64"})
+
+
+def written(folder, dictionary):
+    """Parquet of several row groups, of texts or of categories."""
+    table = pa.Table.from_pandas(pd.DataFrame(rows()), preserve_index=False)
+    for name in ("sex", "region") if dictionary else ():
+        column = table.column(name).combine_chunks().dictionary_encode()
+        table = table.set_column(table.column_names.index(name), name, column)
+    pq.write_table(table, folder / "t.parquet", row_group_size=100)
+    return dd.read_parquet(folder / "t.parquet", split_row_groups=2)
+
+
+CATEGORIES = dict.fromkeys(("sex", "region", "grade"), "category")
+
+TABLES = {
+    "text": lambda folder: dd.from_pandas(nullable(), npartitions=3),
+    "categories": lambda folder: dd.from_pandas(nullable().astype(CATEGORIES), npartitions=3),
+    "unknown categories": lambda f: dd.from_pandas(nullable(), npartitions=3).astype(CATEGORIES),
+    "Parquet": lambda folder: written(folder, False),
+    "Parquet of categories": lambda folder: written(folder, True),
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Dask's use of pandas
+@pytest.mark.parametrize("kind", TABLES)
+def test_the_bits_of_the_dummy_table(kind, tmp_path, scheduler):
+    same_as_by_hand(second_moment(TABLES[kind](tmp_path), columns=TABLE_COLUMNS), rows())
+
+
+CANARY = "Gertrude7318640529"
+
+
+@pytest.mark.parametrize(
+    ("bounds", "error", "text"),
+    [
+        ({"sex": ["f", "m"]}, ValueError, r"^partition 1: row 0 holds a missing value.*level that"),
+        ({"sex": (0, 1)}, TypeError, "column 'sex' holds .*; only real numbers can be used"),
+        ({"sex": bool}, TypeError, "column 'sex' holds .*, not true and false"),
+        ({"sex": Factor([1, 2])}, TypeError, "column 'sex'.* not whole numbers, as its levels are"),
+        ({"age": ["f", "m"]}, TypeError, "column 'age'.* not text, as its levels are"),
+        ({"age": Dates("1990-01-01", "2020-01-01")}, TypeError, "column 'age' .*, not dates"),
+        ({"sex": Dates("1990-01-01", "2020-01-01")}, TypeError, "'sex': it holds .* no dates"),
+    ],
+)
+@pytest.mark.parametrize("where", ["threads", "distributed"])
+def test_columns_that_are_not_what_was_said(bounds, error, text, where, client, capfd):
+    """Neither the error nor a log shows a value."""
+    frame = pd.DataFrame({"sex": ["f", "m", CANARY, "f"], "age": 73.1864})
+    context = client.as_current() if where == "distributed" else dask.config.set(scheduler=where)
+    with context, pytest.raises(error, match=text) as caught:
+        second_moment(dd.from_pandas(frame, npartitions=2), columns=Columns(bounds))
+    said = "".join([*traceback.format_exception(caught.value), *capfd.readouterr()])
+    if where == "distributed":
+        said += str(client.get_worker_logs())
+    assert CANARY not in said
+    assert "73.18" not in said

@@ -6,7 +6,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from privgram import Columns, private_norm_bound, second_moment
+from privgram import Columns, Dates, Factor, private_norm_bound, second_moment
 
 pytest.importorskip("pyspark")
 pd = pytest.importorskip("pandas")
@@ -142,3 +142,29 @@ def test_a_bound_keeps_its_price(table, frame):
     bound = private_norm_bound(frame[["a", "b"]], 1.0)
     moment = second_moment(table.repartition(3), bound, ["a", "b"])
     assert moment.norm_bound.to_dict() == bound.to_dict()
+
+
+CANARY = "Gertrude7318640529"
+
+
+@pytest.mark.parametrize(
+    ("bounds", "error", "text"),
+    [
+        ({"sex": ["f", "m"]}, ValueError, r"^partition 1: row 0 holds a missing value.*level that"),
+        ({"sex": (0, 1)}, TypeError, "'sex' holds values of type string; only real numbers"),
+        ({"sex": bool}, TypeError, "'sex' holds values of type string, not true and false"),
+        ({"sex": Factor([1, 2])}, TypeError, "'sex' .* not whole numbers, as its levels are"),
+        ({"age": ["f", "m"]}, TypeError, "'age' .*double, not text, as its levels are"),
+        ({"age": Dates("1990-01-01", "2020-01-01")}, TypeError, "'age' .*double, not dates"),
+        ({"sex": Dates("1990-01-01", "2020-01-01")}, TypeError, "'sex': it holds .* no dates"),
+    ],
+)
+def test_columns_that_are_not_what_was_said(spark, bounds, error, text):
+    """Neither the error nor what is behind it shows a value."""
+    rows = [("f", 73.1864), ("m", 73.1864), (CANARY, 73.1864), ("f", 73.1864)]
+    frame = spark.sparkContext.parallelize(rows, 2).toDF("sex string, age double")
+    with pytest.raises(error, match=text) as caught:
+        second_moment(frame, columns=Columns(bounds))
+    said = "".join(traceback.format_exception(caught.value))
+    assert CANARY not in said
+    assert "73.18" not in said

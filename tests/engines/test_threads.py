@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from privgram import Columns, SecondMoment, second_moment
+from privgram._core.rows import Accumulator
 from privgram.engines import progress as progress_module
 from privgram.engines import threads as engine
 from privgram.sources.table import Chunk, Table
@@ -203,7 +204,7 @@ def test_interruption_within_a_chunk():
         raise KeyboardInterrupt
 
     table = Table(None, 2, None, chunks())
-    run = engine._Pass(table, lambda: engine.Accumulator(2, 1.0), None, lambda rows: None)
+    run = engine._Pass(table, lambda: Accumulator(2, 1.0), None, lambda rows: None)
     with pytest.raises(KeyboardInterrupt):
         run.threaded(2)
     assert len(read) < 10**5
@@ -278,6 +279,7 @@ def test_a_thread_that_could_not_be_started(monkeypatch):
         second_moment(iter([np.ones((10, 2))] * 3), 1.0, threads=2)
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_after_an_error(x):
     class Block(np.ndarray):
         pass

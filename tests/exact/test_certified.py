@@ -26,6 +26,7 @@ from privgram.exact.certified import (
     smallest_eigenvalue,
     whiten,
 )
+from privgram.exact.digits import DigitMatrix
 
 pytestmark = pytest.mark.slow
 
@@ -201,6 +202,25 @@ def test_boundaries(side):
         distance = (2**61 * (2**-UNIT + 2 * x) - (2 * count + 1) * 2 ** (39 - UNIT)) * side
         assert 0 < distance < 2 ** (40 - 60 - UNIT)
         assert sketch_gram(whitener, a, 40)[1, 0] == count + (side > 0)
+
+
+@pytest.mark.parametrize("bits", [44, 1])
+def test_leading_digits_decide_or_all_are_computed(rng, bits, monkeypatch):
+    """The same counts either way; at one deciding bit, half of the entries are in doubt."""
+    monkeypatch.setattr(_certified, "DECIDING_BITS", bits)
+    exact = []
+    product = DigitMatrix.__matmul__
+    monkeypatch.setattr(
+        DigitMatrix, "__matmul__", lambda self, other: exact.append(1) or product(self, other)
+    )
+    whitener = whiten(limbs(semidefinite(rng, 12, 30, 60)), 2**46)
+    for _ in range(10):
+        a = bartlett(rng, 20.0, 12)
+        counts = sketch_gram(whitener, a, 30)
+        drawn = _certified._drawn(a, whitener)
+        m = whitener.factor.multiply(drawn)
+        np.testing.assert_array_equal(counts, m.gram().round(30))
+    assert len(exact) == (0 if bits == 44 else 10)
 
 
 def test_permuting_and_scaling(rng):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from integers import integers, rounded, scaled, value
 
+from privgram.exact import digits as digits_module
 from privgram.exact.digits import MAX_DIGITS, DigitMatrix, digit_bits
 
 
@@ -69,6 +70,27 @@ def test_truncated_product_is_within_its_bound(rng, bits):
         assert error < 2 ** (bits * low - e)
         worst = max(worst, error / 2 ** (bits * low - e))
     assert worst > 0.4
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 100])
+def test_products_by_blocks_are_products(rng, block, monkeypatch):
+    """Of triangles, of matrices that are 0 but for some digits, and symmetric ones."""
+    monkeypatch.setattr(digits_module, "BLOCK", block)
+    for _ in range(20):
+        a = random_matrix(rng, (5, 7), 3, 20, -2)
+        b = random_matrix(rng, (7, 6), 4, 20, 1)
+        a.digits[:] *= np.tri(5, 7, int(rng.integers(-2, 3)))
+        b.digits[1, :, 2:4] = 0.0
+        b.digits[2:, 3:] = 0.0
+        expected = value(a)[0] @ value(b)[0]
+        found = a @ b
+        np.testing.assert_array_equal(scaled(found, 20 * (a.low + b.low)), expected)
+        square = value(a)[0] @ value(a)[0].T
+        np.testing.assert_array_equal(scaled(a.gram(), 40 * a.low), square)
+        low = int(rng.integers(-8, 4))
+        error = np.abs(scaled(a.gram(low), -400) - scaled(a.gram(), -400)).max()
+        assert error < 2 ** (20 * low + 400)
+        np.testing.assert_array_equal(a.gram(low).digits, a.gram(low).digits.swapaxes(1, 2))
 
 
 def test_floats_are_taken_to_the_last_bit(rng):

@@ -26,6 +26,7 @@ def test_add(pairs):
     assert integers(fp.add(limbs(a), limbs(b))) == [x + y for x, y in pairs]
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.floats(-(2.0**125), 2.0**125) | st.floats(-1e3, 1e3) | st.sampled_from([-0.0, 2.0**64]),

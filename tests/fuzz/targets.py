@@ -236,6 +236,7 @@ def _release_seeds(name: str) -> list[bytes]:
     mechanisms = (
         pg.AnalyzeGauss(repair="shift"),
         pg.AdditiveWishart(),
+        pg.MatrixLaplace(),
         pg.GaussianSketch(rows=20),
         pg.InverseWishart(),
     )

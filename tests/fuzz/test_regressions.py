@@ -130,12 +130,12 @@ FIELDS = [
     ("low_rank", 0, (0, "contents", "epsilon"), None, "not a low-rank approximation"),
     ("low_rank", 0, (0, "contents", "delta"), 2.0, "delta must be"),  # was taken
     ("low_rank", 0, (0, "contents", "epsilon"), True, "epsilon must be a number"),
-    ("ledger", 1, (1, "epsilon"), "0.5", "no entries"),  # was taken
-    ("ledger", 1, (1, "epsilon"), True, "no entries"),
-    ("ledger", 1, (1, "what"), ["a"], "no entries"),
+    ("ledger", 1, (1, "epsilon"), "0.5", "not entries"),  # was taken
+    ("ledger", 1, (1, "epsilon"), True, "not entries"),
+    ("ledger", 1, (1, "what"), ["a"], "not entries"),
     ("ledger", 1, (0, "version"), True, "version True"),
-    ("ledger", 0, (0, "epsilon"), HUGE, "no entries"),
-    ("ledger", 1, (1, "epsilon"), HUGE, "no entries"),
+    ("ledger", 0, (0, "epsilon"), HUGE, "not entries"),
+    ("ledger", 1, (1, "epsilon"), HUGE, "not entries"),
     ("columns_json", 0, ("bounds", "a"), [0, HUGE], "two numbers"),
 ]
 

@@ -82,7 +82,7 @@ def test_another_budget_than_the_files_is_an_error(path, options):
 def test_a_new_ledger_needs_a_budget(path):
     with pytest.raises(FileNotFoundError, match="epsilon and delta"):
         Ledger(path)
-    for bad in ((0.0, 1e-6), (-1, 1e-6), (math.inf, 1e-6), (math.nan, 1e-6), (1, 0), (1, 1)):
+    for bad in ((0.0, 1e-6), (-1, 1e-6), (math.inf, 1e-6), (math.nan, 1e-6), (1, -1e-6), (1, 1)):
         with pytest.raises(ValueError, match="must"):
             Ledger(path, *bad)
     with pytest.raises(ValueError, match="adjacency"):
@@ -191,6 +191,7 @@ def test_gaussian_releases_add_their_squares(path, moment):
 MIXED = [
     pg.AnalyzeGauss(),
     pg.AdditiveWishart(),
+    pg.MatrixLaplace(),
     pg.GaussianSketch(60),
     pg.InverseWishart(dof=80),
     pg.GaussianSketch(40, adaptive=True),
@@ -320,6 +321,7 @@ PROFILES = [
     privacy.SketchProfile(30, 0.02, "add-remove"),
     privacy.WishartProfile(300.5, 4, 1.5),
     privacy.LaplaceProfile(0.3),
+    privacy.MatrixLaplaceProfile(9, 4, 0.3),
     privacy.StatedProfile(0.5, 0.0),
     privacy.ChiGaussianProfile(5, 0.01, 0.1),
     privacy.AdaptiveSketchProfile(20, 30.0, 10.0, 3.0),
@@ -383,6 +385,7 @@ def test_an_unknown_profile_counts_by_its_epsilon_and_delta(path):
     assert later.remaining(1e-8) < 0.2 < Ledger(known).remaining(1e-8)
 
 
+@pytest.mark.slow
 def test_a_ledger_that_was_cut_short_counts_whole_records(path):
     """If only the digest is cut, the record counts: two bytes fewer took a spend away silently."""
     ledger = Ledger(path, 1.0, 1e-6)
@@ -524,7 +527,7 @@ def test_headers_are_checked(path, header):
     path.write_bytes(_chain.line(good, "")[0])
     Ledger(path)
     path.write_bytes(_chain.line(good | header, "")[0])
-    with pytest.raises(ValueError, match=r"version 2|no entries of a ledger|not a ledger"):
+    with pytest.raises(ValueError, match=r"version 2|not entries of a ledger|not a ledger"):
         Ledger(path)
 
 

@@ -365,6 +365,7 @@ def test_change_of_the_range_finder_is_chi_distributed():
             assert stats.kstest(squares, stats.chi2(k).cdf).pvalue > 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 50, 4097])
 def test_change_of_the_range_finder_once_rounded(n):
     """Entries, worst of all those by half a unit each, and Omega: by what is claimed at most."""

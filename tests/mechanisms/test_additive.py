@@ -1,4 +1,4 @@
-"""Analyze Gauss and additive Wishart: calibration, law of the release, the public grid."""
+"""Analyze Gauss, additive Wishart and matrix Laplace: calibration, law, public grid."""
 
 import math
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram import privacy
-from privgram.drawing.additive import expected_norm
-from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, from_dict
+from privgram import privacy, spectrum
+from privgram.drawing.additive import expected_norm, feasible
+from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, from_dict
 from privgram.noise import GaussianLaw
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -17,6 +17,7 @@ MECHANISMS = [
     AnalyzeGauss("triangular"),
     AdditiveWishart(),
     AdditiveWishart(scale=1.0),
+    MatrixLaplace(),
 ]
 
 
@@ -34,6 +35,8 @@ def test_exact_calibration_is_tight_and_safe(mechanism, adjacency):
     assert reached <= DELTA
     if isinstance(mechanism, AnalyzeGauss):
         assert reached >= 0.999 * DELTA
+    elif isinstance(mechanism, MatrixLaplace):
+        assert reached >= (1 - 1e-9) * DELTA
     elif mechanism.scale is not None:
         one_less = privacy.WishartProfile(noise.dof - 1, 22, 9.0 / noise.scale, adjacency)
         assert one_less.delta(EPSILON) > DELTA
@@ -135,6 +138,7 @@ def test_parameters_are_checked(mechanism, change, message):
     [
         lambda: AnalyzeGauss(noise="uniform"),
         lambda: AnalyzeGauss(repair="clip"),
+        lambda: MatrixLaplace(repair="shift"),
         lambda: AdditiveWishart(dof=0),
         lambda: AdditiveWishart(scale=-1.0),
     ],
@@ -154,7 +158,14 @@ def test_dictionary_round_trip(mechanism):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",
-    [AnalyzeGauss(), AnalyzeGauss("triangular"), AdditiveWishart(debias=False), AdditiveWishart()],
+    [
+        AnalyzeGauss(),
+        AnalyzeGauss("triangular"),
+        AdditiveWishart(debias=False),
+        AdditiveWishart(),
+        MatrixLaplace(),
+        MatrixLaplace(dof=9),
+    ],
     ids=repr,
 )
 def test_law_of_the_release(mechanism):
@@ -255,7 +266,7 @@ def test_no_repair_where_none_is_needed(moment):
     big = moment.copy()
     for _ in range(12):
         big = big + big
-    for repair in ("none", "shift", "shift-upper", "shift-lower", "project"):
+    for repair in ("none", "shift", "shift-upper", "shift-lower", "project", "feasible"):
         release = AnalyzeGauss(repair=repair).release(big, 1.0, 1e-6, rng=np.random.default_rng(2))
         assert release.noise.shift == 0.0
         np.testing.assert_array_equal(
@@ -304,3 +315,70 @@ def test_wishart_release_is_positive_definite_before_debiasing():
 def test_infinitesimal_epsilon_is_refused_not_wrapped(moment):
     with pytest.raises(ValueError, match=r"2\*\*126|epsilon|noise"):
         AnalyzeGauss().release(moment, 1e-30, 1e-300)
+
+
+# --- The nearest feasible second moment --------------------------------------------------------
+
+
+def test_feasible_is_the_projection():
+    """No feasible matrix is nearer: (M - P) is at most orthogonal to X - P, for every such X."""
+    rng = np.random.default_rng(3)
+    for n_rows in (1, 5, 60, None):
+        noise = AnalyzeGauss().calibrate(4, 1.3, 1.0, 1e-6, n_rows=n_rows)
+        most = math.inf if n_rows is None else n_rows * 1.3**2
+        for _ in range(20):
+            matrix = 10 * rng.standard_normal((4, 4))
+            matrix += matrix.T
+            nearest, moved = feasible(matrix, noise)
+            assert np.linalg.eigvalsh(nearest)[0] >= -1e-12 * np.abs(matrix).max()
+            assert np.trace(nearest) <= most * (1 + 1e-12)
+            assert moved == pytest.approx(np.linalg.norm(nearest - matrix), rel=1e-9)
+            for rank in (0, 1, 4, 4):
+                half = rng.standard_normal((4, rank))
+                other = half @ half.T
+                if rank:
+                    other *= min(most, 100.0) * rng.uniform() / np.trace(other)
+                slope = np.sum((matrix - nearest) * (other - nearest))
+                assert slope <= 1e-9 * np.linalg.norm(matrix) ** 2
+
+
+def test_feasible_keeps_what_is_feasible():
+    noise = AnalyzeGauss().calibrate(3, 1.0, 1.0, 1e-6, n_rows=100)
+    matrix = np.diag([50.0, 30.0, 19.0])
+    nearest, moved = feasible(matrix, noise)
+    assert nearest is matrix
+    assert moved == 0.0
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+@pytest.mark.parametrize("kind", [AnalyzeGauss, MatrixLaplace])
+def test_inference_is_refused_where_the_repair_binds(kind, adjacency, tmp_path):
+    rng = np.random.default_rng(4)
+    # All of the norm that is allowed: the trace is at its limit, and noise exceeds it every other
+    # time; in two columns the eigenvalues are far above the noise.
+    angle = rng.uniform(0, 2 * np.pi, 20_000)
+    moment = pg.second_moment(np.stack([np.cos(angle), np.sin(angle)], axis=1), bound=1.0)
+    fits = {True: 0, False: 0}
+    for seed in range(12):
+        plain, repaired = (
+            kind(repair=repair).release(
+                moment, 1.0, 1e-6, adjacency, rng=np.random.default_rng(seed)
+            )
+            for repair in ("none", "feasible")
+        )
+        moved = repaired.parameters["moved"]
+        assert moved == pytest.approx(np.linalg.norm(repaired.matrix - plain.matrix), rel=1e-9)
+        assert repaired.privacy == plain.privacy
+        fits[moved > 0] += 1
+        if adjacency == "replace":
+            refusal = repaired.regress(0).refusal
+            assert (refusal is None) == (moved == 0)
+            if moved:
+                assert "the repair moved the released matrix" in refusal
+            edges = [spectrum.noise_edge(release) for release in (plain, repaired)]
+            assert edges[1] == pytest.approx(edges[0] * (2 if moved else 1), rel=1e-6)
+    # Under add-remove the number of rows is private, and so is the limit.
+    assert fits[False] == 12 if adjacency == "add-remove" else 2 <= fits[True] <= 10
+    repaired.save(tmp_path / "release.json")
+    assert pg.load_release(tmp_path / "release.json").parameters["moved"] == moved
+    assert repaired.marginal([0]).parameters["moved"] == moved

@@ -248,6 +248,7 @@ def test_a_middling_eigenvalue_lowers_the_regulariser(mechanism, calibration):
     assert release.noise.regulariser == p["adjusted_regulariser"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ADAPTIVE, ids=repr)
 def test_a_large_eigenvalue_pays_for_more_rows(mechanism):
     moment = rich(4000)

@@ -293,7 +293,7 @@ def test_one_merge_at_a_time(x, monkeypatch):
             super().merge(other)
             self.busy = False
 
-    monkeypatch.setattr("privgram.moment.Accumulator", Watched)
+    monkeypatch.setattr("privgram._core.rows.Accumulator", Watched)
     moment = SecondMoment(5, 7.0)
     addend = SecondMoment(5, 7.0).update(x)
     with ThreadPoolExecutor(4) as pool:
@@ -408,8 +408,8 @@ def test_later_versions_are_refused():
     import hashlib
 
     data = bytearray(SecondMoment(2, 1.0).to_bytes()[:-32])
-    data[16] = 3
-    with pytest.raises(ValueError, match="version 3; this privgram reads version 2"):
+    data[16] = 4
+    with pytest.raises(ValueError, match="version 4; this privgram reads version 3"):
         SecondMoment.from_bytes(bytes(data) + hashlib.sha256(data).digest())
 
 

@@ -10,7 +10,7 @@ from helpers import make_release
 
 import privgram as pg
 from privgram import plots, privacy
-from privgram.noise import GaussianLaw, SketchLaw, WishartLaw
+from privgram.noise import GaussianLaw, MatrixLaplaceLaw, SketchLaw, WishartLaw
 from privgram.plots import _axes
 from privgram.spectrum import noise_edge
 
@@ -95,6 +95,7 @@ def test_matrix_is_shown_in_standard_deviations_of_its_noise(release):
     [
         (GaussianLaw(2.0, 3.0, added=5.0), [[3.0, 2.0], [2.0, 3.0]]),
         (WishartLaw(0.5, 8.0), np.sqrt([[4.0, 2.0], [2.0, 4.0]])),
+        (MatrixLaplaceLaw(0.5, 4), np.sqrt([[4.0, 2.0], [2.0, 4.0]])),
         (SketchLaw(50.0, 1.0), np.sqrt([[32.0, 17.0], [17.0, 36.0]])),
     ],
 )

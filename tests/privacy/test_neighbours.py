@@ -98,6 +98,7 @@ def log_det(x):
     return np.where(definite & (sign > 0), value, -np.inf)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 @pytest.mark.parametrize("rows", [2, 12])
 def test_sketch_by_the_densities_of_its_rows(rows, adjacency):

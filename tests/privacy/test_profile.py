@@ -14,6 +14,7 @@ from privgram.privacy import (
     DiscreteGaussianProfile,
     GaussianProfile,
     LaplaceProfile,
+    MatrixLaplaceProfile,
     Profile,
     SketchProfile,
     TruncatedSketchProfile,
@@ -39,6 +40,9 @@ PROFILES = [
     WishartProfile(26, 22, 0.5),
     WishartProfile(3000, 22, 9.0),
     pytest.param(AdaptiveSketchProfile(20, 15.0, 6.0, 2.0, "add-remove"), marks=pytest.mark.slow),
+    MatrixLaplaceProfile(5, 4, 0.9),
+    MatrixLaplaceProfile(8, 4, 0.01, "add-remove"),
+    MatrixLaplaceProfile(60, 4, 5.0),
     AdaptiveSketchProfile(20, 15.0, 6.0, 2.0),
 ]
 every_profile = pytest.mark.parametrize("profile", PROFILES, ids=repr)

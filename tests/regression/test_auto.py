@@ -27,6 +27,7 @@ MECHANISMS = [
     pg.AnalyzeGauss(repair="project"),
     pg.AdditiveWishart(),
     pg.AdditiveWishart(debias=False),
+    pg.MatrixLaplace(),
 ]
 
 

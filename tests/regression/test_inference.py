@@ -8,7 +8,13 @@ import pytest
 from helpers import make_release
 
 import privgram as pg
-from privgram.noise import GaussianLaw, InverseWishartLaw, SketchLaw, WishartLaw
+from privgram.noise import (
+    GaussianLaw,
+    InverseWishartLaw,
+    MatrixLaplaceLaw,
+    SketchLaw,
+    WishartLaw,
+)
 
 NAMES = ("a", "b", "y", "intercept")
 
@@ -188,6 +194,7 @@ def test_an_interval_without_ends_says_that_the_coefficient_is_open():
     [
         GaussianLaw(20.0, 20.0),
         WishartLaw(2.0, 40.0),
+        MatrixLaplaceLaw(5.0, 5),
         SketchLaw(300, 20.0),
         InverseWishartLaw(300.0, 20.0),
     ],

@@ -353,6 +353,7 @@ def relative_errors(law, intercept, rng):
 
 
 # Mean log-ratios over 150 tasks; measured: 0.13 to 0.6, with standard errors of 0.05.
+@pytest.mark.slow
 @pytest.mark.parametrize("intercept", [False, True], ids=["plain", "intercept"])
 @pytest.mark.parametrize("law", SKETCHED)
 def test_a_sketch_is_better_served_as_a_sketch(law, intercept):

@@ -67,6 +67,8 @@ DRAWS = {
             pg.AnalyzeGauss(repair="project"),
             pg.AdditiveWishart(),
             pg.AdditiveWishart(debias=False),
+            pg.MatrixLaplace(),
+            pg.MatrixLaplace(repair="feasible"),
             pg.GaussianSketch(100),
             pg.GaussianSketch(100, adaptive=True),
             pg.GaussianSketch(100, keep_rows=True),

@@ -117,6 +117,12 @@ def chained(error):
 def calls(source):
     """Everything in the library that reads tables of this kind."""
     columns = pg.Columns({"a": (0, 1), "b": (0, 1)})
+    described = {
+        "texts": {"a": (0, 1), "b": ["f", "m"]},
+        "whole numbers": {"a": pg.Factor([1, 2]), "b": (0, 1)},
+        "dates": {"b": pg.Dates("1990-01-01", "2020-01-01"), "a": bool},
+        "logarithm": {"a": pg.Log(1, 2), "b": bool},
+    }
 
     def update():
         moment = pg.SecondMoment(3, bound=2.0)
@@ -125,6 +131,10 @@ def calls(source):
     yield "second_moment", lambda: pg.second_moment(source(), bound=2.0)
     yield "second_moment, threads", lambda: pg.second_moment(source(), bound=2.0, threads=2)
     yield "columns", lambda: pg.second_moment(source(), columns=columns)
+    for name, bounds in described.items():
+        some = pg.Columns(bounds)
+        yield name, lambda some=some: pg.second_moment(source(), columns=some)
+        yield f"encode {name}", lambda some=some: some.encode(source())
     yield "names", lambda: pg.second_moment(source(), bound=2.0, columns=["a", "b"])
     yield "update", update
     yield "private_norm_bound", lambda: pg.private_norm_bound(source(), 1.0)

@@ -180,6 +180,7 @@ def shrink_at_any_time(path, longest, messages):
     assert all(re.search(messages, message) for message in said)
 
 
+@pytest.mark.slow
 def test_npy_that_shrinks_at_any_time(tmp_path, way):
     """Another thread truncates at a moment of its own; a map without a lease would die."""
     path = tmp_path / "t.npy"
@@ -271,6 +272,7 @@ def test_parquet_that_shrinks(tmp_path, monkeypatch, way, threads):
         second_moment(path, 1.0, threads=threads, progress=shrink)
 
 
+@pytest.mark.slow
 def test_parquet_that_shrinks_at_any_time(tmp_path, way):
     """Another thread truncates at a moment of its own; a map without a lease would die."""
     path = tmp_path / "t.parquet"

@@ -219,6 +219,7 @@ def test_tables_longer_than_the_scratch(x, tmp_path, source, monkeypatch):
         second_moment(SOURCES[source](given_, tmp_path), columns=columns, threads=1)
 
 
+@pytest.mark.slow
 @settings(
     deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -2,7 +2,8 @@
 
 Comparison methods, each reimplemented from its paper and given accounting at least as tight:
 `adassp` (Wang 2018), `linear_mixing` (Lev et al. 2025), `hessian_mixing` (Lev et al. 2026).
-`second_moment` is privgram's: one release that answers every regression, of which one is asked.
+`refined` and `second_moment` are privgram's, by second looks and by one: a release that answers
+every regression, of which one is asked.
 """
 
 from bench.paper.uci.benchmark import (

@@ -13,6 +13,7 @@ import numpy as np
 from bench.paper.uci.adassp import AdaSSP, AdaSSPAsPrinted
 from bench.paper.uci.hessian_mixing import HessianMixing
 from bench.paper.uci.linear_mixing import LinearMixing
+from bench.paper.uci.refined import RefinedRelease
 from bench.paper.uci.second_moment import SecondMomentRelease
 
 if TYPE_CHECKING:
@@ -33,17 +34,18 @@ class Method(Protocol):
         """Coefficients of one private run, shape (d,)."""
 
 
-OURS, ADASSP, PRINTED = "privgram", "AdaSSP", "AdaSSP as printed"
+OURS, ONE, ADASSP, PRINTED = "privgram", "one look", "AdaSSP", "AdaSSP as printed"
 LINEAR, HESSIAN = "linear mixing", "Hessian mixing"
 METHODS: dict[str, Callable[[Task, float], Method]] = {
-    OURS: SecondMomentRelease,
+    OURS: RefinedRelease,
+    ONE: SecondMomentRelease,
     ADASSP: AdaSSP,
     PRINTED: AdaSSPAsPrinted,
     LINEAR: LinearMixing,
     HESSIAN: HessianMixing,
 }
 #: Share of cells in which the median must be the lower one.
-TARGETS = {ADASSP: 0.9, PRINTED: 0.9, LINEAR: 0.9, HESSIAN: 0.6}
+TARGETS = {ONE: 0.5, ADASSP: 0.95, PRINTED: 0.95, LINEAR: 0.9, HESSIAN: 0.9}
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def run(
 
     Every run has a generator of its own, fixed by seed, task, epsilon and method, so that a
     cell comes out the same whatever else is run.  Such releases are for experiments: they are
-    not private against whoever knows the seed.
+    not private against anyone who knows the seed.
     """
     for task in tasks:
         for epsilon in epsilons:

@@ -25,7 +25,7 @@ __all__ = [
 CalibrationKind = Literal["exact", "published"]
 """``"exact"``: by the mechanism's exact profile; ``"published"``: by the paper's constants."""
 
-#: Of the L2 bound of a row.  Statistics multiply up to eight of them, which must stay a float64.
+#: Limits of a row's L2 bound.  Statistics multiply up to eight bounds, which must stay a float64.
 MIN_BOUND, MAX_BOUND = 2.0**-100, 2.0**100
 
 
@@ -48,7 +48,7 @@ def check_number(value: Any, name: str) -> float:
 
 
 def check_positive(value: Any, name: str) -> float:
-    """Give a positive finite number; TypeError or ValueError if it is none."""
+    """Give a positive finite number; TypeError or ValueError if it is not one."""
     number = check_number(value, name)
     if not 0 < number < math.inf:
         raise ValueError(f"{name} must be positive and finite, not {number}")
@@ -56,7 +56,7 @@ def check_positive(value: Any, name: str) -> float:
 
 
 def check_not_negative(value: Any, name: str) -> float:
-    """Give a finite number that is not negative; TypeError or ValueError if it is none."""
+    """Give a finite number that is not negative; TypeError or ValueError if it is not one."""
     number = check_number(value, name)
     if not 0 <= number < math.inf:
         raise ValueError(f"{name} must be finite and not negative, not {number}")

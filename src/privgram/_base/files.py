@@ -76,7 +76,7 @@ def create(path: Path, data: bytes, mode: int = PUBLIC) -> None:
 
 
 def check_distinct(reads: Mapping[str, Iterable[Path]], writes: Mapping[str, Path | None]) -> None:
-    """Refuse file arguments of which one would take another's place.
+    """Refuse file arguments if one would take another's place.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def _identity(path: Path) -> object:
 
 
 def check_room(path: Path, size: int = 0) -> None:
-    """Make a file of a size beside another, and remove it: before what it is for is paid for.
+    """Make a file of a size beside another and remove it, before anything is paid for the real one.
 
     Raises
     ------

@@ -36,7 +36,7 @@ class Guard:
     Attributes
     ----------
     lock : threading.RLock
-        Reentrant: whoever forks while holding it does not wait for itself.
+        Reentrant: a thread that forks while holding it does not wait for itself.
     """
 
     def __init__(self, wait: bool = True) -> None:
@@ -83,8 +83,8 @@ def _after_in_child() -> None:
     for guard in _guards:
         guard.lock = threading.RLock()
     if _unshared:
-        # Their numbers stay taken, by what cannot be written: whoever forked under the lock goes on
-        # in the child too, and must neither write to the file nor to another of its number.
+        # Their numbers stay taken, by what cannot be written. A thread that forked under the lock
+        # goes on in the child, and must not write to the file or to another of its number.
         nothing = os.open(os.devnull, os.O_RDONLY)
         for handle in _unshared:
             os.dup2(nothing, handle, inheritable=False)

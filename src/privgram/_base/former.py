@@ -33,7 +33,7 @@ GONE = {
 
 
 class _Former(MetaPathFinder, Loader):
-    """Finds a module by its former name, and gives the one there is."""
+    """Finds a module by its former name."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         root, _, name = fullname.partition(".")

@@ -139,7 +139,7 @@ class Frame:
         with understood(name, self.what):
             header = parse_json(body[start : start + length])
             if not isinstance(header, dict):
-                raise TypeError("its header is no table")
+                raise TypeError("its header is not a table")
         return header, body[start + length :]
 
 
@@ -190,7 +190,7 @@ class Form:
         Raises
         ------
         DamagedFile
-            If it is no such file, of another version, truncated or altered.
+            If it is not such a file, is of another version, or was truncated or altered.
         OSError
             If it cannot be read.
         """
@@ -208,7 +208,7 @@ class Form:
         try:
             # What is not under the checksum says nothing.
             same = checksum == digest(header, arrays) and len(payload) == 4
-        except DAMAGE:  # members that are no arrays of numbers
+        except DAMAGE:  # members that are not arrays of numbers
             same = False
         if not same:
             raise DamagedFile(f"{path.name} is damaged: its checksum does not match its contents")
@@ -240,7 +240,7 @@ class Form:
 
 @contextmanager
 def _open_npz(data: bytes) -> Iterator[Any]:
-    """Open a NumPy archive that takes no more memory than its file has bytes, about.
+    """Open a NumPy archive that takes about as much memory as its file has bytes, at most.
 
     Ours are not compressed. So one that is, or whose members overlap, is not ours, and might
     grow to anything.

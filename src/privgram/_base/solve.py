@@ -118,7 +118,7 @@ def edge(
     inside, outside : float or int
         Two integers, or two floats.
     near : callable, optional
-        Of a good number and one that is not: whether that is near enough. By default no two
+        Tells whether a good number and one that is not are near enough. By default no two
         numbers are unless they are next to each other.
     """
     while not near(inside, outside):
@@ -134,7 +134,7 @@ def edge(
 
 
 def largest_count(good: Callable[[int], bool], guess: int, least: int) -> int:
-    """Largest good integer >= `least`, which is taken to be good; first tried is `guess`."""
+    """Largest good integer >= `least`, which is taken to be good; tries `guess` first."""
     inside = max(guess, least)
     if inside > least and not good(inside):
         inside, outside = inside - 1, inside

@@ -1,5 +1,5 @@
 """The C side of rows.pyx; see gram.h."""
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 
 cdef extern from "gram.h" nogil:
@@ -36,6 +36,7 @@ cdef extern from "gram.h" nogil:
         double scale
         int64_t n_rows
         int64_t n_dropped
+        int64_t pending_rows
 
     Py_ssize_t gram_size(int kind)
     int gram_kernels(const gram_kernel **out)
@@ -46,4 +47,49 @@ cdef extern from "gram.h" nogil:
     void gram_merge(gram *, const gram *)
     void gram_get(const gram *, int64_t *hi, uint64_t *lo)
     void gram_add(gram *, const int64_t *hi, const uint64_t *lo)
+    void *gram_zeros(size_t bytes)
     Py_ssize_t gram_update(gram *, const gram_table *, int drop)
+
+
+cdef extern from "coded.h" nogil:
+    ctypedef struct coded_codes:
+        const char *x
+        int size
+        int is_signed
+        const int32_t *lut
+        int64_t n_lut
+
+    ctypedef struct coded_table:
+        gram_table dense
+        const coded_codes *codes
+        const gram_column *values
+        const double *center
+        const double *inverse
+        const double *limit
+
+    ctypedef struct coded_block:
+        Py_ssize_t factor
+        Py_ssize_t first
+        Py_ssize_t value
+        double weight
+
+    ctypedef struct coded:
+        gram g
+        Py_ssize_t d
+        Py_ssize_t n_factors
+        Py_ssize_t n_blocks
+        Py_ssize_t n_values
+        const Py_ssize_t *position
+        const Py_ssize_t *order
+        const Py_ssize_t *levels
+        coded_block *blocks
+        Py_ssize_t size
+        int64_t *hi
+        uint64_t *lo
+
+    int coded_init(coded *, const gram_kernel *, double bound, int bits)
+    void coded_free(coded *)
+    void coded_reset(coded *)
+    void coded_flush(coded *)
+    void coded_merge(coded *, coded *)
+    Py_ssize_t coded_update(coded *, const coded_table *, int drop)

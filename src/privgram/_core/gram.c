@@ -65,8 +65,8 @@ int gram_quantise_row(const gram *g, double *q)
         return GRAM_NAN;
     if (isinf(largest))
         return GRAM_INFINITE;
-    if (g->scaling == GRAM_STEADY)
-        return GRAM_FINITE; /* q already */
+    if (g->scaling == GRAM_STEADY || g->hold)
+        return GRAM_FINITE; /* q already, or not yet */
 
     int e;
     frexp(largest, &e);
@@ -100,27 +100,28 @@ static int is_steady(const gram *g, const double *limit)
     return s <= g->norm_limit && f == g->scale;
 }
 
-/* Take a table's scaling over, for whole panels.  A column that is not there is
- * read as zeros, from which its limit is far enough. */
-static void take_scaling(gram *g, const gram_table *x)
+/* Take a table's scaling over, with zeros up to whole panels.  A column that is not there
+ * is read as zeros, from which its limit is far enough. */
+void gram_take_scaling(gram *g, const gram_table *x)
 {
+    const ptrdiff_t w = g->kernel->width;
     g->scaling = GRAM_PLAIN;
     if (!x->center)
         return;
-    memcpy(g->center, x->center, (size_t)g->d * sizeof(double));
-    memcpy(g->inverse, x->inverse, (size_t)g->d * sizeof(double));
-    memcpy(g->upper, x->limit, (size_t)g->d * sizeof(double));
-    for (ptrdiff_t j = 0; j < g->d; j++)
-        g->lower[j] = -g->upper[j];
-    if (x->width < g->d) {
-        g->center[x->width] = g->lower[x->width];
-        g->inverse[x->width] = 1;
+    for (ptrdiff_t j = 0; j < g->d; j++) {
+        double *place = g->places + 4 * w * (j / w) + j % w;
+        const int is_there = j < x->width;
+        place[0] = is_there ? x->center[j] : -x->limit[j];
+        place[w] = is_there ? x->inverse[j] : 1;
+        place[2 * w] = -x->limit[j];
+        place[3 * w] = x->limit[j];
     }
     g->scaling = is_steady(g, x->limit) ? GRAM_STEADY : GRAM_SCALED;
 }
 
-static void *aligned_zeros(size_t n)
+void *gram_zeros(size_t n)
 {
+    n = n ? n : 1;
 #ifdef _WIN32
     void *p = _aligned_malloc(n, 64);
     if (!p)
@@ -133,7 +134,7 @@ static void *aligned_zeros(size_t n)
     return memset(p, 0, n);
 }
 
-static void aligned_free(void *p)
+void gram_free_zeros(void *p)
 {
 #ifdef _WIN32
     _aligned_free(p);
@@ -142,7 +143,8 @@ static void aligned_free(void *p)
 #endif
 }
 
-static int init(gram *g, const gram_kernel *kernel, ptrdiff_t d, double bound, int bits)
+static int init(gram *g, const gram_kernel *kernel, ptrdiff_t d, ptrdiff_t lanes, ptrdiff_t whole,
+                double bound, int bits)
 {
     const ptrdiff_t w = kernel->width;
     memset(g, 0, sizeof *g);
@@ -151,7 +153,7 @@ static int init(gram *g, const gram_kernel *kernel, ptrdiff_t d, double bound, i
     g->bits = bits;
     g->bound = bound;
     g->bound_sq = bound * bound;
-    g->target = gram_target(d, bits);
+    g->target = gram_target(whole, bits);
     g->scale = g->target / bound;
     g->norm_limit = bound >= 0x1p-400 && bound <= 0x1p400 ? DBL_MAX : -1;
 
@@ -163,20 +165,18 @@ static int init(gram *g, const gram_kernel *kernel, ptrdiff_t d, double bound, i
     g->flush_rows = (int64_t)1 << (62 - 2 * bits);
 
     g->panels = (d + w - 1) / w;
+    g->all_panels = (d + lanes + w - 1) / w;
     g->panel_stride = (g->block_rows + 1) * w; /* odd in cache lines: panels spread over sets */
     g->size = gram_tile(g->panels, 0, w);
-    g->packed = aligned_zeros((size_t)(g->panels * g->panel_stride) * sizeof(double));
-    g->spare = aligned_zeros((size_t)(w * d) * sizeof(double));
-    g->missing = aligned_zeros((size_t)g->block_rows);
-    g->center = aligned_zeros((size_t)(4 * g->panels * w) * sizeof(double));
-    g->inverse = g->center + g->panels * w;
-    g->lower = g->inverse + g->panels * w;
-    g->upper = g->lower + g->panels * w;
+    g->packed = gram_zeros((size_t)(g->all_panels * g->panel_stride) * sizeof(double));
+    g->spare = gram_zeros((size_t)(w * d) * sizeof(double));
+    g->missing = gram_zeros((size_t)g->block_rows);
+    g->places = gram_zeros((size_t)(4 * g->panels * w) * sizeof(double));
     /* calloc: pages of the totals that are never spilled into are never touched. */
-    g->tiles = aligned_zeros((size_t)g->size * sizeof(int64_t));
-    g->lo = calloc((size_t)g->size, sizeof(uint64_t));
-    g->hi = calloc((size_t)g->size, sizeof(int64_t));
-    if (!g->packed || !g->spare || !g->missing || !g->center || !g->tiles || !g->lo || !g->hi) {
+    g->tiles = gram_zeros((size_t)g->size * sizeof(int64_t));
+    g->lo = calloc((size_t)g->size + 1, sizeof(uint64_t));
+    g->hi = calloc((size_t)g->size + 1, sizeof(int64_t));
+    if (!g->packed || !g->spare || !g->missing || !g->places || !g->tiles || !g->lo || !g->hi) {
         gram_free(g);
         return -1;
     }
@@ -185,14 +185,14 @@ static int init(gram *g, const gram_kernel *kernel, ptrdiff_t d, double bound, i
 
 void gram_free(gram *g)
 {
-    aligned_free(g->packed);
-    aligned_free(g->spare);
-    aligned_free(g->missing);
-    aligned_free(g->center);
-    aligned_free(g->tiles);
-    aligned_free(g->lo);
-    aligned_free(g->hi);
-    g->packed = g->spare = g->center = NULL;
+    gram_free_zeros(g->packed);
+    gram_free_zeros(g->spare);
+    gram_free_zeros(g->missing);
+    gram_free_zeros(g->places);
+    gram_free_zeros(g->tiles);
+    gram_free_zeros(g->lo);
+    gram_free_zeros(g->hi);
+    g->packed = g->spare = g->places = NULL;
     g->missing = NULL;
     g->tiles = g->hi = NULL;
     g->lo = NULL;
@@ -205,6 +205,7 @@ void gram_reset(gram *g)
         memset(g->lo, 0, (size_t)g->size * sizeof(uint64_t));
         memset(g->hi, 0, (size_t)g->size * sizeof(int64_t));
     }
+    memset(g->missing, 0, (size_t)g->block_rows);
     g->n_rows = g->n_dropped = g->pending_rows = 0;
     g->spilled = 0;
 }
@@ -274,16 +275,27 @@ void gram_add(gram *g, const int64_t *hi, const uint64_t *lo)
     g->spilled = 1;
 }
 
+void gram_add128(int64_t *hi, uint64_t *lo, int64_t hi2, uint64_t lo2)
+{
+    add128(hi, lo, hi2, lo2);
+}
+
 /* Both under the default floating-point environment: round to nearest,
  * subnormals kept, whatever other libraries have set in this thread. */
-int gram_init(gram *g, const gram_kernel *kernel, ptrdiff_t d, double bound, int bits)
+int gram_init_part(gram *g, const gram_kernel *kernel, ptrdiff_t d, ptrdiff_t lanes,
+                   ptrdiff_t whole, double bound, int bits)
 {
     fenv_t saved;
     fegetenv(&saved);
     fesetenv(FE_DFL_ENV);
-    const int failed = init(g, kernel, d, bound, bits);
+    const int failed = init(g, kernel, d, lanes, whole, bound, bits);
     fesetenv(&saved);
     return failed;
+}
+
+int gram_init(gram *g, const gram_kernel *kernel, ptrdiff_t d, double bound, int bits)
+{
+    return gram_init_part(g, kernel, d, 0, d, bound, bits);
 }
 
 ptrdiff_t gram_update(gram *g, const gram_table *x, int drop)
@@ -291,7 +303,7 @@ ptrdiff_t gram_update(gram *g, const gram_table *x, int drop)
     fenv_t saved;
     fegetenv(&saved);
     fesetenv(FE_DFL_ENV);
-    take_scaling(g, x);
+    gram_take_scaling(g, x);
     ptrdiff_t bad = g->kernel->update(g, x, drop);
     fesetenv(&saved);
     return bad;

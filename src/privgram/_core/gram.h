@@ -36,6 +36,8 @@ typedef struct {
 } gram_table;
 
 typedef struct gram gram;
+typedef struct coded coded;
+typedef struct coded_table coded_table;
 
 typedef struct {
     const char *name;
@@ -44,6 +46,7 @@ typedef struct {
     ptrdiff_t (*block_rows)(ptrdiff_t d);
     /* Add all rows of a table; -1, or the first row that cannot be added. */
     ptrdiff_t (*update)(gram *, const gram_table *, int drop);
+    ptrdiff_t (*update_coded)(coded *, const coded_table *, int drop); /* see coded.h */
 } gram_kernel;
 
 struct gram {
@@ -51,9 +54,9 @@ struct gram {
     ptrdiff_t d;
     int bits;
 
-    /* What becomes of the values of the table at hand, see gram_scaling. */
+    /* What becomes of the values of the table at hand. */
     int scaling;
-    double *center, *inverse, *lower, *upper; /* of each column; zeros up to whole panels */
+    double *places; /* for each panel W centers, inverses, lower and upper limits */
 
     /* Row arithmetic: see gram_quantise_row. */
     double bound;
@@ -66,12 +69,14 @@ struct gram {
     int64_t n_dropped;
 
     /* A block of quantised rows in panels of W columns, row by row. */
-    ptrdiff_t panels;
+    ptrdiff_t panels;     /* of the d columns */
+    ptrdiff_t all_panels; /* with the lanes that others use */
     ptrdiff_t block_rows;
     ptrdiff_t panel_stride; /* in doubles */
     double *packed;
     double *spare; /* W rows of d */
     unsigned char *missing; /* rows of the block that are dropped */
+    int hold;               /* leave quantising the block to others */
 
     /* Sums: int64 for up to flush_rows rows, then spilled into 128 bits. */
     ptrdiff_t size; /* entries of tiles, lo and hi */
@@ -83,7 +88,7 @@ struct gram {
     int spilled;
 };
 
-/* Values are taken as they are; scaled; scaled, and no row is ever clipped. */
+/* scaling: values are taken as they are; scaled; scaled, and no row is ever clipped. */
 enum { GRAM_PLAIN, GRAM_SCALED, GRAM_STEADY };
 
 enum { GRAM_FINITE, GRAM_NAN, GRAM_INFINITE };
@@ -93,6 +98,9 @@ int gram_kernels(const gram_kernel *out[3]);
 
 double gram_target(ptrdiff_t d, int bits);
 int gram_init(gram *, const gram_kernel *, ptrdiff_t d, double bound, int bits);
+/* For d of the columns of longer rows; packed rows have room for some lanes after them. */
+int gram_init_part(gram *, const gram_kernel *, ptrdiff_t d, ptrdiff_t lanes, ptrdiff_t whole,
+                   double bound, int bits);
 void gram_free(gram *);
 void gram_reset(gram *);
 void gram_flush(gram *);
@@ -100,12 +108,17 @@ void gram_merge(gram *, const gram *); /* same kernel, d, bound and bits */
 void gram_get(const gram *, int64_t *hi, uint64_t *lo);
 void gram_add(gram *, const int64_t *hi, const uint64_t *lo);
 ptrdiff_t gram_update(gram *, const gram_table *, int drop);
+void gram_take_scaling(gram *, const gram_table *);
+void gram_add128(int64_t *hi, uint64_t *lo, int64_t hi2, uint64_t lo2);
+void *gram_zeros(size_t bytes); /* aligned for vectors */
+void gram_free_zeros(void *);
 
 int gram_quantise_row(const gram *, double *q);
 
+/* Bytes of a value, the most of mixed ones. */
 static inline ptrdiff_t gram_size(int kind)
 {
-    return kind == GRAM_FLOAT64 || kind == GRAM_INT64 ? 8 : 4;
+    return kind == GRAM_FLOAT32 || kind == GRAM_INT32 ? 4 : 8;
 }
 
 /* One value of any type. */

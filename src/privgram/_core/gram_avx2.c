@@ -8,6 +8,7 @@
 #define EXACT_BITS 51
 
 typedef __m256d vec;
+typedef __m128 floats;
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -28,6 +29,8 @@ INLINE int v_exceeds(vec x, vec limit)
     return _mm256_movemask_pd(_mm256_cmp_pd(x, limit, _CMP_NLE_UQ));
 }
 
+INLINE vec v_widen(floats x) { return _mm256_cvtps_pd(x); }
+
 /* The first n of W items of 8 or 4 bytes, or all where n >= W, zeros after them. */
 INLINE __m128i head_mask(ptrdiff_t n)
 {
@@ -37,7 +40,7 @@ INLINE vec v_head(const char *p, ptrdiff_t n)
 {
     return _mm256_maskload_pd((const double *)p, _mm256_cvtepi32_epi64(head_mask(n)));
 }
-INLINE __m128 v_head_of_4(const char *p, ptrdiff_t n)
+INLINE floats v_head_of_4(const char *p, ptrdiff_t n)
 {
     return _mm_maskload_ps((const float *)p, head_mask(n));
 }

@@ -8,6 +8,7 @@
 #define EXACT_BITS 53
 
 typedef __m512d vec;
+typedef __m256 floats;
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -25,12 +26,14 @@ INLINE vec v_fma(vec a, vec b, vec c) { return _mm512_fmadd_pd(a, b, c); }
 INLINE vec v_round(vec x) { return _mm512_roundscale_pd(x, 8); }
 INLINE int v_exceeds(vec x, vec limit) { return _mm512_cmp_pd_mask(x, limit, _CMP_NLE_UQ); }
 
+INLINE vec v_widen(floats x) { return _mm512_cvtps_pd(x); }
+
 /* The first n of W items of 8 or 4 bytes, or all where n >= W, zeros after them. */
 INLINE vec v_head(const char *p, ptrdiff_t n)
 {
     return _mm512_maskz_loadu_pd((__mmask8)((1 << n) - 1), p);
 }
-INLINE __m256 v_head_of_4(const char *p, ptrdiff_t n)
+INLINE floats v_head_of_4(const char *p, ptrdiff_t n)
 {
     /* By a 512-bit load: its mask is AVX-512F's. */
     return _mm512_castps512_ps256(_mm512_maskz_loadu_ps((__mmask16)((1 << n) - 1) & 0xff, p));

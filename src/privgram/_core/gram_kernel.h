@@ -16,6 +16,7 @@
  * Before it, x_j may be scaled: see gram_table.  Rows whose limits keep them
  * within the bound are quantised as they are read, as f is the same for all.
  */
+#include <float.h>
 #include <string.h>
 
 #include "gram.h"
@@ -27,8 +28,7 @@
 #define FAR_PANELS 24 /* beyond, the sums are not in the nearest caches */
 #define UNROLL _Pragma("GCC unroll 8")
 
-/* Items as they lie in memory. */
-typedef float floats __attribute__((vector_size(4 * W), may_alias));
+/* Items as they lie in memory; floats come with the vectors. */
 typedef int32_t ints __attribute__((vector_size(4 * W), may_alias));
 typedef int64_t longs __attribute__((vector_size(8 * W), may_alias));
 
@@ -39,8 +39,7 @@ INLINE vec v_convert(vec x, int kind)
 
 INLINE vec v_convert_4(floats x, int kind)
 {
-    return kind == GRAM_INT32 ? (vec)__builtin_convertvector((ints)x, vec)
-                              : (vec)__builtin_convertvector(x, vec);
+    return kind == GRAM_INT32 ? (vec)__builtin_convertvector((ints)x, vec) : v_widen(x);
 }
 
 /* W items from anywhere. */
@@ -60,7 +59,7 @@ INLINE vec v_items(const char *p, int kind)
 INLINE vec v_items_head(const char *p, ptrdiff_t n, int kind)
 {
     return gram_size(kind) == 8 ? v_convert(v_head(p, n), kind)
-                                : v_convert_4((floats)v_head_of_4(p, n), kind);
+                                : v_convert_4(v_head_of_4(p, n), kind);
 }
 
 /* How values are scaled: those of W columns, or of one in all lanes. */
@@ -68,32 +67,36 @@ typedef struct {
     vec center, inverse, lower, upper;
 } place;
 
-INLINE place place_of(const gram *g, ptrdiff_t j)
+INLINE place place_of(const double *at)
 {
-    return (place){v_load(g->center + j), v_load(g->inverse + j), v_load(g->lower + j),
-                   v_load(g->upper + j)};
+    return (place){v_load(at), v_load(at + W), v_load(at + 2 * W), v_load(at + 3 * W)};
 }
 
-INLINE place place_of_one(const gram *g, ptrdiff_t j)
+INLINE place place_of_one(const double *at)
 {
-    return (place){v_set(g->center[j]), v_set(g->inverse[j]), v_set(g->lower[j]),
-                   v_set(g->upper[j])};
+    return (place){v_set(at[0]), v_set(at[W]), v_set(at[2 * W]), v_set(at[3 * W])};
 }
 
-/* What of values goes into the packed block; their squares are added to a sum, or
- * they themselves where it has but to tell whether one is NaN. */
-INLINE vec enter(vec x, place at, vec scale, vec *sum, int scaling)
+/* What of values goes into the packed block. */
+INLINE vec enter(vec x, place at, vec scale, int scaling)
 {
     if (scaling != GRAM_PLAIN) {
         x = v_mul(v_sub(x, at.center), at.inverse);
         x = v_min(at.upper, v_max(at.lower, x));
     }
+    return scaling == GRAM_STEADY ? v_round(v_mul(x, scale)) : x;
+}
+
+/* Add what tells about two vectors that went in: their squares, each to its sum; or, where
+ * no norm is needed, to the first sum what is NaN if one of them is. */
+INLINE void note(vec x, vec y, vec *sum_x, vec *sum_y, int scaling)
+{
     if (scaling == GRAM_STEADY) {
-        *sum = v_add(*sum, x);
-        return v_round(v_mul(x, scale));
+        *sum_x = v_fma(x, y, *sum_x);
+    } else {
+        *sum_x = v_add(*sum_x, v_mul(x, x));
+        *sum_y = v_add(*sum_y, v_mul(y, y));
     }
-    *sum = v_add(*sum, v_mul(x, x));
-    return x;
 }
 
 /* What to fetch ahead: `left` lines in this run, then on to the next run, which
@@ -130,7 +133,7 @@ INLINE void fetch_some(fetch *f)
     }
 }
 
-/* Packed rows whose squared norm went out of range, or which are not finite: r0 + k
+/* Packed rows whose squared norm went out of range, or which may not be finite: r0 + k
  * for every bit k of mask.  Their factors become 1.  Returns -1, or the first row
  * of the block that cannot be added; those to be left out are zeros, and marked. */
 static ptrdiff_t slow_rows(gram *g, ptrdiff_t r0, int mask, double f[W], int drop)
@@ -148,8 +151,6 @@ static ptrdiff_t slow_rows(gram *g, ptrdiff_t r0, int mask, double f[W], int dro
         for (ptrdiff_t j = 0; j < g->d; j++)
             q[j / W * g->panel_stride + j % W] = 0;
         g->missing[r0 + k] = 1;
-        g->n_dropped++;
-        g->n_rows--; /* update() counts it with its block */
     }
     return -1;
 }
@@ -161,7 +162,8 @@ INLINE int factors(const gram *g, vec s, double f[W])
     return v_exceeds(s, v_set(g->norm_limit));
 }
 
-/* W rows of unit stride into packed rows q, and their squared norms or sums.
+/* W rows of unit stride into packed rows q, and their squared norms; or what is NaN for
+ * row k, an even number, if there is a NaN in row k or k + 1.
  *
  * As with columns, no value is read twice: another thread, or a process that has mapped the
  * same file, may write to it between the norm and the product. */
@@ -175,39 +177,41 @@ INLINE vec copy_in_rows(const gram *g, const char *at, ptrdiff_t row_stride, ptr
         for (int h = 0; h < HALVES; h++)
             p[k][h] = v_zero();
     ptrdiff_t j = 0;
-    for (; j + 8 <= width;)
-        for (int h = 0; h < HALVES; h++, j += W, at += W * item, q += stride) {
-            const place s = place_of(g, j);
-UNROLL
-            for (int k = 0; k < W; k++)
-                v_store(q + k * W,
-                        enter(v_items(at + k * row_stride, kind), s, scale, &p[k][h], scaling));
-        }
-    int last = 0; /* the half of the panel that is not full */
-    if (HALVES == 2 && j + W <= width) {
-        const place s = place_of(g, j);
-UNROLL
-        for (int k = 0; k < W; k++)
-            v_store(q + k * W,
-                    enter(v_items(at + k * row_stride, kind), s, scale, &p[k][0], scaling));
-        j += W, at += W * item, q += stride, last = HALVES - 1;
-    }
+#define PANEL(h, items) \
+    do { \
+        const place s = place_of(g->places + 4 * j); \
+        UNROLL for (int k = 0; k < W; k += 2) \
+        { \
+            const vec x = enter(items(at + k * row_stride), s, scale, scaling); \
+            const vec y = enter(items(at + (k + 1) * row_stride), s, scale, scaling); \
+            note(x, y, &p[k][h], &p[k + 1][h], scaling); \
+            v_store(q + k * W, x); \
+            v_store(q + (k + 1) * W, y); \
+        } \
+        j += W, at += W * item, q += stride; \
+    } while (0)
+#define ALL(at) v_items(at, kind)
+#define HEAD(at) v_items_head(at, width - j, kind)
+    while (j + 8 <= width)
+        for (int h = 0; h < HALVES; h++)
+            PANEL(h, ALL);
+    const int half = HALVES == 2 && j + W <= width;
+    if (half)
+        PANEL(0, ALL);
     if (j < g->d) {
-        const place s = place_of(g, j);
-UNROLL
-        for (int k = 0; k < W; k++) {
-            const vec x = v_items_head(at + k * row_stride, width - j, kind);
-            if (last)
-                v_store(q + k * W, enter(x, s, scale, &p[k][HALVES - 1], scaling));
-            else
-                v_store(q + k * W, enter(x, s, scale, &p[k][0], scaling));
-        }
+        if (half)
+            PANEL(HALVES - 1, HEAD);
+        else
+            PANEL(0, HEAD);
     }
+#undef PANEL
+#undef ALL
+#undef HEAD
     return v_fold(p);
 }
 
 /* `groups` times W rows of a table of columns, from row `start`, transposed into
- * packed rows q, and their squared norms or sums.
+ * packed rows q, and their squared norms; or what is NaN for a row that has one.
  *
  * Every line is read while it is near: columns a multiple of 4 KiB apart share
  * a set of the nearest cache, which has room for a panel of them, not for all. */
@@ -224,7 +228,8 @@ INLINE void transpose_columns(const gram *g, const gram_table *table, ptrdiff_t 
 #define ITEMS(k) \
     v_items(column[k].x + (start + r * W) * gram_size(kind == GRAM_MIXED ? column[k].kind : kind), \
             kind == GRAM_MIXED ? column[k].kind : kind)
-    for (ptrdiff_t j = 0; j < g->d; j += W, column += W, q += g->panel_stride)
+    const double *places = g->places;
+    for (ptrdiff_t j = 0; j < g->d; j += W, column += W, q += g->panel_stride, places += 4 * W)
         for (ptrdiff_t r = 0; r < groups; r++) {
             if (j + W <= table->width)
 UNROLL
@@ -236,8 +241,11 @@ UNROLL
                     x[k] = j + k < table->width ? ITEMS(k) : v_zero();
             vec *sum = p[r] + j % 8;
 UNROLL
-            for (int k = 0; k < W; k++)
-                x[k] = enter(x[k], place_of_one(g, j + k), scale, &sum[k], scaling);
+            for (int k = 0; k < W; k += 2) {
+                x[k] = enter(x[k], place_of_one(places + k), scale, scaling);
+                x[k + 1] = enter(x[k + 1], place_of_one(places + k + 1), scale, scaling);
+                note(x[k], x[k + 1], &sum[k], &sum[k + 1], scaling);
+            }
             v_transpose(x);
 UNROLL
             for (int k = 0; k < W; k++)
@@ -250,21 +258,20 @@ UNROLL
 }
 
 /* W packed rows quantised where they are. */
-INLINE void quantise_packed(const gram *g, const double f[W], double *q)
+INLINE void quantise_packed(const gram *g, ptrdiff_t panels, const double f[W], double *q)
 {
-    const ptrdiff_t d = g->d, stride = g->panel_stride;
     vec factor[W];
 UNROLL
     for (int k = 0; k < W; k++)
         factor[k] = v_set(f[k]);
-    for (ptrdiff_t j = 0; j < d; j += W, q += stride)
+    for (ptrdiff_t i = 0; i < panels; i++, q += g->panel_stride)
 UNROLL
         for (int k = 0; k < W; k++)
             v_store(q + k * W, v_round(v_mul(v_load(q + k * W), factor[k])));
 }
 
-/* The last `count` rows, fewer than W, into packed rows q filled up with zeros, and
- * their squared norms or sums. */
+/* The last `count` rows, fewer than W, into packed rows q filled up with zeros; returns
+ * what copy_in_rows does. */
 static vec copy_in_last_rows(const gram *g, const gram_table *x, ptrdiff_t start,
                              ptrdiff_t count, double *q)
 {
@@ -318,7 +325,12 @@ INLINE ptrdiff_t pack(gram *g, const gram_table *x, ptrdiff_t start, ptrdiff_t c
             else if (by_rows)
                 norm[k] = copy_in_rows(g, x->rows + (start + r) * x->row_stride, x->row_stride,
                                        x->width, q, kind == GRAM_MIXED ? x->kind : kind, scaling);
-            slow[k] = factors(g, norm[k], f[k]);
+            if (scaling == GRAM_STEADY) {
+                slow[k] = v_exceeds(norm[k], v_set(DBL_MAX));
+                slow[k] |= slow[k] << 1;
+            } else {
+                slow[k] = factors(g, norm[k], f[k]);
+            }
             if (r + W > count)
                 slow[k] &= (1 << (count - r)) - 1;
             any_slow |= slow[k];
@@ -328,9 +340,9 @@ INLINE ptrdiff_t pack(gram *g, const gram_table *x, ptrdiff_t start, ptrdiff_t c
             if (bad >= 0)
                 return bad;
         }
-        if (scaling != GRAM_STEADY)
+        if (scaling != GRAM_STEADY && !g->hold)
             for (ptrdiff_t r = r0, k = 0; r < stop; r += W, k++)
-                quantise_packed(g, f[k], g->packed + r * W);
+                quantise_packed(g, g->panels, f[k], g->packed + r * W);
     }
     return -1;
 }
@@ -525,20 +537,18 @@ static ptrdiff_t tile_calls(const gram *g)
 }
 
 /* The lines of rows start, ..., start + count - 1, spread over `steps` steps. */
-static fetch plan_fetch(const gram *g, const gram_table *x, ptrdiff_t start, ptrdiff_t count,
-                        ptrdiff_t steps)
+static fetch plan_fetch(const gram_table *x, ptrdiff_t start, ptrdiff_t count, ptrdiff_t steps)
 {
     fetch f = {.left = 1, .run = 1};
     if (count <= 0 || x->width == 0)
         return f;
-    ptrdiff_t total = 0;
+    ptrdiff_t total;
     if (x->columns) {
         f.column = x->columns, f.last = x->columns + x->width - 1;
         f.first = start, f.rows = count;
-        for (ptrdiff_t j = 0; j < x->width; j++)
-            total += lines(count * gram_size(x->columns[j].kind));
         f.at = f.column->x + start * gram_size(f.column->kind);
         f.left = f.run = lines(count * gram_size(f.column->kind));
+        total = x->width * lines(count * gram_size(x->kind)); /* or less, of mixed types */
     } else {
         const ptrdiff_t row = x->width * gram_size(x->kind);
         const int solid = x->row_stride == row;
@@ -551,6 +561,17 @@ static fetch plan_fetch(const gram *g, const gram_table *x, ptrdiff_t start, ptr
     return f;
 }
 
+/* Count the rows of the block, those to be left out apart, and forget which they were. */
+static void count_rows(gram *g, ptrdiff_t count)
+{
+    ptrdiff_t missing = 0;
+    for (ptrdiff_t r = 0; r < count; r++)
+        missing += g->missing[r];
+    g->n_dropped += missing;
+    g->n_rows += count - missing;
+    memset(g->missing, 0, (size_t)count);
+}
+
 static ptrdiff_t update(gram *g, const gram_table *x, int drop)
 {
     pack_function *const pack_block = pack_of(g, x);
@@ -560,11 +581,12 @@ static ptrdiff_t update(gram *g, const gram_table *x, int drop)
         const ptrdiff_t left = x->n - start - g->block_rows;
         const ptrdiff_t count = left < 0 ? x->n - start : g->block_rows;
         const ptrdiff_t rows = (count + W - 1) / W * W;
-        fetch ahead = plan_fetch(g, x, start + count, left < g->block_rows ? left : g->block_rows,
+        fetch ahead = plan_fetch(x, start + count, left < g->block_rows ? left : g->block_rows,
                                  rows / W + steps * ((rows + STEP - 1) / STEP));
         const ptrdiff_t bad = pack_block(g, x, start, count, drop, &ahead);
         if (bad >= 0)
             return start + bad;
+        count_rows(g, count);
 
         if (pending + count > g->flush_rows) {
             gram_flush(g);
@@ -574,7 +596,6 @@ static ptrdiff_t update(gram *g, const gram_table *x, int drop)
         pending += count;
     }
     g->pending_rows = pending;
-    g->n_rows += x->n;
     return -1;
 }
 
@@ -583,4 +604,6 @@ static ptrdiff_t block_rows(ptrdiff_t d)
     return d <= 24 ? 64 : d <= 150 ? 48 : 128;
 }
 
-const gram_kernel KERNEL = {KERNEL_NAME, W, EXACT_BITS, block_rows, update};
+#include "coded_kernel.h"
+
+const gram_kernel KERNEL = {KERNEL_NAME, W, EXACT_BITS, block_rows, update, update_coded};

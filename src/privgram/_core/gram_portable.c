@@ -16,7 +16,7 @@
 #define EXACT_BITS 51
 
 typedef double vec __attribute__((vector_size(32), may_alias));
-typedef float vec4 __attribute__((vector_size(16), may_alias));
+typedef float floats __attribute__((vector_size(16), may_alias));
 typedef int64_t ivec __attribute__((vector_size(32), may_alias));
 
 #define INLINE static inline __attribute__((always_inline))
@@ -46,6 +46,8 @@ INLINE int v_exceeds(vec x, vec limit)
     return mask;
 }
 
+INLINE vec v_widen(floats x) { return __builtin_convertvector(x, vec); }
+
 /* The first n of W items of 8 or 4 bytes, or all where n >= W, zeros after them. */
 INLINE vec v_head(const char *p, ptrdiff_t n)
 {
@@ -53,9 +55,9 @@ INLINE vec v_head(const char *p, ptrdiff_t n)
     memcpy(&x, p, (size_t)(n < W ? n : W) * 8);
     return x;
 }
-INLINE vec4 v_head_of_4(const char *p, ptrdiff_t n)
+INLINE floats v_head_of_4(const char *p, ptrdiff_t n)
 {
-    vec4 x = {0};
+    floats x = {0};
     memcpy(&x, p, (size_t)(n < W ? n : W) * 4);
     return x;
 }

@@ -8,13 +8,25 @@ agree bit for bit on every instruction set.
 cimport numpy as cnp
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.math cimport isfinite
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdlib cimport calloc
+from libc.string cimport memcpy
 from privgram._core._gram cimport (
     GRAM_FLOAT32,
     GRAM_FLOAT64,
     GRAM_INT32,
     GRAM_INT64,
     GRAM_MIXED,
+    coded,
+    coded_block,
+    coded_codes,
+    coded_flush,
+    coded_free,
+    coded_init,
+    coded_merge,
+    coded_reset,
+    coded_table,
+    coded_update,
     gram,
     gram_add,
     gram_column,
@@ -98,6 +110,90 @@ def is_column(column):
     )
 
 
+cdef bint describe(block, Py_ssize_t d, gram_table *x, gram_column *columns) except -1:
+    """Describe a block of d columns; or tell by False that it must be copied to be read."""
+    cdef cnp.ndarray a
+    cdef Py_ssize_t item, j, width
+    cdef bint by_columns, by_rows
+    x.rows = NULL
+    x.columns = columns
+    if isinstance(block, list):
+        if not readable(block):
+            raise TypeError(
+                "block must be columns without gaps, of float32, float64, int32 or int64"
+            )
+        if len({column.shape for column in block}) > 1:
+            raise ValueError("block must be columns of equal length")
+        width = len(block)
+        x.n = len(block[0]) if width else 0
+    else:
+        if not isinstance(block, np.ndarray):
+            raise TypeError(f"block must be an ndarray, got {type(block).__name__}")
+        a = block
+        if kind_of(a) < 0:
+            raise TypeError(
+                "block must be float32, float64, int32 or int64 in native byte order, "
+                f"got {a.dtype}"
+            )
+        width = a.shape[1] if a.ndim == 2 else -1
+        x.n = a.shape[0] if a.ndim > 0 else 0
+    # Where values are scaled, the last column may be one at its limit.
+    if width != d and not (x.center != NULL and width == d - 1):
+        shape = f"{width} columns" if isinstance(block, list) else f"{block.shape}"
+        raise ValueError(f"block must have shape (n, {d}), got {shape}")
+    x.width = width
+    x.kind = GRAM_FLOAT64
+
+    if isinstance(block, list):
+        for j in range(width):
+            a = block[j]
+            columns[j].x = cnp.PyArray_BYTES(a)
+            columns[j].kind = kind_of(a)
+            if j == 0:
+                x.kind = columns[0].kind
+            elif columns[j].kind != x.kind:
+                x.kind = GRAM_MIXED
+        return True
+
+    # The stride of an axis of length one means nothing.
+    item = cnp.PyArray_ITEMSIZE(a)
+    by_columns = a.strides[0] == item or x.n == 1
+    by_rows = a.strides[1] == item or width <= 1
+    x.kind = kind_of(a)
+    x.rows = cnp.PyArray_BYTES(a)
+    x.row_stride = a.strides[0] if x.n > 1 else width * item
+    if by_columns and (width == 1 or not by_rows):
+        for j in range(width):
+            columns[j].x = x.rows + j * a.strides[1]
+            columns[j].kind = x.kind
+    else:
+        x.columns = NULL
+    return cnp.PyArray_ISALIGNED(a) and (by_rows or by_columns)
+
+
+def _scaling(scaling, Py_ssize_t d):
+    """Three arrays of d numbers each."""
+    arrays = [np.ascontiguousarray(array, np.float64) for array in scaling]
+    if [array.shape for array in arrays] != 3 * [(d,)]:
+        raise ValueError(f"scaling must be three arrays of shape ({d},)")
+    return arrays
+
+
+cdef int _check_parameters(Py_ssize_t n_columns, double bound, int bits) except -1:
+    if n_columns < 1:
+        raise ValueError(f"n_columns must be at least 1, got {n_columns}")
+    if not (isfinite(bound) and bound > 0):
+        raise ValueError(f"bound must be a positive finite number, got {bound}")
+    if not 8 <= bits <= 24:
+        raise ValueError(f"bits must be between 8 and 24, got {bits}")
+    cdef double target = gram_target(n_columns, bits)
+    if target < 2.0 ** (bits - 1):
+        raise ValueError(f"{n_columns} columns are too many for {bits} bits; use more bits")
+    if not isfinite(target / bound):
+        raise ValueError(f"bound {bound} is too small for {bits} bits; rescale the data")
+    return 0
+
+
 cdef class Accumulator:
     """Exact sum of q q^T over clipped, quantised rows; see the stub for the contract."""
 
@@ -105,17 +201,7 @@ cdef class Accumulator:
     cdef gram_column *columns  # room for the table of an update
 
     def __cinit__(self, Py_ssize_t n_columns, double bound, int bits=20):
-        if n_columns < 1:
-            raise ValueError(f"n_columns must be at least 1, got {n_columns}")
-        if not (isfinite(bound) and bound > 0):
-            raise ValueError(f"bound must be a positive finite number, got {bound}")
-        if not 8 <= bits <= 24:
-            raise ValueError(f"bits must be between 8 and 24, got {bits}")
-        cdef double target = gram_target(n_columns, bits)
-        if target < 2.0 ** (bits - 1):
-            raise ValueError(f"{n_columns} columns are too many for {bits} bits; use more bits")
-        if not isfinite(target / bound):
-            raise ValueError(f"bound {bound} is too small for {bits} bits; rescale the data")
+        _check_parameters(n_columns, bound, bits)
         if gram_init(&self.g, selected, n_columns, bound, bits) < 0:
             raise MemoryError(f"no memory for a second moment of {n_columns} columns")
         self.columns = <gram_column *>PyMem_Malloc(n_columns * sizeof(gram_column))
@@ -159,84 +245,22 @@ cdef class Accumulator:
     def update(self, block, bint drop=False, scaling=None):
         cdef gram_table x
         cdef const double[::1] center, inverse, limit
-        if scaling is None:
-            x.center = x.inverse = x.limit = NULL
-        else:
-            center, inverse, limit = scaling
-            if not center.shape[0] == inverse.shape[0] == limit.shape[0] == self.g.d:
-                raise ValueError(f"scaling must be three arrays of shape ({self.g.d},)")
+        cdef Py_ssize_t start, step, bad
+        x.center = x.inverse = x.limit = NULL
+        if scaling is not None:
+            center, inverse, limit = _scaling(scaling, self.g.d)
             x.center, x.inverse, x.limit = &center[0], &inverse[0], &limit[0]
-        if isinstance(block, list):
-            return self._update_columns(block, drop, &x)
-        if not isinstance(block, np.ndarray):
-            raise TypeError(f"block must be an ndarray, got {type(block).__name__}")
-        cdef cnp.ndarray a = block
-        x.kind = kind_of(a)
-        if x.kind < 0:
-            raise TypeError(
-                "block must be float32, float64, int32 or int64 in native byte order, "
-                f"got {a.dtype}"
-            )
-        if a.ndim != 2 or not self._is_width(a.shape[1], scaling is not None):
-            raise ValueError(f"block must have shape (n, {self.g.d}), got {block.shape}")
-        x.width = a.shape[1]
-
-        # The stride of an axis of length one means nothing.
-        cdef Py_ssize_t item = cnp.PyArray_ITEMSIZE(a), j, start, step, bad
-        cdef bint by_columns = a.strides[0] == item or a.shape[0] == 1
-        cdef bint by_rows = a.strides[1] == item or x.width <= 1
-        x.n = a.shape[0]
-        x.rows = cnp.PyArray_BYTES(a)
-        x.row_stride = a.strides[0] if x.n > 1 else x.width * item
-        x.columns = NULL
-        if cnp.PyArray_ISALIGNED(a) and (by_rows or by_columns):
-            if by_columns and (x.width == 1 or not by_rows):
-                for j in range(x.width):
-                    self.columns[j].x = x.rows + j * a.strides[1]
-                    self.columns[j].kind = x.kind
-                x.columns = self.columns
+        if describe(block, self.g.d, &x, self.columns):
             with nogil:
                 bad = gram_update(&self.g, &x, drop)
             return bad
 
-        step = max(1, COPY_BYTES // (x.width * item))
-        for start in range(0, x.n, step):
+        step = max(1, COPY_BYTES // (block.shape[1] * block.itemsize))
+        for start in range(0, block.shape[0], step):
             bad = self.update(block[start:start + step].copy(order="C"), drop, scaling)
             if bad >= 0:
                 return start + bad
         return -1
-
-    cdef bint _is_width(self, Py_ssize_t width, bint scaled):
-        """Tell whether a block has as many columns as are wanted, or all but the constant one."""
-        return width == self.g.d or (scaled and 0 < width == self.g.d - 1)
-
-    cdef object _update_columns(self, list block, bint drop, gram_table *x):
-        cdef Py_ssize_t j, bad
-        cdef cnp.ndarray a, first
-        if not readable(block):
-            raise TypeError(
-                "block must be columns without gaps, of float32, float64, int32 or int64"
-            )
-        if not self._is_width(len(block), x.center != NULL):
-            raise ValueError(f"block must have shape (n, {self.g.d}), got {len(block)} columns")
-        for j in range(len(block)):
-            a = block[j]
-            first = block[0]
-            if a.shape[0] != first.shape[0]:
-                raise ValueError("block must be columns of equal length")
-            self.columns[j].x = cnp.PyArray_BYTES(a)
-            self.columns[j].kind = kind_of(a)
-            if j == 0:
-                x.kind = self.columns[j].kind
-            elif self.columns[j].kind != x.kind:
-                x.kind = GRAM_MIXED
-        x.n = first.shape[0]
-        x.width = len(block)
-        x.rows = NULL
-        x.columns = self.columns
-        with nogil:
-            bad = gram_update(&self.g, x, drop)
-        return bad
 
     def merge(self, Accumulator other):
         if (self.g.d, self.g.bound, self.g.bits) != (other.g.d, other.g.bound, other.g.bits):
@@ -281,3 +305,279 @@ cdef class Accumulator:
     def reset(self):
         with nogil:
             gram_reset(&self.g)
+
+
+def stored(positions_dense, factors, blocks):
+    """List the entries of the lower triangle that can be other than zero, as they are kept.
+
+    Those of two dense columns first, row by row; then, block by block, those of its levels with
+    the dense columns, and with each block up to itself: all levels with all of another
+    factor's, or each with the same level of the same factor.
+
+    Returns
+    -------
+    i, j : ndarrays of int64
+        Row and column in the full matrix, i >= j.
+    """
+    dense = np.asarray(positions_dense, np.int64).reshape(-1)
+    one, two = np.tril_indices(len(dense))
+    rows, columns = [dense[one]], [dense[two]]
+    ranges = [first + np.arange(factors[factor]) for factor, first, _, _ in blocks]
+    for b, levels in enumerate(ranges):
+        rows.append(np.repeat(levels, len(dense)))
+        columns.append(np.tile(dense, len(levels)))
+        for c in range(b + 1):
+            if blocks[c][0] == blocks[b][0]:
+                rows.append(levels)
+                columns.append(ranges[c])
+            else:
+                rows.append(np.repeat(levels, len(ranges[c])))
+                columns.append(np.tile(ranges[c], len(levels)))
+    i, j = np.concatenate(rows), np.concatenate(columns)
+    return np.maximum(i, j), np.minimum(i, j)
+
+
+def check_layout(positions_dense, factors, blocks):
+    """Check a layout of dense columns and blocks, and count the columns of the full row."""
+    if not all(1 <= levels < 2**31 for levels in factors):
+        raise ValueError("factors must be numbers of levels, each at least 1")
+    values = [value for _, _, value, _ in blocks if value >= 0]
+    if sorted(set(values)) != list(range(len(set(values)))):
+        raise ValueError("blocks must use the values 0, 1, ..., or -1 for none")
+    if not all(0 <= factor < len(factors) for factor, _, _, _ in blocks):
+        raise ValueError(f"blocks must be of factors 0 to {len(factors) - 1}")
+    if not all(isfinite(weight) and weight > 0 for _, _, _, weight in blocks):
+        raise ValueError("weights of blocks must be positive and finite")
+    parts = sorted(
+        [(int(position), 1) for position in positions_dense]
+        + [(first, factors[factor]) for factor, first, _, _ in blocks]
+    )
+    d = 0
+    for first, width in parts:
+        if first != d:
+            raise ValueError("the columns and blocks must fill the row, each position once")
+        d += width
+    if d < 1:
+        raise ValueError("there must be a column at least")
+    return d
+
+
+cdef class TableAccumulator:
+    """Exact sum of q q^T over rows of numbers and of codes; see the stub for the contract."""
+
+    cdef coded t
+    cdef gram_column *columns  # room for the table of an update
+    cdef gram_column *values
+    cdef coded_codes *codes
+    cdef readonly tuple positions_dense, factors, blocks
+
+    def __cinit__(self, positions_dense, factors, blocks, double bound, int bits=20):
+        self.positions_dense = tuple([int(position) for position in positions_dense])
+        self.factors = tuple([int(levels) for levels in factors])
+        self.blocks = tuple([(int(f), int(i), int(v), float(w)) for f, i, v, w in blocks])
+        cdef Py_ssize_t d = check_layout(self.positions_dense, self.factors, self.blocks)
+        _check_parameters(d, bound, bits)
+        if not 2.0**-400 <= bound <= 2.0**400:
+            raise ValueError(f"bound must be between 2**-400 and 2**400, got {bound}")
+        cdef Py_ssize_t n_dense = len(self.positions_dense), n = len(self.blocks), i
+        values = {value for _, _, value, _ in self.blocks if value >= 0}
+        self.t.d, self.t.g.d = d, n_dense
+        self.t.n_factors, self.t.n_blocks = len(self.factors), n
+        self.t.n_values = len(values)
+        places = [(position, e) for e, position in enumerate(self.positions_dense)]
+        places += [(block[1], n_dense + b) for b, block in enumerate(self.blocks)]
+        self.t.position = _copied(np.array(self.positions_dense, np.intp))
+        self.t.order = _copied(np.array([e for _, e in sorted(places)], np.intp))
+        self.t.levels = _copied(np.array(self.factors, np.intp))
+        self.t.blocks = <coded_block *>calloc(n + 1, sizeof(coded_block))
+        self.columns = <gram_column *>PyMem_Malloc((n_dense + 1) * sizeof(gram_column))
+        self.values = <gram_column *>PyMem_Malloc((len(values) + 1) * sizeof(gram_column))
+        self.codes = <coded_codes *>PyMem_Malloc((len(self.factors) + 1) * sizeof(coded_codes))
+        if self.columns == NULL or self.values == NULL or self.codes == NULL:
+            raise MemoryError
+        if NULL in (self.t.position, self.t.order, self.t.levels, self.t.blocks):
+            raise MemoryError
+        for i in range(n):
+            block = self.blocks[i]
+            self.t.blocks[i].factor, self.t.blocks[i].first = block[0], block[1]
+            self.t.blocks[i].value, self.t.blocks[i].weight = block[2], block[3]
+        if coded_init(&self.t, selected, bound, bits) < 0:
+            raise MemoryError(f"no memory for a second moment of {d} columns")
+
+    def __init__(self, positions_dense, factors, blocks, bound, bits=20):
+        pass
+
+    def __dealloc__(self):
+        coded_free(&self.t)
+        PyMem_Free(self.columns)
+        PyMem_Free(self.values)
+        PyMem_Free(self.codes)
+
+    @property
+    def n_columns(self):
+        return self.t.d
+
+    @property
+    def bound(self):
+        return self.t.g.bound
+
+    @property
+    def bits(self):
+        return self.t.g.bits
+
+    @property
+    def scale(self):
+        return self.t.g.scale
+
+    @property
+    def n_rows(self):
+        return self.t.g.n_rows
+
+    @property
+    def n_dropped(self):
+        return self.t.g.n_dropped
+
+    def simd(self):
+        return self.t.g.kernel.name.decode()
+
+    def update(self, dense, list codes, list values, bint drop, scaling):
+        cdef coded_table x
+        cdef Py_ssize_t n_dense = self.t.g.d, n_values = self.t.n_values, k, bad
+        cdef const double[::1] center, inverse, limit
+        cdef cnp.ndarray a
+        center, inverse, limit = _scaling(scaling, n_dense + n_values)
+        largest = np.square(scaling[2]).sum() + sum([block[3] ** 2 for block in self.blocks])
+        if not largest < 2.0**1000:
+            raise ValueError("limits of scaling must be finite, and their squares too")
+        # One more number than there are: a pointer to none of them is still one.
+        x.dense.center, x.dense.inverse, x.dense.limit = &center[0], &inverse[0], &limit[0]
+        x.center, x.inverse = x.dense.center + n_dense, x.dense.inverse + n_dense
+        x.limit = x.dense.limit + n_dense
+        if not describe(dense, n_dense, &x.dense, self.columns):
+            dense = np.ascontiguousarray(dense)
+            describe(dense, n_dense, &x.dense, self.columns)
+        if len(codes) != len(self.factors) or len(values) != n_values:
+            raise ValueError(
+                f"there must be {len(self.factors)} codes and {n_values} values, "
+                f"got {len(codes)} and {len(values)}"
+            )
+        lengths = {len(indices) for indices, _ in codes} | {len(value) for value in values}
+        if x.dense.width > 0 or isinstance(dense, np.ndarray):
+            lengths.add(x.dense.n)
+        if len(lengths) != 1:
+            raise ValueError("dense columns, codes and values must be of equal length")
+        x.dense.n = lengths.pop()
+        if not readable(values):
+            raise TypeError(
+                "values must be columns without gaps, of float32, float64, int32 or int64"
+            )
+        for k in range(n_values):
+            a = values[k]
+            self.values[k].x = cnp.PyArray_BYTES(a)
+            self.values[k].kind = kind_of(a)
+        keep = [self._describe_codes(k, *codes[k]) for k in range(len(codes))]
+        x.codes, x.values = self.codes, self.values
+        with nogil:
+            bad = coded_update(&self.t, &x, drop)
+        del keep
+        return bad
+
+    def _describe_codes(self, Py_ssize_t k, indices, lut):
+        cdef cnp.ndarray a
+        if not isinstance(indices, np.ndarray) or indices.dtype.kind not in "iu":
+            raise TypeError("codes must be arrays of integers")
+        a = indices
+        if a.ndim != 1 or not (
+            cnp.PyArray_ISALIGNED(a)
+            and cnp.PyArray_ISNOTSWAPPED(a)
+            and (a.strides[0] == cnp.PyArray_ITEMSIZE(a) or a.shape[0] <= 1)
+        ):
+            raise TypeError("codes must be one-dimensional, without gaps and in native byte order")
+        self.codes[k].x = cnp.PyArray_BYTES(a)
+        self.codes[k].size = cnp.PyArray_ITEMSIZE(a)
+        self.codes[k].is_signed = cnp.PyArray_ISSIGNED(a)
+        self.codes[k].lut = NULL
+        if lut is not None:
+            a = np.ascontiguousarray(lut, np.int32)
+            self.codes[k].lut = <const int32_t *>cnp.PyArray_BYTES(a)
+            self.codes[k].n_lut = a.shape[0]
+        return a
+
+    def merge(self, TableAccumulator other):
+        if self._problem() != other._problem():
+            raise ValueError("cannot merge accumulators of different layout, bound or bits")
+        with nogil:
+            coded_merge(&self.t, &other.t)
+        if self.t.g.kernel == other.t.g.kernel:
+            with nogil:
+                gram_merge(&self.t.g, &other.t.g)
+        else:
+            self._add_dense(*other._dense(), other.n_rows, other.n_dropped)
+
+    def _problem(self):
+        return self.positions_dense, self.factors, self.blocks, self.bound, self.bits
+
+    def stored(self):
+        return stored(self.positions_dense, self.factors, self.blocks)
+
+    def totals(self):
+        cdef Py_ssize_t n
+        coded_flush(&self.t)
+        n = self.t.size
+        hi, lo = self._dense()
+        triangle = np.tril_indices(self.t.g.d)
+        rest = np.empty(n, np.int64), np.empty(n, np.uint64)
+        cdef cnp.ndarray high = rest[0], low = rest[1]
+        memcpy(cnp.PyArray_DATA(high), self.t.hi, n * sizeof(int64_t))
+        memcpy(cnp.PyArray_DATA(low), self.t.lo, n * sizeof(uint64_t))
+        return np.concatenate([hi[triangle], high]), np.concatenate([lo[triangle], low])
+
+    @classmethod
+    def from_totals(cls, positions_dense, factors, blocks, bound, bits, hi, lo, n_rows, n_dropped):
+        cdef TableAccumulator new = cls(positions_dense, factors, blocks, bound, bits)
+        cdef Py_ssize_t d = new.t.g.d, size = d * (d + 1) // 2
+        hi, lo = np.ascontiguousarray(hi, np.int64), np.ascontiguousarray(lo, np.uint64)
+        if not hi.shape == lo.shape == (size + new.t.size,):
+            raise ValueError(f"totals must have shape ({size + new.t.size},)")
+        triangle = np.tril_indices(d)
+        dense = np.zeros((d, d), np.int64), np.zeros((d, d), np.uint64)
+        dense[0][triangle], dense[1][triangle] = hi[:size], lo[:size]
+        new._add_dense(*dense, n_rows, n_dropped)
+        cdef cnp.ndarray high = hi[size:], low = lo[size:]
+        memcpy(new.t.hi, cnp.PyArray_DATA(high), new.t.size * sizeof(int64_t))
+        memcpy(new.t.lo, cnp.PyArray_DATA(low), new.t.size * sizeof(uint64_t))
+        return new
+
+    def limbs(self):
+        i, j = self.stored()
+        full = []
+        for values in self.totals():
+            square = np.zeros((self.t.d, self.t.d), values.dtype)
+            square[i, j] = square[j, i] = values
+            full.append(square)
+        return tuple(full)
+
+    def _dense(self):
+        """Limbs of the dense columns alone."""
+        cdef Py_ssize_t d = self.t.g.d
+        cdef cnp.ndarray hi = np.empty((d, d), np.int64), lo = np.empty((d, d), np.uint64)
+        gram_get(&self.t.g, <int64_t *>cnp.PyArray_DATA(hi), <uint64_t *>cnp.PyArray_DATA(lo))
+        return hi, lo
+
+    def _add_dense(self, cnp.ndarray hi, cnp.ndarray lo, int64_t n_rows, int64_t n_dropped):
+        gram_add(&self.t.g, <const int64_t *>cnp.PyArray_DATA(hi),
+                 <const uint64_t *>cnp.PyArray_DATA(lo))
+        self.t.g.n_rows += n_rows
+        self.t.g.n_dropped += n_dropped
+
+    def reset(self):
+        with nogil:
+            coded_reset(&self.t)
+
+
+cdef const Py_ssize_t *_copied(cnp.ndarray a):
+    """Numbers for C to own."""
+    cdef Py_ssize_t *copy = <Py_ssize_t *>calloc(a.shape[0] + 1, sizeof(Py_ssize_t))
+    if copy != NULL:
+        memcpy(copy, cnp.PyArray_DATA(a), a.shape[0] * sizeof(Py_ssize_t))
+    return copy

@@ -104,8 +104,8 @@ def load_release(path: str | os.PathLike[str]) -> Release:
     Raises
     ------
     DamagedFile
-        A ValueError: if the file is no release, of a later version, truncated or altered, or if
-        its parts contradict each other.
+        A ValueError: if the file is not a release, is of a later version, was truncated or altered,
+        or has parts that contradict each other.
     OSError
         If it cannot be read.
     """

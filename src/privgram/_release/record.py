@@ -79,7 +79,7 @@ class ReleaseRecord:
         The sketch rows themselves, where the mechanism keeps them.
     reproducible : bool
         True if the noise came from a generator the caller seeded: then the
-        release is not private against whoever knows the seed.
+        release is not private against anyone who knows the seed.
     condition : str or None
         A promise about the data on which the guarantee depends and which
         nothing enforces, or None.
@@ -121,7 +121,7 @@ class ReleaseRecord:
         if self.condition is not None:
             text += f"; only if {self.condition}"
         if self.reproducible:
-            text += "; REPRODUCIBLE: not private against whoever knows the seed"
+            text += "; REPRODUCIBLE: not private against anyone who knows the seed"
         return text + ">"
 
     @property
@@ -167,7 +167,7 @@ class ReleaseRecord:
         )
 
     def including(self, bound: NormBound) -> Self:
-        """Count in what a privately chosen bound cost; done by itself where the moment has it.
+        """Count in what a privately chosen bound cost; automatic if the moment carries the cost.
 
         Only for a moment that was bounded by the plain number. A release that counts this
         choice already is returned as it is.
@@ -181,7 +181,7 @@ class ReleaseRecord:
         -------
         Release
             With both epsilons added up, the two profiles composed, which says less is
-            lost, and how the bound was chosen among the parameters. Of a mechanism with a length
+            lost, and how the bound was chosen among the parameters. For a mechanism with a length
             of its own, whose profile depends on the bound, the stated epsilon and delta are
             composed (docs/theory/norm-bound.md).
 
@@ -191,7 +191,7 @@ class ReleaseRecord:
             If the release has another bound or another notion of neighbours, or counts another
             choice already.
         TypeError
-            If the bound is no NormBound.
+            If the bound is not a NormBound.
         """
         from privgram import privacy
 
@@ -341,7 +341,7 @@ def check(release: ReleaseRecord) -> None:
 
 
 def _least_delta(privacy: Profile, epsilon: float) -> float:
-    """Delta of a profile, or of a part where the whole takes an extra, or seconds."""
+    """Delta of a profile, or of a part if the whole needs an extra or takes seconds."""
     from privgram.privacy import AdaptiveLadderProfile, ComposedProfile
 
     if isinstance(privacy, ComposedProfile):

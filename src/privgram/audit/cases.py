@@ -105,7 +105,7 @@ class Estimate:
     lower, upper : float
         Confidence limits of the delta measured.
     by_law : float
-        E_P (1 - e^(epsilon - L))_+ in the sample. Of less variance, but an estimate of
+        E_P (1 - e^(epsilon - L))_+ in the sample. It varies less, but is an estimate of
         delta only if the releases have the law they state.
     by_law_error : float
         Its standard error.

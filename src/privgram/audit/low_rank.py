@@ -83,7 +83,7 @@ class RangeFinder(Step):
         return finder_profile(k, finder_ratio(k, epsilon, delta))
 
     def log_density(self, released: list[Array], A: Array, epsilon: float, delta: float) -> Array:
-        """Of the bases, given A."""
+        """Log-densities of the bases, given A."""
         std = 1 / finder_ratio(self.rank + self.oversample, epsilon, delta)
         return _basis(np.stack(released), A, std)
 
@@ -102,7 +102,7 @@ class Projection(Step):
         return np.array([[0.48, 0.64], [0.6, 0.0], [0.0, 0.6], [0.64, -0.48]])
 
     def pairs(self) -> list[Pair]:
-        """The row of A where W has its longest, zero against e1 and against (e1 + e2)."""
+        """Pairs that differ where W has its longest row: zero against e1 and against (e1 + e2)."""
         none = np.zeros((4, 3))
         axis, between = none.copy(), none.copy()
         axis[0, 0] = 1.0
@@ -114,7 +114,7 @@ class Projection(Step):
         return GaussianProfile(gaussian_ratio(epsilon, delta))
 
     def log_density(self, released: list[Array], A: Array, epsilon: float, delta: float) -> Array:
-        """Of the projections, given A."""
+        """Log-densities of the projections, given A."""
         W = self.basis
         std = np.linalg.norm(W, axis=1).max() / gaussian_ratio(epsilon, delta)
         result: Array = -np.sum((np.stack(released) - W.T @ A) ** 2, axis=(1, 2)) / (2 * std**2)
@@ -174,7 +174,7 @@ class FindAndProject(Step):
     def log_density(
         self, released: list[low_rank.LowRank], A: Array, epsilon: float, delta: float
     ) -> Array:
-        """Of the pairs of factors, given A."""
+        """Log-densities of the pairs of factors, given A."""
         W, C = (np.stack([getattr(x, side) for x in released]) for side in ("left", "right"))
         noise = self._noise((A.shape[0], A.shape[1]), epsilon, delta)
         std = np.linalg.norm(W, axis=2).max(axis=1) / noise.projection_ratio
@@ -226,7 +226,7 @@ def scores(
 
 
 def _basis(W: Array, A: Array, std: float) -> Array:
-    """Log-density of orthonormal bases, of shape (draws, m, k), up to what no A changes."""
+    """Log-density of orthonormal bases, of shape (draws, m, k), up to a term without A."""
     (_, m, k), n = W.shape, A.shape[1]
     # Sigma^-1 by Woodbury's identity: all that depends on m is W^T A.
     inner = A.T @ A + std**2 * np.eye(n)

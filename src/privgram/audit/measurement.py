@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.checks import check_integer, check_within
+from privgram.mechanisms import Refined
 
-from . import low_rank, moments, together
+from . import low_rank, moments, refined, together
 from .cases import Case, Estimate, Pair, Together
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["CASES", "leading", "measure", "worst_pairs"]
 
 #: What `privgram audit` runs.
-CASES: tuple[Case, ...] = moments.CASES + low_rank.CASES + together.CASES
+CASES: tuple[Case, ...] = moments.CASES + refined.CASES + low_rank.CASES + together.CASES
 
 #: Draws of each table with one seed, so that results do not depend on the processes.
 CHUNK = 1000
@@ -38,6 +39,8 @@ def _room(case: Case) -> ModuleType:
     """Where the pairs, the profile and the scores of a case are made."""
     if isinstance(case.mechanism, Together):
         return together
+    if isinstance(case.mechanism, Refined):
+        return refined
     return low_rank if isinstance(case.mechanism, low_rank.Step) else moments
 
 
@@ -120,7 +123,7 @@ def measure(
 
 
 def leading(rows: Iterable[Estimate]) -> list[Estimate]:
-    """For each epsilon the pair that shows most, which is what the profile claims.
+    """Return, for each epsilon, the pair that shows most: the profile claims as much.
 
     Chosen by `Estimate.by_law`, hence with little bias towards lucky draws.
     """

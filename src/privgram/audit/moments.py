@@ -15,6 +15,7 @@ from privgram.mechanisms import (
     GaussianSketch,
     InverseGauss,
     InverseWishart,
+    MatrixLaplace,
     Mechanism,
 )
 from privgram.moment import SecondMoment
@@ -61,6 +62,7 @@ CASES: tuple[Case, ...] = (
                 AnalyzeGauss(),
                 AnalyzeGauss(noise="triangular"),
                 AdditiveWishart(),
+                MatrixLaplace(dof=3),
                 InverseGauss(4.0),
                 GaussianSketch(10),
                 GaussianSketch(10, keep_rows=True),
@@ -203,6 +205,31 @@ def _wishart(releases: Sequence[Release], truth: Array) -> Array:
     return np.where(inside, density, -math.inf)
 
 
+def _matrix_laplace(releases: Sequence[Release], truth: Array) -> Array:
+    """For dof = 3: e^(tr M / 2) J(M) of docs/theory/matrix-laplace.md, (1)."""
+    scale = _stated(releases, "scale")[:, None, None]
+    noise = (_matrices(releases) - truth) / scale
+    # A is a point of the plane and half its trace, which is at least its distance from 0, and from
+    # M's point at least that of M more.
+    half = np.trace(noise, axis1=1, axis2=2) / 2
+    gap = np.hypot((noise[:, 0, 0] - noise[:, 1, 1]) / 2, noise[:, 0, 1])
+    with np.errstate(divide="ignore"):
+        parts = np.log(_sector(half, gap)), np.log(_sector(-half, gap)) - 2 * half
+    result: Array = half + np.logaddexp(*parts)
+    return result
+
+
+def _sector(half: Array, gap: Array) -> Array:
+    """Integral of e^(-2 rho) over rho >= half + distance from (gap, 0), in polar coordinates."""
+    nodes, weights = np.polynomial.legendre.leggauss(96)
+    widest = np.arccos(np.clip(half / gap, -1, 1))[:, None]
+    angle = widest * (1 + nodes) / 2
+    reach = (gap**2 - half**2)[:, None] / (2 * (gap[:, None] * np.cos(angle) - half[:, None]))
+    start = np.maximum(reach, 0.0)
+    result: Array = (widest * weights * (start / 2 + 1 / 4) * np.exp(-2 * start)).sum(axis=1)
+    return result
+
+
 def _sketch(releases: Sequence[Release], truth: Array) -> Array:
     # The rows themselves where they are released, which is to audit them.
     gram = np.stack(
@@ -244,6 +271,7 @@ def _eigenvalue(releases: Sequence[Release], truth: Array) -> Array:
 _DENSITIES: dict[type[Mechanism], Callable[[Sequence[Release], Array], Array]] = {
     AnalyzeGauss: _gauss,
     AdditiveWishart: _wishart,
+    MatrixLaplace: _matrix_laplace,
     GaussianSketch: _sketch,
     InverseWishart: _inverse_wishart,
     InverseGauss: _inverse_gauss,

@@ -45,7 +45,7 @@ def run(command: click.Command, name: str) -> None:
 
 
 def _mend_streams() -> None:
-    """Let results be printed where no one listens, or where there are not all characters."""
+    """Let results be printed to a closed stream, or to one that lacks some characters."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed from the start, as by some schedulers
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115

@@ -21,7 +21,7 @@ class Name(Kind):
     Parameters
     ----------
     others : tuple of str
-        Classes that are no mechanisms.
+        Classes that are not mechanisms.
     """
 
     name = "mechanism"

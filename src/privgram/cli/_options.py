@@ -27,7 +27,7 @@ def guarantee(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--epsilon``, ``--delta`` and ``--adjacency``."""
     options: tuple[Decorator, ...] = (
         click.option("--epsilon", type=float, required=True, help="Privacy parameter, above 0."),
-        click.option("--delta", type=float, required=True, help="Privacy parameter, in (0, 1)."),
+        click.option("--delta", type=float, required=True, help="Privacy parameter, in [0, 1)."),
         click.option(
             "--adjacency",
             type=click.Choice(["replace", "add-remove"]),

@@ -38,7 +38,7 @@ def table(
     title: str = "",
     words: Collection[str] = (),
 ) -> Table:
-    """Lay rows out: the first column and those of words to the left, numbers to the right."""
+    """Lay rows out: words and the first column to the left, numbers to the right."""
     result = Table(
         box=box.SIMPLE_HEAD, title=shown(title) or None, title_justify="left", pad_edge=False
     )

@@ -230,7 +230,7 @@ def _files_of(sources: tuple[str, ...]) -> Iterator[Path]:
     from privgram.sources.files import find
 
     for source in sources:
-        with suppress(FileNotFoundError, ValueError):  # said by whoever reads it
+        with suppress(FileNotFoundError, ValueError):  # the reader says so
             yield from find(Path(source))
 
 

@@ -31,7 +31,7 @@ from privgram.columns.variables import (
     variable,
 )
 
-__all__ = ["Columns", "Dates", "Factor", "Log"]
+__all__ = ["INTERCEPT", "Columns", "Dates", "Factor", "Log"]
 
 
 class Columns:
@@ -158,7 +158,7 @@ class Columns:
         _check_mapping(bounds)
         parsed = parse(formula)
         chosen = {
-            name: Log(*given) if name in parsed.logs and _is_pair(given) else given
+            name: {"log": given} if name in parsed.logs and _is_pair(given) else given
             for name, given in bounds.items()
         }
         variables = {name: variable(name, given) for name, given in chosen.items()}
@@ -179,7 +179,9 @@ class Columns:
         for text, weight in weights.items():
             for term in parse_terms([text], self._variables):
                 if term not in self._terms:
-                    raise ValueError(f"there is a weight for {text!r}, which is not among the terms")
+                    raise ValueError(
+                        f"there is a weight for {text!r}, which is not among the terms"
+                    )
                 value = check_positive(weight, f"the weight of {text!r}")
                 if not 2.0**-20 <= value <= 2.0**20:
                     raise ValueError(f"the weight of {text!r} must be in [2**-20, 2**20]")
@@ -266,7 +268,8 @@ class Columns:
                 assert isinstance(described, Numeric)
                 center, half_width = described.center, described.half_width
             found[0, stored.columns] = center
-            found[1, stored.columns] = half_width / stored.weight
+            with DefaultRounding():
+                found[1, stored.columns] = half_width / stored.weight
         found.flags.writeable = False
         return found
 
@@ -294,12 +297,14 @@ class Columns:
     @property
     def center(self) -> NDArray[np.float64]:
         """Middles of the bounds; 0 for the intercept."""
-        return self._affine[0]
+        center: NDArray[np.float64] = self._affine[0]
+        return center
 
     @property
     def half_width(self) -> NDArray[np.float64]:
         """Half the distances between the bounds; 1 for the intercept."""
-        return self._affine[1]
+        half_width: NDArray[np.float64] = self._affine[1]
+        return half_width
 
     @property
     def inverse(self) -> NDArray[np.float64]:
@@ -485,7 +490,8 @@ def _check_width(name: str, described: Numeric) -> None:
 
 
 def _is_pair(given: Any) -> bool:
-    return isinstance(given, (tuple, list)) and len(given) == 2
+    is_two = isinstance(given, (tuple, list)) and len(given) == 2
+    return is_two and not any(isinstance(end, str) for end in given)
 
 
 def _names_in(term: Term) -> Iterator[str]:

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import repeat
+from numbers import Number
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram._core import scale
+from privgram._core.scale import DefaultRounding
+from privgram.columns.kinds import check_kind
 from privgram.columns.terms import ONES, Piece
-from privgram.columns.variables import Factor, Numeric
+from privgram.columns.variables import Boolean, Dates, Factor, Numeric, is_missing
 
 if TYPE_CHECKING:
     from privgram.columns.layout import Layout, Stored
 
-__all__ = ["Codes", "Encoder", "Raw", "codes_of", "legendre", "scaled"]
+__all__ = ["Codes", "Encoder", "Raw", "codes_of", "named", "parts_of"]
 
 T = TypeVar("T")
 
@@ -73,8 +79,10 @@ class Encoder:
         Pieces with factors.
     factors : list of tuple of str
         Distinct products of factors, and how many levels each has in `levels`.
-    center, inverse, limit : ndarray
-        By which dense columns, then values, are scaled and clamped.
+    positions : list of int
+        Where dense columns and the column of ones are stored.
+    scaling : tuple of ndarray
+        Centers, inverses and limits by which these, then values, are scaled and clamped.
     """
 
     def __init__(self, layout: Layout, selected: Sequence[str]) -> None:
@@ -89,12 +97,24 @@ class Encoder:
             math.prod(len(self._factor(name)) for name in names) for names in self.factors
         ]
         self.valued = [block for block in self.blocks if block.piece.powers]
-        scaled_by = [self._scaling(stored) for stored in (*self.dense, *self.valued)]
-        self.center = np.array([center for center, _, _ in scaled_by], dtype=np.float64)
-        self.inverse = np.array([inverse for _, inverse, _ in scaled_by], dtype=np.float64)
-        self.limit = np.array([limit for _, _, limit in scaled_by], dtype=np.float64)
+        ones = [stored for stored in plain if stored.piece == ONES]
+        with DefaultRounding():
+            scaled_by = [self._scaling(stored) for stored in (*self.dense, *ones, *self.valued)]
+        center, inverse, limit = np.array(scaled_by, dtype=np.float64).reshape(-1, 3).T.copy()
+        self.scaling = center, inverse, limit
+        self.positions = [stored.start for stored in (*self.dense, *ones)]
+        #: Products of factors, for a `privgram._core.rows.TableAccumulator`.
+        self.coded = [
+            (
+                self.factors.index(block.piece.factors),
+                block.start,
+                self.valued.index(block) if block.piece.powers else -1,
+                1.0 if block.piece.powers else block.weight,  # of values, it is in the scaling
+            )
+            for block in self.blocks
+        ]
         #: Whether something must be computed before the kernel can take a column.
-        self.derives = any(
+        self.derives = any(len(names) > 1 for names in self.factors) or any(
             not self._is_simple(stored.piece) or self._numeric(stored.piece.powers[0][0]).derived
             for stored in (*self.dense, *self.valued)
         )
@@ -115,7 +135,7 @@ class Encoder:
 
     def _scaling(self, stored: Stored) -> tuple[float, float, float]:
         """Center, inverse and limit: of the raw column, or of one that is derived."""
-        if not self._is_simple(stored.piece):
+        if not self._is_simple(stored.piece):  # computed, or the ones at their limit
             return 0.0, stored.weight, stored.weight
         center, half_width = self._numeric(stored.piece.powers[0][0]).scaling
         return center, (1.0 / half_width) * stored.weight, stored.weight
@@ -124,31 +144,47 @@ class Encoder:
         self, parts: Sequence[Raw]
     ) -> tuple[list[NDArray[Any]], list[Codes], list[NDArray[Any]]]:
         """Dense columns, codes of `factors` and values of `valued`, before they are scaled."""
-        seen: dict[tuple[str, int], NDArray[np.float64]] = {}
+        seen: dict[Any, NDArray[Any]] = {}
         dense = [self._column(stored.piece, parts, seen) for stored in self.dense]
         values = [self._column(stored.piece, parts, seen) for stored in self.valued]
         return dense, [self._codes(names, parts) for names in self.factors], values
 
     def _column(
-        self, piece: Piece, parts: Sequence[Raw], seen: dict[tuple[str, int], NDArray[np.float64]]
+        self, piece: Piece, parts: Sequence[Raw], seen: dict[Any, NDArray[Any]]
     ) -> NDArray[Any]:
+        """A column of a piece; ``seen`` keeps what several columns are computed from."""
         if self._is_simple(piece):
             name = piece.powers[0][0]
-            return _named(self._numeric(name).raw, name)(_numbers(parts[self.place[name]]))
-        found: NDArray[np.float64] | None = None
+            return named(self._numeric(name).raw, name)(_numbers(parts[self.place[name]]))
+        columns, centers, inverses = [], [], []
         for name, degree in piece.powers:
-            if (name, degree) not in seen:
-                described = self._numeric(name)
-                raw = _named(described.raw, name)(_numbers(parts[self.place[name]]))
-                seen[name, degree] = legendre(scaled(raw, *described.scaling), degree)
-            found = seen[name, degree] if found is None else found * seen[name, degree]
-        assert found is not None
-        return found
+            described = self._numeric(name)
+            center, half_width = described.scaling
+            if name not in seen:
+                seen[name] = named(described.raw, name)(_numbers(parts[self.place[name]]))
+            if degree > 1:
+                key = name, self._degree(name)
+                if key not in seen:
+                    seen[key] = scale.legendre(seen[name], center, 1.0 / half_width, key[1])
+                columns.append(seen[key][degree - 1])
+                center, half_width = 0.0, 1.0
+            else:
+                columns.append(seen[name])
+            centers.append(center)
+            inverses.append(1.0 / half_width)
+        return columns[0] if len(columns) == 1 else scale.product(columns, centers, inverses)
+
+    def _degree(self, name: str) -> int:
+        """The largest degree of a variable."""
+        stored = (*self.dense, *self.valued)
+        return max(k for column in stored for own, k in column.piece.powers if own == name)
 
     def _codes(self, names: tuple[str, ...], parts: Sequence[Raw]) -> Codes:
         given = [parts[self.place[name]] for name in names]
         found = [
-            part if isinstance(part, Codes) else Codes(_named(codes_of, name)(part, self._factor(name)))
+            part
+            if isinstance(part, Codes)
+            else Codes(named(codes_of, name)(part, self._factor(name)))
             for name, part in zip(names, given, strict=True)
         ]
         if len(found) == 1:
@@ -170,14 +206,13 @@ class Encoder:
         ndarray of shape (n, layout.size)
         """
         dense, codes, values = self.encode(parts)
-        n = len(next(iter((*dense, *codes, *values)), ()))
+        n = max([*map(len, dense), *map(len, codes), *map(len, values)], default=0)
         out = np.zeros((n, self.layout.size))
-        columns = iter(range(len(self.center)))
+        columns = iter(range(len(self.scaling[0])))
         for stored, column in zip(self.dense, dense, strict=True):
             out[:, stored.start] = self._clamped(column, next(columns))
         if self.ones:
-            ones = next(s for s in self.layout.stored if s.piece == ONES)
-            out[:, ones.start] = ones.weight
+            out[:, self.positions[-1]] = self.scaling[2][next(columns)]
         rows = np.arange(n)
         given = iter(values)
         for block in self.blocks:
@@ -193,27 +228,11 @@ class Encoder:
         return out
 
     def _clamped(self, column: NDArray[Any], at: int) -> NDArray[np.float64]:
+        center, inverse, limit = (array[at] for array in self.scaling)
         with np.errstate(over="ignore"):
-            moved = (column.astype(np.float64) - self.center[at]) * self.inverse[at]
-        return np.clip(moved, -self.limit[at], self.limit[at])
-
-
-def scaled(values: NDArray[Any], center: float, half_width: float) -> NDArray[np.float64]:
-    """Values mapped to [-1, 1] and clamped there; NaN stays NaN."""
-    with np.errstate(over="ignore"):
-        moved = (values.astype(np.float64, copy=False) - center) * (1.0 / half_width)
-    return np.clip(moved, -1.0, 1.0)
-
-
-def legendre(u: NDArray[np.float64], degree: int) -> NDArray[np.float64]:
-    """Legendre polynomial of a degree at points of [-1, 1], clamped to [-1, 1].
-
-    By the three-term recurrence (Abramowitz and Stegun 1964, 8.5.3).
-    """
-    before, now = np.ones_like(u), u
-    for k in range(1, degree):
-        before, now = now, ((2 * k + 1) * u * now - k * before) / (k + 1)
-    return np.clip(now, -1.0, 1.0)
+            moved = (column.astype(np.float64) - center) * inverse
+        clamped: NDArray[np.float64] = np.clip(moved, -limit, limit)
+        return clamped
 
 
 def codes_of(values: NDArray[Any], factor: Factor) -> NDArray[np.int32]:
@@ -227,13 +246,14 @@ def codes_of(values: NDArray[Any], factor: Factor) -> NDArray[np.int32]:
         If the column holds numbers and the levels are text, or the other way round.
     """
     values = np.asarray(values)
-    text = isinstance(factor.levels[0], str)
+    text = factor.text
     unlisted = len(factor.levels) if factor.other else -1
     kind = values.dtype.kind
-    if kind == "O":
-        return _objects(values, factor, unlisted)
-    if kind in "UST" and text:
-        return _strings(values, factor, unlisted)
+    if kind == "O" or (kind in "UT" and text):
+        return _objects(values.tolist(), factor, unlisted)
+    if kind == "S" and text:
+        decoded = [value.decode(errors="surrogateescape") for value in values.tolist()]
+        return _objects(decoded, factor, unlisted)
     if kind in "iu" and not text:
         return _integers(values, factor, unlisted)
     if kind == "f" and not text:
@@ -242,40 +262,36 @@ def codes_of(values: NDArray[Any], factor: Factor) -> NDArray[np.int32]:
         found[whole] = _integers(values[whole].astype(np.int64), factor, unlisted)
         found[np.isnan(values)] = -1
         return found
-    held = {"U": "text", "S": "text", "T": "text", "b": "true and false"}.get(kind, "numbers")
-    levels = "text" if text else "whole numbers"
-    raise TypeError(f"the column holds {held} and the levels that are listed are {levels}")
+    raise TypeError(_mistaken(factor))
 
 
-def _objects(values: NDArray[Any], factor: Factor, unlisted: int) -> NDArray[np.int32]:
+def _mistaken(factor: Factor) -> str:
+    return f"it holds values that are not {factor.holds}"
+
+
+def _objects(values: list[Any], factor: Factor, unlisted: int) -> NDArray[np.int32]:
     known: dict[Any, int] = {level: code for code, level in enumerate(factor.levels)}
-    kinds = (str,) if isinstance(factor.levels[0], str) else (int, np.integer)
+    known[None] = -1
+    kind: Any = str if factor.text else Number
 
     def code(value: Any) -> int:
-        if isinstance(value, kinds) and not isinstance(value, bool):
+        if type(value) is str and factor.text:
             return known.get(value, unlisted)
-        # None, NaN, and pandas' NA and NaT, which are not equal to themselves.
-        missing = value is None or (value is not value) or not _equals_itself(value)
-        return -1 if missing else unlisted
+        if is_missing(value):
+            return -1
+        if isinstance(value, bool) or not isinstance(value, kind):
+            raise TypeError(_mistaken(factor))
+        return known.get(value, unlisted)
 
-    return np.fromiter(map(code, values), np.int32, len(values))
-
-
-def _equals_itself(value: Any) -> bool:
+    if not factor.text:  # True is equal to 1 and is no level
+        return np.fromiter(map(code, values), np.int32, len(values))
     try:
-        return bool(value == value)
-    except TypeError:  # pandas.NA
-        return False
-
-
-def _strings(values: NDArray[Any], factor: Factor, unlisted: int) -> NDArray[np.int32]:
-    if values.dtype.kind == "S":
-        levels = np.array([str(level).encode() for level in factor.levels])
-    elif values.dtype.kind == "T":
-        return _objects(values.astype(object), factor, unlisted)
-    else:
-        levels = np.array(factor.levels, dtype=np.str_)
-    return _search(values, levels, unlisted)
+        found = np.fromiter(map(known.get, values, repeat(-2)), np.int32, len(values))
+    except TypeError:  # something has no hash
+        raise TypeError(_mistaken(factor)) from None
+    others = np.flatnonzero(found == -2)
+    found[others] = [code(values[i]) for i in others.tolist()]
+    return found
 
 
 def _integers(values: NDArray[Any], factor: Factor, unlisted: int) -> NDArray[np.int32]:
@@ -303,7 +319,7 @@ def _search(values: NDArray[Any], levels: NDArray[Any], unlisted: int) -> NDArra
     return np.where(levels[codes] == values, codes, unlisted).astype(np.int32)
 
 
-def _named(function: Callable[..., T], name: str) -> Callable[..., T]:
+def named(function: Callable[..., T], name: str) -> Callable[..., T]:
     """Have a TypeError say of which column it speaks."""
 
     def call(*given: Any) -> T:
@@ -328,13 +344,16 @@ def parts_of(table: Any, selected: Mapping[str, Any]) -> list[Raw]:
             column = np.asarray(table[name])
         except (KeyError, IndexError, ValueError, TypeError):
             raise ValueError(f"the table has no column {name!r}") from None
-        if isinstance(described, Factor):
-            column_codes = codes_of(column, described)
-            found.append(Codes(column_codes))
-            continue
-        if column.dtype.kind == "O":
-            # Decimals, None, Python's dates.
-            dated = described.holds == "dates"
-            column = column.astype("datetime64[us]" if dated else np.float64)
-        found.append(column)
+        if column.ndim != 1:
+            raise ValueError(f"column {name!r} has {column.ndim} dimensions instead of one")
+        if found and len(column) != len(found[0]):
+            raise ValueError(f"column {name!r} has {len(column)} rows and others {len(found[0])}")
+        if column.dtype.kind == "O" and not isinstance(described, (Boolean, Dates, Factor)):
+            with suppress(TypeError, ValueError):  # which quote the value, also as a context
+                column = column.astype(np.float64)  # Decimals and None
+            if column.dtype.kind == "O":
+                raise TypeError(f"column {name!r} holds values that are no numbers")
+        check_kind(column.dtype, name, described)
+        is_factor = isinstance(described, Factor)
+        found.append(Codes(named(codes_of, name)(column, described)) if is_factor else column)
     return found

@@ -35,13 +35,16 @@ def parse(formula: str) -> Parsed:
     """
     if not isinstance(formula, str):
         raise TypeError("a formula is text, such as 'wage ~ age + sex*region'")
+    if not formula.strip():
+        raise ValueError("the formula is empty; write one such as 'wage ~ age + sex*region'")
     with extra("formula", "formulas need"):
         from formulaic.errors import FormulaicError
         from formulaic.parser import DefaultFormulaParser
     try:
         found = DefaultFormulaParser(include_intercept=True).get_terms(formula)
     except (FormulaicError, SyntaxError) as error:
-        raise ValueError(f"{formula!r} cannot be read as a formula: {str(error).splitlines()[0]}") from None
+        reason = str(error).splitlines()[0].partition(". ")[0]
+        raise ValueError(f"{formula!r} cannot be read as a formula: {reason}") from None
     left = _terms(getattr(found, "lhs", ()), formula)
     right = _terms(getattr(found, "rhs", getattr(found, "root", found)), formula)
     features = tuple(text for text in right if text not in ("1", "0"))

@@ -76,9 +76,9 @@ class Layout:
             shape = tuple(self._levels(name) for name in piece.factors)
             if math.prod(shape) > MAX_LEVELS:
                 raise ValueError(
-                    f"{':'.join(piece.factors)} has {math.prod(shape):,} combinations of levels and "
-                    f"a second moment at most {MAX_LEVELS:,} columns: leave the product out, or "
-                    "merge levels"
+                    f"{':'.join(piece.factors)} has {math.prod(shape):,} combinations of levels "
+                    f"and a second moment at most {MAX_LEVELS:,} columns: leave the product out, "
+                    "or merge levels"
                 )
             self.stored.append(Stored(piece, start, shape, wanted[piece]))
             start += math.prod(shape)
@@ -145,9 +145,7 @@ class Layout:
         rows = np.zeros((math.prod(shape), self.size))
         index = np.arange(math.prod(shape))
         # Factors are in one order everywhere; those that are summed over have one level here.
-        wide = [
-            self._levels(name) if name in piece.factors else 1 for name in stored.piece.factors
-        ]
+        wide = [self._levels(name) if name in piece.factors else 1 for name in stored.piece.factors]
         cells = np.broadcast_to(index.reshape(wide), stored.shape).ravel()
         rows[cells, np.arange(stored.start, stored.start + stored.size)] = 1 / stored.weight
         return rows

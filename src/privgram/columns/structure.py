@@ -1,8 +1,8 @@
 """What the description of a table says of its second moment, whatever the rows are.
 
-Of a factor's indicators a row has exactly one: products of two of them are zero, and the
-indicators of any two factors have the same sum. All rows obey such equations, so does the second moment,
-and imposing them on a release costs nothing and takes off noise.
+A row has exactly one of a factor's indicators: products of two of them are zero, and the
+indicators of any two factors have the same sum. All rows obey such equations, so the second
+moment does. Imposing them on a release costs nothing and takes off noise.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privgram.columns.layout import Layout, Stored
 
 __all__ = ["MOST_TIES", "ties", "zeros"]
 
 #: More equations than this take longer to solve than they are worth.
-MOST_TIES = 1500
+MOST_TIES = 300
 
 #: An equation: the sum of c times entry (i, j), i <= j, is zero.
 Tie = tuple[tuple[int, int, float], ...]
@@ -36,7 +37,8 @@ def ties(layout: Layout) -> tuple[Tie, ...]:
 
     Of pieces with the same numbers, sums over the levels of what the factors do not share
     are equal: so they are times any column. Entries of two pieces that disagree on a factor
-    they share are zero. None are given if there would be more than `MOST_TIES`.
+    they share are zero. Where there are more than `MOST_TIES`, those with numbers are given,
+    and none if these are too many.
     """
     relations: list[dict[int, float]] = []
     conflicts: list[Tie] = []
@@ -51,8 +53,6 @@ def ties(layout: Layout) -> tuple[Tie, ...]:
                         for j in np.flatnonzero(other_cells == cell)
                     }
                 )
-        if len(relations) * layout.size > MOST_TIES:
-            return ()
         if cells.max() > 0:  # they share a factor
             apart = cells[:, None] != other_cells
             if len(conflicts) + apart.sum() > MOST_TIES:
@@ -60,17 +60,21 @@ def ties(layout: Layout) -> tuple[Tie, ...]:
             for i, j in np.argwhere(apart).tolist():
                 a, b = sorted((one.start + i, other.start + j))
                 conflicts.append(((a, b, 1.0),))
-    found = [
-        tuple((min(i, x), max(i, x), c) for i, c in relation.items())
-        for relation in relations
-        for x in range(layout.size)
-    ]
-    return tuple(found + conflicts)
+    numbers = [stored.start for stored in layout.stored if stored.size == 1]
+    for others in (range(layout.size), numbers):
+        if len(relations) * len(others) + len(conflicts) <= MOST_TIES:
+            found = [
+                tuple((min(i, x), max(i, x), c) for i, c in relation.items())
+                for relation in relations
+                for x in others
+            ]
+            return tuple(found + conflicts)
+    return ()
 
 
 def _shared_cells(
     layout: Layout, one: Stored, other: Stored
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]], np.ndarray[tuple[int], np.dtype[np.intp]]]:
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """For the columns of two pieces, the combination of the levels of the factors they share."""
     shared = [name for name in one.piece.factors if name in other.piece.factors]
     found = []

@@ -23,7 +23,9 @@ MAX_DEGREE = 12
 
 _NAME = re.compile(r"[^\W\d][\w.]*")
 _POLY = re.compile(r"poly\(\s*(.+?)\s*,\s*(?:degree\s*=\s*)?(-?\w+)\s*\)")
-_POWER = re.compile(r"(?:I\(\s*(.+?)\s*\*\*\s*(\d+)\s*\)|\{\s*(.+?)\s*\*\*\s*(\d+)\s*\}|(.+?)\s*\*\*\s*(\d+))")
+_POWER = re.compile(
+    r"(?:I\(\s*(.+?)\s*\*\*\s*(\d+)\s*\)|\{\s*(.+?)\s*\*\*\s*(\d+)\s*\}|(.+?)\s*\*\*\s*(\d+))"
+)
 _LOG = re.compile(r"(?:np\.)?log\(\s*(.+?)\s*\)")
 _CATEGORY = re.compile(r"C\(\s*(.+?)\s*\)")
 _CALL = re.compile(r"([A-Za-z_][\w.]*)\(.*\)")
@@ -93,13 +95,9 @@ def parse_terms(texts: Iterable[str], variables: Mapping[str, Variable]) -> tupl
         raise TypeError(f"terms is a list of terms; for one, pass [{texts!r}]")
     found: list[Term] = []
     for text in texts:
-        if isinstance(text, Term):
-            expanded = [text]
-        elif isinstance(text, str):
-            expanded = _expand(text, variables)
-        else:
+        if not isinstance(text, str):
             raise TypeError("a term is text, such as 'poly(age, 2)' or 'age:sex'")
-        found += [term for term in expanded if term not in found]
+        found += [term for term in _expand(text, variables) if term not in found]
     return tuple(found)
 
 
@@ -167,8 +165,8 @@ def _function(part: str, variables: Mapping[str, Variable]) -> tuple[str, int]:
     elif found := _POWER.fullmatch(part):
         inner = next(filter(None, found.groups()))
         raise ValueError(
-            f"write poly({inner}, k) for powers of {inner!r}: it has the powers up to the k-th, in a "
-            "form that costs less noise, and results are given for the powers themselves"
+            f"write poly({inner}, k) for powers of {inner!r}: it has the powers up to the k-th, in "
+            "a form that costs less noise, and results are given for the powers themselves"
         )
     elif found := _CATEGORY.fullmatch(part):
         name = found.group(1)
@@ -180,7 +178,8 @@ def _function(part: str, variables: Mapping[str, Variable]) -> tuple[str, int]:
         name = found.group(1)
         if name in variables and not isinstance(variables[name], Log):
             raise ValueError(
-                f"log({name}) needs positive bounds of {name!r}: describe it as pg.Log(lower, upper)"
+                f"log({name}) needs positive bounds of {name!r}: describe it as "
+                "pg.Log(lower, upper)"
             )
     elif name not in variables and (found := _CALL.fullmatch(part)):
         raise ValueError(

@@ -6,6 +6,7 @@ import datetime
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram._base.text import listed
-from privgram._core.scale import DefaultRounding
+from privgram._core.scale import DefaultRounding, log
 
 __all__ = ["Boolean", "Dates", "Factor", "Log", "Number", "Numeric", "Variable", "variable"]
 
@@ -33,12 +34,17 @@ LEVELS_FROM_DATA = (
 
 Level: TypeAlias = str | int
 
+#: What else than a bool stands for true or false: 1 and 0, and others are clamped.
+_NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
+
 
 class Variable(ABC):
     """One variable of a table, as it is publicly described."""
 
-    #: How to say what the column must hold.
-    holds: ClassVar[str]
+    @property
+    @abstractmethod
+    def holds(self) -> str:
+        """How to say what the column must hold."""
 
     @abstractmethod
     def to_plain(self) -> Any:
@@ -124,8 +130,9 @@ class Boolean(Number):
     def raw(self, values: NDArray[Any]) -> NDArray[Any]:
         if values.dtype.kind != "O":
             return values
-        known = {True: 1.0, False: 0.0}  # also 1 and 0, which are equal to them
-        return np.array([known.get(_hashable(value), math.nan) for value in values])
+        if not all(isinstance(value, _NUMBERS) or is_missing(value) for value in values):
+            raise TypeError("it holds values that are not true and false")
+        return np.array([math.nan if is_missing(value) else float(value) for value in values])
 
     def to_plain(self) -> Any:
         return "bool"
@@ -157,7 +164,7 @@ class Log(Numeric):
 
     def __post_init__(self) -> None:
         lower, upper = _pair((self.lower, self.upper), "a logarithm")
-        if not lower > 0:
+        if not lower >= np.finfo(np.float64).tiny:
             raise ValueError(f"the lower bound of a logarithm must be positive, not {lower:g}")
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
@@ -173,8 +180,7 @@ class Log(Numeric):
         return self.own(values)
 
     def own(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        clamped = np.clip(np.asarray(values, dtype=np.float64), self.lower, self.upper)
-        return np.asarray(np.log(clamped))
+        return log(values, self.lower, self.upper)
 
     def to_plain(self) -> Any:
         return {"log": [self.lower, self.upper]}
@@ -277,7 +283,6 @@ class Factor(Variable):
 
     levels: tuple[Level, ...]
     other: bool = False
-    holds: ClassVar[str] = "levels"
 
     def __init__(self, levels: Sequence[Level], other: bool = False) -> None:
         if levels is None or isinstance(levels, str) or not isinstance(levels, Collection):
@@ -289,8 +294,8 @@ class Factor(Variable):
             raise ValueError("a factor needs at least one level")
         if len({type(level) for level in listed}) > 1:
             raise TypeError("the levels of a factor are all text or all whole numbers")
-        twice = next((level for i, level in enumerate(listed) if level in listed[:i]), None)
         if len(set(listed)) < len(listed):
+            twice = next(level for i, level in enumerate(listed) if level in listed[:i])
             raise ValueError(f"the level {twice!r} is listed twice")
         if not isinstance(other, bool):
             raise TypeError("other is True or False")
@@ -302,6 +307,15 @@ class Factor(Variable):
         object.__setattr__(self, "other", other)
 
     @property
+    def text(self) -> bool:
+        """Whether the levels are text, and not whole numbers."""
+        return isinstance(self.levels[0], str)
+
+    @property
+    def holds(self) -> str:
+        return f"{'text' if self.text else 'whole numbers'}, as its levels are"
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Levels as text, "other" last if there is one."""
         return (*map(str, self.levels), *(("other",) if self.other else ()))
@@ -311,7 +325,7 @@ class Factor(Variable):
 
     def to_plain(self) -> Any:
         # A short list of numbers would be read as bounds.
-        if self.other or not isinstance(self.levels[0], str):
+        if self.other or not self.text:
             return {"levels": list(self.levels), "other": self.other}
         return list(self.levels)
 
@@ -400,8 +414,14 @@ def _level(level: Any) -> Level:
     raise TypeError("the levels of a factor are text or whole numbers")
 
 
-def _hashable(value: Any) -> Any:
-    return value if isinstance(value, (bool, int, float, np.generic)) else None
+def is_missing(value: Any) -> bool:
+    """Tell None, NaN, NaT and pandas' NA, which are not equal to themselves."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # of pandas' NA nothing is true
+        return True
+    except ValueError:  # an array
+        return False
 
 
 def _iso(date: Any) -> str:
@@ -426,10 +446,20 @@ def days(values: NDArray[Any]) -> NDArray[np.float64]:
     values = np.asarray(values)
     if values.dtype.kind == "f":
         return values.astype(np.float64, copy=False)
-    try:
-        micros = values.astype("datetime64[us]")
-    except (TypeError, ValueError):  # whose text quotes the value
-        raise TypeError("the column holds values that are no dates in ISO 8601") from None
+    given = list(map(_in_utc, values)) if values.dtype.kind == "O" else values
+    micros: NDArray[np.datetime64] | None = None
+    with suppress(TypeError, ValueError):  # which quote the value, also as a context
+        micros = np.array(given, "datetime64[us]")
+    if micros is None:
+        raise TypeError("it holds values that are no dates in ISO 8601")
     found: NDArray[np.float64] = micros.astype(np.int64) / 86_400e6
     found[np.isnat(micros)] = np.nan
     return found
+
+
+def _in_utc(value: Any) -> Any:
+    """A date as NumPy takes it: missing ones in one way, and without a time zone."""
+    if is_missing(value):
+        return None
+    zone = getattr(value, "tzinfo", None)
+    return value if zone is None else value.astimezone(datetime.UTC).replace(tzinfo=None)

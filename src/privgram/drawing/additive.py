@@ -1,4 +1,4 @@
-"""Second moment plus noise: the draws of Analyze Gauss and of additive Wishart."""
+"""Second moment plus noise: Analyze Gauss, additive Wishart and matrix Laplace."""
 
 from __future__ import annotations
 
@@ -15,41 +15,54 @@ from privgram.mechanisms.analyze_gauss import SIDES, AnalyzeGauss
 from privgram.noise import (
     GaussianLaw,
     MaskedLaw,
+    MatrixLaplaceLaw,
     TiedLaw,
     WishartLaw,
     standard_wishart,
     symmetric_gaussian,
 )
+from privgram.noise import matrix_laplace as matrix_laplace_noise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram.columns import Columns
-    from privgram.mechanisms import Mechanism
+    from privgram.mechanisms import Calibration, Mechanism
     from privgram.mechanisms.additive_wishart import AdditiveWishart, WishartCalibration
     from privgram.mechanisms.analyze_gauss import GaussCalibration
+    from privgram.mechanisms.matrix_laplace import MatrixLaplace, MatrixLaplaceCalibration
     from privgram.moment import SecondMoment
 
 #: Gaussian noise, and what is left of it where the matrix is known in part.
 Imposed: TypeAlias = GaussianLaw | MaskedLaw | TiedLaw
 
-__all__ = ["additive_wishart", "analyze_gauss", "check_generator", "expected_norm"]
+__all__ = [
+    "additive_wishart",
+    "analyze_gauss",
+    "check_generator",
+    "expected_norm",
+    "feasible",
+    "matrix_laplace",
+]
 
 
 def analyze_gauss(
     mechanism: AnalyzeGauss, moment: SecondMoment, noise: GaussCalibration, rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], Imposed, dict[str, Any]]:
-    """Draw symmetric Gaussian noise, impose what is known of the matrix, and repair the sum, as the mechanism says."""
-    law = noise.law
+    """Draw symmetric Gaussian noise, impose what is known, and repair as the mechanism says."""
+    law: Imposed = noise.law
     d = moment.n_columns
     if mechanism.noise == "discrete":
         matrix = _add_discrete(moment, noise)
     else:
-        draw = symmetric_gaussian(d, law.std, law.std_diagonal, rng)
+        draw = symmetric_gaussian(d, noise.law.std, noise.law.std_diagonal, rng)
         matrix = add_noise(moment, draw, noise.noise_std)
-    matrix, law = impose(matrix, law, moment.columns)
+    matrix, law = impose(matrix, noise.law, moment.columns)
     if mechanism.repair == "none":
         return matrix, law, {}
+    if mechanism.repair == "feasible":
+        matrix, moved = feasible(matrix, noise)
+        return matrix, law, {"parameters": {"moved": moved}}
     if mechanism.repair != "project":
         added = 0.0
         if np.linalg.eigvalsh(matrix)[0] <= 0:
@@ -88,7 +101,11 @@ def _shifted(law: Imposed, added: float) -> Imposed:
     """The law of a release to which a multiple of the identity was added."""
     if isinstance(law, GaussianLaw):
         return replace(law, added=added)
-    return replace(law, base=_shifted(law.base, added))
+    if isinstance(law, MaskedLaw):
+        return replace(law, base=replace(law.base, added=added))
+    base = _shifted(law.base, added)
+    assert not isinstance(base, TiedLaw)
+    return replace(law, base=base)
 
 
 def _add_discrete(moment: SecondMoment, noise: GaussCalibration) -> NDArray[np.float64]:
@@ -123,6 +140,51 @@ def additive_wishart(
         replace(noise.law, subtracted=subtracted),
         {"parameters": {"subtracted": subtracted}},
     )
+
+
+def matrix_laplace(
+    mechanism: MatrixLaplace,
+    moment: SecondMoment,
+    noise: MatrixLaplaceCalibration,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.float64], MatrixLaplaceLaw, dict[str, Any]]:
+    """Draw the difference of two Wishart matrices."""
+    draw = noise.scale * matrix_laplace_noise(moment.n_columns, noise.dof, rng)
+    matrix = add_noise(moment, draw, noise.noise_std)
+    if mechanism.repair == "none":
+        return matrix, noise.law, {}
+    matrix, moved = feasible(matrix, noise)
+    return matrix, noise.law, {"parameters": {"moved": moved}}
+
+
+def feasible(matrix: NDArray[np.float64], noise: Calibration) -> tuple[NDArray[np.float64], float]:
+    """Second moment of n rows within the bound that is nearest in Frobenius norm.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (d, d), float64
+        Symmetric.
+    noise : Calibration
+        Whose `bound` B limits a row; and whose `n_rows`, where it is public, the trace, by n B^2.
+
+    Returns
+    -------
+    matrix : ndarray of shape (d, d), float64
+    moved : float
+        The distance; 0.0 where the matrix was one already, and is returned as it was.
+    """
+    values, vectors = np.linalg.eigh(matrix)
+    most = math.inf if noise.n_rows is None else noise.n_rows * noise.bound**2
+    kept = np.maximum(values, 0.0)
+    if kept.sum() > most:
+        # All less by the same, where that leaves them above 0: the projection on a simplex.
+        falling = values[::-1]
+        less = (np.cumsum(falling) - most) / np.arange(1, len(values) + 1)
+        kept = np.maximum(values - less[np.flatnonzero(falling > less)[-1]], 0.0)
+    if np.array_equal(kept, values):
+        return matrix, 0.0
+    nearest = (vectors * kept) @ vectors.T
+    return (nearest + nearest.T) / 2, float(np.linalg.norm(kept - values))
 
 
 def add_noise(

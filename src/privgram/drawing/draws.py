@@ -6,13 +6,16 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from privgram.drawing import additive, multiplicative
+from privgram.drawing.refined import refined
 from privgram.mechanisms import (
     AdditiveWishart,
     AnalyzeGauss,
     GaussianSketch,
     InverseGauss,
     InverseWishart,
+    MatrixLaplace,
     Mechanism,
+    Refined,
 )
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ __all__ = ["draw"]
 
 @singledispatch
 def draw(
-    mechanism: Mechanism, moment: SecondMoment, noise: Any, rng: np.random.Generator
+    mechanism: Mechanism, moment: SecondMoment, noise: Any, rng: np.random.Generator, **more: Any
 ) -> tuple[NDArray[np.float64], NoiseLaw, dict[str, Any]]:
     """Draw the released matrix: with its law, and further fields of the release.
 
@@ -38,12 +41,16 @@ def draw(
     noise : Calibration
         The mechanism's record for this moment.
     rng : numpy.random.Generator
+    **more
+        ``reread`` for `Refined`, which reads the rows again: `privgram.drawing.refined.Reread`.
     """
     raise TypeError(f"there is no draw for {type(mechanism).__name__}")
 
 
 draw.register(AnalyzeGauss, additive.analyze_gauss)
 draw.register(AdditiveWishart, additive.additive_wishart)
+draw.register(MatrixLaplace, additive.matrix_laplace)
 draw.register(GaussianSketch, multiplicative.gaussian_sketch)
 draw.register(InverseWishart, multiplicative.inverse_wishart)
 draw.register(InverseGauss, multiplicative.inverse_gauss)
+draw.register(Refined, refined)

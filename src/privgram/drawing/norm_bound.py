@@ -27,6 +27,7 @@ from privgram.drawing.exponential import exponential_mechanism
 from privgram.engines.threads import accumulate
 from privgram.ledger import check_ledger
 from privgram.mechanisms.norm_bound import NormBound, charge, new_id, restore
+from privgram.moment.rows import scaled
 from privgram.sources.table import n_rows_of
 
 if TYPE_CHECKING:
@@ -307,11 +308,14 @@ class NormCounts:
         n_rows = n_rows_of(block)
         for start in range(0, n_rows, PIECE):
             if isinstance(block, list):
-                piece = np.stack([column[start : start + PIECE] for column in block]).T
+                columns = [np.asarray(column)[start : start + PIECE] for column in block]
+                piece = np.stack(columns).T
             else:
                 piece = block[start : start + PIECE]
             if scaling is not None:
-                piece = _scaled(piece, *scaling)
+                piece = scaled(piece, *scaling)
+            elif piece.dtype.kind != "f":  # integers, which the kernel of a pass takes as they are
+                piece = piece.astype(np.float64)
             squares = self._squares[: len(piece)]
             squared_norms(piece, squares)
             odd = np.flatnonzero(~np.isfinite(squares))  # or so long that their squares overflow
@@ -330,18 +334,3 @@ class NormCounts:
         """Add the counts of other rows."""
         self.counts += other.counts
         self.n_rows += other.n_rows
-
-
-def _scaled(
-    piece: NDArray[Any],
-    center: NDArray[np.float64],
-    inverse: NDArray[np.float64],
-    limit: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Values between -limit and limit; with a last column of ones, if the piece has none."""
-    k = piece.shape[1]
-    found = np.ones((len(piece), len(center)))
-    with np.errstate(over="ignore"):
-        moved = (piece.astype(np.float64, copy=False) - center[:k]) * inverse[:k]
-    np.clip(moved, -limit[:k], limit[:k], out=found[:, :k])
-    return found

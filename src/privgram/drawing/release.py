@@ -14,9 +14,18 @@ from privgram._release import Release
 from privgram.columns import Columns
 from privgram.drawing import random
 from privgram.drawing.norm_bound import Choice
-from privgram.engines.threads import resumable
+from privgram.engines import scale_out
+from privgram.engines.threads import accumulate, resumable
 from privgram.ledger import check_ledger
-from privgram.mechanisms import AnalyzeGauss, Mechanism, default, named, true_delta
+from privgram.mechanisms import (
+    AnalyzeGauss,
+    MatrixLaplace,
+    Mechanism,
+    Refined,
+    default,
+    named,
+    true_delta,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from privgram._base.checks import CalibrationKind
+    from privgram.drawing.refined import Reread
     from privgram.ledger import Ledger
     from privgram.mechanisms.norm_bound import NormBound
     from privgram.moment import SecondMoment
@@ -69,13 +79,16 @@ def release(
     mechanism : Mechanism or str, optional
         With its parameters, or its name alone: "analyze-gauss". By default the one that
         `privgram.plan` says to take: `AnalyzeGauss`, or `AdditiveWishart` where publicly few
-        rows might leave the release without a positive definite matrix.
+        rows might leave the release without a positive definite matrix, and `MatrixLaplace`
+        where delta is 0. `Refined` reads the table three or four times, for regressions with far
+        less noise.
     epsilon, delta : float
         The guarantee; must be given.
     adjacency, calibration, rng, allow_published_erratum
         As in `Mechanism.release`.
     columns, threads, checkpoint, progress
-        As in `second_moment`. The checkpoint is removed when the release is made, and saved.
+        As in `second_moment`. The checkpoint is removed when the release is made, and saved;
+        it is of the first pass, where a mechanism makes several.
     bound : float or "auto", optional
         L2 bound of a row, as in `second_moment`. "auto" chooses it by the table, as
         `private_norm_bound` does, which reads the table twice and costs `bound_epsilon`.
@@ -139,8 +152,9 @@ def release(
                 "a SecondMoment has its columns and bound, and no pass is left to keep: leave out "
                 "columns, bound, bound_epsilon and checkpoint"
             )
-        moment, discard = source, _nothing
+        moment, discard, reread = source, _nothing, None
     else:
+        reread = _reread(chosen, source, columns, threads, progress)
         asked = _Asked(setting, chosen, ledger, allow_published_erratum)
         auto = _auto(source, bound, bound_epsilon, bound_quantile, adjacency, columns, checkpoint)
         selected = None if auto is not None else bound
@@ -164,6 +178,7 @@ def release(
         rng,
         allow_published_erratum=allow_published_erratum,
         ledger=ledger,
+        reread=reread,
     )
     if path is not None:
         made.save(path)
@@ -182,8 +197,12 @@ def release_moment(
     *,
     allow_published_erratum: bool = False,
     ledger: Ledger | None = None,
+    reread: Reread | None = None,
 ) -> Release:
-    """Release a second moment by a mechanism: `Mechanism.release`, which documents it."""
+    """Release a second moment by a mechanism: `Mechanism.release`, which documents it.
+
+    `reread` reads the rows of it again, for mechanisms that need them.
+    """
     from privgram.drawing.additive import check_generator
     from privgram.drawing.draws import draw
 
@@ -191,6 +210,11 @@ def release_moment(
         raise TypeError(
             "what a mechanism releases is a SecondMoment, as second_moment(table, ...) makes it, "
             f"not {type(moment).__name__}; pg.release(table, ...) takes a table"
+        )
+    if reread is None and _rereads(mechanism):
+        raise TypeError(
+            "Refined() reads the table again, and a SecondMoment has no rows to read: pass the "
+            "table itself to pg.release, or take AnalyzeGauss()"
         )
     check_ledger(ledger)
     chosen: NormBound | None = moment.norm_bound
@@ -231,7 +255,8 @@ def release_moment(
             what=str(mechanism),
             condition=mechanism.condition,
         )
-    matrix, law, extra = draw(mechanism, moment, noise, generator)
+    more = {} if reread is None else {"reread": reread}
+    matrix, law, extra = draw(mechanism, moment, noise, generator, **more)
     names = moment.names or tuple(f"x{i}" for i in range(moment.n_columns))
     made = Release(
         matrix=matrix,
@@ -270,7 +295,8 @@ class _Asked:
         check_ledger(ledger)
         self.setting = setting
         # By default another may be taken in the end, which spends no more.
-        self.mechanism = AnalyzeGauss() if mechanism is None else mechanism
+        by_default = AnalyzeGauss() if setting[1] else MatrixLaplace()
+        self.mechanism = by_default if mechanism is None else mechanism
         self.ledger = ledger
         self.allowed = allow_published_erratum
 
@@ -343,6 +369,37 @@ def _auto(
             "data frame or a list of blocks"
         )
     return Choice(epsilon, quantile, adjacency=adjacency, columns=columns)
+
+
+def _rereads(mechanism: Mechanism | None) -> bool:
+    return isinstance(mechanism, Refined) and mechanism.most_looks > 1
+
+
+def _reread(
+    mechanism: Mechanism | None,
+    source: Any,
+    columns: Columns | Sequence[str] | None,
+    threads: int | None,
+    progress: bool | Callable[[int, int | None], object],
+) -> Reread | None:
+    """What reads the rows of a source again, if the mechanism does."""
+    if not _rereads(mechanism):
+        return None
+    if scale_out(source) is not None:
+        raise ValueError(
+            "Refined() reads tables by one machine, and this one is on a cluster: pass its files, "
+            "or take AnalyzeGauss()"
+        )
+    if isinstance(source, Iterator):
+        raise ValueError(
+            "Refined() reads the table several times, and an iterator or a stream is read once: "
+            "pass a path, a data frame or a list of blocks, or take AnalyzeGauss()"
+        )
+
+    def again(new: Callable[[int], Any]) -> Any:
+        return accumulate(source, columns, threads, progress, new)[0]
+
+    return again
 
 
 def _nothing() -> None:

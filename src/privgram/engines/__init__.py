@@ -1,4 +1,4 @@
-"""Who does the pass: threads here; Dask and Spark where one machine is not enough."""
+"""What does the pass: threads here; Dask and Spark where one machine is not enough."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from privgram.sources.files import find
 from privgram.sources.queries import is_query
 
 if TYPE_CHECKING:
-    from privgram._core.rows import Accumulator
+    from privgram.moment.rows import Total
     from privgram.sources.table import Table
 
 #: Seconds between two checkpoints; threads hand in at a quarter of it.
@@ -92,7 +92,7 @@ class Checkpoint:
         """Rows in all finished chunks."""
         return self.before + sum(self.beyond.values())
 
-    def finish(self, accumulator: Accumulator, chunk: int, rows: int) -> None:
+    def finish(self, accumulator: Total, chunk: int, rows: int) -> None:
         """Note that a thread's accumulator now has one more whole chunk; hand in at times.
 
         The accumulator is emptied when it is handed in.

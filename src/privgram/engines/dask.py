@@ -18,12 +18,18 @@ from dask.base import get_scheduler
 from dask.callbacks import Callback
 from dask.delayed import Delayed, delayed
 
-from privgram.engines.parts import BadPartition, Failure, Plan, Selection, State, merged, redacted
+from privgram.engines.parts import (
+    FAN_IN,
+    BadPartition,
+    Failure,
+    Plan,
+    Selection,
+    State,
+    merged,
+    redacted,
+)
 from privgram.engines.progress import INTERVAL, Report, reporter
 from privgram.moment import SecondMoment
-
-#: States merged at once: as many are in memory together.
-FAN_IN = 16
 
 
 def second_moment(
@@ -41,7 +47,7 @@ def second_moment(
         n_rows, states = None, _of_frame(source, bound, columns, topic)
     else:
         raise TypeError(
-            f"a Dask {type(source).__name__} is no table; pass a dask.array of two dimensions "
+            f"a Dask {type(source).__name__} is not a table; pass a dask.array of two dimensions "
             "or a dask.dataframe"
         )
     states = [_without_alias(state) for state in states]
@@ -106,13 +112,25 @@ def _of_array(
 
 def _of_frame(frame: Any, bound: float | None, columns: Selection, topic: str) -> list[Any]:
     """Turn each partition into a state, to be computed."""
-    plan = Plan.check(frame._meta, bound, columns)
+    plan = Plan.check(_without_categories(frame._meta), bound, columns)
     if plan.selected and all(isinstance(name, str) for name in frame.columns):
         frame = frame[list(plan.selected)]  # readers then leave out what is not wanted
     states = frame.map_partitions(
         _state_of_part, plan, topic, meta=frame._meta.iloc[:, 0], enforce_metadata=False
     )
     return states.to_delayed()  # type: ignore[no-any-return]
+
+
+def _without_categories(meta: Any) -> Any:
+    """Have columns whose categories are not known yet hold anything: partitions are checked."""
+    from dask.dataframe.utils import has_known_categories
+
+    unknown = [
+        name
+        for name, column in meta.items()
+        if hasattr(column.dtype, "categories") and not has_known_categories(column)
+    ]
+    return meta.astype(dict.fromkeys(unknown, object))
 
 
 def _state_of_block(

@@ -15,6 +15,9 @@ from privgram.columns import Columns
 from privgram.engines.threads import second_moment
 from privgram.moment import SecondMoment, merge
 
+#: States merged at once: as many are in memory together.
+FAN_IN = 16
+
 State: TypeAlias = "SecondMoment | Failure"
 Selection: TypeAlias = Columns | Sequence[str] | None
 
@@ -59,14 +62,18 @@ class Plan:
         """
         blocks = iter(blocks)
         for first in blocks:
-            try:
-                moment = second_moment(chain((first,), blocks), self.bound, self.columns, threads=1)
-            except (TypeError, ValueError) as error:
-                return Failure(partition, type(error), str(error))
-            if (moment.n_columns, moment.names) != (self.n_columns, self.names):
-                return Failure(partition, ValueError, "its columns are not those of the table")
-            return moment
+            return self.state_of(chain((first,), blocks), partition)
         return SecondMoment(self.n_columns, self.bound, self.names, columns=self.columns)
+
+    def state_of(self, source: Any, partition: int) -> State:
+        """Accumulate a source of the columns that are read and no others, in this thread."""
+        try:
+            moment = second_moment(source, self.bound, self.columns, threads=1)
+        except (TypeError, ValueError) as error:
+            return Failure(partition, type(error), str(error))
+        if (moment.n_columns, moment.names) != (self.n_columns, self.names):
+            return Failure(partition, ValueError, "its columns are not those of the table")
+        return moment
 
 
 class BadPartition(Exception):

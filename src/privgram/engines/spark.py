@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -11,12 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram.columns import Columns
-from privgram.columns.variables import Dates, Factor, Variable
-from privgram.engines.parts import Failure, Plan, Selection, State, merged, redacted
+from privgram.columns.kinds import DATES, LEVELS
+from privgram.columns.variables import Boolean, Dates, Factor, Variable
+from privgram.engines import scans
+from privgram.engines.parts import FAN_IN, Failure, Plan, Selection, State, merged, redacted
 from privgram.engines.progress import reporter
 from privgram.moment import SecondMoment
 from privgram.sources.arrow import require
-from privgram.sources.table import DATES, LEVELS, positions
+from privgram.sources.table import positions
+
+_log = logging.getLogger(__name__)
 
 
 def second_moment(
@@ -39,17 +44,39 @@ def second_moment(
     positions(source.columns, names)  # or Spark may find two of one name, in its own words
     _check_types(source.schema, names, reads)
     # Spark would read a dot in a name as a path into a structure.
-    aliases = [source[_quoted(name)].alias(f"c{i}") for i, name in enumerate(names)]
-    states = source.select(*aliases).mapInArrow(partial(_states, plan, names), "state binary")
+    selected = source.select(*(source[_quoted(name)] for name in names))
     with reporter(progress, None) as report:  # Spark's own console shows its stages
         try:
-            result = _merge(states) or plan.state((), 0)
+            result = _of_files(selected, plan) or _of_rows(selected, plan)
         except Exception as error:
             raise redacted("Spark", error) from None
         if isinstance(result, Failure):
             raise result.error()
         report(result.n_rows + result.n_dropped)
     return result
+
+
+def _of_files(frame: Any, plan: Plan) -> State | None:
+    """Have the workers read Parquet files, if that is all there is to the table."""
+    try:
+        result = _merged(scans.states(frame, plan))
+        if isinstance(result, Failure) and result.kind is scans.Unfit:
+            raise scans.Unfit(result.problem)
+    except scans.Unfit as reason:
+        _log.info("rows come through Spark: %s", reason)
+        return None
+    _log.info("the workers read the Parquet files")
+    return result
+
+
+def _of_rows(frame: Any, plan: Plan) -> State:
+    """Have Spark read the table and hand over its rows."""
+    names = frame.columns
+    numbered = frame.toDF(*(f"c{i}" for i in range(len(names))))
+    rows = numbered.mapInArrow(partial(_states, plan, names), "state binary")
+    if type(rows).__module__.startswith("pyspark.sql.connect"):  # has no RDD
+        return _both(None, *map(_state, rows.collect())) or plan.state((), 0)
+    return _merged(rows.rdd.map(_state)) or plan.state((), 0)
 
 
 def _empty(wanted: Variable | None) -> NDArray[Any]:
@@ -62,6 +89,8 @@ def _check_types(schema: Any, names: list[str], reads: Mapping[str, Variable]) -
     from pyspark.sql.types import (
         BooleanType,
         DateType,
+        DoubleType,
+        FloatType,
         IntegralType,
         NullType,
         NumericType,
@@ -70,25 +99,26 @@ def _check_types(schema: Any, names: list[str], reads: Mapping[str, Variable]) -
         TimestampType,
     )
 
-    text: dict[type, tuple[type, ...]] = {
-        Factor: (StringType, IntegralType, NullType),
-        Dates: (DateType, TimestampType, TimestampNTZType, StringType, NullType),
-    }
+    numbers = (BooleanType, NullType, NumericType)
+    dates = (DateType, TimestampType, TimestampNTZType, StringType, NullType)
+    text = (StringType, NullType)
+    whole = (IntegralType, FloatType, DoubleType, NullType)
     for name in names:
-        kind = schema[name].dataType
-        wanted = reads.get(name)
-        if type(wanted) in text:
-            if not isinstance(kind, text[type(wanted)]):
-                raise TypeError(
-                    f"column {name!r} holds values of type {kind.simpleString()}, not "
-                    f"{wanted.holds}"  # type: ignore[union-attr]
-                )
-        elif not isinstance(kind, (BooleanType, NullType, NumericType)):
-            raise TypeError(
-                f"column {name!r} holds values of type {kind.simpleString()}; only real numbers "
-                f"can be used: {DATES if isinstance(kind, (DateType, TimestampType)) else LEVELS}, "
-                "or name the columns to take"
-            )
+        kind, wanted = schema[name].dataType, reads.get(name)
+        known: tuple[type, ...] = numbers
+        if isinstance(wanted, Dates):
+            known = dates
+        elif isinstance(wanted, Factor):
+            known = text if wanted.text else whole
+        if isinstance(kind, known):
+            continue
+        held = f"column {name!r} holds values of type {kind.simpleString()}"
+        if isinstance(wanted, (Boolean, Dates, Factor)):
+            raise TypeError(f"{held}, not {wanted.holds}")
+        advice = DATES if isinstance(kind, (DateType, TimestampType)) else LEVELS
+        raise TypeError(
+            f"{held}; only real numbers can be used: {advice}, or name the columns to take"
+        )
 
 
 def _quoted(name: str) -> str:
@@ -106,11 +136,11 @@ def _states(plan: Plan, names: list[str], batches: Iterator[Any]) -> Iterator[An
     yield pa.RecordBatch.from_pydict({"state": pa.array([pickle.dumps(state)], pa.binary())})
 
 
-def _merge(rows: Any) -> State | None:
-    """Merge the states of all partitions, of which there may be none."""
-    if type(rows).__module__.startswith("pyspark.sql.connect"):  # has no RDD
-        return _both(None, *map(_state, rows.collect()))
-    state: State | None = rows.rdd.map(_state).treeAggregate(None, _both, _both)
+def _merged(states: Any) -> State | None:
+    """Merge an RDD of states, of which there may be none: a few by the driver, more as a tree."""
+    if states.getNumPartitions() <= FAN_IN:
+        return _both(*states.collect())
+    state: State | None = states.treeAggregate(None, _both, _both)
     return state
 
 

@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from privgram._base.checks import check_integer
 from privgram._base.system import cores
-from privgram._core.rows import Accumulator
 from privgram.engines import scale_out
 from privgram.engines.checkpoint import Checkpoint, identify
 from privgram.engines.progress import Report, reporter
 from privgram.moment import SecondMoment, check_bound, check_n_columns, check_width
-from privgram.moment.rows import Feeder
+from privgram.moment.rows import Feeder, new_total
 from privgram.sources import open_source
 from privgram.sources.table import Chunk, InvalidRow, Selection, Table
 
@@ -140,7 +139,7 @@ def resumable(
         return kept[0] if kept else None
 
     total, names = accumulate(
-        source, columns, threads, progress, lambda d: Accumulator(d, bound), begin
+        source, columns, threads, progress, lambda d: new_total(scaling, d, bound), begin
     )
     moment = SecondMoment.from_accumulator(total, names, scaling, bound)
     if not kept:

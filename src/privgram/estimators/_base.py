@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from privgram.moment import SecondMoment
 
 #: Families of clones that this process has warned of. Python's own memory of warnings is cleared
-#: by whoever changes its filters, as scikit-learn does in every fit.
+#: by code that changes its filters, as scikit-learn does in every fit.
 _WARNED: set[str] = set()
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from privgram.columns import Columns
+from privgram.columns.kinds import LEVELS
 from privgram.columns.terms import INTERCEPT
 from privgram.columns.variables import Number
-from privgram.sources.table import LEVELS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,7 +95,7 @@ def pairs(bounds: Any, names: Sequence[str], what: str) -> dict[str, Any]:
             raise ValueError(
                 f"{what} has no pair for column {missing[0]!r}"
                 if missing
-                else f"{what} has a pair for {unknown[0]!r}, and there is no such column"
+                else f"{what} has a pair for {unknown[0]!r}, which is not a column"
             )
         return {name: bounds[name] for name in names}
     try:

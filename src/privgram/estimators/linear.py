@@ -51,7 +51,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         L2 norm to which a row, features, target and intercept mapped to [-1, 1], is shortened.
         By default no row is: it is the square root of the number of columns.
     mechanism : Mechanism or str, optional
-        `AdditiveWishart()` by default: there is a least-squares solution, always.
+        `AdditiveWishart()` by default: there is a least-squares solution, always. At delta = 0
+        `MatrixLaplace()`.
     fit_intercept : bool, default True
         Without, all bounds are widened to be symmetric about zero, through which the fit goes.
     adjacency : {"replace", "add-remove"}, default "replace"
@@ -129,7 +130,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         release : Release
             Of an estimator (`release_`), of `privgram.release` or of a file.
         target : str or sequence of str, optional
-            Columns to predict; by default the last that is no intercept.
+            Columns to predict; by default the last that is not the intercept.
         features : sequence of str, optional
             Columns to predict by, in the order of `X`; by default all others.
 
@@ -242,8 +243,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
     @property
     def _default_mechanism(self) -> Mechanism | None:
         # No more noise than Analyze Gauss to a few percent, and positive definite always: there
-        # is a solution whatever the penalty.
-        return AdditiveWishart()
+        # is a solution whatever the penalty. At delta = 0 the only one there is.
+        return AdditiveWishart() if self.delta else None
 
     def _check_penalty(self) -> None:
         """Refuse a penalty before anything is spent."""

@@ -56,6 +56,9 @@ TOLERANCE = 2.0**-72
 #: Resolution of the draws, relative to the largest of them. They are not data.
 DRAW_BITS = 96
 
+#: Binary digits after the point by which rounding to a grid is decided.
+DECIDING_BITS = 44
+
 #: Each step gains some 40 bits: condition numbers of 2^60 need five.
 MAX_STEPS = 12
 
@@ -203,12 +206,13 @@ def _whiten(h: DigitMatrix, tolerance: float) -> Whitener:
         norm = SLACK * float(np.linalg.norm(k.to_float()))
         t_low = _place(tolerance / (16 * d * norm), bits)
         t = k.multiply(h, t_low)
-        residual = (t.multiply(k.T, p_low) - identity).to_float()
+        residual = (t.multiply(k.T, p_low, symmetric=True) - identity).to_float()
         error = d * (math.ldexp(1.0, bits * p_low) + 3 * norm * math.ldexp(1.0, bits * t_low))
         if SLACK * float(np.linalg.norm(residual)) + error <= tolerance:
             return Whitener(k, t.T)
         z = _correction(residual)
         z_low = _place(2.0**-60 * float(np.abs(z).max()), bits)
+        del t, residual
         k = k + DigitMatrix.of([z], z_low, bits).multiply(k, k_low)
     raise ArithmeticError(NOT_DEFINITE)
 
@@ -293,7 +297,7 @@ def sketch_gram(
     ndarray of shape (d, d)
         Counts of the grid; symmetric.
     """
-    return (whitener.factor @ _drawn(draws, whitener)).gram().round(exponent)
+    return _rounded_gram(whitener.factor, _drawn(draws, whitener), exponent)
 
 
 def sketch_rows(
@@ -330,7 +334,33 @@ def inverse_wishart(
         Counts of the grid; symmetric.
     """
     inverse = _triangular_inverse(_drawn(draws, whitener))
-    return (whitener.factor @ inverse.T).gram().round(exponent)
+    return _rounded_gram(whitener.factor, inverse.T, exponent)
+
+
+def _rounded_gram(left: DigitMatrix, right: DigitMatrix, exponent: int) -> NDArray[np.float64]:
+    """Round ``M M^T``, M = left right, to multiples of ``2^exponent``: exactly.
+
+    From the leading digits of M and of M M^T, where their error cannot move any entry across a
+    boundary; else, with a probability of some d^2 2^-DECIDING_BITS, from all digits.
+    """
+    bits, columns = left.bits, right.shape[1]
+    target = math.ldexp(1.0, exponent - DECIDING_BITS - 2)
+    reach = 2 * math.sqrt(columns)
+    guess = float(np.linalg.norm(left.to_float() @ right.to_float(), axis=1).max())
+    m_low, x_low = _place(target / (reach * guess), bits), _place(target, bits)
+    m = left.multiply(right, m_low)
+    norm = SLACK * float(np.linalg.norm(m.to_float(), axis=1).max())
+    # M = m + E, entries of E below e: |m E^T + E m^T + E E^T| <= 2 |m_i| sqrt(c) e + c e^2.
+    e = math.ldexp(1.0, bits * m_low)
+    error = reach * norm * e + columns * e**2 + math.ldexp(1.0, bits * x_low)
+    x = m.gram(x_low)
+    del m
+    margin = np.full(x.shape, math.ldexp(1.0, math.frexp(error)[1]))
+    step = DigitMatrix.of([margin], x_low, bits)
+    counts = (x - step).round(exponent)
+    if np.abs(counts).max() < 2.0**52 and np.array_equal(counts, (x + step).round(exponent)):
+        return counts
+    return (left @ right).gram().round(exponent)
 
 
 def _drawn(draws: NDArray[np.float64], whitener: Whitener) -> DigitMatrix:
@@ -347,8 +377,10 @@ def _triangular_inverse(a: DigitMatrix) -> DigitMatrix:
     q = DigitMatrix.of([start], low, bits)
     for _ in range(MAX_STEPS):
         residual = identity - a.multiply(q, _place(2.0**-DRAW_BITS, bits))
+        largest = float(np.abs(residual.to_float()).max())
         q = q + q.multiply(residual, low)
-        if float(np.abs(residual.to_float()).max()) < 2.0 ** (-DRAW_BITS // 2):
+        del residual
+        if largest < 2.0 ** (-DRAW_BITS // 2):
             return q
     raise ArithmeticError("the draw is too ill-conditioned to be inverted")
 

@@ -27,6 +27,12 @@ __all__ = ["DigitMatrix", "digit_bits"]
 #: Most digits in the shorter factor of a product.
 MAX_DIGITS = 16
 
+#: Digits that the carry of a place below 2^52 may fill above it, from 17 bits on.
+CARRIED_DIGITS = 3
+
+#: Rows and columns of a block of a product: enough for BLAS, few enough for the cache.
+BLOCK = 256
+
 #: Digits kept below the last one of a truncated product, see `DigitMatrix.multiply`.
 GUARD_DIGITS = 3
 
@@ -60,23 +66,29 @@ class DigitMatrix:
     @classmethod
     def of(cls, parts: Iterable[NDArray[np.float64]], low: int, bits: int) -> DigitMatrix:
         """Add up float64 matrices, each rounded to multiples of ``2^(bits low)``."""
-        total: DigitMatrix | None = None
-        for part in parts:
-            # Multiples of one unit: `rint` and the carries are exact however large they are.
-            units = np.rint(np.ldexp(part, -bits * low))
-            term = cls._from_places([units], low, bits)
-            total = term if total is None else total + term
-        assert total is not None
-        return total
+        parts = list(parts)
+        shift = -bits * low
+        largest = math.fsum(float(np.abs(part).max(initial=0.0)) for part in parts)
+        count = max(math.frexp(largest)[1] + shift, 0) // bits + 2
+        rows, columns = parts[0].shape
+        digits = np.zeros((count, rows, columns))
+        for p in _panels(rows, max(BLOCK // 8, 1)):
+            places = np.zeros_like(digits[:, p])
+            for part in parts:
+                # Multiples of one unit: `rint` and the carries are exact however large they are.
+                units = np.rint(np.ldexp(part[p], shift))
+                for place, digit in zip(places, _carried([units], bits), strict=False):
+                    place += digit
+            for i, digit in enumerate(_carried(places, bits)):
+                digits[i, p] = digit
+        return cls._trimmed(digits, low, bits)
 
     @classmethod
-    def _from_places(
-        cls, places: Sequence[NDArray[np.float64]], low: int, bits: int
-    ) -> DigitMatrix:
-        """Carry integers below 2^52 in magnitude into digits; drop zeros at both ends."""
-        digits = np.array(list(_carried(places, bits)))
+    def _trimmed(cls, digits: NDArray[np.float64], low: int, bits: int) -> DigitMatrix:
         used = np.flatnonzero(digits.any(axis=(1, 2)))
         first, last = (int(used[0]), int(used[-1])) if used.size else (0, 0)
+        if digits.base is None:  # zeros above are given back
+            digits.resize((last + 1, *digits.shape[1:]), refcheck=False)
         return cls(digits[first : last + 1], low + first, bits)
 
     @property
@@ -91,78 +103,78 @@ class DigitMatrix:
         return DigitMatrix(self.digits.transpose(0, 2, 1), self.low, self.bits)
 
     def __add__(self, other: DigitMatrix) -> DigitMatrix:
-        low = min(self.low, other.low)
-        high = max(x.low + len(x.digits) for x in (self, other))
-        places = np.zeros((high - low, *self.shape))
-        for x in (self, other):
-            places[x.low - low :][: len(x.digits)] += x.digits
-        return self._from_places(list(places), low, self.bits)
+        return self._plus(other, 1.0)
 
     def __sub__(self, other: DigitMatrix) -> DigitMatrix:
-        return self + DigitMatrix(-other.digits, other.low, other.bits)
+        return self._plus(other, -1.0)
+
+    def _plus(self, other: DigitMatrix, sign: float) -> DigitMatrix:
+        low = min(self.low, other.low)
+        high = max(x.low + len(x.digits) for x in (self, other))
+        digits = np.zeros((high - low + 1, *self.shape))
+        for p in _panels(self.shape[0], max(BLOCK // 8, 1)):
+            places = np.zeros_like(digits[:, p])
+            for x, of_x in ((self, 1.0), (other, sign)):
+                places[x.low - low :][: len(x.digits)] += of_x * x.digits[:, p]
+            for i, digit in enumerate(_carried(places, self.bits)):
+                digits[i, p] = digit
+        return self._trimmed(digits, low, self.bits)
 
     def __matmul__(self, other: DigitMatrix) -> DigitMatrix:
         return self.multiply(other)
 
-    def multiply(self, other: DigitMatrix, low: int | None = None) -> DigitMatrix:
+    def multiply(
+        self, other: DigitMatrix, low: int | None = None, *, symmetric: bool = False
+    ) -> DigitMatrix:
         """Multiply exactly or, given `low`, with an error below ``b^low`` in every entry.
+
+        Parameters
+        ----------
+        other : DigitMatrix
+        low : int, optional
+        symmetric : bool
+            The product is a symmetric matrix but for what was dropped from the factors: only its
+            lower triangle is computed.
 
         Notes
         -----
         Places below ``low - 3`` are not computed, and places below `low` are dropped after the
         carry. A place is at most 2^52, so the first loses at most ``2^52/(b - 1) b^(low - 3)``,
         less than ``b^low / 100`` from 17 bits on; the second ``b/2/(b - 1) b^low``.
+
+        By blocks: what is 0 of a triangular factor is skipped, and carries stay in the cache.
         """
         n, m = len(self.digits), len(other.digits)
-        inner = self.shape[1]
+        rows, inner = self.shape
+        columns = other.shape[1]
         if min(n, m) > MAX_DIGITS or self.bits > digit_bits(inner):
             raise ArithmeticError("a product of matrices has too many digits to be exact")
         first = self.low + other.low
-        start = 0 if low is None else max(0, low - GUARD_DIGITS - first)
-        # One product a place: [A_i ... A_j] times [B_(k-i) ; ... ; B_(k-j)].
-        left = self.digits.transpose(1, 0, 2).reshape(self.shape[0], n * inner)
-        right = other.digits[::-1].reshape(m * inner, other.shape[1])
-        places = []
-        for k in range(start, n + m - 1):
-            i, j = max(0, k - m + 1), min(k, n - 1)
-            offset = m - 1 - k
-            places.append(
-                left[:, i * inner : (j + 1) * inner]
-                @ right[(offset + i) * inner : (offset + j + 1) * inner]
-            )
-        if not places:
-            places = [np.zeros((self.shape[0], other.shape[1]))]
-        product = self._from_places(places, first + start, self.bits)
-        return product if low is None else product._truncated(low)
+        # Of nothing but places below, the highest.
+        start = 0 if low is None else min(max(0, low - GUARD_DIGITS - first), n + m - 2)
+        dropped = 0 if low is None else max(0, low - first - start)
+        kept = max(n + m - 1 - start + CARRIED_DIGITS - dropped, 1)
+        digits = np.zeros((kept, rows, columns))
+        across = [
+            _Strip.of(other.digits[:, :, q].transpose(0, 2, 1), q) for q in _panels(columns, BLOCK)
+        ]
+        for p in _panels(rows, BLOCK):
+            left = _Strip.of(self.digits[:, p], p)
+            for right in across:
+                q = right.panel
+                if symmetric and q.start > p.start:
+                    continue
+                places = [left.convolved(right, k) for k in range(start, n + m - 1)]
+                for i, digit in enumerate(_carried(places, self.bits)):
+                    if i >= dropped:
+                        digits[i - dropped, p, q] = digit
+                        if symmetric and p != q:
+                            digits[i - dropped, q, p] = digit.T
+        return self._trimmed(digits, first + start + dropped, self.bits)
 
-    def _truncated(self, low: int) -> DigitMatrix:
-        if low <= self.low:
-            return self
-        kept = self.digits[low - self.low :]
-        return DigitMatrix(kept if len(kept) else 0 * self.digits[:1], low, self.bits)
-
-    def gram(self) -> DigitMatrix:
-        """Multiply by the transpose: ``X X^T``, at half the cost."""
-        n, rows, inner = self.digits.shape
-        if n > MAX_DIGITS or self.bits > digit_bits(inner):
-            raise ArithmeticError("a product of matrices has too many digits to be exact")
-        left = self.digits.transpose(1, 0, 2).reshape(rows, n * inner)
-        right = self.digits[::-1].transpose(1, 0, 2).reshape(rows, n * inner)
-        places = []
-        for k in range(2 * n - 1):
-            # Digits i < k - i; their mirror images are the transpose.
-            i, half = max(0, k - n + 1), (k + 1) // 2
-            offset = n - 1 - k
-            place = (
-                left[:, i * inner : half * inner]
-                @ right[:, (offset + i) * inner : (offset + half) * inner].T
-            )
-            place = place + place.T
-            if k % 2 == 0:
-                middle = self.digits[k // 2]
-                place += middle @ middle.T
-            places.append(place)
-        return self._from_places(places, 2 * self.low, self.bits)
+    def gram(self, low: int | None = None) -> DigitMatrix:
+        """Multiply by the transpose: ``X X^T``, at half the cost; `low` as in `multiply`."""
+        return self.multiply(self.T, low, symmetric=True)
 
     def to_float(self) -> NDArray[np.float64]:
         """Convert to float64, within a few units in the last place of every entry."""
@@ -195,17 +207,57 @@ class DigitMatrix:
         return _evaluate([*places[below:], carry], self.bits)
 
 
-def _carried(places: Sequence[NDArray[np.float64]], bits: int) -> Iterator[NDArray[np.float64]]:
+def _panels(size: int, block: int) -> list[slice]:
+    return [slice(i, min(i + block, size)) for i in range(0, size, block)]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class _Strip:
+    """Some rows of a factor, or columns of the other one, transposed.
+
+    Attributes
+    ----------
+    digits : ndarray of shape (n_digits, rows, inner)
+    panel : slice
+        Which rows.
+    support : list of tuple
+        Of each digit, where it is not 0 along the inner dimension: first, and one past the last.
+    """
+
+    digits: NDArray[np.float64]
+    panel: slice
+    support: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, digits: NDArray[np.float64], panel: slice) -> _Strip:
+        used = [np.flatnonzero(any_) for any_ in digits.any(axis=1)]
+        return cls(digits, panel, [(int(u[0]), int(u[-1]) + 1) if u.size else (0, 0) for u in used])
+
+    def convolved(self, other: _Strip, k: int) -> NDArray[np.float64]:
+        """Place k of the product."""
+        total = np.zeros((self.digits.shape[1], other.digits.shape[1]))
+        for i in range(max(0, k - len(other.digits) + 1), min(k, len(self.digits) - 1) + 1):
+            (first, last), (start, stop) = self.support[i], other.support[k - i]
+            both = slice(max(first, start), min(last, stop))
+            if both.start < both.stop:
+                total += self.digits[i, :, both] @ other.digits[k - i, :, both].T
+        return total
+
+
+def _carried(
+    places: Sequence[NDArray[np.float64]] | NDArray[np.float64], bits: int
+) -> Iterator[NDArray[np.float64]]:
     base = math.ldexp(1.0, bits)
     carry = np.zeros_like(places[0])
     for place in places:
-        total = place + carry
-        carry = np.rint(total / base)
-        yield total - carry * base
+        carry += place
+        digit, carry = carry, np.rint(carry / base)
+        digit -= carry * base
+        yield digit
     while carry.any():
-        total = carry
-        carry = np.rint(total / base)
-        yield total - carry * base
+        digit, carry = carry, np.rint(carry / base)
+        digit -= carry * base
+        yield digit
 
 
 def _evaluate(

@@ -117,7 +117,7 @@ class Total:
                 self._small[chunk] += piece.astype(np.int64) << product.shift
 
     def noisy(self, std: Matrix | float, rng: np.random.Generator) -> Matrix:
-        """Itself and independent Gaussian noise, rounded to a public grid below the noise.
+        """Return the sum with independent Gaussian noise, rounded to a public grid below the noise.
 
         Parameters
         ----------

@@ -98,11 +98,11 @@ def to_integers(value: Limbs) -> NDArray[np.object_]:
     return integers
 
 
-def check_gram(value: Limbs, most: int) -> None:
+def check_gram(value: Limbs, diagonal: Limbs, most: int) -> None:
     """Raise unless the trace is at most `most`, and no entry beyond it, as of q q^T summed."""
-    high, low = value
-    diagonal = to_integers((high.diagonal(), low.diagonal()))
-    if min(diagonal) < 0 or sum(diagonal) > most:
+    high, _ = value
+    squares = to_integers(diagonal)
+    if min(squares) < 0 or sum(squares) > most:
         raise ValueError("the diagonal is not that of so many rows")
     if high.min() < (-most) >> 64 or high.max() > most >> 64:
         raise ValueError("the matrix is not that of so many rows")

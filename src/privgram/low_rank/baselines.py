@@ -144,7 +144,7 @@ def frobenius_error(A: Any, low: LowRank) -> float:
     Raises
     ------
     ValueError, TypeError
-        If A is no such matrix, or of another shape.
+        If A is not such a matrix, or has another shape.
     """
     blocks = Blocks(A)
     if blocks.shape != low.shape:

@@ -51,7 +51,7 @@ class LowRank:
     privacy : ChiGaussianProfile or None
         Profile of the release; None for what is not private, which `epsilon` = inf says too.
     reproducible : bool
-        Made with a generator of the caller's: not private against whoever knows its seed.
+        Made with a generator of the caller's: not private against anyone who knows its seed.
     """
 
     left: Matrix
@@ -146,7 +146,7 @@ class LowRank:
             f"{self.guarantee}"
         )
         if self.reproducible:
-            guarantee += ", reproducible: not private against whoever knows the seed"
+            guarantee += ", reproducible: not private against anyone who knows the seed"
         return f"<LowRank: {m} x {n} of rank {self.left.shape[1]}, {guarantee}>"
 
 
@@ -165,8 +165,8 @@ def load(path: str | os.PathLike[str]) -> LowRank:
     Raises
     ------
     DamagedFile
-        A ValueError: if the file is no low-rank approximation, of a later version, truncated or
-        altered.
+        A ValueError: if the file is not a low-rank approximation, is of a later version, or
+        was truncated or altered.
     OSError
         If it cannot be read.
     """

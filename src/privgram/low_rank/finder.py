@@ -87,7 +87,7 @@ def find(blocks: Rounded, k: int, std: float, rng: np.random.Generator) -> Matri
     Y = blocks.times(Omega).noisy(grown / blocks.unit / step, rng)
     W, found = noisy_orthonormalise(None, Y, 0.0)
     # Where the noise of an enormous epsilon is lost beside A, columns depend on each other. Y is
-    # private, and so is to say which: they become zero.
+    # private, so these may be told: they become zero.
     return np.pad(W, ((0, 0), (0, k - found)))
 
 

@@ -105,7 +105,7 @@ def coherence(A: Any, rank: int | None = None) -> Coherence:
     ValueError
         If A is zero, has an entry whose square is not finite, or `rank` is outside its range.
     TypeError
-        If A is no such matrix.
+        If A is not such a matrix.
 
     References
     ----------

@@ -75,7 +75,7 @@ def approximate(
     ValueError
         If a parameter is outside its range, or an entry is not finite.
     TypeError
-        If A is no such matrix.
+        If A is not such a matrix.
 
     References
     ----------

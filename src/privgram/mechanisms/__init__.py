@@ -13,6 +13,8 @@ from privgram.mechanisms.analyze_gauss import AnalyzeGauss
 from privgram.mechanisms.gaussian_sketch import GaussianSketch
 from privgram.mechanisms.inverse_gauss import InverseGauss
 from privgram.mechanisms.inverse_wishart import InverseWishart
+from privgram.mechanisms.matrix_laplace import MatrixLaplace
+from privgram.mechanisms.refined import Refined
 
 __all__ = [
     "AdditiveWishart",
@@ -21,7 +23,9 @@ __all__ = [
     "GaussianSketch",
     "InverseGauss",
     "InverseWishart",
+    "MatrixLaplace",
     "Mechanism",
+    "Refined",
     "by_name",
     "default",
     "from_dict",

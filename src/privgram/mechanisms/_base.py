@@ -56,7 +56,7 @@ class Request:
     def __post_init__(self) -> None:
         from privgram.privacy._adjacency import check_adjacency
 
-        epsilon, delta = check_budget(self.epsilon, self.delta)
+        epsilon, delta = check_budget(self.epsilon, self.delta, zero="delta")
         checked = {
             "n_columns": check_integer(self.n_columns, "n_columns", 1),
             "bound": check_positive(self.bound, "bound"),
@@ -110,6 +110,9 @@ class Calibration(Request):
 class Mechanism(Kinds, ABC, key="name", what="mechanism"):
     """A way to release a second moment under differential privacy."""
 
+    #: Whether it has a guarantee at delta = 0.
+    pure: ClassVar[bool] = False
+
     #: The way to a release, which reads secrets: set by `privgram.drawing.release`.
     _release: ClassVar[Callable[..., Any]]
 
@@ -159,7 +162,7 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
         epsilon : float
             Privacy parameter, > 0.
         delta : float
-            Privacy parameter, in (0, 1).
+            Privacy parameter, in (0, 1), or 0 with `MatrixLaplace`.
         adjacency : {"replace", "add-remove"}
             Which tables are neighbours: one row replaced (n is public), or one
             row added or removed (n is private).
@@ -241,7 +244,7 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
             if the ledger has no room for the release or is damaged,
             when nothing is released.
         TypeError
-            If the moment is no SecondMoment, the ledger no Ledger, or a number is none.
+            If the moment is not a SecondMoment, the ledger not a Ledger, or a number not a number.
         OSError
             If the ledger cannot be written; nothing is released then.
         """
@@ -259,7 +262,7 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
 
 
 def check_mechanism(mechanism: Any) -> Mechanism:
-    """Give a mechanism; TypeError if it is none, which says what to do about a class."""
+    """Give a mechanism, or raise a TypeError, which says what to do about a class."""
     if isinstance(mechanism, Mechanism):
         return mechanism
     if isinstance(mechanism, type) and issubclass(mechanism, Mechanism):
@@ -277,6 +280,10 @@ def check_mechanism(mechanism: Any) -> Mechanism:
 @lru_cache(maxsize=1024)
 def _calibrate(mechanism: Mechanism, request: Request, allow_erratum: bool) -> Calibration:
     # A pure function of public numbers that takes milliseconds: worth remembering.
+    if request.delta == 0 and not mechanism.pure:
+        raise ValueError(
+            f"delta must be above 0 for {type(mechanism).__name__}; MatrixLaplace() is private at 0"
+        )
     try:
         if request.calibration == "exact":
             return mechanism._exact(request)
@@ -294,7 +301,7 @@ from_dict = Mechanism.from_dict
 
 
 def true_delta(noise: Calibration) -> float:
-    """The delta a release has at its epsilon: under a published erratum more than was asked."""
+    """The delta of a release at its epsilon: more than was asked under a published erratum."""
     return max(noise.delta, noise.privacy.delta(noise.epsilon))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from privgram.mechanisms.additive_wishart import AdditiveWishart
 from privgram.mechanisms.analyze_gauss import AnalyzeGauss
+from privgram.mechanisms.matrix_laplace import MatrixLaplace
 
 if TYPE_CHECKING:
     from privgram.mechanisms._base import Mechanism
@@ -29,10 +30,10 @@ def default(
     n_rows: int | None = None,
     adjacency: Adjacency = "replace",
 ) -> Mechanism:
-    """The mechanism to take: `AnalyzeGauss`, whose noise is least, or `AdditiveWishart`.
+    """The mechanism to take: `AnalyzeGauss`, `AdditiveWishart`, or at delta = 0 `MatrixLaplace`.
 
-    The latter where publicly few rows, below twice the noise's edge, may leave a release of the
-    former without a positive definite matrix.
+    `AdditiveWishart` where publicly few rows, below twice the noise's edge, may leave a release of
+    `AnalyzeGauss` without a positive definite matrix.
 
     Parameters
     ----------
@@ -45,6 +46,9 @@ def default(
         If the guarantee cannot be met.
     """
     setting = n_columns, bound, epsilon, delta, adjacency
+    if delta == 0:
+        MatrixLaplace().calibrate(*setting)
+        return MatrixLaplace()
     gauss = AnalyzeGauss().calibrate(*setting)
     if n_rows is not None and n_rows < 2 * noise_edge(gauss.noise_std, n_columns):
         with suppress(ValueError):

@@ -25,9 +25,11 @@ NAMES = {
     for name in (
         "AnalyzeGauss",
         "AdditiveWishart",
+        "MatrixLaplace",
         "GaussianSketch",
         "InverseWishart",
         "InverseGauss",
+        "Refined",
     )
 }
 
@@ -65,7 +67,7 @@ def by_name(name: str, values: dict[str, Any]) -> Mechanism:
     Raises
     ------
     ValueError
-        If there is no such mechanism, or it lacks a parameter or has none of that name.
+        If there is no such mechanism, or it lacks a parameter, or has no parameter of that name.
     """
     kind = class_name(name)
     known, needed = parameters(kind)

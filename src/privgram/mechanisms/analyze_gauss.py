@@ -28,7 +28,7 @@ MAX_STD = 2.0**58
 SIDES = {"shift": 0.0, "shift-upper": 1.0, "shift-lower": -1.0}
 
 NOISES = ("symmetric", "triangular", "discrete")
-REPAIRS = ("none", *SIDES, "project")
+REPAIRS = ("none", *SIDES, "project", "feasible")
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,12 @@ class AnalyzeGauss(Mechanism):
         consists of, drawn exactly: nothing rests on the accuracy of floats.  It
         is as large to 1e-6, takes some 20 us an entry and
         ``pip install "privgram[opendp]"``, whose sampler has no seed.
-    repair : {"none", "shift", "shift-upper", "shift-lower", "project"}
+    repair : {"none", "shift", "shift-upper", "shift-lower", "project", "feasible"}
         What becomes of a released matrix that is not positive definite:
-        nothing; a multiple of the identity added; or its negative eigenvalues
-        set to zero.  The multiple is E||N||, the paper's choice, or the bound
+        nothing; a multiple of the identity added; its negative eigenvalues
+        set to zero; or, "feasible", the nearest second moment that n rows of the bound can have,
+        whose trace is at most n B^2 where n is public (then there is no inference, see
+        docs/theory/analyze-gauss.md).  The multiple is E||N||, the paper's choice, or the bound
         that ||N|| stays below, or above, with probability 1 - delta, which the
         paper also tried [2]_ (section 6).  All are post-processing.
 
@@ -94,7 +96,7 @@ class AnalyzeGauss(Mechanism):
     """
 
     noise: Literal["symmetric", "triangular", "discrete"] = "symmetric"
-    repair: Literal["none", "shift", "shift-upper", "shift-lower", "project"] = "none"
+    repair: Literal["none", "shift", "shift-upper", "shift-lower", "project", "feasible"] = "none"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -40,7 +40,7 @@ class NormBound(float):
         Points of the grid between a bound and twice the bound.
     reproducible : bool
         True if the randomness came from a generator the caller seeded: then the choice is
-        not private against whoever knows the seed.
+        not private against anyone who knows the seed.
     id : str
         Random, and different for every choice: by it a ledger charges each choice once.
     """
@@ -71,7 +71,7 @@ class NormBound(float):
             f" epsilon={self.epsilon:g}, {self.adjacency}, {self.guarantee}"
         )
         if self.reproducible:
-            text += "; REPRODUCIBLE: not private against whoever knows the seed"
+            text += "; REPRODUCIBLE: not private against anyone who knows the seed"
         return text + ">"
 
     @property
@@ -97,7 +97,7 @@ class NormBound(float):
         Raises
         ------
         ValueError
-            If the values are no bound's.
+            If the values are not those of a bound.
         """
         from privgram.privacy import BoundedRangeProfile
         from privgram.privacy._adjacency import check_adjacency

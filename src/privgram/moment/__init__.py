@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from privgram._base.checks import MAX_BOUND, MIN_BOUND, check_integer, check_positive
 from privgram._base.forks import Guard
 from privgram._base.saved import Frame, understood
-from privgram._core.rows import Accumulator
 from privgram.exact import limbs
 from privgram.mechanisms.norm_bound import NormBound
-from privgram.moment.rows import Feeder
+from privgram.moment.rows import Feeder, Total, new_total, restored, squares_of, state_of
 from privgram.sources import open_block
 from privgram.sources.table import InvalidRow
 
@@ -26,9 +25,10 @@ if TYPE_CHECKING:
 MAX_COLUMNS = 1 << 15
 
 #: Version 2 has a bound that was chosen at a cost, which whoever reads version 1 would forget.
-_VERSION, _WITH_COST = 1, 2
+#: Version 3 has no entries for what the levels of factors imply.
+_VERSION, _WITH_COST, _BY_CODES = 1, 2, 3
 
-_FRAME = Frame(b"privgram.moment\n", _WITH_COST, "a SecondMoment", oldest=_VERSION)
+_FRAME = Frame(b"privgram.moment\n", _BY_CODES, "a SecondMoment", oldest=_VERSION)
 
 
 class SecondMoment:
@@ -82,7 +82,7 @@ class SecondMoment:
             names = columns.names
         bound = check_bound(bound)
         self._adopt(
-            Accumulator(check_n_columns(n_columns), bound),
+            new_total(columns, check_n_columns(n_columns), bound),
             _check_names(names, n_columns),
             columns,
             bound,
@@ -90,7 +90,7 @@ class SecondMoment:
 
     def _adopt(
         self,
-        total: Accumulator,
+        total: Total,
         names: tuple[str, ...] | None,
         columns: Columns | None,
         bound: float | None,
@@ -100,12 +100,12 @@ class SecondMoment:
         self._names = names
         self._columns = columns
         self._guard = Guard()
-        self._spare: list[Accumulator] = []
+        self._spare: list[Total] = []
 
     @classmethod
     def from_accumulator(
         cls,
-        total: Accumulator,
+        total: Total,
         names: tuple[str, ...] | None,
         columns: Columns | None,
         bound: float | None = None,
@@ -118,11 +118,11 @@ class SecondMoment:
         moment._adopt(total, names, columns, bound)
         return moment
 
-    def absorb(self, addend: Accumulator) -> None:
+    def absorb(self, addend: Total) -> None:
         """Add an accumulator's rows, of the same shape (for engines)."""
         with self._guard.lock:
             _check_room(self._total, addend)
-            self._total.merge(addend)
+            self._total.merge(addend)  # type: ignore[arg-type]  # of one kind
 
     @property
     def n_columns(self) -> int:
@@ -274,7 +274,7 @@ class SecondMoment:
         The checksum finds accidents, not forgery.
         """
         with self._guard.lock:
-            hi, lo = self._total.limbs()
+            hi, lo = state_of(self._total)
             n_rows, n_dropped = self._total.n_rows, self._total.n_dropped
         header = {
             "n_columns": self.n_columns,
@@ -289,12 +289,10 @@ class SecondMoment:
         if chosen is not None:
             version = _WITH_COST
             header["norm_bound"] = chosen.to_dict()
-        upper = np.triu_indices(self.n_columns)
+        if self._columns is not None and self._columns.encoder.blocks:
+            version = _BY_CODES
         return _FRAME.seal(
-            header,
-            hi[upper].astype("<i8").tobytes(),
-            lo[upper].astype("<u8").tobytes(),
-            version=version,
+            header, hi.astype("<i8").tobytes(), lo.astype("<u8").tobytes(), version=version
         )
 
     @classmethod
@@ -317,14 +315,9 @@ class SecondMoment:
         from privgram.columns import Columns
 
         d = check_n_columns(header["n_columns"])
-        size = d * (d + 1) // 2
-        if len(body) != 16 * size:
-            raise ValueError("the length is not that of the matrix")
-        hi, lo = np.zeros((d, d), np.int64), np.zeros((d, d), np.uint64)
-        upper = np.triu_indices(d)
-        for limb, dtype, offset in ((hi, "<i8", 0), (lo, "<u8", 8 * size)):
-            limb[upper] = np.frombuffer(body, dtype, size, offset)
-            limb.T[upper] = limb[upper]
+        columns = None if header["columns"] is None else Columns.from_dict(header["columns"])
+        if columns is not None and len(columns) != d:
+            raise ValueError("the columns of a SecondMoment are others than its header says")
         rows = header["n_rows"], header["n_dropped"]
         if not all(type(count) is int and count >= 0 for count in rows) or sum(rows) >= 2**63:
             raise ValueError("the numbers of rows of a SecondMoment are wrong")
@@ -335,10 +328,16 @@ class SecondMoment:
                 raise ValueError("the bound of a SecondMoment is not the one that was chosen")
             bound = chosen
         bits = check_integer(header["bits"], "bits")
-        total = Accumulator.from_limbs(d, bound, bits, hi, lo, *rows)
-        limbs.check_gram((hi, lo), rows[0] << 2 * bits)
+        empty = new_total(columns, d, bound, bits)
+        squares = squares_of(empty)
+        size = len(squares)
+        if len(body) != 16 * size:
+            raise ValueError("the length is not that of the matrix")
+        hi = np.frombuffer(body, "<i8", size).astype(np.int64)
+        lo = np.frombuffer(body, "<u8", size, 8 * size).astype(np.uint64)
+        limbs.check_gram((hi, lo), (hi[squares], lo[squares]), rows[0] << 2 * bits)
+        total = restored(empty, (hi, lo), *rows)
         names = _check_names(header["names"], d)
-        columns = None if header["columns"] is None else Columns.from_dict(header["columns"])
         if columns is not None and columns.names != names:
             raise ValueError("the names of a SecondMoment are not those of its columns")
         return cls.from_accumulator(total, names, columns, bound)
@@ -350,23 +349,17 @@ class SecondMoment:
         # No counts: under the "add-remove" notion they are private.
         return f"SecondMoment(n_columns={self.n_columns}, bound={self.bound!r})"
 
-    def _copy_total(self) -> Accumulator:
+    def _copy_total(self) -> Total:
         with self._guard.lock:
             total = self._total
-            return Accumulator.from_limbs(
-                total.n_columns,
-                total.bound,
-                total.bits,
-                *total.limbs(),
-                total.n_rows,
-                total.n_dropped,
-            )
+            empty = new_total(self._columns, total.n_columns, total.bound, total.bits)
+            return restored(empty, state_of(total), total.n_rows, total.n_dropped)
 
-    def _take_spare(self) -> Accumulator:
+    def _take_spare(self) -> Total:
         try:
             return self._spare.pop()
         except IndexError:
-            return Accumulator(self.n_columns, self.bound, self._total.bits)
+            return new_total(self._columns, self.n_columns, self.bound, self._total.bits)
 
 
 def merge(moments: Iterable[SecondMoment]) -> SecondMoment:
@@ -440,6 +433,6 @@ def _check_names(names: Sequence[str] | None, n_columns: int) -> tuple[str, ...]
     return tuple(names)
 
 
-def _check_room(total: Accumulator, addend: Accumulator) -> None:
+def _check_room(total: Total, addend: Total) -> None:
     if total.n_rows + addend.n_rows + total.n_dropped + addend.n_dropped >= 2**63:
         raise OverflowError("more than 2**63 rows")

@@ -7,21 +7,76 @@ input is ever copied whole.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privgram._core import rows, scale
 from privgram.columns.encoding import Codes
 from privgram.sources.table import UNLISTED, Block, InvalidRow, n_rows_of
 
 if TYPE_CHECKING:
-    from privgram._core.rows import Accumulator
-    from privgram.columns.encoding import Encoder
     from privgram.columns import Columns
+    from privgram.columns.encoding import Encoder, Raw
+    from privgram.exact.limbs import Limbs
 
 #: Values converted at a time, 2 MiB. Fewer cost more in calls than they save in cache.
 PIECE = 1 << 18
+
+#: Rows of which columns are computed at a time.
+COMPUTED = 1 << 13
+
+Total: TypeAlias = "rows.Accumulator | rows.TableAccumulator"
+
+
+def new_total(columns: Columns | None, n_columns: int, bound: float, bits: int = 20) -> Total:
+    """Make an empty accumulator of rows as they are described, by codes if there are factors."""
+    if columns is None or not columns.encoder.blocks:
+        return rows.Accumulator(n_columns, bound, bits)
+    encoder = columns.encoder
+    return rows.TableAccumulator(encoder.positions, encoder.levels, encoder.coded, bound, bits)
+
+
+def state_of(total: Total) -> Limbs:
+    """The totals of an accumulator as (hi, lo), one-dimensional: what it takes to restore it."""
+    if isinstance(total, rows.TableAccumulator):
+        return total.totals()
+    hi, lo = total.limbs()
+    upper = np.triu_indices(total.n_columns)
+    return hi[upper], lo[upper]
+
+
+def squares_of(total: Total) -> NDArray[np.bool_]:
+    """Which of the totals that `state_of` gives are on the diagonal."""
+    if isinstance(total, rows.TableAccumulator):
+        i, j = total.stored()
+    else:
+        i, j = np.triu_indices(total.n_columns)
+    diagonal: NDArray[np.bool_] = i == j
+    return diagonal
+
+
+def restored(empty: Total, state: Limbs, n_rows: int, n_dropped: int) -> Total:
+    """An accumulator like an empty one with these totals and numbers of rows."""
+    if isinstance(empty, rows.TableAccumulator):
+        return rows.TableAccumulator.from_totals(
+            empty.positions_dense,
+            empty.factors,
+            empty.blocks,
+            empty.bound,
+            empty.bits,
+            *state,
+            n_rows,
+            n_dropped,
+        )
+    d = empty.n_columns
+    upper = np.triu_indices(d)
+    hi, lo = np.zeros((d, d), np.int64), np.zeros((d, d), np.uint64)
+    for full, given in ((hi, state[0]), (lo, state[1])):
+        full[upper] = given
+        full.T[upper] = full[upper]
+    return rows.Accumulator.from_limbs(d, empty.bound, empty.bits, hi, lo, n_rows, n_dropped)
 
 
 class Feeder:
@@ -29,13 +84,13 @@ class Feeder:
 
     Parameters
     ----------
-    accumulator : Accumulator
+    accumulator : Accumulator, TableAccumulator or another with their `update`
         Where the rows go.
     columns : Columns, optional
         Public bounds to scale by.
     """
 
-    def __init__(self, accumulator: Accumulator, columns: Columns | None = None) -> None:
+    def __init__(self, accumulator: Any, columns: Columns | None = None) -> None:
         self.accumulator = accumulator
         self._drop = columns is not None and columns.missing == "drop"
         self._scaling = None
@@ -55,7 +110,7 @@ class Feeder:
         n_rows = n_rows_of(block)
         if self._encoder is not None:
             self._feed_encoded(self._encoder, block, n_rows)
-        elif rows.readable(block):
+        elif rows.readable(block):  # type: ignore[arg-type]  # no codes without an encoder
             self._accumulate(block, 0)
         else:
             step = max(8, PIECE // self.accumulator.n_columns)
@@ -65,13 +120,28 @@ class Feeder:
 
     def _feed_encoded(self, encoder: Encoder, block: Block, n_rows: int) -> None:
         parts = block if isinstance(block, list) else list(block.T)
-        step = max(8, PIECE // self.accumulator.n_columns)
+        # What is computed stays in the cache; what the kernel reads where it lies needs no cut.
+        step = COMPUTED if encoder.derives else max(n_rows, 1)
         for start in range(0, n_rows, step):
             rows = slice(start, start + step)
             some = [part.part(rows) if isinstance(part, Codes) else part[rows] for part in parts]
-            bad = self.accumulator.update(encoder.table(some), self._drop)
+            bad = self._update_encoded(encoder, some)
             if bad >= 0:
-                raise InvalidRow(start + bad, UNLISTED) if encoder.blocks else InvalidRow(start + bad)
+                raise (
+                    InvalidRow(start + bad, UNLISTED) if encoder.blocks else InvalidRow(start + bad)
+                )
+
+    def _update_encoded(self, encoder: Encoder, parts: list[Raw]) -> int:
+        total = self.accumulator
+        if not isinstance(total, (rows.Accumulator, rows.TableAccumulator)):  # norms are counted
+            return int(total.update(encoder.table(parts), self._drop))
+        with scale.DefaultRounding():
+            dense, codes, values = encoder.encode(parts)
+            dense, values = _readable(dense), _readable(values)
+        if not isinstance(total, rows.TableAccumulator):
+            return total.update(dense, self._drop, encoder.scaling)
+        indices = [(np.ascontiguousarray(code.indices), code.lut) for code in codes]
+        return total.update(dense, indices, values, self._drop, encoder.scaling)
 
     def _accumulate(self, block: Block, start: int) -> None:
         bad = self.accumulator.update(block, self._drop, self._scaling)
@@ -85,5 +155,24 @@ def _converted(block: Block, part: slice) -> Block:
     with scale.DefaultRounding(), np.errstate(over="ignore"):
         if not isinstance(block, list):
             return block[part].astype(np.float64)
-        pieces = [column[part] for column in block]
-        return [x if rows.is_column(x) else x.astype(np.float64, order="C") for x in pieces]
+        return list(_readable([column[part] for column in block if not isinstance(column, Codes)]))
+
+
+def _readable(columns: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Columns as the kernel reads them: those that it cannot, as float64."""
+    return [x if rows.is_column(x) else x.astype(np.float64, order="C") for x in columns]
+
+
+def scaled(
+    piece: NDArray[Any],
+    center: NDArray[np.float64],
+    inverse: NDArray[np.float64],
+    limit: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Values between -limit and limit; with a last column of ones, if the piece has none."""
+    k = piece.shape[1]
+    found = np.ones((len(piece), len(center)))
+    with np.errstate(over="ignore"):
+        moved = (piece.astype(np.float64, copy=False) - center[:k]) * inverse[:k]
+    np.clip(moved, -limit[:k], limit[:k], out=found[:, :k])
+    return found

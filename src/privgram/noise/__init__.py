@@ -21,7 +21,14 @@ from privgram.noise.gaussian import (
     combine,
     symmetric_gaussian,
 )
-from privgram.noise.wishart import InverseWishartLaw, SketchLaw, WishartLaw, standard_wishart
+from privgram.noise.wishart import (
+    InverseWishartLaw,
+    MatrixLaplaceLaw,
+    SketchLaw,
+    WishartLaw,
+    matrix_laplace,
+    standard_wishart,
+)
 
 __all__ = [
     "EntryLaw",
@@ -30,11 +37,13 @@ __all__ = [
     "InverseGaussianLaw",
     "InverseWishartLaw",
     "MaskedLaw",
+    "MatrixLaplaceLaw",
     "NoiseLaw",
     "SketchLaw",
     "TiedLaw",
     "WishartLaw",
     "combine",
+    "matrix_laplace",
     "standard_wishart",
     "symmetric_gaussian",
 ]

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 
+#: Numbers of the forms of ties that are held at once, 64 MiB.
+_FORMS = 1 << 23
+
+
 @dataclass(frozen=True)
 class GaussianLaw(NoiseLaw):
     """M = G + N + added I, N symmetric with independent Gaussian entries."""
@@ -219,9 +223,17 @@ class TiedLaw(NoiseLaw):
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
         result = self.base.entry_variance(matrix, frame)
         ties, (i, j), scale, root = self._components
-        for row, f in zip(result, frame, strict=True):
-            coordinates = scale / 2 * (f[i] * frame[:, j] + f[j] * frame[:, i])
-            row -= 2 * self._gaussian.std**2 * ((root @ (ties @ coordinates.T)) ** 2).sum(axis=0)
+        parts = []  # of each tie, as a symmetric matrix C: the factors of C = sym(x y^T)
+        for row in range(len(self.ties)):
+            at = slice(ties.indptr[row], ties.indptr[row + 1])
+            entries = ties.indices[at]
+            parts.append(_star(i[entries], j[entries], ties.data[at] * scale[entries], frame))
+        step = max(1, _FORMS // max(len(frame) * len(parts), 1))
+        for start in range(0, len(frame), step):
+            rows = slice(start, start + step)
+            forms = np.array([x[rows] @ y.T + y[rows] @ x.T for x, y in parts])
+            taken = np.tensordot(root, forms / 2, axes=1) if parts else np.zeros((0, 1, 1))
+            result[rows] -= 2 * self._gaussian.std**2 * (taken**2).sum(axis=0)
         return result
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
@@ -378,6 +390,20 @@ class InverseGaussianLaw(NoiseLaw):
         if np.linalg.matrix_rank(frame) < frame.shape[1]:
             raise ValueError("noise on the inverse has an image if no column is lost")
         return super().image(frame)
+
+
+def _star(
+    i: NDArray[np.intp], j: NDArray[np.intp], c: NDArray[np.float64], frame: Matrix
+) -> tuple[Matrix, Matrix]:
+    """Factors x, y of shape (k, r): the form of sum c N_ij at frame rows is sym(x y^T).
+
+    One column each where all entries share a column, as sums over the levels of a factor do.
+    """
+    for hub in {int(i[0]), int(j[0])} if len(i) else ():
+        if ((i == hub) | (j == hub)).all():
+            other = np.where(i == hub, j, i)
+            return frame[:, [hub]], (frame[:, other] @ c)[:, None]
+    return frame[:, i], frame[:, j] * c
 
 
 def symmetric_gaussian(

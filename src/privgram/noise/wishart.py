@@ -43,6 +43,28 @@ class WishartLaw(NoiseLaw):
 
 
 @dataclass(frozen=True)
+class MatrixLaplaceLaw(NoiseLaw):
+    """M = G + scale (W1 - W2), W1 and W2 independent W_d(I, dof)."""
+
+    scale: float
+    dof: float
+
+    @property
+    def shift(self) -> float:
+        return 0.0
+
+    def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
+        return isotropic(2 * self.dof * self.scale**2, inner)
+
+    def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
+        variance = 2 * self.dof * self.scale**2
+        return pairs(frame @ frame.T, variance, variance)
+
+    def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
+        return matrix + self.scale * matrix_laplace(len(matrix), self.dof, rng)
+
+
+@dataclass(frozen=True)
 class SketchLaw(NoiseLaw):
     """M = W_d(G + regulariser I, rows) / rows."""
 
@@ -117,6 +139,13 @@ class InverseWishartLaw(NoiseLaw):
 
     def marginal(self, n_columns: int, kept: Sequence[int]) -> NoiseLaw:
         return replace(self, dof=self.dof - (n_columns - len(kept)))
+
+
+def matrix_laplace(n_columns: int, dof: float, rng: np.random.Generator) -> Matrix:
+    """Difference of two draws of W_d(I, dof), shape (d, d) float64."""
+    noise = standard_wishart(n_columns, dof, rng)
+    noise -= standard_wishart(n_columns, dof, rng)
+    return noise
 
 
 def standard_wishart(n_columns: int, dof: float, rng: np.random.Generator) -> Matrix:

@@ -158,7 +158,7 @@ def theorem_4_6(
               C \sqrt{\frac{\ln 2np}{m}} + \Delta_{\max} +
               \frac{2 \|\Delta\|_F \|\Sigma_1\|_2^2}{p \lambda_i \lambda_1} \Bigr) + o(1)
 
-    The o(1) term is not included, nor is it explicit in the paper. This is a statement about the
+    The o(1) term is left out: the paper does not state it. This is a statement about the
     databases of a given set, not (epsilon, delta)-differential privacy.
 
     Parameters

@@ -22,6 +22,7 @@ from .discrete_gaussian import DiscreteGaussianProfile
 from .gaussian import GaussianProfile
 from .ladder import AdaptiveLadderProfile
 from .laplace import LaplaceProfile
+from .matrix_laplace import MatrixLaplaceProfile
 from .sketch import ChiGaussianProfile, SketchProfile
 from .stated import StatedProfile
 from .truncated import TruncatedSketchProfile
@@ -39,6 +40,7 @@ __all__ = [
     "GaussianProfile",
     "Guarantee",
     "LaplaceProfile",
+    "MatrixLaplaceProfile",
     "Profile",
     "SketchProfile",
     "StatedProfile",

@@ -49,7 +49,7 @@ def log_nodes(low: Array, high: Array, n: int) -> tuple[Array, Array]:
     r"""Nodes and weights on [low, high] for a function of :math:`e^v`.
 
     Gauss-Legendre in :math:`e^{v/p}`: a fractional power of e^v, which a rule in e^v would
-    find singular at its lower end, is smooth, and a long interval is no worse than a short
+    find singular at its lower end, is smooth, and a long interval is as good as a short
     one. Written so that v - high is as accurate near `high` as v itself.
     """
     y, weight = gauss_legendre(np.zeros_like(high), -np.expm1((low - high) / _POWER), n)

@@ -60,7 +60,7 @@ class Profile(Kinds, ABC, key="profile", what="privacy profile"):
         """How well this profile is founded: "proved", "bounded" or "stated".
 
         "proved": docs/theory proves that the mechanism has this delta at every epsilon, and that
-        some pair of tables attains it. "bounded": it proves that delta is no more than this.
+        some pair of tables attains it. "bounded": it proves that delta is at most this.
         "stated": somebody says so, of one epsilon, and no proof of ours confirms it.
         docs/security.md lists every object. ("none", of results alone: nothing is claimed.)
         """

@@ -159,7 +159,7 @@ def adaptive_bound(
     """Upper bound on delta over a range of clips and of shifts under Q, in units of B^2.
 
     Clips are rounded: for those in a cell [c, c'] the clip is put at c, and up to c' the sketch
-    runs at lam(c'). Of the shifts under Q the least density counts at every z.
+    runs at lam(c'). The least density of the shifts under Q counts at every z.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ All take the same parameters, and raise a ValueError where one is outside its ra
 n_columns : int
     Columns d.
 epsilon, delta : float
-    Budget, epsilon >= 0 and 0 < delta < 1.
+    Budget, epsilon >= 0 and 0 < delta < 1; matrix Laplace noise has delta = 0 too.
 adjacency : {"replace", "add-remove"}
     Notion of neighbours.
 """
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -32,10 +33,12 @@ from ._profile import Profile, check_parameter
 from .adaptive import AdaptiveSketchProfile, Sketch, adaptive_delta, sketch_curves
 from .discrete_gaussian import DiscreteGaussianProfile
 from .gaussian import GaussianProfile
+from .matrix_laplace import MatrixLaplaceProfile
 from .sketch import ChiGaussianProfile, SketchProfile
 from .wishart import WishartProfile
 
 __all__ = [
+    "MatrixLaplaceNoise",
     "WishartCurve",
     "WishartNoise",
     "adaptive_sketch",
@@ -43,6 +46,8 @@ __all__ = [
     "chi_gaussian_ratio",
     "discrete_gaussian",
     "gaussian_ratio",
+    "matrix_laplace_noise",
+    "matrix_laplace_ratio",
     "sketch_ratio",
     "sketch_rows",
     "wishart_curve",
@@ -525,6 +530,110 @@ def wishart_curve(
         dtype=np.int64,
     ).reshape(ratio.shape)
     return WishartCurve(ratio, dof, np.sqrt(dof) / ratio, dof / ratio, limit)
+
+
+def matrix_laplace_ratio(
+    n_columns: int,
+    dof: float,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency = "replace",
+) -> float:
+    """Largest ratio B^2 / s of matrix Laplace noise with given degrees of freedom.
+
+    Parameters
+    ----------
+    dof : float
+        Degrees of freedom k >= d + 1.
+    epsilon, delta : float
+        Budget, epsilon >= 0 and 0 <= delta < 1, one of them above 0.
+
+    Returns
+    -------
+    float
+        B^2 / s.
+    """
+    return _matrix_laplace_ratio(n_columns, dof, epsilon, delta, adjacency, 2e-13)
+
+
+def _matrix_laplace_ratio(
+    n_columns: int,
+    dof: float,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency,
+    tolerance: float,
+) -> float:
+    unit = MatrixLaplaceProfile(dof, n_columns, 1.0, adjacency)  # checks
+    if delta == 0.0:
+        epsilon, delta = check_budget(epsilon, delta, zero="delta")
+        return _found(epsilon / unit.pure)
+    epsilon, delta = _check_budget(epsilon, delta)
+    # delta = 0 at this epsilon, or a delta near that of as much Gaussian noise, is private.
+    guess = gaussian_ratio(epsilon, delta) * math.sqrt(dof - n_columns + 1)
+    return _found(
+        largest_safe(
+            lambda ratio: replace(unit, ratio=ratio).delta(epsilon),
+            delta,
+            max(epsilon, guess) / unit.pure,
+            tolerance=tolerance,
+        )
+    )
+
+
+class MatrixLaplaceNoise(NamedTuple):
+    """Scale and degrees of freedom of matrix Laplace noise.
+
+    Attributes
+    ----------
+    ratio : float
+        B^2 / s.
+    dof : int
+        Degrees of freedom k.
+    """
+
+    ratio: float
+    dof: int
+
+
+def matrix_laplace_noise(
+    n_columns: int, epsilon: float, delta: float, adjacency: Adjacency = "replace"
+) -> MatrixLaplaceNoise:
+    """Scale and degrees of freedom of least matrix Laplace noise for a budget.
+
+    Its standard deviation off the diagonal, s sqrt(2 k), has one minimum over k: at k = d + 1
+    where delta is 0 or small beside the number of columns. With many columns it still falls at
+    k = 1000 d, where the search ends, by less than a thousandth.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        As in `matrix_laplace_ratio`.
+
+    Returns
+    -------
+    MatrixLaplaceNoise
+        ``(ratio, dof)``, the ratio being the largest for that dof.
+    """
+    least = check_integer(n_columns, "n_columns", 1) + 1
+    if delta == 0.0:
+        return MatrixLaplaceNoise(
+            matrix_laplace_ratio(n_columns, least, epsilon, delta, adjacency), least
+        )
+
+    def dof_at(log_freedom: float) -> int:
+        return n_columns - 1 + round(math.exp(log_freedom))
+
+    def noise(log_freedom: float) -> float:
+        dof = dof_at(log_freedom)
+        ratio = _matrix_laplace_ratio(n_columns, dof, epsilon, delta, adjacency, 1e-4)
+        return math.sqrt(dof) / ratio
+
+    # By m = k - d + 1 >= 2, on which alone the profile depends.
+    low, next_, high = math.log(2.0), math.log(3.0), math.log(1000.0 * (n_columns + 1))
+    best = low if noise(low) <= noise(next_) else minimise(noise, next_, high)
+    dof = dof_at(best)
+    return MatrixLaplaceNoise(matrix_laplace_ratio(n_columns, dof, epsilon, delta, adjacency), dof)
 
 
 def _gaussian_limit(n_columns: int, epsilon: float, delta: float, adjacency: Adjacency) -> float:

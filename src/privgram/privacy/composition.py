@@ -62,7 +62,7 @@ class ComposedProfile(Profile):
 
     @property
     def guarantee(self) -> Guarantee:
-        """That of the weakest part, and "bounded" at best."""
+        """The guarantee of the weakest part, "bounded" at best."""
         return weakest(["bounded", *(p.guarantee for p in self.profiles)])
 
     def to_dict(self) -> dict[str, Any]:  # noqa: D102
@@ -93,7 +93,7 @@ class ComposedProfile(Profile):
 
 
 def composed_losses(profiles: Iterable[Profile], step: float, top: float, dots: int) -> Losses:
-    """Losses of all profiles together; those alike are composed by squaring."""
+    """Losses of all profiles together; equal ones are composed by squaring."""
     each = (losses_of(p, step, top, dots).times(n) for p, n in Counter(profiles).items())
     return total(each, step, top)
 
@@ -155,7 +155,7 @@ def adjacencies(*profiles: Any) -> set[str]:
 
 
 def merge(profiles: Sequence[Profile]) -> list[Profile]:
-    """Join those of which several are exactly one; their order does not matter."""
+    """Join profiles that together are exactly one; their order does not matter."""
     gaussian: list[tuple[float, Adjacency | None]] = []
     discrete: list[DiscreteGaussianProfile] = []
     sketches: dict[tuple[float, Adjacency, Orientation | None], float] = {}
@@ -195,7 +195,7 @@ def merge(profiles: Sequence[Profile]) -> list[Profile]:
 
 
 def chance_off(release: Any) -> float:
-    """Chance, at most, that finite precision shows in a release (`CoupledProfile`)."""
+    """Upper bound on the chance that finite precision shows in a release (`CoupledProfile`)."""
     # delta_fp is h (1 + e^epsilon) for the chance h, and epsilon is positive.
     delta_fp = getattr(release, "parameters", {}).get("delta_fp") or 0.0
     return float(delta_fp) / 2.0
@@ -212,7 +212,7 @@ def _profile_of(item: Any) -> Profile:
 
 
 def flatten(profiles: Iterable[Profile]) -> tuple[list[Profile], float]:
-    """Single profiles, and the sum of the chances that some are off with."""
+    """Return the single profiles, and the sum of the chances with which some are off."""
     flat: list[Profile] = []
     chance = 0.0
     for p in profiles:

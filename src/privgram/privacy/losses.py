@@ -110,7 +110,7 @@ class Losses:
     orders: tuple[_Order, ...]
 
     def compose(self, other: Losses) -> Losses:
-        """Of these releases and others, of the same step."""
+        """Losses of these releases together with others, of the same step."""
         if (self.step, self.top) != (other.step, other.top):
             raise ValueError("losses compose with those of the same step and top")
         count = max(len(self.orders), len(other.orders))
@@ -119,7 +119,7 @@ class Losses:
         return Losses(self.step, self.top, tuple(a.compose(b, top) for a, b in pairs))
 
     def times(self, count: int) -> Losses:
-        """Of so many releases alike."""
+        """Losses of so many equal releases."""
         if count == 1:
             return self
         half = self.times(count // 2)
@@ -132,7 +132,7 @@ class Losses:
 
 
 def none(step: float, top: float) -> Losses:
-    """Of nothing."""
+    """Losses of no release at all."""
     return Losses(step, top, (_Order(0, np.ones(1), 0.0),))
 
 
@@ -183,7 +183,7 @@ def _order(
 
 
 def total(losses: Iterable[Losses], step: float, top: float) -> Losses:
-    """Of all together."""
+    """Losses of all of these together."""
     result = none(step, top)
     for more in losses:
         result = result.compose(more)

@@ -55,11 +55,11 @@ class RunningLosses:
         self._kept = 0
 
     def one(self, profile: Profile) -> Losses:
-        """Of a single profile."""
+        """Losses of a single profile."""
         return losses_of(profile, *self._grid)
 
     def of(self, profiles: tuple[Profile, ...]) -> Losses:
-        """Of all profiles together."""
+        """Losses of all profiles together."""
         candidates = self._all, self._before, self._nothing
         known = [x for x in candidates if profiles[: len(x[0])] == x[0]]
         if len(profiles) - len(known[0][0]) > _WORTH:

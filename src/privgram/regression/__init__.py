@@ -24,6 +24,7 @@ from privgram.regression.inference import (
     why_unknown,
 )
 from privgram.regression.summary import FitTable, tabulate
+from privgram.regression.testing import WaldTest, wald
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Fit", "RefusedError", "lasso", "regress"]
+__all__ = ["Fit", "RefusedError", "WaldTest", "lasso", "regress"]
 
 #: Columns are said to depend on each other where a direction of the features is within so many
 #: standard deviations of nothing though all others exceed so many.
@@ -204,6 +205,49 @@ class Fit:
         intervals = self.inference.intervals(quantile_of(level))
         return intervals[: len(self.param_names) if intercept else len(self.names)]
 
+    def test(self, *hypothesis: str) -> WaldTest:
+        """Test that all coefficients of some terms are 0: of a factor, that it has no effect.
+
+        Parameters
+        ----------
+        *hypothesis : str
+            Terms of the regression, such as ``"region"``, or names of coefficients.
+
+        Returns
+        -------
+        WaldTest
+            With the variance that sampling and privacy noise have under the hypothesis. The
+            other terms stay: test a product before what it is made of.
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: where there is no inference.
+        ValueError
+            If a term is not part of the regression.
+        """
+        from scipy.special import chdtrc
+
+        if self.refusal is not None:
+            raise RefusedError(f"there is no inference: {self.refusal}")
+        if not hypothesis:
+            raise ValueError("name the terms to test")
+        place = {name: slice(i, i + 1) for i, name in enumerate(self.names)} | self.design.terms
+        for name in hypothesis:
+            if name not in place:
+                raise ValueError(
+                    f"no term {name!r} in this regression; it has {', '.join(self.design.terms)}"
+                )
+        size = len(self.names)
+        at = sorted({i for name in hypothesis for i in np.arange(size)[place[name]].tolist()})
+        assert self.n_rows is not None  # or there were no inference
+        law, block = self.design.block(self.release)
+        statistic, df = wald(
+            law, block, self.n_rows, self.design.transform[at], self.design.offset[at]
+        )
+        names = tuple(self.names[i] for i in at)
+        return WaldTest(names, statistic, df, float(chdtrc(df, statistic)))
+
     @property
     def _has_intercept(self) -> bool:
         return bool(self.intercept != 0 or self.inference.covariance[-1, -1] > 0)
@@ -226,7 +270,8 @@ class Fit:
         table: Any = X
         columns = self.release.columns
         if self.design.functions and columns is not None:
-            return np.asarray(self.design.rows(table, columns) @ self.coef + self.intercept)
+            from_terms: Vector = self.design.rows(table, columns) @ self.coef + self.intercept
+            return from_terms
         if hasattr(table, "columns") and hasattr(table, "__getitem__"):
             for name in self.names:
                 if name not in table.columns:

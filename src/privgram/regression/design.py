@@ -330,7 +330,8 @@ class _Builder:
             label
             for label, term in found.items()
             for name in (*(name for name, _ in term.degrees), *term.factors)
-            if target in (name, label) or target.startswith(f"{name}[")
+            if target in (name, label)
+            or target.startswith(f"{name}[")
             or (isinstance(given := variables[name], Numeric) and target == given.label(name))
         }
         if features is not None and own:
@@ -378,7 +379,7 @@ class _Builder:
             )
             legendre = np.polynomial.Legendre.basis(degree).convert(kind=np.polynomial.Polynomial)
             coefficients = legendre(unit).coef
-            polynomial = {
+            polynomial: Function = {
                 (((name, k),) if k else (), ()): float(c) for k, c in enumerate(coefficients)
             }
             found = _times(polynomial, found)

@@ -127,7 +127,7 @@ def rows_behind(release: ReleaseRecord) -> float | None:
     ones = intercept_of(release)
     if ones is not None:
         moment = release.matrix - release.noise.shift_matrix(release.n_columns)
-        count = float(max(ones @ moment @ ones, 0.0))
+        count = max(float(ones @ moment @ ones), 0.0)
         return count if release.n_rows is None else min(count, float(release.n_rows))
     return None
 
@@ -179,6 +179,10 @@ def infer(
     variance is taken at the theta that is nearest where the contrast has the tested value.
     """
     p, size = shifted.shape[0] - 1, len(transform)
+    if release.parameters.get("moved"):
+        return refuse(
+            size, "the repair moved the released matrix, whose error is not the noise's alone"
+        )
     n_rows = rows_behind(release)
     matrix = shifted - law.shift_matrix(p + 1)
     gram, cross = matrix[:p, :p], matrix[:p, p]
@@ -208,11 +212,11 @@ def infer(
     covariance = residual / (n_rows - p) * inverse + inverse @ noise @ inverse
     own = transform @ covariance @ transform.T
     stderr = np.sqrt(np.diag(own))
-    # A contrast of no coefficient at all, such as an intercept that there is none, has no error.
+    # A contrast without any coefficient, such as an intercept that does not exist, has no error.
     unit = np.where(stderr > 0, stderr, 1.0)[:, None]
     pulled = transform @ covariance / unit
     slope, curvature = _dependence(law, shifted, transform @ inverse / unit, pulled, v)
-    # The bias of the statistic, not of the estimate: what moves with its variance is no bias.
+    # The bias of the statistic, not of the estimate: what moves with its variance is not bias.
     bias = -transform @ (inverse @ (second @ v)) - stderr * slope
     estimate = transform @ theta + offset - bias
     return Inference(estimate, own, "first-order", None, slope, curvature)

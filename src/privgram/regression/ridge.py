@@ -87,7 +87,7 @@ __all__ = ["Sketch", "auto_ridge", "isotropic", "possible_rows"]
 
 #: Nodes of the integral over one eigenvalue, spread over this many standard deviations.
 _NODES, _REACH = 48, 5.0
-#: Of the largest eigenvalue, what counts as nothing.
+#: The share of the largest eigenvalue that counts as nothing.
 _NEGLIGIBLE = 1e-12
 #: What tables are believed to be, a value of each an entry: the share of the target explained
 #: (midpoints), the power of 1 / g_i in the variance of theta_i, and the prior probability.
@@ -167,7 +167,7 @@ def auto_ridge(
     Raises
     ------
     ValueError
-        If `matrix` is not square, finite and larger than 1 x 1, if `target` is no column, or
+        If `matrix` is not square, finite and larger than 1 x 1, if `target` is not a column, or
         if `rows` are not positive.
     """
     matrix = np.asarray(matrix, dtype=np.float64)
@@ -175,7 +175,7 @@ def auto_ridge(
     if matrix.ndim != 2 or matrix.shape != (d, d) or d < 2 or not np.isfinite(matrix).all():
         raise ValueError("matrix must be square, finite and hold a feature and the target")
     if not -d <= target < d:
-        raise ValueError(f"target {target} is no column of a {d} x {d} matrix")
+        raise ValueError(f"target {target} is not a column of a {d} x {d} matrix")
     rows = np.atleast_1d(np.asarray(rows, dtype=np.float64))
     if not (rows.ndim == 1 and len(rows) and (rows > 0).all()):
         raise ValueError("rows of the matrix must be a positive number, or several")

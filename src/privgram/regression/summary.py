@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FitTable", "tabulate"]
 
-#: Clipping is spoken of if it may have moved an estimate by so many standard errors.
+#: The summary mentions clipping if it may have moved an estimate by so many standard errors.
 NOTICED_SHIFT = 0.5
 
 #: Longer names are cut.
@@ -190,9 +190,7 @@ def tabulate(
     return FitTable(facts, names, tuple(columns), table, None, (*notes, *caveats))
 
 
-def _caveats(
-    release: ReleaseRecord, n_rows: float | None, references: dict[str, str]
-) -> list[str]:
+def _caveats(release: ReleaseRecord, n_rows: float | None, references: dict[str, str]) -> list[str]:
     """What holds with and without inference."""
     notes = []
     if references:

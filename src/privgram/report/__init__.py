@@ -79,7 +79,7 @@ def to_html(
     Raises
     ------
     ValueError
-        For a target that is no column.
+        If the target is not a column.
     OSError
         If `file` cannot be read.
     ImportError
@@ -182,8 +182,8 @@ def _guarantee(release: ReleaseRecord) -> list[str]:
         f"What this page shows would have come out almost the same {change}: any outcome at most "
         f"{factor} times as likely (e to the power of epsilon), but for a probability of "
         f"{release.delta:.3g} (delta).",
-        "So whoever knows every other row, and anything else, and looks for one row in the release "
-        f"by a test that raises {FALSE_ALARMS:.0%} false alarms, finds it with probability "
+        "So anyone who knows every other row, and anything else, and looks for one row in the "
+        f"release by a test that raises {FALSE_ALARMS:.0%} false alarms, finds it with probability "
         f"{_power(release):.1%} at most; without any release it would be {FALSE_ALARMS:.0%}.",
     ]
     words.append(_FOUNDED[release.guarantee])
@@ -223,7 +223,7 @@ def _warnings(release: ReleaseRecord) -> list[dict[str, str]]:
         found.append(
             (
                 "Not private.",
-                "The noise came from a generator with a known seed: whoever knows the seed can "
+                "The noise came from a generator with a known seed: anyone who knows the seed can "
                 "take it off. Such a release is for experiments.",
             )
         )

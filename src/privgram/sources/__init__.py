@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,12 @@ from privgram.sources.arrow import open_stream
 from privgram.sources.files import open_paths
 from privgram.sources.pandas import is_frame, open_frame
 from privgram.sources.queries import is_query, open_query
-from privgram.sources.table import Selection, Chunk, Table
+from privgram.sources.table import Chunk, Selection, Table
 
 __all__ = ["Table", "open_block", "open_source"]
 
 
-def open_source(
-    source: Any, select: Selection = None, by_position: bool = True
-) -> Table:
+def open_source(source: Any, select: Selection = None, by_position: bool = True) -> Table:
     """Open anything that can be read.
 
     Parameters
@@ -34,6 +32,8 @@ def open_source(
     by_position : bool, default True
         Whether the columns of a table without names may stand for the selected ones.
     """
+    if isinstance(source, Table):  # opened before
+        return source
     if isinstance(source, (str, os.PathLike)):
         return open_paths([Path(source)], select, by_position)
     if isinstance(source, (list, tuple)) and source and isinstance(source[0], (str, os.PathLike)):

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram.columns.kinds import LEVELS, check_kind
 from privgram.columns.variables import Variable
 from privgram.sources.table import (
-    Selection,
-    LEVELS,
-    described,
     Chunk,
+    Selection,
     Table,
-    check_kind,
+    described,
     positions,
     rows_per_chunk,
     unnamed,

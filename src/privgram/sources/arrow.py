@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from privgram._base.optional import extra
 from privgram._core.arrow import views
-from privgram.columns.encoding import Codes, Raw, codes_of
-from privgram.columns.variables import Boolean, Dates, Factor, Variable, days
+from privgram.columns.encoding import Codes, Raw, codes_of, named
+from privgram.columns.kinds import DATES, LEVELS
+from privgram.columns.variables import Dates, Factor, Variable, days
 from privgram.sources.table import (
     CHUNK_BYTES,
-    DATES,
-    LEVELS,
     Block,
     Chunk,
     Selection,
@@ -121,7 +120,7 @@ def resolve(schema: Any, select: Selection) -> list[int]:
 def check_type(field: Any, selected: bool = True, wanted: Variable | None = None) -> None:
     """Refuse a column that does not hold real numbers, or what is wanted; say what to do."""
     extension = (field.metadata or {}).get(b"ARROW:extension:name")  # of a type unknown here
-    if wanted is not None and not isinstance(wanted, Boolean):
+    if isinstance(wanted, (Factor, Dates)):
         if _holds(field.type, wanted) and extension is None:
             return
         raise TypeError(
@@ -130,6 +129,8 @@ def check_type(field: Any, selected: bool = True, wanted: Variable | None = None
     if is_real(field.type) and extension is None:
         return
     kind = field.type if extension is None else extension.decode(errors="replace")
+    if wanted is not None:
+        raise TypeError(f"column {field.name!r} holds values of type {kind}, not {wanted.holds}")
     ways = [_advice(field.type) if extension is None else _PLAIN]
     if not selected:
         ways.append("name the columns to take")
@@ -157,18 +158,19 @@ def is_real(kind: Any) -> bool:
     )
 
 
-def _holds(kind: Any, wanted: Variable) -> bool:
+def _holds(kind: Any, wanted: Factor | Dates) -> bool:
     """Tell whether an Arrow type is of levels, or of dates."""
     from pyarrow import types
 
     if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
         return _holds(kind.value_type, wanted)
-    if types.is_null(kind) or _is_text(kind):
+    if types.is_null(kind):
         return True
     if isinstance(wanted, Dates):
-        return bool(types.is_date(kind) or types.is_timestamp(kind))
-    text = isinstance(wanted, Factor) and isinstance(wanted.levels[0], str)
-    return not text and bool(types.is_integer(kind) or types.is_floating(kind))
+        return bool(types.is_date(kind) or types.is_timestamp(kind) or _is_text(kind))
+    if wanted.text:
+        return _is_text(kind)
+    return bool(types.is_integer(kind) or types.is_floating(kind))
 
 
 def _is_text(kind: Any) -> bool:
@@ -200,7 +202,7 @@ def columns_of(
     for place, i in enumerate(at):
         want = None if wanted is None else wanted[place]
         if isinstance(want, (Factor, Dates)):
-            given.append(to_raw(batch.column(i), want))
+            given.append(named(to_raw, batch.schema.names[i])(batch.column(i), want))
         else:
             given.append(to_numpy(batch.column(i)) if (view := found[i]) is None else view)
     return given
@@ -214,11 +216,11 @@ def to_raw(column: Any, wanted: Factor | Dates) -> Raw:
 def _days(column: Any) -> NDArray[np.float64]:
     import pyarrow as pa
 
-    try:
-        micros = _decoded(column).cast(pa.timestamp("us"), safe=False)
-    except pa.ArrowInvalid:  # whose text quotes the value
-        raise TypeError("a column of dates holds text that is no date in ISO 8601") from None
-    return days(micros.to_numpy(zero_copy_only=False))
+    column = _decoded(column)
+    if _is_text(column.type):
+        with suppress(pa.ArrowInvalid):  # then NumPy, which knows more ways to write them
+            column = column.cast(pa.string()).cast(pa.timestamp("us"))
+    return days(column.to_numpy(zero_copy_only=False))
 
 
 def _decoded(column: Any) -> Any:

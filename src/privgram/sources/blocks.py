@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, islice
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -130,10 +131,15 @@ def in_order(function: Callable[[S], T], items: Iterable[S]) -> Iterator[tuple[S
 
     At most one item more than there are threads is under way.
     """
+    items = iter(items)
+    first = list(islice(items, 2))
+    if len(first) < 2:  # threads take longer to start than a small matrix to multiply
+        yield from ((item, function(item)) for item in first)
+        return
     threads = cores()
     window: deque[tuple[S, Any]] = deque()
     with ThreadPoolExecutor(threads) as pool:
-        for item in items:
+        for item in chain(first, items):
             window.append((item, pool.submit(function, item)))
             if len(window) > threads:
                 done, future = window.popleft()

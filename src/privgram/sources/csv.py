@@ -7,7 +7,7 @@ can tell: from the middle of a file, a cell of many lines looks like many record
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -190,8 +190,7 @@ def _type(wanted: Variable | None) -> Any:
     import pyarrow as pa
 
     if isinstance(wanted, Factor):
-        text = isinstance(wanted.levels[0], str)
-        return pa.dictionary(pa.int32(), pa.string()) if text else pa.float64()
+        return pa.dictionary(pa.int32(), pa.string()) if wanted.text else pa.float64()
     if isinstance(wanted, Dates):
         return pa.timestamp("us")
     return pa.bool_() if isinstance(wanted, Boolean) else pa.float64()
@@ -206,5 +205,6 @@ def _explain(
     found = re.match(r"In CSV column #(\d+): Row #(\d+): ", message)
     if found:
         column, row = map(int, found.groups())
-        return InvalidRow(row - 1, f"has no {_HELD.get(type(taken.get(names[column])), 'number')} in column {names[column]!r}")
+        held = _HELD.get(type(taken.get(names[column])), "number")
+        return InvalidRow(row - 1, f"has no {held} in column {names[column]!r}")
     return InvalidRow(0, "or a later one cannot be parsed")

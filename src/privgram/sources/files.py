@@ -9,14 +9,12 @@ from pathlib import Path
 from privgram.sources.csv import open_csv
 from privgram.sources.npy import open_npy
 from privgram.sources.parquet import open_parquet
-from privgram.sources.table import Selection, Chunk, Table
+from privgram.sources.table import Chunk, Selection, Table
 
 _SUFFIXES = (".npy", ".csv", ".parquet")
 
 
-def open_paths(
-    paths: Sequence[Path], select: Selection = None, by_position: bool = True
-) -> Table:
+def open_paths(paths: Sequence[Path], select: Selection = None, by_position: bool = True) -> Table:
     """Read files by their suffix, and all files of folders or globs, in the order of their names.
 
     A folder is read with its sub-folders; files whose name starts with a dot or an

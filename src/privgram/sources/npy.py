@@ -7,7 +7,7 @@ OSError.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
 from io import FileIO
@@ -19,7 +19,7 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from privgram.sources.mapped import Stamp, opened, stamp
-from privgram.sources.table import Selection, Block, Chunk, Table, unnamed
+from privgram.sources.table import Block, Chunk, Selection, Table, unnamed
 
 #: Bytes a thread takes at once, and bytes it copies at once: few, to stay in the cache,
 #: or more where each column is a read of its own.

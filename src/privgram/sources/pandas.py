@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram.columns.encoding import Codes, Raw, codes_of
+from privgram.columns.encoding import Codes, Raw, codes_of, named
+from privgram.columns.kinds import check_kind
 from privgram.columns.variables import Dates, Factor, Variable
 from privgram.sources.arrow import Wanted, check_type, to_numpy, to_raw
 from privgram.sources.table import (
-    Selection,
     Block,
     Chunk,
+    Selection,
     Table,
-    check_kind,
     described,
     positions,
     rows_per_chunk,
@@ -47,7 +47,7 @@ def open_frame(frame: Any, select: Selection = None, by_position: bool = True) -
         taken = list(range(frame.shape[1]))
         names = None if select is None else tuple(select)
     columns = [frame.iloc[:, i] for i in taken]
-    wanted = [None if names is None else described(select, name) for name in names or taken]
+    wanted = [None if names is None else described(select, str(name)) for name in names or taken]
     for i, column, want in zip(taken, columns, wanted, strict=True):
         _check(column.dtype, frame.columns[i], want)
     return Table(names, len(taken), len(frame), _chunks(columns, wanted, len(frame)))
@@ -61,7 +61,8 @@ def _chunks(columns: list[Any], wanted: Wanted, n_rows: int) -> Generator[Chunk]
 
 def _read(columns: list[Any], wanted: Wanted, start: int, stop: int) -> Iterator[Block]:
     yield [
-        _to_raw(column.iloc[start:stop], want) for column, want in zip(columns, wanted, strict=True)
+        named(_to_raw, column.name)(column.iloc[start:stop], want)
+        for column, want in zip(columns, wanted, strict=True)
     ]
 
 
@@ -75,7 +76,7 @@ def _check(kind: Any, name: Any, wanted: Variable | None) -> None:
     categories = getattr(kind, "categories", None)
     kind = kind if categories is None else categories.dtype
     if kind.kind == "O" and not isinstance(kind, np.dtype):  # pandas' own texts
-        kind = np.dtype(object)
+        kind = np.dtype(np.str_)
     if wanted is not None and hasattr(kind, "tz"):
         kind = np.dtype("M8[ns]")
     check_kind(kind, name, wanted)
@@ -83,7 +84,9 @@ def _check(kind: Any, name: Any, wanted: Variable | None) -> None:
 
 def _to_raw(column: Any, wanted: Variable | None) -> Raw:
     """Levels as codes where pandas has them so, dates in UTC, numbers as NumPy's."""
-    if isinstance(wanted, (Factor, Dates)) and hasattr(column.dtype, "pyarrow_dtype"):
+    dtype = column.dtype
+    arrow = hasattr(dtype, "pyarrow_dtype") or getattr(dtype, "storage", "") == "pyarrow"
+    if isinstance(wanted, (Factor, Dates)) and arrow:
         import pyarrow as pa
 
         array = pa.array(column)
@@ -103,6 +106,8 @@ def _to_raw(column: Any, wanted: Variable | None) -> Raw:
     if isinstance(wanted, Dates) and hasattr(column.dtype, "tz"):
         moments: NDArray[Any] = column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
         return moments
+    if isinstance(wanted, Dates) or (wanted is not None and hasattr(column.dtype, "categories")):
+        return np.asarray(column)
     return _to_numpy(column)
 
 

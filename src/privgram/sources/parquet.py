@@ -6,13 +6,13 @@ Decoded from a memory map where that is safe: reading would copy the file once m
 from __future__ import annotations
 
 import mmap
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from privgram.sources.arrow import BATCH, Wanted, columns_of, require, resolve
 from privgram.columns.variables import Factor
+from privgram.sources.arrow import BATCH, Wanted, columns_of, require, resolve
 from privgram.sources.mapped import Stamp, opened, stamp
 from privgram.sources.table import Block, Chunk, Selection, Table, described
 
@@ -58,7 +58,10 @@ def _read(
         mapped = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) if leased else None
         source = path if mapped is None else pa.BufferReader(pa.py_buffer(mapped))
         # Not read ahead, and through a buffer, for the same reason.
-        options: dict[str, Any] = {"pre_buffer": False, "buffer_size": 1 << 16 if mapped is None else 0}
+        options: dict[str, Any] = {
+            "pre_buffer": False,
+            "buffer_size": 1 << 16 if mapped is None else 0,
+        }
         # Levels as the file has them, by number: no text is made of them row by row.
         options["read_dictionary"] = [
             name for name, want in zip(names, wanted, strict=True) if isinstance(want, Factor)

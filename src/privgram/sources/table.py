@@ -11,7 +11,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import numpy as np
 from numpy.typing import NDArray
 
 from privgram.columns.encoding import Raw
@@ -126,35 +125,11 @@ def unnamed(n_columns: int, select: Selection, by_position: bool) -> None:
 #: Columns to take: their names, or what each is publicly known to be.
 Selection: TypeAlias = Mapping[str, Variable] | Sequence[str] | None
 
-#: What to do about a column of dates, and about one of words.
-DATES = "describe it by pg.Dates(first, last), or cast it to a number in the unit you mean"
-LEVELS = "describe it by a list of its levels in Columns, or cast it if it holds numerals"
-
 
 def described(select: Selection, name: str) -> Variable | None:
     """Tell what a selected column is known to be; None for a number."""
     found = select.get(name) if isinstance(select, Mapping) else None
     return found if isinstance(found, (Boolean, Factor, Dates)) else None
-
-
-#: Kinds of NumPy's types that a column may have, by what it is known to be.
-_KINDS: dict[type, str] = {Boolean: "buifO", Factor: "iufUSTO", Dates: "MUSTO"}
-
-
-def check_kind(
-    dtype: np.dtype[Any], name: str | int, wanted: Variable | None = None
-) -> None:
-    """Refuse a column that does not hold real numbers, or what it is known to be."""
-    if wanted is not None:
-        if dtype.kind not in _KINDS[type(wanted)]:
-            raise TypeError(f"column {name!r} holds values of type {dtype}, not {wanted.holds}")
-    elif dtype.kind not in "buif":
-        label = "complex numbers" if dtype.kind == "c" else f"values of type {dtype}"
-        advice = DATES if dtype.kind in "mM" else LEVELS if dtype.kind in "OSUT" else ""
-        raise TypeError(
-            f"column {name!r} holds {label}; only real numbers can be used"
-            + (f": {advice}" if advice else "")
-        )
 
 
 def _listed(names: Sequence[str], limit: int = 8) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from privgram import Columns
+from privgram import Columns, Dates, Factor
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -48,6 +48,7 @@ def test_scaling(columns):
         columns.scale_array([1.0, 2.0])
 
 
+@pytest.mark.slow
 @given(finite, finite, st.lists(st.floats(allow_nan=False), min_size=1, max_size=20))
 def test_scaled_values_are_within_one(a, b, values):
     lower, upper = min(a, b), max(a, b)
@@ -185,3 +186,61 @@ def test_refused_files(tmp_path, name, text, message):
 def test_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError):
         Columns.load(tmp_path / "none.toml")
+
+
+KNOWN = {
+    "wage": (2, 500),
+    "age": (0, 90),
+    "sex": ["f", "m"],
+    "zip": Factor(range(300)),
+    "firm": Factor(range(200)),
+    "hired": Dates("1980-01-01", "2026-01-01"),
+}
+
+
+@pytest.mark.parametrize(
+    ("formula", "text"),
+    [
+        ("wage ~ age + sx", "no variable 'sx' is described; there are 'wage', 'age', 'sex'"),
+        ("pay ~ age", "no variable 'pay' is described"),
+        ("wage ~ exp(age)", "the function 'exp' is not known.*public bounds can bound"),
+        ("wage ~ I(1/age)", "the function 'I' is not known"),
+        ("wage ~ {age + 1}", "no variable"),
+        ("wage ~ I(age**2)", r"write poly\(age, k\)"),
+        ("wage ~ poly(age, 99)", "a degree k of 1 to 12, not 99"),
+        ("wage ~ poly(sex, 2)", "'sex' is a factor and has no powers"),
+        ("wage ~ log(age)", "column 'age': the lower bound of a logarithm must be positive"),
+        ("wage ~ log(sex)", "needs positive bounds of 'sex'"),
+        ("wage ~ log(hired)", "needs positive bounds of 'hired'"),
+        ("wage ~ C(age)", "needs the levels of 'age'"),
+        ("wage ~ zip:firm", "zip:firm has 60,000 combinations of levels and .* at most 32,768"),
+        ("wage ~ zip*firm", "zip:firm has 60,000 combinations of levels"),
+        ("wage ~ (age", "cannot be read as a formula"),
+        ("wage ~ .", "cannot be read as a formula: .{,120}$"),
+        ("wage ~ age | sex", "has several parts on one side"),
+        ("~ age", "has nothing before the ~"),
+        (" ", "the formula is empty"),
+    ],
+)
+def test_refused_formulas(formula, text):
+    pytest.importorskip("formulaic")
+    with pytest.raises(ValueError, match=text):
+        Columns.from_formula(formula, KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("levels", "error", "text"),
+    [
+        ((0.5, 1.5), TypeError, "the levels of a factor are text or whole numbers"),
+        ([1, 2, 1], ValueError, "the level 1 is listed twice"),
+        ([True, False], TypeError, "describe it by bool"),
+        (["a", 1], TypeError, "all text or all whole numbers"),
+        ([], ValueError, "at least one level"),
+        (None, ValueError, "levels are never taken from the data"),
+        ("auto", ValueError, "levels are never taken from the data"),
+        (range(40_000), ValueError, "at most 32,768 levels, not 40,000"),
+    ],
+)
+def test_refused_levels(levels, error, text):
+    with pytest.raises(error, match=text):
+        Factor(levels)

@@ -1,0 +1,101 @@
+/* z = A (c u) for rows u, with c = min(1, bound / ||u||).
+ *
+ * An image depends on its row alone, wherever the row stands and on every machine: products and
+ * sums are rounded one by one, in the order of the columns j, and never contracted into FMA
+ * (meson.build).  Only rows and columns k of the result are taken several at a time.
+ *
+ *   s = sum_j u_j^2;  c = s > bound^2 ? bound / sqrt(s) : 1;  z_k = sum_j (c u_j) A_kj.
+ */
+#ifndef PRIVGRAM_ROWMAP_H
+#define PRIVGRAM_ROWMAP_H
+
+#include <math.h>
+#include <stddef.h>
+
+enum { MAP_ROWS = 8, MAP_COLUMNS = 8 };
+
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
+#define MAP_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define MAP_CLONES
+#endif
+
+static inline double map_item(const char *at, int is_float32)
+{
+    return is_float32 ? *(const float *)at : *(const double *)at;
+}
+
+typedef double map_vector
+    __attribute__((vector_size(MAP_COLUMNS * sizeof(double)), aligned(8), may_alias));
+
+/* One row, of infinite squared norm, clipped where it stands in v: it is infinite, and becomes NaN,
+ * or its square is beyond the largest number. */
+static void map_clip_far(double *v, ptrdiff_t d, double bound)
+{
+    double s = 0;
+    for (ptrdiff_t j = 0; j < d; j++) {
+        const double x = v[j * MAP_ROWS] *= 0x1p-600;
+        s += x * x;
+    }
+    const double c = bound / sqrt(s);
+    for (ptrdiff_t j = 0; j < d; j++)
+        v[j * MAP_ROWS] *= c;
+}
+
+/* Clip the rows of a group to the bound: v[j * MAP_ROWS + r] is entry j of row r. */
+MAP_CLONES
+static void map_clip(double *restrict v, ptrdiff_t d, double bound)
+{
+    double s[MAP_ROWS] = {0}, c[MAP_ROWS];
+    for (ptrdiff_t j = 0; j < d; j++)
+        for (int r = 0; r < MAP_ROWS; r++)
+            s[r] += v[j * MAP_ROWS + r] * v[j * MAP_ROWS + r];
+    for (int r = 0; r < MAP_ROWS; r++)
+        c[r] = s[r] > bound * bound && !isinf(s[r]) ? bound / sqrt(s[r]) : 1;
+    for (ptrdiff_t j = 0; j < d; j++)
+        for (int r = 0; r < MAP_ROWS; r++)
+            v[j * MAP_ROWS + r] *= c[r];
+    for (int r = 0; r < MAP_ROWS; r++)
+        if (isinf(s[r]))
+            map_clip_far(v + r, d, bound);
+}
+
+/* The images of MAP_ROWS rows v; `at` is A transposed, in rows of `width`, padded with zeros. */
+MAP_CLONES
+static void map_group(const double *restrict v, const double *restrict at, ptrdiff_t d,
+                      ptrdiff_t width, double *restrict z)
+{
+    for (ptrdiff_t k = 0; k < width; k += MAP_COLUMNS) {
+        map_vector sum[MAP_ROWS] = {{0}};
+        for (ptrdiff_t j = 0; j < d; j++) {
+            const map_vector a = *(const map_vector *)(at + j * width + k);
+            _Pragma("GCC unroll 8")
+            for (int r = 0; r < MAP_ROWS; r++)
+                sum[r] += v[j * MAP_ROWS + r] * a;
+        }
+        for (int r = 0; r < MAP_ROWS; r++)
+            *(map_vector *)(z + r * width + k) = sum[r];
+    }
+}
+
+/* All n rows; `v` has room for d * MAP_ROWS numbers, `z` for MAP_ROWS rows of `width`. */
+static void map_rows(const char *u, ptrdiff_t row_step, ptrdiff_t step, ptrdiff_t n, ptrdiff_t d,
+                     int is_float32, double bound, const double *at, ptrdiff_t width, double *v,
+                     double *z, double *out)
+{
+    for (ptrdiff_t i = 0; i < n; i += MAP_ROWS) {
+        const int rows = n - i < MAP_ROWS ? (int)(n - i) : MAP_ROWS;
+        for (int r = 0; r < MAP_ROWS; r++) { /* the last group repeats its last row */
+            const char *row = u + (i + (r < rows ? r : rows - 1)) * row_step;
+            for (ptrdiff_t j = 0; j < d; j++)
+                v[j * MAP_ROWS + r] = map_item(row + j * step, is_float32);
+        }
+        map_clip(v, d, bound);
+        map_group(v, at, d, width, z);
+        for (int r = 0; r < rows; r++)
+            for (ptrdiff_t k = 0; k < d; k++)
+                out[(i + r) * d + k] = z[r * width + k];
+    }
+}
+
+#endif

@@ -1,0 +1,216 @@
+#include "coded.h"
+
+#include <fenv.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static ptrdiff_t width(const coded *t)
+{
+    return t->g.all_panels * t->g.kernel->width;
+}
+
+static ptrdiff_t n_cells(const coded_block *b, const coded_block *c)
+{
+    return (b->levels + 1) * (c->levels + 1);
+}
+
+static size_t bytes_of_cells(const coded_block *b, const coded_block *c)
+{
+    return (size_t)(n_cells(b, c) * coded_copies(n_cells(b, c))) * sizeof(int64_t);
+}
+
+static size_t bytes_of_sums(const coded *t, const coded_block *b)
+{
+    return (size_t)((b->levels + 1) * b->copies * width(t)) * sizeof(int64_t);
+}
+
+int coded_init(coded *t, const gram_kernel *kernel, double bound, int bits)
+{
+    const ptrdiff_t n = t->n_blocks, dense = t->g.d;
+    if (gram_init_part(&t->g, kernel, dense, n, t->d, bound, bits) < 0)
+        return -1;
+    t->steady = 0;
+    t->ones = dense;
+    for (ptrdiff_t b = 0; b < n; b++)
+        t->ones += t->blocks[b].value >= 0;
+    ptrdiff_t with_value = dense, without = t->ones;
+    t->code = gram_zeros((size_t)(t->n_factors * t->g.block_rows) * sizeof(int32_t));
+    t->value = gram_zeros((size_t)(t->n_values * t->g.block_rows) * sizeof(double));
+    t->cell = gram_zeros((size_t)t->g.block_rows * sizeof(int64_t));
+    t->cells = calloc((size_t)(n * n) + 1, sizeof *t->cells);
+    if (!t->code || !t->value || !t->cell || !t->cells)
+        return -1;
+    t->size = 0;
+    for (ptrdiff_t b = 0; b < n; b++) {
+        coded_block *block = &t->blocks[b];
+        block->levels = t->levels[block->factor];
+        block->lane = block->value >= 0 ? with_value++ : without++;
+        block->copies = coded_copies(block->levels);
+        block->sums = gram_zeros(bytes_of_sums(t, block));
+        if (!block->sums)
+            return -1;
+        t->size += block->levels * dense;
+        for (ptrdiff_t c = 0; c <= b; c++) {
+            const coded_block *other = &t->blocks[c];
+            if (other->factor == block->factor) {
+                t->size += block->levels;
+                continue;
+            }
+            t->size += block->levels * other->levels;
+            t->cells[b * n + c] = gram_zeros(bytes_of_cells(block, other));
+            if (!t->cells[b * n + c])
+                return -1;
+        }
+    }
+    t->hi = calloc((size_t)t->size + 1, sizeof *t->hi);
+    t->lo = calloc((size_t)t->size + 1, sizeof *t->lo);
+    return t->hi && t->lo ? 0 : -1;
+}
+
+void coded_free(coded *t)
+{
+    gram_free(&t->g);
+    gram_free_zeros(t->code);
+    gram_free_zeros(t->value);
+    gram_free_zeros(t->cell);
+    for (ptrdiff_t b = 0; t->blocks && b < t->n_blocks; b++)
+        gram_free_zeros(t->blocks[b].sums);
+    for (ptrdiff_t i = 0; t->cells && i < t->n_blocks * t->n_blocks; i++)
+        gram_free_zeros(t->cells[i]);
+    free(t->cells);
+    free(t->hi);
+    free(t->lo);
+    free(t->blocks);
+    free((void *)t->position);
+    free((void *)t->order);
+    free((void *)t->levels);
+    memset(t, 0, sizeof *t);
+}
+
+static void clear_pending(coded *t)
+{
+    const ptrdiff_t n = t->n_blocks;
+    for (ptrdiff_t b = 0; b < n; b++) {
+        memset(t->blocks[b].sums, 0, bytes_of_sums(t, &t->blocks[b]));
+        for (ptrdiff_t c = 0; c < b; c++)
+            if (t->cells[b * n + c])
+                memset(t->cells[b * n + c], 0, bytes_of_cells(&t->blocks[b], &t->blocks[c]));
+    }
+}
+
+void coded_reset(coded *t)
+{
+    gram_reset(&t->g);
+    clear_pending(t);
+    memset(t->hi, 0, (size_t)t->size * sizeof *t->hi);
+    memset(t->lo, 0, (size_t)t->size * sizeof *t->lo);
+}
+
+/* The integer that a block's entries were left out of the sums by. */
+static int64_t unit(const coded *t, const coded_block *b)
+{
+    return t->steady && b->value < 0 ? b->q : 1;
+}
+
+static int64_t sum_of(const int64_t *sums, ptrdiff_t copies, ptrdiff_t stride)
+{
+    int64_t sum = 0;
+    for (ptrdiff_t k = 0; k < copies; k++)
+        sum += sums[k * stride];
+    return sum;
+}
+
+/* Products of pending rows are at most 2^(2 bits) each, so their sums are below 2^63, also
+ * where a weight is put in at last. */
+void coded_flush(coded *t)
+{
+    const ptrdiff_t n = t->n_blocks, w = width(t);
+    ptrdiff_t at = 0;
+#define ADD(sum) \
+    do { \
+        const int64_t value = (sum); \
+        gram_add128(&t->hi[at], &t->lo[at], value >> 63, (uint64_t)value); \
+        at++; \
+    } while (0)
+    for (ptrdiff_t b = 0; t->g.pending_rows && b < n; b++) {
+        const coded_block *block = &t->blocks[b];
+        const ptrdiff_t step = block->copies * w;
+        const int64_t q = unit(t, block);
+        for (ptrdiff_t l = 0; l < block->levels; l++)
+            for (ptrdiff_t j = 0; j < t->g.d; j++)
+                ADD(q * sum_of(block->sums + l * step + j, block->copies, w));
+        for (ptrdiff_t c = 0; c <= b; c++) {
+            const coded_block *other = &t->blocks[c];
+            const int64_t *cells = t->cells[b * n + c];
+            const int64_t both = q * unit(t, other);
+            if (!cells) {
+                for (ptrdiff_t l = 0; l < block->levels; l++)
+                    ADD(both * sum_of(block->sums + l * step + coded_lane(t, other), block->copies, w));
+                continue;
+            }
+            const ptrdiff_t copies = coded_copies(n_cells(block, other));
+            for (ptrdiff_t l = 0; l < block->levels; l++)
+                for (ptrdiff_t m = 0; m < other->levels; m++)
+                    ADD(both * sum_of(cells + (l * (other->levels + 1) + m) * copies, copies, 1));
+        }
+    }
+#undef ADD
+    if (t->g.pending_rows)
+        clear_pending(t);
+    gram_flush(&t->g);
+}
+
+void coded_merge(coded *t, coded *u)
+{
+    coded_flush(t);
+    coded_flush(u);
+    for (ptrdiff_t i = 0; i < t->size; i++)
+        gram_add128(&t->hi[i], &t->lo[i], u->hi[i], u->lo[i]);
+}
+
+/* Tell whether no row can be clipped, whatever its codes: see is_steady in gram.c.
+ *
+ * In which partial sum a level's square goes depends on the code.  Sums of few bits
+ * are exact in any order; others are taken as large as rounding can make them. */
+static int is_steady(const coded *t, const coded_table *x)
+{
+    const gram *g = &t->g;
+    const ptrdiff_t terms = g->d + t->n_blocks;
+    double s = 0;
+    int exact = 1;
+    for (ptrdiff_t i = 0; i < terms; i++) {
+        const coded_block *b = &t->blocks[i - g->d];
+        double v = i < g->d ? x->dense.limit[i] : b->weight;
+        if (i >= g->d && b->value >= 0)
+            v *= x->limit[b->value];
+        exact &= ldexp(v * v, 20) == nearbyint(ldexp(v * v, 20));
+        s += v * v;
+    }
+    if (!exact || s >= 0x1p32)
+        s *= 1 + (double)(2 * terms + 16) * 0x1p-53;
+    const double f = s > g->bound_sq ? g->target / sqrt(s) : g->scale;
+    return f == g->scale;
+}
+
+ptrdiff_t coded_update(coded *t, const coded_table *x, int drop)
+{
+    fenv_t saved;
+    fegetenv(&saved);
+    fesetenv(FE_DFL_ENV);
+    const int steady = is_steady(t, x);
+    if (steady != t->steady)
+        coded_flush(t);
+    t->steady = steady;
+    gram_take_scaling(&t->g, &x->dense);
+    t->g.scaling = steady ? GRAM_STEADY : GRAM_SCALED;
+    t->g.hold = !steady;
+    const ptrdiff_t lanes = t->ones + (t->ones < t->g.d + t->n_blocks), w = t->g.kernel->width;
+    t->panels = steady ? (lanes + w - 1) / w : t->g.all_panels;
+    for (ptrdiff_t b = 0; b < t->n_blocks; b++)
+        t->blocks[b].q = (int64_t)nearbyint(t->blocks[b].weight * t->g.scale);
+    memset(t->g.missing, 0, (size_t)t->g.block_rows);
+    const ptrdiff_t bad = t->g.kernel->update_coded(t, x, drop);
+    fesetenv(&saved);
+    return bad;
+}

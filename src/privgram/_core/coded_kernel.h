@@ -1,0 +1,243 @@
+/* The hot loop over rows with codes, for each instruction set: see coded.h.
+ *
+ * A block of rows is packed as for the dense columns alone, entries of the blocks in
+ * lanes after them, and then added into sums by level, and into cells by two levels. */
+#include "coded.h"
+
+#define CODES(type) \
+    for (ptrdiff_t r = 0; r < count; r++) { \
+        const uint64_t i = (uint64_t)((const type *)c->x)[start + r]; \
+        code[r] = (int32_t)(i < (uint64_t)levels ? i : (uint64_t)levels); \
+    }
+#define CODES_LOOKED_UP(type) \
+    for (ptrdiff_t r = 0; r < count; r++) { \
+        const uint64_t i = (uint64_t)((const type *)c->x)[start + r]; \
+        const uint64_t found = i < (uint64_t)c->n_lut ? (uint64_t)c->lut[i] : (uint64_t)levels; \
+        code[r] = (int32_t)(found < (uint64_t)levels ? found : (uint64_t)levels); \
+    }
+#define CODES_OF(what) \
+    switch (2 * c->size + c->is_signed) { \
+    case 2: what(uint8_t) break; \
+    case 3: what(int8_t) break; \
+    case 4: what(uint16_t) break; \
+    case 5: what(int16_t) break; \
+    case 8: what(uint32_t) break; \
+    case 9: what(int32_t) break; \
+    case 16: what(uint64_t) break; \
+    default: what(int64_t) break; \
+    }
+
+/* Codes of a block of rows; the number of levels and a mark for those that are missing. */
+static void read_codes(const coded_codes *c, ptrdiff_t start, ptrdiff_t count, int32_t levels,
+                       int32_t *restrict code, unsigned char *restrict missing)
+{
+    if (c->lut)
+        CODES_OF(CODES_LOOKED_UP)
+    else
+        CODES_OF(CODES)
+    for (ptrdiff_t r = 0; r < count; r++)
+        missing[r] |= code[r] == levels;
+}
+
+#define VALUES(type) \
+    for (ptrdiff_t r = 0; r < count; r++) { \
+        double v = ((double)((const type *)x)[start + r] - center) * inverse; \
+        v = v < -limit ? -limit : v; \
+        out[r] = v > limit ? limit : v; \
+    }
+
+/* Values of a block of rows, scaled; 0 and a mark for those that are missing. */
+static void read_values(const gram_column *column, ptrdiff_t start, ptrdiff_t count,
+                        double center, double inverse, double limit, double *restrict out,
+                        unsigned char *restrict missing)
+{
+    const char *x = column->x;
+    switch (column->kind) {
+    case GRAM_FLOAT64: VALUES(double) break;
+    case GRAM_FLOAT32: VALUES(float) break;
+    case GRAM_INT64: VALUES(int64_t) break;
+    default: VALUES(int32_t) break;
+    }
+    for (ptrdiff_t r = 0; r < count; r++) {
+        missing[r] |= out[r] != out[r];
+        out[r] = out[r] != out[r] ? 0 : out[r];
+    }
+}
+
+/* Lane e of the packed rows, W apart. */
+static inline double *lane(const gram *g, ptrdiff_t e)
+{
+    return g->packed + e / W * g->panel_stride + e % W;
+}
+
+/* To nearest, ties to even, for |x| < 2^51. */
+static inline double to_integer(double x)
+{
+    return (x + 0x1.8p52) - 0x1.8p52;
+}
+
+/* Entries of the blocks into their lanes. */
+static void fill_lanes(coded *t, ptrdiff_t count)
+{
+    gram *g = &t->g;
+    const int any_weight = t->steady && t->ones < g->d + t->n_blocks;
+    for (ptrdiff_t r = 0; any_weight && r < count; r++)
+        lane(g, t->ones)[r * W] = 1;
+    for (ptrdiff_t b = 0; b < t->n_blocks; b++) {
+        const coded_block *block = &t->blocks[b];
+        const double *v = t->value + block->value * g->block_rows;
+        double *at = lane(g, block->lane);
+        const double weight = block->weight, scale = g->scale;
+        if (block->value < 0)
+            for (ptrdiff_t r = 0; !t->steady && r < count; r++)
+                at[r * W] = weight;
+        else if (t->steady)
+            for (ptrdiff_t r = 0; r < count; r++)
+                at[r * W] = to_integer(weight * v[r] * scale);
+        else
+            for (ptrdiff_t r = 0; r < count; r++)
+                at[r * W] = weight * v[r];
+    }
+}
+
+/* Clip and quantise packed rows whose entries are all there, as gram_kernel.h says. */
+static void quantise_coded(coded *t, ptrdiff_t count)
+{
+    gram *g = &t->g;
+    for (ptrdiff_t r0 = 0; r0 < count; r0 += W) {
+        double f[W] __attribute__((aligned(64))) = {0};
+        for (ptrdiff_t r = r0; r < r0 + W && r < count; r++) {
+            double p[8] = {0};
+            for (ptrdiff_t i = 0; i < g->d + t->n_blocks; i++) {
+                const ptrdiff_t e = t->order[i];
+                const coded_block *b = e < g->d ? NULL : &t->blocks[e - g->d];
+                const double x = lane(g, b ? b->lane : e)[r * W];
+                const ptrdiff_t position =
+                    b ? b->first + t->code[b->factor * g->block_rows + r] : t->position[e];
+                p[position % 8] += x * x;
+            }
+            f[r - r0] = ((p[0] + p[4]) + (p[2] + p[6])) + ((p[1] + p[5]) + (p[3] + p[7]));
+        }
+        factors(g, v_load(f), f);
+        quantise_packed(g, g->all_panels, f, g->packed + r0 * W);
+    }
+}
+
+/* Rows that are to be left out: zeros, and under no level. */
+static void leave_out(coded *t, ptrdiff_t count)
+{
+    gram *g = &t->g;
+    for (ptrdiff_t r = 0; r < count; r++) {
+        if (!g->missing[r])
+            continue;
+        for (ptrdiff_t i = 0; i < g->all_panels; i++)
+            memset(g->packed + i * g->panel_stride + r * W, 0, W * sizeof(double));
+        for (ptrdiff_t k = 0; k < t->n_factors; k++)
+            t->code[k * g->block_rows + r] = (int32_t)t->levels[k];
+    }
+}
+
+/* Packed rows, times the entry of a block unless that is 1, into its sums by level. */
+INLINE void add_by_level(const coded *t, const coded_block *b, const int32_t *code,
+                         ptrdiff_t count, const ptrdiff_t panels, const int is_one)
+{
+    const gram *g = &t->g;
+    const ptrdiff_t w = g->all_panels * W, stride = g->panel_stride;
+    const ptrdiff_t copies = b->copies, level = copies * w;
+    const double *q = g->packed, *entry = lane(g, coded_lane(t, b));
+    int64_t *const all = b->sums; /* not read in the loop: what it stores may be anything */
+    for (ptrdiff_t r = 0; r < count; r++, q += W, entry += W) {
+        int64_t *sums = all + code[r] * level + (r & (copies - 1)) * w;
+        const vec x = v_set(*entry);
+        for (ptrdiff_t i = 0; i < panels; i++) {
+            const vec y = v_load(q + i * stride);
+            v_accumulate(sums + i * W, is_one ? y : v_mul(x, y));
+        }
+    }
+}
+
+static void add_levels(const coded *t, const coded_block *b, ptrdiff_t count)
+{
+    const gram *g = &t->g;
+    const int32_t *code = t->code + b->factor * g->block_rows;
+    const int is_one = t->steady && b->value < 0;
+    if (!is_one)
+        add_by_level(t, b, code, count, t->panels, 0);
+    else if (t->panels == 1)
+        add_by_level(t, b, code, count, 1, 1);
+    else if (t->panels == 2)
+        add_by_level(t, b, code, count, 2, 1);
+    else if (t->panels == 3)
+        add_by_level(t, b, code, count, 3, 1);
+    else
+        add_by_level(t, b, code, count, t->panels, 1);
+}
+
+/* Products of the entries of two blocks of different factors into cells by their levels. */
+static void add_cells(const coded *t, const coded_block *b, const coded_block *c, int64_t *cells,
+                      ptrdiff_t count)
+{
+    const gram *g = &t->g;
+    const int32_t *restrict one = t->code + b->factor * g->block_rows;
+    const int32_t *restrict two = t->code + c->factor * g->block_rows;
+    const int64_t n = c->levels + 1, copies = coded_copies((b->levels + 1) * n);
+    int64_t *restrict cell = t->cell; /* found first, many at a time */
+    for (ptrdiff_t r = 0; r < count; r++)
+        cell[r] = (one[r] * n + two[r]) * copies + (r & (copies - 1));
+    const double *x = lane(g, coded_lane(t, b)), *y = lane(g, coded_lane(t, c));
+    if (t->steady && b->value < 0 && c->value < 0)
+        for (ptrdiff_t r = 0; r < count; r++)
+            cells[cell[r]]++;
+    else
+        for (ptrdiff_t r = 0; r < count; r++)
+            cells[cell[r]] += (int64_t)(x[r * W] * y[r * W]);
+}
+
+static ptrdiff_t update_coded(coded *t, const coded_table *x, int drop)
+{
+    gram *g = &t->g;
+    const ptrdiff_t n = t->n_blocks;
+    pack_function *const pack_block = pack_of(g, &x->dense);
+    const ptrdiff_t steps = tile_calls(g);
+    for (ptrdiff_t start = 0; start < x->dense.n; start += g->block_rows) {
+        const ptrdiff_t left = x->dense.n - start - g->block_rows;
+        const ptrdiff_t count = left < 0 ? x->dense.n - start : g->block_rows;
+        const ptrdiff_t rows = (count + W - 1) / W * W;
+        fetch ahead = plan_fetch(&x->dense, start + count,
+                                 left < g->block_rows ? left : g->block_rows,
+                                 rows / W + steps * ((rows + STEP - 1) / STEP));
+
+        for (ptrdiff_t k = 0; k < t->n_factors; k++)
+            read_codes(&x->codes[k], start, count, (int32_t)t->levels[k],
+                       t->code + k * g->block_rows, g->missing);
+        for (ptrdiff_t k = 0; k < t->n_values; k++)
+            read_values(&x->values[k], start, count, x->center[k], x->inverse[k], x->limit[k],
+                        t->value + k * g->block_rows, g->missing);
+        ptrdiff_t bad = pack_block(g, &x->dense, start, count, drop, &ahead);
+        const unsigned char *found = memchr(g->missing, 1, (size_t)count);
+        if (found && !drop && (bad < 0 || found - g->missing < bad))
+            bad = found - g->missing;
+        if (bad >= 0)
+            return start + bad;
+
+        fill_lanes(t, count);
+        if (found)
+            leave_out(t, count);
+        if (!t->steady)
+            quantise_coded(t, count);
+
+        if (g->pending_rows + count > g->flush_rows)
+            coded_flush(t);
+        for (ptrdiff_t b = 0; b < n; b++) {
+            add_levels(t, &t->blocks[b], count);
+            for (ptrdiff_t c = 0; c < b; c++)
+                if (t->cells[b * n + c])
+                    add_cells(t, &t->blocks[b], &t->blocks[c], t->cells[b * n + c], count);
+        }
+        if (g->d)
+            multiply(g, rows, &ahead);
+        g->pending_rows += count;
+        count_rows(g, count);
+    }
+    return -1;
+}

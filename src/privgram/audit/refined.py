@@ -1,0 +1,115 @@
+"""Second looks: the loss of all that the looks release, whatever they decided."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from privgram._core.rows import Accumulator
+from privgram.drawing.refined import Looks, take_looks
+from privgram.mechanisms import Refined
+from privgram.moment import SecondMoment
+from privgram.moment.mapped import Mapped
+
+from .cases import Case, Pair
+from .moments import ADJACENCIES, BOUND, claimed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from privgram.mechanisms.refined import Frame
+    from privgram.privacy import Adjacency
+
+    Array = NDArray[np.float64]
+
+__all__ = ["CASES", "Watched", "claimed", "scores", "worst_pairs"]
+
+CASES: tuple[Case, ...] = tuple(Case(Refined(), adjacency) for adjacency in ADJACENCIES)
+
+#: Rows that both tables have: enough for three looks, and short, so that the frames stretch the
+#: row that differs far beyond every radius.
+SHARED, SHORT = 600, 0.02
+
+
+class Watched(Looks):
+    """Looks at one table, with the log-likelihood ratio of what they release against another."""
+
+    def __init__(self, rows: Array, other: Array, **options: Any) -> None:
+        self.other_rows = other
+        self.other = SecondMoment(rows.shape[1], BOUND).update(other)
+        self.ratio = 0.0
+
+        def read(new: Callable[[int], Any]) -> Any:
+            look = new(rows.shape[1])
+            look.update(rows)
+            return look
+
+        moment = SecondMoment(rows.shape[1], BOUND).update(rows)
+        self.ours: Any = None
+        self.theirs: Any = None
+        super().__init__(moment, reread=read, **options)
+
+    def _score(self, released: Any, ours: Any, other: Any, variance: Any) -> None:
+        self.ratio += float((((released - other) ** 2 - (released - ours) ** 2) / variance).sum())
+
+    def take(self, moment: SecondMoment, share: float) -> Array:  # noqa: D102
+        released = super().take(moment, share)
+        # Each entry off the diagonal is there twice, and has half the variance.
+        variance = 4 * self.std[-1] ** 2
+        self._score(released, moment.matrix(), self.other.matrix(), variance)
+        return released
+
+    def count(self, frame: Frame, grid: Array, share: float) -> tuple[Array, float]:  # noqa: D102
+        counts, std = super().count(frame, grid, share)
+        self._score(counts, self.ours.counts, self.theirs.counts, 2 * std**2)
+        return counts, std
+
+    def number(self, share: float) -> float:  # noqa: D102
+        number = super().number(share)
+        variance = 2 * self.noise.counts_std(self.mu(share)) ** 2
+        self._score(np.array(number), self.moment.n_rows, len(self.other_rows), variance)
+        return number
+
+    def _read(self, frame: Frame, new: Callable[[int], Any]) -> Any:
+        look = Mapped(frame.matrix, BOUND, new(len(frame.matrix)))
+        look.update(self.other_rows)
+        self.ours, self.theirs = super()._read(frame, new), look.inner
+        if isinstance(self.theirs, Accumulator):
+            self.other = SecondMoment.from_accumulator(self.theirs, None, None)
+        return self.ours
+
+
+def worst_pairs(case: Case) -> list[Pair]:
+    """Rows longer than every radius beside short ones.
+
+    Of two that replace each other one is shorter, so that they are in different bins.
+    """
+    angles = 2 * np.pi * np.arange(SHARED) / SHARED
+    shared = SHORT * np.column_stack([np.cos(angles), np.sin(angles)])
+    first, second = BOUND * np.eye(2)[:, None] * [[[1.0]], [[0.84]]]
+    if case.adjacency == "add-remove":
+        return [Pair(("e1", "none"), np.vstack([shared, first]), shared)]
+    tables = (np.vstack([shared, row]) for row in (first, second))
+    return [Pair(("e1", "0.84 e2"), *tables)]
+
+
+def scores(
+    case: Case, released: Any, pair: Pair, draws: int, seed: np.random.SeedSequence
+) -> Array:
+    """Log-likelihood ratios, first table against second, of releases of the first and second."""
+    rng = np.random.default_rng(seed)
+    result = np.empty((2, draws))
+    setting = case.epsilon, case.delta, cast("Adjacency", case.adjacency)
+    bound = SecondMoment(2, BOUND).sensitivity_bound
+    tables = pair.first, pair.second
+    for out, rows, other, sign in zip(result, tables, tables[::-1], (1, -1), strict=True):
+        n_rows = len(rows) if case.adjacency == "replace" else None
+        noise = released.calibrate(2, bound, *setting, n_rows=n_rows)
+        for i in range(draws):
+            looks = Watched(rows, other, noise=noise, rng=rng)
+            take_looks(released, looks)
+            out[i] = sign * looks.ratio
+    return result

@@ -1,0 +1,39 @@
+"""Which types of NumPy's a column may have, by what it is known to be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from privgram.columns.variables import Boolean, Dates, Factor, Variable
+
+__all__ = ["DATES", "LEVELS", "check_kind"]
+
+#: What to do about a column of dates, and about one of words.
+DATES = "describe it by pg.Dates(first, last), or cast it to a number in the unit you mean"
+LEVELS = "describe it by a list of its levels in Columns, or cast it if it holds numerals"
+
+
+def check_kind(dtype: np.dtype[Any], name: str | int, wanted: Variable | None = None) -> None:
+    """Refuse a column that does not hold real numbers, or what it is known to be.
+
+    Objects, of any type, are looked at later, one by one.
+    """
+    text = dtype.kind in "UT"
+    held = "complex numbers" if dtype.kind == "c" else f"values of type {'str' if text else dtype}"
+    if isinstance(wanted, (Boolean, Factor, Dates)):
+        if dtype.kind not in _kinds(wanted):
+            raise TypeError(f"column {name!r} holds {held}, not {wanted.holds}")
+    elif dtype.kind not in "buif":
+        advice = DATES if dtype.kind in "mM" else LEVELS if dtype.kind in "OSUT" else ""
+        raise TypeError(
+            f"column {name!r} holds {held}; only real numbers can be used"
+            + (f": {advice}" if advice else "")
+        )
+
+
+def _kinds(wanted: Boolean | Factor | Dates) -> str:
+    if isinstance(wanted, Factor):
+        return "USTO" if wanted.text else "iufO"
+    return "MUSTO" if isinstance(wanted, Dates) else "buifO"

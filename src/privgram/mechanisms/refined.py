@@ -1,0 +1,307 @@
+"""Second looks: the table read again in coordinates that an earlier release taught.
+
+The rules by which released numbers decide the next look are here, and the calibration. What they
+are applied to is drawn in `privgram.drawing.refined`; docs/theory/refined.md has the proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from privgram.mechanisms._base import Calibration, Mechanism, Request, sensitivity
+from privgram.mechanisms.analyze_gauss import AnalyzeGauss, GaussCalibration
+from privgram.noise import GaussianLaw
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram.privacy import Adjacency
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["Choice", "Frame", "Refined", "choose_radius", "radii", "whiten"]
+
+#: Shares of the squared ratio mu^2: of the first look, of a look at the middle, of the histogram
+#: of lengths, and of the number of rows where nothing else says it. The last look has what is left.
+FIRST, MIDDLE, COUNTS, NUMBER = 0.08, 0.15, 0.1, 0.01
+
+#: Signal to noise mu n / sqrt(d) from which on a second look is taken, and a third.
+TWO_LOOKS, THREE_LOOKS = 30.0, 200.0
+
+#: A frame is worth its look if it lowers the noise by this factor, as a geometric mean over
+#: entries: the radius takes so much of it. While some direction is hidden in the noise of the first
+#: look, less will do.
+WORTH, WORTH_IF_HIDDEN = 5.0, 1.5
+
+#: Radius of the look at the middle, squared, in units of a row's mean square in its frame. Its
+#: clipping moves the next frame a little and no estimate.
+REACH = 4.0
+
+#: So many bins, a factor of 8 in |z|^2, are added up to see rows, and so many deviations of their
+#: noise are seen: where noise is taken for long rows the release is lost, so that must be rare.
+WINDOW, RESOLVED = 6, 5.0
+
+#: Clipping moves a coefficient by this part of the excess, of which half is the most; and that is
+#: to be so much of a stated standard error.
+TOWARDS, BIAS = 0.25, 0.25
+
+#: Noise of the last look below this part of the sampling error is not worth any clipping.
+FINE = 0.14
+
+PURPOSES = ("regression", "pca")
+
+
+@dataclass(frozen=True)
+class RefinedCalibration(Calibration):
+    """Noise of all looks together.
+
+    Attributes
+    ----------
+    mu : float
+        Ratio of sensitivity to noise that one look with the whole budget would have. The squares
+        of the looks' ratios add up to its square.
+    """
+
+    mu: float
+
+    @property
+    def law(self) -> GaussianLaw:
+        """G plus the noise of one look: what a release has if second looks gain nothing."""
+        return GaussianLaw(self.noise_std, math.sqrt(2.0) * self.noise_std)
+
+    def std(self, bound: float, mu: float) -> float:
+        """Noise on the diagonal for rows up to `bound` at a ratio mu; off it 1 / sqrt(2)."""
+        return sensitivity(bound, self.n_columns, self.adjacency) / mu
+
+    def counts_std(self, mu: float) -> float:
+        """Noise of a histogram, in which a row is one count, at a ratio mu."""
+        return count_sensitivity(self.adjacency) / mu
+
+
+@dataclass(frozen=True)
+class Refined(Mechanism):
+    """Second moment by several looks at the table, each in the frame the last one taught.
+
+    Gaussian noise has the same size in every direction of the scaled columns, and drowns those
+    in which the table is narrow: differences of correlated columns, columns far narrower
+    than their public bounds, residuals. A cheap first look shows them. The next one maps every
+    row u to z = A u, with A about the inverse root of the second moment per row, clips |z| to a
+    radius that a private histogram justifies, adds isotropic noise to the sum of z z^T and maps
+    it back. Then the noise is in proportion to the table in every direction.
+
+    Parameters
+    ----------
+    looks : "auto" or int
+        At most so many looks, 1 to 3. "auto" takes what a rate of signal to noise makes
+        worth it, and one where a frame gains nothing: then the release is `AnalyzeGauss`'s.
+    purpose : {"regression", "pca"}
+        "regression" takes second looks. For the whole matrix, its principal components and
+        means, isotropic noise is best: "pca" is one look.
+
+    Notes
+    -----
+    Only `privgram.release` makes such a release, from a table that can be read again: it takes
+    three or four passes. A row moves look k by at most R_k^2, replacing one by sqrt(2) R_k^2.
+    With mu_k = sensitivity / noise, the squares of mu_k add up, and the whole has the privacy
+    profile of one Gaussian mechanism, whatever each look was decided by in those before. The
+    noise is Gaussian, with independent entries in the last frame. What clipping does to
+    coefficients is held below a quarter of their stated standard errors, as far as the histogram
+    tells; the release says what it tells.
+
+    References
+    ----------
+    .. [1] Biswas, Dong, Kamath, Ullman, "CoinPress: Practical private mean and covariance
+       estimation", NeurIPS 2020.
+    .. [2] Dong, Roth, Su, "Gaussian differential privacy", JRSS B 84, 2022, Corollary 3.3.
+    .. [3] Smith, Thakurta, "Fully adaptive composition for Gaussian differential privacy",
+       arXiv:2210.17520, 2022.
+    """
+
+    looks: Literal["auto"] | int = "auto"
+    purpose: Literal["regression", "pca"] = "regression"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.looks, bool) or self.looks not in ("auto", 1, 2, 3):
+            raise ValueError(f"looks must be 'auto', 1, 2 or 3, got {self.looks!r}")
+        if self.purpose not in PURPOSES:
+            raise ValueError(f"purpose must be one of {', '.join(PURPOSES)}, got {self.purpose!r}")
+
+    @property
+    def most_looks(self) -> int:
+        """The most looks it may take."""
+        if self.purpose != "regression":
+            return 1
+        return 3 if self.looks == "auto" else int(self.looks)
+
+    def looks_worth(self, rate: float) -> int:
+        """Number of looks for a rate of signal to noise, mu n / sqrt(d)."""
+        worth = 1 + (rate >= TWO_LOOKS) + (rate >= THREE_LOOKS)
+        return min(worth, self.most_looks)
+
+    def _exact(self, request: Request) -> RefinedCalibration:
+        return _together(AnalyzeGauss()._exact(request))
+
+    def _published(self, request: Request, allow_erratum: bool) -> RefinedCalibration:
+        return _together(AnalyzeGauss()._published(request, allow_erratum))
+
+
+def _together(one: GaussCalibration) -> RefinedCalibration:
+    """The budget of one look, for all looks together."""
+    shared = {field.name: getattr(one, field.name) for field in fields(Calibration)}
+    mu: float = one.privacy.sensitivity_ratio  # type: ignore[attr-defined]
+    return RefinedCalibration(**shared, mu=mu)
+
+
+def count_sensitivity(adjacency: Adjacency) -> float:
+    """L2 sensitivity of a histogram: one count moves, or two."""
+    return math.sqrt(2.0) if adjacency == "replace" else 1.0
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Coordinates z = A u in which a table is about isotropic.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (d, d), float64
+        A, with orthogonal rows, the longest first.
+    typical : float
+        Estimate of the mean of |z|^2 over rows.
+    gain : float
+        How much less noise an entry of the sum of z z^T has than without the frame if rows are as
+        long as is typical there; geometric mean.
+    hidden : bool
+        Whether the noise hides some direction.
+    """
+
+    matrix: Matrix
+    typical: float
+    gain: float
+    hidden: bool
+
+    @property
+    def worth(self) -> bool:
+        """Whether a look in this frame gains anything."""
+        return self.gain >= (WORTH_IF_HIDDEN if self.hidden else WORTH)
+
+    def largest(self, bound: float) -> float:
+        """The largest |z|^2 of rows up to `bound`: public."""
+        return float((self.matrix[0] ** 2).sum()) * bound**2
+
+    @property
+    def inverse(self) -> Matrix:
+        """A^{-1}, from the orthogonality of A's rows."""
+        inverse: Matrix = (self.matrix / (self.matrix**2).sum(axis=1)[:, None]).T
+        return inverse
+
+
+def whiten(
+    moment: Matrix, noise_std: float, rows: float, bound: float, before: Frame | None = None
+) -> Frame:
+    """The frame that a released second moment teaches.
+
+    Parameters
+    ----------
+    moment : ndarray of shape (d, d), float64
+        Released, with isotropic noise, in the frame `before`.
+    noise_std : float
+        Of its entries off the diagonal.
+    rows : float
+        About how many rows it is of.
+    bound : float
+        L2 bound of a row.
+    before : Frame, optional
+        By default the scaled columns themselves.
+
+    Notes
+    -----
+    A = diag(rows / (max(w, 0) + f))^{1/2} V^T for eigenvalues w and the floor f = 2 sqrt(d)
+    noise_std, within which the noise's own eigenvalues stay. Isotropic noise and clipping do not
+    see a rotation of z; the one is taken that makes the rows of A orthogonal in the scaled columns,
+    where the first look's noise is isotropic: so its entries are independent in every frame.
+    """
+    d = len(moment)
+    values, vectors = np.linalg.eigh(moment)
+    signal = np.maximum(values, 0.0)
+    floor = 2 * math.sqrt(d) * noise_std
+    lifted = signal + floor
+    matrix = (vectors * np.sqrt(rows / lifted)).T
+    if before is not None:
+        matrix = matrix @ before.matrix
+    _, sizes, directions = np.linalg.svd(matrix)
+    # Where noise makes eigenvalues negative their sum is too small.
+    typical = max(float((values / lifted).sum()), 0.3 * float((signal / lifted).sum()), 1e-3)
+    gain = bound**2 / d * math.exp(float(np.log(rows / lifted).mean()))
+    return Frame(sizes[:, None] * directions, typical, gain, bool(values[0] < floor))
+
+
+def radii(typical: float, largest: float) -> Vector:
+    """Squared radii to choose from, ascending by factors of sqrt(2) up to the largest |z|^2."""
+    steps = max(0, math.ceil(2 * math.log2(largest / typical)))
+    grid: Vector = np.minimum(typical * np.sqrt(2.0) ** np.arange(steps + 1), largest)
+    return grid
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A squared radius; about how many rows it clips; what that does, in stated standard errors."""
+
+    square: float
+    clipped: float
+    bias: float
+
+
+def choose_radius(
+    counts: Vector,
+    grid: Vector,
+    counts_std: float,
+    noise_std: Vector,
+    rows: float,
+) -> Choice:
+    """The least squared radius of a grid whose clipping does not matter.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (m,), float64
+        Released: rows up to each point of the grid and beyond the one before.
+    grid : ndarray of shape (m,), float64
+        Squared radii R^2, ascending; no row is longer than the last.
+    counts_std : float
+        Noise of the counts.
+    noise_std : ndarray of shape (m,), float64
+        Noise of the look, off the diagonal, at each radius.
+    rows : float
+
+    Notes
+    -----
+    In the frame, a coefficient in units of its sampling error is a sum of (c.z)(e.z) over rows,
+    with unit vectors c and e, and rows^{1/2} is that error. Clipping takes off
+    (|z|^2 - R^2)_+ (c.z)(e.z) / |z|^2, at most half the excess a row. Over rows in many
+    directions it averages to less, in tables of wages and flights to a quarter at most. The
+    excess adds up the numbers of rows beyond each radius, as far as they stand out of their noise.
+    Farther out they are taken to fall faster and faster, each time by the square of the ratio
+    before. That is a guess: few rows that are far longer than all others go unseen, as they must.
+    """
+    tails = np.array([counts[i + 1 : i + 1 + WINDOW].sum() for i in range(len(grid))])
+    bins = np.clip(np.arange(len(grid))[::-1], 1, WINDOW)
+    seen = np.flatnonzero(tails > RESOLVED * counts_std * np.sqrt(bins))
+    last = int(seen[-1]) if len(seen) else 0
+    beyond = np.zeros(len(grid) + 1)
+    beyond[last] = max(tails[last], 0.0)
+    for i in range(last)[::-1]:
+        beyond[i] = beyond[i + 1] + max(counts[i + 1], 0.0)
+    ratio = min(beyond[last] / max(beyond[last - 1], 1.0), 0.95) if last else 0.5
+    for i in range(last + 1, len(grid)):
+        ratio **= 2
+        beyond[i] = beyond[i - 1] * ratio
+    steps = np.diff(grid, append=grid[-1]) * (beyond[:-1] + beyond[1:]) / 2
+    moved = TOWARDS * np.cumsum(steps[::-1])[::-1] / np.hypot(np.sqrt(rows), noise_std)
+    good = (noise_std >= FINE * math.sqrt(rows)) & (moved <= BIAS)
+    place = int(good.argmax()) if good.any() else len(grid) - 1
+    return Choice(float(grid[place]), float(beyond[place]), float(moved[place]))

@@ -1,0 +1,93 @@
+"""Tests of several coefficients at once (docs/theory/inference.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram.noise import NoiseLaw
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["WaldTest", "wald"]
+
+
+@dataclass(frozen=True)
+class WaldTest:
+    """A test of the hypothesis that some coefficients are all 0.
+
+    Attributes
+    ----------
+    hypothesis : tuple of str
+        The coefficients.
+    statistic : float
+        Chi-squared with `df` degrees of freedom under the hypothesis, to first order.
+    df : int
+    pvalue : float
+    """
+
+    hypothesis: tuple[str, ...]
+    statistic: float
+    df: int
+    pvalue: float
+
+    @property
+    def fvalue(self) -> float:
+        """The statistic over its degrees of freedom, as an F test of a large sample has it."""
+        return self.statistic / self.df
+
+    def __str__(self) -> str:
+        names = ", ".join(self.hypothesis[:4])
+        more = f" and {len(self.hypothesis) - 4} more" if len(self.hypothesis) > 4 else ""
+        return f"{names}{more} = 0: chi2({self.df}) = {self.statistic:.4g}, p = {self.pvalue:.3g}"
+
+
+def wald(
+    law: NoiseLaw,
+    shifted: Matrix,
+    n_rows: float,
+    contrasts: Matrix,
+    offset: Vector,
+) -> tuple[float, int]:
+    """Statistic and degrees of freedom of the hypothesis contrasts @ theta + offset = 0.
+
+    The variance is taken at the nearest coefficients that obey the hypothesis, as for a single
+    coefficient: the noise is in the features too, and depends on them.
+
+    Parameters
+    ----------
+    law, shifted
+        As in `privgram.regression.inference.infer`, which has offered inference.
+    n_rows : float
+        Rows behind the fit.
+    contrasts : ndarray of shape (k, p), float64
+    offset : ndarray of shape (k,), float64
+    """
+    p = len(shifted) - 1
+    matrix = shifted - law.shift_matrix(p + 1)
+    inverse = np.linalg.inv(matrix[:p, :p])
+    theta = inverse @ matrix[:p, p]
+    found = contrasts @ theta + offset
+    # Some contrasts may follow from others.
+    sizes, vectors = np.linalg.eigh(contrasts @ inverse @ contrasts.T)
+    kept = sizes > 1e-12 * sizes[-1]
+    contrasts, found = vectors[:, kept].T @ contrasts, vectors[:, kept].T @ found
+    # The least change, in the metric of the features, that obeys.
+    step = inverse @ contrasts.T @ np.linalg.solve(contrasts @ inverse @ contrasts.T, found)
+    v = np.append(step - theta, 1.0)
+    noise = law.sandwich(shifted, np.outer(v, v))[:p, :p]
+    second = law.sandwich(shifted, np.pad(inverse, (0, 1)))[:p]
+    free = np.append(-theta, 1.0)
+    at_estimate = law.sandwich(shifted, np.outer(free, free))[:p, :p]
+    residual = max(free @ matrix @ free + np.trace(inverse @ at_estimate), 0.0)
+    pulled = contrasts @ inverse
+    at_null = residual / (n_rows - p) * pulled @ contrasts.T + pulled @ noise @ pulled.T
+    bias = -pulled @ (second @ v)
+    gap = found - bias
+    return float(gap @ np.linalg.solve(at_null, gap)), int(kept.sum())

@@ -1,0 +1,290 @@
+"""Factors, dates, logarithms and terms: what is described, stored and bounded."""
+
+import itertools
+
+import hypothesis.strategies as st
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+
+import privgram as pg
+from privgram._core.scale import legendre
+from privgram.columns.encoding import codes_of
+from privgram.columns.terms import ONES, Piece
+
+BOUNDS = {
+    "wage": pg.Log(2, 500),
+    "age": (18, 90),
+    "sex": ["female", "male"],
+    "region": pg.Factor(["n", "e", "s", "w"], other=True),
+    "hired": pg.Dates("1980-01-01", "2026-01-01", unit="years"),
+    "union": bool,
+    "code": pg.Factor([3, 1, 7]),
+}
+
+
+@pytest.fixture
+def table(rng):
+    n = 200
+    return pd.DataFrame(
+        {
+            "wage": rng.lognormal(3, 2, n),
+            "age": rng.integers(10, 100, n),
+            "sex": rng.choice(["female", "male"], n),
+            "region": rng.choice(["n", "e", "s", "w", "elsewhere"], n),
+            "hired": pd.to_datetime("1979-01-01") + pd.to_timedelta(rng.integers(0, 18000, n), "D"),
+            "union": rng.random(n) < 0.3,
+            "code": rng.choice([3, 1, 7], n),
+        }
+    )
+
+
+def by_hand(table):
+    """The dummy table of all variables as main effects, without privgram."""
+
+    def scaled(values, low, high):
+        return np.clip((values - (low + high) / 2) / ((high - low) / 2), -1, 1)
+
+    day = (table.hired - pd.Timestamp("1970-01-01")) / pd.Timedelta(days=1)
+    first, last = 3652, 20454  # days from 1970 to 1980-01-01 and 2026-01-01
+    parts = [
+        scaled(np.log(np.clip(table.wage, 2, 500)), np.log(2), np.log(500)),
+        scaled(table.age, 18, 90),
+        *[table.sex == level for level in ("female", "male")],
+        *[table.region == level for level in ("n", "e", "s", "w", "elsewhere")],
+        scaled(day, first, last),
+        2 * table.union - 1,
+        *[table.code == level for level in (3, 1, 7)],
+    ]
+    return np.column_stack([np.asarray(part, float) for part in parts])
+
+
+def test_main_effects_by_hand(table):
+    columns = pg.Columns(BOUNDS)
+    np.testing.assert_allclose(columns.encode(table), by_hand(table), atol=2e-15)
+    assert columns.names[:4] == ("log(wage)", "age", "sex[female]", "sex[male]")
+    assert columns.names[8] == "region[other]"
+    moment = pg.second_moment(table, columns=columns)
+    np.testing.assert_allclose(
+        moment.matrix(), by_hand(table).T @ by_hand(table), atol=2 * moment.rounding_error
+    )
+
+
+TERMS = [
+    (["poly(age, 3)"], 3),
+    (["age", "poly(age, 2)"], 2),
+    (["sex"], 1),
+    (["sex", "region"], 2),
+    (["sex", "sex:region"], 1),  # sex follows from the product
+    (["sex*region"], 1),
+    (["age:sex"], 1),
+    (["age", "age:sex"], 1),
+    (["age", "sex", "age:sex"], 2),
+    (["age*sex*region"], 2),
+    (["poly(age, 2):sex", "hired:age", "log(wage)", "union"], 5),
+]
+
+
+@pytest.mark.parametrize(("terms", "squared"), TERMS)
+@pytest.mark.parametrize("intercept", [False, True])
+def test_bound_is_attained_and_never_exceeded(table, terms, squared, intercept):
+    columns = pg.Columns(BOUNDS, terms=terms, intercept=intercept)
+    indicators = {"sex", "region", "sex:region", "sex*region", "age*sex*region"}
+    stored_ones = intercept and not indicators & set(terms)
+    assert columns.bound**2 == pytest.approx(squared + stored_ones)
+    assert columns.bound**2 >= squared + stored_ones
+    worst = table.head(1).assign(age=1e9, wage=1e9, hired=pd.Timestamp("2200-01-01"), union=True)
+    assert (columns.encode(worst) ** 2).sum() == squared + stored_ones
+    assert ((columns.encode(table) ** 2).sum(axis=1) <= squared + stored_ones).all()
+
+
+@settings(deadline=None)
+@given(st.floats(-1, 1), st.integers(1, 12))
+def test_legendre_polynomials(u, degree):
+    """At most 1 in size, and SciPy's."""
+    from scipy.special import eval_legendre
+
+    found = legendre(np.array([u]), 0.0, 1.0, degree)[-1, 0]
+    assert abs(found) <= 1
+    assert found == pytest.approx(eval_legendre(degree, u), abs=1e-13)
+    assert legendre(np.array([1.0, -1.0]), 0.0, 1.0, degree)[-1].tolist() == [1.0, (-1.0) ** degree]
+
+
+@pytest.mark.parametrize(("terms", "_"), TERMS)
+def test_what_follows_is_an_image_of_what_is_stored(table, terms, _):
+    """Every factor's indicators, and the ones, from the products that hold them."""
+    columns = pg.Columns(BOUNDS, terms=terms, intercept=True)
+    rows = columns.encode(table)
+    alone = pg.Columns(BOUNDS, terms=["sex", "region", "age"])
+    main = dict(zip(alone.names, alone.encode(table).T, strict=True))
+    for piece, names in (
+        (ONES, [None]),
+        (Piece((), ("sex",)), ["sex[female]", "sex[male]"]),
+        (Piece((), ("region",)), [f"region[{level}]" for level in ("n", "e", "s", "w", "other")]),
+        (Piece((("age", 1),)), ["age"]),
+    ):
+        image = columns.layout.image(piece)
+        known = columns.layout.find(piece) is not None
+        assert (image is not None) == known
+        if known:
+            expected = [np.ones(len(table)) if name is None else main[name] for name in names]
+            np.testing.assert_allclose(rows @ image.T, np.transpose(expected), atol=1e-15)
+
+
+def test_weights_scale_terms(table):
+    plain = pg.Columns(BOUNDS, terms=["age", "sex", "age:sex", "hired"])
+    columns = pg.Columns(
+        BOUNDS, terms=["age", "sex", "age:sex", "hired"], weights={"sex": 0.5, "hired": 2.0}
+    )
+    weights = [4.0**0 if "age" in name else 0.5 if "sex" in name else 2.0 for name in plain.names]
+    np.testing.assert_array_equal(columns.encode(table), plain.encode(table) * weights)
+    assert columns.bound**2 == pytest.approx(1 + 0.25 + 4)
+    assert pg.Columns.from_dict(columns.to_dict()) == columns != plain
+
+
+@pytest.mark.parametrize("suffix", [".toml", ".json"])
+@pytest.mark.parametrize(("terms", "_"), TERMS)
+def test_files_keep_everything(tmp_path, suffix, terms, _):
+    columns = pg.Columns(BOUNDS, terms=terms, missing="drop", weights={terms[0]: 2.0})
+    path = tmp_path / f"bounds{suffix}"
+    columns.save(path)
+    assert pg.Columns.load(path) == columns
+    assert pg.Columns.load(path).names == columns.names
+
+
+def test_formula():
+    columns = pg.Columns.from_formula(
+        "log(wage) ~ poly(age, 2) + sex*region + union",
+        BOUNDS | {"wage": (2, 500), "unused": (0, 1)},
+    )
+    expected = ["log(wage)", "poly(age, 2)", "sex", "region", "sex:region", "union"]
+    assert set(columns.terms) == set(expected)
+    assert columns.intercept
+    assert "unused" not in columns.selected
+    assert columns.variables["wage"] == pg.Log(2, 500)
+    assert not pg.Columns.from_formula("wage ~ age - 1", {"wage": (0, 1), "age": (0, 1)}).intercept
+
+
+@pytest.mark.parametrize(
+    ("formula", "text"),
+    [
+        ("wage ~ height", "no variable 'height'"),
+        ("wage ~ exp(age)", "'exp' is not known"),
+        ("wage ~ I(age**2)", "poly\\(age, k\\)"),
+        ("log(age) ~ sex", "'age': .* must be positive"),
+        ("wage ~ C(age)", "levels of 'age'"),
+        ("wage ~ poly(sex, 2)", "'sex' is a factor"),
+        ("wage ~ poly(age, 99)", "degree k of 1 to 12"),
+        ("wage ~ (age", "cannot be read"),
+        ("wage ~ age | sex", "several parts"),
+        ("~ age", "nothing before"),
+    ],
+)
+def test_formulas_that_are_refused(formula, text):
+    bounds = {"wage": (2, 500), "age": (-1, 90), "sex": ["female", "male"]}
+    with pytest.raises(ValueError, match=text):
+        pg.Columns.from_formula(formula, bounds)
+
+
+@pytest.mark.parametrize(
+    ("terms", "error", "text"),
+    [
+        ("age", TypeError, "a list of terms"),
+        ([], ValueError, "names no columns"),
+        ([3], TypeError, "a term is text"),
+        (["age:"], ValueError, "empty part"),
+        (["age:age"], ValueError, "by itself; write poly\\(age, 2\\)"),
+        (["wide:tall"], ValueError, "combinations of levels"),
+        (["wide", "wider"], ValueError, "at most 32,768"),
+        (["sin(age)"], ValueError, "'sin' is not known"),
+    ],
+)
+def test_terms_that_are_refused(terms, error, text):
+    bounds = BOUNDS | {
+        "wide": [f"a{i}" for i in range(300)],
+        "tall": [f"b{i}" for i in range(300)],
+        "wider": [f"c{i}" for i in range(32768)],
+    }
+    with pytest.raises(error, match=text):
+        pg.Columns(bounds, terms=terms)
+    with pytest.raises(ValueError, match="is not among the terms"):
+        pg.Columns(BOUNDS, terms=["age"], weights={"sex": 2.0})
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_codes_of_any_kind_of_column(data):
+    """Text and whole numbers as NumPy and pandas may hold them, against a dictionary."""
+    text = data.draw(st.booleans())
+    levels = data.draw(
+        st.lists(
+            st.text("abcé", max_size=3) if text else st.integers(-(2**62), 2**62),
+            min_size=1,
+            max_size=6,
+            unique=True,
+        )
+    )
+    other = data.draw(st.booleans()) and "other" not in levels
+    factor = pg.Factor(levels, other)
+    stranger = "zz" if text else 2**62 + 1
+    values = data.draw(st.lists(st.sampled_from([*levels, stranger]), max_size=20))
+    unlisted = len(levels) if other else -1
+    expected = [levels.index(v) if v in levels else unlisted for v in values]
+    kinds = [object, *((np.str_,) if text else (np.int64,))]
+    for kind in kinds:
+        assert codes_of(np.array(values, kind), factor).tolist() == expected
+    holes = np.array([*values, None, float("nan"), pd.NA, pd.NaT], object)
+    assert codes_of(holes, factor).tolist() == [*expected, -1, -1, -1, -1]
+
+
+def test_missing_values_and_levels(table):
+    columns = pg.Columns(BOUNDS)
+    table = table.astype({"region": object, "age": float})
+    for name, value in (("sex", "unknown"), ("sex", None), ("age", np.nan), ("code", 2)):
+        broken = table.astype({name: object}) if name != "code" else table.copy()
+        broken.loc[7, name] = value
+        if name == "age":
+            broken = broken.astype({"age": float})
+        with pytest.raises(ValueError, match="row 7 holds a missing value, NaN or a level") as info:
+            pg.second_moment(broken, columns=columns)
+        assert "unknown" not in str(info.value)
+        dropping = pg.Columns(BOUNDS, missing="drop")
+        moment = pg.second_moment(broken, columns=dropping)
+        assert (moment.n_rows, moment.n_dropped) == (len(table) - 1, 1)
+        rest = pg.second_moment(broken.drop(index=7), columns=dropping)
+        assert all(np.array_equal(*pair) for pair in zip(moment.limbs(), rest.limbs(), strict=True))
+
+
+def test_saved_moments_of_tables(table):
+    columns = pg.Columns(BOUNDS, terms=["poly(age, 2)", "sex*region", "wage", "hired:sex"])
+    moment = pg.second_moment(table, columns=columns)
+    again = pg.SecondMoment.from_bytes(moment.to_bytes())
+    twice = pg.merge([moment, again])
+    for a, b, c in zip(moment.limbs(), again.limbs(), (moment + moment).limbs(), strict=True):
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(c, twice.limbs()[0 if c.dtype == np.int64 else 1])
+    dummies = pg.second_moment(columns.encode(table), bound=columns.bound)
+    assert all(np.array_equal(*p) for p in zip(moment.limbs(), dummies.limbs(), strict=True))
+
+
+def test_what_levels_imply_is_not_kept():
+    levels = [f"level {i}" for i in range(2000)]
+    columns = pg.Columns({"x": (0, 1), "f": pg.Factor(levels)})
+    moment = pg.second_moment({"x": [0.5, 1.0], "f": levels[:2]}, columns=columns)
+    assert len(moment.to_bytes()) < 200_000  # and not 32 million
+
+
+@pytest.mark.parametrize("bound", [0.3, 1.0, 1.5])
+def test_smaller_bounds_clip_as_the_dummy_table_is_clipped(table, bound):
+    columns = pg.Columns(BOUNDS, terms=["poly(age, 2)", "sex*region", "wage", "hired:sex"])
+    moment = pg.second_moment(table, columns=columns, bound=bound)
+    dummies = pg.second_moment(columns.encode(table), bound=bound)
+    assert all(np.array_equal(*p) for p in zip(moment.limbs(), dummies.limbs(), strict=True))
+
+
+def test_order_of_description_and_not_of_writing():
+    one = pg.Columns(BOUNDS, terms=["region:sex", "hired:age"])
+    assert one.terms == ("sex:region", "age:hired")
+    for a, b in itertools.permutations(["sex", "region"]):
+        assert pg.Columns(BOUNDS, terms=[f"{a}:{b}"]).names == one.names[:10]

@@ -1,0 +1,124 @@
+"""Rows mapped into a frame: equal to the twin bit for bit, and a function of the row alone."""
+
+import numpy as np
+import pytest
+
+from privgram._core import rowmap
+from privgram._core.rows import Accumulator
+from privgram.exact.limbs import to_integers
+from privgram.moment.mapped import Mapped
+from privgram.moment.reference_map import map_rows
+
+
+def images(block, bound, frame):
+    out = np.full(block.shape, 7.0)
+    rowmap.apply(block, bound, rowmap.transposed(frame), out)
+    return out
+
+
+def frame_of(rng, d, condition=1e8):
+    """Orthogonal rows of lengths from 1 to `condition`, as second looks take them."""
+    turn = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    return np.geomspace(condition, 1.0, d)[:, None] * turn
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(1, 1), (9, 1), (7, 3), (8, 8), (23, 9), (130, 22)])
+def test_equal_to_the_twin(layout, rng, dtype, shape):
+    block = (rng.standard_normal(shape) * 10.0 ** rng.integers(-3, 3, shape)).astype(dtype)
+    frame = rng.standard_normal((shape[1], shape[1]))
+    expected = map_rows(block, 1.5, frame)
+    np.testing.assert_array_equal(images(layout(block), 1.5, frame), expected)
+    clipped = block.astype(float)
+    clipped *= np.minimum(1, 1.5 / np.maximum(np.linalg.norm(clipped, axis=1), 1e-300))[:, None]
+    np.testing.assert_allclose(expected, clipped @ frame.T, rtol=1e-9, atol=1e-12)
+
+
+def test_rows_beyond_the_range_of_squares(rng):
+    block = np.array([[3e200, 4e200], [np.inf, 1.0], [np.nan, 1.0], [1e-200, 0.0], [0.0, 0.0]])
+    frame = frame_of(rng, 2)
+    found = images(block, 5.0, frame)
+    np.testing.assert_array_equal(found, map_rows(block, 5.0, frame))
+    np.testing.assert_allclose(found[0], frame @ [3.0, 4.0])
+    assert np.isnan(found[1:3]).all()
+    assert np.isfinite(found[3:]).all()
+
+
+def test_position_and_neighbours_do_not_matter(rng):
+    """Or a row added in front would change the images of those behind it."""
+    block, frame = rng.uniform(-1, 1, (1200, 13)), frame_of(rng, 13)
+    for order in "CF":
+        whole = images(np.asarray(block, order=order), 2.0, frame)
+        for start in (1, 3, 500):
+            part = images(np.asarray(block[start:], order=order), 2.0, frame)
+            np.testing.assert_array_equal(part, whole[start:])
+
+
+def extreme_rows(rng, frame, bound):
+    """Rows that a frame makes as long as it can, or that rounding might make longer."""
+    d = len(frame)
+    along = np.linalg.svd(frame)[2]
+    cube = rng.choice([-1.0, 1.0], (40, d))
+    rows = np.concatenate([along, -along, along[:1] + 1e-8 * along[-1:], cube, np.eye(d)])
+    lengths = np.concatenate([[bound, np.nextafter(bound, 9e9), 1e6 * bound, 1e300, 1e-300]])
+    return np.concatenate([rows / np.linalg.norm(rows, axis=1)[:, None] * c for c in lengths])
+
+
+@pytest.mark.parametrize("d", [1, 2, 7, 22])
+@pytest.mark.parametrize("condition", [1.0, 1e4, 1e8])
+@pytest.mark.parametrize("radius", [1e-3, 1.0, 3.0])
+def test_no_row_is_longer_than_the_radius_in_any_frame(rng, d, condition, radius):
+    """The sensitivity of a look is that of its integers, whatever the frame: 2^bits."""
+    bound = np.sqrt(d)
+    frame = frame_of(rng, d, condition)
+    longest = 0
+    for row in extreme_rows(rng, frame, bound):
+        look = Mapped(frame, bound, Accumulator(d, radius * bound))
+        assert look.update(row[None]) == -1
+        total = to_integers(look.inner.limbs())
+        assert (total**2).sum() == total.trace() ** 2  # one row's: its Frobenius norm is its trace
+        longest = max(longest, total.trace())
+    assert longest <= 1 << 40
+    if condition >= 1e4:  # and it is attained, or the test would see nothing
+        assert longest > 0.999 * (1 << 40)
+
+
+def test_blocks_of_any_kind_are_one_table(rng, layout):
+    table, frame = rng.uniform(-1, 1, (5000, 3)), frame_of(rng, 3, 10.0)
+    whole = Mapped(frame, 1.5, Accumulator(3, 2.0))
+    assert whole.update(layout(table)) == -1
+    halves = [Mapped(frame, 1.5, Accumulator(3, 2.0)) for _ in range(2)]
+    assert halves[0].update([column.copy() for column in table[:1234].T]) == -1
+    assert halves[1].update(table[1234:]) == -1
+    halves[0].merge(halves[1])
+    expected = Accumulator(3, 2.0)
+    expected.update(map_rows(table, 1.5, frame))
+    for found in (whole.inner, halves[0].inner):
+        for ours, theirs in zip(found.limbs(), expected.limbs(), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        assert found.n_rows == 5000
+
+
+@pytest.mark.parametrize("drop", [False, True])
+def test_missing_values_are_found_or_dropped(rng, drop):
+    table, frame = rng.uniform(-1, 1, (40_000, 3)), frame_of(rng, 3)
+    table[30_001, 1] = np.nan
+    look = Mapped(frame, 1.5, Accumulator(3, 2.0))
+    assert look.update(table, drop) == (-1 if drop else 30_001)
+    if drop:
+        assert (look.inner.n_rows, look.inner.n_dropped) == (39_999, 1)
+
+
+def test_wrong_input():
+    frame = rowmap.transposed(np.eye(3))
+    out = np.empty((2, 3))
+    with pytest.raises(TypeError, match="float32 or float64"):
+        rowmap.apply(np.ones((2, 3), int), 1.0, frame, out)
+    with pytest.raises(ValueError, match=r"shape \(n, 3\)"):
+        rowmap.apply(np.ones((2, 2)), 1.0, frame, out)
+    with pytest.raises(ValueError, match=r"shape \(n, 3\)"):
+        rowmap.apply(np.ones((4, 3)), 1.0, frame, out)
+    with pytest.raises(ValueError, match="padded"):
+        rowmap.apply(np.ones((2, 3)), 1.0, np.eye(3), out)
+    with pytest.raises(ValueError, match="square"):
+        rowmap.transposed(np.ones((2, 3)))

@@ -1,0 +1,181 @@
+"""Releases at delta = 0: the mechanism, and all that takes its guarantee on."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import privgram as pg
+from privgram import estimators, mechanisms, privacy
+from privgram.noise import MatrixLaplaceLaw
+
+TABLE = np.random.default_rng(0).uniform(-1, 1, (500, 3))
+MOMENT = pg.second_moment(TABLE, bound=2.0)
+
+
+def test_a_release_is_private_at_delta_zero(tmp_path):
+    release = pg.release(TABLE, epsilon=1.0, delta=0.0, bound=2.0)
+    assert release.mechanism == pg.MatrixLaplace()
+    assert (release.epsilon, release.delta, release.guarantee) == (1.0, 0.0, "bounded")
+    assert release.privacy.delta(1.0) == 0.0
+    assert release.privacy.epsilon(0.0) == pytest.approx(1.0, rel=1e-15)
+    scale = MOMENT.sensitivity_bound**2
+    assert release.noise == MatrixLaplaceLaw(pytest.approx(scale), 4)
+    release.save(tmp_path / "release.json")
+    loaded = pg.load_release(tmp_path / "release.json")
+    assert (loaded.delta, loaded.privacy) == (0.0, release.privacy)
+    assert "delta=0" in repr(loaded)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [pg.AnalyzeGauss(), pg.AdditiveWishart(), pg.GaussianSketch(9), pg.InverseWishart(9)],
+    ids=repr,
+)
+def test_no_other_mechanism_is(mechanism):
+    with pytest.raises(ValueError, match=r"delta must be above 0 .* MatrixLaplace\(\)"):
+        mechanism.release(MOMENT, 1.0, 0.0)
+
+
+def test_a_dof_that_is_too_small_or_a_published_constant_is_refused():
+    with pytest.raises(ValueError, match="dof must be at least n_columns"):
+        pg.MatrixLaplace(dof=3).calibrate(3, 1.0, 1.0, 0.0)
+    with pytest.raises(ValueError, match="no paper"):
+        pg.MatrixLaplace().calibrate(3, 1.0, 1.0, 1e-6, calibration="published")
+    with pytest.raises(TypeError, match="dof must be an integer"):
+        pg.MatrixLaplace(dof=4.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_one_column_is_the_laplace_mechanism(adjacency):
+    """Noise of scale B^2 / epsilon: 6000 releases, Kolmogorov and Smirnov at 1e-6.
+
+    Noise a fifth short would fail.
+    """
+    moment = pg.second_moment(np.ones((20, 1)), bound=1.0)
+    rng = np.random.default_rng(1)
+    drawn = [
+        pg.MatrixLaplace().release(moment, 0.5, 0.0, adjacency, rng=rng).matrix[0, 0]
+        for _ in range(6000)
+    ]
+    noise = (np.array(drawn) - moment.matrix()[0, 0]) / moment.sensitivity_bound**2
+    assert stats.kstest(noise, stats.laplace(scale=2.0).cdf).pvalue > 1e-6
+    assert stats.kstest(noise, stats.laplace(scale=2.0 * 1.25).cdf).pvalue < 1e-6
+
+
+def test_the_trace_of_the_noise_has_its_characteristic_function():
+    """E e^(i u tr N) = (1 + 4 u^2 s^2)^(-k d / 2) [cf. of 2 k d squares]; within 5 deviations."""
+    law = MatrixLaplaceLaw(0.7, 4)
+    rng = np.random.default_rng(2)
+    trace = np.array([np.trace(law.draw(np.zeros((3, 3)), rng)) for _ in range(4000)])
+    for u in (0.05, 0.1, 0.3):
+        values = np.cos(u * trace)
+        expected = (1 + 4 * u**2 * 0.7**2) ** (-4 * 3 / 2)
+        assert abs(values.mean() - expected) < 5 * values.std() / math.sqrt(len(values))
+
+
+def test_a_ledger_of_delta_zero(tmp_path):
+    ledger = pg.Ledger(tmp_path / "pure.ledger", 1.0, 0.0)
+    for count in range(1, 5):
+        pg.release(MOMENT, epsilon=0.25, delta=0.0, ledger=ledger)
+        assert ledger.spent == (0.25 * count, 0.0)
+    assert ledger.remaining(0.0) == 0.0
+    with pytest.raises(pg.BudgetExceeded, match="allows delta=0"):
+        pg.release(MOMENT, epsilon=0.25, delta=0.0, ledger=ledger)
+    assert len(ledger.entries) == 4
+
+
+def test_a_ledger_of_delta_zero_takes_nothing_else(tmp_path):
+    ledger = pg.Ledger(tmp_path / "pure.ledger", 1.0, 0.0)
+    with pytest.raises(pg.BudgetExceeded):
+        pg.release(MOMENT, pg.AnalyzeGauss(), epsilon=0.25, delta=1e-9, ledger=ledger)
+    assert not ledger.entries
+
+
+def test_releases_compose(tmp_path):
+    pure = pg.release(MOMENT, epsilon=0.5, delta=0.0).privacy
+    both = privacy.compose([pure, pure])
+    assert both.delta(1.0) < 1e-11
+    assert both.delta(0.9) < privacy.StatedProfile(1.0, 0.0).delta(0.9)
+    mixed = privacy.compose([pure, privacy.GaussianProfile(0.3)])
+    assert mixed.guarantee == "bounded"
+    assert mixed.delta(1.5) <= privacy.GaussianProfile(0.3).delta(1.0) * (1 + 1e-6)
+
+
+def test_a_bound_chosen_from_the_table_keeps_delta_zero():
+    table = np.random.default_rng(3).standard_normal((5000, 2))
+    release = pg.release(table, epsilon=1.0, delta=0.0, bound="auto", bound_epsilon=0.5)
+    assert (release.epsilon, release.delta) == (1.5, 0.0)
+
+
+def test_accountants():
+    accounting = pytest.importorskip("privgram.privacy.accounting")
+    release = pg.release(MOMENT, epsilon=0.5, delta=0.0)
+    accountant = accounting.ReleaseAccountant.of("replace")
+    accountant.compose(accounting.ReleaseDpEvent.of(release))
+    assert accountant.get_epsilon(1e-9) == pytest.approx(0.5, abs=1e-3)
+    assert accountant.get_delta(0.5) < 1e-9
+
+
+def test_opendp():
+    dp = pytest.importorskip("opendp.prelude")
+    from privgram.opendp import make_measurement
+
+    dp.enable_features("contrib", "honest-but-curious")
+    options = {"bound": 2.0, "epsilon": 0.5, "delta": 0.0, "n_rows": 500}
+    pure = make_measurement(pg.MatrixLaplace(), 3, **options, measure="pureDP")
+    assert pure.map(1) == 0.5
+    assert pure.map(2) == 1.0
+    assert dp.c.make_composition([pure, pure]).map(1) == 1.0
+    assert pure(TABLE).delta == 0.0
+    approximate = make_measurement(pg.MatrixLaplace(), 3, **options)
+    assert approximate.map(3) == (1.5, 0.0)
+    concentrated = make_measurement(pg.MatrixLaplace(), 3, **options, measure="zCDP")
+    assert concentrated.map(2) == 0.5  # epsilon^2 / 2 at 2 * 0.5
+    with pytest.raises(ValueError, match="pureDP"):
+        make_measurement(pg.AnalyzeGauss(), 3, **(options | {"delta": 1e-6}), measure="pureDP")
+
+
+def test_estimators():
+    X, y = TABLE[:, :2], TABLE[:, 2]
+    model = estimators.PrivateLinearRegression(
+        epsilon=5.0,
+        delta=0.0,
+        bounds=(-1, 1),
+        target_bounds=(-1, 1),
+        mechanism=pg.MatrixLaplace(),
+        random_state=0,
+    ).fit(X, y)
+    assert model.release_.delta == 0.0
+    assert np.isfinite(model.coef_).all()
+
+
+def test_default_and_plan_agree_at_delta_zero():
+    plan = pg.plan(5, 2.0, 1.0, 0.0)
+    assert [row.mechanism for row in plan.rows] == [plan.recommended] == ["MatrixLaplace()"]
+    assert "no other is private at delta = 0" in str(plan)
+    assert mechanisms.default(5, 2.0, 1.0, 0.0) == pg.MatrixLaplace()
+    with pytest.raises(ValueError, match="epsilon must be positive"):
+        mechanisms.default(5, 2.0, 0.0, 0.0)
+
+
+def test_plan_says_where_it_adds_less_noise():
+    assert "MatrixLaplace() would add 25.1% less noise" in pg.plan(4, 2.0, 1.0, 1e-6).reason
+    assert "MatrixLaplace" not in pg.plan(40, 2.0, 1.0, 1e-6).reason
+
+
+def test_marginal_and_regression():
+    rng = np.random.default_rng(5)
+    x = rng.uniform(-1, 1, (20_000, 2))
+    y = np.clip(0.5 * x[:, :1] + 0.1 * rng.standard_normal((20_000, 1)), -1, 1)
+    columns = pg.Columns({"a": (-1, 1), "b": (-1, 1), "y": (-1, 1)}, intercept=True)
+    release = pg.release(np.hstack([x, y]), columns=columns, epsilon=1.0, delta=0.0)
+    fit = release.regress("y")
+    assert fit.coef[0] == pytest.approx(0.5, abs=0.05)
+    assert fit.stderr[0] > 0
+    part = release.marginal(["a", "y"])
+    assert part.noise == release.noise
+    assert replace(part, matrix=part.matrix).privacy == release.privacy
