@@ -109,7 +109,10 @@ class Codes:
         norm = self.share * (DENSE + len(self.levels)) ** 0.5
         made = [rows.Accumulator(x.shape[1], norm) for _ in range(CORES)]
         half = n // CORES
-        dummies = lambda: in_threads(lambda i: made[i].update(x[i * half : (i + 1) * half]), CORES)
+
+        def dummies():
+            return in_threads(lambda i: made[i].update(x[i * half : (i + 1) * half]), CORES)
+
         ours, dense = fastest(self.ours, dummies)
         return dense / n / (ours / len(self.dense))
 

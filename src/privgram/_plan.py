@@ -204,22 +204,22 @@ class Plan:
         if not self.terms:
             return ()
         beside = "a column of weight 1" if self.weights is None else "the target"
-        words = [
+        words: tuple[str, ...] = (
             "Share is what a term pays of the squared bound, to which noise is in proportion: its "
             "squared weight for each of its polynomials, whatever the number of its levels. Noise "
-            f"is that of the sum of one of its columns times {beside}."
-        ]
+            f"is that of the sum of one of its columns times {beside}.",
+        )
         if any(not row.columns for row in self.terms):
-            words.append("A term of 0 columns follows from the others and costs nothing.")
+            words += ("A term of 0 columns follows from the others and costs nothing.",)
         if self.weights is not None:
-            words += [
+            words += (
                 "The proposed weights are the best ones for a table whose values fill their bounds "
                 "evenly, whose levels are equally frequent, and whose terms explain equal parts of "
                 "one half of a target. Terms whose columns are rarely far from zero pay more, in "
                 "proportion to the square root of the sum of 1/v, v the mean square of a column.",
                 f"Columns(..., weights={self.weights!r})",
-            ]
-        return tuple(words)
+            )
+        return words
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -143,10 +143,7 @@ def _factors() -> None:
     columns = pg.Columns({"x": (-3, 3), "g": ["a", "b", "c"]}, terms=["x:g", "poly(x, 2)"])
     x = _table()[2:, 0]
     table = {"x": x, "g": np.array(["a", "b", "c"])[np.arange(len(x)) ** 2 % 7 % 3]}
-    records = np.empty(len(x), [(name, given.dtype) for name, given in table.items()])
-    for name, given in table.items():
-        records[name] = given
-    factors = pg.second_moment(records, columns=columns)
+    factors = pg.second_moment(table, columns=columns)
     dummies = pg.second_moment(columns.encode(table), bound=columns.bound)
     same = all(map(np.array_equal, factors.limbs(), dummies.limbs()))
     _require(same, "a factor's second moment differs from that of its indicators")

@@ -230,7 +230,7 @@ class _Strip:
 
     @classmethod
     def of(cls, digits: NDArray[np.float64], panel: slice) -> _Strip:
-        used = [np.flatnonzero(any_) for any_ in digits.any(axis=1)]
+        used = [np.flatnonzero(digit.any(axis=0)) for digit in digits]
         return cls(digits, panel, [(int(u[0]), int(u[-1]) + 1) if u.size else (0, 0) for u in used])
 
     def convolved(self, other: _Strip, k: int) -> NDArray[np.float64]:

@@ -87,9 +87,10 @@ def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, level: float 
     elif 1 < len(blocks) <= MOST_NAMES:
         sized = {cut(f"{term} ({at.stop - at.start})"): at for term, at in blocks.items()}
         middles = apart(sized, d / MOST_NAMES)
-        names, places = list(middles), list(middles.values())
-        ax.set_xticks(places, names, rotation=45, ha="right", rotation_mode="anchor")
-        ax.set_yticks(places, names)
+        ax.set_xticks(
+            list(middles.values()), list(middles), rotation=45, ha="right", rotation_mode="anchor"
+        )
+        ax.set_yticks(list(middles.values()), list(middles))
         ax.tick_params(length=0)
     else:
         ax.set_xlabel("column")
