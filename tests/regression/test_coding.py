@@ -85,3 +85,24 @@ def test_a_marginal_is_regressed_on_what_is_left(table):
     assert release.marginal(["y", "a[p]", "a[q]", "a[r]"]).regress("y").names == ("a[q]", "a[r]")
     # Without all levels there is no column of ones.
     assert release.marginal(["y", "n", "a[p]", "a[q]"]).regress("y").names == ("n",)
+
+
+def test_a_level_of_few_rows_is_named():
+    """Of 30 rows among 40,000, beside noise of a standard deviation of 22."""
+    rng = np.random.default_rng(3)
+    code, n = rng.integers(0, 2, 40_000), 40_000
+    code[:30] = 2
+    y = np.clip(0.2 * code + rng.normal(0, 0.2, n), -1, 1)
+    rows = np.rec.fromarrays([np.array(["p", "q", "r"])[code], y], names="a,y")
+    columns = pg.Columns({"a": LEVELS["a"], "y": (-1, 1)}, intercept=True)
+    moment = pg.second_moment(rows, columns=columns)
+    cautions = []
+    for seed in range(20):
+        release = pg.release(moment, pg.AnalyzeGauss(), 0.5, 1e-6, rng=np.random.default_rng(seed))
+        try:
+            cautions.append(release.regress("y", ["a"]).caution)
+        except ValueError as error:
+            cautions.append(str(error))
+    named = [text for text in cautions if text and "'a[r]' seem to have so few rows" in text]
+    assert len(named) > 10
+    assert not any("depend on each other" in text for text in cautions if text)

@@ -683,6 +683,13 @@ def _dependent(release: ReleaseRecord, design: Design) -> str | None:
     named = (*design.names, INTERCEPT)[: len(part)]
     names = [repr(name) for name, share in zip(named, part, strict=True) if share > 0.1]
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    cells = [cell for (_, cell), share in zip(design.functions, part, strict=False) if share > 0.1]
+    if len(cells) == len(names) and all(cells):  # references are left out: only counts are small
+        return (
+            f"the levels {', '.join(names[:MOST_NAMED])}{more} seem to have so few rows that the "
+            "noise hides them, and that can leave other coefficients open too. Describe fewer "
+            "levels, with other=True for the rest, or use ridge='auto' for predictions"
+        )
     return (
         f"the columns {', '.join(names[:MOST_NAMED])}{more} seem to depend on each other, as the "
         "indicators of all levels do beside an intercept: some combination of them holds nothing "
