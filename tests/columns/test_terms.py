@@ -140,13 +140,15 @@ def test_weights_scale_terms(table):
     weights = [4.0**0 if "age" in name else 0.5 if "sex" in name else 2.0 for name in plain.names]
     np.testing.assert_array_equal(columns.encode(table), plain.encode(table) * weights)
     assert columns.bound**2 == pytest.approx(1 + 0.25 + 4)
+    with pytest.raises(ValueError, match="'sex' would do nothing"):
+        pg.Columns(BOUNDS, terms=["sex*region"], weights={"sex": 2.0})
     assert pg.Columns.from_dict(columns.to_dict()) == columns != plain
 
 
 @pytest.mark.parametrize("suffix", [".toml", ".json"])
 @pytest.mark.parametrize(("terms", "_"), TERMS)
 def test_files_keep_everything(tmp_path, suffix, terms, _):
-    columns = pg.Columns(BOUNDS, terms=terms, missing="drop", weights={terms[0]: 2.0})
+    columns = pg.Columns(BOUNDS, terms=terms, missing="drop", weights={terms[-1]: 2.0})
     path = tmp_path / f"bounds{suffix}"
     columns.save(path)
     assert pg.Columns.load(path) == columns

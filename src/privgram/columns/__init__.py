@@ -19,7 +19,7 @@ from privgram._base.files import write_atomically
 from privgram._core.scale import DefaultRounding
 from privgram.columns.encoding import Encoder, parts_of
 from privgram.columns.layout import Layout
-from privgram.columns.terms import INTERCEPT, ONES, Term, parse_terms
+from privgram.columns.terms import INTERCEPT, ONES, Piece, Term, parse_terms
 from privgram.columns.variables import (
     FROM_DATA,
     Dates,
@@ -121,7 +121,9 @@ class Columns:
         if not self._terms:
             raise ValueError("terms names no columns")
         self._written = None if terms is None else self._labels(self._terms)
-        self._weights = self._check_weights({} if weights is None else weights)
+        plain = Layout(self._variables, self._terms, self._intercept, {})
+        stored = {column.piece for column in plain.stored}
+        self._weights = self._check_weights({} if weights is None else weights, stored)
         self._layout = Layout(self._variables, self._terms, self._intercept, self._weights)
 
     @classmethod
@@ -172,12 +174,21 @@ class Columns:
             weights=weights,
         )
 
-    def _check_weights(self, weights: Mapping[str, float]) -> dict[Term, float]:
+    def _check_weights(
+        self, weights: Mapping[str, float], stored: set[Piece]
+    ) -> dict[Term, float]:
         if not isinstance(weights, Mapping):
             raise TypeError("weights is a mapping of terms to positive numbers")
         found: dict[Term, float] = {}
         for text, weight in weights.items():
-            for term in parse_terms([text], self._variables):
+            named = parse_terms([text], self._variables)
+            kept = [term for term in named if not stored.isdisjoint(term.pieces())]
+            if not kept and set(named) <= set(self._terms):
+                raise ValueError(
+                    f"the weight of {text!r} would do nothing: its columns follow from another "
+                    "term's, which are stored; give the weight to that term"
+                )
+            for term in kept or named:
                 if term not in self._terms:
                     raise ValueError(
                         f"there is a weight for {text!r}, which is not among the terms"

@@ -15,7 +15,7 @@ import numpy as np
 
 from privgram._core.rows import Accumulator
 from privgram.columns import INTERCEPT
-from privgram.drawing.additive import add_noise
+from privgram.drawing.additive import add_noise, impose
 from privgram.drawing.norm_bound import NormCounts
 from privgram.exact.limbs import GRID_BITS
 from privgram.mechanisms import refined as rules
@@ -52,7 +52,10 @@ def refined(
 
     `moment` is of all its rows, and the table is read again for every further look.
     """
-    return take_looks(mechanism, Looks(moment, noise, rng, reread))
+    matrix, law, record = take_looks(mechanism, Looks(moment, noise, rng, reread))
+    if isinstance(law, GaussianLaw):  # as of one look: what is known of it takes off noise
+        matrix, law = impose(matrix, law, moment.columns)
+    return matrix, law, record
 
 
 def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
