@@ -206,6 +206,7 @@ def test_release_with_a_bound_of_the_tables_own(folder):
         ("sketch", ["rows=500", "adaptive=true"], pg.GaussianSketch(500, adaptive=True)),
         ("inverse-wishart", [], pg.InverseWishart()),
         ("inverse-gauss", ["eigenvalue-floor=100"], pg.InverseGauss(100)),
+        ("refined", ["looks=2"], pg.Refined(looks=2)),
     ],
 )
 def test_release_by_every_mechanism(folder, name, settings, mechanism):

@@ -192,6 +192,12 @@ def _caveats(release: ReleaseRecord, n_rows: float | None) -> list[str]:
     notes = []
     if n_rows is not None and n_rows != release.n_rows:
         notes.append("The number of observations is read, with noise, off the intercept.")
+    if release.parameters.get("clipping_bias"):
+        notes.append(
+            f"The last look shortened about {release.parameters['clipped_rows']:.0f} rows. By their "
+            "number that moves no estimate by more than some "
+            f"{release.parameters['clipping_bias']:.2f} std err."
+        )
     if release.condition is not None:
         notes.append(f"The privacy guarantee holds only if {release.condition}.")
     if release.reproducible:
