@@ -462,7 +462,7 @@ def test_demo(flights, tmp_path, monkeypatch):
     release = pg.load_release(report["release"])
     assert (release.epsilon, release.delta, release.n_rows) == (1.0, 1e-6, 336_776)
     assert report["names"] == ["dep_delay", "distance", "air_time", "hour", "month", "intercept"]
-    assert report["looks"] == 3
+    assert report["looks"] in (3, 4)
     assert np.abs(report["difference_in_standard_errors"]).max() < 4.8
     assert np.abs(report["difference_of_one_look"]).max() < 70
     # The known fit of the table, clamped to the public bounds, by any statistics package.
