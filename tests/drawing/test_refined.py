@@ -58,7 +58,7 @@ def test_errors_have_the_law_that_the_release_states(adjacency, looks):
     scores = []
     for seed in range(200):
         made = refined(table, seed=seed, adjacency=adjacency, mechanism=pg.Refined(looks=looks))
-        assert made.parameters["looks"] == (3 if looks == "auto" else 2)
+        assert made.parameters["looks"] in ((3, 4) if looks == "auto" else (2,))
         error = frame @ (made.matrix - exact) @ frame.T
         variance = made.noise.entry_variance(made.matrix, frame)
         scores.append((error / np.sqrt(variance))[upper])
@@ -94,7 +94,7 @@ def test_far_less_noise_than_one_look():
     ours = made.noise.entry_variance(made.matrix, frame)
     theirs = one.entry_variance(made.matrix, frame)
     # The direction of the residual; nowhere much more than the budget of other looks costs.
-    assert theirs[-1, -1] > 1000 * ours[-1, -1]
+    assert theirs[-1, -1] > 200 * ours[-1, -1]
     assert (ours < 30 * theirs).all()
 
 
@@ -175,7 +175,7 @@ def test_the_joint_loss_of_adaptive_looks_is_a_gaussian_mechanisms():
     for _ in range(600):
         looks = audit.Watched(pair.first, pair.second, noise=noise, rng=rng)
         drawing.take_looks(pg.Refined(), looks)
-        assert looks.record["parameters"]["looks"] == 3
+        assert looks.record["parameters"]["looks"] in (3, 4)
         assert "number_mu" in looks.record["parameters"]
         scores.append((looks.ratio - noise.mu**2 / 2) / noise.mu)
     assert abs(np.mean(scores)) < 4.5 / math.sqrt(600)
@@ -220,7 +220,7 @@ def test_a_table_that_cannot_be_read_again_is_refused_before_anything_is_spent(t
     with pytest.raises(TypeError, match="no rows to read"):
         pg.Refined().release(pg.second_moment(TABLE, columns=COLUMNS), 1.0, 1e-6, ledger=ledger)
     assert not ledger.entries
-    assert refined(np.array_split(TABLE, 3)).parameters["looks"] == 3
+    assert refined(np.array_split(TABLE, 3)).parameters["looks"] >= 3
 
 
 def test_a_table_on_a_cluster_is_refused():
@@ -291,7 +291,8 @@ def test_what_is_made_of_a_release_takes_it_as_it_is():
     np.testing.assert_allclose(fit.conf_int(), whole.conf_int())
     assert made.pca(1).error_bound < 0.5
     assert "Refined" in made.to_html(["y"])
-    assert "0.9" in str(fit.summary(0.9)) or fit.summary()
+    bias = made.parameters["clipping_bias"]
+    assert f"no estimate by more than some {bias:.2f} std err" in fit.summary()
     assert made.plot() is not None
 
 
@@ -304,7 +305,7 @@ def test_a_bound_chosen_at_a_cost_is_counted_in():
 
 def test_by_name_and_its_parameters():
     assert refined(mechanism="refined", seed=1).mechanism == pg.Refined()
-    for bad in (0, 4, True, "many", 1.5):
+    for bad in (0, 5, True, "many", 1.5):
         with pytest.raises((ValueError, TypeError), match="looks"):
             pg.Refined(looks=bad)
     with pytest.raises(ValueError, match="purpose"):

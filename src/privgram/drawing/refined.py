@@ -48,7 +48,7 @@ def refined(
     rng: np.random.Generator,
     reread: Reread | None = None,
 ) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
-    """Look at a table once, twice or thrice; what `privgram.drawing.draws.draw` gives.
+    """Look at a table, and look again; what `privgram.drawing.draws.draw` gives.
 
     `moment` is of all its rows, and the table is read again for every further look.
     """
@@ -84,11 +84,13 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
         alone = replace(noise, noise_std=noise.noise_std / math.sqrt(whole))
         return average, alone.law, looks.record
     left -= rules.COUNTS
-    if number == 3:
+    for _ in range(number - 2):
         left -= rules.MIDDLE
         square = min(rules.REACH * frame.typical, frame.largest(moment.bound))
         middle = looks.take(looks.mapped(frame, math.sqrt(square)), rules.MIDDLE)
         frame = rules.whiten(middle, looks.std[-1], rows, moment.bound, frame)
+        if not frame.hidden:
+            break
     grid = rules.radii(frame.typical, frame.largest(moment.bound))
     counts, counts_std = looks.count(frame, grid, rules.COUNTS)
     choice = rules.choose_radius(

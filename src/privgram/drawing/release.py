@@ -80,7 +80,7 @@ def release(
         With its parameters, or its name alone: "analyze-gauss". By default the one that
         `privgram.plan` says to take: `AnalyzeGauss`, or `AdditiveWishart` where publicly few
         rows might leave the release without a positive definite matrix, and `MatrixLaplace`
-        where delta is 0. `Refined` reads the table three or four times, for regressions with far
+        where delta is 0. `Refined` reads the table three to five times, for regressions with far
         less noise.
     epsilon, delta : float
         The guarantee; must be given.

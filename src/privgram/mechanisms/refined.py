@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Choice", "Frame", "Refined", "choose_radius", "radii", "whiten"]
 
-#: Shares of the squared ratio mu^2: of the first look, of a look at the middle, of the histogram
+#: Shares of the squared ratio mu^2: of the first look, of each at the middle, of the histogram
 #: of lengths, and of the number of rows where nothing else says it. The last look has what is left.
 FIRST, MIDDLE, COUNTS, NUMBER = 0.08, 0.15, 0.1, 0.01
 
-#: Signal to noise mu n / sqrt(d) from which on a second look is taken, and a third.
-TWO_LOOKS, THREE_LOOKS = 30.0, 200.0
+#: Signal to noise mu n / sqrt(d) from which on a second look is taken, and more.
+TWO_LOOKS, MORE_LOOKS = 30.0, 200.0
 
 #: A frame is worth its look if it lowers the noise by this factor, as a geometric mean over
 #: entries: the radius takes so much of it. While some direction is hidden in the noise of the first
@@ -97,8 +97,9 @@ class Refined(Mechanism):
     Parameters
     ----------
     looks : "auto" or int
-        At most so many looks, 1 to 3. "auto" takes what a rate of signal to noise makes
-        worth it, and one where a frame gains nothing: then the release is `AnalyzeGauss`'s.
+        At most so many looks, 1 to 4. "auto" takes what a rate of signal to noise makes worth it,
+        a fourth only while noise hides some direction, and one where a frame gains
+        nothing: then the release is `AnalyzeGauss`'s.
     purpose : {"regression", "pca"}
         "regression" takes second looks. For the whole matrix, its principal components and
         means, isotropic noise is best: "pca" is one look.
@@ -106,7 +107,7 @@ class Refined(Mechanism):
     Notes
     -----
     Only `privgram.release` makes such a release, from a table that can be read again: it takes
-    three or four passes. A row moves look k by at most R_k^2, replacing one by sqrt(2) R_k^2.
+    three to five passes. A row moves look k by at most R_k^2, replacing one by sqrt(2) R_k^2.
     With mu_k = sensitivity / noise, the squares of mu_k add up, and the whole has the privacy
     profile of one Gaussian mechanism, whatever each look was decided by in those before. The
     noise is Gaussian, with independent entries in the last frame. What clipping does to
@@ -127,8 +128,8 @@ class Refined(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.looks, bool) or self.looks not in ("auto", 1, 2, 3):
-            raise ValueError(f"looks must be 'auto', 1, 2 or 3, got {self.looks!r}")
+        if isinstance(self.looks, bool) or self.looks not in ("auto", 1, 2, 3, 4):
+            raise ValueError(f"looks must be 'auto' or 1 to 4, got {self.looks!r}")
         if self.purpose not in PURPOSES:
             raise ValueError(f"purpose must be one of {', '.join(PURPOSES)}, got {self.purpose!r}")
 
@@ -137,11 +138,11 @@ class Refined(Mechanism):
         """The most looks it may take."""
         if self.purpose != "regression":
             return 1
-        return 3 if self.looks == "auto" else int(self.looks)
+        return 4 if self.looks == "auto" else int(self.looks)
 
     def looks_worth(self, rate: float) -> int:
-        """Number of looks for a rate of signal to noise, mu n / sqrt(d)."""
-        worth = 1 + (rate >= TWO_LOOKS) + (rate >= THREE_LOOKS)
+        """Most looks that are worth it at a rate of signal to noise, mu n / sqrt(d)."""
+        worth = 1 if rate < TWO_LOOKS else 2 if rate < MORE_LOOKS else 4
         return min(worth, self.most_looks)
 
     def _exact(self, request: Request) -> RefinedCalibration:

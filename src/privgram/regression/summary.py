@@ -198,6 +198,12 @@ def _caveats(release: ReleaseRecord, n_rows: float | None, references: dict[str,
         notes.append(f"Effects of levels are differences from: {left_out}.")
     if n_rows is not None and n_rows != release.n_rows:
         notes.append("The number of observations is read, with noise, off the intercept.")
+    if release.parameters.get("clipping_bias"):
+        rows, moved = (release.parameters[name] for name in ("clipped_rows", "clipping_bias"))
+        notes.append(
+            f"The last look shortened about {rows:.0f} rows. By their number that moves no "
+            f"estimate by more than some {moved:.2f} std err."
+        )
     if release.condition is not None:
         notes.append(f"The privacy guarantee holds only if {release.condition}.")
     if release.reproducible:

@@ -1,0 +1,92 @@
+"""The rules by which second looks are decided: plain numbers in, plain numbers out."""
+
+import math
+
+import numpy as np
+import pytest
+
+from privgram import Refined
+from privgram.mechanisms.refined import BIAS, choose_radius, radii
+
+ROWS, COLUMNS, MU = 100_000, 5, 0.2
+GRID = radii(COLUMNS, 4000.0 * COLUMNS)
+NOISE = GRID / (MU * 0.8) / math.sqrt(2)
+COUNTS_STD = 1 / (MU * math.sqrt(0.1))
+
+
+def counted(squares):
+    return np.bincount(np.searchsorted(GRID[:-1], squares), minlength=len(GRID)).astype(float)
+
+
+def chosen(squares, std=COUNTS_STD, seed=0):
+    noise = np.random.default_rng(seed).normal(scale=std, size=len(GRID)) if std else 0.0
+    return choose_radius(counted(squares) + noise, GRID, std, NOISE, len(squares))
+
+
+def excess(squares, square):
+    return np.maximum(squares - square, 0.0).sum()
+
+
+def lengths(kind, rng):
+    normal = rng.standard_normal((ROWS, COLUMNS))
+    if kind == "normal":
+        return (normal**2).sum(axis=1)
+    if kind == "exponential":
+        return (rng.exponential(size=(ROWS, COLUMNS)) ** 2).sum(axis=1) / 2
+    return (normal**2).sum(axis=1) * 3 / rng.chisquare(5, ROWS)
+
+
+def test_the_grid_ends_at_the_longest_row():
+    np.testing.assert_allclose(radii(3.0, 24.0), 3 * 2 ** (np.arange(7) / 2))
+    np.testing.assert_allclose(radii(3.0, 13.0)[-2:], [12.0, 13.0])
+    np.testing.assert_array_equal(radii(3.0, 2.0), [2.0])
+
+
+@pytest.mark.parametrize("kind", ["normal", "exponential", "t5"])
+def test_without_noise_the_excess_is_what_the_rule_allows(kind):
+    squares = lengths(kind, np.random.default_rng(1))
+    choice = chosen(squares, std=0.0)
+    place = int(np.searchsorted(GRID, choice.square))
+
+    def moved(at):
+        return excess(squares, GRID[at]) / 4 / math.hypot(math.sqrt(ROWS), NOISE[at])
+
+    assert moved(place) <= 1.5 * BIAS  # the excess is read off a coarse grid
+    assert moved(place - 1) > 0.5 * BIAS or NOISE[place - 1] < 0.14 * math.sqrt(ROWS)
+    assert choice.bias <= BIAS
+    assert choice.clipped == (squares > choice.square).sum()
+
+
+@pytest.mark.parametrize("kind", ["normal", "exponential"])
+def test_noise_in_the_counts_is_not_taken_for_long_rows(kind):
+    """500 histograms: five deviations are exceeded once in 10^5 of them."""
+    squares = lengths(kind, np.random.default_rng(1))
+    sure = chosen(squares, std=0.0).square
+    found = [chosen(squares, seed=seed).square for seed in range(500)]
+    assert max(found) <= 2.1 * sure
+    assert min(found) >= sure / 3
+
+
+def test_enough_rows_far_from_all_others_are_seen_and_few_are_not():
+    squares = lengths("normal", np.random.default_rng(1))
+    for count, seen in ((400, True), (5, False)):
+        far = np.append(squares, np.full(count, 500.0 * COLUMNS))
+        square = chosen(far).square
+        assert (square >= 400 * COLUMNS) == seen
+        if not seen:
+            assert square == chosen(squares).square
+
+
+@pytest.mark.parametrize(
+    ("rate", "looks", "most"),
+    [(29.0, "auto", 1), (31.0, "auto", 2), (201.0, "auto", 4), (201.0, 3, 3), (1e9, 1, 1)],
+)
+def test_looks_that_are_worth_it(rate, looks, most):
+    assert Refined(looks=looks).looks_worth(rate) == most
+
+
+def test_published_constants_are_analyze_gauss_s():
+    record = Refined().calibrate(3, 2.0, 0.5, 1e-6, "add-remove", "published")
+    assert record.mu == record.privacy.sensitivity_ratio
+    assert record.law.std == record.noise_std
+    assert record.std(2.0, record.mu) == pytest.approx(math.sqrt(2) * record.noise_std)
