@@ -54,7 +54,7 @@ ENCODE_INLINE void log_loop(const double *restrict x, ptrdiff_t n, double lower,
 {
     for (ptrdiff_t i = 0; i < n; i++) {
         const double v = clamp(x[i], lower, upper);
-        out[i] = v != v ? v : log_of_normal(v);
+        out[i] = log_of_normal(v) + (v - v); /* NaN stays NaN */
     }
 }
 

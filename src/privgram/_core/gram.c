@@ -49,24 +49,18 @@ double gram_target(ptrdiff_t d, int bits)
  * rows whose squared norm is not finite and for bounds beyond 2^+-400.
  *
  * The row is divided by the power of two above its largest entry; clipping
- * and rounding are then as in the hot loop. */
+ * and rounding are then as in the hot loop.  Returns 0 for a row with an infinity. */
 int gram_quantise_row(const gram *g, double *q)
 {
     const ptrdiff_t w = g->kernel->width;
     double largest = 0, p[8] = {0};
-    int nan = 0;
     for (ptrdiff_t j = 0; j < g->d; j++) {
         const double x = q[j / w * g->panel_stride + j % w];
-        nan |= isnan(x);
         if (fabs(x) > largest)
             largest = fabs(x);
     }
-    if (nan)
-        return GRAM_NAN;
     if (isinf(largest))
-        return GRAM_INFINITE;
-    if (g->scaling == GRAM_STEADY || g->hold)
-        return GRAM_FINITE; /* q already, or not yet */
+        return 0;
 
     int e;
     frexp(largest, &e);
@@ -82,7 +76,7 @@ int gram_quantise_row(const gram *g, double *q)
         double *at = &q[j / w * g->panel_stride + j % w];
         *at = nearbyint(*at * f);
     }
-    return GRAM_FINITE;
+    return 1;
 }
 
 /* Tell whether the factor of every row is S, and hence no norm is needed.

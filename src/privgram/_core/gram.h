@@ -91,8 +91,6 @@ struct gram {
 /* scaling: values are taken as they are; scaled; scaled, and no row is ever clipped. */
 enum { GRAM_PLAIN, GRAM_SCALED, GRAM_STEADY };
 
-enum { GRAM_FINITE, GRAM_NAN, GRAM_INFINITE };
-
 /* Kernels this processor can run, best first. */
 int gram_kernels(const gram_kernel *out[3]);
 

@@ -17,6 +17,7 @@
  * within the bound are quantised as they are read, as f is the same for all.
  */
 #include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "gram.h"
@@ -143,14 +144,18 @@ static ptrdiff_t slow_rows(gram *g, ptrdiff_t r0, int mask, double f[W], int dro
             continue;
         double *q = g->packed + (r0 + k) * W;
         f[k] = 1;
-        const int state = gram_quantise_row(g, q);
-        if (state == GRAM_FINITE)
-            continue;
-        if (state == GRAM_INFINITE || !drop)
+        int nan = 0;
+        for (ptrdiff_t i = 0; i < g->panels; i++)
+            nan |= v_exceeds(v_load(q + i * g->panel_stride), v_set(INFINITY));
+        if (nan && drop) {
+            for (ptrdiff_t i = 0; i < g->panels; i++)
+                v_store(q + i * g->panel_stride, v_zero());
+            g->missing[r0 + k] = 1;
+        } else if (nan) {
             return r0 + k;
-        for (ptrdiff_t j = 0; j < g->d; j++)
-            q[j / W * g->panel_stride + j % W] = 0;
-        g->missing[r0 + k] = 1;
+        } else if (g->scaling != GRAM_STEADY && !g->hold && !gram_quantise_row(g, q)) {
+            return r0 + k;
+        }
     }
     return -1;
 }

@@ -306,7 +306,7 @@ class TableAccumulator:
     -----
     Where no row that `scaling` allows is longer than the bound, rows need no norms and this is
     several times faster. Weights and limits that are no short binary fractions, whose squares
-    add up to the bound's, need a bound larger by a relative 1e-13.
+    add up to the bound's, need a bound larger by a relative 1e-12.
     """
 
     def __init__(
