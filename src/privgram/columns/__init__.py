@@ -174,9 +174,7 @@ class Columns:
             weights=weights,
         )
 
-    def _check_weights(
-        self, weights: Mapping[str, float], stored: set[Piece]
-    ) -> dict[Term, float]:
+    def _check_weights(self, weights: Mapping[str, float], stored: set[Piece]) -> dict[Term, float]:
         if not isinstance(weights, Mapping):
             raise TypeError("weights is a mapping of terms to positive numbers")
         found: dict[Term, float] = {}
