@@ -12,6 +12,7 @@ import privgram as pg
 from privgram._core.scale import legendre
 from privgram.columns.encoding import codes_of
 from privgram.columns.terms import ONES, Piece
+from privgram.moment.rows import n_totals, new_total, squares_of, state_of
 
 BOUNDS = {
     "wage": pg.Log(2, 500),
@@ -268,6 +269,8 @@ def test_saved_moments_of_tables(table):
         np.testing.assert_array_equal(c, twice.limbs()[0 if c.dtype == np.int64 else 1])
     dummies = pg.second_moment(columns.encode(table), bound=columns.bound)
     assert all(np.array_equal(*p) for p in zip(moment.limbs(), dummies.limbs(), strict=True))
+    total = new_total(columns, len(columns), columns.bound)
+    assert n_totals(columns, len(columns)) == len(squares_of(total)) == len(state_of(total)[0])
 
 
 def test_what_levels_imply_is_not_kept():

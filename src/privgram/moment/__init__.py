@@ -14,7 +14,7 @@ from privgram._base.forks import Guard
 from privgram._base.saved import Frame, understood
 from privgram.exact import limbs
 from privgram.mechanisms.norm_bound import NormBound
-from privgram.moment.rows import Feeder, Total, new_total, restored, squares_of, state_of
+from privgram.moment.rows import Feeder, Total, n_totals, new_total, restored, squares_of, state_of
 from privgram.sources import open_block
 from privgram.sources.table import InvalidRow
 
@@ -328,11 +328,11 @@ class SecondMoment:
                 raise ValueError("the bound of a SecondMoment is not the one that was chosen")
             bound = chosen
         bits = check_integer(header["bits"], "bits")
-        empty = new_total(columns, d, bound, bits)
-        squares = squares_of(empty)
-        size = len(squares)
+        size = n_totals(columns, d)
         if len(body) != 16 * size:
             raise ValueError("the length is not that of the matrix")
+        empty = new_total(columns, d, bound, bits)
+        squares = squares_of(empty)
         hi = np.frombuffer(body, "<i8", size).astype(np.int64)
         lo = np.frombuffer(body, "<u8", size, 8 * size).astype(np.uint64)
         limbs.check_gram((hi, lo), (hi[squares], lo[squares]), rows[0] << 2 * bits)

@@ -7,6 +7,7 @@ input is ever copied whole.
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -45,6 +46,19 @@ def state_of(total: Total) -> Limbs:
     hi, lo = total.limbs()
     upper = np.triu_indices(total.n_columns)
     return hi[upper], lo[upper]
+
+
+def n_totals(columns: Columns | None, n_columns: int) -> int:
+    """How many totals `state_of` gives, without making the accumulator of a file's say-so."""
+    if columns is None or not columns.encoder.blocks:
+        return n_columns * (n_columns + 1) // 2
+    encoder = columns.encoder
+    dense = len(encoder.positions)
+    blocks = [(factor, encoder.levels[factor]) for factor, *_ in encoder.coded]
+    count = dense * (dense + 1) // 2 + sum((dense + 1) * levels for _, levels in blocks)
+    for (one, levels), (other, others) in combinations(blocks, 2):
+        count += levels if one == other else levels * others
+    return count
 
 
 def squares_of(total: Total) -> NDArray[np.bool_]:
