@@ -109,15 +109,45 @@ def test_missing_values_are_found_or_dropped(rng, drop):
         assert (look.inner.n_rows, look.inner.n_dropped) == (39_999, 1)
 
 
+@pytest.mark.parametrize("ones", [False, True])
+def test_columns_are_scaled_as_they_are_read(rng, ones):
+    """Bit for bit as if they were scaled first, for columns of every type."""
+    n, d = 1003, 5
+    columns = [
+        rng.normal(size=n) * 10.0 ** rng.integers(-3, 300, n),
+        rng.normal(size=n).astype(np.float32),
+        rng.integers(-(2**62), 2**62, n),
+        rng.integers(-9, 9, n, dtype=np.int32),
+        rng.normal(size=(n, 3))[:, 1],
+    ]
+    columns[0][::50] = np.nan
+    center, inverse = rng.normal(size=d), rng.uniform(0.1, 3, d)
+    limit = rng.uniform(0.5, 2, d)
+    with np.errstate(over="ignore"):
+        moved = (np.stack(columns, axis=1).astype(np.float64) - center) * inverse
+    scaled = np.clip(moved, -limit, limit)
+    if ones:
+        columns, scaled[:, -1] = columns[:-1], limit[-1]
+    frame = rowmap.transposed(rng.normal(size=(d, d)))
+    found, expected = np.empty((n, d)), np.empty((n, d))
+    rowmap.apply(columns, 2.0, frame, found, (center, inverse, limit))
+    rowmap.apply(scaled, 2.0, frame, expected)
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_wrong_input():
     frame = rowmap.transposed(np.eye(3))
     out = np.empty((2, 3))
-    with pytest.raises(TypeError, match="float32 or float64"):
-        rowmap.apply(np.ones((2, 3), int), 1.0, frame, out)
+    with pytest.raises(TypeError, match="floats or signed integers"):
+        rowmap.apply(np.ones((2, 3), np.uint8), 1.0, frame, out)
     with pytest.raises(ValueError, match=r"shape \(n, 3\)"):
         rowmap.apply(np.ones((2, 2)), 1.0, frame, out)
-    with pytest.raises(ValueError, match=r"shape \(n, 3\)"):
+    with pytest.raises(ValueError, match=r"shape \(2, 3\)"):
         rowmap.apply(np.ones((4, 3)), 1.0, frame, out)
+    with pytest.raises(ValueError, match="have 2 rows"):
+        rowmap.apply([np.ones(2), np.ones(3), np.ones(2)], 1.0, frame, out)
+    with pytest.raises(ValueError, match=r"three arrays of shape \(3,\)"):
+        rowmap.apply(np.ones((2, 3)), 1.0, frame, out, 3 * [np.ones(2)])
     with pytest.raises(ValueError, match="padded"):
         rowmap.apply(np.ones((2, 3)), 1.0, np.eye(3), out)
     with pytest.raises(ValueError, match="square"):

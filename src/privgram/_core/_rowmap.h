@@ -11,6 +11,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { MAP_ROWS = 8, MAP_COLUMNS = 8 };
 
@@ -20,9 +21,43 @@ enum { MAP_ROWS = 8, MAP_COLUMNS = 8 };
 #define MAP_CLONES
 #endif
 
-static inline double map_item(const char *at, int is_float32)
+enum { MAP_FLOAT64, MAP_FLOAT32, MAP_INT64, MAP_INT32, MAP_ONES };
+
+/* A column: its first item, bytes from one to the next, and of what type they are.  Where columns
+ * are scaled, a value is clamp((x - center) * inverse) to +-limit, and MAP_ONES stands for limit. */
+typedef struct {
+    const char *x;
+    ptrdiff_t step;
+    int kind;
+    double center, inverse, limit;
+} map_column;
+
+#define MAP_LOAD(T) \
+    for (int r = 0; r < MAP_ROWS; r++) \
+        v[r] = (double)*(const T *)(at + (r < rows ? r : rows - 1) * column->step)
+
+/* Items i, ..., i + rows - 1 of a column, the last of them repeated. */
+static void map_load(const map_column *column, ptrdiff_t i, int rows, int scaled, double *v)
 {
-    return is_float32 ? *(const float *)at : *(const double *)at;
+    const char *at = column->x + i * column->step;
+    switch (column->kind) {
+    case MAP_FLOAT64: MAP_LOAD(double); break;
+    case MAP_FLOAT32: MAP_LOAD(float); break;
+    case MAP_INT64: MAP_LOAD(int64_t); break;
+    case MAP_INT32: MAP_LOAD(int32_t); break;
+    default:
+        for (int r = 0; r < MAP_ROWS; r++)
+            v[r] = column->limit;
+        return;
+    }
+    if (!scaled)
+        return;
+    const double center = column->center, inverse = column->inverse, limit = column->limit;
+    for (int r = 0; r < MAP_ROWS; r++) { /* NaN stays NaN through both comparisons */
+        double x = (v[r] - center) * inverse;
+        x = x < -limit ? -limit : x;
+        v[r] = x > limit ? limit : x;
+    }
 }
 
 typedef double map_vector
@@ -79,17 +114,13 @@ static void map_group(const double *restrict v, const double *restrict at, ptrdi
 }
 
 /* All n rows; `v` has room for d * MAP_ROWS numbers, `z` for MAP_ROWS rows of `width`. */
-static void map_rows(const char *u, ptrdiff_t row_step, ptrdiff_t step, ptrdiff_t n, ptrdiff_t d,
-                     int is_float32, double bound, const double *at, ptrdiff_t width, double *v,
-                     double *z, double *out)
+static void map_rows(const map_column *columns, int scaled, ptrdiff_t n, ptrdiff_t d, double bound,
+                     const double *at, ptrdiff_t width, double *v, double *z, double *out)
 {
     for (ptrdiff_t i = 0; i < n; i += MAP_ROWS) {
         const int rows = n - i < MAP_ROWS ? (int)(n - i) : MAP_ROWS;
-        for (int r = 0; r < MAP_ROWS; r++) { /* the last group repeats its last row */
-            const char *row = u + (i + (r < rows ? r : rows - 1)) * row_step;
-            for (ptrdiff_t j = 0; j < d; j++)
-                v[j * MAP_ROWS + r] = map_item(row + j * step, is_float32);
-        }
+        for (ptrdiff_t j = 0; j < d; j++)
+            map_load(columns + j, i, rows, scaled, v + j * MAP_ROWS);
         map_clip(v, d, bound);
         map_group(v, at, d, width, z);
         for (int r = 0; r < rows; r++)

@@ -3,10 +3,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram._core.rows import Scaling
+
 def transposed(frame: NDArray[np.float64]) -> NDArray[np.float64]: ...
 def apply(
-    block: NDArray[Any],  # (n, d), float32 or float64
+    block: NDArray[Any] | list[NDArray[Any]],  # (n, d), or columns
     bound: float,
     frame: NDArray[np.float64],  # of `transposed`
     out: NDArray[np.float64],  # (n, d)
+    scaling: Scaling | None = None,
 ) -> None: ...

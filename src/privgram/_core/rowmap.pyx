@@ -13,10 +13,35 @@ cdef extern from "_rowmap.h" nogil:
     enum:
         MAP_ROWS
         MAP_COLUMNS
+        MAP_FLOAT64
+        MAP_FLOAT32
+        MAP_INT64
+        MAP_INT32
+        MAP_ONES
 
-    void map_rows(const char *u, ptrdiff_t row_step, ptrdiff_t step, ptrdiff_t n, ptrdiff_t d,
-                  int is_float32, double bound, const double *at, ptrdiff_t width, double *v,
-                  double *z, double *out)
+    ctypedef struct map_column:
+        const char *x
+        ptrdiff_t step
+        int kind
+        double center, inverse, limit
+
+    void map_rows(const map_column *columns, int scaled, ptrdiff_t n, ptrdiff_t d, double bound,
+                  const double *at, ptrdiff_t width, double *v, double *z, double *out)
+
+
+cdef int kind_of(cnp.ndarray a):
+    """Tell how to read an array where it lies; -1 if it must be converted."""
+    cdef int kind = cnp.PyArray_TYPE(a)
+    if not (cnp.PyArray_ISALIGNED(a) and cnp.PyArray_ISNOTSWAPPED(a)):
+        return -1
+    if kind == cnp.NPY_FLOAT64:
+        return MAP_FLOAT64
+    if kind == cnp.NPY_FLOAT32:
+        return MAP_FLOAT32
+    if cnp.PyArray_ISSIGNED(a) and cnp.PyArray_ISINTEGER(a):
+        # By size: NumPy has two types of eight bytes.
+        return {8: MAP_INT64, 4: MAP_INT32}.get(cnp.PyArray_ITEMSIZE(a), -1)
+    return -1
 
 
 def transposed(const double[:, :] frame):
@@ -30,33 +55,57 @@ def transposed(const double[:, :] frame):
 
 
 def apply(
-    cnp.ndarray block,               # IN, (n, d), float32 or float64 of any layout
+    block,                           # IN, (n, d) or a list of columns, floats or signed integers
     double bound,
     const double[:, ::1] frame,      # IN, (d, width), of `transposed`
     double[:, ::1] out,              # OUT, (n, d)
+    scaling=None,                    # IN, centers, inverses and limits of d columns
 ):
-    """out[i] = A (min(1, bound / |block[i]|) block[i])."""
-    cdef int kind = cnp.PyArray_TYPE(block)
-    if kind not in (cnp.NPY_FLOAT64, cnp.NPY_FLOAT32) or not cnp.PyArray_ISNOTSWAPPED(block):
-        raise TypeError(f"block must be float32 or float64 in native byte order, got {block.dtype}")
-    cdef Py_ssize_t d = frame.shape[0], width = frame.shape[1]
-    if block.ndim != 2 or block.shape[1] != d or out.shape[0] != block.shape[0]:
+    """out[i] = A (min(1, bound / |u|) u), u = block[i], scaled and clamped first if asked to.
+
+    With scaling, the last column may be left out: it is ones times its limit.
+    """
+    cdef Py_ssize_t d = frame.shape[0], width = frame.shape[1], n = out.shape[0], j
+    if not isinstance(block, list) and (block.ndim != 2 or block.shape[0] != n):
+        raise ValueError(f"block must have shape ({n}, {d}), as its images")
+    cdef list columns = block if isinstance(block, list) else list(block.T)
+    if len(columns) != d and not (scaling is not None and len(columns) == d - 1):
         raise ValueError(f"block must have shape (n, {d}), and its images as many rows")
     if width % MAP_COLUMNS or width < d or out.shape[1] != d:
         raise ValueError(f"the frame and the images must have {d} columns, the frame's padded")
-    if not cnp.PyArray_ISALIGNED(block):
-        block = block.copy()
-    cdef Py_ssize_t n = block.shape[0]
-    cdef double *room
+    cdef const double[::1] center, inverse, limit
+    cdef bint scaled = scaling is not None
+    if scaled:
+        center, inverse, limit = scaling
+        if not center.shape[0] == inverse.shape[0] == limit.shape[0] == d:
+            raise ValueError(f"scaling must be three arrays of shape ({d},)")
     if n == 0:
         return
-    room = <double *>PyMem_Malloc((d + width) * MAP_ROWS * sizeof(double))
-    if room == NULL:
-        raise MemoryError
+    cdef cnp.ndarray column
+    cdef map_column *described = <map_column *>PyMem_Malloc(d * sizeof(map_column))
+    cdef double *room = <double *>PyMem_Malloc((d + width) * MAP_ROWS * sizeof(double))
     try:
+        if described == NULL or room == NULL:
+            raise MemoryError
+        for j in range(d):
+            described[j].kind = MAP_ONES
+            if scaled:
+                described[j].center, described[j].inverse = center[j], inverse[j]
+                described[j].limit = limit[j]
+            if j == len(columns):
+                continue
+            column = columns[j]
+            if kind_of(column) < 0:
+                if column.dtype.kind != "f" or cnp.PyArray_ITEMSIZE(column) not in (4, 8):
+                    raise TypeError(f"block must hold floats or signed integers, not {column.dtype}")
+                column = columns[j] = column.astype(column.dtype.newbyteorder("="))
+            if column.ndim != 1 or column.shape[0] != n:
+                raise ValueError(f"columns must have {n} rows, as the images")
+            described[j].x, described[j].step = cnp.PyArray_BYTES(column), column.strides[0]
+            described[j].kind = kind_of(column)
         with nogil:
-            map_rows(cnp.PyArray_BYTES(block), block.strides[0], block.strides[1], n, d,
-                     kind == cnp.NPY_FLOAT32, bound, &frame[0, 0], width, room,
+            map_rows(described, scaled, n, d, bound, &frame[0, 0], width, room,
                      room + d * MAP_ROWS, &out[0, 0])
     finally:
+        PyMem_Free(described)
         PyMem_Free(room)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._core import rowmap
-from privgram.moment.rows import scaled
 from privgram.sources.table import n_rows_of
 
 if TYPE_CHECKING:
@@ -48,17 +47,10 @@ class Mapped:
         """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
         step = len(self._images)
         for start in range(0, n_rows_of(block), step):
-            if isinstance(block, list):
-                columns = [np.asarray(column)[start : start + step] for column in block]
-                piece = np.stack(columns).T
-            else:
-                piece = block[start : start + step]
-            if scaling is not None:
-                piece = scaled(piece, *scaling)
-            elif piece.dtype not in (np.float64, np.float32):
-                piece = piece.astype(np.float64)
-            images = self._images[: len(piece)]
-            rowmap.apply(piece, self._bound, self._frame, images)
+            rows = slice(start, start + step)
+            some = [column[rows] for column in block] if isinstance(block, list) else block[rows]
+            images = self._images[: n_rows_of(some)]
+            rowmap.apply(some, self._bound, self._frame, images, scaling)
             bad = self.inner.update(images, drop)
             if bad >= 0:
                 return start + int(bad)
