@@ -97,7 +97,9 @@ def apply(
             column = columns[j]
             if kind_of(column) < 0:
                 if column.dtype.kind != "f" or cnp.PyArray_ITEMSIZE(column) not in (4, 8):
-                    raise TypeError(f"block must hold floats or signed integers, not {column.dtype}")
+                    raise TypeError(
+                        f"block must hold floats or signed integers, not {column.dtype}"
+                    )
                 column = columns[j] = column.astype(column.dtype.newbyteorder("="))
             if column.ndim != 1 or column.shape[0] != n:
                 raise ValueError(f"columns must have {n} rows, as the images")
