@@ -9,6 +9,7 @@ from privgram._base.version import __version__ as __version__
 from privgram._plan import Plan, PlanRow, TermRow, plan
 from privgram._release import Release, load_release
 from privgram.columns import Columns, Dates, Factor, Log
+from privgram.drawing import robust as _robust  # noqa: F401 - by which fits look again
 from privgram.drawing.norm_bound import private_norm_bound
 from privgram.drawing.release import release
 from privgram.engines.threads import second_moment

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.checks import MAX_BOUND, MIN_BOUND, check_not_negative, check_within
+from privgram._base.checks import (
+    MAX_BOUND,
+    MIN_BOUND,
+    check_not_negative,
+    check_positive,
+    check_within,
+)
 from privgram._base.optional import extra
 from privgram._base.text import shown
 from privgram.regression.design import Design, intercept_of
@@ -23,6 +29,7 @@ from privgram.regression.inference import (
     rows_behind,
     why_unknown,
 )
+from privgram.regression.robust import meat_of, plan_look
 from privgram.regression.summary import FitTable, tabulate
 from privgram.regression.testing import WaldTest, wald
 
@@ -33,6 +40,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from privgram._release.record import ReleaseRecord
+    from privgram.ledger import Ledger
+    from privgram.privacy import Adjacency, Profile
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
@@ -93,6 +102,8 @@ class Fit:
         Whether the effect of clipping was taken off, as if the rows were normal.
     caution : str or None
         What to do about columns that seem to depend on each other, or None.
+    look : Release or None
+        The second look at the table by which standard errors are robust, if one was taken.
     """
 
     target: str
@@ -106,6 +117,7 @@ class Fit:
     design: Design
     unclip: bool = False
     caution: str | None = None
+    look: ReleaseRecord | None = None
 
     def __post_init__(self) -> None:
         self.coef.flags.writeable = False
@@ -114,6 +126,27 @@ class Fit:
     def refusal(self) -> str | None:
         """Why there is no inference, or None."""
         return self.inference.refusal
+
+    @property
+    def epsilon(self) -> float:
+        """Epsilon of all that the fit was computed from, at `delta`."""
+        if self.look is None:
+            return self.release.epsilon
+        return min(self.release.epsilon + self.look.epsilon, self.privacy.epsilon(self.delta))
+
+    @property
+    def delta(self) -> float:
+        """Delta of all that the fit was computed from."""
+        return self.release.delta + (0.0 if self.look is None else self.look.delta)
+
+    @property
+    def privacy(self) -> Profile:
+        """Profile of all that the fit was computed from."""
+        from privgram.privacy import compose
+
+        if self.look is None:
+            return self.release.privacy
+        return compose([self.release, self.look])
 
     @property
     def covariance(self) -> Matrix:
@@ -205,6 +238,103 @@ class Fit:
         intervals = self.inference.intervals(quantile_of(level))
         return intervals[: len(self.param_names) if intercept else len(self.names)]
 
+    def robust(
+        self,
+        source: Any,
+        epsilon: float,
+        delta: float,
+        adjacency: Adjacency | None = None,
+        *,
+        clip: float | None = None,
+        ledger: Ledger | None = None,
+        threads: int | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> Fit:
+        """Standard errors for errors of unequal variance, by a further look that is charged.
+
+        The table is read once more, and the sum of e^2 x x^T released, e the residuals and x the
+        features of a row. Estimates stay as they are.
+
+        Parameters
+        ----------
+        source : table
+            The one that was released, in any form that `privgram.release` reads; columns, their
+            bounds and the bound of a row are the release's.
+        epsilon, delta : float
+            The guarantee of this look alone, > 0 and in (0, 1). `Fit.epsilon` and `Fit.delta`
+            are of both.
+        adjacency : {"replace", "add-remove"}, optional
+            Must be the release's, which it is by default.
+        clip : float, optional
+            Residuals count as at most so much, in the target's units, > 0; public. By default as
+            much as the look's noise allows, and at least four standard deviations of them, all
+            judged by the release. Clipping makes standard errors smaller, never larger.
+        ledger : Ledger, optional
+            Budget to enter the look in, durably, before its noise is drawn.
+        threads : int, optional
+            As in `privgram.second_moment`.
+        rng : numpy.random.Generator, optional
+            For experiments only. By default a cryptographic generator.
+
+        Returns
+        -------
+        Fit
+            With the variance HC1 [1]_ and the privacy noise of both looks in all of its
+            inference, and with `look`. A coefficient whose variance the noise drowns has an
+            interval without ends.
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: where there is no inference, or noise would drown all of it.
+        ValueError
+            If a parameter is out of its range, the table cannot be read again or is another one,
+            or the ledger has no room. Nothing is spent then.
+        TypeError
+            If a parameter is not of its type.
+        OSError
+            If the table cannot be read, or the ledger written.
+
+        References
+        ----------
+        .. [1] J. G. MacKinnon, H. White, "Some heteroskedasticity-consistent covariance matrix
+           estimators with improved finite sample properties", J. Econometrics 29 (1985).
+        """
+        from privgram.mechanisms import AnalyzeGauss
+
+        release, design, n_rows = self.release, self.design, self.n_rows
+        if self.refusal is not None:
+            raise RefusedError(f"there is no inference: {self.refusal}")
+        assert n_rows is not None  # or there were no inference
+        if self.look is not None:
+            raise ValueError("this fit is robust already: take the one of `regress`")
+        if adjacency not in (None, release.adjacency):
+            raise ValueError(
+                f"the release is private for adjacency {release.adjacency!r}, and so is a further "
+                "look: leave adjacency out"
+            )
+        if clip is not None:
+            clip = check_positive(clip, "clip") / self._unit
+        unit = AnalyzeGauss().calibrate(
+            design.transform.shape[1], 1.0, epsilon, delta, release.adjacency
+        )
+        variance = np.diag(self.inference.covariance)
+        planned = plan_look(release, design, n_rows, variance, unit.noise_std, clip)
+        if planned is None:
+            raise RefusedError(
+                "the noise of this look would drown the residuals: take more epsilon, fewer "
+                "features, or the standard errors that there are. Nothing was spent"
+            )
+        look = release._look_again(
+            release, planned, source, epsilon, delta, rng, ledger=ledger, threads=threads
+        )
+        block = design.block(release)
+        inference = infer(release, *block, design.transform, design.offset, meat_of(look, n_rows))
+        if self.unclip:
+            shift = design.transform @ _clipping_shift(release, design, n_rows)
+            inference = replace(inference, estimate=inference.estimate - shift)
+        return replace(self, inference=inference, look=look)
+
     def test(self, *hypothesis: str) -> WaldTest:
         """Test that all coefficients of some terms are 0: of a factor, that it has no effect.
 
@@ -241,12 +371,20 @@ class Fit:
         size = len(self.names)
         at = sorted({i for name in hypothesis for i in np.arange(size)[place[name]].tolist()})
         assert self.n_rows is not None  # or there were no inference
+        if np.isinf(self.inference.curvature[at]).any():
+            raise RefusedError("the noise of the second look drowns the variance of some of them")
         law, block = self.design.block(self.release)
+        meat = None if self.look is None else meat_of(self.look, self.n_rows)
         statistic, df = wald(
-            law, block, self.n_rows, self.design.transform[at], self.design.offset[at]
+            law, block, self.n_rows, self.design.transform[at], self.design.offset[at], meat
         )
         names = tuple(self.names[i] for i in at)
         return WaldTest(names, statistic, df, float(chdtrc(df, statistic)))
+
+    @property
+    def _unit(self) -> float:
+        """Target units of a residual of 1 in the scale of the released matrix."""
+        return float(self.design.spread[-1])
 
     @property
     def _has_intercept(self) -> bool:
@@ -333,6 +471,8 @@ class Fit:
             unclip=self.unclip,
             clipping=self._moved_by_clipping if clipped else None,
             level=level,
+            guarantee=(self.epsilon, self.delta),
+            robust=self._says_of_look(),
         )
         if self.caution is None:
             return table
@@ -355,6 +495,29 @@ class Fit:
             return 0.0
         own = self.design.transform @ _clipping_shift(self.release, self.design, self.n_rows)
         return float(np.max(np.abs(own[: len(self.bse)]) / self.bse, initial=0.0))
+
+    def _says_of_look(self) -> list[str]:
+        """Notes on a second look, if there is one."""
+        look = self.look
+        if look is None:
+            return []
+        notes = [
+            "They allow for errors of unequal variance. The variance is of a second look at the "
+            f"table ({look.epsilon:g}, {look.delta:g}), and has one deviation of its noise on top; "
+            "the guarantee above is of both."
+        ]
+        if look.parameters["clips"]:
+            taken = ""
+            if self.design.intercept:  # whose entry is the sum of their squares
+                kept = float(look.matrix[-1, -1]) / _squared_residuals(self.release, self.design)
+                taken = f", here by about {max(1 - kept, 0.0):.1%} of the sum of their squares"
+            notes.append(
+                f"Residuals beyond {look.parameters['clip'] * self._unit:.4g} count as that, which "
+                f"can only make standard errors too small{taken}."
+            )
+        if look.reproducible and not self.release.reproducible:
+            notes.append("Reproducible: the second look is not private against who knows its seed.")
+        return notes
 
     def __repr__(self) -> str:
         return f"<Fit of {shown(self.target)} on {', '.join(map(shown, self.names))}>"
@@ -735,6 +898,14 @@ def _solve(
         )
     theta: Vector = vectors @ ((vectors.T @ cross) / values)
     return theta
+
+
+def _squared_residuals(release: ReleaseRecord, design: Design) -> float:
+    """Sum of the squared residuals as the release tells it, with its noise."""
+    law, shifted = design.block(release)
+    matrix = shifted - law.shift_matrix(len(shifted))
+    gram, cross = matrix[:-1, :-1], matrix[:-1, -1]
+    return float(matrix[-1, -1] - cross @ np.linalg.solve(gram, cross))
 
 
 def _uncounted(release: ReleaseRecord) -> str:

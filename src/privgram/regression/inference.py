@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from privgram._release.record import ReleaseRecord
     from privgram.noise import NoiseLaw
+    from privgram.regression.robust import Meat
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
@@ -55,7 +56,7 @@ class Inference:
         Why there is no inference, or None.
     slope, curvature : ndarray of shape (k,), float64
         How the variance depends on the contrast; curvature is the noise to signal ratio,
-        squared, in the direction of the contrast.
+        squared, in the direction of the contrast, and infinite where its variance is unknown.
     """
 
     estimate: Vector
@@ -156,6 +157,7 @@ def infer(
     shifted: Matrix,
     transform: Matrix,
     offset: Vector,
+    meat: Meat | None = None,
 ) -> Inference:
     """What a release says of contrasts of the coefficients, without penalty.
 
@@ -169,6 +171,8 @@ def infer(
     transform : ndarray of shape (k, p), float64
     offset : ndarray of shape (k,), float64
         The contrasts are transform @ theta + offset, theta the coefficients.
+    meat : Meat, optional
+        Covariance of X^T e; by default that of errors of equal variance.
 
     Notes
     -----
@@ -209,17 +213,24 @@ def infer(
         return refuse(size, "there are too few rows")
     # Where noise makes this negative it also outweighs the sampling error by far.
     residual = max(v @ matrix @ v + np.trace(inverse @ noise), 0.0)
-    covariance = residual / (n_rows - p) * inverse + inverse @ noise @ inverse
+    sampling = residual / (n_rows - p) * inverse
+    if meat is not None:
+        sampling = inverse @ meat.covariance @ inverse
+    covariance = sampling + inverse @ noise @ inverse
     own = transform @ covariance @ transform.T
     stderr = np.sqrt(np.diag(own))
     # A contrast without any coefficient, such as an intercept that does not exist, has no error.
     unit = np.where(stderr > 0, stderr, 1.0)[:, None]
     pulled = transform @ covariance / unit
     slope, curvature = _dependence(law, shifted, transform @ inverse / unit, pulled, v)
+    if meat is not None:
+        drowned = meat.drowns(transform @ inverse, stderr**2)
+        slope[drowned], curvature[drowned] = 0.0, np.inf
     # The bias of the statistic, not of the estimate: what moves with its variance is not bias.
     bias = -transform @ (inverse @ (second @ v)) - stderr * slope
     estimate = transform @ theta + offset - bias
-    return Inference(estimate, own, "first-order", None, slope, curvature)
+    method = "first-order" if meat is None else "first-order, HC1"
+    return Inference(estimate, own, method, None, slope, curvature)
 
 
 def _dependence(

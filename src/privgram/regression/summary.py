@@ -11,6 +11,8 @@ from privgram._base.text import shown
 from privgram.regression.inference import quantile_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from privgram._release.record import ReleaseRecord
@@ -106,6 +108,8 @@ def tabulate(
     unclip: bool,
     clipping: float | None,
     level: float,
+    guarantee: tuple[float, float],
+    robust: Sequence[str] = (),
 ) -> FitTable:
     """Gather what a summary says.
 
@@ -124,6 +128,10 @@ def tabulate(
         no row is clipped.
     level : float
         Of the confidence intervals.
+    guarantee : tuple of float
+        Epsilon and delta of all looks at the table.
+    robust : sequence of str
+        Notes on robust standard errors, where they are.
     """
     quantile = quantile_of(level)
     size = len(names)
@@ -132,8 +140,8 @@ def tabulate(
         "Mechanism": type(release.mechanism).__name__,
         "No. Observations": "unknown" if n_rows is None else f"{n_rows:,.0f}",
         "Ridge": "per feature" if isinstance(ridge, np.ndarray) else str(ridge),
-        "Epsilon": f"{release.epsilon:g}",
-        "Delta": f"{release.delta:g}",
+        "Epsilon": f"{guarantee[0]:g}",
+        "Delta": f"{guarantee[1]:g}",
         "Adjacency": release.adjacency,
         "Row norms up to": f"{release.bound:.4g}",
     }
@@ -153,7 +161,7 @@ def tabulate(
 
     notes = [
         f"Standard errors cover sampling and privacy noise ({inference.method}).",
-        "They assume errors of equal variance, which second moments cannot show.",
+        *(robust or ["They assume errors of equal variance, which second moments cannot show."]),
     ]
     half = quantile * bse
     plain = np.stack([params - half, params + half], axis=1)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram.noise import NoiseLaw
+    from privgram.regression.robust import Meat
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
@@ -54,6 +55,7 @@ def wald(
     n_rows: float,
     contrasts: Matrix,
     offset: Vector,
+    meat: Meat | None = None,
 ) -> tuple[float, int]:
     """Statistic and degrees of freedom of the hypothesis contrasts @ theta + offset = 0.
 
@@ -62,7 +64,7 @@ def wald(
 
     Parameters
     ----------
-    law, shifted
+    law, shifted, meat
         As in `privgram.regression.inference.infer`, which has offered inference.
     n_rows : float
         Rows behind the fit.
@@ -87,7 +89,10 @@ def wald(
     at_estimate = law.sandwich(shifted, np.outer(free, free))[:p, :p]
     residual = max(free @ matrix @ free + np.trace(inverse @ at_estimate), 0.0)
     pulled = contrasts @ inverse
-    at_null = residual / (n_rows - p) * pulled @ contrasts.T + pulled @ noise @ pulled.T
+    sampling = residual / (n_rows - p) * pulled @ contrasts.T
+    if meat is not None:
+        sampling = pulled @ meat.covariance @ pulled.T
+    at_null = sampling + pulled @ noise @ pulled.T
     bias = -pulled @ (second @ v)
     gap = found - bias
     return float(gap @ np.linalg.solve(at_null, gap)), int(kept.sum())

@@ -1,0 +1,148 @@
+"""A second look for robust standard errors: the second moment of residuals times features.
+
+What is looked at follows from a release alone (`privgram.regression.robust`); this is where the
+table is read again. Secret side: of what is read only the noisy sum leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram._core.rows import Accumulator
+from privgram._release.record import ReleaseRecord
+from privgram.drawing.release import release_moment
+from privgram.engines import scale_out
+from privgram.engines.threads import accumulate
+from privgram.ledger import check_ledger
+from privgram.mechanisms import AnalyzeGauss
+from privgram.moment import SecondMoment
+from privgram.moment.mapped import Mapped
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram._release import Release
+    from privgram.ledger import Ledger
+    from privgram.regression.robust import Look
+
+    Matrix = NDArray[np.float64]
+
+__all__ = ["Scores", "look_again"]
+
+
+class Scores:
+    """Feed an accumulator e x for every row (x, e, ...), with e clipped.
+
+    An image depends on its row alone: each of its entries is one product.
+
+    Parameters
+    ----------
+    clip : float
+        Of e.
+    inner : Accumulator
+        Of rows of q columns, as many as x has.
+    """
+
+    def __init__(self, clip: float, inner: Accumulator) -> None:
+        self.inner = inner
+        self._clip = clip
+
+    def update(self, block: Matrix, drop: bool = False) -> int:
+        """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
+        q = self.inner.n_columns
+        error = np.clip(block[:, q], -self._clip, self._clip)
+        return self.inner.update(block[:, :q] * error[:, None], drop)
+
+    def merge(self, other: Scores) -> None:
+        """Add the rows of another."""
+        self.inner.merge(other.inner)
+
+
+def look_again(
+    release: ReleaseRecord,
+    look: Look,
+    source: Any,
+    epsilon: float,
+    delta: float,
+    rng: np.random.Generator | None = None,
+    *,
+    ledger: Ledger | None = None,
+    threads: int | None = None,
+) -> Release:
+    """Release the second moment of clipped residuals times features.
+
+    Parameters
+    ----------
+    release : Release
+        Of the table, whose columns, bound and neighbours are taken.
+    look : Look
+    source, epsilon, delta, rng, ledger, threads
+        As in `privgram.release`.
+
+    Returns
+    -------
+    Release
+        Of q columns, with `clip` and `clips` of the look among its parameters.
+    """
+    _check(source)
+    check_ledger(ledger)
+    q = len(look.frame) - 1
+    mechanism = AnalyzeGauss()
+    noise = mechanism.calibrate(
+        q, look.radius, epsilon, delta, release.adjacency, n_rows=release.n_rows
+    )
+    if ledger is not None:  # before the pass
+        ledger.check(epsilon, delta, adjacency=release.adjacency, privacy=noise.privacy)
+    columns: Any = release.columns
+    names = release.names if columns is None else columns.names
+    if columns is None and names != tuple(f"x{i}" for i in range(len(names))):
+        columns = names
+    # Columns that the release has forgotten lengthen its rows, so all are read.
+    frame = np.zeros((len(names), len(names)))
+    frame[: q + 1, [names.index(name) for name in release.names]] = look.frame
+
+    def new(n_columns: int) -> Mapped:
+        if n_columns != len(names):
+            raise ValueError(
+                f"the table has {n_columns} columns and the release is of {len(names)}: pass the "
+                "table that was released"
+            )
+        return Mapped(frame, release.bound, Scores(look.clip, Accumulator(q, look.radius)))
+
+    total = accumulate(source, columns, threads, False, new)[0].inner.inner
+    moment = SecondMoment.from_accumulator(total, None, None)
+    if release.n_rows not in (None, moment.n_rows + moment.n_dropped):  # public
+        raise ValueError(
+            "the table has another number of rows than the one that was released; nothing was "
+            "spent. Pass the same table, or release this one anew"
+        )
+    made = release_moment(
+        mechanism, moment, epsilon, delta, release.adjacency, rng=rng, ledger=ledger
+    )
+    return replace(made, parameters=made.parameters | {"clip": look.clip, "clips": look.clips})
+
+
+def _check(source: Any) -> None:
+    """Refuse what cannot be read again as it was for the release."""
+    if hasattr(source, "sensitivity_bound"):
+        raise TypeError(
+            "robust standard errors read the rows of the table, and a SecondMoment has none: pass "
+            "the table itself"
+        )
+    if scale_out(source) is not None:
+        raise ValueError(
+            "robust standard errors read tables by one machine, and this one is on a cluster: pass "
+            "its files"
+        )
+    if isinstance(source, Iterator):
+        raise ValueError(
+            "robust standard errors read the table again, and an iterator or a stream is read "
+            "once: pass a path, a data frame or a list of blocks"
+        )
+
+
+ReleaseRecord._look_again = staticmethod(look_again)
