@@ -411,8 +411,8 @@ def symmetric_gaussian(
 ) -> Matrix:
     """Symmetric matrix of independent centred Gaussians, shape (d, d) float64."""
     noise = np.zeros((n_columns, n_columns))
-    above = np.triu_indices(n_columns, 1)
-    noise[above] = rng.normal(scale=std, size=len(above[0]))
+    above = ~np.tri(n_columns, dtype=bool)
+    noise[above] = rng.normal(scale=std, size=n_columns * (n_columns - 1) // 2)
     noise += noise.T
     np.fill_diagonal(noise, rng.normal(scale=std_diagonal, size=n_columns))
     return noise
