@@ -181,6 +181,6 @@ def pairs(metric: Matrix, outer: float, square: float) -> Matrix:
 
     With metric = F M F^T, outer = b and square = a + b.
     """
-    size = np.diag(metric)
-    result: Matrix = outer * np.outer(size, size) + square * metric**2
+    size = metric.diagonal()
+    result: Matrix = outer * (size[:, None] * size) + square * metric**2
     return result

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from privgram.noise._law import NoiseLaw, isotropic, pairs, same
+from privgram.noise._law import NoiseLaw, pairs, same
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,8 +37,11 @@ class GaussianLaw(NoiseLaw):
         return self.added
 
     def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
-        excess = self.std_diagonal**2 - 2 * self.std**2
-        return isotropic(self.std**2, inner) + excess * np.diag(np.diag(inner))
+        result: Matrix = self.std**2 * inner
+        own = inner.diagonal()
+        others = own.sum() - own
+        np.fill_diagonal(result, self.std**2 * others + self.std_diagonal**2 * own)
+        return result
 
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
         excess = self.std_diagonal**2 - 2 * self.std**2

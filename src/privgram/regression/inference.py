@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,10 +66,10 @@ class Inference:
     slope: Vector
     curvature: Vector
 
-    @property
+    @cached_property
     def stderr(self) -> Vector:
         """Standard errors, shape (k,)."""
-        stderr: Vector = np.sqrt(np.diag(self.covariance))
+        stderr: Vector = np.sqrt(self.covariance.diagonal())
         return stderr
 
     def statistic(self) -> Vector:
@@ -92,8 +93,8 @@ class Inference:
         middle = square * self.slope / slack
         half = quantile * np.sqrt(np.maximum(square * self.slope**2 + slack, 0.0)) / slack
         half = np.where(open_ended, np.inf, half)
-        ends = [self.estimate + self.stderr * (middle + side * half) for side in (-1, 1)]
-        return np.stack(ends, axis=1)
+        ends = np.array([middle - half, middle + half])
+        return (self.estimate + self.stderr * ends).T
 
 
 def refuse(size: int, reason: str) -> Inference:
@@ -186,7 +187,9 @@ def infer(
     n_rows = rows_behind(release)
     matrix = shifted - law.shift_matrix(p + 1)
     gram, cross = matrix[:p, :p], matrix[:p, p]
-    if not np.linalg.eigvalsh(gram)[0] > 0:
+    try:
+        np.linalg.cholesky(gram)
+    except np.linalg.LinAlgError:
         return refuse(
             size, "the privacy noise exceeds the signal in some direction of the features"
         )
@@ -195,7 +198,9 @@ def infer(
     v = np.append(-theta, 1.0)
     noise = law.sandwich(shifted, np.outer(v, v))[:p, :p]
     # E[N S^{-1} N], with S^{-1} on the features alone.
-    second = law.sandwich(shifted, np.pad(inverse, (0, 1)))[:p]
+    whole = np.zeros_like(matrix)
+    whole[:p, :p] = inverse
+    second = law.sandwich(shifted, whole)[:p]
     if not np.trace(inverse @ second[:, :p]) <= p * TRUSTED_NOISE:
         return refuse(size, "the privacy noise is too large beside the signal for standard errors")
     if n_rows is None:
@@ -211,11 +216,12 @@ def infer(
     residual = max(v @ matrix @ v + np.trace(inverse @ noise), 0.0)
     covariance = residual / (n_rows - p) * inverse + inverse @ noise @ inverse
     own = transform @ covariance @ transform.T
-    stderr = np.sqrt(np.diag(own))
+    stderr = np.sqrt(own.diagonal())
     # A contrast without any coefficient, such as an intercept that does not exist, has no error.
     unit = np.where(stderr > 0, stderr, 1.0)[:, None]
     pulled = transform @ covariance / unit
-    slope, curvature = _dependence(law, shifted, transform @ inverse / unit, pulled, v)
+    solved = transform @ inverse / unit
+    slope, curvature = _dependence(law, shifted, noise, solved, pulled, v)
     # The bias of the statistic, not of the estimate: what moves with its variance is not bias.
     bias = -transform @ (inverse @ (second @ v)) - stderr * slope
     estimate = transform @ theta + offset - bias
@@ -223,23 +229,25 @@ def infer(
 
 
 def _dependence(
-    law: NoiseLaw, shifted: Matrix, solved: Matrix, pulled: Matrix, v: Vector
+    law: NoiseLaw, shifted: Matrix, noise: Matrix, solved: Matrix, pulled: Matrix, v: Vector
 ) -> tuple[Vector, Vector]:
     """Slope and curvature of each contrast c, of S^{-1} c / stderr and C c / stderr.
 
-    C is the covariance.  Moving the contrast by one standard error moves the coefficients by
-    C c / stderr, hence v by w = (-C c / stderr, 0), and with it the noise a^T N v.
+    C is the covariance, and `noise` that of (N v)_features.  Moving the contrast by one standard
+    error moves the coefficients by C c / stderr, hence v by w = (-C c / stderr, 0), and with it
+    the noise a^T N v.
     """
-    size = len(solved)
-    slope, curvature = np.zeros(size), np.zeros(size)
+    size, p = solved.shape
+    frame = np.zeros((3, size, p + 1))
+    frame[0, :, :p] = solved
+    frame[1, :, :p] = -pulled
+    frame[2] = frame[1] + v
+    curvature, both = np.zeros((2, size))
     for start in range(0, size, _CONTRASTS):
-        part = slice(start, start + _CONTRASTS)
-        a = np.pad(solved[part], ((0, 0), (0, 1)))
-        w = -np.pad(pulled[part], ((0, 0), (0, 1)))
-        k = len(a)
-        variance = law.entry_variance(shifted, np.concatenate([a, w, w + v, v[None]]))
-        each = np.arange(k)
-        curvature[part] = variance[each, k + each]
-        both = variance[each, 2 * k + each]
-        slope[part] = (both - variance[each, 3 * k] - curvature[part]) / 2
-    return slope, curvature
+        part = frame[:, start : start + _CONTRASTS].reshape(-1, p + 1)
+        variance = law.entry_variance(shifted, part)
+        k = len(part) // 3
+        curvature[start : start + k] = variance[:k, k : 2 * k].diagonal()
+        both[start : start + k] = variance[:k, 2 * k :].diagonal()
+    alone = ((solved @ noise) * solved).sum(axis=1)
+    return (both - alone - curvature) / 2, curvature
