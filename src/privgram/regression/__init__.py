@@ -741,7 +741,8 @@ def _solve(
     release: ReleaseRecord, design: Design, matrix: Matrix, ridge: float | str | Vector
 ) -> Vector:
     """Coefficients of the features in explaining the last column."""
-    values, vectors = np.linalg.eigh(matrix[:-1, :-1])
+    gram, cross = matrix[:-1, :-1], matrix[:-1, -1]
+    values = np.linalg.eigvalsh(gram)
     if values[0] <= len(values) * np.finfo(float).eps * values[-1]:
         dependent = _dependent(release, design)
         if dependent is not None:
@@ -754,8 +755,7 @@ def _solve(
             "fewer features, a mechanism whose release is positive definite "
             "(AdditiveWishart, GaussianSketch), or a larger epsilon"
         )
-    theta: Vector = vectors @ ((vectors.T @ matrix[:-1, -1]) / values)
-    return theta
+    return np.linalg.solve(gram, cross)
 
 
 def _uncounted(release: ReleaseRecord) -> str:

@@ -33,9 +33,6 @@ TRUSTED_NOISE = 1 / 8
 #: Rows counted with a relative variance above this are too uncertain to divide by.
 TRUSTED_COUNT = 1 / 16
 
-#: Contrasts handled at a time: memory stays linear in their number.
-_CONTRASTS = 256
-
 
 @dataclass(frozen=True, eq=False)
 class Inference:
@@ -238,16 +235,10 @@ def _dependence(
     the noise a^T N v.
     """
     size, p = solved.shape
-    frame = np.zeros((3, size, p + 1))
-    frame[0, :, :p] = solved
-    frame[1, :, :p] = -pulled
-    frame[2] = frame[1] + v
-    curvature, both = np.zeros((2, size))
-    for start in range(0, size, _CONTRASTS):
-        part = frame[:, start : start + _CONTRASTS].reshape(-1, p + 1)
-        variance = law.entry_variance(shifted, part)
-        k = len(part) // 3
-        curvature[start : start + k] = variance[:k, k : 2 * k].diagonal()
-        both[start : start + k] = variance[:k, 2 * k :].diagonal()
+    frame = np.zeros((size, 3, p + 1))
+    frame[:, 0, :p] = solved
+    frame[:, 1, :p] = -pulled
+    frame[:, 2] = frame[:, 1] + v
+    curvature, both = law.entry_variance(shifted, frame)[:, 0, 1:].T
     alone = ((solved @ noise) * solved).sum(axis=1)
     return (both - alone - curvature) / 2, curvature
