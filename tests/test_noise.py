@@ -146,6 +146,10 @@ def test_entry_variance_is_a_sandwich_of_frame_rows(law):
     variance = law.entry_variance(MEAN, frame)
     expected = [[f @ law.sandwich(MEAN, np.outer(g, g)) @ f for g in frame] for f in frame]
     np.testing.assert_allclose(variance, expected, rtol=1e-12)
+    # Of many frames at once, each as by itself.
+    frames = np.random.default_rng(10).standard_normal((2, 5, 4, 3))
+    each = [[law.entry_variance(MEAN, frame) for frame in row] for row in frames]
+    np.testing.assert_allclose(law.entry_variance(MEAN, frames), each, rtol=1e-12)
 
 
 def assert_same_law(law, other, matrix=MEAN):

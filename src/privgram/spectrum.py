@@ -14,6 +14,8 @@ from privgram.columns.terms import INTERCEPT
 from privgram.regression.design import intercept_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from numpy.typing import NDArray
 
     from privgram._release.record import ReleaseRecord
@@ -135,14 +137,14 @@ def pca(
        principal component analysis", NIPS 2005.
     """
     center = _check_center(release, center)
-    own, mean, matrix = _about(release, release.matrix, center)
-    d = len(own)
+    [(_, mean, matrix)] = _about(release, [release.matrix], center)
+    d = len(matrix)
     k = d if n_components is None else check_integer(n_components, "n_components", 1, d)
     confidence = check_within(confidence, "confidence", 0, 1)
     values, vectors = np.linalg.eigh(matrix)
     values, vectors = values[::-1], vectors[:, ::-1]
     return PCA(
-        names=tuple(release.names[i] for i in own),
+        names=tuple(release.names[i] for i in _own(release)),
         components=upright(vectors[:, :k].T),
         explained_variance=values[:k],
         explained_variance_ratio=values[:k] / values.sum(),
@@ -155,7 +157,7 @@ def pca(
 
 def eigenvalues(release: ReleaseRecord, center: bool | None = None) -> NDArray[np.float64]:
     """All d eigenvalues that `pca` has, by falling size, shape (d,) float64."""
-    matrix = _about(release, release.matrix, _check_center(release, center))[2]
+    [(_, _, matrix)] = _about(release, [release.matrix], _check_center(release, center))
     return np.asarray(np.linalg.eigvalsh(matrix)[::-1], dtype=np.float64)
 
 
@@ -202,13 +204,11 @@ def mean_and_covariance(release: ReleaseRecord) -> tuple[NDArray[np.float64], ND
             "Columns(..., intercept=True)"
         )
     columns = release.columns
-    own, mean, scatter = _about(release, release.matrix, center=True)
-    ones = intercept_of(release)
-    assert ones is not None
-    covariance = scatter / max(_count(release, release.matrix, ones) - 1.0, 1.0)
+    [(count, mean, scatter)] = _about(release, [release.matrix], center=True)
+    covariance = scatter / max(count - 1.0, 1.0)
     if columns is None:
         return mean, covariance
-    at = [columns.names.index(release.names[i]) for i in own]
+    at = [columns.names.index(release.names[i]) for i in _own(release)]
     centre, half_width = columns.center[at], columns.half_width[at]
     return centre + half_width * mean, half_width[:, None] * covariance * half_width
 
@@ -235,37 +235,49 @@ def _check_center(release: ReleaseRecord, center: bool | None) -> bool:
     return has_ones if center is None else bool(center)
 
 
-def _count(release: ReleaseRecord, matrix: NDArray[np.float64], ones: NDArray[np.float64]) -> float:
-    """Rows that the sums are of: public where all contribute in full, else read off the ones."""
+def _public_count(release: ReleaseRecord) -> float | None:
+    """Rows that the sums are of, where that is public and all contribute in full."""
     columns = release.columns
     whole = columns is not None and columns.missing == "error" and release.bound >= columns.bound
     if whole and release.n_rows and release.noise.sketch_rows(release.n_columns) is None:
         return float(release.n_rows)
-    shift = release.noise.shift_matrix(release.n_columns)
-    return max(float(ones @ (matrix - shift) @ ones), 1.0)
+    return None
+
+
+def _own(release: ReleaseRecord) -> list[int]:
+    """Columns but the ones."""
+    return [i for i, name in enumerate(release.names) if name != INTERCEPT]
 
 
 def _about(
-    release: ReleaseRecord, matrix: NDArray[np.float64], center: bool
-) -> tuple[list[int], NDArray[np.float64], NDArray[np.float64]]:
-    """Columns but the ones, their mean (or zero), and their second moment about it.
+    release: ReleaseRecord, matrices: Iterable[NDArray[np.float64]], center: bool
+) -> Iterator[tuple[float, NDArray[np.float64], NDArray[np.float64]]]:
+    """Rows, mean (or zero) and second moment about it of all columns but the ones.
 
-    Of `matrix`, which is the released one or another draw of it.
+    Of each of `matrices`, which are the released one or other draws of it.
     """
-    own = [i for i, name in enumerate(release.names) if name != INTERCEPT]
-    whole = matrix - release.noise.shift_matrix(len(matrix))
-    moment = whole[np.ix_(own, own)]
+    own = _own(release)
+    block = np.ix_(own, own)
+    shift = release.noise.shift_matrix(release.n_columns)
     ones = intercept_of(release) if center else None
-    if ones is None:
-        return own, np.zeros(len(own)), moment
-    count = _count(release, matrix, ones)
-    mean = (whole @ ones)[own] / count
+    public = _public_count(release)
+    lower, upper = np.full((2, len(own)), [[-math.inf], [math.inf]])
     columns = release.columns
     if columns is not None:
         at = [columns.names.index(release.names[i]) for i in own]
         ends = np.array([columns.lower, columns.upper])[:, at]
-        mean = mean.clip(*((ends - columns.center[at]) / columns.half_width[at]))
-    return own, mean, moment - count * np.outer(mean, mean)
+        lower, upper = (ends - columns.center[at]) / columns.half_width[at]
+    for matrix in matrices:
+        whole = matrix - shift
+        moment = whole[block]
+        if ones is None:
+            yield math.nan, np.zeros(len(own)), moment
+            continue
+        sums = whole @ ones
+        # Else the count is read off the ones.
+        count = max(float(ones @ sums), 1.0) if public is None else public
+        mean = (sums[own] / count).clip(lower, upper)
+        yield count, mean, moment - count * np.outer(mean, mean)
 
 
 def _noise_norms(release: ReleaseRecord, confidence: float, center: bool) -> tuple[float, float]:
@@ -273,12 +285,12 @@ def _noise_norms(release: ReleaseRecord, confidence: float, center: bool) -> tup
     # A fixed seed: nothing secret is drawn, and the same release gives the same bound.
     rng = np.random.default_rng(0)
     matrix = release.matrix
-    exact = _about(release, matrix, center)[2]
+    [(_, _, exact)] = _about(release, [matrix], center)
     draws = max(40, min(1000, 20_000 // len(matrix)))
     norms = np.empty((draws, 2))
-    for i in range(draws):
-        drawn = _about(release, release.noise.draw(matrix, rng), center)[2]
-        eigenvalues = np.linalg.eigvalsh(drawn - exact)
+    drawn = (release.noise.draw(matrix, rng) for _ in range(draws))
+    for i, (_, _, about) in enumerate(_about(release, drawn, center)):
+        eigenvalues = np.linalg.eigvalsh(about - exact)
         norms[i] = np.abs(eigenvalues[[0, -1]]).max(), np.linalg.norm(eigenvalues)
     spectral, frobenius = np.quantile(norms, confidence, axis=0, method="higher")
     # The nearest feasible matrix is no farther in Frobenius norm, and at most twice as far in the

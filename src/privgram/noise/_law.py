@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class NoiseLaw(Kinds, ABC, key="law", what="law of noise"):
     """What a released matrix M is, given the second moment G."""
+
+    #: Whether the law of M - E[M] depends on E[M].
+    depends: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -42,7 +45,7 @@ class NoiseLaw(Kinds, ABC, key="law", what="law of noise"):
 
     @abstractmethod
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
-        """Variances of the entries of frame N frame^T, for `frame` of shape (k, d)."""
+        """Variances of the entries of frame N frame^T, for `frame` of shape (..., k, d)."""
 
     @abstractmethod
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
@@ -85,6 +88,8 @@ class ImageLaw(NoiseLaw):
         L.
     """
 
+    depends: ClassVar[bool] = True
+
     base: NoiseLaw
     frame: Matrix
 
@@ -114,6 +119,8 @@ class ImageLaw(NoiseLaw):
         return np.asarray(np.linalg.pinv(self.frame), dtype=np.float64)
 
     def _source(self, matrix: Matrix) -> Matrix:
+        if not self.base.depends:
+            return np.zeros((self.frame.shape[1],) * 2)
         source: Matrix = self._inverse @ matrix @ self._inverse.T
         return source
 
@@ -181,6 +188,6 @@ def pairs(metric: Matrix, outer: float, square: float) -> Matrix:
 
     With metric = F M F^T, outer = b and square = a + b.
     """
-    size = np.diag(metric)
-    result: Matrix = outer * np.outer(size, size) + square * metric**2
+    size = metric.diagonal(axis1=-2, axis2=-1)
+    result: Matrix = outer * (size[..., :, None] * size[..., None, :]) + square * metric**2
     return result

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from privgram.noise._law import NoiseLaw, isotropic, pairs, same
+from privgram.noise._law import NoiseLaw, pairs, same
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,14 +37,17 @@ class GaussianLaw(NoiseLaw):
         return self.added
 
     def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
-        excess = self.std_diagonal**2 - 2 * self.std**2
-        return isotropic(self.std**2, inner) + excess * np.diag(np.diag(inner))
+        result: Matrix = self.std**2 * inner
+        own = inner.diagonal()
+        others = own.sum() - own
+        np.fill_diagonal(result, self.std**2 * others + self.std_diagonal**2 * own)
+        return result
 
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
         excess = self.std_diagonal**2 - 2 * self.std**2
         squares = frame**2
-        isotropic = pairs(frame @ frame.T, self.std**2, self.std**2)
-        result: Matrix = isotropic + excess * (squares @ squares.T)
+        isotropic = pairs(frame @ frame.mT, self.std**2, self.std**2)
+        result: Matrix = isotropic + excess * (squares @ squares.mT)
         return result
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
@@ -96,7 +99,7 @@ class MaskedLaw(NoiseLaw):
         result = self.base.entry_variance(matrix, frame)
         for block in self.blocks:
             at = np.ix_(block, block)
-            result -= self._left_out.entry_variance(matrix[at], frame[:, list(block)])
+            result -= self._left_out.entry_variance(matrix[at], frame[..., list(block)])
         return result
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
@@ -154,8 +157,7 @@ class TiedLaw(NoiseLaw):
     In orthonormal coordinates of the symmetric matrices, N_ii and sqrt(2) N_ij, the noise is
     N(0, 2 std^2 I). With C the ties in these coordinates the projection takes off the
     component C^T (C C^T)^{-1} C N, which is independent of the rest; so its moments are taken off.
-    The cost of `entry_variance` is k^2 (nnz(C) + t^2) for t ties, of `sandwich` r t^2 d for
-    `inner` of rank r.
+    The cost of `entry_variance` is k^2 (nnz(C) + t^2) for t ties, of `sandwich` d (d + t) t.
     """
 
     base: GaussianLaw | MaskedLaw
@@ -203,37 +205,38 @@ class TiedLaw(NoiseLaw):
         kept = sizes > 1e-12 * np.max(sizes, initial=0.0)
         return ties, places, scale, (vectors[:, kept] / np.sqrt(sizes[kept])).T
 
-    def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
-        from scipy.sparse import csr_array
-
-        result = self.base.sandwich(matrix, inner)
-        ties, (i, j), scale, root = self._components
-        half = ties * (np.where(i == j, 0.5, 1.0) / scale)
-        shape, each = (len(inner), len(scale)), np.arange(len(scale))
-        to_i, to_j = (csr_array((np.ones(len(scale)), (at, each)), shape=shape) for at in (i, j))
-        values, vectors = np.linalg.eigh(inner)
-        for value, vector in zip(values, vectors.T, strict=True):
-            if abs(value) > 1e-15 * np.abs(values).max():
-                # Every tie, as a symmetric matrix, times the vector.
-                images = to_i @ (half * vector[j]).T + to_j @ (half * vector[i]).T
-                images = images.toarray() @ root.T
-                result -= 2 * self._gaussian.std**2 * value * (images @ images.T)
-        return result
-
-    def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
-        result = self.base.entry_variance(matrix, frame)
-        ties, (i, j), scale, root = self._components
-        parts = []  # of each tie, as a symmetric matrix C: the factors of C = sym(x y^T)
+    def _stars(self, frame: Matrix) -> list[tuple[Matrix, Matrix]]:
+        """Of each tie, as a symmetric matrix C: factors x, y of frame C frame^T = sym(x y^T)."""
+        ties, (i, j), scale, _ = self._components
+        parts = []
         for row in range(len(self.ties)):
             at = slice(ties.indptr[row], ties.indptr[row + 1])
             entries = ties.indices[at]
             parts.append(_star(i[entries], j[entries], ties.data[at] * scale[entries], frame))
-        step = max(1, _FORMS // max(len(frame) * len(parts), 1))
-        for start in range(0, len(frame), step):
-            rows = slice(start, start + step)
-            forms = np.array([x[rows] @ y.T + y[rows] @ x.T for x, y in parts])
+        return parts
+
+    def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
+        result = self.base.sandwich(matrix, inner)
+        parts, root = self._stars(np.eye(len(inner))), self._components[-1]
+        if not parts:
+            return result
+        x, y = (np.hstack(side) for side in zip(*parts, strict=True))
+        of = np.repeat(np.arange(len(parts)), [part.shape[1] for part, _ in parts])
+        weights = (root.T @ root)[np.ix_(of, of)]
+        # The sum of weights C_t inner C_u, both written as x y^T + y x^T over 2.
+        mixed = x @ (weights * (y.T @ inner @ x)) @ y.T
+        alike = x @ (weights * (y.T @ inner @ y)) @ x.T + y @ (weights * (x.T @ inner @ x)) @ y.T
+        return result - self._gaussian.std**2 / 2 * (mixed + mixed.T + alike)
+
+    def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
+        result = self.base.entry_variance(matrix, frame)
+        parts, root = self._stars(frame), self._components[-1]
+        step = max(1, _FORMS // max(math.prod(frame.shape[:-1]) * len(parts), 1))
+        for start in range(0, frame.shape[-2], step):
+            at = (..., slice(start, start + step), slice(None))
+            forms = np.array([x[at] @ y.mT + y[at] @ x.mT for x, y in parts])
             taken = np.tensordot(root, forms / 2, axes=1) if parts else np.zeros((0, 1, 1))
-            result[rows] -= 2 * self._gaussian.std**2 * (taken**2).sum(axis=0)
+            result[at] -= 2 * self._gaussian.std**2 * (taken**2).sum(axis=0)
         return result
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
@@ -299,10 +302,10 @@ class EntryLaw(NoiseLaw):
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
         squares = frame**2
         ordered = self.variances - np.diag(np.diag(self.variances))
-        result = np.asarray(squares @ self.variances @ squares.T)
-        for row, f in zip(result, frame, strict=True):
-            products = f * frame
-            row += ((products @ ordered) * products).sum(axis=1)
+        result = np.asarray(squares @ self.variances @ squares.mT)
+        for i in range(frame.shape[-2]):
+            products = frame[..., [i], :] * frame
+            result[..., i, :] += ((products @ ordered) * products).sum(axis=-1)
         return result
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
@@ -361,6 +364,8 @@ def combine(laws: Iterable[NoiseLaw], n_columns: int) -> tuple[Matrix, EntryLaw]
 class InverseGaussianLaw(NoiseLaw):
     """M = (G^{-1} + N)^{-1}, N symmetric with independent Gaussian entries."""
 
+    depends: ClassVar[bool] = True
+
     std: float  # off the diagonal, in units of G^{-1}
     std_diagonal: float
 
@@ -395,15 +400,15 @@ class InverseGaussianLaw(NoiseLaw):
 def _star(
     i: NDArray[np.intp], j: NDArray[np.intp], c: NDArray[np.float64], frame: Matrix
 ) -> tuple[Matrix, Matrix]:
-    """Factors x, y of shape (k, r): the form of sum c N_ij at frame rows is sym(x y^T).
+    """Factors x, y of shape (..., k, r): the form of sum c N_ij at frame rows is sym(x y^T).
 
     One column each where all entries share a column, as sums over the levels of a factor do.
     """
     for hub in {int(i[0]), int(j[0])} if len(i) else ():
         if ((i == hub) | (j == hub)).all():
             other = np.where(i == hub, j, i)
-            return frame[:, [hub]], (frame[:, other] @ c)[:, None]
-    return frame[:, i], frame[:, j] * c
+            return frame[..., [hub]], (frame[..., other] @ c)[..., None]
+    return frame[..., i], frame[..., j] * c
 
 
 def symmetric_gaussian(
@@ -411,8 +416,8 @@ def symmetric_gaussian(
 ) -> Matrix:
     """Symmetric matrix of independent centred Gaussians, shape (d, d) float64."""
     noise = np.zeros((n_columns, n_columns))
-    above = np.triu_indices(n_columns, 1)
-    noise[above] = rng.normal(scale=std, size=len(above[0]))
+    above = ~np.tri(n_columns, dtype=bool)
+    noise[above] = rng.normal(scale=std, size=n_columns * (n_columns - 1) // 2)
     noise += noise.T
     np.fill_diagonal(noise, rng.normal(scale=std_diagonal, size=n_columns))
     return noise

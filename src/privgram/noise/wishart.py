@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class WishartLaw(NoiseLaw):
 
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
         variance = self.dof * self.scale**2
-        return pairs(frame @ frame.T, variance, variance)
+        return pairs(frame @ frame.mT, variance, variance)
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
         noise = standard_wishart(len(matrix), self.dof, rng)
@@ -58,7 +58,7 @@ class MatrixLaplaceLaw(NoiseLaw):
 
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
         variance = 2 * self.dof * self.scale**2
-        return pairs(frame @ frame.T, variance, variance)
+        return pairs(frame @ frame.mT, variance, variance)
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
         return matrix + self.scale * matrix_laplace(len(matrix), self.dof, rng)
@@ -67,6 +67,8 @@ class MatrixLaplaceLaw(NoiseLaw):
 @dataclass(frozen=True)
 class SketchLaw(NoiseLaw):
     """M = W_d(G + regulariser I, rows) / rows."""
+
+    depends: ClassVar[bool] = True
 
     rows: float
     regulariser: float
@@ -81,7 +83,7 @@ class SketchLaw(NoiseLaw):
         return result
 
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
-        return pairs(frame @ matrix @ frame.T, 1 / self.rows, 1 / self.rows)
+        return pairs(frame @ matrix @ frame.mT, 1 / self.rows, 1 / self.rows)
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
         # By eigenvalues: with fewer rows than columns the matrix is singular.
@@ -97,6 +99,8 @@ class SketchLaw(NoiseLaw):
 @dataclass(frozen=True)
 class InverseWishartLaw(NoiseLaw):
     """M = (dof - d - 1) W_d^{-1}(G + regulariser I, dof)."""
+
+    depends: ClassVar[bool] = True
 
     dof: float
     regulariser: float
@@ -120,7 +124,7 @@ class InverseWishartLaw(NoiseLaw):
         scale = excess * (excess - 3) if excess > 3 else 0.0
         with np.errstate(divide="ignore"):
             weights = np.divide([excess - 1, excess + 1], scale)
-        return pairs(frame @ matrix @ frame.T, *weights)
+        return pairs(frame @ matrix @ frame.mT, *weights)
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
         factor = np.linalg.cholesky(matrix)

@@ -100,8 +100,12 @@ class Fit:
         The columns of the release that were used, and the way to own units.
     unclip : bool
         Whether the effect of clipping was taken off, as if the rows were normal.
+    clipping : ndarray of shape (q,), float64, or None
+        What was taken off, of the coefficients of the design's columns.
     caution : str or None
         What to do about columns that seem to depend on each other, or None.
+    without : str or None
+        Why a fit of this kind has no inference, or None.
     look : Release or None
         The second look at the table by which standard errors are robust, if one was taken.
     """
@@ -111,16 +115,45 @@ class Fit:
     coef: Vector
     intercept: float
     ridge: float | str | Vector
-    inference: Inference
     n_rows: float | None
     release: ReleaseRecord
     design: Design
-    unclip: bool = False
-    caution: str | None = None
+    clipping: Vector | None = None
+    without: str | None = None
     look: ReleaseRecord | None = None
 
     def __post_init__(self) -> None:
         self.coef.flags.writeable = False
+
+    @cached_property
+    def inference(self) -> Inference:
+        """Estimates and their errors, the intercept last: when first asked for."""
+        reason = self.without or _pinned(self.release, self.design)
+        if reason is not None:
+            return refuse(len(self.design.transform), reason)
+        law, block = self.design.block(self.release)
+        meat = None
+        if self.look is not None and self.n_rows is not None:
+            meat = meat_of(self.look, self.n_rows)
+        design = self.design
+        found = infer(self.release, law, block, design.transform, design.offset, meat)
+        if self.clipping is None:
+            return found
+        return replace(found, estimate=found.estimate - self.design.transform @ self.clipping)
+
+    @property
+    def unclip(self) -> bool:
+        """Whether the effect of clipping was taken off, as if the rows were normal."""
+        return self.clipping is not None
+
+    @cached_property
+    def caution(self) -> str | None:
+        """What to do about columns that seem to depend on each other, or None.
+
+        Not refused: which releases look like that turns on their noise, and intervals that are
+        offered by it would hold less than their level (docs/theory/inference.md).
+        """
+        return _dependent(self.release, self.design)
 
     @property
     def refusal(self) -> str | None:
@@ -328,12 +361,7 @@ class Fit:
         look = release._look_again(
             release, planned, source, epsilon, delta, rng, ledger=ledger, threads=threads
         )
-        block = design.block(release)
-        inference = infer(release, *block, design.transform, design.offset, meat_of(look, n_rows))
-        if self.unclip:
-            shift = design.transform @ _clipping_shift(release, design, n_rows)
-            inference = replace(inference, estimate=inference.estimate - shift)
-        return replace(self, inference=inference, look=look)
+        return replace(self, look=look)
 
     def test(self, *hypothesis: str) -> WaldTest:
         """Test that all coefficients of some terms are 0: of a factor, that it has no effect.
@@ -574,8 +602,6 @@ def regress(
     design = _design(release, target, features, intercept, reference)
     n_rows = rows_behind(release)
     law, matrix = design.block(release)
-    slopes = np.ones(len(matrix) - 1, dtype=bool)
-    slopes[len(slopes) - design.intercept :] = False
     if isinstance(ridge, str):
         if ridge != "auto":
             raise ValueError(f"ridge must be a number or 'auto', not {ridge!r}")
@@ -585,31 +611,22 @@ def regress(
         shifted, matrix = matrix, matrix - law.shift_matrix(len(matrix))
         sketched = law.sketch_rows(len(matrix))
         least = np.trace(release.matrix - release.noise.shift_matrix(release.n_columns))
-        penalty = auto_ridge(
+        matrix[:-1, :-1] += auto_ridge(
             matrix,
             lambda frame: law.entry_variance(shifted, frame),
-            intercept=not slopes.all(),
+            intercept=design.intercept,
             sketch=None if sketched is None else Sketch(sketched, law.shift),
             rows=possible_rows(least / release.bound**2) if n_rows is None else max(n_rows, 1.0),
         )
     else:
-        ridge = _check_ridge(ridge, int(slopes.sum()))
-        penalty = np.zeros((len(slopes), len(slopes)))
-        penalty[slopes, slopes] = ridge
-    dependent = _dependent(release, design)
-    theta = _solve(matrix[:-1, :-1] + penalty, matrix[:-1, -1], ridge, dependent)
-    inference = infer(release, *design.block(release), design.transform, design.offset)
-    pinned = _pinned(release, design)
-    if pinned is not None:
-        inference = refuse(len(design.transform), pinned)
-    if unclip:
-        shift = _clipping_shift(release, design, n_rows)
-        theta = theta - shift
-        inference = replace(inference, estimate=inference.estimate - design.transform @ shift)
-    # Not refused: which releases look like that turns on their noise, and intervals that are
-    # offered by it would hold less than their level (docs/theory/inference.md).
-    fit = _fit(release, design, theta, ridge, n_rows, inference, unclip)
-    return replace(fit, caution=dependent)
+        slopes = np.arange(len(matrix) - 1 - design.intercept)
+        ridge = _check_ridge(ridge, len(slopes))
+        matrix[slopes, slopes] += ridge
+    theta = _solve(release, design, matrix, ridge)
+    clipping = _clipping_shift(release, design, n_rows) if unclip else None
+    if clipping is not None:
+        theta = theta - clipping
+    return _fit(release, design, theta, ridge, n_rows, clipping=clipping)
 
 
 def lasso(
@@ -648,7 +665,7 @@ def lasso(
     if not slopes:
         raise ValueError("there is no feature to regress on")
     # Refuses an indefinite matrix, on which the path is nonsense.
-    _solve(gram, cross, 0.0, _dependent(release, design))
+    _solve(release, design, block, 0.0)
     theta = np.zeros(len(gram))
     reduced, target_cross = gram[np.ix_(slopes, slopes)], cross[slopes]
     if design.intercept:
@@ -672,8 +689,8 @@ def lasso(
     theta[slopes] = path[:, -1] * (goal_unit / unit)
     if design.intercept:
         theta[-1] = (cross[-1] - gram[-1, slopes] @ theta[slopes]) / gram[-1, -1]
-    nothing = refuse(len(slopes) + 1, "the lasso has no standard errors here")
-    return _fit(release, design, theta, 0.0, n_rows, nothing)
+    reason = "the lasso has no standard errors here"
+    return _fit(release, design, theta, 0.0, n_rows, without=reason)
 
 
 def _fit(
@@ -682,8 +699,9 @@ def _fit(
     theta: Vector,
     ridge: float | str | Vector,
     n_rows: float | None,
-    inference: Inference,
-    unclip: bool = False,
+    *,
+    clipping: Vector | None = None,
+    without: str | None = None,
 ) -> Fit:
     """The fit in the columns' own units, from coefficients of the scaled ones."""
     own = design.transform @ theta + design.offset
@@ -693,11 +711,11 @@ def _fit(
         coef=own[:-1],
         intercept=float(own[-1]),
         ridge=ridge,
-        inference=inference,
         n_rows=n_rows,
         release=release,
         design=design,
-        unclip=unclip,
+        clipping=clipping,
+        without=without,
     )
 
 
@@ -830,13 +848,13 @@ def _of_columns(
 def _dependent(release: ReleaseRecord, design: Design) -> str | None:
     """Say so if some directions of the features hold only noise and all others far more."""
     law, rows = release.noise, design.frame[:-1]
-    values, vectors = np.linalg.eigh(rows @ release.matrix @ rows.T)
+    values, vectors = np.linalg.eigh(design.moment(release)[:-1, :-1])
     # Of the whole release: noise on the inverse has no law of some columns.
     frame = vectors.T @ rows
-    noise = np.sqrt(np.diag(law.entry_variance(release.matrix, frame)))
+    noise = np.sqrt(law.entry_variance(release.matrix, frame).diagonal())
     # What the mechanism put on the diagonal is no signal; where it is far more than noise, it
     # makes these coefficients small instead of wild.
-    signal = values - np.diag(frame @ law.shift_matrix(release.n_columns) @ frame.T)
+    signal = values - ((frame @ law.shift_matrix(release.n_columns)) * frame).sum(axis=1)
     nothing = (signal < NOTHING * noise) & (values < RESOLVED * noise)
     nothing &= signal > -RESOLVED * noise
     if not nothing.any() or nothing.all() or (values < RESOLVED * noise)[~nothing].any():
@@ -882,10 +900,13 @@ def _pinned(release: ReleaseRecord, design: Design) -> str | None:
 
 
 def _solve(
-    gram: Matrix, cross: Vector, ridge: float | str | Vector, dependent: str | None
+    release: ReleaseRecord, design: Design, matrix: Matrix, ridge: float | str | Vector
 ) -> Vector:
-    values, vectors = np.linalg.eigh(gram)
+    """Coefficients of the features in explaining the last column."""
+    gram, cross = matrix[:-1, :-1], matrix[:-1, -1]
+    values = np.linalg.eigvalsh(gram)
     if values[0] <= len(values) * np.finfo(float).eps * values[-1]:
+        dependent = _dependent(release, design)
         if dependent is not None:
             raise RefusedError(dependent)
         needed = 2 * max(-values[0], np.finfo(float).eps * abs(values[-1]))
@@ -896,8 +917,7 @@ def _solve(
             "fewer features, a mechanism whose release is positive definite "
             "(AdditiveWishart, GaussianSketch), or a larger epsilon"
         )
-    theta: Vector = vectors @ ((vectors.T @ cross) / values)
-    return theta
+    return np.linalg.solve(gram, cross)
 
 
 def _squared_residuals(release: ReleaseRecord, design: Design) -> float:
@@ -952,9 +972,11 @@ def _own_units(
         transform[p, p:] = 1.0
         return transform, offset, np.ones(p + 1)
     # y = c_y + h_y (b_0 + sum_j b_j (x_j - c_j) / h_j)
-    own = [release.columns.names.index(name) for name in [*slopes, release.names[goal]]]
+    place = {name: i for i, name in enumerate(release.columns.names)}
+    own = [place[name] for name in (*slopes, release.names[goal])]
     centre, half_width = release.columns.center[own], release.columns.half_width[own]
-    transform[:p, :p] = half_width[p] * np.diag(1 / half_width[:p])
+    each = np.arange(p)
+    transform[each, each] = half_width[p] / half_width[:p]
     transform[p, :p] = -half_width[p] * centre[:p] / half_width[:p]
     if has_intercept:
         transform[p, p] = half_width[p]

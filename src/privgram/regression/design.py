@@ -92,10 +92,17 @@ class Design:
     def block(self, release: ReleaseRecord) -> tuple[NoiseLaw, Matrix]:
         """The second moment of the design's columns, as released, and the law of its noise."""
         if self.positions is not None:
-            at = list(self.positions)
-            law = release.noise.marginal(release.n_columns, at)
-            return law, release.matrix[np.ix_(at, at)]
-        return release.noise.image(self.frame), self.frame @ release.matrix @ self.frame.T
+            law = release.noise.marginal(release.n_columns, self.positions)
+        else:
+            law = release.noise.image(self.frame)
+        return law, self.moment(release)
+
+    def moment(self, release: ReleaseRecord) -> Matrix:
+        """The second moment of the design's columns, as released (a copy)."""
+        if self.positions is not None:
+            at = np.array(self.positions)
+            return release.matrix[at[:, None], at]
+        return np.asarray(self.frame @ release.matrix @ self.frame.T)
 
     def own_frame(self) -> tuple[Matrix, Vector]:
         """The features as images of the released columns, about some origin, and in what unit.

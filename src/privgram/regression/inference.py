@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,9 +33,6 @@ TRUSTED_NOISE = 1 / 8
 
 #: Rows counted with a relative variance above this are too uncertain to divide by.
 TRUSTED_COUNT = 1 / 16
-
-#: Contrasts handled at a time: memory stays linear in their number.
-_CONTRASTS = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +64,10 @@ class Inference:
     slope: Vector
     curvature: Vector
 
-    @property
+    @cached_property
     def stderr(self) -> Vector:
         """Standard errors, shape (k,)."""
-        stderr: Vector = np.sqrt(np.diag(self.covariance))
+        stderr: Vector = np.sqrt(self.covariance.diagonal())
         return stderr
 
     def statistic(self) -> Vector:
@@ -93,8 +91,8 @@ class Inference:
         middle = square * self.slope / slack
         half = quantile * np.sqrt(np.maximum(square * self.slope**2 + slack, 0.0)) / slack
         half = np.where(open_ended, np.inf, half)
-        ends = [self.estimate + self.stderr * (middle + side * half) for side in (-1, 1)]
-        return np.stack(ends, axis=1)
+        ends = np.array([middle - half, middle + half])
+        return (self.estimate + self.stderr * ends).T
 
 
 def refuse(size: int, reason: str) -> Inference:
@@ -190,7 +188,9 @@ def infer(
     n_rows = rows_behind(release)
     matrix = shifted - law.shift_matrix(p + 1)
     gram, cross = matrix[:p, :p], matrix[:p, p]
-    if not np.linalg.eigvalsh(gram)[0] > 0:
+    try:
+        np.linalg.cholesky(gram)
+    except np.linalg.LinAlgError:
         return refuse(
             size, "the privacy noise exceeds the signal in some direction of the features"
         )
@@ -199,7 +199,9 @@ def infer(
     v = np.append(-theta, 1.0)
     noise = law.sandwich(shifted, np.outer(v, v))[:p, :p]
     # E[N S^{-1} N], with S^{-1} on the features alone.
-    second = law.sandwich(shifted, np.pad(inverse, (0, 1)))[:p]
+    whole = np.zeros_like(matrix)
+    whole[:p, :p] = inverse
+    second = law.sandwich(shifted, whole)[:p]
     if not np.trace(inverse @ second[:, :p]) <= p * TRUSTED_NOISE:
         return refuse(size, "the privacy noise is too large beside the signal for standard errors")
     if n_rows is None:
@@ -218,11 +220,12 @@ def infer(
         sampling = inverse @ meat.covariance @ inverse
     covariance = sampling + inverse @ noise @ inverse
     own = transform @ covariance @ transform.T
-    stderr = np.sqrt(np.diag(own))
+    stderr = np.sqrt(own.diagonal())
     # A contrast without any coefficient, such as an intercept that does not exist, has no error.
     unit = np.where(stderr > 0, stderr, 1.0)[:, None]
     pulled = transform @ covariance / unit
-    slope, curvature = _dependence(law, shifted, transform @ inverse / unit, pulled, v)
+    solved = transform @ inverse / unit
+    slope, curvature = _dependence(law, shifted, noise, solved, pulled, v)
     if meat is not None:
         drowned = meat.drowns(transform @ inverse, stderr**2)
         slope[drowned], curvature[drowned] = 0.0, np.inf
@@ -234,23 +237,19 @@ def infer(
 
 
 def _dependence(
-    law: NoiseLaw, shifted: Matrix, solved: Matrix, pulled: Matrix, v: Vector
+    law: NoiseLaw, shifted: Matrix, noise: Matrix, solved: Matrix, pulled: Matrix, v: Vector
 ) -> tuple[Vector, Vector]:
     """Slope and curvature of each contrast c, of S^{-1} c / stderr and C c / stderr.
 
-    C is the covariance.  Moving the contrast by one standard error moves the coefficients by
-    C c / stderr, hence v by w = (-C c / stderr, 0), and with it the noise a^T N v.
+    C is the covariance, and `noise` that of (N v)_features.  Moving the contrast by one standard
+    error moves the coefficients by C c / stderr, hence v by w = (-C c / stderr, 0), and with it
+    the noise a^T N v.
     """
-    size = len(solved)
-    slope, curvature = np.zeros(size), np.zeros(size)
-    for start in range(0, size, _CONTRASTS):
-        part = slice(start, start + _CONTRASTS)
-        a = np.pad(solved[part], ((0, 0), (0, 1)))
-        w = -np.pad(pulled[part], ((0, 0), (0, 1)))
-        k = len(a)
-        variance = law.entry_variance(shifted, np.concatenate([a, w, w + v, v[None]]))
-        each = np.arange(k)
-        curvature[part] = variance[each, k + each]
-        both = variance[each, 2 * k + each]
-        slope[part] = (both - variance[each, 3 * k] - curvature[part]) / 2
-    return slope, curvature
+    size, p = solved.shape
+    frame = np.zeros((size, 3, p + 1))
+    frame[:, 0, :p] = solved
+    frame[:, 1, :p] = -pulled
+    frame[:, 2] = frame[:, 1] + v
+    curvature, both = law.entry_variance(shifted, frame)[:, 0, 1:].T
+    alone = ((solved @ noise) * solved).sum(axis=1)
+    return (both - alone - curvature) / 2, curvature
