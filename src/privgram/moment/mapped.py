@@ -48,7 +48,7 @@ class Mapped:
         step = len(self._images)
         for start in range(0, n_rows_of(block), step):
             rows = slice(start, start + step)
-            some = [column[rows] for column in block] if isinstance(block, list) else block[rows]
+            some: Any = [x[rows] for x in block] if isinstance(block, list) else block[rows]
             images = self._images[: n_rows_of(some)]
             rowmap.apply(some, self._bound, self._frame, images, scaling)
             bad = self.inner.update(images, drop)

@@ -226,7 +226,8 @@ class TiedLaw(NoiseLaw):
         # The sum of weights C_t inner C_u, both written as x y^T + y x^T over 2.
         mixed = x @ (weights * (y.T @ inner @ x)) @ y.T
         alike = x @ (weights * (y.T @ inner @ y)) @ x.T + y @ (weights * (x.T @ inner @ x)) @ y.T
-        return result - self._gaussian.std**2 / 2 * (mixed + mixed.T + alike)
+        left: Matrix = result - self._gaussian.std**2 / 2 * (mixed + mixed.T + alike)
+        return left
 
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
         result = self.base.entry_variance(matrix, frame)

@@ -917,7 +917,7 @@ def _solve(
             "fewer features, a mechanism whose release is positive definite "
             "(AdditiveWishart, GaussianSketch), or a larger epsilon"
         )
-    return np.linalg.solve(gram, cross)
+    return np.asarray(np.linalg.solve(gram, cross), dtype=np.float64)
 
 
 def _squared_residuals(release: ReleaseRecord, design: Design) -> float:

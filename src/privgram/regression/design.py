@@ -101,7 +101,7 @@ class Design:
         """The second moment of the design's columns, as released (a copy)."""
         if self.positions is not None:
             at = np.array(self.positions)
-            return release.matrix[at[:, None], at]
+            return np.asarray(release.matrix[at[:, None], at], dtype=np.float64)
         return np.asarray(self.frame @ release.matrix @ self.frame.T)
 
     def own_frame(self) -> tuple[Matrix, Vector]:

@@ -92,7 +92,8 @@ class Inference:
         half = quantile * np.sqrt(np.maximum(square * self.slope**2 + slack, 0.0)) / slack
         half = np.where(open_ended, np.inf, half)
         ends = np.array([middle - half, middle + half])
-        return (self.estimate + self.stderr * ends).T
+        intervals: Matrix = (self.estimate + self.stderr * ends).T
+        return intervals
 
 
 def refuse(size: int, reason: str) -> Inference:
