@@ -313,8 +313,7 @@ class Fit:
         -------
         Fit
             With the variance HC1 [1]_ and the privacy noise of both looks in all of its
-            inference, and with `look`. A coefficient whose variance the noise drowns has an
-            interval without ends.
+            inference, and with `look`. They err on the wide side where the noise is large.
 
         Raises
         ------
@@ -399,8 +398,6 @@ class Fit:
         size = len(self.names)
         at = sorted({i for name in hypothesis for i in np.arange(size)[place[name]].tolist()})
         assert self.n_rows is not None  # or there were no inference
-        if np.isinf(self.inference.curvature[at]).any():
-            raise RefusedError("the noise of the second look drowns the variance of some of them")
         law, block = self.design.block(self.release)
         meat = None if self.look is None else meat_of(self.look, self.n_rows)
         statistic, df = wald(

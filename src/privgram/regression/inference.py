@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from privgram._release.record import ReleaseRecord
     from privgram.noise import NoiseLaw
-    from privgram.regression.robust import Meat
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
@@ -54,7 +53,7 @@ class Inference:
         Why there is no inference, or None.
     slope, curvature : ndarray of shape (k,), float64
         How the variance depends on the contrast; curvature is the noise to signal ratio,
-        squared, in the direction of the contrast, and infinite where its variance is unknown.
+        squared, in the direction of the contrast.
     """
 
     estimate: Vector
@@ -156,7 +155,7 @@ def infer(
     shifted: Matrix,
     transform: Matrix,
     offset: Vector,
-    meat: Meat | None = None,
+    meat: Matrix | None = None,
 ) -> Inference:
     """What a release says of contrasts of the coefficients, without penalty.
 
@@ -170,7 +169,7 @@ def infer(
     transform : ndarray of shape (k, p), float64
     offset : ndarray of shape (k,), float64
         The contrasts are transform @ theta + offset, theta the coefficients.
-    meat : Meat, optional
+    meat : ndarray of shape (p, p), float64, optional
         Covariance of X^T e; by default that of errors of equal variance.
 
     Notes
@@ -218,7 +217,7 @@ def infer(
     residual = max(v @ matrix @ v + np.trace(inverse @ noise), 0.0)
     sampling = residual / (n_rows - p) * inverse
     if meat is not None:
-        sampling = inverse @ meat.covariance @ inverse
+        sampling = inverse @ meat @ inverse
     covariance = sampling + inverse @ noise @ inverse
     own = transform @ covariance @ transform.T
     stderr = np.sqrt(own.diagonal())
@@ -227,9 +226,6 @@ def infer(
     pulled = transform @ covariance / unit
     solved = transform @ inverse / unit
     slope, curvature = _dependence(law, shifted, noise, solved, pulled, v)
-    if meat is not None:
-        drowned = meat.drowns(transform @ inverse, stderr**2)
-        slope[drowned], curvature[drowned] = 0.0, np.inf
     # The bias of the statistic, not of the estimate: what moves with its variance is not bias.
     bias = -transform @ (inverse @ (second @ v)) - stderr * slope
     estimate = transform @ theta + offset - bias

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Look", "Meat", "meat_of", "plan_look"]
+__all__ = ["Look", "meat_of", "plan_look"]
 
 #: Residuals are clipped where the look's noise is this part of a variance, if they had equal
 #: variance; but not below so many of their standard deviations.
@@ -49,36 +49,6 @@ class Look:
     clip: float
     radius: float
     clips: bool
-
-
-@dataclass(frozen=True)
-class Meat:
-    """Covariance of X^T e, as released, and how well it is known.
-
-    Attributes
-    ----------
-    covariance : ndarray of shape (q, q), float64
-        Positive definite: the released one, with one deviation of its noise on top in every
-        direction.
-    deviation : float
-        That deviation: of a^T covariance a for unit vectors a.
-    """
-
-    covariance: Matrix
-    deviation: float
-
-    def drowns(self, solved: Matrix, variance: Vector) -> NDArray[np.bool_]:
-        """Which contrasts it leaves open: half of their variance, or more, may be its noise.
-
-        Parameters
-        ----------
-        solved : ndarray of shape (k, q), float64
-            S^{-1} c of each contrast c.
-        variance : ndarray of shape (k,), float64
-            Theirs, by this covariance.
-        """
-        drowned: NDArray[np.bool_] = 2 * self.deviation * (solved**2).sum(axis=1) > variance
-        return drowned
 
 
 def plan_look(
@@ -110,12 +80,7 @@ def plan_look(
     noise = law.sandwich(shifted, np.outer(v, v))[:q, :q]
     residual = max(float(v @ matrix @ v + np.trace(inverse @ noise)), 0.0) / (n_rows - q)
     frame = np.vstack([design.frame[:q], v @ design.frame])
-    features = float(np.linalg.norm(frame[:q], 2)) * release.bound
-    largest = float(np.linalg.norm(frame[q])) * release.bound
-    if release.columns is not None and release.columns.plain:  # entries of rows are at most 1
-        reach = np.abs(frame).sum(axis=1)
-        features = min(features, float(np.linalg.norm(reach[:q])))
-        largest = min(largest, float(reach[q]))
+    features, largest = _reach(release, frame)
     # What noise of 1 in the look would be in each contrast's variance.
     pulled = math.sqrt(2.0) * ((design.transform @ inverse) ** 2).sum(axis=1)
     real = pulled > 0
@@ -128,15 +93,36 @@ def plan_look(
     return None if not residual or (added > variance[real]).all() else look
 
 
-def meat_of(look: ReleaseRecord, n_rows: float) -> Meat:
-    """Covariance of X^T e from the look that was released, by HC1.
+def _reach(release: ReleaseRecord, frame: Matrix) -> tuple[float, float]:
+    """The largest |x| and |e| of rows within the public bounds, x and e being images by a frame."""
+    rows = release.bound
+    features, error = float(np.linalg.norm(frame[:-1], 2)), float(np.linalg.norm(frame[-1])) * rows
+    columns = release.columns
+    if columns is None:
+        return features * rows, error
+    full = np.zeros((len(frame), len(columns)))
+    full[:, [columns.names.index(name) for name in release.names]] = np.abs(frame)
+    # Of a piece's columns, one is not 0, and at most the weight.
+    pieces = columns.layout.stored
+    most = np.array([piece.weight * full[:, piece.columns].max(axis=1) for piece in pieces]).T
+    used = [piece.weight for piece, x in zip(pieces, most[:-1].T, strict=True) if x.any()]
+    return features * min(math.hypot(*used), rows), min(float(most[-1].sum()), error)
 
-    The deviation of a^T E a, for the look's noise E, is the same for all unit vectors a, so that
-    a multiple of the identity raises each contrast's variance by one deviation of its own noise.
+
+def meat_of(look: ReleaseRecord, n_rows: float) -> Matrix:
+    """Covariance of X^T e by HC1 from the look that was released, on the wide side.
+
+    The noise E of the look has the same deviation in a^T E a for all unit vectors a. So a multiple
+    of the identity raises each contrast's variance by one deviation of its own noise, and
+    eigenvalues below another say nothing (docs/theory/inference.md).
+
+    Returns
+    -------
+    ndarray of shape (q, q), float64
+        Positive definite.
     """
-    q = look.n_columns
-    factor = n_rows / (n_rows - q)
-    deviation = factor * math.sqrt(float(look.noise.entry_variance(look.matrix, np.eye(q))[0, 0]))
+    deviation = math.sqrt(look.noise.entry_variance(look.matrix, np.eye(look.n_columns))[0, 0])
     values, vectors = np.linalg.eigh(look.matrix)
-    raised = factor * np.maximum(values, 0.0) + deviation
-    return Meat((vectors * raised) @ vectors.T, deviation)
+    raised = np.maximum(values, deviation) + deviation
+    meat: Matrix = n_rows / (n_rows - look.n_columns) * (vectors * raised) @ vectors.T
+    return meat

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram.noise import NoiseLaw
-    from privgram.regression.robust import Meat
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
@@ -55,7 +54,7 @@ def wald(
     n_rows: float,
     contrasts: Matrix,
     offset: Vector,
-    meat: Meat | None = None,
+    meat: Matrix | None = None,
 ) -> tuple[float, int]:
     """Statistic and degrees of freedom of the hypothesis contrasts @ theta + offset = 0.
 
@@ -91,7 +90,7 @@ def wald(
     pulled = contrasts @ inverse
     sampling = residual / (n_rows - p) * pulled @ contrasts.T
     if meat is not None:
-        sampling = pulled @ meat.covariance @ pulled.T
+        sampling = pulled @ meat @ pulled.T
     at_null = sampling + pulled @ noise @ pulled.T
     bias = -pulled @ (second @ v)
     gap = found - bias
