@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from privgram._base import former
 from privgram._base.saved import DamagedFile
 from privgram._base.version import __version__ as __version__
-from privgram._plan import Plan, PlanRow, TermRow, plan
 from privgram._release import Release, load_release
 from privgram.columns import Columns, Dates, Factor, Log
 from privgram.drawing.norm_bound import private_norm_bound
@@ -27,6 +26,7 @@ from privgram.moment import SecondMoment, merge
 
 if TYPE_CHECKING:
     from privgram import low_rank, papers, privacy
+    from privgram._plan import Plan, PlanRow, TermRow, plan
     from privgram.compression import compress
 
 __all__ = [
@@ -62,6 +62,12 @@ __all__ = [
     "second_moment",
 ]
 
+#: Names that few programs use, and where they live.
+_LATER = {
+    **dict.fromkeys(("Plan", "PlanRow", "TermRow", "plan"), "_plan"),
+    "compress": "compression",
+}
+
 former.install()
 
 
@@ -71,8 +77,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"privgram.{name}")
     if name in former.FORMER:
         return import_module(f"privgram.{name}")
-    if name == "compress":
-        return import_module("privgram.compression").compress
+    if name in _LATER:
+        return getattr(import_module(f"privgram.{_LATER[name]}"), name)
     raise AttributeError(f"module 'privgram' has no attribute {name!r}")
 
 
