@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from privgram._base import former
 from privgram._base.saved import DamagedFile
 from privgram._base.version import __version__ as __version__
-from privgram._plan import Plan, PlanRow, TermRow, plan
 from privgram._release import Release, load_release
 from privgram.columns import Columns, Dates, Factor, Log
 from privgram.drawing import robust as _robust  # noqa: F401 - by which fits look again
@@ -28,6 +27,7 @@ from privgram.moment import SecondMoment, merge
 
 if TYPE_CHECKING:
     from privgram import low_rank, papers, privacy
+    from privgram._plan import Plan, PlanRow, TermRow, plan
     from privgram.compression import compress
 
 __all__ = [
@@ -63,6 +63,12 @@ __all__ = [
     "second_moment",
 ]
 
+#: Names that few programs use, and where they live.
+_LATER = {
+    **dict.fromkeys(("Plan", "PlanRow", "TermRow", "plan"), "_plan"),
+    "compress": "compression",
+}
+
 former.install()
 
 
@@ -72,8 +78,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"privgram.{name}")
     if name in former.FORMER:
         return import_module(f"privgram.{name}")
-    if name == "compress":
-        return import_module("privgram.compression").compress
+    if name in _LATER:
+        return getattr(import_module(f"privgram.{_LATER[name]}"), name)
     raise AttributeError(f"module 'privgram' has no attribute {name!r}")
 
 

@@ -74,7 +74,7 @@ class FitTable:
         lines += [*self._heading(width), "=" * width]
         header = "".join(f"{name:>{_width(name)}}" for name in self.columns)
         lines += [f"{'':<{margin}}{header}", "-" * width]
-        for name, row in zip(self.names, self.values, strict=True):
+        for name, row in zip(self.names, self.values.tolist(), strict=True):
             cells = map(_cell, row, self.columns)
             lines.append(f"{_short(name):<{margin}}{''.join(cells)}")
         lines.append("=" * width)
