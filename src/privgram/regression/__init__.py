@@ -162,10 +162,17 @@ class Fit:
 
     @property
     def epsilon(self) -> float:
-        """Epsilon of all that the fit was computed from, at `delta`."""
-        if self.look is None:
-            return self.release.epsilon
-        return min(self.release.epsilon + self.look.epsilon, self.privacy.epsilon(self.delta))
+        """Epsilon of all that the fit was computed from, at `delta`.
+
+        With a second look composed if all noise is Gaussian, and else the sum, which is more than
+        ``privacy.epsilon(delta)``: that can take minutes.
+        """
+        from privgram.privacy.composition import ONE_GAUSSIAN
+
+        total = self.release.epsilon + (0.0 if self.look is None else self.look.epsilon)
+        if self.look is None or not isinstance(self.privacy, ONE_GAUSSIAN):
+            return total
+        return min(total, self.privacy.epsilon(self.delta))
 
     @property
     def delta(self) -> float:
