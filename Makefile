@@ -24,7 +24,7 @@ SOURCES := meson.build meson.options pyproject.toml LICENSE README.md \
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 \
           --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo test quick nightly fuzz sanitize sanitize-threads lint docs linkcheck bench reproduce wheel manylinux sdist dev clean
+.PHONY: help demo test quick long nightly fuzz sanitize sanitize-threads lint docs linkcheck bench reproduce wheel manylinux sdist dev clean
 
 help:
 	@echo "make demo    private regression on 336,776 real flights"
@@ -35,6 +35,7 @@ help:
 	@echo "             make bench BENCH_ARGS=--quick: smaller, once"
 	@echo "make reproduce  the papers' experiments, small: REPRODUCE_ARGS='all --scale paper'"
 	@echo "make wheel   a wheel in dist/;  make manylinux: one for other Linux machines, too"
+	@echo "make long    Spark, audits by simulation and the papers' runs: .ci/run has them too"
 	@echo "make nightly the few tests that take minutes"
 	@echo "make fuzz    atheris over every loader, FUZZ_TIME=600 seconds each"
 	@echo "make sanitize  the kernels under AddressSanitizer and UBSan, a few minutes;"
@@ -47,10 +48,13 @@ demo: $(DONE)/demo
 	$(BIN)/privgram demo
 
 test: $(DONE)/test
-	$(PYTEST) -m "not nightly" $(PYTEST_ARGS)
+	$(PYTEST) -m "not long and not nightly" $(PYTEST_ARGS)
 
 quick: $(DONE)/test
 	$(PYTEST) -m "not slow and not nightly" $(PYTEST_ARGS)
+
+long: $(DONE)/test
+	$(PYTEST) -m "long and not nightly" $(PYTEST_ARGS)
 
 nightly: $(DONE)/test
 	$(PYTEST) -m nightly $(PYTEST_ARGS)

@@ -34,7 +34,7 @@ from privgram.mechanisms import (
     Refined,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 DRAWS = {"AnalyzeGauss": 2_500, "AdditiveWishart": 2_500, "MatrixLaplace": 2_500, "Refined": 400}
 FEW = 1_000  # of releases in exact arithmetic

@@ -23,7 +23,7 @@ from bench.paper.sheffet.figures import FIGURES, SIX
 from bench.paper.sheffet.results import Results
 from bench.paper.sheffet.settings import PAPER, SCALES, SMALL
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 ROOT = Path(__file__).parents[2]
 

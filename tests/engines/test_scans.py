@@ -19,7 +19,7 @@ pd = pytest.importorskip("pandas")
 pq = pytest.importorskip("pyarrow.parquet")
 functions = pytest.importorskip("pyspark.sql.functions")
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 FILES = "the workers read the Parquet files"
 

@@ -11,7 +11,7 @@ from privgram import Columns, Dates, Factor, private_norm_bound, second_moment
 pytest.importorskip("pyspark")
 pd = pytest.importorskip("pandas")
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 COLUMNS = Columns({"c.d": (-1, 2), "a": (0, 1.5)}, intercept=True, missing="drop")
 

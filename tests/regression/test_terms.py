@@ -1,13 +1,15 @@
 """Regressions by terms: against least squares on dummies made by hand, in own units."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
 import privgram as pg
 from privgram.noise import MaskedLaw, TiedLaw
 from privgram.regression import RefusedError
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("formulaic")
 
 N = 4000
 BOUNDS = {
