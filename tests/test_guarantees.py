@@ -117,6 +117,10 @@ def results(name):
         exact = make_release(np.eye(2), "ab")
         taken = replace(exact, privacy=stated)
         return [(r, r.privacy.guarantee) for r in (exact, taken, taken.marginal([0]))]
+    if name == "`regression.Fit`":
+        fit = make_release(np.eye(3) + 0.1, "abc").regress("a")
+        looked = replace(fit, look=replace(fit.release, privacy=stated))
+        return [(fit, fit.release.guarantee), (looked, "stated")]
     if name == "`mechanisms.Calibration`":
         records = [
             pg.GaussianSketch(9, adaptive=True).calibrate(3, 2.0, 0.5, 1e-6, "replace", kind)

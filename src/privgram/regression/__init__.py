@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from privgram._release.record import ReleaseRecord
     from privgram.ledger import Ledger
-    from privgram.privacy import Adjacency, Profile
+    from privgram.privacy import Adjacency, Guarantee, Profile
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
@@ -187,6 +187,11 @@ class Fit:
         if self.look is None:
             return self.release.privacy
         return compose([self.release, self.look])
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """How well `privacy` is founded: as its weakest part."""
+        return self.privacy.guarantee
 
     @property
     def covariance(self) -> Matrix:
@@ -552,7 +557,8 @@ class Fit:
         return notes
 
     def __repr__(self) -> str:
-        return f"<Fit of {shown(self.target)} on {', '.join(map(shown, self.names))}>"
+        names = ", ".join(map(shown, self.names))
+        return f"<Fit of {shown(self.target)} on {names}: {self.guarantee}>"
 
 
 def regress(
