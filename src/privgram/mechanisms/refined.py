@@ -90,7 +90,7 @@ class Refined(Mechanism):
     Gaussian noise has the same size in every direction of the scaled columns, and drowns those
     in which the table is narrow: differences of correlated columns, columns far narrower
     than their public bounds, residuals. A cheap first look shows them. The next one maps every
-    row u to z = A u, with A about the inverse root of the second moment per row, clips |z| to a
+    row u to z = A u, with A about the inverse root of the second moment per row, clips ``|z|`` to a
     radius that a private histogram justifies, adds isotropic noise to the sum of z z^T and maps
     it back. Then the noise is in proportion to the table in every direction.
 
