@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import privgram as pg
-from privgram import estimators, mechanisms, privacy
+from privgram import mechanisms, privacy
 from privgram.noise import MatrixLaplaceLaw
 
 TABLE = np.random.default_rng(0).uniform(-1, 1, (500, 3))
@@ -140,6 +140,9 @@ def test_opendp():
 
 
 def test_estimators():
+    pytest.importorskip("sklearn")
+    from privgram import estimators
+
     X, y = TABLE[:, :2], TABLE[:, 2]
     model = estimators.PrivateLinearRegression(
         epsilon=5.0,
