@@ -77,15 +77,18 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
     rows = max(rows, 1.0)
     frame = rules.whiten(first, looks.std[-1], rows)
     number = mechanism.looks_worth(looks.noise.mu * rows / math.sqrt(moment.n_columns))
-    if number == 1 or not frame.pays(frame.typical, bound):
+    if number == 1 or frame.gain(frame.typical, bound) < rules.WORTH:
         return looks.once(first, left)
     for _ in range(number - 2):
+        radius = math.sqrt(min(rules.REACH * frame.typical, frame.largest(bound)))
+        if not frame.teaches(looks.std_at(radius, rules.MIDDLE), rows):
+            break
         left -= rules.TRIAL
-        if not frame.pays(looks.choose(frame, rules.TRIAL, left, rows).square, bound):
+        needed = rules.WORTH_IF_HIDDEN if frame.hidden else rules.WORTH
+        if frame.gain(looks.choose(frame, rules.TRIAL, left, rows).square, bound) < needed:
             return looks.once(first, left)
         left -= rules.MIDDLE
-        square = min(rules.REACH * frame.typical, frame.largest(bound))
-        middle = looks.take(looks.mapped(frame, math.sqrt(square)), rules.MIDDLE)
+        middle = looks.take(looks.mapped(frame, radius), rules.MIDDLE)
         frame = rules.whiten(middle, looks.std[-1], rows, frame)
         if not frame.hidden:
             break
@@ -93,7 +96,7 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
     share = rules.COUNTS_IF_NOISY if expected > math.sqrt(rows) else rules.COUNTS
     left -= share
     choice = looks.choose(frame, share, left, rows)
-    if not frame.pays(choice.square, bound):
+    if frame.gain(choice.square, bound) < rules.WORTH:
         return looks.once(first, left)
     last = looks.take(looks.mapped(frame, math.sqrt(choice.square)), left)
     looks.record["parameters"] |= {"clipped_rows": choice.clipped, "clipping_bias": choice.bias}

@@ -37,9 +37,13 @@ COUNTS, COUNTS_IF_NOISY = 0.1, 0.05
 #: Signal to noise mu n / sqrt(d) from which on a second look is taken, and more.
 TWO_LOOKS, MORE_LOOKS = 30.0, 200.0
 
-#: A frame is worth a look if it lowers the noise by this factor. While some direction is hidden in
-#: the noise, less will do: the next frame gains more.
+#: A frame is worth a look if it lowers the noise by this factor. For a look at the middle, while
+#: some direction is hidden in the noise, less will do: the next frame gains more.
 WORTH, WORTH_IF_HIDDEN = 1.2, 0.5
+
+#: A look at the middle teaches nothing if the eigenvalues of its noise may be above this part of
+#: what the frame before makes of a direction.
+TAUGHT = 0.5
 
 #: Radius of the look at the middle, squared, in units of a row's mean square in its frame. Its
 #: clipping moves the next frame a little and no estimate.
@@ -195,9 +199,9 @@ class Frame:
         """
         return bound**2 * float((self.matrix**2).sum(axis=1).mean()) / square
 
-    def pays(self, square: float, bound: float) -> bool:
-        """Whether a look in this frame gains anything, at a squared radius."""
-        return self.gain(square, bound) >= (WORTH_IF_HIDDEN if self.hidden else WORTH)
+    def teaches(self, noise_std: float, rows: float) -> bool:
+        """Whether a look at the middle, of this noise off the diagonal, is worth anything."""
+        return 2 * math.sqrt(len(self.matrix)) * noise_std <= TAUGHT * rows
 
     def largest(self, bound: float) -> float:
         """The largest |z|^2 of rows up to `bound`: public."""
