@@ -161,10 +161,11 @@ def adaptive_delta(
     joined = log_p - np.stack([_laplace_log_cdf(x - q_high, scale) for x in (low, high)])
     at_high = 1.0 / (total - high)
     # Both ln(p/q), linear between the kinks, and `joined` are largest at an end of the cell.
-    levels = gain(z), joined[0], np.max(joined, axis=0), np.maximum(gain(low), gain(high))
-    ratios = 1.0 / np.maximum(distance, 1e-200), at_high, at_high, at_high
-    levels += (np.full(low.size, (p_shift - q_low) / scale),)
-    ratios += (1.0 / np.where(stop < total, own, 1.0),)
+    levels = [gain(z), joined[0], np.max(joined, axis=0), np.maximum(gain(low), gain(high))]
+    ratios = [1.0 / np.maximum(distance, 1e-200), at_high, at_high, at_high]
+    # And beyond the stop.
+    levels.append(np.full(low.size, (p_shift - q_low) / scale))
+    ratios.append(1.0 / np.where(stop < total, own, 1.0))
     curve = sketch(epsilon - np.concatenate(levels), np.concatenate(ratios))
     density = np.exp(-np.abs(z - p_shift) / scale) / (2.0 * scale)
     panels = np.add.reduceat(weight * density * curve[: z.size], starts)
@@ -180,7 +181,8 @@ def adaptive_delta(
     mass = 0.5 * np.abs(np.diff(np.exp(-np.abs(np.stack(clips) - p_shift) / scale), axis=0)[0])
     rounded = np.exp(log_p[0]) * atom + mass * step + tail(high)
     apart = np.exp(log_p[1]) * largest + tail(low)
-    return np.minimum(rounded, apart)
+    least: Array = np.minimum(rounded, apart)
+    return least
 
 
 def _cells(highest: float, kinks: tuple[float, ...]) -> tuple[Array, Array]:
