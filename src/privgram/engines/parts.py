@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from privgram.columns import Columns
 from privgram.engines.threads import second_moment
-from privgram.moment import SecondMoment, merge
+from privgram.moment import SecondMoment
 
 #: States merged at once: as many are in memory together.
 FAN_IN = 16
@@ -103,4 +103,9 @@ def merged(states: Iterable[State]) -> State:
     failures = [state for state in states if isinstance(state, Failure)]
     if failures:
         return min(failures, key=lambda failure: failure.partition)
-    return merge(states)  # type: ignore[arg-type]
+    first, *others = states
+    assert isinstance(first, SecondMoment)
+    total = first.copy()
+    for other in others:
+        total.merge_disjoint(other)  # type: ignore[arg-type]
+    return total
