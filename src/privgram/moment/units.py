@@ -84,7 +84,12 @@ class UnitPlan:
         return {**rows, self.unit.name: self.keys}, names
 
     def new_total(
-        self, n_columns: int, bound: float, row_bound: float, columns: Columns | None
+        self,
+        n_columns: int,
+        bound: float,
+        row_bound: float,
+        columns: Columns | None,
+        bits: int | None = None,
     ) -> UnitAccumulator:
         """Make an empty accumulator of units."""
         centred: Sequence[int] = ()
@@ -97,7 +102,7 @@ class UnitPlan:
             names = () if columns is None else columns.names
             ones = names.index(INTERCEPT) if INTERCEPT in names else -1
             centred = [j for j in range(n_columns) if j != ones]
-        bits = bits_for(bound, row_bound)
+        bits = bits_for(bound, row_bound) if bits is None else bits
         trace = self.unit.clip == "trace"
         return UnitAccumulator(n_columns, bound, row_bound, bits, trace, centred)
 
