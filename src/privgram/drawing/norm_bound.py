@@ -230,7 +230,7 @@ class Choice:
         if (plan := self.plan) is not None:
             top = float(self.grid[-1])
             row_bound = top if self.row_bound is None else min(self.row_bound, top)
-            scaling = self.columns if hasattr(self.columns, "encoder") else None
+            scaling: Any = self.columns if hasattr(self.columns, "encoder") else None
             total, _ = accumulate_units(
                 source,
                 self.columns,

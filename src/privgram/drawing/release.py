@@ -150,9 +150,8 @@ def release(
         )
     setting = epsilon, delta, adjacency, calibration
     automatic = unit_bound == "auto"
-    plan = by_unit(
-        unit, None if automatic else unit_bound, rows_per_unit, clip, within, unit_missing
-    )
+    unit_given: Any = None if automatic else unit_bound
+    plan = by_unit(unit, unit_given, rows_per_unit, clip, within, unit_missing)
     if automatic and (plan is None or bound == "auto"):
         raise ValueError(
             'unit_bound="auto" is for a unit, and leaves bound to be given or left out'

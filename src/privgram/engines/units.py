@@ -169,9 +169,10 @@ class Store:
                 self._file = tempfile.TemporaryFile(prefix="privgram-")  # noqa: SIM115
         for part, some in pieces.items():
             whole = np.concatenate(some)
+            raw: Any = whole.view(np.uint8)
             with self._lock:
                 self.written[part].append((self._file.tell(), whole.nbytes))
-                self._file.write(memoryview(whole.view(np.uint8)))
+                self._file.write(raw)
 
     def table(self) -> Table:
         """The parts as the chunks of a table."""
@@ -184,7 +185,7 @@ class Store:
     def _read(self, part: int) -> Iterator[Any]:
         some = list(self.parts.get(part, ()))
         for at, size in self.written.get(part, ()):
-            some.append(self._from_file(at, size).view(self.record))
+            some.append(self._from_file(at, size))
         records = np.concatenate(some)
         del some
         records = records[_order(records["key"])]
@@ -192,12 +193,14 @@ class Store:
         starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
         yield Grouped(records, starts)
 
-    def _from_file(self, at: int, size: int) -> NDArray[np.uint8]:
-        found = np.empty(size, np.uint8)
+    def _from_file(self, at: int, size: int) -> NDArray[Any]:
+        assert self.record is not None
+        found: NDArray[Any] = np.empty(size // self.record.itemsize, self.record)
+        raw: Any = found.view(np.uint8)
         with self._lock:
             assert self._file is not None
             self._file.seek(at)
-            if self._file.readinto(memoryview(found)) != size:  # type: ignore[attr-defined]
+            if self._file.readinto(raw) != size:  # type: ignore[attr-defined]
                 raise OSError("the temporary file of rows by unit was cut short")
         return found
 

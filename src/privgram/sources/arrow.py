@@ -17,7 +17,7 @@ from privgram.columns.encoding import Codes, Raw, codes_of, named
 from privgram.columns.kinds import DATES, LEVELS
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Dates, Factor, Variable, days
-from privgram.sources.keys import Keys, keys_of_arrow
+from privgram.sources.keys import keys_of_arrow
 from privgram.sources.table import (
     CHUNK_BYTES,
     Block,
@@ -212,7 +212,7 @@ def columns_of(
     return given
 
 
-def to_raw(column: Any, wanted: Factor | Dates | Identifier) -> Raw | Keys:
+def to_raw(column: Any, wanted: Factor | Dates | Identifier) -> Any:
     """Codes of the levels of a factor, days, or keys; see `privgram.columns.encoding`."""
     if isinstance(wanted, Identifier):
         return keys_of_arrow(column)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram.columns.encoding import Codes, Raw, codes_of, named
+from privgram.columns.encoding import Codes, codes_of, named
 from privgram.columns.kinds import check_kind
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Dates, Factor, Variable
 from privgram.sources.arrow import Wanted, check_type, to_numpy, to_raw
-from privgram.sources.keys import Keys, keys_by_code, keys_of
+from privgram.sources.keys import keys_by_code, keys_of
 from privgram.sources.table import (
     Block,
     Chunk,
@@ -84,7 +84,7 @@ def _check(kind: Any, name: Any, wanted: Variable | None) -> None:
     check_kind(kind, name, wanted)
 
 
-def _to_raw(column: Any, wanted: Variable | None) -> Raw | Keys:
+def _to_raw(column: Any, wanted: Variable | None) -> Any:
     """Levels as codes where pandas has them so, dates in UTC, numbers as NumPy's."""
     dtype = column.dtype
     arrow = hasattr(dtype, "pyarrow_dtype") or getattr(dtype, "storage", "") == "pyarrow"

@@ -16,14 +16,11 @@ from numpy.typing import NDArray
 from privgram.columns.encoding import Raw
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
-from privgram.sources.keys import Keys
 
 #: A two-dimensional array of real numbers, or one column after another, equally long: of real
-#: numbers, dates, levels or codes. It may be overwritten as soon as the next block is asked for.
+#: numbers, dates, levels or codes; last, where it is asked for, the `Keys` of units. It may be
+#: overwritten as soon as the next block is asked for.
 Block: TypeAlias = NDArray[Any] | list[Raw]
-
-#: A block with the identifiers of a unit among its columns.
-Keyed: TypeAlias = "list[Raw | Keys]"
 
 #: Chunks of arrays and files of raw numbers: long enough to hide what a hand-over
 #: between threads costs, short enough to share a table evenly.
