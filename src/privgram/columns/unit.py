@@ -15,6 +15,9 @@ Clip = Literal["frobenius", "trace"]
 
 CLIPS = ("frobenius", "trace")
 
+#: Rows of a unit of more, each within the row bound, would be too coarse beside it.
+MOST_ROWS = 1 << 20
+
 #: Bits by which rows of a unit may be finer than those of a table of rows.
 FINER = 4
 
@@ -83,4 +86,4 @@ def bits_for(bound: float, row_bound: float) -> int:
 
 def bound_of_rows(rows_per_unit: Any, row_bound: float) -> float:
     """The bound of a unit of so many rows, each within the row bound: sqrt(k) B."""
-    return math.sqrt(check_integer(rows_per_unit, "rows_per_unit", 1, 1 << 40)) * row_bound
+    return math.sqrt(check_integer(rows_per_unit, "rows_per_unit", 1, MOST_ROWS)) * row_bound
