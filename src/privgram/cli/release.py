@@ -68,9 +68,8 @@ if TYPE_CHECKING:
 @click.option(
     "--bound-quantile",
     type=float,
-    default=0.95,
-    show_default=True,
-    help="With --bound auto: leave about this part of the rows as it is.",
+    help="With auto: leave about this part of the rows, or units, as it is. Default: 0.95 of the"
+    " rows, half of the units.",
 )
 @unit_options
 @guarantee
@@ -120,7 +119,7 @@ def command(
     columns: str | None,
     bound: str | None,
     bound_epsilon: float | None,
-    bound_quantile: float,
+    bound_quantile: float | None,
     unit: str | None,
     unit_bound: str | None,
     rows_per_unit: int | None,

@@ -53,6 +53,10 @@ LOWER, UPPER = 1e-9, 1e9
 #: With `Columns`, the grid ends so far below their own bound.
 RANGE = 1024.0
 
+#: Parts not to be shortened. All rows of a unit that is scaled count for less, by one factor, which
+#: moves slopes little: a smaller bound is worth more than whole units (bench/units.py).
+QUANTILE, UNIT_QUANTILE = 0.95, 0.5
+
 #: Rows of a unit at the upper end of the grid, unless it is said how many.
 ROWS = 1 << 10
 
@@ -72,7 +76,7 @@ _restore = restore
 def private_norm_bound(
     source: Any,
     epsilon: float,
-    quantile: float = 0.95,
+    quantile: float | None = None,
     *,
     lower: float | None = None,
     upper: float | None = None,
@@ -102,8 +106,9 @@ def private_norm_bound(
         are those of the scaled rows.
     epsilon : float
         Privacy parameter of the choice, > 0; delta is 0. It adds to that of any release.
-    quantile : float
-        Part of the rows that the bound shall not shorten, in (0, 1).
+    quantile : float, optional
+        Part of the rows, or units, that the bound shall not shorten, in (0, 1). By default 0.95 of
+        the rows, and half of the units.
     lower, upper : float, optional
         Ends of the grid of bounds to choose from, in [1e-150, 1e150]; public: never read
         off the table. By default 1e-9 and 1e9; with `Columns`, their own bound and 1/1024
@@ -176,7 +181,7 @@ class Choice:
     def __init__(
         self,
         epsilon: float,
-        quantile: float = 0.95,
+        quantile: float | None = None,
         lower: float | None = None,
         upper: float | None = None,
         bins_per_octave: int = 16,
@@ -203,6 +208,8 @@ class Choice:
         lower = (LOWER if top is None else upper / RANGE) if lower is None else lower
         lower = check_number(lower, "lower")
         epsilon = check_positive(epsilon, "epsilon")
+        if quantile is None:
+            quantile = QUANTILE if plan is None else UNIT_QUANTILE
         quantile = check_within(quantile, "quantile", 0, 1)
         bins_per_octave = check_integer(bins_per_octave, "bins_per_octave", 1, FINEST)
         if not LEAST <= lower < upper <= MOST:

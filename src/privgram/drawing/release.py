@@ -64,7 +64,7 @@ def release(
     columns: Columns | Sequence[str] | None = None,
     bound: Any = None,
     bound_epsilon: float | None = None,
-    bound_quantile: float = 0.95,
+    bound_quantile: float | None = None,
     threads: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | Callable[[int, int | None], object] = False,
@@ -104,8 +104,10 @@ def release(
     bound_epsilon : float, optional
         With ``bound="auto"`` or ``unit_bound="auto"``: privacy parameter of the choice, > 0, spent
         besides `epsilon`. The release states both together.
-    bound_quantile : float
-        With these: part of the rows, or units, not to be shortened, in (0, 1).
+    bound_quantile : float, optional
+        With these: part of the rows, or units, not to be shortened, in (0, 1). By default 0.95
+        of the rows, and half of the units: the factors of units leave slopes as they are where
+        units are alike, and the noise is smaller.
     ledger : Ledger, optional
         Budget to enter the release in, durably, before its noise is drawn.
     out : path-like, optional
@@ -395,7 +397,7 @@ def _auto(
     source: Any,
     bound: Any,
     epsilon: float | None,
-    quantile: float,
+    quantile: float | None,
     adjacency: Adjacency,
     columns: Columns | Sequence[str] | None,
     checkpoint: object,
