@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from privgram._release.record import FORM, ReleaseRecord, check
 from privgram.columns import Columns
+from privgram.columns.unit import PrivacyUnit
 from privgram.noise import NoiseLaw
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Re
     from privgram import mechanisms, privacy
     from privgram.privacy.composition import upgrade
 
-    columns = header["columns"]
+    columns, unit = header["columns"], header.get("privacy_unit")
     mechanism = mechanisms.from_dict(header["mechanism"])
     profile = upgrade(
         header["privacy"], header["adjacency"], getattr(mechanism, "orientation", None)
@@ -132,6 +133,8 @@ def _build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Re
         noise=NoiseLaw.from_dict(header["noise"]),
         privacy=privacy.Profile.from_dict(profile),
         columns=None if columns is None else Columns.from_dict(columns),
+        privacy_unit=None if unit is None else PrivacyUnit.from_dict(unit),
+        n_units=header.get("n_units"),
         **{
             name: header[name]
             for name in (

@@ -23,6 +23,7 @@ from privgram.regression.design import design as terms_design
 from privgram.regression.inference import (
     INTERCEPT,
     Inference,
+    effects_of,
     infer,
     quantile_of,
     refuse,
@@ -350,6 +351,11 @@ class Fit:
         if self.refusal is not None:
             raise RefusedError(f"there is no inference: {self.refusal}")
         assert n_rows is not None  # or there were no inference
+        if release.privacy_unit is not None:
+            raise ValueError(
+                "robust() protects single rows, and this release protects all rows of a unit: its "
+                "standard errors stay as they are"
+            )
         if self.look is not None:
             raise ValueError("this fit is robust already: take the one of `regress`")
         if adjacency not in (None, release.adjacency):
@@ -412,8 +418,9 @@ class Fit:
         assert self.n_rows is not None  # or there were no inference
         law, block = self.design.block(self.release)
         meat = None if self.look is None else meat_of(self.look, self.n_rows)
+        n_rows = self.n_rows - effects_of(self.release)
         statistic, df = wald(
-            law, block, self.n_rows, self.design.transform[at], self.design.offset[at], meat
+            law, block, n_rows, self.design.transform[at], self.design.offset[at], meat
         )
         names = tuple(self.names[i] for i in at)
         return WaldTest(names, statistic, df, float(chdtrc(df, statistic)))
@@ -947,6 +954,8 @@ def _uncounted(release: ReleaseRecord) -> str:
 
 def _clips(release: ReleaseRecord) -> bool:
     """Whether the public bounds of the columns leave room for rows longer than the bound."""
+    if release.privacy_unit is not None:  # whole units are, and nobody knows how many
+        return False
     return release.columns is None or release.bound < release.columns.bound
 
 
@@ -954,6 +963,8 @@ def _clipping_shift(release: ReleaseRecord, design: Design, n_rows: float | None
     """What clipping added to coefficients of the scaled columns, were the rows normal."""
     from privgram.regression.clipping import normal_shift
 
+    if release.privacy_unit is not None:
+        raise ValueError("unclip is for rows that were clipped alone, not for units: leave it out")
     if not _clips(release):
         return np.zeros(len(design.frame) - 1)
     if design.positions is None:

@@ -131,6 +131,12 @@ def rows_behind(release: ReleaseRecord) -> float | None:
     return None
 
 
+def effects_of(release: ReleaseRecord) -> int:
+    """Degrees of freedom that the effects of units have taken, if it is public how many."""
+    within = release.privacy_unit is not None and release.privacy_unit.within
+    return release.n_units or 0 if within else 0
+
+
 def why_unknown(release: ReleaseRecord) -> str:
     """Why `rows_behind` is None."""
     if release.n_rows is None:
@@ -211,11 +217,12 @@ def infer(
         )
     if _miscounted(release):
         return refuse(size, "the privacy noise hides the number of rows")
-    if n_rows <= p:
+    free = n_rows - p - effects_of(release)
+    if free <= 0:
         return refuse(size, "there are too few rows")
     # Where noise makes this negative it also outweighs the sampling error by far.
     residual = max(v @ matrix @ v + np.trace(inverse @ noise), 0.0)
-    sampling = residual / (n_rows - p) * inverse
+    sampling = residual / free * inverse
     if meat is not None:
         sampling = inverse @ meat @ inverse
     covariance = sampling + inverse @ noise @ inverse
