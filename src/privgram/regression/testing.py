@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram.noise import NoiseLaw
+    from privgram.regression.equations import Equations
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
@@ -48,14 +48,7 @@ class WaldTest:
         return f"{names}{more} = 0: chi2({self.df}) = {self.statistic:.4g}, p = {self.pvalue:.3g}"
 
 
-def wald(
-    law: NoiseLaw,
-    shifted: Matrix,
-    n_rows: float,
-    contrasts: Matrix,
-    offset: Vector,
-    meat: Matrix | None = None,
-) -> tuple[float, int]:
+def wald(equations: Equations, contrasts: Matrix, offset: Vector) -> tuple[float, int]:
     """Statistic and degrees of freedom of the hypothesis contrasts @ theta + offset = 0.
 
     The variance is taken at the nearest coefficients that obey the hypothesis, as for a single
@@ -63,17 +56,12 @@ def wald(
 
     Parameters
     ----------
-    law, shifted, meat
-        As in `privgram.regression.inference.infer`, which has offered inference.
-    n_rows : float
-        Rows behind the fit.
+    equations : Equations
+        Of a regression for which `privgram.regression.inference.infer` has offered inference.
     contrasts : ndarray of shape (k, p), float64
     offset : ndarray of shape (k,), float64
     """
-    p = len(shifted) - 1
-    matrix = shifted - law.shift_matrix(p + 1)
-    inverse = np.linalg.inv(matrix[:p, :p])
-    theta = inverse @ matrix[:p, p]
+    inverse, theta = equations.inverse, equations.theta
     found = contrasts @ theta + offset
     # Some contrasts may follow from others.
     sizes, vectors = np.linalg.eigh(contrasts @ inverse @ contrasts.T)
@@ -82,16 +70,7 @@ def wald(
     # The least change, in the metric of the features, that obeys.
     step = inverse @ contrasts.T @ np.linalg.solve(contrasts @ inverse @ contrasts.T, found)
     v = np.append(step - theta, 1.0)
-    noise = law.sandwich(shifted, np.outer(v, v))[:p, :p]
-    second = law.sandwich(shifted, np.pad(inverse, (0, 1)))[:p]
-    free = np.append(-theta, 1.0)
-    at_estimate = law.sandwich(shifted, np.outer(free, free))[:p, :p]
-    residual = max(free @ matrix @ free + np.trace(inverse @ at_estimate), 0.0)
     pulled = contrasts @ inverse
-    sampling = residual / (n_rows - p) * pulled @ contrasts.T
-    if meat is not None:
-        sampling = pulled @ meat @ pulled.T
-    at_null = sampling + pulled @ noise @ pulled.T
-    bias = -pulled @ (second @ v)
-    gap = found - bias
+    at_null = equations.sampling(pulled) + pulled @ equations.noise_at(v) @ pulled.T
+    gap = found + pulled @ (equations.second @ v)
     return float(gap @ np.linalg.solve(at_null, gap)), int(kept.sum())
