@@ -6,6 +6,7 @@ from privgram.regression.fit import Fit
 from privgram.regression.inference import RefusedError
 from privgram.regression.least_squares import regress
 from privgram.regression.penalised import lasso
+from privgram.regression.prediction import Prediction
 from privgram.regression.testing import WaldTest
 
-__all__ = ["Fit", "RefusedError", "WaldTest", "lasso", "regress"]
+__all__ = ["Fit", "Prediction", "RefusedError", "WaldTest", "lasso", "regress"]

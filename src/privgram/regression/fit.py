@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.checks import check_positive, check_within
+from privgram._base.checks import check_positive
 from privgram._base.text import shown
 from privgram.regression.cautions import dependent, pinned, uncounted
 from privgram.regression.clipping import clipping_shift, clips
 from privgram.regression.design import intercept_of
 from privgram.regression.equations import Equations
+from privgram.regression.goodness import Goodness
+from privgram.regression.hypotheses import Hypothesis, restrictions
 from privgram.regression.inference import (
     INTERCEPT,
     Inference,
@@ -23,9 +25,11 @@ from privgram.regression.inference import (
     quantile_of,
     refuse,
 )
+from privgram.regression.prediction import Prediction, predict
+from privgram.regression.results import Results, level_of
 from privgram.regression.robust import meat_of, plan_look
 from privgram.regression.summary import FitTable, tabulate
-from privgram.regression.testing import WaldTest, wald
+from privgram.regression.testing import WaldTest, verdict, wald
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +47,7 @@ __all__ = ["Fit"]
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class Fit(Results):
     """A linear regression on a release, in the columns' own units.
 
     Attributes
@@ -136,11 +140,6 @@ class Fit:
         return dependent(self.release, self.design)
 
     @property
-    def refusal(self) -> str | None:
-        """Why there is no inference, or None."""
-        return self.inference.refusal
-
-    @property
     def epsilon(self) -> float:
         """Epsilon of all that the fit was computed from, at `delta`.
 
@@ -193,75 +192,6 @@ class Fit:
     def param_names(self) -> tuple[str, ...]:
         """Names of `params`: the features, then the intercept if the fit has one."""
         return (*self.names, INTERCEPT) if self._has_intercept else self.names
-
-    @property
-    def params(self) -> Vector:
-        """Estimates that inference is about, in the order of `param_names`.
-
-        Without penalty, the mechanism's known shift and the noise's second-order bias: not
-        exactly `coef`, which `predict` uses.  NaN where `refusal` says why.
-        """
-        return self.inference.estimate[: len(self.param_names)]
-
-    @property
-    def bse(self) -> Vector:
-        """Standard errors of `params`."""
-        return self.inference.stderr[: len(self.param_names)]
-
-    @property
-    def tvalues(self) -> Vector:
-        """Statistics of the hypotheses that parameters are 0, standard normal if they are.
-
-        The standard error in them is that under the hypothesis, so they agree with
-        `conf_int`, and with params / bse where the noise is small beside the features.
-        """
-        return self.inference.statistic()[: len(self.param_names)]
-
-    @property
-    def pvalues(self) -> Vector:
-        """Two-sided P values of `tvalues`."""
-        from scipy.special import ndtr
-
-        p: Vector = 2 * ndtr(-np.abs(self.tvalues))
-        return p
-
-    def cov_params(self) -> Matrix:
-        """Covariance of `params`."""
-        size = len(self.param_names)
-        return self.inference.covariance[:size, :size]
-
-    def conf_int(
-        self, level: float = 0.95, *, alpha: float | None = None, intercept: bool = False
-    ) -> Matrix:
-        """Confidence intervals of the coefficients.
-
-        Parameters
-        ----------
-        level : float, default 0.95
-            In [0.5, 1).
-        alpha : float, optional
-            1 - level, as other packages have it; in (0, 0.5].
-        intercept : bool
-            Append the intercept's, if the fit has one: intervals of all `params`.
-
-        Returns
-        -------
-        ndarray of shape (p, 2) or (p + 1, 2), float64
-            Lower and upper ends, of the unpenalised estimate `params`, so not always around
-            `coef`.  Infinite where the noise in a feature leaves its coefficient open, NaN where
-            `refusal` says why.
-
-        Raises
-        ------
-        ValueError
-            If `level` or `alpha` is out of its range, or both are given.
-        """
-        if alpha is not None:
-            if level != 0.95:
-                raise ValueError("level is 1 - alpha: give one of them")
-            level = 1 - check_within(alpha, "alpha", 0, 1)
-        intervals = self.inference.intervals(quantile_of(level))
-        return intervals[: len(self.param_names) if intercept else len(self.names)]
 
     def robust(
         self,
@@ -327,8 +257,7 @@ class Fit:
         from privgram.mechanisms import AnalyzeGauss
 
         release, design = self.release, self.design
-        if self.refusal is not None:
-            raise RefusedError(f"there is no inference: {self.refusal}")
+        self._need_inference()
         if self.look is not None:
             raise ValueError("this fit is robust already: take the one of `regress`")
         if adjacency not in (None, release.adjacency):
@@ -374,10 +303,6 @@ class Fit:
         ValueError
             If a term is not part of the regression.
         """
-        from scipy.special import chdtrc
-
-        if self.refusal is not None:
-            raise RefusedError(f"there is no inference: {self.refusal}")
         if not hypothesis:
             raise ValueError("name the terms to test")
         place = {name: slice(i, i + 1) for i, name in enumerate(self.names)} | self.design.terms
@@ -388,10 +313,137 @@ class Fit:
                 )
         size = len(self.names)
         at = sorted({i for name in hypothesis for i in np.arange(size)[place[name]].tolist()})
-        design = self.design
-        statistic, df = wald(self._equations, design.transform[at], design.offset[at])
         names = tuple(self.names[i] for i in at)
-        return WaldTest(names, statistic, df, float(chdtrc(df, statistic)))
+        return self._tested(names, np.eye(size, len(self.param_names))[at], np.zeros(len(at)))
+
+    def wald_test(self, hypothesis: Hypothesis, *, use_f: bool = False) -> WaldTest:
+        """Test linear hypotheses of `params`, as statsmodels writes them.
+
+        Parameters
+        ----------
+        hypothesis : str, sequence of str, array-like of shape (k, m) or tuple
+            ``"age, weight"`` that both are 0, ``"age = 2 * weight"`` what is written, a term's name
+            that all its coefficients are 0. An array R says R params = 0, a tuple (R, r) R params
+            = r, both in the order of `param_names`.
+        use_f : bool
+            Take the P value from F with `df_resid` degrees of freedom below, not from chi-squared.
+
+        Returns
+        -------
+        WaldTest
+            As `test` has it.
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: where there is no inference.
+        ValueError
+            If the hypothesis is not linear, or of other names.
+        """
+        said, matrix, values = restrictions(hypothesis, self.param_names, self.design.terms)
+        return self._tested(said, matrix, values, self.df_resid if use_f else math.inf)
+
+    def f_test(self, hypothesis: Hypothesis) -> WaldTest:
+        """`wald_test` with the P value of F."""
+        return self.wald_test(hypothesis, use_f=True)
+
+    def _tested(
+        self, said: tuple[str, ...], matrix: Matrix, values: Vector, df_denom: float = math.inf
+    ) -> WaldTest:
+        self._need_inference()
+        size = len(self.param_names)
+        transform, offset = self.design.transform[:size], self.design.offset[:size]
+        found = wald(self._equations, matrix @ transform, matrix @ offset - values)
+        return verdict(said, *found, df_denom)
+
+    def _need_inference(self) -> None:
+        if self.refusal is not None:
+            raise RefusedError(f"there is no inference: {self.refusal}")
+
+    @cached_property
+    def _goodness(self) -> Goodness:
+        self._need_inference()
+        return Goodness(self._equations, self.design.intercept)
+
+    @property
+    def rsquared(self) -> float:
+        """Share of the target's sum of squares, about its mean if there is one, explained.
+
+        Estimated without the noise's bias, so that noise may push it out of [0, 1].
+        RefusedError without inference; so of all that follows from it.
+        """
+        return self._goodness.rsquared
+
+    @property
+    def rsquared_adj(self) -> float:
+        """The same of the population: with the degrees of freedom taken off."""
+        return self._goodness.adjusted
+
+    @property
+    def rsquared_stderr(self) -> float:
+        """Standard error of `rsquared_adj`, of noise and, were the rows normal, sampling."""
+        return self._goodness.stderr
+
+    def rsquared_int(self, level: float = 0.95, *, alpha: float | None = None) -> Vector:
+        """Confidence interval of the population's R squared, for normal rows.
+
+        Returns
+        -------
+        ndarray of shape (2,), float64
+            Within [0, 1].
+        """
+        return np.array(self._goodness.interval(quantile_of(level_of(level, alpha))))
+
+    @property
+    def df_resid(self) -> float:
+        """Rows less parameters that were fitted."""
+        return self.nobs - self._equations.size
+
+    @property
+    def df_model(self) -> int:
+        """Parameters without the intercept."""
+        return len(self.names)
+
+    @property
+    def fvalue(self) -> float:
+        """F statistic of the hypothesis that all parameters but the intercept are 0."""
+        return self._overall.fvalue
+
+    @property
+    def f_pvalue(self) -> float:
+        """P value of `fvalue`."""
+        return self._overall.pvalue
+
+    @cached_property
+    def _overall(self) -> WaldTest:
+        return self.f_test(np.eye(len(self.names), len(self.param_names)))
+
+    @property
+    def scale(self) -> float:
+        """Variance of the errors, in the target's units squared."""
+        self._need_inference()
+        return self._equations.variance * self._unit**2
+
+    def get_prediction(self, X: ArrayLike) -> Prediction:
+        """Predicted means with their errors, and intervals of means and of new observations.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, p), DataFrame or mapping
+            As in `predict`.
+
+        Returns
+        -------
+        Prediction
+            Of the unpenalised estimate `params`.
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: where there is no inference.
+        """
+        self._need_inference()
+        return predict(self.release, self.design, self._equations, self._features(X))
 
     @property
     def _unit(self) -> float:
@@ -417,11 +469,14 @@ class Fit:
         ndarray of shape (m,), float64
             In the target's units.
         """
-        table: Any = X
-        columns = self.release.columns
+        predicted: Vector = self._features(X) @ self.coef + self.intercept
+        return predicted
+
+    def _features(self, X: Any) -> Matrix:
+        """Features in own units, shape (m, p)."""
+        table, columns = X, self.release.columns
         if self.design.functions and columns is not None:
-            from_terms: Vector = self.design.rows(table, columns) @ self.coef + self.intercept
-            return from_terms
+            return self.design.rows(table, columns)
         if hasattr(table, "columns") and hasattr(table, "__getitem__"):
             for name in self.names:
                 if name not in table.columns:
@@ -433,8 +488,7 @@ class Fit:
                 f"X must have shape (m, {len(self.names)}), one column a feature, "
                 f"not {values.shape}"
             )
-        predicted: Vector = values @ self.coef + self.intercept
-        return predicted
+        return values
 
     def feature_std(self) -> Vector:
         """Standard deviations of the features, estimated from the release.
@@ -499,6 +553,10 @@ class Fit:
             Level of the confidence intervals, in [0.5, 1).
         """
         return str(self.table(level))
+
+    def _repr_html_(self) -> str:
+        """The summary as notebooks show it."""
+        return self.table()._repr_html_()
 
     @cached_property
     def _moved_by_clipping(self) -> float:

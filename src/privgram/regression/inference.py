@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Inference",
     "RefusedError",
+    "hull",
     "infer",
     "quantile_of",
     "refuse",
@@ -124,6 +126,18 @@ def quantile_of(level: float) -> float:
             f"{1 - level:.3g}, pass level={1 - level:g} or alpha={level:g}"
         )
     return float(ndtri(0.5 + level / 2))
+
+
+def hull(
+    inside: np.polynomial.Polynomial, low: float, high: float, start: float
+) -> tuple[float, float]:
+    """The least interval that holds `start` and the t of [low, high] with inside(t) >= 0."""
+    if not np.isfinite(inside.coef).all():
+        return math.nan, math.nan
+    roots = np.asarray(inside.trim().roots(), dtype=np.complex128)
+    ends = [end for end in roots.real[roots.imag == 0].tolist() if low < end < high]
+    found = [start, *ends, *(end for end in (low, high) if inside(end) >= 0)]
+    return min(found), max(found)
 
 
 def rows_behind(release: ReleaseRecord) -> float | None:

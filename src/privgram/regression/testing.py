@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,37 +16,50 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["WaldTest", "wald"]
+__all__ = ["WaldTest", "verdict", "wald"]
 
 
 @dataclass(frozen=True)
 class WaldTest:
-    """A test of the hypothesis that some coefficients are all 0.
+    """A test of a linear hypothesis, such as that some coefficients are all 0.
 
     Attributes
     ----------
     hypothesis : tuple of str
-        The coefficients.
+        The coefficients, or the equations.
     statistic : float
         Chi-squared with `df` degrees of freedom under the hypothesis, to first order.
     df : int
     pvalue : float
+    df_denom : float
+        Degrees of freedom of the errors' variance, by which the P value is that of an F test;
+        infinite where it is that of `statistic`.
     """
 
     hypothesis: tuple[str, ...]
     statistic: float
     df: int
     pvalue: float
+    df_denom: float = math.inf
 
     @property
     def fvalue(self) -> float:
-        """The statistic over its degrees of freedom, as an F test of a large sample has it."""
+        """The statistic over its degrees of freedom: F."""
         return self.statistic / self.df
 
+    @property
+    def df_num(self) -> int:
+        """`df`, as statsmodels calls it in an F test."""
+        return self.df
+
     def __str__(self) -> str:
-        names = ", ".join(self.hypothesis[:4])
+        said = ", ".join(self.hypothesis[:4])
         more = f" and {len(self.hypothesis) - 4} more" if len(self.hypothesis) > 4 else ""
-        return f"{names}{more} = 0: chi2({self.df}) = {self.statistic:.4g}, p = {self.pvalue:.3g}"
+        zero = "" if "=" in said else " = 0"
+        law, value = f"chi2({self.df})", self.statistic
+        if math.isfinite(self.df_denom):
+            law, value = f"F({self.df}, {self.df_denom:.0f})", self.fvalue
+        return f"{said}{more}{zero}: {law} = {value:.4g}, p = {self.pvalue:.3g}"
 
 
 def wald(equations: Equations, contrasts: Matrix, offset: Vector) -> tuple[float, int]:
@@ -74,3 +88,14 @@ def wald(equations: Equations, contrasts: Matrix, offset: Vector) -> tuple[float
     at_null = equations.sampling(pulled) + pulled @ equations.noise_at(v) @ pulled.T
     gap = found + pulled @ (equations.second @ v)
     return float(gap @ np.linalg.solve(at_null, gap)), int(kept.sum())
+
+
+def verdict(
+    said: tuple[str, ...], statistic: float, df: int, df_denom: float = math.inf
+) -> WaldTest:
+    """The test with its P value, of chi-squared or, with `df_denom`, of F."""
+    from scipy.special import chdtrc, fdtrc
+
+    finite = math.isfinite(df_denom)
+    pvalue = fdtrc(df, df_denom, statistic / df) if finite else chdtrc(df, statistic)
+    return WaldTest(said, statistic, df, float(pvalue), df_denom)
