@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from privgram._release.record import FORM, ReleaseRecord, check
 from privgram.columns import Columns
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
+    from privgram.multivariate import PCA
     from privgram.regression import Fit
-    from privgram.spectrum import PCA
 
 __all__ = ["Release", "load_release"]
 
@@ -58,11 +58,11 @@ class Release(ReleaseRecord):
 
         return lasso(self, target, features, alpha=alpha)
 
-    def pca(self, n_components: int | None = None, *, center: bool | None = None) -> PCA:
-        """Principal components of the released columns; see `privgram.spectrum.pca`."""
-        from privgram.spectrum import pca
+    def pca(self, n_components: int | Literal["auto"] | None = None, **options: Any) -> PCA:
+        """Principal components of the released columns; see `privgram.multivariate.pca`."""
+        from privgram.multivariate import pca
 
-        return pca(self, n_components, center=center)
+        return pca(self, n_components, **options)
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the matrix in units of its noise; see `privgram.plots.plot_matrix`."""
