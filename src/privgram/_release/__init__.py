@@ -12,13 +12,13 @@ from privgram.columns import Columns
 from privgram.noise import NoiseLaw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
-    from privgram.multivariate import PCA
+    from privgram.multivariate import PCA, Correlation, Description
     from privgram.regression import Fit
 
 __all__ = ["Release", "load_release"]
@@ -63,6 +63,18 @@ class Release(ReleaseRecord):
         from privgram.multivariate import pca
 
         return pca(self, n_components, **options)
+
+    def describe(self, columns: Sequence[str] | None = None, **options: Any) -> Description:
+        """Counts, means, standard deviations; see `privgram.multivariate.describe`."""
+        from privgram.multivariate import describe
+
+        return describe(self, columns, **options)
+
+    def correlation(self, columns: Sequence[str] | None = None, **options: Any) -> Correlation:
+        """Correlations, also partial; see `privgram.multivariate.correlation`."""
+        from privgram.multivariate import correlation
+
+        return correlation(self, columns, **options)
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the matrix in units of its noise; see `privgram.plots.plot_matrix`."""

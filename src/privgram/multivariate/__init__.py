@@ -5,11 +5,16 @@ comes from drawing the noise again by its own law, which is public.
 """
 
 from privgram.multivariate.components import PCA, eigenvalues, noise_edge, pca, upright
+from privgram.multivariate.description import Correlation, Description, correlation, describe
 from privgram.multivariate.variables import Variables, mean_and_covariance
 
 __all__ = [
     "PCA",
+    "Correlation",
+    "Description",
     "Variables",
+    "correlation",
+    "describe",
     "eigenvalues",
     "mean_and_covariance",
     "noise_edge",
