@@ -139,9 +139,7 @@ def test_terms_are_tested_by_name():
     frame = table("cps1988")[["wage", "education", "region"]]
     rng = np.random.default_rng(0)
     levels = ["midwest", "northeast", "south", "west"]
-    columns = pg.Columns(
-        {"wage": (3, 11), "education": (0, 18), "region": levels}, intercept=True
-    )
+    columns = pg.Columns({"wage": (3, 11), "education": (0, 18), "region": levels}, intercept=True)
     found = pg.release(frame, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=rng)
     fit = found.regress("wage")
     ols = smf.ols("wage ~ education + region", frame).fit()
@@ -219,3 +217,61 @@ def test_notebooks_get_a_table():
     assert f"<td>{fit.params[0]:.4g}</td>" in page
     assert page.count("<table>") == page.count("</table>") == 2
     assert "No standard errors" in make_release(np.eye(2), ("x", "y")).regress("y")._repr_html_()
+
+
+# --- analysis of variance -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def wages():
+    frame = table("cps1988")
+    columns = pg.Columns(
+        {
+            "wage": (3, 11),
+            "experience": (-4, 63),
+            "region": ["midwest", "northeast", "south", "west"],
+            "smsa": ["no", "yes"],
+        },
+        intercept=True,
+        terms=["wage", "poly(experience, 2)", "region:smsa"],
+    )
+    rng = np.random.default_rng(0)
+    found = pg.release(frame, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=rng)
+    return found.regress("wage", ["region", "smsa", "region:smsa", "poly(experience, 2)"])
+
+
+@pytest.mark.parametrize("typ", [1, 2, 3])
+def test_anova_is_that_of_statsmodels(typ, wages):
+    anova_lm = pytest.importorskip("statsmodels.stats.anova").anova_lm
+    fit, frame = wages, table("cps1988")
+    ols = smf.ols("wage ~ region*smsa + experience + I(experience**2)", frame).fit()
+    theirs, own = anova_lm(ols, typ=typ), fit.anova(typ).frame()
+    for name in ("region", "smsa", "region:smsa"):
+        assert_allclose(own.loc[name, "sum_sq"], theirs.loc[name, "sum_sq"], rtol=DIGITS)
+        assert_allclose(own.loc[name, "F"], theirs.loc[name, "F"], rtol=DIGITS)
+        assert_same_pvalue(own.loc[name, "PR(>F)"], theirs.loc[name, "PR(>F)"])
+    assert_allclose(own.loc["Residual", "sum_sq"], theirs.loc["Residual", "sum_sq"], rtol=DIGITS)
+    assert own.loc["poly(experience, 2)", "df"] == 2
+    if typ == 1:  # sequential: the two powers together
+        powers = theirs.loc[["experience", "I(experience ** 2)"], "sum_sq"].sum()
+        assert_allclose(own.loc["poly(experience, 2)", "sum_sq"], powers, rtol=DIGITS)
+    with pytest.raises(ValueError, match="typ is 1, 2 or 3"):
+        fit.anova(4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("typ", [1, 2, 3])
+def test_terms_without_effect_are_rejected_as_often_as_stated(typ):
+    """500 draws at 5 %: a deviation of 1 %, so up to 9.5 % is 4.6 of these; the noise is large."""
+    law, rng = GaussianLaw(60.0, 85.0), np.random.default_rng(9)
+    rejected = []
+    for _ in range(500):
+        X = rng.standard_normal((2000, 3))
+        X[:, 1] += X[:, 0]
+        rows = np.column_stack([X, X[:, 0] + rng.standard_normal(2000), np.ones(2000)])
+        names = ("a", "b", "c", "y", "intercept")
+        one = make_release(law.draw(rows.T @ rows, rng), names, law, 2000).regress("y").anova(typ)
+        rejected.append(one.pvalue[1:] < 0.05)
+    shares = np.mean(rejected, axis=0)
+    assert (shares < 0.095).all(), shares
+    assert (shares > 0.015).all(), shares

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from privgram._base.checks import check_positive
 from privgram._base.text import shown
+from privgram.regression.anova import Anova, anova
 from privgram.regression.cautions import dependent, pinned, uncounted
 from privgram.regression.clipping import clipping_shift, clips
 from privgram.regression.design import intercept_of
@@ -346,6 +347,30 @@ class Fit(Results):
     def f_test(self, hypothesis: Hypothesis) -> WaldTest:
         """`wald_test` with the P value of F."""
         return self.wald_test(hypothesis, use_f=True)
+
+    def anova(self, typ: Literal[1, 2, 3] = 2) -> Anova:
+        """Analysis of variance: what each term explains, with F tests.
+
+        Parameters
+        ----------
+        typ : {1, 2, 3}
+            Each term adjusted for those before it, for all but products with it, or for all.
+
+        Returns
+        -------
+        Anova
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: where there is no inference.
+        ValueError
+            If there is no such type.
+        """
+        if typ not in (1, 2, 3):
+            raise ValueError(f"typ is 1, 2 or 3, not {typ!r}")
+        self._need_inference()
+        return anova(self.design, self._equations, typ)
 
     def _tested(
         self, said: tuple[str, ...], matrix: Matrix, values: Vector, df_denom: float = math.inf
