@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from privgram.multivariate import PCA, Correlation, Description
-    from privgram.regression import Fit
+    from privgram.regression import Fit, InstrumentalFit
 
 __all__ = ["Release", "load_release"]
 
@@ -49,6 +49,19 @@ class Release(ReleaseRecord):
             unclip=unclip,
             reference=reference,
         )
+
+    def iv(
+        self,
+        target: str,
+        endogenous: Iterable[str],
+        instruments: Iterable[str],
+        exogenous: Iterable[str] = (),
+        **options: Any,
+    ) -> InstrumentalFit:
+        """Regression with instruments, by 2SLS or LIML; see `privgram.regression.iv`."""
+        from privgram.regression import iv
+
+        return iv(self, target, endogenous, instruments, exogenous, **options)
 
     def lasso(
         self, target: str | int, features: Iterable[str | int] | None = None, *, alpha: float

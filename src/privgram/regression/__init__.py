@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from privgram.regression.fit import Fit
 from privgram.regression.inference import RefusedError
+from privgram.regression.instruments import InstrumentalFit, iv
 from privgram.regression.least_squares import regress
 from privgram.regression.penalised import lasso
 from privgram.regression.prediction import Prediction
 from privgram.regression.testing import WaldTest
 
-__all__ = ["Fit", "Prediction", "RefusedError", "WaldTest", "lasso", "regress"]
+__all__ = [
+    "Fit",
+    "InstrumentalFit",
+    "Prediction",
+    "RefusedError",
+    "WaldTest",
+    "iv",
+    "lasso",
+    "regress",
+]

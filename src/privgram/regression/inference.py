@@ -29,6 +29,7 @@ __all__ = [
     "quantile_of",
     "refuse",
     "rows_behind",
+    "why_refused",
     "why_unknown",
 ]
 
@@ -175,6 +176,24 @@ def _miscounted(release: ReleaseRecord) -> bool:
     return bool(not variance <= TRUSTED_COUNT * count**2)
 
 
+def why_refused(release: ReleaseRecord, equations: Equations) -> str | None:
+    """Why there is no inference, or None."""
+    p, n_rows = equations.size, equations.n_rows
+    if release.parameters.get("moved"):
+        return "the repair moved the released matrix, whose error is not the noise's alone"
+    try:
+        np.linalg.cholesky(equations.gram)
+    except np.linalg.LinAlgError:
+        return "the privacy noise exceeds the signal in some direction of the features"
+    if not np.trace(equations.inverse @ equations.second[:, :p]) <= p * TRUSTED_NOISE:
+        return "the privacy noise is too large beside the signal for standard errors"
+    if n_rows is None:
+        return f"{why_unknown(release)} and the release has no intercept column to count by"
+    if _miscounted(release):
+        return "the privacy noise hides the number of rows"
+    return "there are too few rows" if n_rows <= p else None
+
+
 def infer(
     release: ReleaseRecord, equations: Equations, transform: Matrix, offset: Vector
 ) -> Inference:
@@ -194,29 +213,11 @@ def infer(
     A contrast c is tested by a^T (s - S theta), a = S^{-1} c, whose variance is taken at the theta
     that is nearest where the contrast has the tested value.
     """
-    p, size, n_rows = equations.size, len(transform), equations.n_rows
-    if release.parameters.get("moved"):
-        return refuse(
-            size, "the repair moved the released matrix, whose error is not the noise's alone"
-        )
-    try:
-        np.linalg.cholesky(equations.gram)
-    except np.linalg.LinAlgError:
-        return refuse(
-            size, "the privacy noise exceeds the signal in some direction of the features"
-        )
+    size = len(transform)
+    reason = why_refused(release, equations)
+    if reason is not None:
+        return refuse(size, reason)
     inverse, second, v = equations.inverse, equations.second, equations.v
-    if not np.trace(inverse @ second[:, :p]) <= p * TRUSTED_NOISE:
-        return refuse(size, "the privacy noise is too large beside the signal for standard errors")
-    if n_rows is None:
-        return refuse(
-            size,
-            f"{why_unknown(release)} and the release has no intercept column to count by",
-        )
-    if _miscounted(release):
-        return refuse(size, "the privacy noise hides the number of rows")
-    if n_rows <= p:
-        return refuse(size, "there are too few rows")
     covariance = equations.covariance
     own = transform @ covariance @ transform.T
     stderr = np.sqrt(own.diagonal())
