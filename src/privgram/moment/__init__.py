@@ -289,7 +289,7 @@ class SecondMoment:
         if chosen is not None:
             version = _WITH_COST
             header["norm_bound"] = chosen.to_dict()
-        if self._columns is not None and self._columns.encoder.blocks:
+        if self._columns is not None and self._columns.encoder.by_codes:
             version = _BY_CODES
         return _FRAME.seal(
             header, hi.astype("<i8").tobytes(), lo.astype("<u8").tobytes(), version=version

@@ -205,7 +205,7 @@ def describe(
         If there is no intercept, no such column, or the level is out of its range.
     """
     quantile = quantile_of(level)
-    basis = _Basis(release, columns)
+    basis = _Basis(release, columns, population)
     means = [basis.mean(i, quantile, population) for i in range(len(basis.rows))]
     deviations = [basis.deviation(i, quantile, population) for i in range(len(basis.rows))]
     (mean, mean_error, *mean_ends), unit = np.array(means).T, basis.unit
@@ -279,7 +279,7 @@ def correlation(
         raise TypeError(f"partial is a list of columns; for one, pass [{partial!r}]")
     if columns is None and fixed:
         columns = [name for name in Variables(release).names if name not in fixed]
-    basis = _Basis(release, columns)
+    basis = _Basis(release, columns, population)
     a, matrix, held = basis.standardised(fixed, partial is True)
     p, n = len(a), basis.count
     law, released = release.noise, release.matrix
@@ -316,7 +316,9 @@ def correlation(
 class _Basis:
     """The columns as images of the released ones, with the ones and their count."""
 
-    def __init__(self, release: ReleaseRecord, columns: Sequence[str] | None) -> None:
+    def __init__(
+        self, release: ReleaseRecord, columns: Sequence[str] | None, population: bool
+    ) -> None:
         if release.parameters.get("moved"):
             raise RefusedError(
                 "the repair moved the released matrix, whose error is not the noise's alone"
@@ -327,21 +329,28 @@ class _Basis:
                 "a mean needs a release with a column of ones: make it with "
                 "Columns(..., intercept=True)"
             )
+        columns_of = release.columns
+        if columns_of is not None and columns_of.row_weights is not None and population:
+            raise RefusedError(
+                "the second moment of weighted rows does not tell their sampling error: take "
+                "population=False, for intervals about the rows at hand"
+            )
         self.release, self.ones = release, ones
         self.variables = Variables(release, columns, center=True)
         self.rows = self.variables._affine[0]
         self.origin, self.unit = self.variables.origin, self.variables.unit
         self.matrix = release.matrix - release.noise.shift_matrix(release.n_columns)
         self.public = self.variables.public_count
-        behind = rows_behind(release)
-        assert behind is not None  # there are ones
+        behind = rows_behind(release)  # None if rows are weighted
         released, variance = float(ones @ self.matrix @ ones), self._variance(ones, ones)
         #: What sums are divided by.
         self.n = released if self.public is None else self.public
         if self.n < 1 or (self.public is None and variance > TRUSTED_COUNT * self.n**2):
             raise RefusedError("the privacy noise hides the number of rows")
-        self.count = behind
-        self.count_stderr = 0.0 if behind == release.n_rows else math.sqrt(variance)
+        self.count = math.nan if behind is None else behind
+        self.count_stderr = math.sqrt(variance)
+        if behind is None or behind == release.n_rows:
+            self.count_stderr = 0.0 * self.count
 
     @cached_property
     def bounds(self) -> tuple[Vector, Vector]:
@@ -429,7 +438,7 @@ class _Basis:
         rows = self._centred(self.rows)
         held = 0
         if fixed:
-            controls = self._centred(_Basis(self.release, fixed).rows)
+            controls = self._centred(_Basis(self.release, fixed, population=False).rows)
             self._check_noise(controls)
             gram = controls @ self.matrix @ controls.T
             rows = rows - (rows @ self.matrix @ controls.T) @ np.linalg.solve(gram, controls)

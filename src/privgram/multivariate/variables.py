@@ -212,6 +212,7 @@ class Variables:
         whole = (
             described is not None
             and described.missing == "error"
+            and described.row_weights is None
             and release.bound >= described.bound
         )
         if whole and release.n_rows and release.noise.sketch_rows(release.n_columns) is None:

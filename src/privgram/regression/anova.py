@@ -86,7 +86,7 @@ class Anova:
         return "\n".join([*lines, f"Type {self.typ}. F counts the privacy noise, sums hold it."])
 
 
-def anova(design: Design, equations: Equations, typ: Literal[1, 2, 3]) -> Anova:
+def anova(design: Design, equations: Equations, typ: Literal[1, 2, 3], unit: float) -> Anova:
     """Test each term in the regression with what it is to be adjusted for.
 
     Parameters
@@ -94,6 +94,8 @@ def anova(design: Design, equations: Equations, typ: Literal[1, 2, 3]) -> Anova:
     design, equations
         Of a fit that offers inference. The errors' variance is always that of all terms.
     typ : {1, 2, 3}
+    unit : float
+        Of the sums of squares.
     """
     assert equations.n_rows is not None
     df_resid = equations.n_rows - equations.size
@@ -120,7 +122,6 @@ def anova(design: Design, equations: Equations, typ: Literal[1, 2, 3]) -> Anova:
         squares.append(float(theta @ gap))
         f.append(test.fvalue)
         p.append(test.pvalue)
-    unit = float(design.spread[-1]) ** 2
     return Anova(
         tuple(spans),
         np.array(df),

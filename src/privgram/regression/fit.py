@@ -370,7 +370,7 @@ class Fit(Results):
         if typ not in (1, 2, 3):
             raise ValueError(f"typ is 1, 2 or 3, not {typ!r}")
         self._need_inference()
-        return anova(self.design, self._equations, typ)
+        return anova(self.design, self._equations, typ, self._unit**2 * self._largest_weight)
 
     def _tested(
         self, said: tuple[str, ...], matrix: Matrix, values: Vector, df_denom: float = math.inf
@@ -447,7 +447,7 @@ class Fit(Results):
     def scale(self) -> float:
         """Variance of the errors, in the target's units squared."""
         self._need_inference()
-        return self._equations.variance * self._unit**2
+        return self._equations.variance * self._unit**2 * self._largest_weight
 
     def get_prediction(self, X: ArrayLike) -> Prediction:
         """Predicted means with their errors, and intervals of means and of new observations.
@@ -469,6 +469,12 @@ class Fit(Results):
         """
         self._need_inference()
         return predict(self.release, self.design, self._equations, self._features(X))
+
+    @property
+    def _largest_weight(self) -> float:
+        """Weight of a row in its own units, where it is 1 in those of the release."""
+        columns = self.release.columns
+        return 1.0 if columns is None else columns.largest_weight
 
     @property
     def _unit(self) -> float:
@@ -534,10 +540,12 @@ class Fit(Results):
         release, design = self.release, self.design
         moment = release.matrix - release.noise.shift_matrix(release.n_columns)
         rows, unit = design.own_frame()
-        variance = np.diag(rows @ moment @ rows.T) / self.n_rows
-        ones = intercept_of(release)
+        ones, total = intercept_of(release), self.n_rows
+        if ones is not None and release.columns is not None and release.columns.row_weights:
+            total = max(float(ones @ moment @ ones), 1.0)
+        variance = np.diag(rows @ moment @ rows.T) / total
         if ones is not None:
-            variance = variance - (rows @ moment @ ones / self.n_rows) ** 2
+            variance = variance - (rows @ moment @ ones / total) ** 2
         std: Vector = np.sqrt(np.maximum(variance, 0.0)) * unit
         return std
 

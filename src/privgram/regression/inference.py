@@ -151,7 +151,7 @@ def rows_behind(release: ReleaseRecord) -> float | None:
     if release.n_rows is not None and not dropped:
         return float(release.n_rows)
     ones = intercept_of(release)
-    if ones is not None:
+    if ones is not None and not _weighted(release):
         moment = release.matrix - release.noise.shift_matrix(release.n_columns)
         count = max(float(ones @ moment @ ones), 0.0)
         return count if release.n_rows is None else min(count, float(release.n_rows))
@@ -160,9 +160,16 @@ def rows_behind(release: ReleaseRecord) -> float | None:
 
 def why_unknown(release: ReleaseRecord) -> str:
     """Why `rows_behind` is None."""
+    if _weighted(release) and intercept_of(release) is not None:
+        return "the number of rows is private, of which only the sum of their weights was released"
     if release.n_rows is None:
         return "the number of rows is private"
     return "rows with missing values were dropped, and how many is private"
+
+
+def _weighted(release: ReleaseRecord) -> bool:
+    """Whether rows were weighted, so that the intercept does not count them."""
+    return release.columns is not None and release.columns.row_weights is not None
 
 
 def _miscounted(release: ReleaseRecord) -> bool:

@@ -110,4 +110,6 @@ def predict(
     for start in range(0, max(len(rows), 1), _ROWS):
         some = rows[start : start + _ROWS]
         parts.append(infer(release, equations, some @ design.transform, some @ design.offset))
-    return Prediction(tuple(parts), equations.variance * float(design.spread[-1]) ** 2)
+    largest = 1.0 if release.columns is None else release.columns.largest_weight
+    variance = equations.variance * float(design.spread[-1]) ** 2 * largest
+    return Prediction(tuple(parts), variance)
