@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from privgram.multivariate import PCA, Correlation, Description
-    from privgram.regression import Fit, InstrumentalFit
+    from privgram.regression import Fit, InstrumentalFit, PenaltyPath, Subsets
 
 __all__ = ["Release", "load_release"]
 
@@ -70,6 +70,22 @@ class Release(ReleaseRecord):
         from privgram.regression import lasso
 
         return lasso(self, target, features, alpha=alpha)
+
+    def penalty_path(
+        self, target: str | int, features: Iterable[str | int] | None = None, **options: Any
+    ) -> PenaltyPath:
+        """Lasso or elastic net for all penalties; see `privgram.regression.penalty_path`."""
+        from privgram.regression import penalty_path
+
+        return penalty_path(self, target, features, **options)
+
+    def best_subset(
+        self, target: str, features: Iterable[str] | None = None, **options: Any
+    ) -> Subsets:
+        """Least squares of the best terms; see `privgram.regression.best_subset`."""
+        from privgram.regression import best_subset
+
+        return best_subset(self, target, features, **options)
 
     def pca(self, n_components: int | Literal["auto"] | None = None, **options: Any) -> PCA:
         """Principal components of the released columns; see `privgram.multivariate.pca`."""

@@ -6,17 +6,22 @@ from privgram.regression.fit import Fit
 from privgram.regression.inference import RefusedError
 from privgram.regression.instruments import InstrumentalFit, iv
 from privgram.regression.least_squares import regress
-from privgram.regression.penalised import lasso
+from privgram.regression.penalised import PenaltyPath, lasso, penalty_path
 from privgram.regression.prediction import Prediction
+from privgram.regression.subsets import Subsets, best_subset
 from privgram.regression.testing import WaldTest
 
 __all__ = [
     "Fit",
     "InstrumentalFit",
+    "PenaltyPath",
     "Prediction",
     "RefusedError",
+    "Subsets",
     "WaldTest",
+    "best_subset",
     "iv",
     "lasso",
+    "penalty_path",
     "regress",
 ]
