@@ -64,6 +64,12 @@ class Release(ReleaseRecord):
 
         return pca(self, n_components, **options)
 
+    def synthesize(self, n: int, rng: np.random.Generator | int | None = None) -> Any:
+        """Rows with the means and covariances released; see `privgram.multivariate.synthesize`."""
+        from privgram.multivariate import synthesize
+
+        return synthesize(self, n, rng)
+
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the matrix in units of its noise; see `privgram.plots.plot_matrix`."""
         from privgram.plots import plot_matrix

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
     from privgram.moment import SecondMoment
-    from privgram.privacy import Adjacency
     from privgram.multivariate import PCA
+    from privgram.privacy import Adjacency
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]

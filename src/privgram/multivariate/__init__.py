@@ -5,6 +5,7 @@ comes from drawing the noise again by its own law, which is public.
 """
 
 from privgram.multivariate.components import PCA, eigenvalues, noise_edge, pca, upright
+from privgram.multivariate.synthetic import synthesize
 from privgram.multivariate.variables import Variables, mean_and_covariance
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "mean_and_covariance",
     "noise_edge",
     "pca",
+    "synthesize",
     "upright",
 ]

@@ -12,7 +12,7 @@ import numpy as np
 
 from privgram._base.text import shown
 from privgram.columns.terms import INTERCEPT, Piece
-from privgram.columns.variables import Factor
+from privgram.columns.variables import Factor, Numeric
 from privgram.noise import standard_wishart
 from privgram.regression import RefusedError
 from privgram.regression.design import intercept_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Covariance", "Variables", "mean_and_covariance", "root_of"]
+__all__ = ["Covariance", "Variables", "image_of", "mean_and_covariance", "root_of"]
 
 #: Draws by which errors are judged: a standard deviation of so many is within 7 % of the true one.
 DRAWS = 100
@@ -157,17 +157,11 @@ class Variables:
     @cached_property
     def _affine(self) -> tuple[Matrix, Vector, Vector]:
         """Images of the released columns, shape (p, d); own units are origin + unit * image."""
-        release, described = self.release, self.release.columns
+        release = self.release
         frame = np.zeros((len(self.names), release.n_columns))
         origin, unit = np.zeros(len(frame)), np.ones(len(frame))
         for row, name in enumerate(self.names):
-            if name in release.names:
-                frame[row, release.names.index(name)] = 1.0
-                if described is not None:
-                    at = described.names.index(name)
-                    origin[row], unit[row] = described.center[at], described.half_width[at]
-            else:
-                frame[row] = _level(release, name)
+            frame[row], origin[row], unit[row] = image_of(release, name)
         return frame, origin, unit
 
     @property
@@ -388,16 +382,47 @@ def root_of(matrix: Matrix) -> Matrix:
     return found
 
 
-def _level(release: ReleaseRecord, name: str) -> Vector:
-    """The indicator of a level as an image of the released columns, shape (d,)."""
+def image_of(release: ReleaseRecord, name: str) -> tuple[Vector, float, float]:
+    """A column as an image of the released ones, shape (d,), and its way to own units.
+
+    Parameters
+    ----------
+    release : Release
+    name : str
+        Of a released column, of a number, or of an indicator such as "sex[f]".
+
+    Returns
+    -------
+    image, origin, unit
+        Own units are origin + unit * image.
+
+    Raises
+    ------
+    ValueError
+        If there is no such column, and it does not follow from others.
+    """
     described = release.columns
-    for factor, given in {} if described is None else described.variables.items():
-        if not isinstance(given, Factor) or not name.startswith(f"{factor}["):
-            continue
-        level = name[len(factor) + 1 : -1]
-        image = described.layout.image(Piece((), (factor,))) if level in given.names else None
-        if image is not None:
-            stored = dict(zip(described.names, image[given.names.index(level)], strict=True))
+    if name in release.names:
+        image = np.zeros(release.n_columns)
+        image[release.names.index(name)] = 1.0
+        if described is None:
+            return image, 0.0, 1.0
+        at = described.names.index(name)
+        return image, float(described.center[at]), float(described.half_width[at])
+    for variable, given in {} if described is None else described.variables.items():
+        images, origin, unit = None, 0.0, 1.0
+        if isinstance(given, Numeric) and name == given.label(variable):
+            images = described.layout.image(Piece(((variable, 1),)))
+            origin, unit, at = given.center, given.half_width, 0
+        elif isinstance(given, Factor) and name.startswith(f"{variable}["):
+            level = name[len(variable) + 1 : -1]
+            if level in given.names:
+                images, at = (
+                    described.layout.image(Piece((), (variable,))),
+                    given.names.index(level),
+                )
+        if images is not None:
+            stored = dict(zip(described.names, images[at], strict=True))
             if all(kept in release.names for kept, value in stored.items() if value):
-                return np.array([stored[kept] for kept in release.names])
+                return np.array([stored[kept] for kept in release.names]), origin, unit
     raise ValueError(f"no column {name!r}; there are {', '.join(map(shown, release.names))}")
