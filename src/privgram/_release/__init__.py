@@ -12,13 +12,13 @@ from privgram.columns import Columns
 from privgram.noise import NoiseLaw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
-    from privgram.multivariate import PCA
+    from privgram.multivariate import CCA, LDA, PCA, FactorAnalysis, GraphicalLasso
     from privgram.regression import Fit
 
 __all__ = ["Release", "load_release"]
@@ -63,6 +63,35 @@ class Release(ReleaseRecord):
         from privgram.multivariate import pca
 
         return pca(self, n_components, **options)
+
+    def factor_analysis(self, n_factors: int, *args: Any, **options: Any) -> FactorAnalysis:
+        """Common factors of columns; see `privgram.multivariate.factor_analysis`."""
+        from privgram.multivariate import factor_analysis
+
+        return factor_analysis(self, n_factors, *args, **options)
+
+    def cca(self, x: Sequence[str], y: Sequence[str], n_components: int | None = None) -> CCA:
+        """Canonical correlations of two sets of columns; see `privgram.multivariate.cca`."""
+        from privgram.multivariate import cca
+
+        return cca(self, x, y, n_components)
+
+    def lda(self, factor: str, features: Sequence[str] | None = None) -> LDA:
+        """Linear discriminants of a factor's levels; see `privgram.multivariate.lda`."""
+        from privgram.multivariate import lda
+
+        return lda(self, factor, features)
+
+    def graphical_lasso(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        alpha: float | Literal["noise"] = "noise",
+    ) -> GraphicalLasso:
+        """A sparse inverse covariance; see `privgram.multivariate.graphical_lasso`."""
+        from privgram.multivariate import graphical_lasso
+
+        return graphical_lasso(self, columns, alpha=alpha)
 
     def synthesize(self, n: int, rng: np.random.Generator | int | None = None) -> Any:
         """Rows with the means and covariances released; see `privgram.multivariate.synthesize`."""

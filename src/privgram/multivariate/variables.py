@@ -12,7 +12,7 @@ import numpy as np
 
 from privgram._base.text import shown
 from privgram.columns.terms import INTERCEPT, Piece
-from privgram.columns.variables import Factor, Numeric
+from privgram.columns.variables import Dates, Factor, Log, Number, Numeric
 from privgram.noise import standard_wishart
 from privgram.regression import RefusedError
 from privgram.regression.design import intercept_of
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._release.record import ReleaseRecord
+    from privgram.columns.variables import Variable
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
@@ -252,7 +253,9 @@ class Variables:
             self.unit[:, None] * scatter * self.unit,
         )
 
-    def redrawn(self, draws: int = DRAWS, *, sampling: bool = False) -> Iterator[Covariance]:
+    def redrawn(
+        self, draws: int = DRAWS, *, sampling: bool = False, null: Matrix | None = None
+    ) -> Iterator[Covariance]:
         """Covariances as other draws of the noise would have made them.
 
         Parameters
@@ -260,6 +263,8 @@ class Variables:
         draws : int
         sampling : bool
             Whether the rows are other ones too: as normal rows of the released covariance.
+        null : ndarray of shape (p, p), optional
+            A scatter to draw about in place of the released one.
 
         Yields
         ------
@@ -268,16 +273,27 @@ class Variables:
         """
         rng = np.random.default_rng(0)
         matrix, noise = self.release.matrix, self.release.noise
+        moved = 0.0 if null is None else null - self.covariance.scatter
+        sampled = self._sampled(self.covariance.matrix, moved) if sampling else None
         for _ in range(draws):
             one = self._covariance(*self.about(noise.draw(matrix, rng)))
-            yield self._sampled(one, rng) if sampling else one
+            extra = moved if sampled is None else moved + one.divisor * sampled(rng)
+            yield replace(one, scatter=one.scatter + extra)
 
-    def _sampled(self, one: Covariance, rng: np.random.Generator) -> Covariance:
-        """With the sampling error of normal rows of the released covariance."""
-        root = root_of(self.covariance.matrix)
-        dof = max(round(self.covariance.rows) - 1, 1)
-        sample = root @ (standard_wishart(len(root), dof, rng) / dof - np.eye(len(root))) @ root.T
-        return replace(one, scatter=one.scatter + one.divisor * sample)
+    def _sampled(
+        self, matrix: Matrix, moved: Matrix | float
+    ) -> Callable[[np.random.Generator], Matrix]:
+        """What draws the sampling error of the covariance of normal rows."""
+        released = self.covariance
+        root = root_of(matrix + moved / released.divisor)
+        dof = max(round(released.rows) - 1, 1)
+        one = np.eye(len(root))
+
+        def draw(rng: np.random.Generator) -> Matrix:
+            error: Matrix = root @ (standard_wishart(len(root), dof, rng) / dof - one) @ root.T
+            return error
+
+        return draw
 
     def deviation(self, statistic: Callable[[Covariance], Any], draws: int = DRAWS) -> Any:
         """Standard errors of a statistic: of other rows, and of other draws of the noise.
@@ -306,14 +322,13 @@ class Variables:
         ------
         ndarray of shape (p, p), float64
         """
-        rng = np.random.default_rng(1)
         released = self.covariance
-        p, dof = len(released.std), max(round(released.rows) - 1, 1)
-        for one in self.redrawn(draws):
-            alone = (one.matrix - released.matrix) / np.outer(released.std, released.std)
-            null = standard_wishart(p, dof, rng) / dof + alone
-            if (null.diagonal() > 0).all():
-                yield null / np.sqrt(np.outer(null.diagonal(), null.diagonal()))
+        released.correlation  # noqa: B018 - refused where noise hides a variance
+        for one in self.redrawn(draws, sampling=True, null=np.diag(released.scatter.diagonal())):
+            try:
+                yield one.correlation
+            except RefusedError:
+                continue
 
     def encode(self, table: Any) -> Matrix:
         """New rows of these columns, in own units, clamped as they were for the release.
@@ -321,7 +336,8 @@ class Variables:
         Parameters
         ----------
         table : DataFrame, mapping of str to array_like, or array_like of shape (m, p)
-            In own units; an array for a release without `Columns`.
+            In own units; an array for a release without `Columns`. Only the variables of these
+            columns are read.
 
         Returns
         -------
@@ -334,10 +350,21 @@ class Variables:
             if rows.ndim != 2 or rows.shape[1] != len(self.names):
                 raise ValueError(f"rows of {len(self.names)} columns are needed")
             return rows
-        place = {name: i for i, name in enumerate(described.names)}
         frame = self._affine[0]
-        kept = [place[name] for name in self.release.names]
-        stored: Matrix = described.encode(table)[:, kept] @ frame.T
+        kept = [described.names.index(name) for name in self.release.names]
+        used = {kept[i] for i in np.flatnonzero(frame.any(axis=0))}
+        read = {
+            name
+            for stored in described.layout.stored
+            if not used.isdisjoint(range(described.layout.size)[stored.columns])
+            for name in (*(name for name, _ in stored.piece.powers), *stored.piece.factors)
+        }
+        rows = {name: table[name] for name in described.selected if name in read}
+        # What is not read is not looked at either: any value will do.
+        size = len(next(iter(rows.values())))
+        for name, given in described.reads.items():
+            rows.setdefault(name, [_any_value(given)] * size)
+        stored: Matrix = described.encode(rows)[:, kept] @ frame.T
         return self.origin + self.unit * stored
 
 
@@ -426,3 +453,9 @@ def image_of(release: ReleaseRecord, name: str) -> tuple[Vector, float, float]:
             if all(kept in release.names for kept, value in stored.items() if value):
                 return np.array([stored[kept] for kept in release.names]), origin, unit
     raise ValueError(f"no column {name!r}; there are {', '.join(map(shown, release.names))}")
+
+
+def _any_value(given: Variable) -> Any:
+    if isinstance(given, Factor):
+        return given.levels[0]
+    return given.lower if isinstance(given, (Number, Log, Dates)) else 0.0
