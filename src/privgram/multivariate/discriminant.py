@@ -110,7 +110,8 @@ class LDA:
 
     def predict(self, table: Any) -> NDArray[Any]:
         """The likeliest level of each row, shape (m,); SECRET, if the table is."""
-        return np.array(self.levels)[self.decision_function(table).argmax(axis=1)]
+        found: NDArray[Any] = np.array(self.levels)[self.decision_function(table).argmax(axis=1)]
+        return found
 
     def transform(self, table: Any) -> Matrix:
         """Scores on the canonical directions, about the mean of all rows."""
@@ -145,7 +146,7 @@ class _Groups:
                 "the noise exceeds the signal in some direction of the features, or they depend on "
                 "each other: take fewer, or release with more epsilon"
             )
-        coef = np.linalg.solve(self.covariance, self.means.T).T
+        coef = np.asarray(np.linalg.solve(self.covariance, self.means.T).T, dtype=np.float64)
         priors = self.counts / self.counts.sum()
         return coef, np.log(priors) - (coef * self.means).sum(axis=1) / 2
 

@@ -274,7 +274,7 @@ def _draw_numbers(parts: _Parts, indicators: Matrix, rng: np.random.Generator) -
     p = len(parts.numbers)
     if not p:
         return np.zeros((n, 0))
-    inverse = np.linalg.pinv(indicators.T @ indicators, hermitian=True)
+    inverse = np.asarray(np.linalg.pinv(indicators.T @ indicators, hermitian=True), np.float64)
     fitted = _Fitted(
         indicators, inverse, inverse @ (n * parts.moment[:q, q:]), n * parts.moment[q:, q:]
     )

@@ -359,12 +359,12 @@ class Variables:
             if not used.isdisjoint(range(described.layout.size)[stored.columns])
             for name in (*(name for name, _ in stored.piece.powers), *stored.piece.factors)
         }
-        rows = {name: table[name] for name in described.selected if name in read}
+        parts: dict[str, Any] = {name: table[name] for name in described.selected if name in read}
         # What is not read is not looked at either: any value will do.
-        size = len(next(iter(rows.values())))
+        size = len(next(iter(parts.values())))
         for name, given in described.reads.items():
-            rows.setdefault(name, [_any_value(given)] * size)
-        stored: Matrix = described.encode(rows)[:, kept] @ frame.T
+            parts.setdefault(name, [_any_value(given)] * size)
+        stored: Matrix = described.encode(parts)[:, kept] @ frame.T
         return self.origin + self.unit * stored
 
 
@@ -436,22 +436,23 @@ def image_of(release: ReleaseRecord, name: str) -> tuple[Vector, float, float]:
             return image, 0.0, 1.0
         at = described.names.index(name)
         return image, float(described.center[at]), float(described.half_width[at])
-    for variable, given in {} if described is None else described.variables.items():
-        images, origin, unit = None, 0.0, 1.0
-        if isinstance(given, Numeric) and name == given.label(variable):
-            images = described.layout.image(Piece(((variable, 1),)))
-            origin, unit, at = given.center, given.half_width, 0
-        elif isinstance(given, Factor) and name.startswith(f"{variable}["):
-            level = name[len(variable) + 1 : -1]
-            if level in given.names:
-                images, at = (
-                    described.layout.image(Piece((), (variable,))),
-                    given.names.index(level),
-                )
-        if images is not None:
-            stored = dict(zip(described.names, images[at], strict=True))
-            if all(kept in release.names for kept, value in stored.items() if value):
-                return np.array([stored[kept] for kept in release.names]), origin, unit
+    if described is not None:
+        for variable, given in described.variables.items():
+            images, origin, unit = None, 0.0, 1.0
+            if isinstance(given, Numeric) and name == given.label(variable):
+                images = described.layout.image(Piece(((variable, 1),)))
+                origin, unit, at = given.center, given.half_width, 0
+            elif isinstance(given, Factor) and name.startswith(f"{variable}["):
+                level = name[len(variable) + 1 : -1]
+                if level in given.names:
+                    images, at = (
+                        described.layout.image(Piece((), (variable,))),
+                        given.names.index(level),
+                    )
+            if images is not None:
+                stored = dict(zip(described.names, images[at], strict=True))
+                if all(kept in release.names for kept, value in stored.items() if value):
+                    return np.array([stored[kept] for kept in release.names]), origin, unit
     raise ValueError(f"no column {name!r}; there are {', '.join(map(shown, release.names))}")
 
 
