@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["synthesize"]
+__all__ = ["as_told", "levels_as_told", "synthesize"]
 
 #: Combinations of levels that are all written out; of more, so many are drawn.
 MOST_CELLS = 20_000
@@ -110,9 +110,12 @@ def synthesize(release: ReleaseRecord, n: int, rng: np.random.Generator | int | 
     for name, given in parts.described.items():
         if name in parts.factors:
             code = codes[parts.factors.index(name)][order]
-            made[name] = _levels(given, code)
+            made[name] = levels_as_told(given, code)
         else:
-            made[name] = _values(given, numbers[order, parts.numbers.index(name)])
+            own = numbers[order, parts.numbers.index(name)]
+            if isinstance(given, Numeric):
+                own = given.center + given.half_width * own
+            made[name] = as_told(given, own)
     try:
         import pandas as pd
     except ImportError:
@@ -343,8 +346,8 @@ def _beta(column: Vector, mean: float, variance: float) -> Vector:
     return found
 
 
-def _levels(given: Variable | None, code: NDArray[np.intp]) -> Any:
-    """Levels as a table has them."""
+def levels_as_told(given: Variable | None, code: NDArray[np.intp]) -> Any:
+    """Levels by number as a table has them."""
     if isinstance(given, Boolean):
         return code == 1
     assert isinstance(given, Factor)
@@ -358,12 +361,11 @@ def _levels(given: Variable | None, code: NDArray[np.intp]) -> Any:
     return pd.Categorical.from_codes(code, categories=named)
 
 
-def _values(given: Variable | None, scaled: Vector) -> Any:
-    """Numbers in own units, as a table has them."""
+def as_told(given: Variable | None, own: Vector) -> Any:
+    """Numbers in own units as a table has them: dates, and what the logarithm is of; clamped."""
     if not isinstance(given, Numeric):
-        return scaled
-    lower, upper = given.interval
-    own = (given.center + given.half_width * scaled).clip(lower, upper)
+        return own
+    own = own.clip(*given.interval)
     if isinstance(given, Log):
         return np.exp(own).clip(given.lower, given.upper)
     if isinstance(given, Dates):
