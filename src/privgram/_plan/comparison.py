@@ -167,22 +167,22 @@ class Plan:
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the headings and the cells of the table, as text."""
-        heads = ["mechanism", "published", "exact", "ratio", f"least rows for {self.error:g}"]
-        if self.n_rows is not None:
-            heads.append("error")
+        with_error = self.n_rows is not None
+        heads = ["mechanism", f"least rows for {self.error:g}", *["error"] * with_error]
+        heads += ["noise", "published", "ratio"]
         cells = []
         for row in self.rows:
-            line = [
-                row.mechanism,
-                number(row.published)
-                + ("*" if row.published and not row.published_private else ""),
-                number(row.exact),
-                number(row.ratio),
-                "never" if row.rows_exact is None else f"{row.rows_exact:,}",
-            ]
-            if self.n_rows is not None:
-                line.append(number(row.error))
-            cells.append(line)
+            mark = "*" if row.published and not row.published_private else ""
+            cells.append(
+                [
+                    row.mechanism,
+                    "never" if row.rows_exact is None else f"{row.rows_exact:,}",
+                    *[number(row.error)] * with_error,
+                    number(row.exact),
+                    number(row.published) + mark,
+                    number(row.ratio),
+                ]
+            )
         return heads, cells
 
     def terms_table(self) -> tuple[list[str], list[list[str]]]:
@@ -237,10 +237,13 @@ class Plan:
             if row.remark
         ]
         return (
-            "Noise is the standard deviation of an off-diagonal entry. Rows are what a regression "
-            f"on unit-scale data needs for coefficients within {self.error:g}: columns of mean "
-            "square 1 that say nothing of each other. That is the least: a feature of which the "
-            "others leave a mean square of v needs 1/v times as many, often hundreds of times.",
+            "Rows are what a regression on unit-scale data needs for coefficients within "
+            f"{self.error:g}: columns of mean square 1 that say nothing of each other. That is the "
+            "least: a feature of which the others leave a mean square of v needs 1/v times as "
+            "many, often hundreds of times. "
+            + ("With design= the plan says what yours need. " if self.study is None else "")
+            + "Noise is the standard deviation of an off-diagonal entry; published is that by the "
+            "paper's constants.",
             *remarks,
             *filter(None, (self.adaptive, self.reason)),
             *([_LOOK_TWICE] if self.delta > 0 else []),
