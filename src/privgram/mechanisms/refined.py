@@ -1,7 +1,7 @@
 """Second looks: the table read again in coordinates that an earlier release taught.
 
 The rules by which released numbers decide the next look are here, and the calibration. What they
-are applied to is drawn in `privgram.drawing.refined`; docs/theory/refined.md has the proofs.
+are applied to is in `privgram.mechanisms.looks`; docs/theory/refined.md has the proofs.
 """
 
 from __future__ import annotations
