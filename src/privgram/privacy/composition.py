@@ -13,7 +13,7 @@ import numpy as np
 
 from ._numerics import Array
 from ._profile import Guarantee, Profile, check_parameter, weakest
-from .coupled import CoupledProfile
+from .coupled import CoupledProfile, charged
 from .discrete_gaussian import DiscreteGaussianProfile
 from .gaussian import GaussianProfile
 from .losses import Losses, losses_of, total
@@ -194,21 +194,12 @@ def merge(profiles: Sequence[Profile]) -> list[Profile]:
     return merged
 
 
-def chance_off(release: Any) -> float:
-    """Upper bound on the chance that finite precision shows in a release (`CoupledProfile`)."""
-    # delta_fp is h (1 + e^epsilon) for the chance h, and epsilon is positive.
-    delta_fp = getattr(release, "parameters", {}).get("delta_fp") or 0.0
-    return float(delta_fp) / 2.0
-
-
 def _profile_of(item: Any) -> Profile:
     if isinstance(item, Profile):
         return item
-    profile = getattr(item, "privacy", None)
-    if not isinstance(profile, Profile):
+    if not isinstance(getattr(item, "privacy", None), Profile):
         raise TypeError(f"compose takes privacy profiles and releases, not {type(item).__name__}")
-    chance = chance_off(item)
-    return CoupledProfile(profile, chance) if chance else profile
+    return charged(item)
 
 
 def flatten(profiles: Iterable[Profile]) -> tuple[list[Profile], float]:
