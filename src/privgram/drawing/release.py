@@ -245,6 +245,7 @@ def release_moment(
     """
     from privgram.drawing.additive import check_generator
     from privgram.drawing.draws import draw
+    from privgram.privacy.coupled import delta_fp_of
 
     if not hasattr(moment, "sensitivity_bound"):
         raise TypeError(
@@ -285,7 +286,7 @@ def release_moment(
     if ledger is not None:
         known = chosen is None or mechanism.scale_free
         privacy = noise.privacy if known else None
-        delta_fp = getattr(noise, "delta_fp", 0.0) if known else 0.0
+        delta_fp = delta_fp_of(noise) if known else 0.0
         paid = float(epsilon), true_delta(noise)
         if chosen is not None:
             # Both, or neither: a choice that is paid for is of no use without the release.
@@ -352,6 +353,8 @@ class _Asked:
 
     def check(self, n_columns: int, bound: Any, choice: Choice | None) -> None:
         """Raise ValueError if it cannot be met, or paid for, over tables of this shape."""
+        from privgram.privacy.coupled import delta_fp_of
+
         epsilon, delta, adjacency, _ = self.setting
         noise = self.mechanism.calibrate(
             n_columns,
@@ -364,10 +367,15 @@ class _Asked:
         if self.ledger is None:
             return
         if choice is None:
-            self.ledger.check(epsilon, delta, adjacency=adjacency, privacy=noise.privacy)
+            delta_fp = delta_fp_of(noise)
+            self.ledger.check(
+                epsilon, delta, adjacency=adjacency, privacy=noise.privacy, delta_fp=delta_fp
+            )
+        elif self.mechanism.scale_free:
+            known = noise.privacy, delta_fp_of(noise)
+            _check_both(self.ledger, choice, epsilon, delta, adjacency, *known)
         else:
-            profile = noise.privacy if self.mechanism.scale_free else None
-            _check_both(self.ledger, choice, epsilon, delta, adjacency, profile)
+            _check_both(self.ledger, choice, epsilon, delta, adjacency, None)
 
 
 def _check_both(

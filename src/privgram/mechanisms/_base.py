@@ -324,7 +324,9 @@ from_dict = Mechanism.from_dict
 
 def true_delta(noise: Calibration) -> float:
     """The delta of a release at its epsilon: more than was asked under a published erratum."""
-    return max(noise.delta, noise.privacy.delta(noise.epsilon))
+    from privgram.privacy.coupled import delta_fp_of
+
+    return max(noise.delta, noise.privacy.delta(noise.epsilon) + delta_fp_of(noise))
 
 
 def sensitivity(bound: float, n_columns: int, adjacency: Adjacency) -> float:

@@ -162,17 +162,17 @@ class Fit(Results):
 
     @property
     def privacy(self) -> Profile:
-        """Profile of all that the fit was computed from."""
+        """Profile of all that the fit was computed from, with what finite precision adds."""
         from privgram.privacy import compose
 
         if self.look is None:
-            return self.release.privacy
+            return self.release.charged
         return compose([self.release, self.look])
 
     @property
     def guarantee(self) -> Guarantee:
-        """How well `privacy` is founded: as its weakest part."""
-        return self.privacy.guarantee
+        """How well epsilon and delta are founded: as the weakest part."""
+        return self.release.guarantee if self.look is None else self.privacy.guarantee
 
     @property
     def covariance(self) -> Matrix:
