@@ -22,9 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DigitMatrix", "digit_bits"]
+__all__ = ["DigitMatrix", "digit_bits", "place"]
 
-#: Most digits in the shorter factor of a product.
+#: Most digits in the shorter factor of a product; a longer one is cut into such.
 MAX_DIGITS = 16
 
 #: Digits that the carry of a place below 2^52 may fill above it, from 17 bits on.
@@ -43,6 +43,11 @@ def digit_bits(terms: int) -> int:
     The largest with ``MAX_DIGITS terms (b/2)^2 <= 2^52``, a factor of 2 below 2^53 for carries.
     """
     return (52 - (MAX_DIGITS * terms - 1).bit_length()) // 2 + 1
+
+
+def place(x: float, bits: int) -> int:
+    """Return the largest place with ``2^(bits place) <= x``."""
+    return (math.frexp(x)[1] - 1) // bits
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -147,8 +152,15 @@ class DigitMatrix:
         n, m = len(self.digits), len(other.digits)
         rows, inner = self.shape
         columns = other.shape[1]
-        if min(n, m) > MAX_DIGITS or self.bits > digit_bits(inner):
-            raise ArithmeticError("a product of matrices has too many digits to be exact")
+        if self.bits > digit_bits(inner):
+            raise ArithmeticError("a product of matrices has too many terms to be exact")
+        if min(n, m) > MAX_DIGITS:
+            lower = DigitMatrix(self.digits[:MAX_DIGITS], self.low, self.bits)
+            upper = DigitMatrix(self.digits[MAX_DIGITS:], self.low + MAX_DIGITS, self.bits)
+            below = None if low is None else low - 1  # for two errors
+            return lower.multiply(other, below, symmetric=symmetric) + upper.multiply(
+                other, below, symmetric=symmetric
+            )
         first = self.low + other.low
         # Of nothing but places below, the highest.
         start = 0 if low is None else min(max(0, low - GUARD_DIGITS - first), n + m - 2)
@@ -189,22 +201,45 @@ class DigitMatrix:
             Integers. Exact to 2^53; beyond, within a few units in the last place, and still a
             function of the integer alone.
         """
+        return _evaluate(self._rounded(exponent), self.bits)
+
+    def round_within(self, error: float, exponent: int) -> NDArray[np.float64] | None:
+        """Round as `round` does all matrices within `error` in every entry; None if they differ."""
+        counts = np.empty(self.shape)
+        margin = math.ldexp(1.0, math.frexp(error)[1])
+        for p in _panels(self.shape[0], max(BLOCK // 8, 1)):
+            x = DigitMatrix(self.digits[:, p], self.low, self.bits)
+            step = DigitMatrix.of([np.full(x.shape, margin)], place(margin, self.bits), self.bits)
+            ends = [x - step, x + step]
+            top = max(end.low + len(end.digits) for end in ends)
+            least, most = (end._rounded(exponent, top) for end in ends)
+            if not np.array_equal(least, most):
+                return None
+            counts[p] = _evaluate(least, self.bits)
+        return counts
+
+    def _rounded(self, exponent: int, top: int | None = None) -> NDArray[np.float64]:
+        """Digits of the counts, with those of the matrix filled up with zeros below place `top`.
+
+        All but the last are in [0, b), where they are unique: they depend on the counts alone.
+        """
         base = math.ldexp(1.0, self.bits)
         # Shift the binary point so that the grid is b^below in units of the first digit.
         shift = (self.bits * self.low - exponent) % self.bits
         below = (exponent - self.bits * self.low + shift) // self.bits
         padding = max(0, 1 - below)
         below += padding
-        places = np.zeros((max(padding + len(self.digits), below), *self.shape))
+        digits = len(self.digits) if top is None else top - self.low
+        places = np.zeros((max(padding + digits, below) + 1, *self.shape))
         places[padding:][: len(self.digits)] = np.ldexp(self.digits, shift)
         places[below - 1] += base / 2
-        # Digits in [0, b) are unique: what is left of them depends on the rounded value alone.
         carry = np.zeros(self.shape)
-        for place in places:
+        for place in places[:-1]:
             place += carry
             carry = np.floor(place / base)
             place -= carry * base
-        return _evaluate([*places[below:], carry], self.bits)
+        places[-1] = carry
+        return places[below:]
 
 
 def _panels(size: int, block: int) -> list[slice]:
