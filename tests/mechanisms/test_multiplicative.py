@@ -378,3 +378,10 @@ def test_ladder_against_its_own_integral(adjacency):
                 )[0]
             )
             assert total <= DELTA
+
+
+@pytest.mark.parametrize("calibration", ["exact", "published"])
+@pytest.mark.parametrize("mechanism", [GaussianSketch(2**41), InverseWishart(2.0**41)], ids=repr)
+def test_more_degrees_of_freedom_than_can_be_drawn_are_refused(mechanism, calibration):
+    with pytest.raises(ValueError, match=r"at most 2\^40"):
+        mechanism.calibrate(3, 1.0, EPSILON, DELTA, calibration=calibration)
