@@ -129,7 +129,7 @@ def test_releases_round_exact_products(rng):
                 exponent = max(gram_exponent(regulariser, d), 0) - fine
                 # Counts are exact to 2^53.
                 exponent = max(exponent, int((m @ m.T).max()).bit_length() + 4 * UNIT - 52)
-                counts = sketch_gram(whitener, draws, exponent)
+                counts = sketch_gram(whitener.factor, draws, exponent)
                 np.testing.assert_array_equal(
                     integers(counts), rounded(m @ m.T, exponent - 4 * UNIT), name
                 )
@@ -137,7 +137,7 @@ def test_releases_round_exact_products(rng):
                     rows_exponent(regulariser) - fine,
                     int(np.abs(m).max()).bit_length() + 2 * UNIT - 52,
                 )
-                rows = sketch_rows(whitener, draws, exponent)
+                rows = sketch_rows(whitener.factor, draws, exponent)
                 np.testing.assert_array_equal(
                     integers(rows.T), rounded(m, exponent - 2 * UNIT), name
                 )
@@ -147,7 +147,7 @@ def test_releases_round_exact_products(rng):
         exponent = int(max(x.ravel())).bit_length() - 52
         half = np.full(x.shape, Fraction(1, 2))
         np.testing.assert_array_equal(
-            integers(inverse_wishart(whitener, draws, exponent)),
+            integers(inverse_wishart(whitener.factor, draws, exponent)),
             (x * Fraction(2) ** -exponent + half) // 1,
             name,
         )
@@ -172,7 +172,7 @@ def release_mismatches(rng, draws):
             exact = m @ m.T
             exponent = gram_exponent(regulariser, dof) - adjust
             expected = rounded(exact, exponent - 4 * UNIT)
-            counts = sketch_gram(whitener, a, exponent)
+            counts = sketch_gram(whitener.factor, a, exponent)
             # Beyond 2^53 a count is a float64 near it.
             mismatches += int((np.abs(integers(counts) - expected) > abs(expected) >> 50).any())
             if d <= 2:
@@ -185,7 +185,7 @@ def release_mismatches(rng, draws):
                 top = (factor @ adjugate @ factor.T) * 2 ** max(-exponent, 0)
                 bottom = determinant * 2 ** max(exponent, 0)
                 expected = (2 * top + bottom) // (2 * bottom)
-                counts = inverse_wishart(whitener, a, exponent)
+                counts = inverse_wishart(whitener.factor, a, exponent)
                 mismatches += int((np.abs(integers(counts) - expected) > abs(expected) >> 50).any())
     return mismatches
 
@@ -216,7 +216,7 @@ def test_boundaries(side):
         assert 2**61 * (1 + 2 * x / 2**-UNIT) == pytest.approx(target, abs=1)
         distance = (2**61 * (2**-UNIT + 2 * x) - (2 * count + 1) * 2 ** (39 - UNIT)) * side
         assert 0 < distance < 2 ** (40 - 60 - UNIT)
-        assert sketch_gram(whitener, a, 40)[1, 0] == count + (side > 0)
+        assert sketch_gram(whitener.factor, a, 40)[1, 0] == count + (side > 0)
 
 
 @pytest.mark.parametrize("bits", [44, 1])
@@ -232,7 +232,7 @@ def test_more_digits_where_the_leading_ones_do_not_decide(rng, bits, monkeypatch
     factor = scaled(whitener.factor, UNIT)
     for _ in range(10):
         a = bartlett(rng, 20.0, 12)
-        counts = sketch_gram(whitener, a, 30)
+        counts = sketch_gram(whitener.factor, a, 30)
         m = factor @ exact_draws(a)
         np.testing.assert_array_equal(integers(counts), rounded(m @ m.T, 30 - 4 * UNIT))
     assert len(attempts) == 10 if bits == 44 else len(attempts) > 20
@@ -242,11 +242,11 @@ def test_permuting_and_scaling(rng):
     """The law depends on H alone: compare L L^T, not L, under a permutation."""
     g = semidefinite(rng, 5, 5, 70, 3)
     order = rng.permutation(5)
-    one = sketch_gram(whiten(limbs(g), 2**46), Known(np.eye(5)), 20)
-    two = sketch_gram(whiten(limbs(g[np.ix_(order, order)]), 2**46), Known(np.eye(5)), 20)
+    one = sketch_gram(whiten(limbs(g), 2**46).factor, Known(np.eye(5)), 20)
+    two = sketch_gram(whiten(limbs(g[np.ix_(order, order)]), 2**46).factor, Known(np.eye(5)), 20)
     np.testing.assert_array_equal(one[np.ix_(order, order)], two)
     np.testing.assert_array_equal(integers(one), rounded(g + 2**46 * integers(np.eye(5)), 20))
-    scaled_up = sketch_gram(whiten(limbs(g * 2**10), 2**56), Known(np.eye(5)), 30)
+    scaled_up = sketch_gram(whiten(limbs(g * 2**10), 2**56).factor, Known(np.eye(5)), 30)
     np.testing.assert_array_equal(one, scaled_up)
 
 
@@ -259,11 +259,11 @@ def test_large_matrix_against_float64(rng):
     a = bartlett(rng, 100.0, d)
     m = factor @ a.to_float()
     np.testing.assert_allclose(
-        sketch_gram(whitener, a, 20) * 2.0**20, m @ m.T, rtol=1e-9, atol=2**21
+        sketch_gram(whitener.factor, a, 20) * 2.0**20, m @ m.T, rtol=1e-9, atol=2**21
     )
     n = np.linalg.solve(a.to_float(), factor.T)
     np.testing.assert_allclose(
-        inverse_wishart(whitener, a, 20) * 2.0**20, n.T @ n, rtol=1e-9, atol=2**21
+        inverse_wishart(whitener.factor, a, 20) * 2.0**20, n.T @ n, rtol=1e-9, atol=2**21
     )
 
 
@@ -396,7 +396,7 @@ def test_indefinite_matrices_are_refused(g, regulariser):
 def test_negative_regulariser(rng):
     g = semidefinite(rng, 3, 3, 70) + 2**60 * integers(np.eye(3))
     whitener = whiten(limbs(g), -(2**59))
-    one = sketch_gram(whitener, Known(np.eye(3)), 20)
+    one = sketch_gram(whitener.factor, Known(np.eye(3)), 20)
     np.testing.assert_array_equal(integers(one), rounded(g - 2**59 * integers(np.eye(3)), 20))
 
 

@@ -58,16 +58,16 @@ def gaussian_sketch(
         rows = min(rows, max(mechanism.rows, KEPT_ENTRIES // d))
         law = SketchLaw(rows, law.regulariser)
         extra["parameters"]["adjusted_dof"] = rows
-    whitener = certified.whiten(moment.limbs(), adjusted.regulariser)
+    factor = certified.whiten(moment.limbs(), adjusted.regulariser).factor
     if mechanism.keep_rows:
         exponent = certified.rows_exponent(adjusted.floor)
-        counts = certified.sketch_rows(whitener, variates.normals(rng, d, rows), exponent)
+        counts = certified.sketch_rows(factor, variates.normals(rng, d, rows), exponent)
         sketch = counts * (2.0**exponent * math.sqrt(moment.unit))
         return sketch.T @ sketch / rows, law, extra | {"sketch": sketch}
     whole = rows >= d  # else the Wishart matrix is singular, and drawn by its rows
     draws = variates.bartlett(rng, rows, d) if whole else variates.normals(rng, d, rows)
     exponent = certified.gram_exponent(adjusted.floor, rows)
-    counts = certified.sketch_gram(whitener, draws, exponent)
+    counts = certified.sketch_gram(factor, draws, exponent)
     return counts * (2.0**exponent * moment.unit) / rows, law, extra
 
 
@@ -86,9 +86,9 @@ def inverse_wishart(
     )
     d, dof = moment.n_columns, adjusted.dof
     exponent = certified.inverse_exponent(adjusted.floor, d, dof)
-    whitener = certified.whiten(moment.limbs(), adjusted.regulariser)
+    factor = certified.whiten(moment.limbs(), adjusted.regulariser).factor
     draws = variates.bartlett(rng, dof, d)
-    counts = certified.inverse_wishart(whitener, draws, exponent)
+    counts = certified.inverse_wishart(factor, draws, exponent)
     scale = math.ldexp(max(dof - d - 1, 1.0), exponent) * moment.unit
     law = InverseWishartLaw(dof, adjusted.regulariser * moment.unit)
     return counts * scale, law, {"parameters": adjusted.parameters}

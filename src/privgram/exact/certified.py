@@ -160,7 +160,6 @@ def _whiten(h: DigitMatrix, tolerance: float) -> Whitener:
     diagonal = np.diagonal(h.to_float())
     if diagonal.min() <= 0:
         raise ArithmeticError(NOT_DEFINITE)
-    identity = DigitMatrix.of([np.eye(d)], 0, bits)
     k_low = place(tolerance / (8 * d * math.sqrt(diagonal.sum())), bits)
     p_low = place(tolerance / (8 * d), bits)
     start = np.ldexp(1.0, -np.ceil(np.log2(diagonal) / 2).astype(int))
@@ -169,7 +168,7 @@ def _whiten(h: DigitMatrix, tolerance: float) -> Whitener:
         norm = SLACK * float(np.linalg.norm(k.to_float()))
         t_low = place(tolerance / (16 * d * norm), bits)
         t = k.multiply(h, t_low)
-        residual = (t.multiply(k.T, p_low, symmetric=True) - identity).to_float()
+        residual = t.multiply(k.T, p_low, symmetric=True).less_identity().to_float()
         error = d * (math.ldexp(1.0, bits * p_low) + 3 * norm * math.ldexp(1.0, bits * t_low))
         if SLACK * float(np.linalg.norm(residual)) + error <= tolerance:
             return Whitener(k, t.T)
@@ -251,11 +250,13 @@ class Draws(Protocol):
         ...
 
 
-def sketch_gram(whitener: Whitener, draws: Draws, exponent: int) -> NDArray[np.float64]:
+def sketch_gram(factor: DigitMatrix, draws: Draws, exponent: int) -> NDArray[np.float64]:
     """Round ``L A A^T L^T`` to multiples of ``2^exponent`` units, for draws A of d rows.
 
     Parameters
     ----------
+    factor : DigitMatrix
+        L of a `Whitener`.
     draws : Draws of shape (d, columns), columns <= d
         Bartlett's factor, or normals where the sketch has fewer rows than columns: it is then the
         transpose of these rows.
@@ -265,14 +266,16 @@ def sketch_gram(whitener: Whitener, draws: Draws, exponent: int) -> NDArray[np.f
     ndarray of shape (d, d)
         Counts of the grid; symmetric.
     """
-    return _rounded_gram(whitener.factor, _Drawn(draws, whitener.factor.bits), exponent)
+    return _rounded_gram(factor, _Drawn(draws, factor.bits), exponent)
 
 
-def sketch_rows(whitener: Whitener, draws: Draws, exponent: int) -> NDArray[np.float64]:
+def sketch_rows(factor: DigitMatrix, draws: Draws, exponent: int) -> NDArray[np.float64]:
     """Round the rows ``A^T L^T`` themselves to ``2^exponent`` square roots of the unit.
 
     Parameters
     ----------
+    factor : DigitMatrix
+        L of a `Whitener`.
     draws : Draws of shape (d, rows)
         Normals.
 
@@ -281,21 +284,23 @@ def sketch_rows(whitener: Whitener, draws: Draws, exponent: int) -> NDArray[np.f
     ndarray of shape (rows, d)
         Counts of the grid.
     """
-    drawn = _Drawn(draws, whitener.factor.bits)
+    drawn = _Drawn(draws, factor.bits)
     bits = DECIDING_BITS
     while True:
         error = math.ldexp(1.0, exponent - bits)
-        counts = _multiplied(whitener.factor, drawn, error).round_within(error, exponent)
+        counts = _multiplied(factor, drawn, error).round_within(error, exponent)
         if counts is not None:
             return counts.T
         bits *= 2
 
 
-def inverse_wishart(whitener: Whitener, draws: Draws, exponent: int) -> NDArray[np.float64]:
+def inverse_wishart(factor: DigitMatrix, draws: Draws, exponent: int) -> NDArray[np.float64]:
     """Round ``L (A A^T)^-1 L^T``, inverse Wishart of scale H, to multiples of ``2^exponent`` units.
 
     Parameters
     ----------
+    factor : DigitMatrix
+        L of a `Whitener`.
     draws : Draws of shape (d, d)
         Bartlett's factor.
 
@@ -304,7 +309,7 @@ def inverse_wishart(whitener: Whitener, draws: Draws, exponent: int) -> NDArray[
     ndarray of shape (d, d)
         Counts of the grid; symmetric.
     """
-    return _rounded_gram(whitener.factor, _Inverse(draws, whitener.factor.bits), exponent)
+    return _rounded_gram(factor, _Inverse(draws, factor.bits), exponent)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -347,19 +352,18 @@ class _Inverse:
         q = DigitMatrix.of([start], place(2.0**-96 * np.abs(start).max(), self.bits), self.bits)
         drawn = _Drawn(self.draws, self.bits)
         d = len(start)
-        identity = DigitMatrix.of([np.eye(d)], 0, self.bits)
         size = SLACK * float(np.linalg.norm(self.draws.to_float()))
         while True:
-            # |A^-1 - Q| <= |Q| |R| / (1 - |R|) with R = I - A Q, in Frobenius norms.
+            # |A^-1 - Q| <= |Q| |R| / (1 - |R|) with R = A Q - I, in Frobenius norms.
             norm = SLACK * float(np.linalg.norm(q.to_float()))
             tolerance = min(error / (4 * norm), 0.25)
             a = drawn.within(tolerance / (8 * d * norm))
             low = place(tolerance / (8 * d), self.bits)
-            residual = identity - a.multiply(q, low)
+            residual = a.multiply(q, low).less_identity()
             left = SLACK * float(np.linalg.norm(residual.to_float())) + tolerance / 4
             if left <= tolerance:
                 return q.T
-            q = q + q.multiply(residual, place(tolerance / (8 * d * size), self.bits))
+            q = q - q.multiply(residual, place(tolerance / (8 * d * size), self.bits))
 
 
 def _multiplied(left: DigitMatrix, right: _Drawn | _Inverse, error: float) -> DigitMatrix:
