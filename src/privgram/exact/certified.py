@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -319,7 +320,9 @@ class _Drawn:
     draws: Draws
     bits: int
 
-    def to_float(self) -> NDArray[np.float64]:
+    @cached_property
+    def start(self) -> NDArray[np.float64]:
+        """The draws to about the digits of float64."""
         return self.draws.to_float()
 
     def within(self, error: float) -> DigitMatrix:
@@ -335,12 +338,14 @@ class _Inverse:
     draws: Draws
     bits: int
 
-    def to_float(self) -> NDArray[np.float64]:
-        start = self.draws.to_float()
-        diagonal = np.diag_indices(len(start))
+    @cached_property
+    def start(self) -> NDArray[np.float64]:
+        """The inverse to about the digits of float64."""
+        a = self.draws.to_float()
+        diagonal = np.diag_indices(len(a))
         # Where digits cancelled, the inverse must not be too large: from below it converges.
-        start[diagonal] = np.maximum(start[diagonal], 2.0**-48)
-        return _solve_lower(start, np.eye(len(start))).T
+        a[diagonal] = np.maximum(a[diagonal], 2.0**-48)
+        return _solve_lower(a, np.eye(len(a))).T
 
     def within(self, error: float) -> DigitMatrix:
         """Digits such that no entry of the matrix is further off than `error`.
@@ -348,22 +353,24 @@ class _Inverse:
         By Newton's iteration, which converges for every triangular matrix: the residual is
         triangular with next to nothing on its diagonal, so that its powers tend to 0.
         """
-        start = self.to_float().T
+        start = self.start.T
         q = DigitMatrix.of([start], place(2.0**-96 * np.abs(start).max(), self.bits), self.bits)
         drawn = _Drawn(self.draws, self.bits)
         d = len(start)
         size = SLACK * float(np.linalg.norm(self.draws.to_float()))
         while True:
-            # |A^-1 - Q| <= |Q| |R| / (1 - |R|) with R = A Q - I, in Frobenius norms.
+            # R = A Q - I and A (Q - Q R) - I = -R^2, and for the error of any Q, in Frobenius
+            # norms, |A^-1 - Q| <= |Q| |R| / (1 - |R|). A quarter of the tolerance is for digits
+            # of A and of A Q that are left out, an eighth for those of Q R.
             norm = SLACK * float(np.linalg.norm(q.to_float()))
             tolerance = min(error / (4 * norm), 0.25)
             a = drawn.within(tolerance / (8 * d * norm))
-            low = place(tolerance / (8 * d), self.bits)
-            residual = a.multiply(q, low).less_identity()
-            left = SLACK * float(np.linalg.norm(residual.to_float())) + tolerance / 4
-            if left <= tolerance:
-                return q.T
+            residual = a.multiply(q, place(tolerance / (8 * d), self.bits)).less_identity()
+            del a
+            r = SLACK * float(np.linalg.norm(residual.to_float())) + tolerance / 4
             q = q - q.multiply(residual, place(tolerance / (8 * d * size), self.bits))
+            if r < 0.5 and r**2 <= tolerance / 2:
+                return q.T
 
 
 def _multiplied(left: DigitMatrix, right: _Drawn | _Inverse, error: float) -> DigitMatrix:
@@ -380,9 +387,9 @@ def _rounded_gram(
     From the leading digits of M and of M M^T, where their error cannot move any entry across a
     boundary; else, with a probability of some d^2 2^-DECIDING_BITS, from more of them.
     """
-    start = right.to_float()
-    reach = 2 * math.sqrt(start.shape[1])
-    guess = float(np.linalg.norm(left.to_float() @ start, axis=1).max())
+    columns = right.start.shape[1]
+    reach = 2 * math.sqrt(columns)
+    guess = float(np.linalg.norm(left.to_float() @ right.start, axis=1).max())
     bits = DECIDING_BITS
     while True:
         target = math.ldexp(1.0, exponent - bits - 2)
@@ -393,7 +400,7 @@ def _rounded_gram(
         norm = SLACK * float(np.linalg.norm(m.to_float(), axis=1).max())
         x = m.gram(x_low)
         del m
-        error = reach * norm * e + start.shape[1] * e**2 + math.ldexp(1.0, left.bits * x_low)
+        error = reach * norm * e + columns * e**2 + math.ldexp(1.0, left.bits * x_low)
         counts = x.round_within(SLACK * error, exponent)
         if counts is not None:
             return counts
