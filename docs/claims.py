@@ -30,6 +30,19 @@ PROMISE = re.compile(
 )
 
 
+#: Where a sentence ends and another begins.
+END = re.compile(r"(?:(?<=[.!?:])|(?<=[.!?:]\*\*)) +(?=[A-Z`*\[(])")
+
+INTRODUCTION = """# Claims
+
+Every sentence of the README and of these pages that promises privacy, with what founds it: proofs,
+tests that reach the same by another route, and audits, which attack the worst pair of tables that
+is known. `docs/claims.py` writes this page from `docs/claims.toml`. `tests/test_claims.py` fails
+where a sentence with a word of promise is in neither list there, and where a proof or a test named
+here does not exist. The theory pages are the proofs, and are not searched.
+"""
+
+
 def pages() -> Iterator[Path]:
     """The README and the pages of the site that may promise."""
     yield ROOT / "README.md"
@@ -46,7 +59,7 @@ def sentences(text: str) -> Iterator[str]:
         if line.startswith("|"):
             yield line.strip("| ")
         else:
-            yield from (s for s in re.split(r"(?<=[.!?:])\*{0,2} +(?=[A-Z`*\[(])", line) if s)
+            yield from (s for s in re.split(END, line) if s)
 
 
 def promises() -> Iterator[str]:
@@ -78,17 +91,7 @@ def read() -> dict[str, Any]:
 
 def page() -> str:
     """The text of docs/claims.md."""
-    lines = [
-        "# Claims",
-        "",
-        "Every sentence of the README and of these pages that promises privacy, with what founds it: proofs, tests that "
-        "reach",
-        "the same by another route, and audits, which attack the worst pair of tables that is known. `docs/claims.py` writes",
-        "this page from `docs/claims.toml`; `tests/test_claims.py` fails where a sentence with a word of promise is in no "
-        "row,",
-        "and where a proof or a test named here does not exist. The theory pages are the proofs and are not searched.",
-        "",
-    ]
+    lines = [INTRODUCTION]
     for claim in read()["claim"]:
         lines += [f"## {claim['name']}", "", claim["says"], ""]
         links = [f"[{link.partition('/')[2]}]({link})" for link in claim["proofs"]]

@@ -40,8 +40,9 @@ BLOCK = 256
 #: Rows that are carried together.
 STRIP = 32
 
-#: Digits kept below the last one of a truncated product, see `DigitMatrix.multiply`.
-GUARD_DIGITS = 3
+#: Bits from which two digits below the last one of a truncated product suffice, and else three,
+#: see `DigitMatrix.multiply`.
+TWO_GUARD_BITS = 18
 
 
 def digit_bits(terms: int) -> int:
@@ -166,9 +167,9 @@ class DigitMatrix:
 
         Notes
         -----
-        Places below ``low - 3`` are not computed, and places below `low` are dropped after the
-        carry. A place is at most 2^52, so the first loses at most ``2^52/(b - 1) b^(low - 3)``,
-        less than ``b^low / 100`` from 17 bits on; the second ``b/2/(b - 1) b^low``.
+        Places below ``low - g``, g of 2 or 3, are not computed, and places below `low` are dropped
+        after the carry. A place is at most 2^52, so the first loses at most ``2^52/(b - 1)
+        b^(low - g)``, about ``b^low / 4`` or less; the second ``b/2/(b - 1) b^low``.
 
         By blocks, in threads: what is 0 of a triangular factor is skipped, and carries stay in the
         cache.
@@ -187,7 +188,8 @@ class DigitMatrix:
             )
         first = self.low + other.low
         # Of nothing but places below, the highest.
-        start = 0 if low is None else min(max(0, low - GUARD_DIGITS - first), n + m - 2)
+        guard = 2 if self.bits >= TWO_GUARD_BITS else 3
+        start = 0 if low is None else min(max(0, low - guard - first), n + m - 2)
         dropped = 0 if low is None else max(0, low - first - start)
         kept = max(n + m - 1 - start + CARRIED_DIGITS - dropped, 1)
         digits = np.zeros((kept, rows, columns))
