@@ -15,6 +15,7 @@ from integers import cholesky, integers, inverse, is_positive, limbs, rounded, s
 from privgram.exact import certified as _certified
 from privgram.exact.certified import (
     TOLERANCE,
+    add_wisharts,
     delta_fp,
     gram_exponent,
     inverse_exponent,
@@ -151,6 +152,24 @@ def test_releases_round_exact_products(rng):
             (x * Fraction(2) ** -exponent + half) // 1,
             name,
         )
+
+
+def test_added_wishart_matrices_are_rounded_exactly(rng):
+    """G + q^2 (A A^T - B B^T), q^2 the scale to a part in 2^20, but never less."""
+    for _ in range(20):
+        d, bits = int(rng.integers(1, 6)), int(rng.integers(20, 100))
+        g = semidefinite(rng, d, d, bits)
+        scale = float(2.0 ** rng.uniform(-4, 90))
+        q = Fraction(_certified._root(scale))
+        assert Fraction(scale) < q**2 < Fraction(scale) * (1 + Fraction(1, 2**20))
+        a, b = bartlett(rng, d + 1, d), bartlett(rng, d + 1, d)
+        exponent = max(0, bits - 50, int(math.log2(scale)) - int(rng.integers(0, 20)))
+        counts = add_wisharts(limbs(g), scale, a, b, exponent)
+        one, other = exact_draws(a), exact_draws(b)
+        noise = (one @ one.T - other @ other.T) * q**2 * Fraction(2) ** (2 * UNIT)
+        half = np.full(g.shape, Fraction(1, 2))
+        expected = ((g + noise) * Fraction(2) ** -exponent + half) // 1
+        np.testing.assert_array_equal(integers(counts) - expected, 0 * g)
 
 
 def release_mismatches(rng, draws):

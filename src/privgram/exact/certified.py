@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Draws",
     "Whitener",
+    "add_wisharts",
     "delta_fp",
     "gram_exponent",
     "inverse_exponent",
@@ -55,6 +56,9 @@ TOLERANCE = 2.0**-72
 
 #: Binary digits after the point by which rounding to a grid is decided, or as many more as needed.
 DECIDING_BITS = 44
+
+#: Binary digits of the scale of additive noise: its square root has these.
+ROOT_BITS = 24
 
 #: Each step gains some 40 bits: condition numbers of 2^60 need five.
 MAX_STEPS = 12
@@ -387,24 +391,68 @@ def _rounded_gram(
     From the leading digits of M and of M M^T, where their error cannot move any entry across a
     boundary; else, with a probability of some d^2 2^-DECIDING_BITS, from more of them.
     """
-    columns = right.start.shape[1]
-    reach = 2 * math.sqrt(columns)
-    guess = float(np.linalg.norm(left.to_float() @ right.start, axis=1).max())
     bits = DECIDING_BITS
     while True:
-        target = math.ldexp(1.0, exponent - bits - 2)
-        # M = m + E, entries of E at most e: |m E^T + E m^T + E E^T| <= 2 |m_i| sqrt(c) e + c e^2.
-        e = target / (reach * guess)
-        x_low = place(target, left.bits)
-        m = _multiplied(left, right, e)
-        norm = SLACK * float(np.linalg.norm(m.to_float(), axis=1).max())
-        x = m.gram(x_low)
-        del m
-        error = reach * norm * e + columns * e**2 + math.ldexp(1.0, left.bits * x_low)
-        counts = x.round_within(SLACK * error, exponent)
+        x, error = _gram(left, right, math.ldexp(1.0, exponent - bits - 2))
+        counts = x.round_within(error, exponent)
         if counts is not None:
             return counts
         bits *= 2
+
+
+def _gram(left: DigitMatrix, right: _Drawn | _Inverse, target: float) -> tuple[DigitMatrix, float]:
+    """``M M^T``, M = left right, and a bound of the error of every entry, near the target."""
+    columns = right.start.shape[1]
+    reach = 2 * math.sqrt(columns)
+    guess = float(np.linalg.norm(left.to_float() @ right.start, axis=1).max())
+    # M = m + E, entries of E at most e: |m E^T + E m^T + E E^T| <= 2 |m_i| sqrt(c) e + c e^2.
+    e = target / (reach * guess)
+    m = _multiplied(left, right, e)
+    norm = SLACK * float(np.linalg.norm(m.to_float(), axis=1).max())
+    low = place(target, left.bits)
+    error = reach * norm * e + columns * e**2 + math.ldexp(1.0, left.bits * low)
+    return m.gram(low), SLACK * error
+
+
+def add_wisharts(
+    limbs: Limbs, scale: float, plus: Draws, minus: Draws, exponent: int
+) -> NDArray[np.float64]:
+    """Round ``G + scale (A A^T - B B^T)`` to multiples of ``2^exponent`` units: exactly.
+
+    Parameters
+    ----------
+    limbs : tuple of ndarrays of shape (d, d), int64 and uint64
+        G: ``high 2^64 + low``.
+    scale : float
+        In units; it is raised by a part in 2^20 at most, to a square of few digits.
+    plus, minus : Draws of shape (d, d)
+        A and B, Bartlett's factors.
+    exponent : int
+
+    Returns
+    -------
+    ndarray of shape (d, d)
+        Counts of the grid; symmetric.
+    """
+    g = _integer(limbs, 0)
+    root = _root(scale)
+    low = place(root * 2.0**-ROOT_BITS, g.bits)
+    left = DigitMatrix.of([root * np.eye(g.shape[0])], low, g.bits)
+    drawn = [_Drawn(draws, g.bits) for draws in (plus, minus)]
+    bits = DECIDING_BITS
+    while True:
+        target = math.ldexp(1.0, exponent - bits - 2)
+        (x, error), (y, more) = (_gram(left, one, target) for one in drawn)
+        counts = (g + x - y).round_within(error + more, exponent)
+        if counts is not None:
+            return counts
+        bits *= 2
+
+
+def _root(x: float) -> float:
+    """Give a square root of few binary digits, rounded up."""
+    mantissa, shift = math.frexp(math.sqrt(x))
+    return math.ldexp(math.floor(math.ldexp(mantissa, ROOT_BITS)) + 1, shift - ROOT_BITS)
 
 
 # --- The smallest eigenvalue -------------------------------------------------------
