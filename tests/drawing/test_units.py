@@ -185,3 +185,30 @@ def test_within_is_the_regression_with_an_effect_for_each_unit():
     covariance = rss / (15_000 - 3000 - 3) * np.linalg.inv(x.T @ x)
     assert np.allclose(fit.bse[:2], np.sqrt(covariance.diagonal()), rtol=5e-3)
     assert "an effect for each" in str(fit.summary())
+
+
+@pytest.mark.slow
+def test_within_beside_panel_ols():
+    """Coefficients and standard errors of linearmodels, where there is hardly any noise."""
+    linearmodels = pytest.importorskip("linearmodels.panel")
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(1)
+    ids = np.sort(rng.integers(0, 800, 4000))
+    effect = rng.normal(size=800)[ids] / 3
+    frame = pd.DataFrame({"a": rng.uniform(-1, 1, 4000), "id": ids})
+    frame["b"] = (effect + rng.normal(size=4000) / 3).clip(-1, 1)
+    frame["y"] = (frame["a"] / 2 - frame["b"] / 3 + effect + rng.normal(size=4000) / 4).clip(-2, 2)
+    frame["t"] = frame.groupby("id").cumcount()
+    panel = frame.set_index(["id", "t"])
+    expected = linearmodels.PanelOLS(panel["y"], panel[["a", "b"]], entity_effects=True).fit()
+    release = pg.release(
+        frame,
+        **GIVEN | {"epsilon": 1e6},
+        rows_per_unit=30,
+        within=True,
+        rng=np.random.default_rng(0),
+    )
+    fit = release.regress("y", ["a", "b"])
+    assert np.allclose(fit.params[:2], expected.params, atol=1e-3)
+    # The intercept takes one degree of freedom more here.
+    assert np.allclose(fit.bse[:2], expected.std_errors, rtol=5e-3)
