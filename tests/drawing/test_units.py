@@ -212,3 +212,27 @@ def test_within_beside_panel_ols():
     assert np.allclose(fit.params[:2], expected.params, atol=1e-3)
     # The intercept takes one degree of freedom more here.
     assert np.allclose(fit.bse[:2], expected.std_errors, rtol=5e-3)
+
+
+def test_a_choice_by_rows_is_none_for_units():
+    """It is private for single rows alone, and a unit may have changed many of them."""
+    data = panel(300)
+    rows = {name: column for name, column in data.items() if name != "id"}
+    by_rows = pg.private_norm_bound(rows, 5.0, columns=COLUMNS, rng=np.random.default_rng(0))
+    by_unit = pg.private_norm_bound(
+        data, 5.0, unit="id", columns=COLUMNS, rng=np.random.default_rng(0)
+    )
+    assert (by_rows.unit, by_unit.unit) == (None, "id")
+    assert "unit norms" in repr(by_unit)
+    again = type(by_unit).from_dict(by_unit.to_dict())
+    assert again.unit == "id"
+    given = {"columns": COLUMNS, "epsilon": 1.0, "delta": 1e-6}
+    with pytest.raises(ValueError, match="not private for units"):
+        pg.release(data, **given, unit="id", bound=by_rows, rows_per_unit=6)
+    with pytest.raises(ValueError, match="not at units"):
+        pg.release(data, **given, unit="id", bound="auto", bound_epsilon=1.0, rows_per_unit=6)
+    with pytest.raises(ValueError, match="chosen for single rows"):
+        pg.release(data, **given, unit="id", unit_bound=by_rows)
+    with pytest.raises(ValueError, match="chosen for units by 'id'"):
+        pg.release(rows, **given, bound=by_unit)
+    assert pg.release(data, **given, unit="id", unit_bound=by_unit).epsilon == 6.0
