@@ -74,16 +74,27 @@ def plan_look(
     """
     law, shifted = design.block(release)
     matrix = shifted - law.shift_matrix(len(shifted))
-    q = len(matrix) - 1
+    q, unit = len(matrix) - 1, release.privacy_unit
     inverse = np.linalg.inv(matrix[:q, :q])
     v = np.append(-inverse @ matrix[:q, q], 1.0)
     noise = law.sandwich(shifted, np.outer(v, v))[:q, :q]
     residual = max(float(v @ matrix @ v + np.trace(inverse @ noise)), 0.0) / (n_rows - q)
+    gram = float(np.trace(matrix[:q, :q]))
     frame = np.vstack([design.frame[:q], v @ design.frame])
     features, largest = _reach(release, frame)
     # What noise of 1 in the look would be in each contrast's variance.
     pulled = math.sqrt(2.0) * ((design.transform @ inverse) ** 2).sum(axis=1)
     real = pulled > 0
+    if unit is not None:
+        if unit.within:  # a row less its unit's mean may be twice as long
+            largest *= 2.0
+        clips, clip = clip is not None and clip < largest, min(clip or largest, largest)
+        room = float((variance[real] / pulled[real]).min()) / noise_std
+        # Sums over a unit, were its errors independent and all units alike.
+        usual = residual * gram / _units_behind(release, matrix)
+        look = Look(frame, clip, math.sqrt(max(NOISE * room, LEAST_CLIP**2 * usual)), clips)
+        added = noise_std * look.radius**2 * pulled[real]
+        return None if not residual or (added > variance[real]).all() else look
     if clip is None:
         room = float((variance[real] / pulled[real]).min()) / (noise_std * features**2)
         clip = math.sqrt(max(NOISE * room, LEAST_CLIP**2 * residual))
@@ -91,6 +102,15 @@ def plan_look(
     look = Look(frame, clip, clip * features, clips)
     added = noise_std * look.radius**2 * pulled[real]
     return None if not residual or (added > variance[real]).all() else look
+
+
+def _units_behind(release: ReleaseRecord, matrix: Matrix) -> float:
+    """Units that a release is the sum of, or the fewest that it can be."""
+    if release.n_units is not None:
+        return max(release.n_units, 1)
+    # None has a larger trace.
+    each = release.bound**2 * math.sqrt(release.n_columns)
+    return max(float(np.trace(matrix)) / each, 1.0)
 
 
 def _reach(release: ReleaseRecord, frame: Matrix) -> tuple[float, float]:
@@ -124,5 +144,8 @@ def meat_of(look: ReleaseRecord, n_rows: float) -> Matrix:
     deviation = math.sqrt(look.noise.entry_variance(look.matrix, np.eye(look.n_columns))[0, 0])
     values, vectors = np.linalg.eigh(look.matrix)
     raised = np.maximum(values, deviation) + deviation
-    meat: Matrix = n_rows / (n_rows - look.n_columns) * (vectors * raised) @ vectors.T
+    factor = n_rows / (n_rows - look.n_columns)
+    if look.n_units is not None and look.n_units > 1:
+        factor *= look.n_units / (look.n_units - 1)
+    meat: Matrix = factor * (vectors * raised) @ vectors.T
     return meat
