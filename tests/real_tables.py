@@ -14,7 +14,7 @@ NAMES = ("iris", "wine", "breast_cancer", "fair", "randhie")
 
 @cache
 def table(name):
-    """A frame of a few numbers and the column "group"."""
+    """A frame of a few numbers, the last column "group" of text."""
     if name in ("iris", "wine", "breast_cancer"):
         from sklearn import datasets
 
@@ -36,38 +36,37 @@ def table(name):
     return frame.assign(group=np.where(frame["mdvis"] > 2, "often", "seldom")).iloc[::4]
 
 
-def columns(name, group=True):
-    """Bounds as one would write them, rounded outward."""
-    frame = table(name)
-    numbers = frame.drop(columns="group")
-    step = 10.0 ** np.floor(np.log10((numbers.max() - numbers.min()).to_numpy()))
-    bounds = {
-        column: (float(np.floor(low / s) * s - s), float(np.ceil(high / s) * s + s))
-        for column, low, high, s in zip(numbers, numbers.min(), numbers.max(), step, strict=True)
-    }
-    if group:
-        bounds["group"] = sorted(frame["group"].unique())
+def columns(frame):
+    """Bounds as one would write them, rounded outward; levels of text."""
+    bounds = {}
+    for name, column in frame.items():
+        if column.dtype.kind not in "fiub":
+            bounds[name] = sorted(column.unique())
+            continue
+        step = 10.0 ** np.floor(np.log10(column.max() - column.min()))
+        low, high = np.floor(column.min() / step) - 1, np.ceil(column.max() / step) + 1
+        bounds[name] = (float(low * step), float(high * step))
     return pg.Columns(bounds, intercept=True)
 
 
-@cache
-def exact(name, group=True):
+def exact(frame):
     """A release without noise to speak of."""
-    described = columns(name, group)
-    rows = described.encode(table(name))
+    described = columns(frame)
+    rows = described.encode(frame)
     return make_release(
         rows.T @ rows, described.names, n_rows=len(rows), columns=described, bound=described.bound
     )
 
 
 @cache
-def release(name, epsilon, group=True, seed=0):
-    """By Analyze Gauss, with a seed."""
-    return pg.release(
-        table(name),
-        pg.AnalyzeGauss(),
-        epsilon,
-        1e-6,
-        columns=columns(name, group),
-        rng=np.random.default_rng(seed),
-    )
+def numbers(name):
+    """The numbers of a table, of more tables."""
+    if name in NAMES:
+        return table(name).drop(columns="group")
+    if name == "diabetes":
+        from sklearn import datasets
+
+        return datasets.load_diabetes(as_frame=True).data
+    import statsmodels.api as sm
+
+    return getattr(sm.datasets, name).load_pandas().data

@@ -27,7 +27,7 @@ from privgram.moment import SecondMoment, merge
 
 if TYPE_CHECKING:
     from privgram import low_rank, papers, privacy
-    from privgram._plan import Plan, PlanRow, TermRow, plan
+    from privgram._plan import Plan, PlanRow, Study, TermRow, plan
     from privgram.compression import compress
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "Refined",
     "Release",
     "SecondMoment",
+    "Study",
     "TermRow",
     "compress",
     "load_release",
@@ -65,7 +66,7 @@ __all__ = [
 
 #: Names that few programs use, and where they live.
 _LATER = {
-    **dict.fromkeys(("Plan", "PlanRow", "TermRow", "plan"), "_plan"),
+    **dict.fromkeys(("Plan", "PlanRow", "Study", "TermRow", "plan"), "_plan"),
     "compress": "compression",
 }
 

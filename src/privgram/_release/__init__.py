@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
-    from privgram.multivariate import PCA, Correlation, Description
+    from privgram.multivariate import (
+        CCA,
+        LDA,
+        PCA,
+        Correlation,
+        Description,
+        FactorAnalysis,
+        GraphicalLasso,
+    )
     from privgram.regression import Fit, InstrumentalFit, PenaltyPath, Posterior, Subsets
 
 __all__ = ["Release", "load_release"]
@@ -112,6 +120,41 @@ class Release(ReleaseRecord):
         from privgram.multivariate import correlation
 
         return correlation(self, columns, **options)
+
+    def factor_analysis(self, n_factors: int, *args: Any, **options: Any) -> FactorAnalysis:
+        """Common factors of columns; see `privgram.multivariate.factor_analysis`."""
+        from privgram.multivariate import factor_analysis
+
+        return factor_analysis(self, n_factors, *args, **options)
+
+    def cca(self, x: Sequence[str], y: Sequence[str], n_components: int | None = None) -> CCA:
+        """Canonical correlations of two sets of columns; see `privgram.multivariate.cca`."""
+        from privgram.multivariate import cca
+
+        return cca(self, x, y, n_components)
+
+    def lda(self, factor: str, features: Sequence[str] | None = None) -> LDA:
+        """Linear discriminants of a factor's levels; see `privgram.multivariate.lda`."""
+        from privgram.multivariate import lda
+
+        return lda(self, factor, features)
+
+    def graphical_lasso(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        alpha: float | Literal["noise"] = "noise",
+    ) -> GraphicalLasso:
+        """A sparse inverse covariance; see `privgram.multivariate.graphical_lasso`."""
+        from privgram.multivariate import graphical_lasso
+
+        return graphical_lasso(self, columns, alpha=alpha)
+
+    def synthesize(self, n: int, rng: np.random.Generator | int | None = None) -> Any:
+        """Rows with the means and covariances released; see `privgram.multivariate.synthesize`."""
+        from privgram.multivariate import synthesize
+
+        return synthesize(self, n, rng)
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the matrix in units of its noise; see `privgram.plots.plot_matrix`."""

@@ -54,6 +54,7 @@ def second_moment(
     total = _tree(states)
     with reporter(progress, n_rows) as report:
         told, failed = _noted(report)
+        problem: Exception | None = None
         try:
             if client:
                 moment = _watch(client, total, topic, told)
@@ -61,11 +62,13 @@ def second_moment(
                 with _Counter({state.key for state in states}, told):
                     moment = total.compute()
         except BadPartition as error:
-            raise error.failure.error() from None
+            problem = error.failure.error()
         except Exception as error:
             if failed == [error]:  # the caller's own
                 raise
-            raise redacted("Dask", error) from None
+            problem = redacted("Dask", error)
+        if problem is not None:  # outside the handler, or Dask's error would stay behind it
+            raise problem
         report(moment.n_rows + moment.n_dropped)
     return moment
 

@@ -46,10 +46,13 @@ def second_moment(
     # Spark would read a dot in a name as a path into a structure.
     selected = source.select(*(source[_quoted(name)] for name in names))
     with reporter(progress, None) as report:  # Spark's own console shows its stages
+        problem = None
         try:
             result = _of_files(selected, plan) or _of_rows(selected, plan)
         except Exception as error:
-            raise redacted("Spark", error) from None
+            problem = redacted("Spark", error)
+        if problem is not None:  # outside the handler, or Spark's error would stay behind it
+            raise problem
         if isinstance(result, Failure):
             raise result.error()
         report(result.n_rows + result.n_dropped)

@@ -358,7 +358,7 @@ class _Decomposed:
             except RefusedError:  # where the noise hides a variance it may do anything
                 norms.append((math.inf, math.inf))
                 continue
-            norms.append((np.abs(values[[0, -1]]).max(), np.linalg.norm(values)))
+            norms.append((float(np.abs(values[[0, -1]]).max()), float(np.linalg.norm(values))))
         spectral, frobenius = np.quantile(norms, confidence, axis=0, method="higher")
         # The nearest feasible matrix is no farther in Frobenius norm, and at most twice as far in
         # the spectral norm (docs/theory/analyze-gauss.md).

@@ -12,7 +12,7 @@ import numpy as np
 
 from privgram._base.text import shown
 from privgram.columns.terms import INTERCEPT, Piece
-from privgram.columns.variables import Factor
+from privgram.columns.variables import Dates, Factor, Log, Number, Numeric
 from privgram.noise import standard_wishart
 from privgram.regression import RefusedError
 from privgram.regression.design import intercept_of
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._release.record import ReleaseRecord
+    from privgram.columns.variables import Variable
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Covariance", "Variables", "mean_and_covariance", "root_of"]
+__all__ = ["Covariance", "Variables", "image_of", "mean_and_covariance", "root_of"]
 
 #: Draws by which errors are judged: a standard deviation of so many is within 7 % of the true one.
 DRAWS = 100
@@ -157,17 +158,11 @@ class Variables:
     @cached_property
     def _affine(self) -> tuple[Matrix, Vector, Vector]:
         """Images of the released columns, shape (p, d); own units are origin + unit * image."""
-        release, described = self.release, self.release.columns
+        release = self.release
         frame = np.zeros((len(self.names), release.n_columns))
         origin, unit = np.zeros(len(frame)), np.ones(len(frame))
         for row, name in enumerate(self.names):
-            if name in release.names:
-                frame[row, release.names.index(name)] = 1.0
-                if described is not None:
-                    at = described.names.index(name)
-                    origin[row], unit[row] = described.center[at], described.half_width[at]
-            else:
-                frame[row] = _level(release, name)
+            frame[row], origin[row], unit[row] = image_of(release, name)
         return frame, origin, unit
 
     @property
@@ -259,7 +254,9 @@ class Variables:
             self.unit[:, None] * scatter * self.unit,
         )
 
-    def redrawn(self, draws: int = DRAWS, *, sampling: bool = False) -> Iterator[Covariance]:
+    def redrawn(
+        self, draws: int = DRAWS, *, sampling: bool = False, null: Matrix | None = None
+    ) -> Iterator[Covariance]:
         """Covariances as other draws of the noise would have made them.
 
         Parameters
@@ -267,6 +264,8 @@ class Variables:
         draws : int
         sampling : bool
             Whether the rows are other ones too: as normal rows of the released covariance.
+        null : ndarray of shape (p, p), optional
+            A scatter to draw about in place of the released one.
 
         Yields
         ------
@@ -275,16 +274,27 @@ class Variables:
         """
         rng = np.random.default_rng(0)
         matrix, noise = self.release.matrix, self.release.noise
+        moved = 0.0 if null is None else null - self.covariance.scatter
+        sampled = self._sampled(self.covariance.matrix, moved) if sampling else None
         for _ in range(draws):
             one = self._covariance(*self.about(noise.draw(matrix, rng)))
-            yield self._sampled(one, rng) if sampling else one
+            extra = moved if sampled is None else moved + one.divisor * sampled(rng)
+            yield replace(one, scatter=one.scatter + extra)
 
-    def _sampled(self, one: Covariance, rng: np.random.Generator) -> Covariance:
-        """With the sampling error of normal rows of the released covariance."""
-        root = root_of(self.covariance.matrix)
-        dof = max(round(self.covariance.rows) - 1, 1)
-        sample = root @ (standard_wishart(len(root), dof, rng) / dof - np.eye(len(root))) @ root.T
-        return replace(one, scatter=one.scatter + one.divisor * sample)
+    def _sampled(
+        self, matrix: Matrix, moved: Matrix | float
+    ) -> Callable[[np.random.Generator], Matrix]:
+        """What draws the sampling error of the covariance of normal rows."""
+        released = self.covariance
+        root = root_of(matrix + moved / released.divisor)
+        dof = max(round(released.rows) - 1, 1)
+        one = np.eye(len(root))
+
+        def draw(rng: np.random.Generator) -> Matrix:
+            error: Matrix = root @ (standard_wishart(len(root), dof, rng) / dof - one) @ root.T
+            return error
+
+        return draw
 
     def deviation(self, statistic: Callable[[Covariance], Any], draws: int = DRAWS) -> Any:
         """Standard errors of a statistic: of other rows, and of other draws of the noise.
@@ -313,14 +323,13 @@ class Variables:
         ------
         ndarray of shape (p, p), float64
         """
-        rng = np.random.default_rng(1)
         released = self.covariance
-        p, dof = len(released.std), max(round(released.rows) - 1, 1)
-        for one in self.redrawn(draws):
-            alone = (one.matrix - released.matrix) / np.outer(released.std, released.std)
-            null = standard_wishart(p, dof, rng) / dof + alone
-            if (null.diagonal() > 0).all():
-                yield null / np.sqrt(np.outer(null.diagonal(), null.diagonal()))
+        released.correlation  # noqa: B018 - refused where noise hides a variance
+        for one in self.redrawn(draws, sampling=True, null=np.diag(released.scatter.diagonal())):
+            try:
+                yield one.correlation
+            except RefusedError:
+                continue
 
     def encode(self, table: Any) -> Matrix:
         """New rows of these columns, in own units, clamped as they were for the release.
@@ -328,7 +337,8 @@ class Variables:
         Parameters
         ----------
         table : DataFrame, mapping of str to array_like, or array_like of shape (m, p)
-            In own units; an array for a release without `Columns`.
+            In own units; an array for a release without `Columns`. Only the variables of these
+            columns are read.
 
         Returns
         -------
@@ -341,10 +351,21 @@ class Variables:
             if rows.ndim != 2 or rows.shape[1] != len(self.names):
                 raise ValueError(f"rows of {len(self.names)} columns are needed")
             return rows
-        place = {name: i for i, name in enumerate(described.names)}
         frame = self._affine[0]
-        kept = [place[name] for name in self.release.names]
-        stored: Matrix = described.encode(table)[:, kept] @ frame.T
+        kept = [described.names.index(name) for name in self.release.names]
+        used = {kept[i] for i in np.flatnonzero(frame.any(axis=0))}
+        read = {
+            name
+            for stored in described.layout.stored
+            if not used.isdisjoint(range(described.layout.size)[stored.columns])
+            for name in (*(name for name, _ in stored.piece.powers), *stored.piece.factors)
+        }
+        parts: dict[str, Any] = {name: table[name] for name in described.selected if name in read}
+        # What is not read is not looked at either: any value will do.
+        size = len(next(iter(parts.values())))
+        for name, given in described.reads.items():
+            parts.setdefault(name, [_any_value(given)] * size)
+        stored: Matrix = described.encode(parts)[:, kept] @ frame.T
         return self.origin + self.unit * stored
 
 
@@ -389,16 +410,54 @@ def root_of(matrix: Matrix) -> Matrix:
     return found
 
 
-def _level(release: ReleaseRecord, name: str) -> Vector:
-    """The indicator of a level as an image of the released columns, shape (d,)."""
+def image_of(release: ReleaseRecord, name: str) -> tuple[Vector, float, float]:
+    """A column as an image of the released ones, shape (d,), and its way to own units.
+
+    Parameters
+    ----------
+    release : Release
+    name : str
+        Of a released column, of a number, or of an indicator such as "sex[f]".
+
+    Returns
+    -------
+    image, origin, unit
+        Own units are origin + unit * image.
+
+    Raises
+    ------
+    ValueError
+        If there is no such column, and it does not follow from others.
+    """
     described = release.columns
-    for factor, given in {} if described is None else described.variables.items():
-        if not isinstance(given, Factor) or not name.startswith(f"{factor}["):
-            continue
-        level = name[len(factor) + 1 : -1]
-        image = described.layout.image(Piece((), (factor,))) if level in given.names else None
-        if image is not None:
-            stored = dict(zip(described.names, image[given.names.index(level)], strict=True))
-            if all(kept in release.names for kept, value in stored.items() if value):
-                return np.array([stored[kept] for kept in release.names])
+    if name in release.names:
+        image = np.zeros(release.n_columns)
+        image[release.names.index(name)] = 1.0
+        if described is None:
+            return image, 0.0, 1.0
+        at = described.names.index(name)
+        return image, float(described.center[at]), float(described.half_width[at])
+    if described is not None:
+        for variable, given in described.variables.items():
+            images, origin, unit = None, 0.0, 1.0
+            if isinstance(given, Numeric) and name == given.label(variable):
+                images = described.layout.image(Piece(((variable, 1),)))
+                origin, unit, at = given.center, given.half_width, 0
+            elif isinstance(given, Factor) and name.startswith(f"{variable}["):
+                level = name[len(variable) + 1 : -1]
+                if level in given.names:
+                    images, at = (
+                        described.layout.image(Piece((), (variable,))),
+                        given.names.index(level),
+                    )
+            if images is not None:
+                stored = dict(zip(described.names, images[at], strict=True))
+                if all(kept in release.names for kept, value in stored.items() if value):
+                    return np.array([stored[kept] for kept in release.names]), origin, unit
     raise ValueError(f"no column {name!r}; there are {', '.join(map(shown, release.names))}")
+
+
+def _any_value(given: Variable) -> Any:
+    if isinstance(given, Factor):
+        return given.levels[0]
+    return given.lower if isinstance(given, (Number, Log, Dates)) else 0.0

@@ -190,8 +190,11 @@ def plot_biplot(
     if pca.of_correlations:
         turn = np.linspace(0, 2 * np.pi, 200)
         ax.plot(np.cos(turn), np.sin(turn), color=GREY, linewidth=0.6, linestyle=":")
-    for j, label in zip(at, (ax.set_xlabel, ax.set_ylabel), strict=True):
-        label(f"component {j + 1} ({pca.explained_variance_ratio[j]:.0%} of the variance)")
+    labels = [
+        f"component {j + 1} ({pca.explained_variance_ratio[j]:.0%} of the variance)" for j in at
+    ]
+    ax.set_xlabel(labels[0])
+    ax.set_ylabel(labels[1])
     ax.set_title(
         "Columns by their loadings; crosses: two standard errors", fontsize="medium", loc="left"
     )

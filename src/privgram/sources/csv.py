@@ -135,10 +135,14 @@ class _Csv:
         import pyarrow as pa
 
         malformed: list[int] = []
+        # Raised outside the handler: Arrow's error quotes cells, and would stay behind ours.
+        problem = None
         try:
             table = self._parse(text, malformed)
         except pa.ArrowInvalid as error:
-            raise _explain(str(error), malformed, self.names, self.taken) from None
+            problem = _explain(str(error), malformed, self.names, self.taken)
+        if problem is not None:
+            raise problem
         wanted = list(self.taken.values())
         for batch in table.to_batches():
             yield columns_of(_with_nulls(batch, wanted), wanted)
