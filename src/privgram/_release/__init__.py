@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         FactorAnalysis,
         GraphicalLasso,
     )
-    from privgram.regression import Fit, InstrumentalFit, PenaltyPath, Subsets
+    from privgram.regression import Fit, InstrumentalFit, PenaltyPath, Posterior, Subsets
 
 __all__ = ["Release", "load_release"]
 
@@ -95,6 +95,14 @@ class Release(ReleaseRecord):
         from privgram.regression import best_subset
 
         return best_subset(self, target, features, **options)
+
+    def posterior(
+        self, target: str, features: Iterable[str] | None = None, **options: Any
+    ) -> Posterior:
+        """Draws of coefficients given the release; see `privgram.regression.posterior`."""
+        from privgram.regression import posterior
+
+        return posterior(self, target, features, **options)
 
     def pca(self, n_components: int | Literal["auto"] | None = None, **options: Any) -> PCA:
         """Principal components of the released columns; see `privgram.multivariate.pca`."""
