@@ -193,7 +193,7 @@ def test_r_runs_nothing_but_numbers(tmp_path):
 
 
 @needs_r
-@pytest.mark.slow
+@pytest.mark.long
 def test_lm_of_synthetic_rows_is_the_release_s(tmp_path):
     pytest.importorskip("pandas")
     columns = pg.Columns(
