@@ -600,7 +600,7 @@ cdef class TableAccumulator:
         if not (hi.shape == lo.shape == shape and counts.shape == (2, new.t.slots + 1)):
             raise ValueError(f"totals of groups must have shape {shape}")
         cdef cnp.ndarray high = hi, low = lo
-        cdef int64_t[:, ::1] view = counts
+        cdef const int64_t[:, ::1] view = counts
         memcpy(new.t.hi, cnp.PyArray_DATA(high), new.t.size * sizeof(int64_t))
         memcpy(new.t.lo, cnp.PyArray_DATA(low), new.t.size * sizeof(uint64_t))
         memcpy(new.t.n_rows, &view[0, 0], view.shape[1] * sizeof(int64_t))

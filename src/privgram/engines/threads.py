@@ -13,15 +13,18 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from privgram._base.checks import check_integer
 from privgram._base.system import cores
+from privgram.columns.groups import Groups, Unlisted
 from privgram.engines import scale_out
 from privgram.engines.checkpoint import Checkpoint, identify
 from privgram.engines.progress import Report, reporter
 from privgram.moment import SecondMoment, check_bound, check_n_columns, check_width
+from privgram.moment.groups import GroupFeeder, SecondMoments, apart, new_totals
 from privgram.moment.rows import Feeder, new_total
 from privgram.sources import open_source
 from privgram.sources.table import Chunk, InvalidRow, Selection, Table
@@ -30,11 +33,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from privgram.columns import Columns
+    from privgram.columns.variables import Factor, Level
 
 #: Below this many values one thread has finished before a second has started.
 SMALL = 1 << 18
 
 
+@overload
 def second_moment(
     source: Any,
     bound: float | None = None,
@@ -42,8 +47,36 @@ def second_moment(
     threads: int | None = None,
     progress: bool | Callable[[int, int | None], object] = False,
     checkpoint: str | os.PathLike[str] | None = None,
-) -> SecondMoment:
-    """Compute the exact second moment of a table in one pass.
+    *,
+    by: None = None,
+    groups: None = None,
+) -> SecondMoment: ...
+@overload
+def second_moment(
+    source: Any,
+    bound: float | None = None,
+    columns: Columns | Sequence[str] | None = None,
+    threads: int | None = None,
+    progress: bool | Callable[[int, int | None], object] = False,
+    checkpoint: None = None,
+    *,
+    by: str,
+    groups: Sequence[Level] | Factor | None = None,
+    unlisted: Unlisted = "error",
+) -> SecondMoments: ...
+def second_moment(
+    source: Any,
+    bound: float | None = None,
+    columns: Columns | Sequence[str] | None = None,
+    threads: int | None = None,
+    progress: bool | Callable[[int, int | None], object] = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    *,
+    by: str | None = None,
+    groups: Sequence[Level] | Factor | None = None,
+    unlisted: Unlisted = "error",
+) -> SecondMoment | SecondMoments:
+    """Compute the exact second moment of a table, or of each of its groups, in one pass.
 
     Parameters
     ----------
@@ -74,10 +107,18 @@ def second_moment(
         columns, and gives the same result to the last bit. Files must be unchanged in name,
         size and time; of tables in memory only type and shape are compared. SECRET, and
         readable by its owner alone; removed when the pass succeeds.
+    by : str, optional
+        Column that says the group of a row; text or whole numbers. The result is then a second
+        moment for each group. It is not among `columns`; of a table without names, the last one.
+    groups : sequence of str or of int, or Factor, optional
+        With `by`: the values that get a second moment each, all different. They are public.
+    unlisted : {"error", "drop", "other"}, default "error"
+        With `by`: what becomes of a row with another value, or with none. It is an error, left
+        out, or of one more group, "other".
 
     Returns
     -------
-    SecondMoment
+    SecondMoment, or SecondMoments with `by`
         SECRET: not differentially private.
 
     Raises
@@ -106,9 +147,49 @@ def second_moment(
     With `Columns` infinities are clamped to the bounds like other values out of bounds;
     without, they raise.
     """
+    if by is not None:
+        if checkpoint is not None:
+            raise ValueError("checkpoint is for a table without groups: leave it out")
+        described = Groups.of(by, groups, unlisted)
+        return grouped(source, bound, columns, threads, progress, described)
+    if groups is not None:
+        raise ValueError("groups are the values of a column: name it by `by`")
     moment, discard = resumable(source, bound, columns, threads, progress, checkpoint)
     discard()
     return moment
+
+
+def grouped(
+    source: Any,
+    bound: float | None,
+    columns: Columns | Sequence[str] | None,
+    threads: int | None,
+    progress: bool | Callable[[int, int | None], object],
+    groups: Groups,
+) -> SecondMoments:
+    """Do the pass of `second_moment` for groups."""
+    if hasattr(source, "sensitivity_bound"):
+        raise TypeError(
+            "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table itself"
+        )
+    if (engine := scale_out(source)) is not None:
+        if threads is not None:
+            raise ValueError("threads is for one machine; a cluster's scheduler has its own")
+        moments: SecondMoments = engine.second_moment(source, bound, columns, progress, groups)
+        return moments
+    scaling, _ = _selection(columns)
+    if bound is None and scaling is not None:
+        bound = scaling.bound
+    bound = check_bound(bound)
+    total, names = accumulate(
+        source,
+        columns,
+        threads,
+        progress,
+        lambda d: new_totals(scaling, d, bound, groups),
+        groups=groups,
+    )
+    return SecondMoments(total, groups, names, scaling, bound)
 
 
 def resumable(
@@ -154,6 +235,7 @@ def accumulate(
     progress: bool | Callable[[int, int | None], object],
     new: Callable[[int], Any],
     begin: Callable[[Table, int, tuple[str, ...] | None], Checkpoint | None] | None = None,
+    groups: Groups | None = None,
 ) -> tuple[Any, tuple[str, ...] | None]:
     """Feed every row of a source to accumulators and merge them.
 
@@ -166,6 +248,8 @@ def accumulate(
         ``merge`` as `privgram._core.rows.Accumulator` has them.
     begin : callable, optional
         Gives the checkpoint to go on from, for the table, its width and its names.
+    groups : Groups, optional
+        The accumulators are then of rows by group.
 
     Returns
     -------
@@ -176,17 +260,25 @@ def accumulate(
     """
     scaling, select = _selection(columns)
     n_threads = _check_threads(threads)
+    if groups is not None:
+        select = groups.selection(scaling, select)
     table = open_source(source, select, by_position=scaling is not None)
+    feeder: Callable[[Any], Feeder] = partial(Feeder, columns=scaling)
+    names, width = table.names, table.n_columns
     try:
-        d = table.n_columns if scaling is None else len(scaling)
-        check_width(table.n_columns, check_n_columns(d), scaling)
+        if groups is not None:
+            names, place = apart(table, groups)
+            feeder = partial(GroupFeeder, columns=scaling, groups=groups, place=place)
+            width -= 1
+        d = width if scaling is None else len(scaling)
+        check_width(width, check_n_columns(d), scaling)
         small = table.n_rows is not None and table.n_rows * d < SMALL
         if threads is None and small:
             n_threads = 1
-        names = table.names if scaling is None else scaling.names
+        names = names if scaling is None else scaling.names
         with reporter(progress, table.n_rows) as report:
             checkpoint = None if begin is None else begin(table, d, names)
-            run = _Pass(table, lambda: new(d), scaling, report, checkpoint)
+            run = _Pass(table, lambda: feeder(new(d)), report, checkpoint)
             total = run.inline() if n_threads == 1 else run.threaded(n_threads)
     finally:
         table.chunks.close()
@@ -199,14 +291,12 @@ class _Pass:
     def __init__(
         self,
         table: Table,
-        new: Callable[[], Any],
-        scaling: Columns | None,
+        new_feeder: Callable[[], Feeder],
         report: Report,
         checkpoint: Checkpoint | None = None,
     ) -> None:
         self.table = table
-        self.new = new
-        self.scaling = scaling
+        self.new_feeder = new_feeder
         self.report = report
         self.lock = threading.Lock()
         self.pid = os.getpid()
@@ -234,10 +324,6 @@ class _Pass:
                 )
             if index >= first and index not in beyond:
                 yield index, chunk
-
-    def new_feeder(self) -> Feeder:
-        """Make an empty accumulator and what feeds it."""
-        return Feeder(self.new(), self.scaling)
 
     def inline(self) -> Any:
         """Run in the caller's thread."""
