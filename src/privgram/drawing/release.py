@@ -6,16 +6,18 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from privgram._base.checks import check_number, check_positive
 from privgram._base.files import check_distinct, check_room
 from privgram._release import Release
+from privgram._release.groups import Releases
 from privgram.columns import Columns
+from privgram.columns.groups import Groups, Unlisted
 from privgram.drawing import random
 from privgram.drawing.norm_bound import Choice
 from privgram.engines import scale_out
-from privgram.engines.threads import accumulate, resumable
+from privgram.engines.threads import accumulate, grouped, resumable
 from privgram.ledger import check_ledger
 from privgram.mechanisms import (
     AnalyzeGauss,
@@ -26,6 +28,8 @@ from privgram.mechanisms import (
     named,
     true_delta,
 )
+from privgram.mechanisms.groups import calibrate_groups, check_groups
+from privgram.moment.groups import SecondMoments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,13 +37,14 @@ if TYPE_CHECKING:
     import numpy as np
 
     from privgram._base.checks import CalibrationKind
+    from privgram.columns.variables import Factor, Level
     from privgram.drawing.refined import Reread
     from privgram.ledger import Ledger
     from privgram.mechanisms.norm_bound import NormBound
     from privgram.moment import SecondMoment
     from privgram.privacy import Adjacency, Profile
 
-__all__ = ["release", "release_moment"]
+__all__ = ["release", "release_groups", "release_moment"]
 
 #: Above these there is a warning: e^20 is half a billion, and nobody's row should leak as often
 #: as once in a hundred releases.
@@ -49,6 +54,7 @@ LARGE_EPSILON, LARGE_DELTA = 20.0, 1e-2
 BYTES = {".json": 32, ".npz": 8}
 
 
+@overload
 def release(
     source: Any,
     mechanism: Mechanism | str | None = None,
@@ -68,12 +74,60 @@ def release(
     ledger: Ledger | None = None,
     out: str | os.PathLike[str] | None = None,
     allow_published_erratum: bool = False,
-) -> Release:
-    """Release the second moment of a table under differential privacy.
+    by: None = None,
+) -> Release: ...
+@overload
+def release(
+    source: Any,
+    mechanism: Mechanism | str | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    adjacency: Adjacency = "replace",
+    calibration: CalibrationKind = "exact",
+    rng: np.random.Generator | None = None,
+    *,
+    columns: Columns | Sequence[str] | None = None,
+    bound: Any = None,
+    bound_epsilon: float | None = None,
+    bound_quantile: float = 0.95,
+    threads: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool | Callable[[int, int | None], object] = False,
+    ledger: Ledger | None = None,
+    out: str | os.PathLike[str] | None = None,
+    allow_published_erratum: bool = False,
+    by: str,
+    groups: Sequence[Level] | Factor | None = None,
+    unlisted: Unlisted = "error",
+) -> Releases: ...
+def release(
+    source: Any,
+    mechanism: Mechanism | str | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    adjacency: Adjacency = "replace",
+    calibration: CalibrationKind = "exact",
+    rng: np.random.Generator | None = None,
+    *,
+    columns: Columns | Sequence[str] | None = None,
+    bound: Any = None,
+    bound_epsilon: float | None = None,
+    bound_quantile: float = 0.95,
+    threads: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool | Callable[[int, int | None], object] = False,
+    ledger: Ledger | None = None,
+    out: str | os.PathLike[str] | None = None,
+    allow_published_erratum: bool = False,
+    by: str | None = None,
+    groups: Sequence[Level] | Factor | None = None,
+    unlisted: Unlisted = "error",
+) -> Release | Releases:
+    """Release the second moment of a table, or of each of its groups, under differential privacy.
 
     Parameters
     ----------
-    source : table or SecondMoment
+    source : table, SecondMoment or SecondMoments
         Whatever `second_moment` reads: an array of shape (n, d), a path, a data frame, an Arrow
         stream, blocks of these. Or a second moment that was made already.
     mechanism : Mechanism or str, optional
@@ -102,10 +156,13 @@ def release(
     out : path-like, optional
         File to save the release to, `.json` or `.npz`. That it can be written is made sure of
         before anything is spent. An existing file is replaced.
+    by, groups, unlisted
+        As in `second_moment`: all groups are released at this one guarantee, which is of all of
+        them together and one entry of the ledger. A `SecondMoments` has its groups.
 
     Returns
     -------
-    Release
+    Release, or Releases of groups
 
     Raises
     ------
@@ -134,6 +191,7 @@ def release(
             f"{missing} must be a number, not missing: release(table, epsilon=1.0, delta=1e-6)"
         )
     setting = epsilon, delta, adjacency, calibration
+    asked_groups = _groups(source, by, groups, unlisted, chosen, adjacency, bound, checkpoint)
     path = None if out is None else Path(out)
     if path is not None:
         if path.suffix not in BYTES:
@@ -146,7 +204,7 @@ def release(
         }
         check_distinct({}, taken)
         check_room(path)
-    if hasattr(source, "sensitivity_bound"):
+    if hasattr(source, "sensitivity_bound") or isinstance(source, SecondMoments):
         if not (columns is None and bound is None and bound_epsilon is None and checkpoint is None):
             raise TypeError(
                 "a SecondMoment has its columns and bound, and no pass is left to keep: leave out "
@@ -155,7 +213,7 @@ def release(
         moment, discard, reread = source, _nothing, None
     else:
         reread = _reread(chosen, source, columns, threads, progress)
-        asked = _Asked(setting, chosen, ledger, allow_published_erratum)
+        asked = _Asked(setting, chosen, ledger, allow_published_erratum, asked_groups)
         auto = _auto(source, bound, bound_epsilon, bound_quantile, adjacency, columns, checkpoint)
         selected = None if auto is not None else bound
         if isinstance(columns, Columns):  # before the pass over the table
@@ -165,21 +223,40 @@ def release(
             if not isinstance(columns, Columns):
                 asked.check(counts.n_columns, auto.grid[0], auto)
             selected = auto.draw(counts, rng, ledger)
-        moment, discard = resumable(source, selected, columns, threads, progress, checkpoint)
+        if asked_groups is not None:
+            moment, discard = (
+                grouped(source, selected, columns, threads, progress, asked_groups),
+                _nothing,
+            )
+        else:
+            moment, discard = resumable(source, selected, columns, threads, progress, checkpoint)
     if path is not None:  # once more, after the pass, for what is spent now
-        check_room(path, moment.n_columns**2 * BYTES[path.suffix])
+        matrices = 1 if asked_groups is None else len(asked_groups)
+        check_room(path, matrices * moment.n_columns**2 * BYTES[path.suffix])
     if chosen is None:
-        n_rows = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
+        of_all = adjacency == "replace" and asked_groups is None
+        n_rows = moment.n_rows + moment.n_dropped if of_all else None
         chosen = default(moment.n_columns, float(moment.bound), epsilon, delta, n_rows, adjacency)
-    made = release_moment(
-        chosen,
-        moment,
-        *setting,
-        rng,
-        allow_published_erratum=allow_published_erratum,
-        ledger=ledger,
-        reread=reread,
-    )
+    made: Release | Releases
+    if asked_groups is not None:
+        made = release_groups(
+            chosen,
+            moment,
+            *setting,
+            rng,
+            allow_published_erratum=allow_published_erratum,
+            ledger=ledger,
+        )
+    else:
+        made = release_moment(
+            chosen,
+            moment,
+            *setting,
+            rng,
+            allow_published_erratum=allow_published_erratum,
+            ledger=ledger,
+            reread=reread,
+        )
     if path is not None:
         made.save(path)
     discard()
@@ -203,9 +280,6 @@ def release_moment(
 
     `reread` reads the rows of it again, for mechanisms that need them.
     """
-    from privgram.drawing.additive import check_generator
-    from privgram.drawing.draws import draw
-
     if not hasattr(moment, "sensitivity_bound"):
         raise TypeError(
             "what a mechanism releases is a SecondMoment, as second_moment(table, ...) makes it, "
@@ -216,6 +290,58 @@ def release_moment(
             "Refined() reads the table again, and a SecondMoment has no rows to read: pass the "
             "table itself to pg.release, or take AnalyzeGauss()"
         )
+    n_rows = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
+    setting = epsilon, delta, adjacency, calibration, allow_published_erratum
+    [made] = _released(mechanism, [moment], setting, rng, ledger, n_rows, reread=reread)
+    return made
+
+
+def release_groups(
+    mechanism: Mechanism,
+    moments: SecondMoments,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency = "replace",
+    calibration: CalibrationKind = "exact",
+    rng: np.random.Generator | None = None,
+    *,
+    allow_published_erratum: bool = False,
+    ledger: Ledger | None = None,
+) -> Releases:
+    """Release the second moments of all groups by a mechanism, at one guarantee for all together.
+
+    As in `release_moment`. The number of rows of a group is private under either notion of
+    neighbours.
+    """
+    check_groups(mechanism, adjacency)
+    n_rows = moments.n_rows + moments.n_dropped if adjacency == "replace" else None
+    setting = epsilon, delta, adjacency, calibration, allow_published_erratum
+    made = _released(
+        mechanism, moments.values(), setting, rng, ledger, n_rows, groups=moments.groups
+    )
+    return Releases(moments.groups, made, n_rows)
+
+
+def _released(
+    mechanism: Mechanism,
+    moments: Sequence[SecondMoment],
+    setting: tuple[float, float, Adjacency, CalibrationKind, bool],
+    rng: np.random.Generator | None,
+    ledger: Ledger | None,
+    n_rows: int | None,
+    *,
+    groups: Groups | None = None,
+    reread: Reread | None = None,
+) -> list[Release]:
+    """Release second moments, of one table or of its groups, by one entry of the ledger.
+
+    `n_rows` are those of the table, where they are public.
+    """
+    from privgram.drawing.additive import check_generator
+    from privgram.drawing.draws import draw
+
+    epsilon, delta, adjacency, calibration, allow_published_erratum = setting
+    moment = moments[0]
     check_ledger(ledger)
     chosen: NormBound | None = moment.norm_bound
     if chosen is not None:
@@ -223,18 +349,15 @@ def release_moment(
         check_positive(check_number(epsilon, "epsilon") + chosen.epsilon, "epsilon, in all,")
     check_generator(mechanism, rng)
     generator, reproducible = random.resolve(rng)
-    n_rows = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
-    noise = mechanism.calibrate(
-        moment.n_columns,
-        # Quantised rows may exceed the bound by a few parts in a million.
-        moment.sensitivity_bound,
-        epsilon,
-        delta,
-        adjacency,
-        calibration,
-        n_rows,
-        allow_published_erratum=allow_published_erratum,
-    )
+    # Quantised rows may exceed the bound by a few parts in a million.
+    wanted = moment.n_columns, moment.sensitivity_bound, epsilon, delta, adjacency, calibration
+    allowed = {"allow_published_erratum": allow_published_erratum}
+    what = str(mechanism)
+    if groups is None:
+        noise = mechanism.calibrate(*wanted, n_rows, **allowed)
+    else:
+        noise = calibrate_groups(mechanism, *wanted, **allowed)
+        what += f" for each of {len(groups)} groups by {groups.by}"
     if not reproducible:  # those are experiments, and are marked as not private
         _warn_of_weak(noise.epsilon, noise.delta, n_rows)
     if ledger is not None:
@@ -252,31 +375,33 @@ def release_moment(
             adjacency=adjacency,
             privacy=privacy,
             delta_fp=delta_fp,
-            what=str(mechanism),
+            what=what,
             condition=mechanism.condition,
         )
     more = {} if reread is None else {"reread": reread}
-    matrix, law, extra = draw(mechanism, moment, noise, generator, **more)
-    names = moment.names or tuple(f"x{i}" for i in range(moment.n_columns))
-    made = Release(
-        matrix=matrix,
-        names=tuple(names),
-        mechanism=mechanism,
-        parameters=noise.own() | extra.pop("parameters", {}),
-        noise=law,
-        epsilon=float(epsilon),
-        delta=float(delta if not allow_published_erratum else true_delta(noise)),
-        adjacency=adjacency,
-        calibration=calibration,
-        privacy=noise.privacy,
-        bound=float(moment.bound),
-        n_rows=n_rows,
-        columns=moment.columns,
-        reproducible=reproducible,
-        condition=mechanism.condition,
-        **extra,
-    )
-    return made if chosen is None else made.including(chosen)
+    made = []
+    for moment in moments:
+        matrix, law, extra = draw(mechanism, moment, noise, generator, **more)
+        one = Release(
+            matrix=matrix,
+            names=tuple(moment.names or (f"x{i}" for i in range(moment.n_columns))),
+            mechanism=mechanism,
+            parameters=noise.own() | extra.pop("parameters", {}),
+            noise=law,
+            epsilon=float(epsilon),
+            delta=float(delta if not allow_published_erratum else true_delta(noise)),
+            adjacency=adjacency,
+            calibration=calibration,
+            privacy=noise.privacy,
+            bound=float(moment.bound),
+            n_rows=n_rows if groups is None else None,
+            columns=moment.columns,
+            reproducible=reproducible,
+            condition=mechanism.condition,
+            **extra,
+        )
+        made.append(one if chosen is None else one.including(chosen))
+    return made
 
 
 Mechanism._release = staticmethod(release_moment)
@@ -291,6 +416,7 @@ class _Asked:
         mechanism: Mechanism | None,
         ledger: Ledger | None,
         allow_published_erratum: bool,
+        groups: Groups | None = None,
     ) -> None:
         check_ledger(ledger)
         self.setting = setting
@@ -298,19 +424,19 @@ class _Asked:
         by_default = AnalyzeGauss() if setting[1] else MatrixLaplace()
         self.mechanism = by_default if mechanism is None else mechanism
         self.ledger = ledger
-        self.allowed = allow_published_erratum
+        self.allowed = {"allow_published_erratum": allow_published_erratum}
+        self.groups = groups
 
     def check(self, n_columns: int, bound: Any, choice: Choice | None) -> None:
         """Raise ValueError if it cannot be met, or paid for, over tables of this shape."""
         epsilon, delta, adjacency, _ = self.setting
-        noise = self.mechanism.calibrate(
-            n_columns,
-            check_number(bound, "bound"),
-            *self.setting,
+        wanted = n_columns, check_number(bound, "bound"), *self.setting
+        if self.groups is not None:
+            noise = calibrate_groups(self.mechanism, *wanted, **self.allowed)
+        else:
             # Not known yet, and no guarantee turns on it.
-            n_rows=10**6 if adjacency == "replace" else None,
-            allow_published_erratum=self.allowed,
-        )
+            n_rows = 10**6 if adjacency == "replace" else None
+            noise = self.mechanism.calibrate(*wanted, n_rows, **self.allowed)
         if self.ledger is None:
             return
         if choice is None:
@@ -371,6 +497,42 @@ def _auto(
     return Choice(epsilon, quantile, adjacency=adjacency, columns=columns)
 
 
+def _groups(
+    source: Any,
+    by: str | None,
+    groups: Any,
+    unlisted: str,
+    mechanism: Mechanism | None,
+    adjacency: Adjacency,
+    bound: Any,
+    checkpoint: object,
+) -> Groups | None:
+    """The groups that are asked for, or that second moments have; what cannot be is refused."""
+    if isinstance(source, SecondMoments):
+        if not (by is None and groups is None):
+            raise TypeError("SecondMoments have their groups: leave out by and groups")
+        found = source.groups
+    elif by is None:
+        if groups is not None:
+            raise ValueError("groups are the values of a column: name it by `by`")
+        return None
+    elif hasattr(source, "sensitivity_bound"):
+        raise TypeError(
+            "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table itself"
+        )
+    else:
+        found = Groups.of(by, groups, unlisted)
+    if mechanism is not None:
+        check_groups(mechanism, adjacency)
+    if isinstance(bound, str):
+        raise ValueError(
+            'bound="auto" is for a table without groups: pass what private_norm_bound chooses'
+        )
+    if checkpoint is not None and not isinstance(source, SecondMoments):
+        raise ValueError("checkpoint is for a table without groups: leave it out")
+    return found
+
+
 def _rereads(mechanism: Mechanism | None) -> bool:
     return isinstance(mechanism, Refined) and mechanism.most_looks > 1
 
@@ -413,12 +575,12 @@ def _warn_of_weak(epsilon: float, delta: float, n_rows: int | None) -> None:
             f"epsilon={epsilon:g} protects hardly anyone: a release may be e^{epsilon:g} times as "
             "likely with somebody's row as with another. About 1 is common, and above 10 little "
             "is left",
-            stacklevel=4,
+            stacklevel=5,
         )
     if delta > LARGE_DELTA or (n_rows and delta > 1 / n_rows):
         warnings.warn(
             f"delta={delta:g} promises little: with that probability the guarantee may fail "
             "altogether, and from 1 / rows on it allows publishing somebody's row as it is. Take "
             "it far below",
-            stacklevel=4,
+            stacklevel=5,
         )

@@ -21,6 +21,7 @@ from privgram.noise.gaussian import (
     combine,
     symmetric_gaussian,
 )
+from privgram.noise.sums import added_up
 from privgram.noise.wishart import (
     InverseWishartLaw,
     MatrixLaplaceLaw,
@@ -42,6 +43,7 @@ __all__ = [
     "SketchLaw",
     "TiedLaw",
     "WishartLaw",
+    "added_up",
     "combine",
     "matrix_laplace",
     "standard_wishart",
