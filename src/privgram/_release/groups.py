@@ -71,6 +71,11 @@ class Releases(Mapping[Any, Release]):
         self._first = first
 
     @property
+    def shared(self) -> Release:
+        """What all releases have in common, with the rows of the table: the first of them."""
+        return replace(self._first, n_rows=self.n_rows)
+
+    @property
     def by(self) -> str:
         """The column that says the group."""
         return self.groups.by

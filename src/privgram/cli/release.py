@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,11 +16,12 @@ from privgram._base.files import check_distinct
 from privgram._base.text import listed
 
 from . import _mechanisms
-from ._options import columns_file, example, guarantee, read_columns
+from ._options import columns_file, example, guarantee, read_columns, read_names
 from ._output import console, facts, json_option, print_json
 
 if TYPE_CHECKING:
     from privgram._base.checks import CalibrationKind
+    from privgram.columns.groups import Unlisted
     from privgram.privacy import Adjacency
 
 
@@ -109,6 +112,20 @@ if TYPE_CHECKING:
     help="SECRET file that keeps the state of the pass. An interrupted command goes on from it"
     " when it is given again. The file is removed when the release is saved.",
 )
+@click.option("--by", metavar="NAME", help="Column that says the group: a release for each.")
+@click.option(
+    "--groups",
+    metavar="VALUES|FILE",
+    help="With --by: its public values, separated by commas, as a JSON list, or in a .txt file, one"
+    " a line. Digits are whole numbers, in a JSON list only without quotes.",
+)
+@click.option(
+    "--unlisted",
+    type=click.Choice(["error", "drop", "other"]),
+    default="error",
+    show_default=True,
+    help="With --by: what becomes of rows with another value, or with none.",
+)
 @json_option
 def command(
     sources: tuple[str, ...],
@@ -127,6 +144,9 @@ def command(
     force: bool,
     ledger: Path | None,
     checkpoint: Path | None,
+    by: str | None,
+    groups: str | None,
+    unlisted: Unlisted,
     as_json: bool,
 ) -> None:
     """Release the second-moment matrix of a table.
@@ -134,10 +154,13 @@ def command(
     SOURCE is a .npy, .csv or .parquet file, or a folder or quoted pattern of
     them. Several are taken as one table. Rows are read once (with --bound auto,
     twice), and the result does not depend on their order or on the number of
-    threads.
+    threads. With --by, one file has a release for every group, and the guarantee is of all of them
+    together.
     """
     import privgram as pg
 
+    if (by is None) != (groups is None):
+        raise click.UsageError("--by and --groups go together: a column, and its public values")
     _check_out(out, force)
     check_distinct(
         {"SOURCE": _files_of(sources), "--columns": columns_file(columns)},
@@ -150,7 +173,7 @@ def command(
     if mechanism is None and settings:
         raise click.UsageError(f"--set {settings[0]}: say of which --mechanism")
     with _errata_in_own_terms():
-        release = pg.release(
+        release: Any = pg.release(  # type: ignore[call-overload]
             list(sources) if len(sources) > 1 else sources[0],
             None if mechanism is None else _mechanisms.make(mechanism, settings),
             epsilon,
@@ -166,10 +189,16 @@ def command(
             progress=sys.stderr.isatty(),
             ledger=None if ledger is None else pg.Ledger(ledger),
             out=out,
+            by=by,
+            groups=None if groups is None else _read_groups(groups),
+            unlisted=unlisted,
         )
 
-    report = {
-        "release": str(out),
+    report = {"release": str(out)}
+    if by is not None:
+        report |= {"by": by, "groups": len(release)}
+        release = release.shared
+    report |= {
         "columns": list(release.names),
         "rows": release.n_rows,
         "bound": release.bound,
@@ -223,6 +252,23 @@ def _read_bound(text: str | None, bound_epsilon: float | None) -> float | str | 
         return float(text)
     except ValueError:
         raise click.UsageError(f"--bound {text}: must be a number or auto") from None
+
+
+def _read_groups(text: str) -> list[str] | list[int]:
+    """Read ``--groups``."""
+    if text.lstrip().startswith("["):
+        try:
+            found: list[Any] = json.loads(text)
+        except ValueError:
+            raise click.UsageError("--groups: this is not a JSON list") from None
+        return found
+    if Path(text).suffix == ".txt":
+        names = Path(text).read_text(encoding="utf-8").splitlines()
+    else:
+        names = read_names("--groups", text)
+    if all(re.fullmatch(r"0|-?[1-9]\d*", name) for name in names):
+        return [int(name) for name in names]
+    return names
 
 
 def _files_of(sources: tuple[str, ...]) -> Iterator[Path]:

@@ -18,10 +18,12 @@ from dask.base import get_scheduler
 from dask.callbacks import Callback
 from dask.delayed import Delayed, delayed
 
+from privgram.columns.groups import Groups
 from privgram.engines.parts import (
     FAN_IN,
     BadPartition,
     Failure,
+    Moments,
     Plan,
     Selection,
     State,
@@ -30,6 +32,7 @@ from privgram.engines.parts import (
 )
 from privgram.engines.progress import INTERVAL, Report, reporter
 from privgram.moment import SecondMoment
+from privgram.moment.groups import SecondMoments
 
 
 def second_moment(
@@ -37,14 +40,15 @@ def second_moment(
     bound: float | None,
     columns: Selection,
     progress: bool | Callable[[int, int | None], object],
-) -> SecondMoment:
+    groups: Groups | None = None,
+) -> Moments:
     """Compute the second moment of a Dask collection; see `privgram.second_moment`."""
     client = _client(source) if progress else None
     topic = f"privgram-{uuid4().hex}" if client else ""
     if _is_a("dask.array", "Array", source):
-        n_rows, states = _of_array(source, bound, columns, topic)
+        n_rows, states = _of_array(source, bound, columns, topic, groups)
     elif _is_a("dask.dataframe", "DataFrame", source):
-        n_rows, states = None, _of_frame(source, bound, columns, topic)
+        n_rows, states = None, _of_frame(source, bound, columns, topic, groups)
     else:
         raise TypeError(
             f"a Dask {type(source).__name__} is not a table; pass a dask.array of two dimensions "
@@ -85,7 +89,7 @@ def _noted(report: Report) -> tuple[Report, list[Exception]]:
 
 
 def _of_array(
-    array: Any, bound: float | None, columns: Selection, topic: str
+    array: Any, bound: float | None, columns: Selection, topic: str, groups: Groups | None
 ) -> tuple[int | None, list[Any]]:
     """Turn each chunk into a state, to be computed."""
     if array.ndim != 2:
@@ -97,7 +101,7 @@ def _of_array(
             f"the columns are split over {array.numblocks[1]} chunks and a row must be whole; "
             "use .rechunk({1: -1}), which moves the data between workers"
         )
-    plan = Plan.check(np.empty((0, array.shape[1]), array.dtype), bound, columns)
+    plan = Plan.check(np.empty((0, array.shape[1]), array.dtype), bound, columns, groups)
     states = array.map_blocks(
         _state_of_block,
         plan,
@@ -110,9 +114,11 @@ def _of_array(
     return None if np.isnan(n_rows) else n_rows, states.to_delayed().ravel().tolist()
 
 
-def _of_frame(frame: Any, bound: float | None, columns: Selection, topic: str) -> list[Any]:
+def _of_frame(
+    frame: Any, bound: float | None, columns: Selection, topic: str, groups: Groups | None
+) -> list[Any]:
     """Turn each partition into a state, to be computed."""
-    plan = Plan.check(_without_categories(frame._meta), bound, columns)
+    plan = Plan.check(_without_categories(frame._meta), bound, columns, groups)
     if plan.selected and all(isinstance(name, str) for name in frame.columns):
         frame = frame[list(plan.selected)]  # readers then leave out what is not wanted
     states = frame.map_partitions(
@@ -165,7 +171,7 @@ def _without_alias(state: Any) -> Any:
     )
 
 
-def _merge(states: list[State]) -> SecondMoment:
+def _merge(states: list[State]) -> Moments:
     """Merge, or end the pass: a task that may fail, since it was given no data to log."""
     result = merged(states)
     if isinstance(result, Failure):
@@ -184,21 +190,21 @@ class _Counter(Callback):
 
     def count(self, key: Any, result: Any, *_: Any) -> None:
         """Take note of a task that has ended."""
-        if key in self.keys and isinstance(result, SecondMoment):
+        if key in self.keys and isinstance(result, (SecondMoment, SecondMoments)):
             self.rows += result.n_rows + result.n_dropped
             self.report(self.rows)
 
 
 def _told(topic: str, state: State, partition: int) -> State:
     """Tell the client, through the scheduler, how many rows a partition had."""
-    if topic and isinstance(state, SecondMoment):
+    if topic and not isinstance(state, Failure):
         from distributed import get_worker
 
         get_worker().log_event(topic, (partition, state.n_rows + state.n_dropped))
     return state
 
 
-def _watch(client: Any, total: Any, topic: str, report: Report) -> SecondMoment:
+def _watch(client: Any, total: Any, topic: str, report: Report) -> Moments:
     """Compute on a distributed cluster, and report from the calling thread meanwhile."""
     from distributed import wait
 

@@ -12,13 +12,16 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from privgram.columns import Columns
-from privgram.engines.threads import second_moment
+from privgram.columns.groups import Groups
+from privgram.engines.threads import grouped, second_moment
 from privgram.moment import SecondMoment, merge
+from privgram.moment.groups import SecondMoments, new_totals
 
 #: States merged at once: as many are in memory together.
 FAN_IN = 16
 
-State: TypeAlias = "SecondMoment | Failure"
+Moments: TypeAlias = SecondMoment | SecondMoments
+State: TypeAlias = "Moments | Failure"
 Selection: TypeAlias = Columns | Sequence[str] | None
 
 
@@ -43,17 +46,27 @@ class Plan:
     bound: float
     names: tuple[str, ...] | None
     columns: Columns | None
+    groups: Groups | None = None
 
     @classmethod
-    def check(cls, empty: Any, bound: float | None, columns: Selection) -> Plan:
+    def check(
+        cls, empty: Any, bound: float | None, columns: Selection, groups: Groups | None = None
+    ) -> Plan:
         """Check the arguments of a pass as one machine would, on a table without rows."""
-        moment = second_moment(empty, bound, columns)
-        return cls(moment.n_columns, moment.bound, moment.names, moment.columns)
+        moment = _moment(empty, bound, columns, None, groups)
+        return cls(moment.n_columns, moment.bound, moment.names, moment.columns, groups)
 
     @property
     def selected(self) -> tuple[str, ...] | None:
         """Names of the columns to read, if the table has names."""
-        return self.names if self.columns is None else self.columns.selected
+        names = self.names if self.columns is None else self.columns.selected
+        return names if names is None or self.groups is None else (*names, self.groups.by)
+
+    @property
+    def reads(self) -> Any:
+        """The columns to read: their names, or what each is known to be; None for all."""
+        reads: Any = self.names if self.columns is None else self.columns.reads
+        return reads if self.groups is None else self.groups.selection(self.columns, reads)
 
     def state(self, blocks: Iterable[Any], partition: int) -> State:
         """Accumulate the blocks of a partition, of which there may be none, in this thread.
@@ -63,17 +76,35 @@ class Plan:
         blocks = iter(blocks)
         for first in blocks:
             return self.state_of(chain((first,), blocks), partition)
+        if self.groups is not None:
+            total = new_totals(self.columns, self.n_columns, self.bound, self.groups)
+            return SecondMoments(total, self.groups, self.names, self.columns, self.bound)
         return SecondMoment(self.n_columns, self.bound, self.names, columns=self.columns)
 
     def state_of(self, source: Any, partition: int) -> State:
         """Accumulate a source of the columns that are read and no others, in this thread."""
         try:
-            moment = second_moment(source, self.bound, self.columns, threads=1)
+            columns: Selection = self.columns
+            if self.groups is not None and columns is None:
+                columns = self.names  # or the column of the groups would be one of numbers
+            moment = _moment(source, self.bound, columns, 1, self.groups)
         except (TypeError, ValueError) as error:
             return Failure(partition, type(error), str(error))
         if (moment.n_columns, moment.names) != (self.n_columns, self.names):
             return Failure(partition, ValueError, "its columns are not those of the table")
         return moment
+
+
+def _moment(
+    source: Any,
+    bound: float | None,
+    columns: Selection,
+    threads: int | None,
+    groups: Groups | None,
+) -> Moments:
+    if groups is None:
+        return second_moment(source, bound, columns, threads)
+    return grouped(source, bound, columns, threads, False, groups)
 
 
 class BadPartition(Exception):
@@ -103,4 +134,9 @@ def merged(states: Iterable[State]) -> State:
     failures = [state for state in states if isinstance(state, Failure)]
     if failures:
         return min(failures, key=lambda failure: failure.partition)
+    if isinstance(states[0], SecondMoments):
+        total = states[0].copy()
+        for state in states[1:]:
+            total.merge(state)  # type: ignore[arg-type]
+        return total
     return merge(states)  # type: ignore[arg-type]

@@ -12,12 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram.columns import Columns
+from privgram.columns.groups import Groups
 from privgram.columns.kinds import DATES, LEVELS
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
 from privgram.engines import scans
-from privgram.engines.parts import FAN_IN, Failure, Plan, Selection, State, merged, redacted
+from privgram.engines.parts import (
+    FAN_IN,
+    Failure,
+    Moments,
+    Plan,
+    Selection,
+    State,
+    merged,
+    redacted,
+)
 from privgram.engines.progress import reporter
-from privgram.moment import SecondMoment
 from privgram.sources.arrow import require
 from privgram.sources.table import positions
 
@@ -29,7 +38,8 @@ def second_moment(
     bound: float | None,
     columns: Selection,
     progress: bool | Callable[[int, int | None], object],
-) -> SecondMoment:
+    groups: Groups | None = None,
+) -> Moments:
     """Compute the second moment of a Spark DataFrame; see `privgram.second_moment`."""
     if not hasattr(source, "mapInArrow"):
         raise TypeError(
@@ -37,9 +47,11 @@ def second_moment(
             "SQL DataFrame (RDD.toDF() or .to_spark() makes one)"
         )
     require("pyarrow", "a Spark DataFrame")
-    reads = columns.reads if isinstance(columns, Columns) else {}
+    reads = dict(columns.reads) if isinstance(columns, Columns) else {}
+    if groups is not None:
+        reads[groups.by] = groups.factor
     empty = {name: _empty(reads.get(name)) for name in source.columns}
-    plan = Plan.check(empty, bound, columns)
+    plan = Plan.check(empty, bound, columns, groups)
     names = list(plan.selected or ())
     positions(source.columns, names)  # or Spark may find two of one name, in its own words
     _check_types(source.schema, names, reads)
