@@ -81,7 +81,7 @@ def command(
     if formula is not None and features is not None:
         raise click.UsageError("a FORMULA names the features: leave --features out")
     loaded = _load(release)
-    asked = {
+    asked: dict[str, Any] = {
         "features": None if features is None else read_names("--features", features),
         "ridge": read_penalty(ridge),
         "reference": dict(map(_read_reference, references)),

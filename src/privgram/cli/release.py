@@ -173,7 +173,10 @@ def command(
     if mechanism is None and settings:
         raise click.UsageError(f"--set {settings[0]}: say of which --mechanism")
     with _errata_in_own_terms():
-        release: Any = pg.release(  # type: ignore[call-overload]
+        asked: Any = {}
+        if by is not None and groups is not None:
+            asked = {"by": by, "groups": _read_groups(groups), "unlisted": unlisted}
+        release: Any = pg.release(
             list(sources) if len(sources) > 1 else sources[0],
             None if mechanism is None else _mechanisms.make(mechanism, settings),
             epsilon,
@@ -189,12 +192,10 @@ def command(
             progress=sys.stderr.isatty(),
             ledger=None if ledger is None else pg.Ledger(ledger),
             out=out,
-            by=by,
-            groups=None if groups is None else _read_groups(groups),
-            unlisted=unlisted,
+            **asked,
         )
 
-    report = {"release": str(out)}
+    report: dict[str, Any] = {"release": str(out)}
     if by is not None:
         report |= {"by": by, "groups": len(release)}
         release = release.shared

@@ -351,7 +351,7 @@ def _released(
     generator, reproducible = random.resolve(rng)
     # Quantised rows may exceed the bound by a few parts in a million.
     wanted = moment.n_columns, moment.sensitivity_bound, epsilon, delta, adjacency, calibration
-    allowed = {"allow_published_erratum": allow_published_erratum}
+    allowed: dict[str, Any] = {"allow_published_erratum": allow_published_erratum}
     what = str(mechanism)
     if groups is None:
         noise = mechanism.calibrate(*wanted, n_rows, **allowed)
@@ -424,7 +424,7 @@ class _Asked:
         by_default = AnalyzeGauss() if setting[1] else MatrixLaplace()
         self.mechanism = by_default if mechanism is None else mechanism
         self.ledger = ledger
-        self.allowed = {"allow_published_erratum": allow_published_erratum}
+        self.allowed: dict[str, Any] = {"allow_published_erratum": allow_published_erratum}
         self.groups = groups
 
     def check(self, n_columns: int, bound: Any, choice: Choice | None) -> None:

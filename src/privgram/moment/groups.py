@@ -401,9 +401,11 @@ class GroupFeeder(Feeder):
 
 def _lut(groups: Groups) -> NDArray[np.int32] | None:
     """Codes of whole numbers by their value, where the numbers are small."""
-    levels = groups.factor.levels
-    if groups.factor.text or not 0 <= min(levels) <= max(levels) < DIRECT:  # type: ignore[operator,type-var]
+    if groups.factor.text:
         return None
-    lut = np.full(max(levels) + 1, -1, np.int32)  # type: ignore[operator,type-var]
-    lut[list(levels)] = np.arange(len(levels))
+    levels = np.array(groups.factor.levels, np.int64)
+    if not 0 <= levels.min() <= levels.max() < DIRECT:
+        return None
+    lut = np.full(int(levels.max()) + 1, -1, np.int32)
+    lut[levels] = np.arange(len(levels))
     return lut

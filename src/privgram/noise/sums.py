@@ -46,7 +46,7 @@ def added_up(laws: Sequence[NoiseLaw]) -> NoiseLaw:
         )
     if len(masked) == len(laws) and len({_known(law) for law in masked}) == 1:
         base = added_up([law.base for law in masked])
-        return replace(first, base=base)  # type: ignore[arg-type,call-arg]
+        return replace(first, base=base)  # type: ignore[call-arg]
     if len(wishart) == len(laws) and len({law.scale for law in wishart}) == 1:
         dof, taken = (sum(getattr(law, n) for law in wishart) for n in ("dof", "subtracted"))
         return WishartLaw(wishart[0].scale, dof, taken)

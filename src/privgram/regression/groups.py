@@ -8,7 +8,6 @@ References
 .. [1] R. DerSimonian, N. Laird, "Meta-analysis in clinical trials", Controlled Clinical Trials 7
    (1986).
 .. [2] R. C. Paule, J. Mandel, "Consensus values and weighting factors", J. Research NBS 87 (1982).
-.. [3] C. N. Morris, "Parametric empirical Bayes inference", JASA 78 (1983).
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ import numpy as np
 from privgram._base.optional import extra
 from privgram._base.text import shown
 from privgram.regression import Fit, RefusedError, regress
-from privgram.regression.inference import INTERCEPT, quantile_of
+from privgram.regression.inference import INTERCEPT, quantile_of, rows_behind
+from privgram.regression.shrinkage import information, posterior
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 __all__ = ["Estimates", "GroupFits", "Pooled", "Shrunk", "regress_groups"]
-
-#: Steps of the EM algorithm at most, and the relative change of the variances at which it ends.
-STEPS, TOLERANCE = 500, 1e-4
 
 
 def regress_groups(
@@ -85,7 +82,7 @@ def regress_groups(
             refusals[group] = str(refused)
     if not fits:
         raise RefusedError(f"no group has a fit: {next(iter(refusals.values()), 'there are none')}")
-    return GroupFits(by, tuple(releases), fits, refusals)
+    return GroupFits(by, releases, fits, refusals)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,10 +201,15 @@ class GroupFits(Mapping[Any, Fit]):
     """
 
     def __init__(
-        self, by: str, groups: tuple[Any, ...], fits: dict[Any, Fit], refusals: dict[Any, str]
+        self,
+        by: str,
+        releases: Mapping[Any, ReleaseRecord],
+        fits: dict[Any, Fit],
+        refusals: dict[Any, str],
     ) -> None:
         self.by = by
-        self.groups = groups
+        self.groups = tuple(releases)
+        self._releases = releases
         self._fits = fits
         first = next(iter(fits.values()))
         self.target = first.target
@@ -221,6 +223,9 @@ class GroupFits(Mapping[Any, Fit]):
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._fits)
+
+    def __contains__(self, group: object) -> bool:
+        return group in self._fits
 
     def __getitem__(self, group: Any) -> Fit:
         if group not in self._fits and group in self.refusals:
@@ -256,18 +261,15 @@ class GroupFits(Mapping[Any, Fit]):
         return found
 
     @cached_property
-    def _known(self) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-        """Which groups have finite standard errors, and the covariances of those."""
-        known = np.isfinite(self.bse).all(axis=1) & np.isfinite(self.params).all(axis=1)
-        p = len(self.names)
-        kept = [group for group, fine in zip(self.groups, known, strict=True) if fine]
-        covariances = [self._fits[group].inference.covariance[:p, :p] for group in kept]
-        if len(kept) < 2:
+    def _known(self) -> NDArray[np.bool_]:
+        """Which groups have finite standard errors: two at least."""
+        known = np.asarray(np.isfinite(np.hstack([self.bse, self.params])).all(axis=1))
+        if known.sum() < 2:
             raise RefusedError(
-                f"{len(kept)} of {len(self.groups)} groups have standard errors, and it takes two: "
-                "take a larger epsilon, fewer columns, or groups of more rows"
+                f"{known.sum()} of {len(self.groups)} groups have standard errors, and it takes "
+                "two: take a larger epsilon, fewer columns, or groups of more rows"
             )
-        return known, np.array(covariances)
+        return known
 
     def frame(self) -> Any:
         """Return one table, a row a group, as a pandas DataFrame (extra `pandas`).
@@ -346,8 +348,7 @@ class GroupFits(Mapping[Any, Fit]):
         """
         if method not in ("fixed", "dersimonian-laird", "paule-mandel"):
             raise ValueError(f"method is fixed, dersimonian-laird or paule-mandel, not {method!r}")
-        known, covariances = self._known
-        b, v = self.params[known], np.diagonal(covariances, axis1=1, axis2=2)
+        b, v = self.params[self._known], self.bse[self._known] ** 2
         q = _q(b, v, np.zeros(b.shape[1]))
         tau2 = np.zeros_like(q)
         if method == "dersimonian-laird":
@@ -372,10 +373,10 @@ class GroupFits(Mapping[Any, Fit]):
     def shrink(self) -> Shrunk:
         """Shrink the groups' coefficients towards each other: empirical Bayes.
 
-        Coefficients of a group are taken as drawn from a normal law with a mean and a covariance
-        that are those most likely to make all estimates (EM), the errors of which are known [3]_.
-        A group gets its posterior mean: its own estimate as far as that is accurate, and the
-        others' as far as groups are alike. A group without an estimate gets the mean.
+        Coefficients of a group are taken as drawn from a normal law with a mean and a covariance,
+        which all releases together tell. A group gets its posterior mean: its own coefficients in
+        directions in which its release is accurate, and the others' in directions in which it is
+        not. No group is refused; see `privgram.regression.shrinkage`.
 
         Returns
         -------
@@ -384,24 +385,29 @@ class GroupFits(Mapping[Any, Fit]):
         Raises
         ------
         RefusedError
-            A ValueError: if fewer than two groups have standard errors.
+            A ValueError: if all groups together are too noisy for a fit.
         """
-        known, covariances = self._known
-        unit = np.sqrt(np.median(np.diagonal(covariances, axis1=1, axis2=2), axis=0))
-        b, v = self.params[known] / unit, covariances / np.outer(unit, unit)
-        mean, between = _em(b, v)
-        p = len(unit)
-        estimate = np.tile(mean, (len(self.groups), 1))
-        posterior = np.tile(between, (len(self.groups), 1, 1))
-        gain = between @ np.linalg.inv(between + v)
-        estimate[known] += np.einsum("gij,gj->gi", gain, b - mean)
-        posterior[known] = (np.eye(p) - gain) @ between
+        design = next(iter(self._fits.values())).design
+        blocks = [design.block(release) for release in self._releases.values()]
+        q = design.transform.shape[1]
+        total = np.sum([block - law.shift_matrix(q + 1) for law, block in blocks], axis=0)
+        rows = sum(rows_behind(release) or 0.0 for release in self._releases.values())
+        if np.linalg.eigvalsh(total)[0] <= 0 or rows < 1:
+            raise RefusedError(
+                "all groups together are too noisy for a fit: take a larger epsilon, fewer groups "
+                "or fewer columns"
+            )
+        common = np.linalg.solve(total[:q, :q], total[:q, q])
+        variance = float(total[q, q] - total[q, :q] @ common) / rows
+        mean, between, means, covariances = posterior(*information(blocks, common, variance))
+        p = len(self.names)
+        own, offset = design.transform[:p], design.offset[:p]
         return Shrunk(
             self,
-            estimate * unit,
-            posterior * np.outer(unit, unit),
-            mean * unit,
-            between * np.outer(unit, unit),
+            (common + means) @ own.T + offset,
+            own @ covariances @ own.T,
+            own @ (common + mean) + offset,
+            own @ between @ own.T,
         )
 
     def plot(self, name: str, ax: Axes | None = None, **options: Any) -> Axes:
@@ -508,23 +514,6 @@ def _paule_mandel(b: Vector, v: Vector) -> float:
     while excess(high) > 0:
         high *= 4
     return float(brentq(excess, 0.0, high, xtol=1e-12 * high, rtol=1e-12))
-
-
-def _em(b: Matrix, v: Matrix) -> tuple[Vector, Matrix]:
-    """Mean and covariance of the groups' coefficients that make b, with errors v, most likely."""
-    p = b.shape[1]
-    between = np.cov(b, rowvar=False).reshape(p, p) + 1e-6 * np.eye(p)
-    for _ in range(STEPS):
-        weights = np.linalg.inv(between + v)
-        mean = np.linalg.solve(weights.sum(axis=0), np.einsum("gij,gj->i", weights, b))
-        away = np.einsum("ij,gjk,gk->gi", between, weights, b - mean)
-        left = between - between @ weights.mean(axis=0) @ between
-        new = left + away.T @ away / len(b)
-        done = np.abs(new - between).max() <= TOLERANCE * np.abs(new).max()
-        between = (new + new.T) / 2
-        if done:
-            break
-    return mean, between
 
 
 def _text(rows: tuple[str, ...], columns: dict[str, Vector]) -> str:
