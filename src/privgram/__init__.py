@@ -9,6 +9,7 @@ from privgram._base.version import __version__ as __version__
 from privgram._release import Release, load_release
 from privgram._release.groups import Releases, load_releases
 from privgram.columns import Columns, Dates, Factor, Log
+from privgram.columns.unit import PrivacyUnit
 from privgram.drawing import robust as _robust  # noqa: F401 - by which fits look again
 from privgram.drawing.norm_bound import private_norm_bound
 from privgram.drawing.release import release
@@ -49,6 +50,7 @@ __all__ = [
     "NormBound",
     "Plan",
     "PlanRow",
+    "PrivacyUnit",
     "Refined",
     "Release",
     "Releases",

@@ -12,7 +12,7 @@ import privgram as pg
 from privgram import plots, privacy
 from privgram.noise import GaussianLaw, MatrixLaplaceLaw, SketchLaw, WishartLaw
 from privgram.plots import _axes
-from privgram.spectrum import noise_edge
+from privgram.multivariate import noise_edge
 
 pytest.importorskip("matplotlib")
 import matplotlib as mpl

@@ -26,7 +26,7 @@ from privgram.noise import GaussianLaw, combine, symmetric_gaussian
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram.mechanisms.refined import Frame, Refined, RefinedCalibration
+    from privgram.mechanisms.refined import Choice, Frame, Refined, RefinedCalibration
     from privgram.noise import NoiseLaw
 
     Vector = NDArray[np.float64]
@@ -60,46 +60,44 @@ def refined(
 
 def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
     """Let each look's release decide the next: nothing else of the table is used here."""
-    moment, noise = looks.moment, looks.noise
+    moment, bound = looks.moment, float(looks.moment.bound)
     if mechanism.most_looks == 1 or looks.reread is None:
         released = looks.take(moment, 1.0)
-        return released, noise.law, looks.record
+        return released, looks.noise.law, looks.record
     left = 1 - rules.FIRST
     first = looks.take(moment, rules.FIRST)
     if moment.names is not None and INTERCEPT in moment.names:
         at = moment.names.index(INTERCEPT)
         rows = float(first[at, at])
-    elif noise.n_rows is not None:
-        rows = float(noise.n_rows)
+    elif looks.noise.n_rows is not None:
+        rows = float(looks.noise.n_rows)
     else:
         rows = looks.number(rules.NUMBER)
         left -= rules.NUMBER
     rows = max(rows, 1.0)
-    frame = rules.whiten(first, looks.std[-1], rows, moment.bound)
-    number = mechanism.looks_worth(noise.mu * rows / math.sqrt(moment.n_columns))
-    if number == 1 or not frame.worth:
-        rest = looks.take(moment, left)
-        whole = rules.FIRST + left
-        average = (rules.FIRST * first + left * rest) / whole
-        alone = replace(noise, noise_std=noise.noise_std / math.sqrt(whole))
-        return average, alone.law, looks.record
-    left -= rules.COUNTS
+    frame = rules.whiten(first, looks.std[-1], rows)
+    number = mechanism.looks_worth(looks.noise.mu * rows / math.sqrt(moment.n_columns))
+    if number == 1 or frame.gain(frame.typical, bound) < rules.WORTH:
+        return looks.once(first, left)
     for _ in range(number - 2):
+        radius = math.sqrt(min(rules.REACH * frame.typical, frame.largest(bound)))
+        if not frame.teaches(looks.std_at(radius, rules.MIDDLE), rows):
+            break
+        left -= rules.TRIAL
+        needed = rules.WORTH_IF_HIDDEN if frame.hidden else rules.WORTH
+        if frame.gain(looks.choose(frame, rules.TRIAL, left, rows).square, bound) < needed:
+            return looks.once(first, left)
         left -= rules.MIDDLE
-        square = min(rules.REACH * frame.typical, frame.largest(moment.bound))
-        middle = looks.take(looks.mapped(frame, math.sqrt(square)), rules.MIDDLE)
-        frame = rules.whiten(middle, looks.std[-1], rows, moment.bound, frame)
+        middle = looks.take(looks.mapped(frame, radius), rules.MIDDLE)
+        frame = rules.whiten(middle, looks.std[-1], rows, frame)
         if not frame.hidden:
             break
-    grid = rules.radii(frame.typical, frame.largest(moment.bound))
-    counts, counts_std = looks.count(frame, grid, rules.COUNTS)
-    choice = rules.choose_radius(
-        counts,
-        grid,
-        counts_std,
-        np.array([looks.std_at(math.sqrt(square), left) for square in grid]),
-        rows,
-    )
+    expected = looks.std_at(math.sqrt(rules.REACH * frame.typical), left)
+    share = rules.COUNTS_IF_NOISY if expected > math.sqrt(rows) else rules.COUNTS
+    left -= share
+    choice = looks.choose(frame, share, left, rows)
+    if frame.gain(choice.square, bound) < rules.WORTH:
+        return looks.once(first, left)
     last = looks.take(looks.mapped(frame, math.sqrt(choice.square)), left)
     looks.record["parameters"] |= {"clipped_rows": choice.clipped, "clipping_bias": choice.bias}
     laws = [_isotropic(looks.std[0]).image(frame.matrix), _isotropic(looks.std[-1])]
@@ -124,7 +122,7 @@ class Looks:
         self.rng = rng
         self.reread = reread
         self.std: list[float] = []
-        names = ("look_mu", "look_radius", "look_noise_std")
+        names = ("look_mu", "look_radius", "look_noise_std", "counts_mu")
         self.record: dict[str, Any] = {"parameters": {"looks": 0} | {name: [] for name in names}}
 
     def mu(self, share: float) -> float:
@@ -148,6 +146,21 @@ class Looks:
         parameters["look_noise_std"].append(std)
         return released
 
+    def once(self, first: Matrix, left: float) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
+        """Spend what is left on another look without a frame, and average it with the first."""
+        rest = self.take(self.moment, left)
+        whole = rules.FIRST + left
+        average = (rules.FIRST * first + left * rest) / whole
+        law = replace(self.noise, noise_std=self.noise.noise_std / math.sqrt(whole)).law
+        return average, law, self.record
+
+    def choose(self, frame: Frame, share: float, left: float, rows: float) -> Choice:
+        """The radius of a look in a frame, by a released histogram; `left` is the look's share."""
+        grid = rules.radii(frame.typical, frame.largest(float(self.moment.bound)))
+        counts, std = self.count(frame, grid, share)
+        noise_std = np.array([self.std_at(math.sqrt(square), left) for square in grid])
+        return rules.choose_radius(counts, grid, std, noise_std, rows)
+
     def count(self, frame: Frame, grid: Vector, share: float) -> tuple[Vector, float]:
         """Release the number of rows between squared radii; with the noise of the numbers."""
         counted = self._read(frame, lambda d: NormCounts(d, np.sqrt(grid)))
@@ -155,7 +168,7 @@ class Looks:
         # On a grid that the counts are on: a rounding of the ideal release.
         step = 2.0 ** (math.floor(math.log2(std)) - GRID_BITS) if std < 2.0**GRID_BITS else 1.0
         drawn = np.rint(self.rng.normal(scale=std, size=len(grid)) / step) * step
-        self.record["parameters"]["counts_mu"] = self.mu(share)
+        self.record["parameters"]["counts_mu"].append(self.mu(share))
         return counted.counts + drawn, std
 
     def number(self, share: float) -> float:

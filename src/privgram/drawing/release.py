@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from privgram._base.checks import check_number, check_positive
 from privgram._base.files import check_distinct, check_room
@@ -17,7 +18,7 @@ from privgram.columns.groups import Groups, Unlisted
 from privgram.drawing import random
 from privgram.drawing.norm_bound import Choice
 from privgram.engines import scale_out
-from privgram.engines.threads import accumulate, grouped, resumable
+from privgram.engines.threads import accumulate, asked_groups, grouped, resumable
 from privgram.ledger import check_ledger
 from privgram.mechanisms import (
     AnalyzeGauss,
@@ -30,6 +31,7 @@ from privgram.mechanisms import (
 )
 from privgram.mechanisms.groups import calibrate_groups, check_groups
 from privgram.moment.groups import SecondMoments
+from privgram.moment.units import UnitPlan, by_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from privgram._base.checks import CalibrationKind
+    from privgram.columns.unit import Clip
     from privgram.columns.variables import Factor, Level
     from privgram.drawing.refined import Reread
     from privgram.ledger import Ledger
@@ -67,13 +70,19 @@ def release(
     columns: Columns | Sequence[str] | None = None,
     bound: Any = None,
     bound_epsilon: float | None = None,
-    bound_quantile: float = 0.95,
+    bound_quantile: float | None = None,
     threads: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | Callable[[int, int | None], object] = False,
     ledger: Ledger | None = None,
     out: str | os.PathLike[str] | None = None,
     allow_published_erratum: bool = False,
+    unit: Any = None,
+    unit_bound: float | Literal["auto"] | None = None,
+    rows_per_unit: int | None = None,
+    clip: Clip = "frobenius",
+    within: bool = False,
+    unit_missing: Literal["error", "drop"] = "error",
     by: None = None,
 ) -> Release: ...
 @overload
@@ -88,10 +97,7 @@ def release(
     *,
     columns: Columns | Sequence[str] | None = None,
     bound: Any = None,
-    bound_epsilon: float | None = None,
-    bound_quantile: float = 0.95,
     threads: int | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | Callable[[int, int | None], object] = False,
     ledger: Ledger | None = None,
     out: str | os.PathLike[str] | None = None,
@@ -112,13 +118,19 @@ def release(
     columns: Columns | Sequence[str] | None = None,
     bound: Any = None,
     bound_epsilon: float | None = None,
-    bound_quantile: float = 0.95,
+    bound_quantile: float | None = None,
     threads: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | Callable[[int, int | None], object] = False,
     ledger: Ledger | None = None,
     out: str | os.PathLike[str] | None = None,
     allow_published_erratum: bool = False,
+    unit: Any = None,
+    unit_bound: float | Literal["auto"] | None = None,
+    rows_per_unit: int | None = None,
+    clip: Clip = "frobenius",
+    within: bool = False,
+    unit_missing: Literal["error", "drop"] = "error",
     by: str | None = None,
     groups: Sequence[Level] | Factor | None = None,
     unlisted: Unlisted = "error",
@@ -147,15 +159,23 @@ def release(
         L2 bound of a row, as in `second_moment`. "auto" chooses it by the table, as
         `private_norm_bound` does, which reads the table twice and costs `bound_epsilon`.
     bound_epsilon : float, optional
-        With ``bound="auto"``: privacy parameter of the choice, > 0, spent besides `epsilon`. The
-        release states both together.
-    bound_quantile : float
-        With ``bound="auto"``: part of the rows not to be shortened, in (0, 1).
+        With ``bound="auto"`` or ``unit_bound="auto"``: privacy parameter of the choice, > 0, spent
+        besides `epsilon`. The release states both together.
+    bound_quantile : float, optional
+        With these: part of the rows, or units, not to be shortened, in (0, 1). By default 0.95
+        of the rows, and half of the units: the factors of units leave slopes as they are where
+        units are alike, and the noise is smaller.
     ledger : Ledger, optional
         Budget to enter the release in, durably, before its noise is drawn.
     out : path-like, optional
         File to save the release to, `.json` or `.npz`. That it can be written is made sure of
         before anything is spent. An existing file is replaced.
+    unit, rows_per_unit, clip, within, unit_missing
+        As in `second_moment`: whose rows are protected together. The guarantee is then for all
+        rows of one unit. With ``clip="frobenius"`` for `AnalyzeGauss`; with "trace" for
+        `MatrixLaplace` too, and for `AdditiveWishart` under "add-remove".
+    unit_bound : float or "auto", optional
+        As in `second_moment`; "auto" chooses it by the table, as `private_norm_bound` does.
     by, groups, unlisted
         As in `second_moment`: all groups are released at this one guarantee, which is of all of
         them together and one entry of the ledger. A `SecondMoments` has its groups.
@@ -191,7 +211,14 @@ def release(
             f"{missing} must be a number, not missing: release(table, epsilon=1.0, delta=1e-6)"
         )
     setting = epsilon, delta, adjacency, calibration
-    asked_groups = _groups(source, by, groups, unlisted, chosen, adjacency, bound, checkpoint)
+    automatic = unit_bound == "auto"
+    unit_given: Any = None if automatic else unit_bound
+    plan = by_unit(unit, unit_given, rows_per_unit, clip, within, unit_missing)
+    if automatic and (plan is None or bound == "auto"):
+        raise ValueError(
+            'unit_bound="auto" is for a unit, and leaves bound to be given or left out'
+        )
+    of_groups = _groups(source, by, groups, unlisted, plan, chosen, adjacency, bound, checkpoint)
     path = None if out is None else Path(out)
     if path is not None:
         if path.suffix not in BYTES:
@@ -210,35 +237,50 @@ def release(
                 "a SecondMoment has its columns and bound, and no pass is left to keep: leave out "
                 "columns, bound, bound_epsilon and checkpoint"
             )
+        if plan is not None:
+            raise ValueError(
+                "a SecondMoment no longer knows whose rows are whose: pass the table with its unit"
+            )
         moment, discard, reread = source, _nothing, None
     else:
+        asked = _Asked(setting, chosen, ledger, allow_published_erratum, plan, of_groups)
         reread = _reread(chosen, source, columns, threads, progress)
-        asked = _Asked(setting, chosen, ledger, allow_published_erratum, asked_groups)
-        auto = _auto(source, bound, bound_epsilon, bound_quantile, adjacency, columns, checkpoint)
-        selected = None if auto is not None else bound
+        wanted = "auto" if automatic else bound
+        of_units = (bound, plan) if automatic else (None, None)
+        auto = _auto(
+            source, wanted, bound_epsilon, bound_quantile, adjacency, columns, checkpoint, *of_units
+        )
+        selected = None if bound == "auto" else bound
         if isinstance(columns, Columns):  # before the pass over the table
-            asked.check(len(columns), columns.bound if selected is None else selected, auto)
+            given = columns.bound if selected is None else selected
+            if plan is not None and auto is None:
+                given = plan.bounds(given)[1]
+            asked.check(len(columns), given, auto)
         if auto is not None:
             counts = auto.count(source, threads, progress)
             if not isinstance(columns, Columns):
                 asked.check(counts.n_columns, auto.grid[0], auto)
-            selected = auto.draw(counts, rng, ledger)
-        if asked_groups is not None:
-            moment, discard = (
-                grouped(source, selected, columns, threads, progress, asked_groups),
-                _nothing,
-            )
+            found = auto.draw(counts, rng, ledger)
+            if plan is None:
+                selected = found
+            else:
+                plan = replace(plan, bound=found)
+        if of_groups is not None:
+            moments = grouped(source, selected, columns, threads, progress, of_groups)
+            moment, discard = moments, _nothing
         else:
-            moment, discard = resumable(source, selected, columns, threads, progress, checkpoint)
+            moment, discard = resumable(
+                source, selected, columns, threads, progress, checkpoint, plan
+            )
     if path is not None:  # once more, after the pass, for what is spent now
-        matrices = 1 if asked_groups is None else len(asked_groups)
+        matrices = 1 if of_groups is None else len(of_groups)
         check_room(path, matrices * moment.n_columns**2 * BYTES[path.suffix])
     if chosen is None:
-        of_all = adjacency == "replace" and asked_groups is None
-        n_rows = moment.n_rows + moment.n_dropped if of_all else None
+        public = adjacency == "replace" and of_groups is None and moment.privacy_unit is None
+        n_rows = moment.n_rows + moment.n_dropped if public else None
         chosen = default(moment.n_columns, float(moment.bound), epsilon, delta, n_rows, adjacency)
     made: Release | Releases
-    if asked_groups is not None:
+    if of_groups is not None:
         made = release_groups(
             chosen,
             moment,
@@ -349,12 +391,17 @@ def _released(
         check_positive(check_number(epsilon, "epsilon") + chosen.epsilon, "epsilon, in all,")
     check_generator(mechanism, rng)
     generator, reproducible = random.resolve(rng)
+    # Of rows, or of units; of these nothing in a mechanism turns on the number.
+    unit = moment.privacy_unit
+    if unit is not None:
+        mechanism.check_unit(unit, adjacency)
     # Quantised rows may exceed the bound by a few parts in a million.
     wanted = moment.n_columns, moment.sensitivity_bound, epsilon, delta, adjacency, calibration
     allowed: dict[str, Any] = {"allow_published_erratum": allow_published_erratum}
     what = str(mechanism)
     if groups is None:
-        noise = mechanism.calibrate(*wanted, n_rows, **allowed)
+        noise = mechanism.calibrate(*wanted, n_rows if unit is None else None, **allowed)
+        what += "" if unit is None else ", for all rows of a unit"
     else:
         noise = calibrate_groups(mechanism, *wanted, **allowed)
         what += f" for each of {len(groups)} groups by {groups.by}"
@@ -394,10 +441,12 @@ def _released(
             calibration=calibration,
             privacy=noise.privacy,
             bound=float(moment.bound),
-            n_rows=n_rows if groups is None else None,
+            n_rows=n_rows if groups is None and unit is None else None,
             columns=moment.columns,
             reproducible=reproducible,
             condition=mechanism.condition,
+            privacy_unit=unit,
+            n_units=None if unit is None else n_rows,
             **extra,
         )
         made.append(one if chosen is None else one.including(chosen))
@@ -416,6 +465,7 @@ class _Asked:
         mechanism: Mechanism | None,
         ledger: Ledger | None,
         allow_published_erratum: bool,
+        plan: UnitPlan | None = None,
         groups: Groups | None = None,
     ) -> None:
         check_ledger(ledger)
@@ -423,6 +473,8 @@ class _Asked:
         # By default another may be taken in the end, which spends no more.
         by_default = AnalyzeGauss() if setting[1] else MatrixLaplace()
         self.mechanism = by_default if mechanism is None else mechanism
+        if plan is not None:
+            self.mechanism.check_unit(plan.unit, setting[2])
         self.ledger = ledger
         self.allowed: dict[str, Any] = {"allow_published_erratum": allow_published_erratum}
         self.groups = groups
@@ -473,10 +525,12 @@ def _auto(
     source: Any,
     bound: Any,
     epsilon: float | None,
-    quantile: float,
+    quantile: float | None,
     adjacency: Adjacency,
     columns: Columns | Sequence[str] | None,
     checkpoint: object,
+    row_bound: float | None = None,
+    plan: UnitPlan | None = None,
 ) -> Choice | None:
     """The choice of the bound that is asked for, if one is."""
     if bound != "auto":
@@ -494,7 +548,9 @@ def _auto(
             'bound="auto" reads the table twice, and an iterator is read once: pass a path, a '
             "data frame or a list of blocks"
         )
-    return Choice(epsilon, quantile, adjacency=adjacency, columns=columns)
+    return Choice(
+        epsilon, quantile, adjacency=adjacency, columns=columns, row_bound=row_bound, plan=plan
+    )
 
 
 def _groups(
@@ -502,6 +558,7 @@ def _groups(
     by: str | None,
     groups: Any,
     unlisted: str,
+    plan: UnitPlan | None,
     mechanism: Mechanism | None,
     adjacency: Adjacency,
     bound: Any,
@@ -511,25 +568,22 @@ def _groups(
     if isinstance(source, SecondMoments):
         if not (by is None and groups is None):
             raise TypeError("SecondMoments have their groups: leave out by and groups")
-        found = source.groups
-    elif by is None:
-        if groups is not None:
-            raise ValueError("groups are the values of a column: name it by `by`")
-        return None
-    elif hasattr(source, "sensitivity_bound"):
-        raise TypeError(
-            "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table itself"
-        )
+        found: Groups | None = source.groups
     else:
-        found = Groups.of(by, groups, unlisted)
+        found = asked_groups(by, groups, unlisted, plan, checkpoint)
+        if found is not None and hasattr(source, "sensitivity_bound"):
+            raise TypeError(
+                "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table "
+                "itself"
+            )
+    if found is None:
+        return None
     if mechanism is not None:
         check_groups(mechanism, adjacency)
     if isinstance(bound, str):
         raise ValueError(
             'bound="auto" is for a table without groups: pass what private_norm_bound chooses'
         )
-    if checkpoint is not None and not isinstance(source, SecondMoments):
-        raise ValueError("checkpoint is for a table without groups: leave it out")
     return found
 
 

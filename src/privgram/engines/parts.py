@@ -13,9 +13,10 @@ from typing import Any, TypeAlias
 
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
-from privgram.engines.threads import grouped, second_moment
-from privgram.moment import SecondMoment, merge
-from privgram.moment.groups import SecondMoments, new_totals
+from privgram.engines.threads import grouped, resumable
+from privgram.moment import SecondMoment
+from privgram.moment.groups import SecondMoments
+from privgram.moment.units import UnitPlan
 
 #: States merged at once: as many are in memory together.
 FAN_IN = 16
@@ -43,24 +44,33 @@ class Plan:
     """What a worker has to know of a pass. Public."""
 
     n_columns: int
-    bound: float
+    bound: float | None  # of a row
     names: tuple[str, ...] | None
     columns: Columns | None
+    by: UnitPlan | None = None
     groups: Groups | None = None
+    empty: Moments | None = None  # by unit, or by group
 
     @classmethod
     def check(
-        cls, empty: Any, bound: float | None, columns: Selection, groups: Groups | None = None
+        cls,
+        empty: Any,
+        bound: float | None,
+        columns: Selection,
+        by: UnitPlan | None = None,
+        groups: Groups | None = None,
     ) -> Plan:
         """Check the arguments of a pass as one machine would, on a table without rows."""
-        moment = _moment(empty, bound, columns, None, groups)
-        return cls(moment.n_columns, moment.bound, moment.names, moment.columns, groups)
+        moment = _pass(empty, bound, columns, by, groups)
+        known = moment.n_columns, bound if by else moment.bound, moment.names, moment.columns
+        return cls(*known, by, groups, moment if by or groups else None)
 
     @property
     def selected(self) -> tuple[str, ...] | None:
         """Names of the columns to read, if the table has names."""
         names = self.names if self.columns is None else self.columns.selected
-        return names if names is None or self.groups is None else (*names, self.groups.by)
+        extra = ([self.by.unit.name] if self.by else []) + ([self.groups.by] if self.groups else [])
+        return names if names is None else (*names, *extra)
 
     @property
     def reads(self) -> Any:
@@ -76,18 +86,17 @@ class Plan:
         blocks = iter(blocks)
         for first in blocks:
             return self.state_of(chain((first,), blocks), partition)
-        if self.groups is not None:
-            total = new_totals(self.columns, self.n_columns, self.bound, self.groups)
-            return SecondMoments(total, self.groups, self.names, self.columns, self.bound)
+        if self.empty is not None:
+            return self.empty
+        assert self.bound is not None
         return SecondMoment(self.n_columns, self.bound, self.names, columns=self.columns)
 
     def state_of(self, source: Any, partition: int) -> State:
         """Accumulate a source of the columns that are read and no others, in this thread."""
         try:
-            columns: Selection = self.columns
-            if self.groups is not None and columns is None:
-                columns = self.names  # or the column of the groups would be one of numbers
-            moment = _moment(source, self.bound, columns, 1, self.groups)
+            apart = self.by is not None or self.groups is not None
+            columns = self.names if apart and self.columns is None else self.columns
+            moment = _pass(source, self.bound, columns, self.by, self.groups)
         except (TypeError, ValueError) as error:
             return Failure(partition, type(error), str(error))
         if (moment.n_columns, moment.names) != (self.n_columns, self.names):
@@ -95,16 +104,16 @@ class Plan:
         return moment
 
 
-def _moment(
+def _pass(
     source: Any,
     bound: float | None,
     columns: Selection,
-    threads: int | None,
+    by: UnitPlan | None,
     groups: Groups | None,
 ) -> Moments:
-    if groups is None:
-        return second_moment(source, bound, columns, threads)
-    return grouped(source, bound, columns, threads, False, groups)
+    if groups is not None:
+        return grouped(source, bound, columns, 1, False, groups)
+    return resumable(source, bound, columns, 1, False, None, by)[0]
 
 
 class BadPartition(Exception):
@@ -134,9 +143,12 @@ def merged(states: Iterable[State]) -> State:
     failures = [state for state in states if isinstance(state, Failure)]
     if failures:
         return min(failures, key=lambda failure: failure.partition)
-    if isinstance(states[0], SecondMoments):
-        total = states[0].copy()
-        for state in states[1:]:
-            total.merge(state)  # type: ignore[arg-type]
-        return total
-    return merge(states)  # type: ignore[arg-type]
+    first, *others = states
+    assert not isinstance(first, Failure)
+    total = first.copy()
+    for other in others:
+        if isinstance(total, SecondMoments):
+            total.merge(other)  # type: ignore[arg-type]
+        else:
+            total.merge_disjoint(other)  # type: ignore[arg-type]
+    return total

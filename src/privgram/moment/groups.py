@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from privgram._base.forks import Guard
 from privgram._base.saved import Frame, understood
 from privgram._core import rows
+from privgram._core.scale import DefaultRounding
 from privgram.columns.encoding import DIRECT, Codes, codes_of, named
 from privgram.columns.groups import Groups
 from privgram.exact import limbs
@@ -294,7 +295,7 @@ def new_totals(
         If so many groups of so many columns take more memory than is sensible.
     """
     shape: tuple[Any, Any, Any] = tuple(range(n_columns)), (), ()
-    if columns is not None and columns.encoder.blocks:
+    if columns is not None and columns.encoder.by_codes:
         encoder = columns.encoder
         shape = encoder.positions, encoder.levels, encoder.coded
     entries = len(rows.stored(*shape)[0])
@@ -393,6 +394,10 @@ class GroupFeeder(Feeder):
             return total.update(rest, [], [], self._drop, self._scaling, *more)
         parts = rest if isinstance(rest, list) else list(rest.T)
         some = [x.part(part) if isinstance(x, Codes) else x[part] for x in parts]
+        if self._encoder.row_weights is not None:
+            with DefaultRounding():
+                written = self._encoder.table(some)
+            return total.update(written, [], [], self._drop, None, *more)
         dense, codes, values = self._encoded(self._encoder, some)
         if not self._encoder.blocks:
             return total.update(dense, [], [], self._drop, self._encoder.scaling, *more)

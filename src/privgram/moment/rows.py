@@ -33,7 +33,7 @@ Total: TypeAlias = "rows.Accumulator | rows.TableAccumulator"
 
 def new_total(columns: Columns | None, n_columns: int, bound: float, bits: int = 20) -> Total:
     """Make an empty accumulator of rows as they are described, by codes if there are factors."""
-    if columns is None or not columns.encoder.blocks:
+    if columns is None or not columns.encoder.by_codes:
         return rows.Accumulator(n_columns, bound, bits)
     encoder = columns.encoder
     return rows.TableAccumulator(encoder.positions, encoder.levels, encoder.coded, bound, bits)
@@ -50,7 +50,7 @@ def state_of(total: Total) -> Limbs:
 
 def n_totals(columns: Columns | None, n_columns: int) -> int:
     """How many totals `state_of` gives, without making the accumulator of a file's say-so."""
-    if columns is None or not columns.encoder.blocks:
+    if columns is None or not columns.encoder.by_codes:
         return n_columns * (n_columns + 1) // 2
     encoder = columns.encoder
     dense = len(encoder.positions)
@@ -147,12 +147,14 @@ class Feeder:
 
     def _update_encoded(self, encoder: Encoder, parts: list[Raw]) -> int:
         total = self.accumulator
-        if not isinstance(total, (rows.Accumulator, rows.TableAccumulator)):  # norms are counted
-            return int(total.update(encoder.table(parts), self._drop))
+        plain = isinstance(total, (rows.Accumulator, rows.TableAccumulator))
+        if encoder.row_weights is not None or not plain:  # else norms are counted
+            with scale.DefaultRounding():
+                return int(total.update(encoder.table(parts), self._drop))
         dense, codes, values = self._encoded(encoder, parts)
         if not isinstance(total, rows.TableAccumulator):
-            return total.update(dense, self._drop, encoder.scaling)
-        return total.update(dense, codes, values, self._drop, encoder.scaling)
+            return int(total.update(dense, self._drop, encoder.scaling))
+        return int(total.update(dense, codes, values, self._drop, encoder.scaling))
 
     @staticmethod
     def _encoded(encoder: Encoder, parts: list[Raw]) -> tuple[list[Any], list[Any], list[Any]]:

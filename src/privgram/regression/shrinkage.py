@@ -104,7 +104,7 @@ def posterior(information: Matrix, score: Matrix) -> tuple[Vector, Matrix, Matri
     q = score.shape[1]
     between: Matrix = np.eye(q) / 10
     for _ in range(STEPS):
-        covariances: Matrix = np.linalg.inv(np.linalg.inv(between) + information)
+        covariances = np.asarray(np.linalg.inv(np.linalg.inv(between) + information), np.float64)
         # The mean by least squares: with the groups' spread integrated out.
         through = information @ covariances
         weights = (information - through @ information).sum(axis=0)
@@ -114,7 +114,7 @@ def posterior(information: Matrix, score: Matrix) -> tuple[Vector, Matrix, Matri
         new = covariances.mean(axis=0) + away.T @ away / len(away)
         new = (new + new.T) / 2 + 1e-12 * np.trace(new) * np.eye(q)
         change = np.abs(new - between).max()
-        between = new
+        between = np.asarray(new, np.float64)
         if change <= TOLERANCE * np.abs(new).max():
             break
     return mean, between, mean + away, covariances
