@@ -20,6 +20,7 @@ def table(rng):
     return {
         "x": rng.normal(size=N),
         "y": rng.normal(size=N),
+        "w": rng.uniform(0, 2, N),
         "sex": rng.choice(np.array(["f", "m"], dtype=object), N),
         "site": rng.choice(np.array(LEVELS[:3], dtype=object), N),
     }
@@ -30,6 +31,11 @@ COLUMNS = {
     "factor": pg.Columns({"x": (-3, 3), "sex": ["f", "m"], "y": (-2, 2)}, intercept=True),
     "derived": pg.Columns(
         {"x": (-3, 3), "sex": ["f", "m"], "y": (-2, 2)}, terms=["poly(x, 2)", "y", "sex:y"]
+    ),
+    "weighted": pg.Columns(
+        {"x": (-3, 3), "sex": ["f", "m"], "y": (-2, 2), "w": (0, 2)},
+        terms=["x", "sex"],
+        row_weights="w",
     ),
     "names": ["y", "x"],
 }
@@ -200,6 +206,7 @@ def test_merge_and_save(table):
         ({"by": "site", "groups": ["a"], "unlisted": "keep"}, "unlisted is one of error, drop"),
         ({"by": "site", "groups": ["other"], "unlisted": "other"}, "already"),
         ({"by": "site", "groups": LEVELS, "checkpoint": "c"}, "without groups"),
+        ({"by": "site", "groups": LEVELS, "unit": "w", "unit_bound": 3.0}, "do not go together"),
     ],
 )
 def test_wrong_requests(table, asked, said):
