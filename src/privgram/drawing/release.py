@@ -26,6 +26,7 @@ from privgram.mechanisms import (
     named,
     true_delta,
 )
+from privgram.sources.kept import Kept, room
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,6 +66,7 @@ def release(
     threads: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | Callable[[int, int | None], object] = False,
+    cache: bool | int = True,
     ledger: Ledger | None = None,
     out: str | os.PathLike[str] | None = None,
     allow_published_erratum: bool = False,
@@ -89,6 +91,11 @@ def release(
     columns, threads, checkpoint, progress
         As in `second_moment`. The checkpoint is removed when the release is made, and saved;
         it is of the first pass, where a mechanism makes several.
+    cache : bool or int
+        Whether rows that were decoded from Parquet or CSV files stay in memory until the release
+        is made, where it takes several passes: while they take less than a quarter of the
+        machine's memory (of the container's, if that is limited), or than so many bytes; or
+        never. They are written nowhere. The release is the same.
     bound : float or "auto", optional
         L2 bound of a row, as in `second_moment`. "auto" chooses it by the table, as
         `private_norm_bound` does, which reads the table twice and costs `bound_epsilon`.
@@ -154,9 +161,12 @@ def release(
             )
         moment, discard, reread = source, _nothing, None
     else:
-        reread = _reread(chosen, source, columns, threads, progress)
         asked = _Asked(setting, chosen, ledger, allow_published_erratum)
         auto = _auto(source, bound, bound_epsilon, bound_quantile, adjacency, columns, checkpoint)
+        _check_rereadable(chosen, source)
+        if (auto is not None or _rereads(chosen)) and scale_out(source) is None:
+            source = Kept(source, room(cache))
+        reread = _reread(chosen, source, columns, threads, progress)
         selected = None if auto is not None else bound
         if isinstance(columns, Columns):  # before the pass over the table
             asked.check(len(columns), columns.bound if selected is None else selected, auto)
@@ -375,16 +385,10 @@ def _rereads(mechanism: Mechanism | None) -> bool:
     return isinstance(mechanism, Refined) and mechanism.most_looks > 1
 
 
-def _reread(
-    mechanism: Mechanism | None,
-    source: Any,
-    columns: Columns | Sequence[str] | None,
-    threads: int | None,
-    progress: bool | Callable[[int, int | None], object],
-) -> Reread | None:
-    """What reads the rows of a source again, if the mechanism does."""
+def _check_rereadable(mechanism: Mechanism | None, source: Any) -> None:
+    """Refuse a table that can be read only once, if the mechanism reads it again."""
     if not _rereads(mechanism):
-        return None
+        return
     if scale_out(source) is not None:
         raise ValueError(
             "Refined() reads tables by one machine, and this one is on a cluster: pass its files, "
@@ -395,6 +399,18 @@ def _reread(
             "Refined() reads the table several times, and an iterator or a stream is read once: "
             "pass a path, a data frame or a list of blocks, or take AnalyzeGauss()"
         )
+
+
+def _reread(
+    mechanism: Mechanism | None,
+    source: Any,
+    columns: Columns | Sequence[str] | None,
+    threads: int | None,
+    progress: bool | Callable[[int, int | None], object],
+) -> Reread | None:
+    """What reads the rows of a source again, if the mechanism does."""
+    if not _rereads(mechanism):
+        return None
 
     def again(new: Callable[[int], Any]) -> Any:
         return accumulate(source, columns, threads, progress, new)[0]

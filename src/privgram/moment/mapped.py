@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from privgram._core.rows import Scaling
     from privgram.sources.table import Block
 
-#: Doubles of mapped rows at a time: 256 KiB, which stay in the cache.
-SCRATCH = 1 << 15
+#: Doubles of mapped rows at a time: 512 KiB, which stay in the cache.
+SCRATCH = 1 << 16
 
 
 class Mapped:
