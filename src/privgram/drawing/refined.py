@@ -19,7 +19,7 @@ from privgram.drawing.additive import add_noise, impose
 from privgram.drawing.norm_bound import NormCounts
 from privgram.exact.limbs import GRID_BITS
 from privgram.mechanisms import refined as rules
-from privgram.moment import SecondMoment
+from privgram.moment import SecondMoment, names_of
 from privgram.moment.mapped import Mapped
 from privgram.noise import GaussianLaw, combine, symmetric_gaussian
 
@@ -60,14 +60,14 @@ def refined(
 
 def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
     """Let each look's release decide the next: nothing else of the table is used here."""
-    moment, noise = looks.moment, looks.noise
+    moment, noise, names = looks.moment, looks.noise, names_of(looks.moment)
     if mechanism.most_looks == 1 or looks.reread is None:
         released = looks.take(moment, 1.0)
         return released, noise.law, looks.record
     left = 1 - rules.FIRST
     first = looks.take(moment, rules.FIRST)
-    if moment.names is not None and INTERCEPT in moment.names:
-        at = moment.names.index(INTERCEPT)
+    if INTERCEPT in names:
+        at = names.index(INTERCEPT)
         rows = float(first[at, at])
     elif noise.n_rows is not None:
         rows = float(noise.n_rows)
@@ -91,6 +91,8 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
         frame = rules.whiten(middle, looks.std[-1], rows, moment.bound, frame)
         if not frame.hidden:
             break
+    if mechanism.target is not None:
+        frame = frame.towards(names.index(mechanism.target))
     grid = rules.radii(frame.typical, frame.largest(moment.bound))
     counts, counts_std = looks.count(frame, grid, rules.COUNTS)
     choice = rules.choose_radius(
@@ -98,7 +100,7 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
         grid,
         counts_std,
         np.array([looks.std_at(math.sqrt(square), left) for square in grid]),
-        rows,
+        rows * frame.stretch**2,
     )
     last = looks.take(looks.mapped(frame, math.sqrt(choice.square)), left)
     looks.record["parameters"] |= {"clipped_rows": choice.clipped, "clipping_bias": choice.bias}

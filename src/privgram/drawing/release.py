@@ -26,6 +26,7 @@ from privgram.mechanisms import (
     named,
     true_delta,
 )
+from privgram.moment import names_of
 from privgram.sources.kept import Kept, room
 
 if TYPE_CHECKING:
@@ -169,6 +170,8 @@ def release(
         reread = _reread(chosen, source, columns, threads, progress)
         selected = None if auto is not None else bound
         if isinstance(columns, Columns):  # before the pass over the table
+            if isinstance(chosen, Refined):
+                chosen.check_names(columns.names)
             asked.check(len(columns), columns.bound if selected is None else selected, auto)
         if auto is not None:
             counts = auto.count(source, threads, progress)
@@ -227,6 +230,8 @@ def release_moment(
             "table itself to pg.release, or take AnalyzeGauss()"
         )
     check_ledger(ledger)
+    if isinstance(mechanism, Refined):
+        mechanism.check_names(names_of(moment))
     chosen: NormBound | None = moment.norm_bound
     if chosen is not None:
         chosen.check(adjacency)
@@ -267,10 +272,9 @@ def release_moment(
         )
     more = {} if reread is None else {"reread": reread}
     matrix, law, extra = draw(mechanism, moment, noise, generator, **more)
-    names = moment.names or tuple(f"x{i}" for i in range(moment.n_columns))
     made = Release(
         matrix=matrix,
-        names=tuple(names),
+        names=names_of(moment),
         mechanism=mechanism,
         parameters=noise.own() | extra.pop("parameters", {}),
         noise=law,

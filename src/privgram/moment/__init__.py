@@ -409,6 +409,11 @@ def same_choice(one: SecondMoment, other: SecondMoment) -> bool:
     return ids[0] == ids[1]
 
 
+def names_of(moment: SecondMoment) -> tuple[str, ...]:
+    """Names of the columns as a release has them: x0, x1, ... where they have none."""
+    return moment.names or tuple(f"x{i}" for i in range(moment.n_columns))
+
+
 def check_width(width: int, n_columns: int, columns: Columns | None) -> None:
     """Compare the width of a block with what is expected of it."""
     expected = n_columns if columns is None else len(columns.selected)
