@@ -393,11 +393,6 @@ def _check_rereadable(mechanism: Mechanism | None, source: Any) -> None:
     """Refuse a table that can be read only once, if the mechanism reads it again."""
     if not _rereads(mechanism):
         return
-    if scale_out(source) is not None:
-        raise ValueError(
-            "Refined() reads tables by one machine, and this one is on a cluster: pass its files, "
-            "or take AnalyzeGauss()"
-        )
     if isinstance(source, Iterator):
         raise ValueError(
             "Refined() reads the table several times, and an iterator or a stream is read once: "

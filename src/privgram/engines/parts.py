@@ -6,19 +6,21 @@ tries a task that raises again, and writes to its logs what the task was given.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeAlias
 
 from privgram.columns import Columns
-from privgram.engines.threads import second_moment
-from privgram.moment import SecondMoment, merge
+from privgram.engines.threads import accumulate, second_moment
+from privgram.moment import SecondMoment
 
 #: States merged at once: as many are in memory together.
 FAN_IN = 16
 
-State: TypeAlias = "SecondMoment | Failure"
+#: Of a partition: its second moment, or another sum over its rows, that merges as one.
+State: TypeAlias = "SecondMoment | Any | Failure"
 Selection: TypeAlias = Columns | Sequence[str] | None
 
 
@@ -43,12 +45,22 @@ class Plan:
     bound: float
     names: tuple[str, ...] | None
     columns: Columns | None
+    new: Callable[[int], Any] | None = None
 
     @classmethod
-    def check(cls, empty: Any, bound: float | None, columns: Selection) -> Plan:
-        """Check the arguments of a pass as one machine would, on a table without rows."""
-        moment = second_moment(empty, bound, columns)
-        return cls(moment.n_columns, moment.bound, moment.names, moment.columns)
+    def check(
+        cls,
+        empty: Any,
+        bound: float | None,
+        columns: Selection,
+        new: Callable[[int], Any] | None = None,
+    ) -> Plan:
+        """Check the arguments of a pass as one machine would, on a table without rows.
+
+        With `new`, its accumulators are what partitions become: they must pickle.
+        """
+        moment = second_moment(empty, 1.0 if new else bound, columns)
+        return cls(moment.n_columns, moment.bound, moment.names, moment.columns, new)
 
     @property
     def selected(self) -> tuple[str, ...] | None:
@@ -63,11 +75,15 @@ class Plan:
         blocks = iter(blocks)
         for first in blocks:
             return self.state_of(chain((first,), blocks), partition)
+        if self.new is not None:
+            return self.new(self.n_columns)
         return SecondMoment(self.n_columns, self.bound, self.names, columns=self.columns)
 
     def state_of(self, source: Any, partition: int) -> State:
         """Accumulate a source of the columns that are read and no others, in this thread."""
         try:
+            if self.new is not None:
+                return accumulate(source, self.columns, 1, False, self.new)[0]
             moment = second_moment(source, self.bound, self.columns, threads=1)
         except (TypeError, ValueError) as error:
             return Failure(partition, type(error), str(error))
@@ -103,4 +119,13 @@ def merged(states: Iterable[State]) -> State:
     failures = [state for state in states if isinstance(state, Failure)]
     if failures:
         return min(failures, key=lambda failure: failure.partition)
-    return merge(states)  # type: ignore[arg-type]
+    first = states[0]  # to be left as it is: a scheduler may need it again
+    total = first.copy() if isinstance(first, SecondMoment) else deepcopy(first)
+    for state in states[1:]:
+        total.merge(state)
+    return total
+
+
+def rows_of(state: State) -> int:
+    """Rows that a state is of, those left out counted too."""
+    return int(state.n_rows) + getattr(state, "n_dropped", 0)

@@ -15,7 +15,16 @@ from privgram.columns import Columns
 from privgram.columns.kinds import DATES, LEVELS
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
 from privgram.engines import scans
-from privgram.engines.parts import FAN_IN, Failure, Plan, Selection, State, merged, redacted
+from privgram.engines.parts import (
+    FAN_IN,
+    Failure,
+    Plan,
+    Selection,
+    State,
+    merged,
+    redacted,
+    rows_of,
+)
 from privgram.engines.progress import reporter
 from privgram.moment import SecondMoment
 from privgram.sources.arrow import require
@@ -31,6 +40,29 @@ def second_moment(
     progress: bool | Callable[[int, int | None], object],
 ) -> SecondMoment:
     """Compute the second moment of a Spark DataFrame; see `privgram.second_moment`."""
+    moment: SecondMoment = _total(
+        source, columns, lambda empty: Plan.check(empty, bound, columns), progress
+    )
+    return moment
+
+
+def accumulate(
+    source: Any,
+    columns: Selection,
+    progress: bool | Callable[[int, int | None], object],
+    new: Callable[[int], Any],
+) -> Any:
+    """Feed every row of a Spark DataFrame to accumulators that pickle, and merge them."""
+    return _total(source, columns, lambda empty: Plan.check(empty, None, columns, new), progress)
+
+
+def _total(
+    source: Any,
+    columns: Selection,
+    check: Callable[[Any], Plan],
+    progress: bool | Callable[[int, int | None], object],
+) -> Any:
+    """Turn each partition into a state and merge them; the plan is made of a table without rows."""
     if not hasattr(source, "mapInArrow"):
         raise TypeError(
             f"a {type(source).__name__} of {type(source).__module__} is not read; pass a Spark "
@@ -39,7 +71,7 @@ def second_moment(
     require("pyarrow", "a Spark DataFrame")
     reads = columns.reads if isinstance(columns, Columns) else {}
     empty = {name: _empty(reads.get(name)) for name in source.columns}
-    plan = Plan.check(empty, bound, columns)
+    plan = check(empty)
     names = list(plan.selected or ())
     positions(source.columns, names)  # or Spark may find two of one name, in its own words
     _check_types(source.schema, names, reads)
@@ -52,7 +84,7 @@ def second_moment(
             raise redacted("Spark", error) from None
         if isinstance(result, Failure):
             raise result.error()
-        report(result.n_rows + result.n_dropped)
+        report(rows_of(result))
     return result
 
 

@@ -53,8 +53,9 @@ WINDOW, RESOLVED = 6, 5.0
 #: to be so much of a stated standard error.
 TOWARDS, BIAS = 0.25, 0.25
 
-#: How much longer the residual of a target is made, as a power of a row's mean square.
-TOWARDS_TARGET = 1 / 3
+#: The residual of a target is made longer until its square is this part of all of |z|^2, or left
+#: as it is: its own tail then reaches as far as that of all other directions together.
+RESIDUAL = 1 / 6
 
 #: Noise of the last look below this part of the sampling error is not worth any clipping.
 FINE = 0.14
@@ -111,8 +112,9 @@ class Refined(Mechanism):
         means, isotropic noise is best: "pca" is one look.
     target : str, optional
         The column that will be explained, by its name in the release: ``x3`` in a table without
-        names. Its regressions on any others get less noise, by a factor of about d^(1/3) / 2 for d
-        columns, and all others up to a third more. By default all columns count alike.
+        names. Its regressions on any others get less noise where there are many columns, by a
+        factor of two thirds with 50 of them, and all others up to a half more. By default all
+        columns count alike.
 
     Notes
     -----
@@ -219,7 +221,7 @@ class Frame:
         the residual's coefficients. So in the frame the residual is along that column of A.
         """
         along = self.matrix[:, target] / np.linalg.norm(self.matrix[:, target])
-        stretch = max(1.0, self.typical) ** TOWARDS_TARGET
+        stretch = math.sqrt(max(1.0, RESIDUAL * self.typical))
         matrix = self.matrix + (stretch - 1) * np.outer(along, along @ self.matrix)
         typical = self.typical + stretch**2 - 1
         return replace(self, matrix=_orthogonal(matrix), typical=typical, stretch=stretch)
