@@ -295,7 +295,7 @@ cdef class Accumulator:
     def __reduce__(self):
         hi, lo = self.limbs()
         shape = self.g.d, self.g.bound, self.g.bits
-        return Accumulator.from_limbs, (*shape, hi, lo, self.g.n_rows, self.g.n_dropped)
+        return _restored, (*shape, hi, lo, self.g.n_rows, self.g.n_dropped)
 
     def _add(self, const int64_t[:, ::1] hi, const uint64_t[:, ::1] lo, int64_t n_rows,
              int64_t n_dropped):
@@ -310,6 +310,11 @@ cdef class Accumulator:
     def reset(self):
         with nogil:
             gram_reset(&self.g)
+
+
+def _restored(*parts):
+    """By a name of its own, as pickles need."""
+    return Accumulator.from_limbs(*parts)
 
 
 def stored(positions_dense, factors, blocks):
