@@ -85,13 +85,13 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
         alone = replace(noise, noise_std=noise.noise_std / math.sqrt(whole))
         return average, alone.law, looks.record
     left -= rules.COUNTS
-    for _ in range(number - 2):
+    for rough in rules.ROUGH[: number - 2]:
+        if frame.clear >= rough:
+            break
         left -= rules.MIDDLE
         square = min(rules.REACH * frame.typical, frame.largest(moment.bound))
         middle = looks.take(looks.mapped(frame, math.sqrt(square)), rules.MIDDLE)
         frame = rules.whiten(middle, looks.std[-1], rows, moment.bound, frame)
-        if not frame.hidden:
-            break
     if mechanism.target is not None:
         frame = frame.towards(names.index(mechanism.target))
     grid = rules.radii(frame.typical, frame.largest(moment.bound))
@@ -100,7 +100,7 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
         counts,
         grid,
         counts_std,
-        np.array([looks.std_at(math.sqrt(square), left) for square in grid]),
+        looks.std_at(1.0, left),
         rows * frame.stretch**2,
     )
     last = looks.take(looks.mapped(frame, math.sqrt(choice.square)), left)

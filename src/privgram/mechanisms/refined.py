@@ -41,6 +41,10 @@ TWO_LOOKS, MORE_LOOKS = 30.0, 200.0
 #: look, less will do.
 WORTH, WORTH_IF_HIDDEN = 5.0, 1.5
 
+#: Looks at the middle are taken while the least second moment is below so many times the floor
+#: of its noise: the first one, and the second.
+ROUGH = 8.0, 1.0
+
 #: Radius of the look at the middle, squared, in units of a row's mean square in its frame. Its
 #: clipping moves the next frame a little and no estimate.
 REACH = 4.0
@@ -49,9 +53,12 @@ REACH = 4.0
 #: noise are seen: where noise is taken for long rows the release is lost, so that must be rare.
 WINDOW, RESOLVED = 6, 5.0
 
+#: Radii to choose from, for each factor of 2 in R^2.
+FINENESS = 32
+
 #: Clipping moves a coefficient by this part of the excess, of which half is the most; and that is
-#: to be so much of a stated standard error.
-TOWARDS, BIAS = 0.25, 0.25
+#: to be so much of a stated standard error: a quarter, less what the guess at the tail may miss.
+TOWARDS, BIAS = 0.25, 0.22
 
 #: The residual of a target is made longer until its square is this part of all of |z|^2, or left
 #: as it is: its own tail then reaches as far as that of all other directions together.
@@ -202,8 +209,8 @@ class Frame:
     gain : float
         How much less noise an entry of the sum of z z^T has than without the frame if rows are as
         long as is typical there; geometric mean.
-    hidden : bool
-        Whether the noise hides some direction.
+    clear : float
+        The least second moment in any direction over the noise's own eigenvalues.
     stretch : float
         How much longer than whitening makes it the residual of a target is.
     """
@@ -211,7 +218,7 @@ class Frame:
     matrix: Matrix
     typical: float
     gain: float
-    hidden: bool
+    clear: float
     stretch: float = 1.0
 
     def towards(self, target: int) -> Frame:
@@ -225,6 +232,11 @@ class Frame:
         matrix = self.matrix + (stretch - 1) * np.outer(along, along @ self.matrix)
         typical = self.typical + stretch**2 - 1
         return replace(self, matrix=_orthogonal(matrix), typical=typical, stretch=stretch)
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the noise hides some direction."""
+        return self.clear < 1
 
     @property
     def worth(self) -> bool:
@@ -278,7 +290,7 @@ def whiten(
     # Where noise makes eigenvalues negative their sum is too small.
     typical = max(float((values / lifted).sum()), 0.3 * float((signal / lifted).sum()), 1e-3)
     gain = bound**2 / d * math.exp(float(np.log(rows / lifted).mean()))
-    return Frame(_orthogonal(matrix), typical, gain, bool(values[0] < floor))
+    return Frame(_orthogonal(matrix), typical, gain, float(values[0]) / floor)
 
 
 def _orthogonal(matrix: Matrix) -> Matrix:
@@ -308,21 +320,21 @@ def choose_radius(
     counts: Vector,
     grid: Vector,
     counts_std: float,
-    noise_std: Vector,
+    noise: float,
     rows: float,
 ) -> Choice:
-    """The least squared radius of a grid whose clipping does not matter.
+    """The least squared radius whose clipping does not matter.
 
     Parameters
     ----------
     counts : ndarray of shape (m,), float64
         Released: rows up to each point of the grid and beyond the one before.
     grid : ndarray of shape (m,), float64
-        Squared radii R^2, ascending; no row is longer than the last.
+        Squared lengths, ascending; no row is longer than the last.
     counts_std : float
         Noise of the counts.
-    noise_std : ndarray of shape (m,), float64
-        Noise of the look, off the diagonal, at each radius.
+    noise : float
+        Noise of the look, off the diagonal, over its squared radius.
     rows : float
 
     Notes
@@ -331,24 +343,38 @@ def choose_radius(
     with unit vectors c and e, and rows^{1/2} is that error. Clipping takes off
     (|z|^2 - R^2)_+ (c.z)(e.z) / |z|^2, at most half the excess a row. Over rows in many
     directions it averages to less, in tables of wages and flights to a quarter at most. The
-    excess adds up the numbers of rows beyond each radius, as far as they stand out of their noise.
-    Farther out they are taken to fall faster and faster, each time by the square of the ratio
-    before. That is a guess: few rows that are far longer than all others go unseen, as they must.
+    excess is the area under the number of rows beyond a squared radius, from R^2 on.
     """
-    tails = np.array([counts[i + 1 : i + 1 + WINDOW].sum() for i in range(len(grid))])
-    bins = np.clip(np.arange(len(grid))[::-1], 1, WINDOW)
+    places = np.minimum(grid[0] * 2.0 ** (np.arange(FINENESS * len(grid)) / FINENESS), grid[-1])
+    # Within a bin all rows may be at its far end.
+    beyond = _tail(counts, counts_std)[np.searchsorted(grid, places, side="right") - 1]
+    steps = beyond * np.diff(places, append=places[-1])
+    moved = TOWARDS * np.cumsum(steps[::-1])[::-1] / np.hypot(np.sqrt(rows), noise * places)
+    good = (noise * places >= FINE * math.sqrt(rows)) & (moved <= BIAS)
+    place = int(good.argmax()) if good.any() else len(places) - 1
+    return Choice(float(places[place]), float(beyond[place]), float(moved[place]))
+
+
+def _tail(counts: Vector, counts_std: float) -> Vector:
+    """Rows beyond each point of a grid, as far as they stand out of the noise, and then a guess.
+
+    Farther out their number is taken to fall faster and faster, each time by the square of the
+    ratio before. That is a guess, which may be wrong by as much as it is: what the next two bins
+    hold is weighed against it, by their noise. Few rows that are far longer than all others go
+    unseen, as they must.
+    """
+    tails = np.array([counts[i + 1 : i + 1 + WINDOW].sum() for i in range(len(counts))])
+    bins = np.clip(np.arange(len(counts))[::-1], 1, WINDOW)
     seen = np.flatnonzero(tails > RESOLVED * counts_std * np.sqrt(bins))
     last = int(seen[-1]) if len(seen) else 0
-    beyond = np.zeros(len(grid) + 1)
-    beyond[last] = max(tails[last], 0.0)
+    beyond = np.zeros(len(counts))
+    beyond[last] = tails[last]
     for i in range(last)[::-1]:
         beyond[i] = beyond[i + 1] + max(counts[i + 1], 0.0)
     ratio = min(beyond[last] / max(beyond[last - 1], 1.0), 0.95) if last else 0.5
-    for i in range(last + 1, len(grid)):
+    for i in range(last + 1, len(counts)):
         ratio **= 2
-        beyond[i] = beyond[i - 1] * ratio
-    steps = np.diff(grid, append=grid[-1]) * (beyond[:-1] + beyond[1:]) / 2
-    moved = TOWARDS * np.cumsum(steps[::-1])[::-1] / np.hypot(np.sqrt(rows), noise_std)
-    good = (noise_std >= FINE * math.sqrt(rows)) & (moved <= BIAS)
-    place = int(good.argmax()) if good.any() else len(grid) - 1
-    return Choice(float(grid[place]), float(beyond[place]), float(moved[place]))
+        guess = beyond[i - 1] * ratio
+        near, variance = counts[i + 1 : i + 3].sum(), 2 * counts_std**2
+        beyond[i] = guess * (variance + guess * max(near, 0.0)) / (variance + guess**2)
+    return beyond
