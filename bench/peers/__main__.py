@@ -143,6 +143,7 @@ def variants(peer: str, task: str) -> list[dict[str, Any]]:
         found.append({"delta": 1e-12})
         if task != "pca":
             found.append({"delta": DELTA, "ridge": "auto"})
+            found.append({"delta": DELTA, "looks": "auto"})
     return found
 
 

@@ -1,4 +1,4 @@
-"""privgram: one Analyze Gauss release, and regressions or components from it. Replace."""
+"""privgram: one release, and regressions or components from it. Replace."""
 
 import numpy as np
 from worker import serve
@@ -9,9 +9,10 @@ import privgram as pg
 def released(table, job, seed, names, intercept):
     bounds = dict(zip(names, zip(job["lower"], job["upper"], strict=True), strict=True))
     columns = pg.Columns(bounds, intercept=intercept)
-    moment = pg.second_moment(table, columns=columns)
+    looks = job.get("looks")
+    mechanism = pg.Refined(looks=looks, target="y") if looks else pg.AnalyzeGauss()
     rng = np.random.default_rng(seed)  # to repeat the experiment; not for use
-    return pg.release(moment, pg.AnalyzeGauss(), job["epsilon"], job["delta"], rng=rng)
+    return pg.release(table, mechanism, job["epsilon"], job["delta"], columns=columns, rng=rng)
 
 
 def regression(table, job, seed):

@@ -211,10 +211,11 @@ def release_moment(
     allow_published_erratum: bool = False,
     ledger: Ledger | None = None,
     reread: Reread | None = None,
+    purpose: str = "",
 ) -> Release:
     """Release a second moment by a mechanism: `Mechanism.release`, which documents it.
 
-    `reread` reads the rows of it again, for mechanisms that need them.
+    `reread` reads the rows of it again, for mechanisms that need them; the ledger has `purpose`.
     """
     from privgram.drawing.additive import check_generator
     from privgram.drawing.draws import draw
@@ -267,7 +268,7 @@ def release_moment(
             adjacency=adjacency,
             privacy=privacy,
             delta_fp=delta_fp,
-            what=str(mechanism),
+            what=str(mechanism) + purpose,
             condition=mechanism.condition,
         )
     more = {} if reread is None else {"reread": reread}

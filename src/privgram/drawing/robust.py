@@ -121,7 +121,14 @@ def look_again(
             "spent. Pass the same table, or release this one anew"
         )
     made = release_moment(
-        mechanism, moment, epsilon, delta, release.adjacency, rng=rng, ledger=ledger
+        mechanism,
+        moment,
+        epsilon,
+        delta,
+        release.adjacency,
+        rng=rng,
+        ledger=ledger,
+        purpose=", for robust standard errors",
     )
     return replace(made, parameters=made.parameters | {"clip": look.clip, "clips": look.clips})
 
