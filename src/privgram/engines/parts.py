@@ -120,12 +120,12 @@ def merged(states: Iterable[State]) -> State:
     if failures:
         return min(failures, key=lambda failure: failure.partition)
     first = states[0]  # to be left as it is: a scheduler may need it again
-    total = first.copy() if isinstance(first, SecondMoment) else deepcopy(first)
+    total: Any = first.copy() if isinstance(first, SecondMoment) else deepcopy(first)
     for state in states[1:]:
         total.merge(state)
     return total
 
 
-def rows_of(state: State) -> int:
+def rows_of(state: Any) -> int:
     """Rows that a state is of, those left out counted too."""
     return int(state.n_rows) + getattr(state, "n_dropped", 0)
