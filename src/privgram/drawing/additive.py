@@ -18,6 +18,7 @@ from privgram.noise import (
     MatrixLaplaceLaw,
     TiedLaw,
     WishartLaw,
+    imposed,
     standard_wishart,
     symmetric_gaussian,
 )
@@ -90,11 +91,9 @@ def impose(
     """
     if columns is None or not (blocks := zeros(columns.layout)):
         return matrix, law
-    masked = MaskedLaw(law, blocks)
-    isotropic = math.isclose(law.std_diagonal, math.sqrt(2.0) * law.std, rel_tol=1e-9)
-    known = ties(columns.layout) if isotropic else ()
-    imposed = TiedLaw(masked, known) if known else masked
-    return imposed.project(matrix), imposed
+    known = imposed(law, blocks, ties(columns.layout))
+    assert not isinstance(known, GaussianLaw)
+    return known.project(matrix), known
 
 
 def _shifted(law: Imposed, added: float) -> Imposed:

@@ -97,7 +97,7 @@ def exact(
         request.adjacency,
         request.epsilon,
         delta,
-        rule=2,
+        rule=3,
         one_column=one_column,
     )
     length = request.bound**2 * EIGENVALUE_SLACK

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from privgram._base.checks import check_integer
 from privgram.mechanisms._base import Calibration, Mechanism, Request
 from privgram.noise import MatrixLaplaceLaw
+
+if TYPE_CHECKING:
+    from privgram.columns.unit import Clip
+    from privgram.privacy import Adjacency
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,10 @@ class MatrixLaplace(Mechanism):
     draws: Literal["floats", "exact"] = "floats"
 
     pure: ClassVar[bool] = True
+
+    of_units: ClassVar[frozenset[tuple[Clip, Adjacency]]] = frozenset(
+        {("trace", "add-remove"), ("trace", "replace")}
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

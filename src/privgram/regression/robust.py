@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from privgram._release.record import ReleaseRecord
     from privgram.regression.design import Design
+    from privgram.regression.equations import Equations
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
@@ -54,7 +55,7 @@ class Look:
 def plan_look(
     release: ReleaseRecord,
     design: Design,
-    n_rows: float,
+    equations: Equations,
     variance: Vector,
     noise_std: float,
     clip: float | None,
@@ -63,7 +64,7 @@ def plan_look(
 
     Parameters
     ----------
-    release, design, n_rows
+    release, design, equations
         Of the fit, which offers inference.
     variance : ndarray of shape (k,), float64
         Of its contrasts, were the variance equal.
@@ -72,18 +73,25 @@ def plan_look(
     clip : float, optional
         Of residuals, in the scale of the released matrix; by default by rule.
     """
-    law, shifted = design.block(release)
-    matrix = shifted - law.shift_matrix(len(shifted))
-    q = len(matrix) - 1
-    inverse = np.linalg.inv(matrix[:q, :q])
-    v = np.append(-inverse @ matrix[:q, q], 1.0)
-    noise = law.sandwich(shifted, np.outer(v, v))[:q, :q]
-    residual = max(float(v @ matrix @ v + np.trace(inverse @ noise)), 0.0) / (n_rows - q)
+    q, v, residual = equations.size, equations.v, equations.variance
+    unit = release.privacy_unit
     frame = np.vstack([design.frame[:q], v @ design.frame])
     features, largest = _reach(release, frame)
     # What noise of 1 in the look would be in each contrast's variance.
-    pulled = math.sqrt(2.0) * ((design.transform @ inverse) ** 2).sum(axis=1)
+    pulled = math.sqrt(2.0) * ((design.transform @ equations.inverse) ** 2).sum(axis=1)
     real = pulled > 0
+    if unit is not None:
+        if unit.within:  # a row less its unit's mean may be twice as long
+            largest *= 2.0
+        clips, clip = clip is not None and clip < largest, min(clip or largest, largest)
+        room = float((variance[real] / pulled[real]).min()) / noise_std
+        # Sums over a unit, were its errors independent and all units alike.
+        usual = (
+            residual * float(np.trace(equations.gram)) / _units_behind(release, equations.matrix)
+        )
+        look = Look(frame, clip, math.sqrt(max(NOISE * room, LEAST_CLIP**2 * usual)), clips)
+        added = noise_std * look.radius**2 * pulled[real]
+        return None if not residual or (added > variance[real]).all() else look
     if clip is None:
         room = float((variance[real] / pulled[real]).min()) / (noise_std * features**2)
         clip = math.sqrt(max(NOISE * room, LEAST_CLIP**2 * residual))
@@ -91,6 +99,15 @@ def plan_look(
     look = Look(frame, clip, clip * features, clips)
     added = noise_std * look.radius**2 * pulled[real]
     return None if not residual or (added > variance[real]).all() else look
+
+
+def _units_behind(release: ReleaseRecord, matrix: Matrix) -> float:
+    """Units that a release is the sum of, or the fewest that it can be."""
+    if release.n_units is not None:
+        return max(release.n_units, 1)
+    # None has a larger trace.
+    each = release.bound**2 * math.sqrt(release.n_columns)
+    return max(float(np.trace(matrix)) / each, 1.0)
 
 
 def _reach(release: ReleaseRecord, frame: Matrix) -> tuple[float, float]:
@@ -124,5 +141,8 @@ def meat_of(look: ReleaseRecord, n_rows: float) -> Matrix:
     deviation = math.sqrt(look.noise.entry_variance(look.matrix, np.eye(look.n_columns))[0, 0])
     values, vectors = np.linalg.eigh(look.matrix)
     raised = np.maximum(values, deviation) + deviation
-    meat: Matrix = n_rows / (n_rows - look.n_columns) * (vectors * raised) @ vectors.T
+    factor = n_rows / (n_rows - look.n_columns)
+    if look.n_units is not None and look.n_units > 1:
+        factor *= look.n_units / (look.n_units - 1)
+    meat: Matrix = factor * (vectors * raised) @ vectors.T
     return meat
