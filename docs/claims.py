@@ -102,7 +102,7 @@ def page() -> str:
         lines.append(f"- Audits: {', '.join(audits) or claim['no_audit']}")
         lines.append("- Said in:")
         for said in claim["said"]:
-            name, _, sentence = said.partition(": ")
+            name, _, sentence = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", said).partition(": ")
             lines.append(f"  - {name}: `` {sentence} ``")
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"

@@ -257,6 +257,25 @@ def test_more_digits_where_the_leading_ones_do_not_decide(rng, bits, monkeypatch
     assert len(attempts) == 10 if bits == 44 else len(attempts) > 20
 
 
+def test_products_of_draws_are_within_their_bound(rng):
+    """Of both kinds, at targets of every size: what rounding to a grid rests on."""
+    largest = 0
+    for _ in range(60):
+        d = int(rng.integers(1, 9))
+        whitener = whiten(limbs(semidefinite(rng, d, d, 60)), 2**46)
+        factor, a = whitener.factor, bartlett(rng, d + 0.5, d)
+        right = _certified._Drawn(a, factor.bits)
+        m = scaled(factor, UNIT) @ exact_draws(a)
+        target = 2.0 ** rng.integers(-60, 60)
+        x, error = _certified._gram(factor, right, target)
+        exact = (m @ m.T) * Fraction(2) ** (4 * UNIT)
+        off = max(abs(scaled(x, UNIT) * Fraction(2) ** UNIT - exact).ravel()) / Fraction(error)
+        assert off < 1
+        assert error < 8 * target
+        largest = max(largest, off)
+    assert largest > 0.02  # digits have 23 bits: their last place is often far below the target
+
+
 def test_permuting_and_scaling(rng):
     """The law depends on H alone: compare L L^T, not L, under a permutation."""
     g = semidefinite(rng, 5, 5, 70, 3)
@@ -297,7 +316,7 @@ def test_inverse_of_a_draw(rng):
         )
         for a in (bartlett(rng, d, d), Known(hard)):
             exact = inverse(exact_draws(a)) * 2 ** (-2 * UNIT)
-            for error in (1e-3, 2.0**-80):
+            for error in (1e-3, 2.0**-80, 2.0**-200):
                 q = _certified._Inverse(a, 20).within(error)
                 off = scaled(q.T, UNIT) - exact
                 assert max(abs(off).ravel()) <= Fraction(error) * 2**-UNIT, d
