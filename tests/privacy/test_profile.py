@@ -18,6 +18,7 @@ from privgram.privacy import (
     Profile,
     SketchProfile,
     TruncatedSketchProfile,
+    TwoSketchesProfile,
     WishartProfile,
     calibration,
 )
@@ -44,7 +45,12 @@ PROFILES = [
     MatrixLaplaceProfile(8, 4, 0.01, "add-remove"),
     MatrixLaplaceProfile(60, 4, 5.0),
     AdaptiveSketchProfile(20, 15.0, 6.0, 2.0),
+    TwoSketchesProfile(SketchProfile(9, 0.1), SketchProfile(20, 0.03)),
+    TwoSketchesProfile(
+        SketchProfile(9, 0.1, "add-remove"), SketchProfile(20, 0.03, "add-remove", "narrow")
+    ),
 ]
+SLOW = AdaptiveSketchProfile, TwoSketchesProfile
 every_profile = pytest.mark.parametrize("profile", PROFILES, ids=repr)
 
 
@@ -63,7 +69,7 @@ def test_scalars_and_arrays_of_any_shape(profile):
 @every_profile
 @pytest.mark.parametrize("centre", [0.0, 1e-4, 0.1, 1.0, 7.0])
 def test_delta_never_rises_on_fine_grids(profile, centre):
-    slow = isinstance(profile, AdaptiveSketchProfile)
+    slow = isinstance(profile, SLOW)
     for step in (1e-9,) if slow else (1e-13, 1e-9, 1e-3):
         epsilon = centre + step * np.arange(-1 if slow else -20, 3 if slow else 60)
         delta = profile.delta(epsilon)
@@ -77,7 +83,7 @@ def test_delta_never_rises_on_fine_grids(profile, centre):
 
 @every_profile
 def test_delta_is_a_convex_function_of_exp_epsilon(profile):
-    x = np.linspace(1.0, 4.0, 9 if isinstance(profile, AdaptiveSketchProfile) else 40)
+    x = np.linspace(1.0, 4.0, 9 if isinstance(profile, SLOW) else 40)
     delta = profile.delta(np.log(x))
     assert np.all(np.diff(delta, 2) >= -1e-11 * delta[1:-1] - 1e-15)
 
@@ -93,7 +99,7 @@ def test_below_zero_complements_exchange_the_pair(profile):
 
 @every_profile
 def test_epsilon_is_the_safe_side_inverse(profile):
-    slow = isinstance(profile, AdaptiveSketchProfile)
+    slow = isinstance(profile, SLOW)
     for delta in (1e-6, 0.1) if slow else (1e-15, 1e-6, 1e-3, 0.1, 0.7):
         epsilon = profile.epsilon(delta)
         if epsilon == np.inf:
@@ -173,7 +179,7 @@ def test_extreme_parameters_give_a_probability():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for profile in extremes():
-            e = epsilon[[1, 3, 5]] if isinstance(profile, AdaptiveSketchProfile) else epsilon
+            e = epsilon[[1, 3, 5]] if isinstance(profile, SLOW) else epsilon
             delta = profile.delta(e)
             assert np.all((delta >= 0) & (delta <= 1)), profile
             # A true delta is positive, whatever a float can say of it.

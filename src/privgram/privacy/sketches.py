@@ -111,7 +111,7 @@ class TwoSketchesProfile(Profile):
     @classmethod
     def _rebuild(cls, parameters: dict[str, Any]) -> TwoSketchesProfile:
         first, second = (SketchProfile.from_dict(parameters.pop(x)) for x in ("first", "second"))
-        return cls(first, second, **parameters)  # type: ignore[arg-type]
+        return cls(first, second, **parameters)
 
     def _pairs(self) -> tuple[Callable[[Array], Array], ...]:
         return tuple(partial(self._in_order, with_row=x) for x in (True, False))
@@ -140,4 +140,5 @@ class TwoSketchesProfile(Profile):
     def _delta(self, epsilon: Array) -> Array:
         replaced = self.adjacency == "replace"
         curves = (self._mixed,) if replaced else self._pairs()
-        return np.maximum(np.max([curve(epsilon) for curve in curves], axis=0), TINY)
+        worst: Array = np.max([curve(epsilon) for curve in curves], axis=0)
+        return np.maximum(worst, TINY)
