@@ -125,6 +125,8 @@ def test_without_privacy_it_is_the_textbooks_formula(plan):
     np.testing.assert_allclose([row.sampling for row in rows[:2]], expected, rtol=0.02)
     np.testing.assert_allclose([row.coef for row in rows[:2]], coef, atol=0.03)
     for row in rows:
+        low, high = row.range["AnalyzeGauss()"]
+        assert low <= row.stderr["AnalyzeGauss()"] <= high
         assert all(error > row.sampling for error in row.stderr.values() if error is not None)
 
 

@@ -46,12 +46,16 @@ class Design:
         Mean of their products; positive semidefinite.
     n_rows : float or None
         Of the table that it was taken from.
+    radius : float or None
+        At which its last look cut rows in their frame, if it is a release of several looks: made
+        rows do not tell how long real ones are.
     """
 
     what: str
     rows: Matrix
     moment: Matrix
     n_rows: float | None
+    radius: float | None = None
 
 
 def design_of(design: Any, columns: Columns, bound: float) -> Design:
@@ -81,7 +85,9 @@ def design_of(design: Any, columns: Columns, bound: float) -> Design:
             whole = design.matrix - design.noise.shift_matrix(design.n_columns)
             root = root_of(whole / count)
             moment = root @ root.T
-        return Design("an earlier release", _clipped(rows, bound), moment, count)
+        radii = design.parameters.get("look_radius", [])
+        radius = float(radii[-1]) if len(radii) > 1 else None
+        return Design("an earlier release", _clipped(rows, bound), moment, count, radius)
     if _is_guess(design, columns):
         rows = columns.encode(_guessed(design, columns))
         what = "guessed correlations"

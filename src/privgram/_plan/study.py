@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from privgram.columns.structure import ties, zeros
 from privgram.columns.variables import Numeric
 from privgram.mechanisms import Refined
 from privgram.mechanisms.looks import Looks, take_looks
+from privgram.mechanisms.refined import Choice
 from privgram.noise import GaussianLaw, imposed, symmetric_gaussian
 from privgram.regression import RefusedError, regress
 
@@ -42,6 +43,9 @@ __all__ = ["Curve", "CurveRow", "Study", "StudyRow", "study"]
 #: the noise is large, and so does where second looks cut.
 REHEARSALS = 9
 
+#: A range of standard errors, the largest over the least, that is worth a note.
+WIDE = 1.3
+
 #: More coefficients than this are not drawn each.
 MOST_LINES = 8
 
@@ -58,7 +62,11 @@ class StudyRow:
     sampling : float
         Its standard error without privacy.
     stderr : dict of str to float or None
-        With sampling and privacy noise, by mechanism; None where inference would be refused.
+        With sampling and privacy noise, by mechanism: the median of releases; None where
+        inference would be refused.
+    range : dict of str to (float, float) or None
+        The least and the largest of nine releases: by second looks they can differ, where noise
+        decides how far rows are cut.
     """
 
     target: str
@@ -66,6 +74,7 @@ class StudyRow:
     coef: float
     sampling: float
     stderr: dict[str, float | None]
+    range: dict[str, tuple[float, float] | None]
 
 
 @dataclass(frozen=True)
@@ -237,6 +246,13 @@ class Study:
                 f"With {best} privacy multiplies standard errors by {min(ratios.values()):.3g} to "
                 f"{ratios[worst]:.3g} (most for {shown(worst)})."
             )
+            ends = [found for row in self.rows if (found := row.range[best]) is not None]
+            wide = max(high / low for low, high in ends)
+            if wide > WIDE:
+                words.append(
+                    f"They differ from release to release, by up to a factor of {wide:.2g}: the "
+                    "median of nine is shown, and Study.rows has the range."
+                )
         return tuple(words)
 
     def __str__(self) -> str:
@@ -329,29 +345,29 @@ class _Setting:
                 n_rows=n_rows if self.adjacency == "replace" else None,
             )
         except ValueError:
-            errors: Vector = np.full(len(without.param_names), math.nan)
+            found = np.full((1, len(without.param_names)), math.nan)
         else:
-            found = []
+            drawn = []
             for seed in range(REHEARSALS):
                 matrix, law = self._drawn(mechanism, calibration, n_rows, seed)
                 record = self._record(mechanism, matrix, law, n_rows, epsilon, delta, calibration)
                 try:
-                    found.append(regress(record, target).bse)
+                    drawn.append(regress(record, target).bse)
                 except RefusedError:
-                    found.append(np.full(len(without.param_names), math.nan))
-            lost = np.isnan(found).any(axis=1).sum()
-            errors = np.nanmedian(found, axis=0) if 2 * lost < REHEARSALS else found[0] * math.nan
+                    drawn.append(np.full(len(without.param_names), math.nan))
+            found = np.array(drawn)
+        kept = found[~np.isnan(found).any(axis=1)]
+        good = 2 * len(kept) > len(found)
         return [
             StudyRow(
                 target,
                 name,
-                float(coef),
-                float(sampling),
-                {"": None if math.isnan(error) else float(error)},
+                float(without.params[j]),
+                float(without.bse[j]),
+                {"": float(np.median(kept[:, j])) if good else None},
+                {"": (float(kept[:, j].min()), float(kept[:, j].max())) if good else None},
             )
-            for name, coef, sampling, error in zip(
-                without.param_names, without.params, without.bse, errors, strict=True
-            )
+            for j, name in enumerate(without.param_names)
         ]
 
     def _drawn(
@@ -430,6 +446,7 @@ class _Rehearsed(Looks):
         super().__init__(moment, noise, again=True)
         self.rows = setting.design.rows
         self.weight = n_rows / len(self.rows)
+        self.radius = setting.design.radius
         self.rng = rng
 
     def take(self, moment: _Moment, share: float) -> Matrix:
@@ -439,6 +456,11 @@ class _Rehearsed(Looks):
             moment.n_columns, std, math.sqrt(2.0) * std, self.rng
         )
         return drawn
+
+    def choose(self, frame: Frame, share: float, left: float, rows: float) -> Choice:
+        if self.radius is None:
+            return super().choose(frame, share, left, rows)
+        return Choice(min(self.radius**2, frame.largest(self.moment.bound)), 0.0, 0.0)
 
     def count(self, frame: Frame, grid: Vector, share: float) -> tuple[Vector, float]:
         squares = ((self.rows @ frame.matrix.T) ** 2).sum(axis=1)
@@ -493,9 +515,15 @@ def study(
             for name, mechanism in mechanisms.items()
         }
         for rows in zip(*by_mechanism.values(), strict=True):
-            errors = {name: row.stderr[""] for name, row in zip(mechanisms, rows, strict=True)}
+            by_name = dict(zip(mechanisms, rows, strict=True))
             first = rows[0]
-            found.append(StudyRow(target, first.name, first.coef, first.sampling, errors))
+            found.append(
+                replace(
+                    first,
+                    stderr={name: row.stderr[""] for name, row in by_name.items()},
+                    range={name: row.range[""] for name, row in by_name.items()},
+                )
+            )
 
     def size(name: str) -> float:
         logs = [

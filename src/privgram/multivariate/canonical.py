@@ -102,7 +102,7 @@ def cca(
     y: Sequence[str],
     n_components: int | None = None,
 ) -> CCA:
-    """Canonical correlations of two sets of released columns.
+    """Canonical correlations of two sets of released columns [1]_.
 
     Parameters
     ----------

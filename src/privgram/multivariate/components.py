@@ -238,7 +238,7 @@ def pca(
     number of rows where it is public and complete and else the intercept's own entry.
     Where levels sum to the intercept, g and c are the sums of theirs.
     The noise in g and c is noise in C too: with m = g / c it is F N F^T to first order,
-    F = [I, -m]: of isotropic noise up to (1 + |m|^2)^2 times the variance.
+    F = [I, -m]: of isotropic noise up to ``(1 + |m|^2)^2`` times the variance.
 
     With N the noise (of C, if centred) and gap that between the released eigenvalues k and k + 1,
     the projections differ by at most 2 sqrt(2 k) ||N|| / gap [1]_ (Theorem 2, the

@@ -134,7 +134,8 @@ def factor_analysis(
         The d columns; all but the intercept by default. All levels of a factor depend on each
         other, and are refused.
     rotation : {"varimax", "none"}
-        "none" leaves the axes along which the likelihood's matrix is diagonal.
+        "varimax" [2]_ turns the factors to few large loadings. "none" leaves the axes along which
+        the likelihood's matrix is diagonal.
 
     Returns
     -------

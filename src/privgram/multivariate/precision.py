@@ -82,7 +82,7 @@ def graphical_lasso(
     *,
     alpha: float | Literal["noise"] = "noise",
 ) -> GraphicalLasso:
-    """Sparse inverse covariance by scikit-learn's graphical lasso (extra `sklearn`).
+    """Sparse inverse covariance by scikit-learn's graphical lasso [1]_ (extra `sklearn`).
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def graphical_lasso(
     alpha : float or "noise"
         Penalty on the entries off the diagonal of the inverse of the correlations, > 0. "noise" is
         what noise and sampling make of the largest correlation of columns without any, with
-        probability 95 %: what is joined then is hardly noise.
+        probability 95 % [2]_: what is joined then is hardly noise.
 
     Returns
     -------
