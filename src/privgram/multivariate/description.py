@@ -290,16 +290,18 @@ def correlation(
         b = sign * a[i + 1 :]
         one = np.broadcast_to(a[i], b.shape)
         variances = law.entry_variance(released, np.stack([one, b, one - b, one + b], axis=1))
-        none, least, most = variances[:, 0, 1], variances[:, 2, 2] / 4, variances[:, 3, 3] / 4
-        for j in range(i + 1, p):
-            at, end = j - i - 1, (least[j - i - 1] + most[j - i - 1]) / 2
-            by_noise = Polynomial([none[at], (least[at] - most[at]) / 2, end - none[at]])
-            variance = by_noise + sampling
+        # The variance of the noise is quadratic in r: from its values at 0, 1 and -1.
+        at_zero, at_one = variances[:, 0, 1], variances[:, 2, 2] / 4
+        at_minus_one = variances[:, 3, 3] / 4
+        linear, square = (at_one - at_minus_one) / 2, (at_one + at_minus_one) / 2 - at_zero
+        by_noise = np.stack([at_zero, linear, square], axis=1)
+        for j, coefficients in enumerate(by_noise, i + 1):
+            variance = Polynomial(coefficients) + sampling
             r = matrix[i, j]
             start = min(max(r, -1.0), 1.0)
-            stderr[i, j] = stderr[j, i] = math.sqrt(max(variance(start), 0.0))
-            noise[i, j] = noise[j, i] = math.sqrt(max(none[at], 0.0))
             inside = quantile**2 * variance - Polynomial([r, -1.0]) ** 2
+            stderr[i, j] = stderr[j, i] = math.sqrt(max(variance(start), 0.0))
+            noise[i, j] = noise[j, i] = math.sqrt(max(coefficients[0], 0.0))
             intervals[i, j] = intervals[j, i] = hull(inside, -1.0, 1.0, start)
     return Correlation(
         names=basis.variables.names,
