@@ -200,10 +200,11 @@ def answers(
     above = np.triu_indices(len(truth.mean), 1)
     sample = Truth.__new__(Truth)
     sample.mean, sample.std, sample.correlation, sample.partial = moments(rows)
+    described = release.describe()
+    yield "standard deviation, of the rows", held(described.std_interval, sample.std)
     for of, known, population in (("population", truth, True), ("rows", sample, False)):
         described = release.describe(population=population)
         yield f"mean, of the {of}", held(described.mean_interval, known.mean)
-        yield f"standard deviation, of the {of}", held(described.std_interval, known.std)
         found = release.correlation(population=population).intervals[above]
         yield f"correlation, of the {of}", held(found, known.correlation[above])
         found = release.correlation(partial=True, population=population).intervals[above]
@@ -304,10 +305,10 @@ resampled with replacement; made normal rows and two instrumented tables (20,000
 Analyze Gauss under both notions of neighbours, the matrix Laplace under "add-remove", the Wishart
 under "replace".
 
-"Of the population" counts sampling error too. For standard deviations, correlations and R squared
-it is that of normal rows, which the real tables do not have: intervals may hold less there, or
-more. Intervals "of the rows" are about the table at hand and assume nothing of it. Regressions
-assume errors of equal variance, which real tables break too.
+"Of the population" counts sampling error too. For correlations and R squared it is that of normal
+rows, which the real tables do not have: intervals may hold less there, or more. Intervals "of the
+rows" are about the table at hand and assume nothing of it. Regressions assume errors of equal
+variance, which real tables break too.
 """
 
 TAIL = """

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 def test_every_statistic_is_measured():
     cells = inference.measure("strong instruments", 3, 0)
     statistics = {cell["statistic"] for cell in cells}
-    assert len(statistics) == 18
+    assert len(statistics) == 17
     assert {cell["mechanism"] for cell in cells} == {"AnalyzeGauss", "MatrixLaplace"} | {
         "AdditiveWishart"
     }
