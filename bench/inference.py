@@ -311,7 +311,8 @@ rows" are about the table at hand and assume nothing of it. Regressions assume e
 variance, which real tables break too.
 
 Partial correlations with all other columns fixed hold least where the noise comes near the signal
-and a fifth of the releases are refused for it: the expansion by which they are judged ends there."""
+and a fifth of the releases are refused for it: the expansion by which they are judged ends there.
+"""
 
 TAIL = """
 Made by
