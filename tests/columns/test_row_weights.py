@@ -86,6 +86,8 @@ def test_the_sum_of_weights_counts_no_rows():
     rows = table(2000)
     fit = released(describe(), rows, "add-remove").regress("y")
     assert "sum of their weights" in fit.refusal
+    with pytest.raises(ValueError, match=r"sum of their weights was released$"):
+        fit.feature_std()
     release = released(describe(), rows)
     with pytest.raises(RefusedError, match="population=False"):
         release.describe()

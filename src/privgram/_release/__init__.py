@@ -65,12 +65,24 @@ class Release(ReleaseRecord):
         endogenous: Iterable[str],
         instruments: Iterable[str],
         exogenous: Iterable[str] = (),
-        **options: Any,
+        *,
+        method: Literal["2sls", "liml"] = "2sls",
+        intercept: bool = True,
+        reference: Mapping[str, Any] | None = None,
     ) -> InstrumentalFit:
         """Regression with instruments, by 2SLS or LIML; see `privgram.regression.iv`."""
         from privgram.regression import iv
 
-        return iv(self, target, endogenous, instruments, exogenous, **options)
+        return iv(
+            self,
+            target,
+            endogenous,
+            instruments,
+            exogenous,
+            method=method,
+            intercept=intercept,
+            reference=reference,
+        )
 
     def lasso(
         self, target: str | int, features: Iterable[str | int] | None = None, *, alpha: float
@@ -81,28 +93,65 @@ class Release(ReleaseRecord):
         return lasso(self, target, features, alpha=alpha)
 
     def penalty_path(
-        self, target: str | int, features: Iterable[str | int] | None = None, **options: Any
+        self,
+        target: str | int,
+        features: Iterable[str | int] | None = None,
+        *,
+        l1_ratio: float = 1.0,
+        criterion: Literal["aic", "bic"] = "aic",
+        n_alphas: int = 50,
+        intercept: bool = True,
     ) -> PenaltyPath:
         """Lasso or elastic net for all penalties; see `privgram.regression.penalty_path`."""
         from privgram.regression import penalty_path
 
-        return penalty_path(self, target, features, **options)
+        return penalty_path(
+            self,
+            target,
+            features,
+            l1_ratio=l1_ratio,
+            criterion=criterion,
+            n_alphas=n_alphas,
+            intercept=intercept,
+        )
 
     def best_subset(
-        self, target: str, features: Iterable[str] | None = None, **options: Any
+        self,
+        target: str,
+        features: Iterable[str] | None = None,
+        *,
+        criterion: Literal["aic", "bic"] = "bic",
+        intercept: bool = True,
     ) -> Subsets:
         """Least squares of the best terms; see `privgram.regression.best_subset`."""
         from privgram.regression import best_subset
 
-        return best_subset(self, target, features, **options)
+        return best_subset(self, target, features, criterion=criterion, intercept=intercept)
 
     def posterior(
-        self, target: str, features: Iterable[str] | None = None, **options: Any
+        self,
+        target: str,
+        features: Iterable[str] | None = None,
+        *,
+        draws: int = 4000,
+        prior_std: ArrayLike | None = None,
+        intercept: bool = True,
+        reference: Mapping[str, Any] | None = None,
+        rng: np.random.Generator | None = None,
     ) -> Posterior:
         """Draws of coefficients given the release; see `privgram.regression.posterior`."""
         from privgram.regression import posterior
 
-        return posterior(self, target, features, **options)
+        return posterior(
+            self,
+            target,
+            features,
+            draws=draws,
+            prior_std=prior_std,
+            intercept=intercept,
+            reference=reference,
+            rng=rng,
+        )
 
     def pca(
         self,
@@ -125,17 +174,30 @@ class Release(ReleaseRecord):
             columns=columns,
         )
 
-    def describe(self, columns: Sequence[str] | None = None, **options: Any) -> Description:
+    def describe(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        level: float = 0.95,
+        population: bool = True,
+    ) -> Description:
         """Counts, means, standard deviations; see `privgram.multivariate.describe`."""
         from privgram.multivariate import describe
 
-        return describe(self, columns, **options)
+        return describe(self, columns, level=level, population=population)
 
-    def correlation(self, columns: Sequence[str] | None = None, **options: Any) -> Correlation:
+    def correlation(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        partial: bool | Sequence[str] = False,
+        level: float = 0.95,
+        population: bool = False,
+    ) -> Correlation:
         """Correlations, also partial; see `privgram.multivariate.correlation`."""
         from privgram.multivariate import correlation
 
-        return correlation(self, columns, **options)
+        return correlation(self, columns, partial=partial, level=level, population=population)
 
     def factor_analysis(
         self,

@@ -87,4 +87,6 @@ def uncounted(release: ReleaseRecord) -> str:
     """Why the number of rows is unknown, or less than one, and what to do."""
     if rows_behind(release) is not None:
         return "the privacy noise leaves no rows: use more rows or a larger epsilon"
+    if intercept_of(release) is not None:  # of weighted rows, which it does not count
+        return why_unknown(release)
     return f"{why_unknown(release)}: use a release with an intercept column, which counts them"

@@ -81,7 +81,8 @@ class Posterior:
         """Central credible intervals, shape (k, 2)."""
         quantile_of(level := level_of(level, alpha))
         ends = [(1 - level) / 2, (1 + level) / 2]
-        return np.asarray(np.quantile(self.draws, ends, axis=0).T)
+        # By this definition a further draw lies within with just this probability.
+        return np.asarray(np.quantile(self.draws, ends, axis=0, method="weibull").T)
 
     def frame(self) -> Any:
         """The draws as a data frame (needs pandas), as ArviZ and others take them."""
