@@ -600,7 +600,8 @@ cdef class TableAccumulator:
         return new
 
     @classmethod
-    def from_groups(cls, positions_dense, factors, blocks, bound, bits, groups, other, hi, lo, counts):
+    def from_groups(cls, positions_dense, factors, blocks, bound, bits, groups, other, hi, lo,
+                    counts):
         cdef TableAccumulator new = cls(
             positions_dense, factors, blocks, bound, bits, groups, other
         )
