@@ -55,9 +55,17 @@ CASES = {
         partial(pg.second_moment, TABLE),
         {"bound": (2.0, optional(POSITIVE)), "threads": (1, optional(COUNT))},
     ),
+    "second_moment by unit": (
+        partial(pg.second_moment, TABLE, 2.0, unit=np.arange(len(TABLE))),
+        {"unit_bound": (2.0, optional(POSITIVE))},
+    ),
+    "second_moment by rows of a unit": (
+        partial(pg.second_moment, TABLE, 2.0, unit=np.arange(len(TABLE))),
+        {"rows_per_unit": (2, optional(COUNT))},
+    ),
     "private_norm_bound": (
         partial(pg.private_norm_bound, TABLE),
-        {"epsilon": (1.0, POSITIVE), "quantile": (0.9, SHARE), "bins_per_octave": (16, COUNT)},
+        {"epsilon": (1.0, POSITIVE), "quantile": (0.9, optional(SHARE)), "bins_per_octave": (16, COUNT)},
     ),
     "AnalyzeGauss.calibrate": (
         pg.AnalyzeGauss().calibrate,
