@@ -438,8 +438,8 @@ def check_bound(bound: float | None, name: str = "bound") -> float:
     value = check_positive(bound, name)
     if not MIN_BOUND <= value <= MAX_BOUND:
         raise ValueError(
-            f"{name} must be in [{MIN_BOUND:.2g}, {MAX_BOUND:.2g}], not {value:g}: what is computed "
-            "from the moment is beyond float64 otherwise; use another unit"
+            f"{name} must be in [{MIN_BOUND:.2g}, {MAX_BOUND:.2g}], not {value:g}: what is "
+            "computed from the moment is beyond float64 otherwise; use another unit"
         )
     return bound if isinstance(bound, NormBound) else value
 

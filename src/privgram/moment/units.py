@@ -130,7 +130,7 @@ class UnitPlan:
 
 def by_unit(
     unit: Any,
-    bound: float | None,
+    bound: Any,
     rows: int | None,
     clip: Clip,
     within: bool,
