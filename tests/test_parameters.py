@@ -55,6 +55,14 @@ CASES = {
         partial(pg.second_moment, TABLE),
         {"bound": (2.0, optional(POSITIVE)), "threads": (1, optional(COUNT))},
     ),
+    "second_moment by unit": (
+        partial(pg.second_moment, TABLE, 2.0, unit=np.arange(len(TABLE))),
+        {"unit_bound": (2.0, optional(POSITIVE))},
+    ),
+    "second_moment by rows of a unit": (
+        partial(pg.second_moment, TABLE, 2.0, unit=np.arange(len(TABLE))),
+        {"rows_per_unit": (2, optional(COUNT))},
+    ),
     "private_norm_bound": (
         partial(pg.private_norm_bound, TABLE),
         {

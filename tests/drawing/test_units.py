@@ -25,6 +25,7 @@ def panel(units=4000, rows=6, seed=0):
 GIVEN = {"columns": COLUMNS, "unit": "id", "epsilon": 2.0, "delta": 1e-6}
 
 
+@pytest.mark.slow
 def test_what_a_release_by_unit_says(tmp_path):
     release = pg.release(panel(), rows_per_unit=6, **GIVEN, rng=np.random.default_rng(0))
     assert release.privacy_unit == pg.PrivacyUnit("id")
@@ -51,6 +52,7 @@ def test_noise_is_that_of_the_unit_bound():
     assert math.isclose(release.noise.std, expected.noise_std, rel_tol=1e-5)
 
 
+@pytest.mark.slow
 def test_audit_of_the_worst_pair():
     """Two units of orthogonal rows at the bound: how far the release moves along their difference.
 
@@ -186,6 +188,7 @@ def test_within_is_the_regression_with_an_effect_for_each_unit():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_within_beside_panel_ols():
     """Coefficients and standard errors of linearmodels, where there is hardly any noise."""
     linearmodels = pytest.importorskip("linearmodels.panel")

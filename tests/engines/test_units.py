@@ -80,6 +80,7 @@ def test_with_a_row_a_unit_it_is_the_moment_of_rows_bit_for_bit():
     assert of_units.n_rows == of_rows.n_rows + of_rows.n_dropped  # public under replace
 
 
+@pytest.mark.slow
 def test_every_order_cutting_and_number_of_threads_gives_the_same_bits(monkeypatch):
     data = table()
     expected = state(pg.second_moment(data, columns=COLUMNS, unit="id", rows_per_unit=4))
@@ -102,6 +103,7 @@ def test_every_order_cutting_and_number_of_threads_gives_the_same_bits(monkeypat
     assert state(pg.second_moment(data, columns=COLUMNS, unit="id", rows_per_unit=4)) == expected
 
 
+@pytest.mark.slow
 def test_texts_and_numbers_tell_the_same_units_apart():
     data = table()
     expected = state(pg.second_moment(data, columns=COLUMNS, unit="id", rows_per_unit=4))
@@ -117,6 +119,7 @@ def test_texts_and_numbers_tell_the_same_units_apart():
     assert state(found) == expected
 
 
+@pytest.mark.slow
 def test_sources(tmp_path):
     pd = pytest.importorskip("pandas")
     pa = pytest.importorskip("pyarrow")
@@ -147,6 +150,7 @@ def test_sources(tmp_path):
         assert state(pg.second_moment(source, **arguments)) == expected
 
 
+@pytest.mark.slow
 def test_polars_and_duckdb():
     pl = pytest.importorskip("polars")
     duckdb = pytest.importorskip("duckdb")

@@ -370,3 +370,24 @@ def test_components_are_refused_in_words(undrawn):
     assert "What goes together" in words(clear)
     assert "as arrows by their loadings" in clear
     assert "The 3 columns as arrows" in clear  # one level of two
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_a_page_says_whose_rows_are_protected(undrawn, adjacency):
+    rng = np.random.default_rng(0)
+    table = {"who": rng.integers(0, 900, 5000), "a": rng.random(5000), "y": rng.random(5000)}
+    release = pg.release(
+        table,
+        columns=pg.Columns({"a": (0, 1), "y": (0, 1)}, intercept=True),
+        unit="who",
+        rows_per_unit=9,
+        epsilon=2.0,
+        delta=1e-6,
+        adjacency=adjacency,
+    )
+    text = words(release.to_html(["y"]))
+    assert "all rows of any one who" in text
+    assert "all rows of every other who" in text
+    assert "any one row" not in text
+    assert "number of rows is" not in text
+    assert "bound of a unit" in text

@@ -36,7 +36,7 @@ cdef struct unit_sums:
     unsigned char *centred
     double *q           # one row
     ptrdiff_t *at       # where it is not zero
-    unsigned char *seen # columns that are not zero in a unit
+    unsigned char *seen  # columns that are not zero in a unit
     int64_t *sums       # of a unit's rows
     int64_t *gram       # of a unit's rows, lower triangle
     double *rest        # of the sums, beyond rows times the mean
@@ -136,7 +136,9 @@ cdef void centre(unit_sums *u, const ptrdiff_t *at, ptrdiff_t n, int64_t rows) n
                 u.gram[i * u.d + j] = <int64_t>z
 
 
-cdef inline double value_of(const unit_sums *u, ptrdiff_t i, ptrdiff_t j, double rows) noexcept nogil:
+cdef inline double value_of(
+    const unit_sums *u, ptrdiff_t i, ptrdiff_t j, double rows
+) noexcept nogil:
     """An entry of the unit's matrix; what is beyond the integer part of the mean is taken off."""
     cdef double z = <double>u.gram[i * u.d + j]
     if u.centring and u.centred[i] and u.centred[j]:
@@ -144,7 +146,9 @@ cdef inline double value_of(const unit_sums *u, ptrdiff_t i, ptrdiff_t j, double
     return z
 
 
-cdef double norm_of(const unit_sums *u, const ptrdiff_t *at, ptrdiff_t n, double rows) noexcept nogil:
+cdef double norm_of(
+    const unit_sums *u, const ptrdiff_t *at, ptrdiff_t n, double rows
+) noexcept nogil:
     """Trace or Frobenius norm; one term after another, so a function of the matrix alone."""
     cdef ptrdiff_t a, b
     cdef double row, z, total = 0.0

@@ -429,17 +429,17 @@ def merge(moments: Iterable[SecondMoment]) -> SecondMoment:
     return total
 
 
-def check_bound(bound: float | None) -> float:
+def check_bound(bound: float | None, name: str = "bound") -> float:
     """Check an L2 bound: one positive, finite number, public."""
     if bound is None:
         raise ValueError(
             "bound is missing: the largest L2 norm of a row, known without looking at the data"
         )
-    value = check_positive(bound, "bound")
+    value = check_positive(bound, name)
     if not MIN_BOUND <= value <= MAX_BOUND:
         raise ValueError(
-            f"bound must be in [{MIN_BOUND:.2g}, {MAX_BOUND:.2g}], not {value:g}: what is computed "
-            "from the moment is beyond float64 otherwise; use another unit"
+            f"{name} must be in [{MIN_BOUND:.2g}, {MAX_BOUND:.2g}], not {value:g}: what is "
+            "computed from the moment is beyond float64 otherwise; use another unit"
         )
     return bound if isinstance(bound, NormBound) else value
 

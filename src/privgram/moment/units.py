@@ -55,7 +55,7 @@ class UnitPlan:
                 "private_norm_bound(..., unit=...)"
             )
         if self.bound is not None:
-            unit_bound = check_bound(self.bound)
+            unit_bound = check_bound(self.bound, "unit_bound")
             given = unit_bound if row_bound is None else check_bound(row_bound)
             return min(float(given), float(unit_bound)), unit_bound
         if self.rows is None:
@@ -130,7 +130,7 @@ class UnitPlan:
 
 def by_unit(
     unit: Any,
-    bound: float | None,
+    bound: Any,
     rows: int | None,
     clip: Clip,
     within: bool,
@@ -144,7 +144,7 @@ def by_unit(
                 "tells whose row a row is"
             )
         return None
-    if isinstance(bound, str):
+    if isinstance(bound, str) and bound == "auto":
         raise ValueError(
             'unit_bound="auto" spends privacy: pass it to pg.release with bound_epsilon, or pass '
             "here what private_norm_bound(..., unit=...) chose"

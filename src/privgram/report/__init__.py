@@ -173,27 +173,35 @@ def _draw(plot: Callable[[], Axes], alt: str) -> Plot:
 
 def _guarantee(release: ReleaseRecord) -> list[str]:
     """The guarantee in plain words."""
+    unit = release.privacy_unit
+    one, other, whole, number = "any one row", "one more", "every other row", "rows"
+    sought = "one row"
+    if unit is not None:
+        name = shown(unit.name)
+        one, other = f"all rows of any one {name}", f"those of one more {name}"
+        whole, number = f"all rows of every other {name}", f"units by {name}"
+        sought = f"one {name}"
     change = {
-        "replace": "had any one row of the table held anything else instead (the number of rows "
+        "replace": f"had {one} of the table held anything else instead (the number of {number} "
         "is public)",
-        "add-remove": "had any one row been left out of the table, or one more been in it (the "
-        "number of rows is private)",
+        "add-remove": f"had {one} been left out of the table, or {other} been in it (the "
+        f"number of {number} is private)",
     }[release.adjacency]
     factor = f"{math.exp(release.epsilon):.3g}" if release.epsilon < 700 else "a huge number"
     words = [
         f"What this page shows would have come out almost the same {change}: any outcome at most "
         f"{factor} times as likely (e to the power of epsilon), but for a probability of "
         f"{release.delta:.3g} (delta).",
-        "So anyone who knows every other row, and anything else, and looks for one row in the "
-        f"release by a test that raises {FALSE_ALARMS:.0%} false alarms, finds it with probability "
+        f"So anyone who knows {whole}, and anything else, and looks for {sought} in the release by "
+        f"a test that raises {FALSE_ALARMS:.0%} false alarms, finds it with probability "
         f"{_power(release):.1%} at most; without any release it would be {FALSE_ALARMS:.0%}.",
     ]
     words.append(_FOUNDED[release.guarantee])
     if "bound_epsilon" in release.parameters:
         part = release.parameters["bound_epsilon"]
         words.append(
-            f"Of epsilon, {part:g} was spent on choosing the bound of the row norms from the "
-            "table; epsilon counts it."
+            f"Of epsilon, {part:g} was spent on choosing the bound of the "
+            f"{'row' if unit is None else 'unit'} norms from the table; epsilon counts it."
         )
     return words
 
@@ -257,12 +265,14 @@ def _warnings(release: ReleaseRecord) -> list[dict[str, str]]:
             )
         except ValueError:  # not of the theorem's range: nothing to say of it
             pass
-    if release.n_rows is not None and release.n_rows > 0 and release.delta > 1 / release.n_rows:
+    public = release.n_rows if release.privacy_unit is None else release.n_units
+    if public is not None and public > 0 and release.delta > 1 / public:
+        what = "rows" if release.privacy_unit is None else "units"
         found.append(
             (
                 "A large delta.",
-                "It exceeds one in the number of rows, and so allows mechanisms that publish some "
-                "row as it is. This one does not, but the number promises little.",
+                f"It exceeds one in the number of {what}, and so allows mechanisms that publish "
+                "some row as it is. This one does not, but the number promises little.",
             )
         )
     if np.linalg.eigvalsh(release.matrix)[0] <= 0:
@@ -420,6 +430,15 @@ def _rows(release: ReleaseRecord) -> str:
     return f"{release.n_rows:,}" + ", those with missing values too, which were dropped" * dropped
 
 
+def _units(release: ReleaseRecord) -> list[tuple[str, str]]:
+    unit = release.privacy_unit
+    if unit is None:
+        return []
+    within = ", less the means of each" * unit.within
+    count = "private" if release.n_units is None else f"{release.n_units:,}"
+    return [("protected", f"all rows of one {shown(unit.name)}{within}"), ("units", count)]
+
+
 def _facts(release: ReleaseRecord, path: Path | None, version: str) -> list[tuple[str, str]]:
     from privgram._release.record import FORM
 
@@ -431,7 +450,9 @@ def _facts(release: ReleaseRecord, path: Path | None, version: str) -> list[tupl
         ("guarantee", release.guarantee),
         ("neighbours", release.adjacency),
         ("rows", _rows(release)),
-        ("bound of a row", f"{release.bound:g} (L2 norm, after mapping to [-1, 1])"
+        *_units(release),
+        (f"bound of a {'row' if release.privacy_unit is None else 'unit'}",
+         f"{release.bound:g} (L2 norm, after mapping to [-1, 1])"
          if release.columns is not None else f"{release.bound:g} (L2 norm)"),
     ]  # fmt: skip
     facts += [
