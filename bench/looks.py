@@ -18,7 +18,7 @@ RELEASES = 30
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
 
 #: Of made tables, whose true slopes are known.
-SAMPLES, SAMPLE_ROWS, SAMPLE_EPSILONS = 100, 50_000, (0.5, 1.0, 4.0)
+SAMPLES, SAMPLE_ROWS, SAMPLE_EPSILONS = 200, 50_000, (0.5, 1.0, 4.0)
 
 
 def tables() -> dict[str, tuple[Any, list[tuple[float, float]]]]:
