@@ -7,6 +7,7 @@ from privgram._base import former
 from privgram._base.saved import DamagedFile
 from privgram._base.version import __version__ as __version__
 from privgram._release import Release, load_release
+from privgram._release.groups import Releases, load_releases
 from privgram.columns import Columns, Dates, Factor, Log
 from privgram.columns.unit import PrivacyUnit
 from privgram.drawing import robust as _robust  # noqa: F401 - by which fits look again
@@ -25,10 +26,11 @@ from privgram.mechanisms import (
 )
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import SecondMoment, merge
+from privgram.moment.groups import SecondMoments
 
 if TYPE_CHECKING:
     from privgram import low_rank, papers, privacy
-    from privgram._plan import Plan, PlanRow, TermRow, plan
+    from privgram._plan import Plan, PlanRow, Study, TermRow, plan
     from privgram.compression import compress
 
 __all__ = [
@@ -51,10 +53,14 @@ __all__ = [
     "PrivacyUnit",
     "Refined",
     "Release",
+    "Releases",
     "SecondMoment",
+    "SecondMoments",
+    "Study",
     "TermRow",
     "compress",
     "load_release",
+    "load_releases",
     "low_rank",
     "merge",
     "papers",
@@ -67,7 +73,7 @@ __all__ = [
 
 #: Names that few programs use, and where they live.
 _LATER = {
-    **dict.fromkeys(("Plan", "PlanRow", "TermRow", "plan"), "_plan"),
+    **dict.fromkeys(("Plan", "PlanRow", "Study", "TermRow", "plan"), "_plan"),
     "compress": "compression",
 }
 

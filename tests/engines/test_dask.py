@@ -10,6 +10,7 @@ import pytest
 from dummies import COLUMNS as TABLE_COLUMNS
 from dummies import assert_same as same_as_by_hand
 from dummies import rows
+from helpers import said
 from loaders import loads, noted
 
 from privgram import Columns, Dates, Factor, private_norm_bound, second_moment
@@ -365,7 +366,7 @@ def test_a_failure_of_the_readers_quotes_no_data(tmp_path, scheduler):
         pytest.raises(OSError, match=r"Dask failed .*\(ValueError\)") as caught,
     ):
         second_moment(frame, 9.0)
-    assert "CANARY" not in "".join(traceback.format_exception(caught.value))
+    assert "CANARY" not in said(caught.value)
 
 
 def nullable():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from privgram._release.record import FORM, ReleaseRecord, check
 from privgram.columns import Columns
@@ -13,14 +13,22 @@ from privgram.columns.unit import PrivacyUnit
 from privgram.noise import NoiseLaw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
-    from privgram.regression import Fit
-    from privgram.spectrum import PCA
+    from privgram.multivariate import (
+        CCA,
+        LDA,
+        PCA,
+        Correlation,
+        Description,
+        FactorAnalysis,
+        GraphicalLasso,
+    )
+    from privgram.regression import Fit, InstrumentalFit, PenaltyPath, Posterior, Subsets
 
 __all__ = ["Release", "load_release"]
 
@@ -51,6 +59,19 @@ class Release(ReleaseRecord):
             reference=reference,
         )
 
+    def iv(
+        self,
+        target: str,
+        endogenous: Iterable[str],
+        instruments: Iterable[str],
+        exogenous: Iterable[str] = (),
+        **options: Any,
+    ) -> InstrumentalFit:
+        """Regression with instruments, by 2SLS or LIML; see `privgram.regression.iv`."""
+        from privgram.regression import iv
+
+        return iv(self, target, endogenous, instruments, exogenous, **options)
+
     def lasso(
         self, target: str | int, features: Iterable[str | int] | None = None, *, alpha: float
     ) -> Fit:
@@ -59,11 +80,103 @@ class Release(ReleaseRecord):
 
         return lasso(self, target, features, alpha=alpha)
 
-    def pca(self, n_components: int | None = None, *, center: bool | None = None) -> PCA:
-        """Principal components of the released columns; see `privgram.spectrum.pca`."""
-        from privgram.spectrum import pca
+    def penalty_path(
+        self, target: str | int, features: Iterable[str | int] | None = None, **options: Any
+    ) -> PenaltyPath:
+        """Lasso or elastic net for all penalties; see `privgram.regression.penalty_path`."""
+        from privgram.regression import penalty_path
 
-        return pca(self, n_components, center=center)
+        return penalty_path(self, target, features, **options)
+
+    def best_subset(
+        self, target: str, features: Iterable[str] | None = None, **options: Any
+    ) -> Subsets:
+        """Least squares of the best terms; see `privgram.regression.best_subset`."""
+        from privgram.regression import best_subset
+
+        return best_subset(self, target, features, **options)
+
+    def posterior(
+        self, target: str, features: Iterable[str] | None = None, **options: Any
+    ) -> Posterior:
+        """Draws of coefficients given the release; see `privgram.regression.posterior`."""
+        from privgram.regression import posterior
+
+        return posterior(self, target, features, **options)
+
+    def pca(
+        self,
+        n_components: int | Literal["auto"] | None = None,
+        *,
+        center: bool | None = None,
+        standardize: bool = False,
+        units: Literal["bounds", "own"] = "bounds",
+        columns: Sequence[str] | None = None,
+    ) -> PCA:
+        """Principal components of the released columns; see `privgram.multivariate.pca`."""
+        from privgram.multivariate import pca
+
+        return pca(
+            self,
+            n_components,
+            center=center,
+            standardize=standardize,
+            units=units,
+            columns=columns,
+        )
+
+    def describe(self, columns: Sequence[str] | None = None, **options: Any) -> Description:
+        """Counts, means, standard deviations; see `privgram.multivariate.describe`."""
+        from privgram.multivariate import describe
+
+        return describe(self, columns, **options)
+
+    def correlation(self, columns: Sequence[str] | None = None, **options: Any) -> Correlation:
+        """Correlations, also partial; see `privgram.multivariate.correlation`."""
+        from privgram.multivariate import correlation
+
+        return correlation(self, columns, **options)
+
+    def factor_analysis(
+        self,
+        n_factors: int,
+        columns: Sequence[str] | None = None,
+        *,
+        rotation: Literal["varimax", "none"] = "varimax",
+    ) -> FactorAnalysis:
+        """Common factors of columns; see `privgram.multivariate.factor_analysis`."""
+        from privgram.multivariate import factor_analysis
+
+        return factor_analysis(self, n_factors, columns, rotation=rotation)
+
+    def cca(self, x: Sequence[str], y: Sequence[str], n_components: int | None = None) -> CCA:
+        """Canonical correlations of two sets of columns; see `privgram.multivariate.cca`."""
+        from privgram.multivariate import cca
+
+        return cca(self, x, y, n_components)
+
+    def lda(self, factor: str, features: Sequence[str] | None = None) -> LDA:
+        """Linear discriminants of a factor's levels; see `privgram.multivariate.lda`."""
+        from privgram.multivariate import lda
+
+        return lda(self, factor, features)
+
+    def graphical_lasso(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        alpha: float | Literal["noise"] = "noise",
+    ) -> GraphicalLasso:
+        """A sparse inverse covariance; see `privgram.multivariate.graphical_lasso`."""
+        from privgram.multivariate import graphical_lasso
+
+        return graphical_lasso(self, columns, alpha=alpha)
+
+    def synthesize(self, n: int, rng: np.random.Generator | int | None = None) -> Any:
+        """Rows with the means and covariances released; see `privgram.multivariate.synthesize`."""
+        from privgram.multivariate import synthesize
+
+        return synthesize(self, n, rng)
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the matrix in units of its noise; see `privgram.plots.plot_matrix`."""
@@ -113,10 +226,11 @@ def load_release(path: str | os.PathLike[str]) -> Release:
     path = Path(path)
     header, arrays = FORM.read(path)
     with FORM.understood(path):
-        return _build(header, arrays)
+        return build(header, arrays)
 
 
-def _build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Release:
+def build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Release:
+    """Make a release of what its file says, and check that it is sound."""
     from privgram import mechanisms, privacy
     from privgram.privacy.composition import upgrade
 

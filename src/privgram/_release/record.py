@@ -69,7 +69,7 @@ class ReleaseRecord:
         Which tables are neighbours.
     calibration : {"exact", "published"}
     privacy : Profile
-        The exact profile delta(epsilon) of this release.
+        The exact profile delta(epsilon) of this release, finite precision left out; see `charged`.
     bound : float
         L2 bound of one row.
     n_rows : int or None
@@ -144,6 +144,16 @@ class ReleaseRecord:
         "proved", "bounded" or "stated", see `privgram.privacy.Profile.guarantee`.
         """
         return self.privacy.guarantee
+
+    @property
+    def charged(self) -> Profile:
+        """Profile of this release with what finite precision adds: what composes and is exported.
+
+        That part is below 1e-12 of delta, and nothing for additive noise, where it is `privacy`.
+        """
+        from privgram.privacy.coupled import charged
+
+        return charged(self)
 
     @property
     def n_columns(self) -> int:

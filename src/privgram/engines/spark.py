@@ -12,13 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram.columns import Columns
+from privgram.columns.groups import Groups
 from privgram.columns.kinds import DATES, LEVELS
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
 from privgram.engines import scans
-from privgram.engines.parts import FAN_IN, Failure, Plan, Selection, State, merged, redacted
+from privgram.engines.parts import (
+    FAN_IN,
+    Failure,
+    Moments,
+    Plan,
+    Selection,
+    State,
+    merged,
+    redacted,
+    rows_of,
+)
 from privgram.engines.progress import reporter
-from privgram.moment import SecondMoment
 from privgram.moment.units import UnitPlan
 from privgram.sources.arrow import require
 from privgram.sources.table import positions
@@ -32,8 +42,41 @@ def second_moment(
     columns: Selection,
     progress: bool | Callable[[int, int | None], object],
     by: UnitPlan | None = None,
-) -> SecondMoment:
+    groups: Groups | None = None,
+) -> Moments:
     """Compute the second moment of a Spark DataFrame; see `privgram.second_moment`."""
+    moment: Moments = _total(
+        source,
+        columns,
+        lambda empty: Plan.check(empty, bound, columns, by, groups),
+        progress,
+        by,
+        groups,
+    )
+    return moment
+
+
+def accumulate(
+    source: Any,
+    columns: Selection,
+    progress: bool | Callable[[int, int | None], object],
+    new: Callable[[int], Any],
+) -> Any:
+    """Feed every row of a Spark DataFrame to accumulators that pickle, and merge them."""
+    return _total(
+        source, columns, lambda empty: Plan.check(empty, None, columns, new=new), progress
+    )
+
+
+def _total(
+    source: Any,
+    columns: Selection,
+    check: Callable[[Any], Plan],
+    progress: bool | Callable[[int, int | None], object],
+    by: UnitPlan | None = None,
+    groups: Groups | None = None,
+) -> Any:
+    """Turn each partition into a state and merge them; the plan is made of a table without rows."""
     if not hasattr(source, "mapInArrow"):
         raise TypeError(
             f"a {type(source).__name__} of {type(source).__module__} is not read; pass a Spark "
@@ -43,14 +86,17 @@ def second_moment(
     reads: dict[str, Variable] = dict(columns.reads) if isinstance(columns, Columns) else {}
     if by is not None:
         reads[by.unit.name] = Identifier()
+    if groups is not None:
+        reads[groups.by] = groups.factor
     empty = {name: _empty(reads.get(name)) for name in source.columns}
-    plan = Plan.check(empty, bound, columns, by)
+    plan = check(empty)
     names = list(plan.selected or ())
     positions(source.columns, names)  # or Spark may find two of one name, in its own words
     _check_types(source.schema, names, reads)
     # Spark would read a dot in a name as a path into a structure.
     selected = source.select(*(source[_quoted(name)] for name in names))
     with reporter(progress, None) as report:  # Spark's own console shows its stages
+        problem = None
         try:
             if by is not None:
                 selected = selected.repartition(selected[_quoted(by.unit.name)])
@@ -58,10 +104,12 @@ def second_moment(
             else:
                 result = _of_files(selected, plan) or _of_rows(selected, plan)
         except Exception as error:
-            raise redacted("Spark", error) from None
+            problem = redacted("Spark", error)
+        if problem is not None:  # outside the handler, or Spark's error would stay behind it
+            raise problem
         if isinstance(result, Failure):
             raise result.error()
-        report(result.n_rows + result.n_dropped)
+        report(rows_of(result))
     return result
 
 

@@ -129,7 +129,9 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
                 if not isinstance(value, (bool, np.bool_)):
                     raise TypeError(f"{field.name} must be True or False, not {value!r}")
                 object.__setattr__(self, field.name, bool(value))
-            elif not (value is None or isinstance(field.default, str)):
+            elif not (
+                value is None or isinstance(field.default, str) or field.type == "str | None"
+            ):
                 number: float = check_number(value, field.name)
                 with suppress(TypeError):
                     number = operator.index(value)
@@ -324,7 +326,9 @@ from_dict = Mechanism.from_dict
 
 def true_delta(noise: Calibration) -> float:
     """The delta of a release at its epsilon: more than was asked under a published erratum."""
-    return max(noise.delta, noise.privacy.delta(noise.epsilon))
+    from privgram.privacy.coupled import delta_fp_of
+
+    return max(noise.delta, noise.privacy.delta(noise.epsilon) + delta_fp_of(noise))
 
 
 def sensitivity(bound: float, n_columns: int, adjacency: Adjacency) -> float:

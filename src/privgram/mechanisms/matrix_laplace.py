@@ -47,6 +47,10 @@ class MatrixLaplace(Mechanism):
         noise: d + 1 where delta is 0 or the columns are few, more otherwise.
     repair : {"none", "feasible"}
         As of `AnalyzeGauss`.
+    draws : {"floats", "exact"}
+        "floats": by samplers that work in float64, which have a largest number. "exact": real
+        numbers with exactly their laws, of which as many bits are drawn as rounding the release
+        takes, so that delta is 0 on the machine too. They take some ten times as long.
 
     Notes
     -----
@@ -64,6 +68,7 @@ class MatrixLaplace(Mechanism):
 
     dof: int | None = None
     repair: Literal["none", "feasible"] = "none"
+    draws: Literal["floats", "exact"] = "floats"
 
     pure: ClassVar[bool] = True
 
@@ -77,6 +82,8 @@ class MatrixLaplace(Mechanism):
             check_integer(self.dof, "dof", 2)
         if self.repair not in ("none", "feasible"):
             raise ValueError(f"repair must be none or feasible, got {self.repair!r}")
+        if self.draws not in ("floats", "exact"):
+            raise ValueError(f"draws must be floats or exact, got {self.draws!r}")
 
     def _exact(self, request: Request) -> MatrixLaplaceCalibration:
         from privgram import privacy

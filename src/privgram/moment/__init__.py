@@ -321,7 +321,7 @@ class SecondMoment:
         if chosen is not None:
             version = _WITH_COST
             header["norm_bound"] = chosen.to_dict()
-        if self._columns is not None and self._columns.encoder.blocks:
+        if self._columns is not None and self._columns.encoder.by_codes:
             version = _BY_CODES
         if self._unit is not None:
             version = _BY_UNIT

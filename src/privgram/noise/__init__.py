@@ -19,8 +19,10 @@ from privgram.noise.gaussian import (
     MaskedLaw,
     TiedLaw,
     combine,
+    imposed,
     symmetric_gaussian,
 )
+from privgram.noise.sums import added_up
 from privgram.noise.wishart import (
     InverseWishartLaw,
     MatrixLaplaceLaw,
@@ -42,7 +44,9 @@ __all__ = [
     "SketchLaw",
     "TiedLaw",
     "WishartLaw",
+    "added_up",
     "combine",
+    "imposed",
     "matrix_laplace",
     "standard_wishart",
     "symmetric_gaussian",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from privgram._release.record import ReleaseRecord
     from privgram.regression.design import Design
+    from privgram.regression.equations import Equations
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
@@ -54,7 +55,7 @@ class Look:
 def plan_look(
     release: ReleaseRecord,
     design: Design,
-    n_rows: float,
+    equations: Equations,
     variance: Vector,
     noise_std: float,
     clip: float | None,
@@ -63,7 +64,7 @@ def plan_look(
 
     Parameters
     ----------
-    release, design, n_rows
+    release, design, equations
         Of the fit, which offers inference.
     variance : ndarray of shape (k,), float64
         Of its contrasts, were the variance equal.
@@ -72,18 +73,12 @@ def plan_look(
     clip : float, optional
         Of residuals, in the scale of the released matrix; by default by rule.
     """
-    law, shifted = design.block(release)
-    matrix = shifted - law.shift_matrix(len(shifted))
-    q, unit = len(matrix) - 1, release.privacy_unit
-    inverse = np.linalg.inv(matrix[:q, :q])
-    v = np.append(-inverse @ matrix[:q, q], 1.0)
-    noise = law.sandwich(shifted, np.outer(v, v))[:q, :q]
-    residual = max(float(v @ matrix @ v + np.trace(inverse @ noise)), 0.0) / (n_rows - q)
-    gram = float(np.trace(matrix[:q, :q]))
+    q, v, residual = equations.size, equations.v, equations.variance
+    unit = release.privacy_unit
     frame = np.vstack([design.frame[:q], v @ design.frame])
     features, largest = _reach(release, frame)
     # What noise of 1 in the look would be in each contrast's variance.
-    pulled = math.sqrt(2.0) * ((design.transform @ inverse) ** 2).sum(axis=1)
+    pulled = math.sqrt(2.0) * ((design.transform @ equations.inverse) ** 2).sum(axis=1)
     real = pulled > 0
     if unit is not None:
         if unit.within:  # a row less its unit's mean may be twice as long
@@ -91,7 +86,9 @@ def plan_look(
         clips, clip = clip is not None and clip < largest, min(clip or largest, largest)
         room = float((variance[real] / pulled[real]).min()) / noise_std
         # Sums over a unit, were its errors independent and all units alike.
-        usual = residual * gram / _units_behind(release, matrix)
+        usual = (
+            residual * float(np.trace(equations.gram)) / _units_behind(release, equations.matrix)
+        )
         look = Look(frame, clip, math.sqrt(max(NOISE * room, LEAST_CLIP**2 * usual)), clips)
         added = noise_std * look.radius**2 * pulled[real]
         return None if not residual or (added > variance[real]).all() else look

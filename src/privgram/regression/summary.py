@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ from privgram._base.text import shown
 from privgram.regression.inference import quantile_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -57,6 +58,9 @@ class FitTable:
         Why there is no inference, or None.
     notes : tuple of str
         What the numbers assume, as sentences.
+    marks : tuple of tuple of int
+        Of each row, the numbers of the notes that say why its coefficient, error, z and
+        interval do not follow from each other; empty where they do.
     """
 
     facts: dict[str, str]
@@ -65,6 +69,7 @@ class FitTable:
     values: Matrix
     refusal: str | None
     notes: tuple[str, ...]
+    marks: tuple[tuple[int, ...], ...] = ()
 
     def __str__(self) -> str:
         """The table as statistics packages print it."""
@@ -74,15 +79,46 @@ class FitTable:
         lines += [*self._heading(width), "=" * width]
         header = "".join(f"{name:>{_width(name)}}" for name in self.columns)
         lines += [f"{'':<{margin}}{header}", "-" * width]
-        for name, row in zip(self.names, self.values.tolist(), strict=True):
+        for name, row, mark in self._rows():
             cells = map(_cell, row, self.columns)
-            lines.append(f"{_short(name):<{margin}}{''.join(cells)}")
+            lines.append(f"{_short(name):<{margin}}{''.join(cells)}{mark}")
         lines.append("=" * width)
         if self.refusal is not None:
             lines.append(f"No standard errors: {self.refusal}.")
         if self.notes:
             lines += ["Notes:", *(f"[{i}] {note}" for i, note in enumerate(self.notes, 1))]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The table as notebooks show it."""
+        facts = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(shown(value))}</td></tr>"
+            for name, value in self.facts.items()
+        )
+        head = "".join(f"<th>{escape(name)}</th>" for name in ("", *self.columns))
+        body = "".join(
+            f"<tr><th>{escape(shown(name))}</th>"
+            + "".join(
+                f"<td>{_cell(x, c).strip()}</td>" for x, c in zip(row, self.columns, strict=True)
+            )
+            + f"<td>{mark.strip()}</td></tr>"
+            for name, row, mark in self._rows()
+        )
+        refused = (
+            "" if self.refusal is None else f"<p>No standard errors: {escape(self.refusal)}.</p>"
+        )
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
+        return (
+            f"<table><caption>Private linear regression</caption>{facts}</table>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            f"{refused}<ol>{notes}</ol>"
+        )
+
+    def _rows(self) -> Iterator[tuple[str, list[float], str]]:
+        """Name, numbers and the marks of each row."""
+        marks = self.marks or ((),) * len(self.names)
+        for name, row, numbers in zip(self.names, self.values.tolist(), marks, strict=True):
+            yield name, row, "".join(f" [{number}]" for number in numbers)
 
     def _heading(self, width: int) -> list[str]:
         """The facts in two columns."""
@@ -173,12 +209,16 @@ def tabulate(
     plain = np.stack([params - half, params + half], axis=1)
     skewed = np.abs(ends - plain) > NOTICED_SKEW * half[:, None]
     moved = np.abs(z * bse - params) > NOTICED_SKEW * np.abs(params)
-    if skewed.any() or moved.any():
+    marks: list[list[int]] = [[] for _ in names]
+    unlike = np.logical_or(skewed.any(axis=1), moved)
+    if unlike.any():
+        _mark(marks, unlike, len(notes))
         notes.append(
             "Noise in the features makes the std err depend on the coefficient: z takes it at "
             "0, an interval at its ends."
         )
     if np.isinf(ends).any():
+        _mark(marks, np.isinf(ends[:, 0]), len(notes))
         notes.append("Where an interval has no ends, the noise leaves the coefficient open.")
     if unclip:
         notes.append("The effect of clipping rows was taken off, as if they were normal.")
@@ -201,7 +241,14 @@ def tabulate(
     elif differ:
         notes.append("coef is fit.coef less the bias that noise in the features causes.")
     table = np.stack(values, axis=1)
-    return FitTable(facts, names, tuple(columns), table, None, (*notes, *caveats))
+    said = tuple(map(tuple, marks))
+    return FitTable(facts, names, tuple(columns), table, None, (*notes, *caveats), said)
+
+
+def _mark(marks: list[list[int]], rows: NDArray[np.bool_], notes: int) -> None:
+    """Refer from some rows to the note that comes next."""
+    for i in np.flatnonzero(rows):
+        marks[i].append(notes + 1)
 
 
 def _caveats(release: ReleaseRecord, n_rows: float | None, references: dict[str, str]) -> list[str]:

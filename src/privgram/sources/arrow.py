@@ -84,26 +84,23 @@ def chunks_of(
 
 
 def _batches(run: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-    rows = 0
+    rows, failed = 0, ""
     with ExitStack() as stack:
         try:
             batches = run()
             stack.callback(batches.close)  # type: ignore[attr-defined]
             batch = next(batches, None)
         except Exception as error:
-            raise _failed(rows, error) from None
-        while batch is not None:
+            failed = type(error).__name__
+        while not failed and batch is not None:
             rows += batch.num_rows
             yield batch
             try:
                 batch = next(batches, None)
             except Exception as error:
-                raise _failed(rows, error) from None
-
-
-def _failed(rows: int, error: Exception) -> OSError:
-    # The producer's own message may quote the data: a failed cast does.
-    return OSError(f"the Arrow stream failed after {rows} rows ({type(error).__name__})")
+                failed = type(error).__name__
+    if failed:  # the producer's own error may quote the data, as a failed cast does
+        raise OSError(f"the Arrow stream failed after {rows} rows ({failed})")
 
 
 def _read(batch: Any, wanted: Wanted, taken: Sequence[int] | None) -> Iterator[Block]:

@@ -52,7 +52,7 @@ def open_csv(path: Path, select: Selection = None) -> Table:
         )
     taken = [names[i] for i in positions(names, select)]
     table = _Csv(path, found, names, {name: described(select, name) for name in taken})
-    return Table(tuple(taken), len(taken), None, table.chunks(start))
+    return Table(tuple(taken), len(taken), None, table.chunks(start), decoded=True)
 
 
 def _header(path: Path, file: IO[bytes]) -> tuple[bytes, int]:
@@ -136,10 +136,14 @@ class _Csv:
         import pyarrow as pa
 
         malformed: list[int] = []
+        # Raised outside the handler: Arrow's error quotes cells, and would stay behind ours.
+        problem = None
         try:
             table = self._parse(text, malformed)
         except pa.ArrowInvalid as error:
-            raise _explain(str(error), malformed, self.names, self.taken) from None
+            problem = _explain(str(error), malformed, self.names, self.taken)
+        if problem is not None:
+            raise problem
         wanted = list(self.taken.values())
         for batch in table.to_batches():
             yield columns_of(_with_nulls(batch, wanted), wanted)

@@ -33,7 +33,8 @@ UNLISTED = (
     "Columns(..., missing='drop'), in a file of bounds by missing = \"drop\""
 )
 
-_NOT_FINITE = (
+#: What a row of numbers may hold that cannot be used.
+NOT_FINITE = (
     "holds a missing value, NaN or infinity; clean the data, or leave out rows with missing "
     "values by Columns(..., missing='drop'), in a file of bounds by missing = \"drop\""
 )
@@ -42,7 +43,7 @@ _NOT_FINITE = (
 class InvalidRow(ValueError):
     """A row that may not be used; ``row`` counts from the start of the block or chunk."""
 
-    def __init__(self, row: int, problem: str = _NOT_FINITE) -> None:
+    def __init__(self, row: int, problem: str = NOT_FINITE) -> None:
         super().__init__(row, problem)
         self.row = row
         self.problem = problem
@@ -66,13 +67,15 @@ class Table:
     """An opened source, good for one pass.
 
     ``chunks`` is advanced by one thread; the chunks it yields may be read by any. It opens
-    the files as it starts and closes them as it ends, or is closed.
+    the files as it starts and closes them as it ends, or is closed. ``decoded`` says that blocks
+    cost a decoding, and that each is in memory of its own, which nobody overwrites.
     """
 
     names: tuple[str, ...] | None
     n_columns: int
     n_rows: int | None
     chunks: Generator[Chunk]
+    decoded: bool = False
 
 
 def n_rows_of(block: Block) -> int:
