@@ -158,7 +158,7 @@ def merged(states: Iterable[State]) -> State:
     total: Any = first.copy() if isinstance(first, Moments) else deepcopy(first)
     for other in others:
         if isinstance(total, SecondMoment):
-            total.merge_disjoint(other)
+            total.merge_disjoint(other)  # type: ignore[arg-type]  # of one kind
         else:
             total.merge(other)
     return total
