@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -243,6 +244,17 @@ def test_wrong_requests(table, tmp_path, more, error, said):
     with pytest.raises(error, match=said):
         pg.release(table, **{**ASK, "epsilon": 1.0, "delta": 1e-6, "ledger": ledger, **more})
     assert not ledger.entries
+
+
+def test_a_bound_that_was_chosen_is_counted_once(table, tmp_path):
+    ledger = pg.Ledger(tmp_path / "l", epsilon=3, delta=1e-5, adjacency="add-remove")
+    rows = {name: table[name] for name in ("x", "y")}
+    bound = pg.private_norm_bound(rows, 0.1, columns=COLUMNS, adjacency="add-remove")
+    moments = pickle.loads(pickle.dumps(pg.second_moment(table, bound, **ASK)))
+    made = pg.release(moments, None, 1.0, 1e-6, "add-remove", ledger=ledger)
+    assert [entry.epsilon for entry in ledger.entries] == [0.1, 1.0]
+    assert made.epsilon == made.total().epsilon == 1.1
+    assert made.total().parameters["bound_epsilon"] == 0.1
 
 
 def test_stored_moments(table):

@@ -178,11 +178,12 @@ class Releases(Mapping[Any, Release]):
             If the mechanism does not add its noise to the second moment.
         """
         releases = list(self.values())
+        chosen = {k: v for k, v in self._first.parameters.items() if k.startswith("bound_")}
         return replace(
             self._first,
             matrix=np.sum([one.matrix for one in releases], axis=0),
             noise=added_up([one.noise for one in releases]),
-            parameters={"groups": len(self)},
+            parameters=chosen | {"groups": len(self)},
             n_rows=self.n_rows,
             sketch=None,
         )
