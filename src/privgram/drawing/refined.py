@@ -150,11 +150,15 @@ class Looks:
 
     def count(self, frame: Frame, grid: Vector, share: float) -> tuple[Vector, float]:
         """Release the number of rows between squared radii; with the noise of the numbers."""
-        counted = self._read(frame, lambda d: NormCounts(d, np.sqrt(grid)))
+        counted = self.read(frame.matrix, lambda d: NormCounts(d, np.sqrt(grid)))
+        return self.noisy(counted, share)
+
+    def noisy(self, counted: NormCounts, share: float) -> tuple[Vector, float]:
+        """Counts with noise, and how much."""
         std = self.noise.counts_std(self.mu(share))
         # On a grid that the counts are on: a rounding of the ideal release.
         step = 2.0 ** (math.floor(math.log2(std)) - GRID_BITS) if std < 2.0**GRID_BITS else 1.0
-        drawn = np.rint(self.rng.normal(scale=std, size=len(grid)) / step) * step
+        drawn = np.rint(self.rng.normal(scale=std, size=len(counted.counts)) / step) * step
         self.record["parameters"]["counts_mu"] = self.mu(share)
         return counted.counts + drawn, std
 
@@ -166,13 +170,14 @@ class Looks:
 
     def mapped(self, frame: Frame, radius: float) -> SecondMoment:
         """The exact second moment in a frame, of rows clipped to a radius there: SECRET."""
-        total = self._read(frame, lambda d: Accumulator(d, radius))
+        total = self.read(frame.matrix, lambda d: Accumulator(d, radius))
         return SecondMoment.from_accumulator(total, None, None)
 
-    def _read(self, frame: Frame, new: Callable[[int], Any]) -> Any:
+    def read(self, matrix: Matrix, new: Callable[[int], Any]) -> Any:
+        """Accumulators of the rows as a map has them; the table must be the one of before."""
         assert self.reread is not None
         bound = float(self.moment.bound)
-        total = self.reread(lambda d: Mapped(frame.matrix, bound, new(d))).inner
+        total = self.reread(lambda d: Mapped(matrix, bound, new(d))).inner
         dropped = getattr(total, "n_dropped", 0)  # a histogram counts them among the rows
         if total.n_rows + dropped != self.moment.n_rows + self.moment.n_dropped:
             raise OSError(

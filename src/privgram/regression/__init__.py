@@ -14,17 +14,16 @@ from privgram._base.checks import (
     MIN_BOUND,
     check_not_negative,
     check_positive,
-    check_within,
 )
 from privgram._base.optional import extra
 from privgram._base.text import shown
 from privgram.regression.design import Design, intercept_of
 from privgram.regression.design import design as terms_design
+from privgram.regression.estimates import Estimates
 from privgram.regression.inference import (
     INTERCEPT,
     Inference,
     infer,
-    quantile_of,
     refuse,
     rows_behind,
     why_unknown,
@@ -67,7 +66,7 @@ class RefusedError(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class Fit(Estimates):
     """A linear regression on a release, in the columns' own units.
 
     Attributes
@@ -156,11 +155,6 @@ class Fit:
         return _dependent(self.release, self.design)
 
     @property
-    def refusal(self) -> str | None:
-        """Why there is no inference, or None."""
-        return self.inference.refusal
-
-    @property
     def epsilon(self) -> float:
         """Epsilon of all that the fit was computed from, at `delta`.
 
@@ -194,94 +188,9 @@ class Fit:
         return self.privacy.guarantee
 
     @property
-    def covariance(self) -> Matrix:
-        """Covariance of the unpenalised coefficients, shape (p, p), without the intercept."""
-        p = len(self.names)
-        return self.inference.covariance[:p, :p]
-
-    @property
-    def stderr(self) -> Vector:
-        """Standard errors of the unpenalised coefficients, shape (p,), without the intercept."""
-        return self.inference.stderr[: len(self.names)]
-
-    @property
-    def stderr_intercept(self) -> float:
-        """Standard error of the intercept."""
-        return math.sqrt(self.inference.covariance[-1, -1])
-
-    @property
     def param_names(self) -> tuple[str, ...]:
         """Names of `params`: the features, then the intercept if the fit has one."""
         return (*self.names, INTERCEPT) if self._has_intercept else self.names
-
-    @property
-    def params(self) -> Vector:
-        """Estimates that inference is about, in the order of `param_names`.
-
-        Without penalty, the mechanism's known shift and the noise's second-order bias: not
-        exactly `coef`, which `predict` uses.  NaN where `refusal` says why.
-        """
-        return self.inference.estimate[: len(self.param_names)]
-
-    @property
-    def bse(self) -> Vector:
-        """Standard errors of `params`."""
-        return self.inference.stderr[: len(self.param_names)]
-
-    @property
-    def tvalues(self) -> Vector:
-        """Statistics of the hypotheses that parameters are 0, standard normal if they are.
-
-        The standard error in them is that under the hypothesis, so they agree with
-        `conf_int`, and with params / bse where the noise is small beside the features.
-        """
-        return self.inference.statistic()[: len(self.param_names)]
-
-    @property
-    def pvalues(self) -> Vector:
-        """Two-sided P values of `tvalues`."""
-        from scipy.special import ndtr
-
-        p: Vector = 2 * ndtr(-np.abs(self.tvalues))
-        return p
-
-    def cov_params(self) -> Matrix:
-        """Covariance of `params`."""
-        size = len(self.param_names)
-        return self.inference.covariance[:size, :size]
-
-    def conf_int(
-        self, level: float = 0.95, *, alpha: float | None = None, intercept: bool = False
-    ) -> Matrix:
-        """Confidence intervals of the coefficients.
-
-        Parameters
-        ----------
-        level : float, default 0.95
-            In [0.5, 1).
-        alpha : float, optional
-            1 - level, as other packages have it; in (0, 0.5].
-        intercept : bool
-            Append the intercept's, if the fit has one: intervals of all `params`.
-
-        Returns
-        -------
-        ndarray of shape (p, 2) or (p + 1, 2), float64
-            Lower and upper ends, of the unpenalised estimate `params`, so not always around
-            `coef`.  Infinite where the noise in a feature leaves its coefficient open, NaN where
-            `refusal` says why.
-
-        Raises
-        ------
-        ValueError
-            If `level` or `alpha` is out of its range, or both are given.
-        """
-        if alpha is not None:
-            if level != 0.95:
-                raise ValueError("level is 1 - alpha: give one of them")
-            level = 1 - check_within(alpha, "alpha", 0, 1)
-        intervals = self.inference.intervals(quantile_of(level))
-        return intervals[: len(self.param_names) if intercept else len(self.names)]
 
     def robust(
         self,
@@ -399,16 +308,7 @@ class Fit:
 
         if self.refusal is not None:
             raise RefusedError(f"there is no inference: {self.refusal}")
-        if not hypothesis:
-            raise ValueError("name the terms to test")
-        place = {name: slice(i, i + 1) for i, name in enumerate(self.names)} | self.design.terms
-        for name in hypothesis:
-            if name not in place:
-                raise ValueError(
-                    f"no term {name!r} in this regression; it has {', '.join(self.design.terms)}"
-                )
-        size = len(self.names)
-        at = sorted({i for name in hypothesis for i in np.arange(size)[place[name]].tolist()})
+        at = self.design.places(hypothesis)
         assert self.n_rows is not None  # or there were no inference
         law, block = self.design.block(self.release)
         meat = None if self.look is None else meat_of(self.look, self.n_rows)

@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Inference", "infer", "quantile_of", "refuse", "rows_behind", "why_unknown"]
+__all__ = [
+    "Inference",
+    "contrasts",
+    "infer",
+    "quantile_of",
+    "refuse",
+    "rows_behind",
+    "why_unknown",
+]
 
 INTERCEPT = "intercept"
 
@@ -180,12 +188,41 @@ def infer(
     N the privacy noise.  A contrast c is tested by a^T (s - S theta), a = S^{-1} c, whose
     variance is taken at the theta that is nearest where the contrast has the tested value.
     """
-    p, size = shifted.shape[0] - 1, len(transform)
+    size = len(transform)
     if release.parameters.get("moved"):
         return refuse(
             size, "the repair moved the released matrix, whose error is not the noise's alone"
         )
     n_rows = rows_behind(release)
+    uncounted = None
+    if n_rows is None:
+        uncounted = f"{why_unknown(release)} and the release has no intercept column to count by"
+    elif _miscounted(release):
+        uncounted = "the privacy noise hides the number of rows"
+    return contrasts(law, shifted, n_rows or 0.0, transform, offset, meat, uncounted)
+
+
+def contrasts(
+    law: NoiseLaw,
+    shifted: Matrix,
+    n_rows: float,
+    transform: Matrix,
+    offset: Vector,
+    meat: Matrix | None = None,
+    uncounted: str | None = None,
+) -> Inference:
+    """What noisy normal equations say of contrasts of their solution; see `infer`.
+
+    Parameters
+    ----------
+    law, shifted, transform, offset, meat
+        As in `infer`.
+    n_rows : float
+        Rows behind them.
+    uncounted : str, optional
+        Why that is unknown.
+    """
+    p, size = shifted.shape[0] - 1, len(transform)
     matrix = shifted - law.shift_matrix(p + 1)
     gram, cross = matrix[:p, :p], matrix[:p, p]
     try:
@@ -204,13 +241,8 @@ def infer(
     second = law.sandwich(shifted, whole)[:p]
     if not np.trace(inverse @ second[:, :p]) <= p * TRUSTED_NOISE:
         return refuse(size, "the privacy noise is too large beside the signal for standard errors")
-    if n_rows is None:
-        return refuse(
-            size,
-            f"{why_unknown(release)} and the release has no intercept column to count by",
-        )
-    if _miscounted(release):
-        return refuse(size, "the privacy noise hides the number of rows")
+    if uncounted is not None:
+        return refuse(size, uncounted)
     if n_rows <= p:
         return refuse(size, "there are too few rows")
     # Where noise makes this negative it also outweighs the sampling error by far.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["FitTable", "tabulate"]
+__all__ = ["FitTable", "columns_of", "tabulate"]
 
 #: The summary mentions clipping if it may have moved an estimate by so many standard errors.
 NOTICED_SHIFT = 0.5
@@ -57,6 +57,7 @@ class FitTable:
         Why there is no inference, or None.
     notes : tuple of str
         What the numbers assume, as sentences.
+    title : str
     """
 
     facts: dict[str, str]
@@ -65,12 +66,13 @@ class FitTable:
     values: Matrix
     refusal: str | None
     notes: tuple[str, ...]
+    title: str = "Private Linear Regression Results"
 
     def __str__(self) -> str:
         """The table as statistics packages print it."""
         margin = max(14, *(len(_short(name)) + 1 for name in self.names))
         width = margin + max(64, sum(map(_width, self.columns)))
-        lines = ["Private Linear Regression Results".center(width).rstrip(), "=" * width]
+        lines = [self.title.center(width).rstrip(), "=" * width]
         lines += [*self._heading(width), "=" * width]
         header = "".join(f"{name:>{_width(name)}}" for name in self.columns)
         lines += [f"{'':<{margin}}{header}", "-" * width]
@@ -134,7 +136,6 @@ def tabulate(
         Notes on robust standard errors, where they are.
     """
     quantile = quantile_of(level)
-    size = len(names)
     facts = {
         "Dep. Variable": target,
         "Mechanism": type(release.mechanism).__name__,
@@ -148,17 +149,10 @@ def tabulate(
     caveats = _caveats(release, n_rows, references)
     if inference.refusal is not None:
         return FitTable(facts, names, ("coef",), used[:, None], inference.refusal, tuple(caveats))
-    from scipy.special import ndtr
-
-    params, bse = inference.estimate[:size], inference.stderr[:size]
-    z, ends = inference.statistic()[:size], inference.intervals(quantile)[:size]
-    differ = bool(np.any(np.abs(used - params) > NOTICED_PENALTY * bse))
-    columns = ["coef", "std err", *_DECIMALS, f"[{(1 - level) / 2:.3g}", f"{(1 + level) / 2:.3g}]"]
-    values = [params, bse, z, 2 * ndtr(-np.abs(z)), ends[:, 0], ends[:, 1]]
-    if differ:
-        columns.append("fit.coef")
-        values.append(used)
-
+    columns, table = columns_of(inference, used, level)
+    params, bse, z, _, *both = table.T[:6]
+    ends = np.stack(both, axis=1)
+    differ = "fit.coef" in columns
     notes = [
         f"Standard errors cover sampling and privacy noise ({inference.method}).",
         *(robust or ["They assume errors of equal variance, which second moments cannot show."]),
@@ -194,8 +188,32 @@ def tabulate(
         )
     elif differ:
         notes.append("coef is fit.coef less the bias that noise in the features causes.")
-    table = np.stack(values, axis=1)
-    return FitTable(facts, names, tuple(columns), table, None, (*notes, *caveats))
+    return FitTable(facts, names, columns, table, None, (*notes, *caveats))
+
+
+def columns_of(inference: Inference, used: Vector, level: float) -> tuple[tuple[str, ...], Matrix]:
+    """The columns of a summary and their numbers.
+
+    Parameters
+    ----------
+    inference : Inference
+        Which is offered.
+    used : ndarray of shape (k,), float64
+        Coefficients that serve predictions, of the first k contrasts.
+    level : float
+        Of the intervals.
+    """
+    from scipy.special import ndtr
+
+    size = len(used)
+    params, bse = inference.estimate[:size], inference.stderr[:size]
+    z, ends = inference.statistic()[:size], inference.intervals(quantile_of(level))[:size]
+    columns = ["coef", "std err", *_DECIMALS, f"[{(1 - level) / 2:.3g}", f"{(1 + level) / 2:.3g}]"]
+    values = [params, bse, z, 2 * ndtr(-np.abs(z)), ends[:, 0], ends[:, 1]]
+    if np.any(np.abs(used - params) > NOTICED_PENALTY * bse):
+        columns.append("fit.coef")
+        values.append(used)
+    return tuple(columns), np.stack(values, axis=1)
 
 
 def _caveats(release: ReleaseRecord, n_rows: float | None, references: dict[str, str]) -> list[str]:

@@ -1,0 +1,12 @@
+import numpy as np
+from numpy.typing import NDArray
+
+def weigh(
+    family: str,
+    rows: NDArray[np.float64],  # (n, d)
+    coef: NDArray[np.float64],  # (p,)
+    target: tuple[float, float],
+    clip: float,
+    curved: NDArray[np.float64],  # (n, p)
+    pulled: NDArray[np.float64],  # (n, p) or (n, p + 1)
+) -> None: ...

@@ -1,0 +1,439 @@
+"""Logistic and Poisson regressions whose Newton steps were released: the public record of one."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from privgram._base.checks import check_integer, check_not_negative, check_positive, check_within
+from privgram._base.files import write_atomically
+from privgram._base.saved import Form
+from privgram._base.text import shown
+from privgram.columns import Columns
+from privgram.columns.terms import INTERCEPT
+from privgram.noise import EntryLaw
+from privgram.regression.design import AllColumns, Design, design
+from privgram.regression.estimates import Estimates
+from privgram.regression.inference import Inference, contrasts, quantile_of, refuse
+from privgram.regression.newton import FAMILIES, careful, unsettled
+from privgram.regression.summary import FitTable, columns_of
+from privgram.regression.testing import WaldTest, wald
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram.privacy import Adjacency, Guarantee, Profile
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["GLMFit", "load_fit"]
+
+FORM = Form(
+    "privgram-glm", 1, "a private fit", key="fit", arrays=("curved", "pulled", "start", "back")
+)
+
+#: What the intervals are of: the population that the rows are a sample of, or these rows' own
+#: maximum of the likelihood.
+Of = Literal["population", "data"]
+
+UNSETTLED = (
+    "the Newton steps have not settled: the classes may be separable, the mean too near to an end, "
+    "or the noise too large for so few rows"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class GLMFit(Estimates):
+    """A private logistic regression, in the columns' own units.
+
+    Made by `privgram.logistic`, or read back by `load_fit`. It holds the last look's release: the
+    curvature H and the score g where the steps had come to, with noise. What is computed from it
+    costs no further privacy.
+
+    Attributes
+    ----------
+    family : {"logistic", "poisson"}
+    target : str
+        What is explained: a truth value, or one level of a factor.
+    terms : tuple of str
+        What it is explained by, as in `Columns`.
+    names : tuple of str
+        The p coefficients, without the intercept.
+    coef : ndarray of shape (p,), float64
+        Of the log odds, per feature unit. They serve predictions.
+    intercept : float
+    columns : Columns
+        The public bounds of the variables that were used.
+    reference : dict of str to str
+        Levels asked to be left out, by factor.
+    with_intercept : bool
+    curved : ndarray of shape (q, q), float64
+        H, symmetric, in the frame of the last look.
+    pulled : ndarray of shape (q,), float64
+        g.
+    start : ndarray of shape (q,), float64
+        Coefficients of the design's columns where the last look was.
+    back : ndarray of shape (q, q), float64
+        What takes a step in the frame to these.
+    curved_std, pulled_std : float
+        Noise off H's diagonal, where it is sqrt(2) times that, and of g; all entries independent.
+    n_rows : float
+        Rows behind the fit: public, or estimated.
+    epsilon, delta : float
+        The guarantee of all looks together.
+    adjacency : {"replace", "add-remove"}
+    privacy : Profile
+    parameters : dict
+        The looks, each with its ratio, radius and noise.
+    reproducible : bool
+        Whether the noise came from a generator with a seed.
+    params, bse, tvalues, pvalues, stderr : ndarray
+        As of `privgram.regression.Fit`, for the population.
+    """
+
+    family: str
+    target: str
+    terms: tuple[str, ...]
+    columns: Columns
+    reference: dict[str, str]
+    with_intercept: bool
+    curved: Matrix
+    pulled: Vector
+    start: Vector
+    back: Matrix
+    curved_std: float
+    pulled_std: float
+    n_rows: float
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    privacy: Profile
+    parameters: dict[str, Any]
+    reproducible: bool = False
+
+    @cached_property
+    def design(self) -> Design:
+        """The columns of the regression, and the way to own units."""
+        return design(
+            AllColumns(self.columns), self.target, self.terms, self.with_intercept, self.reference
+        )
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The p coefficients, without the intercept."""
+        return self.design.names
+
+    @property
+    def param_names(self) -> tuple[str, ...]:
+        """Names of `params`: the coefficients, then the intercept if the fit has one."""
+        return (*self.names, INTERCEPT) if self.with_intercept else self.names
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """How well `privacy` is founded."""
+        return self.privacy.guarantee
+
+    @cached_property
+    def _own(self) -> Matrix:
+        """From coefficients of the design's columns to those in own units, the intercept last."""
+        return np.asarray(self.design.transform / self.design.spread[-1])
+
+    @cached_property
+    def _system(self) -> tuple[EntryLaw, Matrix]:
+        """The last step's normal equations, the score as the target, and the law of their noise."""
+        q = len(self.pulled)
+        matrix, variances = np.zeros((2, q + 1, q + 1))
+        matrix[:q, :q], matrix[:q, q], matrix[q, :q] = self.curved, self.pulled, self.pulled
+        variances[:] = self.pulled_std**2
+        variances[:q, :q] = self.curved_std**2 * (1 + np.eye(q))
+        return EntryLaw(variances), matrix
+
+    @cached_property
+    def inference(self) -> Inference:
+        """Estimates and their errors as of a sample, the intercept last."""
+        return self._inference(self.curved)
+
+    def _inference(self, meat: Matrix) -> Inference:
+        """Estimates and their errors, where the score of the rows has this covariance."""
+        move = np.linalg.lstsq(self.curved, self.pulled, rcond=None)[0]
+        if unsettled(move, self.curved, self.pulled_std, self.n_rows):
+            return refuse(len(self._own), UNSETTLED)
+        law, matrix = self._system
+        into, at = self._own @ self.back, self._own @ self.start
+        return contrasts(law, matrix, self.n_rows, into, at, meat)
+
+    @cached_property
+    def _coef(self) -> Vector:
+        move = careful(self.curved, self.pulled, self.curved_std)
+        return np.asarray(self._own @ (self.start + self.back @ move))
+
+    @property
+    def coef(self) -> Vector:
+        """Coefficients of the log odds, shape (p,), which serve predictions."""
+        return self._coef[:-1]
+
+    @property
+    def intercept(self) -> float:
+        """The log odds where all features are 0."""
+        return float(self._coef[-1])
+
+    def conf_int(
+        self,
+        level: float = 0.95,
+        *,
+        alpha: float | None = None,
+        intercept: bool = False,
+        of: Of = "population",
+    ) -> Matrix:
+        """Confidence intervals of the coefficients.
+
+        Parameters
+        ----------
+        level, alpha, intercept
+            As of `privgram.regression.Fit.conf_int`.
+        of : {"population", "data"}, default "population"
+            The coefficients of the population that the rows are a sample of, if the model holds;
+            or those that a fit without privacy has on these rows: then the privacy noise alone
+            is in the interval.
+
+        Returns
+        -------
+        ndarray of shape (p, 2) or (p + 1, 2), float64
+        """
+        if of not in ("population", "data"):
+            raise ValueError(f"of is 'population' or 'data', not {of!r}")
+        if of == "population":
+            return super().conf_int(level, alpha=alpha, intercept=intercept)
+        if alpha is not None:
+            level = 1 - check_within(alpha, "alpha", 0, 1)
+        found = self._inference(np.zeros_like(self.curved)).intervals(quantile_of(level))
+        return found[: len(self.param_names) if intercept else len(self.names)]
+
+    def odds_ratios(self, level: float = 0.95) -> Matrix:
+        """By what odds are multiplied per unit of each feature, with its interval.
+
+        Returns
+        -------
+        ndarray of shape (p, 3), float64
+            exp of `params` and of `conf_int`; for a Poisson regression ratios of rates.
+        """
+        with np.errstate(over="ignore"):
+            return np.exp(np.column_stack([self.params[: len(self.names)], self.conf_int(level)]))
+
+    def test(self, *hypothesis: str) -> WaldTest:
+        """Test that all coefficients of some terms are 0; see `privgram.regression.Fit.test`."""
+        from scipy.special import chdtrc
+
+        if self.refusal is not None:
+            raise ValueError(f"there is no inference: {self.refusal}")
+        at = self.design.places(hypothesis)
+        law, matrix = self._system
+        into, offset = (self._own @ self.back)[at], (self._own @ self.start)[at]
+        statistic, df = wald(law, matrix, self.n_rows, into, offset, self.curved)
+        names = tuple(self.names[i] for i in at)
+        return WaldTest(names, statistic, df, float(chdtrc(df, statistic)))
+
+    def decision_function(self, X: Any) -> Vector:
+        """Log odds of new rows; see `predict_proba`."""
+        variables = [name for name in self.columns.selected if name != self._variable]
+        table: Any = X
+        if isinstance(X, np.ndarray) and X.dtype.names is None:
+            if X.ndim != 2 or X.shape[1] != len(variables):
+                raise ValueError(
+                    f"X must have shape (m, {len(variables)}), with columns "
+                    f"{', '.join(map(shown, variables))}, not {X.shape}"
+                )
+            table = dict(zip(variables, X.T, strict=True))
+        return np.asarray(self.design.rows(table, self.columns) @ self.coef + self.intercept)
+
+    @property
+    def _variable(self) -> str:
+        """The variable of the target."""
+        return self.target if self.target in self.columns.variables else self.target.split("[")[0]
+
+    def predict_proba(self, X: Any) -> Matrix:
+        """Probabilities of the two classes.
+
+        Parameters
+        ----------
+        X : DataFrame, mapping of str to array_like, or ndarray of shape (m, k)
+            The variables of the features, in their own units; an array has them in the order of
+            `columns`. Values are clamped to their bounds.
+
+        Returns
+        -------
+        ndarray of shape (m, 2), float64
+            Of not being `target`, and of being it.
+        """
+        if self.family != "logistic":
+            raise ValueError("probabilities are of a logistic regression: take predict")
+        p = FAMILIES[self.family].mean(self.decision_function(X))
+        return np.column_stack([1 - p, p])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Whether each row is more likely `target` than not; of a Poisson regression the mean.
+
+        Parameters
+        ----------
+        X
+            As of `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (m,), bool or float64
+        """
+        eta = self.decision_function(X)
+        return eta > 0 if self.family == "logistic" else FAMILIES[self.family].mean(eta)
+
+    def table(self, level: float = 0.95) -> FitTable:
+        """What `summary` says, as data."""
+        facts = {
+            "Dep. Variable": self.target,
+            "Looks": f"{self.parameters['looks']}",
+            "No. Observations": f"{self.n_rows:,.0f}",
+            "Row norms up to": f"{self.columns.bound:.4g}",
+            "Epsilon": f"{self.epsilon:g}",
+            "Delta": f"{self.delta:g}",
+            "Adjacency": self.adjacency,
+            "Link": "log odds" if self.family == "logistic" else "log",
+        }
+        used = self._coef[: len(self.param_names)]
+        notes = self._notes()
+        title = FAMILIES[self.family].title
+        if self.refusal is not None:
+            return FitTable(
+                facts, self.param_names, ("coef",), used[:, None], self.refusal, notes, title
+            )
+        columns, values = columns_of(self.inference, used, level)
+        notes = (
+            f"Standard errors cover sampling and privacy noise ({self.inference.method}).",
+            "They assume that the model holds.",
+            *notes,
+        )
+        return FitTable(facts, self.param_names, columns, values, None, notes, title)
+
+    def _notes(self) -> tuple[str, ...]:
+        notes = []
+        if self.design.references:
+            left_out = ", ".join(
+                f"{shown(name)} {shown(level)}" for name, level in self.design.references.items()
+            )
+            notes.append(f"Effects of levels are differences from: {left_out}.")
+        rows, moved = self.parameters["clipped_rows"], self.parameters["clipping_bias"]
+        notes.append(
+            f"The last look shortened the scores of about {rows:.0f} rows. By their number that "
+            f"moves no estimate by more than some {moved:.2f} std err."
+        )
+        if self.reproducible:
+            notes.append("Reproducible: the fit is not private against who knows its seed.")
+        return tuple(notes)
+
+    def summary(self, level: float = 0.95) -> str:
+        """A table of the fit as statistics packages print it.
+
+        Parameters
+        ----------
+        level : float
+            Level of the confidence intervals, in [0.5, 1).
+        """
+        return str(self.table(level))
+
+    def __repr__(self) -> str:
+        names = ", ".join(map(shown, self.names))
+        text = f"<{self.family} fit of {shown(self.target)} on {names}: {self.guarantee}"
+        return text + ("; REPRODUCIBLE>" if self.reproducible else ">")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fit to `.json` or `.npz`, whole or not at all.
+
+        Raises
+        ------
+        ValueError
+            For any other suffix.
+        OSError
+            If it cannot be written.
+        """
+        path = Path(path)
+        write = {".json": FORM.to_json, ".npz": FORM.to_npz}.get(path.suffix)
+        if write is None:
+            raise ValueError(f"a fit is saved to .json or .npz, not to {path.name!r}")
+        arrays = {name: getattr(self, name) for name in FORM.arrays}
+        write_atomically(path, write(self._header(), arrays))
+
+    def _header(self) -> dict[str, Any]:
+        plain = (
+            "family", "target", "reference", "with_intercept", "curved_std", "pulled_std",
+            "n_rows", "epsilon", "delta", "adjacency", "parameters", "reproducible",
+        )  # fmt: skip
+        return {name: getattr(self, name) for name in plain} | {
+            "terms": list(self.terms),
+            "columns": self.columns.to_dict(),
+            "privacy": self.privacy.to_dict(),
+        }
+
+
+def load_fit(path: str | os.PathLike[str]) -> GLMFit:
+    """Read a fit written by `GLMFit.save`.
+
+    Parameters
+    ----------
+    path : path-like
+        A `.json` or `.npz` file.
+
+    Returns
+    -------
+    GLMFit
+
+    Raises
+    ------
+    DamagedFile
+        A ValueError: if the file is no such fit, is of a later version, was truncated or altered,
+        or has parts that contradict each other.
+    OSError
+        If it cannot be read.
+    """
+    from privgram.privacy import Profile
+
+    path = Path(path)
+    header, arrays = FORM.read(path)
+    with FORM.understood(path):
+        header["columns"] = Columns.from_dict(header["columns"])
+        header["privacy"] = Profile.from_dict(header["privacy"])
+        header["terms"] = tuple(header["terms"])
+        loaded = GLMFit(**header, **arrays)
+        _check(loaded)
+    return loaded
+
+
+def _check(fit: GLMFit) -> None:
+    """Raise unless the parts of a fit are sound and fit together, as saved ones do."""
+    from privgram.privacy._adjacency import check_adjacency
+    from privgram.privacy.composition import adjacencies
+
+    q = len(fit.pulled)
+    shapes = {"curved": (q, q), "pulled": (q,), "start": (q,), "back": (q, q)}
+    for name, shape in shapes.items():
+        array = getattr(fit, name)
+        if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
+            raise ValueError(f"{name} must be finite numbers of shape {shape}")
+    if fit.family not in FAMILIES or fit.design.transform.shape[1] != q:
+        raise ValueError("the terms are others than those of the curvature")
+    for name in ("curved_std", "pulled_std", "epsilon"):
+        check_positive(getattr(fit, name), name)
+    check_not_negative(fit.n_rows, "n_rows")
+    check_within(fit.delta, "delta", 0, 1)
+    check_adjacency(fit.adjacency)
+    if not adjacencies(fit.privacy) <= {fit.adjacency} or not isinstance(fit.reproducible, bool):
+        raise ValueError("the privacy profile is for another adjacency")
+    if fit.privacy.delta(fit.epsilon) > 1.01 * fit.delta:
+        raise ValueError("the privacy profile has a larger delta at epsilon than the fit")
+    check_integer(fit.parameters["looks"], "looks", 1)
+    json.dumps(fit._header())
+    fit.summary()
