@@ -1,8 +1,8 @@
-/* Rows z and a target, weighed by the mean that public coefficients give them: what a Newton step of
- * a generalised linear model sums.
+/* Rows z and a target of 0 to 1, weighed by the probability p that public coefficients b give them:
+ * what a Newton step of a logistic regression sums.
  *
- *   eta = sum_j b_j z_j,  m = mean of eta,  w = its derivative,  e = target - m;
- *   curved_j = sqrt(w) z_j;   pulled_j = c e z_j with c = min(1, clip / |e z|).
+ *   eta = sum_j b_j z_j,  p = 1 / (1 + e^-eta),  m = max(p, 1 - p),  o = min(1, clip / (m |z|));
+ *   curved_j = sqrt(o p (1 - p)) z_j;   pulled_j = o (target - p) z_j;   reach_j = m z_j.
  *
  * A row's images depend on that row alone, wherever it stands and on every machine: plain operations
  * in a fixed order, an exponential of our own, and no contraction into FMA (meson.build).  NaN
@@ -16,9 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { WEIGH_LOGISTIC, WEIGH_POISSON };
-
-/* Beyond this eta is as far as it can be: e^30 is 10^13. */
+/* Beyond this eta is as far as it can be: e^-30 is 10^-13. */
 #define WEIGH_FARTHEST 30.0
 
 /* Exponential of numbers up to 700 in size, within two units in the last place: x = k ln 2 + r, and
@@ -50,43 +48,53 @@ static inline double weigh_exp(double x)
     return (sum * r + 1) * power;
 }
 
-/* Mean and root of the weight at eta. */
-static inline void weigh_mean(int family, double eta, double *mean, double *root)
+/* The probability of a row of p features, and the root of its weight p (1 - p). */
+static inline double weigh_odds(const double *restrict z, const double *restrict coef, ptrdiff_t p,
+                                double *root)
 {
+    double eta = 0;
+    for (ptrdiff_t j = 0; j < p; j++)
+        eta += coef[j] * z[j];
     eta = eta > WEIGH_FARTHEST ? WEIGH_FARTHEST : eta;
     eta = eta < -WEIGH_FARTHEST ? -WEIGH_FARTHEST : eta;
-    if (family == WEIGH_POISSON) {
-        *mean = weigh_exp(eta);
-        *root = sqrt(*mean);
-        return;
-    }
     const double e = weigh_exp(eta < 0 ? eta : -eta), whole = 1 + e;
-    *mean = (eta < 0 ? e : 1) / whole;
     *root = sqrt(e) / whole;
+    return (eta < 0 ? e : 1) / whole;
 }
 
 /* `z` has n rows of d columns, the first p the features and the next the target, which stands for
- * center + half_width * z.  `pulled` has p or p + 1 columns, the last of which is the clip. */
-static void weigh_rows(int family, const double *restrict z, ptrdiff_t n, ptrdiff_t d, ptrdiff_t p,
+ * center + half_width * z.  `pulled` has p + 1 columns, the last of which is the clip. */
+static void weigh_rows(const double *restrict z, ptrdiff_t n, ptrdiff_t d, ptrdiff_t p,
                        const double *restrict coef, double center, double half_width, double clip,
-                       double *restrict curved, double *restrict pulled, ptrdiff_t width)
+                       double *restrict curved, double *restrict pulled)
 {
-    for (ptrdiff_t i = 0; i < n; i++, z += d, curved += p, pulled += width) {
-        double eta = 0, square = 0, mean, root;
+    for (ptrdiff_t i = 0; i < n; i++, z += d, curved += p, pulled += p + 1) {
+        double root, square = 0;
+        const double chance = weigh_odds(z, coef, p, &root);
+        const double error = (center + half_width * z[p]) - chance;
         for (ptrdiff_t j = 0; j < p; j++)
-            eta += coef[j] * z[j];
-        weigh_mean(family, eta, &mean, &root);
-        const double error = (center + half_width * z[p]) - mean;
+            square += z[j] * z[j];
+        const double length = (chance < 0.5 ? 1 - chance : chance) * sqrt(square);
+        const double o = length > clip ? clip / length : 1;
+        const double part = sqrt(o) * root, pull = o * error;
         for (ptrdiff_t j = 0; j < p; j++) {
-            pulled[j] = error * z[j];
-            square += pulled[j] * pulled[j];
-            curved[j] = root * z[j];
+            curved[j] = part * z[j];
+            pulled[j] = pull * z[j];
         }
-        const double shorter = square > clip * clip ? clip / sqrt(square) : 1;
+        pulled[p] = clip + (error - error); /* NaN stays NaN */
+    }
+}
+
+/* The largest score that a row can have, whatever its target. */
+static void weigh_reach(const double *restrict z, ptrdiff_t n, ptrdiff_t d, ptrdiff_t p,
+                        const double *restrict coef, double *restrict reach)
+{
+    for (ptrdiff_t i = 0; i < n; i++, z += d, reach += p) {
+        double root;
+        const double chance = weigh_odds(z, coef, p, &root), own = z[p] - z[p];
+        const double m = (chance < 0.5 ? 1 - chance : chance) + own; /* NaN of a missing target */
         for (ptrdiff_t j = 0; j < p; j++)
-            pulled[j] *= shorter;
-        if (width > p)
-            pulled[p] = clip + (error - error); /* NaN stays NaN */
+            reach[j] = m * z[j];
     }
 }
 

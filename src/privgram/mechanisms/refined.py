@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Choice", "Frame", "Refined", "choose_radius", "radii", "whiten"]
+__all__ = ["Choice", "Frame", "Refined", "choose_radius", "radii", "rows_beyond", "whiten"]
 
 #: Shares of the squared ratio mu^2: of the first look, of each at the middle, of the histogram
 #: of lengths, and of the number of rows where nothing else says it. The last look has what is left.
@@ -249,6 +249,35 @@ def radii(typical: float, largest: float) -> Vector:
     return grid
 
 
+def rows_beyond(counts: Vector, grid: Vector, counts_std: float) -> Vector:
+    """About how many rows are beyond each point of a grid, and 0 at the end: shape (m + 1,).
+
+    Parameters
+    ----------
+    counts, grid, counts_std
+        As for `choose_radius`.
+
+    Notes
+    -----
+    Counts are used as far as they stand out of their noise. Farther out they are taken to fall
+    faster and faster, each time by the square of the ratio before. That is a guess: few rows that
+    are far longer than all others go unseen, as they must.
+    """
+    tails = np.array([counts[i + 1 : i + 1 + WINDOW].sum() for i in range(len(grid))])
+    bins = np.clip(np.arange(len(grid))[::-1], 1, WINDOW)
+    seen = np.flatnonzero(tails > RESOLVED * counts_std * np.sqrt(bins))
+    last = int(seen[-1]) if len(seen) else 0
+    beyond = np.zeros(len(grid) + 1)
+    beyond[last] = max(tails[last], 0.0)
+    for i in range(last)[::-1]:
+        beyond[i] = beyond[i + 1] + max(counts[i + 1], 0.0)
+    ratio = min(beyond[last] / max(beyond[last - 1], 1.0), 0.95) if last else 0.5
+    for i in range(last + 1, len(grid)):
+        ratio **= 2
+        beyond[i] = beyond[i - 1] * ratio
+    return beyond
+
+
 @dataclass(frozen=True)
 class Choice:
     """A squared radius; about how many rows it clips; what that does, in stated standard errors."""
@@ -285,22 +314,9 @@ def choose_radius(
     with unit vectors c and e, and rows^{1/2} is that error. Clipping takes off
     (|z|^2 - R^2)_+ (c.z)(e.z) / |z|^2, at most half the excess a row. Over rows in many
     directions it averages to less, in tables of wages and flights to a quarter at most. The
-    excess adds up the numbers of rows beyond each radius, as far as they stand out of their noise.
-    Farther out they are taken to fall faster and faster, each time by the square of the ratio
-    before. That is a guess: few rows that are far longer than all others go unseen, as they must.
+    excess adds up the numbers of rows beyond each radius (`rows_beyond`).
     """
-    tails = np.array([counts[i + 1 : i + 1 + WINDOW].sum() for i in range(len(grid))])
-    bins = np.clip(np.arange(len(grid))[::-1], 1, WINDOW)
-    seen = np.flatnonzero(tails > RESOLVED * counts_std * np.sqrt(bins))
-    last = int(seen[-1]) if len(seen) else 0
-    beyond = np.zeros(len(grid) + 1)
-    beyond[last] = max(tails[last], 0.0)
-    for i in range(last)[::-1]:
-        beyond[i] = beyond[i + 1] + max(counts[i + 1], 0.0)
-    ratio = min(beyond[last] / max(beyond[last - 1], 1.0), 0.95) if last else 0.5
-    for i in range(last + 1, len(grid)):
-        ratio **= 2
-        beyond[i] = beyond[i - 1] * ratio
+    beyond = rows_beyond(counts, grid, counts_std)
     steps = np.diff(grid, append=grid[-1]) * (beyond[:-1] + beyond[1:]) / 2
     moved = TOWARDS * np.cumsum(steps[::-1])[::-1] / np.hypot(np.sqrt(rows), noise_std)
     good = (noise_std >= FINE * math.sqrt(rows)) & (moved <= BIAS)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["exponential", "weigh"]
+__all__ = ["exponential", "reach", "weigh"]
 
 Matrix = NDArray[np.float64]
 
@@ -27,15 +27,14 @@ def exponential(x: Matrix) -> Matrix:
 
 
 def weigh(
-    family: str, rows: Matrix, coef: Matrix, target: tuple[float, float], clip: float
+    rows: Matrix, coef: Matrix, target: tuple[float, float], clip: float
 ) -> tuple[Matrix, Matrix]:
     """What a Newton step sums over rows.
 
     Parameters
     ----------
-    family : {"logistic", "poisson"}
     rows : ndarray of shape (n, d), float64
-        The features, as many as there are coefficients, then the target, which stands for
+        The features z, as many as there are coefficients, then the target, which stands for
         center + half_width * value.
     coef : ndarray of shape (p,), float64
     target : tuple of float
@@ -45,27 +44,46 @@ def weigh(
     Returns
     -------
     curved : ndarray of shape (n, p), float64
-        sqrt(w) z, with w the derivative of the mean.
+        sqrt(o w) z, with w = chance (1 - chance) and o = min(1, clip / the row's `reach`).
     pulled : ndarray of shape (n, p + 1), float64
-        e z, at most `clip` long, with e the residual; and the clip.
+        o (target - chance) z, and the clip.
     """
     p = len(coef)
-    z, eta = rows[:, :p], np.zeros(len(rows))
+    z, (chance, root) = rows[:, :p], _odds(rows, coef)
+    error = (target[0] + target[1] * rows[:, p]) - chance
+    square = np.zeros(len(rows))
     for j in range(p):
-        eta = eta + coef[j] * z[:, j]
-    eta = np.clip(eta, -FARTHEST, FARTHEST)
-    if family == "poisson":
-        mean = exponential(eta)
-        root = np.sqrt(mean)
-    else:
-        e = exponential(-np.abs(eta))
-        mean = np.where(eta < 0, e, 1.0) / (1 + e)
-        root = np.sqrt(e) / (1 + e)
-    error = (target[0] + target[1] * rows[:, p]) - mean
-    pulled, square = error[:, None] * z, np.zeros(len(rows))
-    for j in range(p):
-        square = square + pulled[:, j] * pulled[:, j]
+        square = square + z[:, j] * z[:, j]
+    length = np.where(chance < 0.5, 1 - chance, chance) * np.sqrt(square)
     with np.errstate(divide="ignore", invalid="ignore"):
-        shorter = np.where(square > clip * clip, clip / np.sqrt(square), 1.0)
-    ends = clip + (error - error)
-    return root[:, None] * z, np.column_stack([pulled * shorter[:, None], ends])
+        o = np.where(length > clip, clip / length, 1.0)
+    curved, pulled = (np.sqrt(o) * root)[:, None] * z, (o * error)[:, None] * z
+    return curved, np.column_stack([pulled, clip + (error - error)])
+
+
+def reach(rows: Matrix, coef: Matrix) -> Matrix:
+    """max(chance, 1 - chance) z: the largest score that each row can have.
+
+    Parameters
+    ----------
+    rows, coef
+        As for `weigh`.
+
+    Returns
+    -------
+    ndarray of shape (n, p), float64
+    """
+    p = len(coef)
+    chance, _ = _odds(rows, coef)
+    most = np.where(chance < 0.5, 1 - chance, chance) + (rows[:, p] - rows[:, p])
+    return np.asarray(most[:, None] * rows[:, :p])
+
+
+def _odds(rows: Matrix, coef: Matrix) -> tuple[Matrix, Matrix]:
+    """Probabilities, and roots of chance (1 - chance)."""
+    eta = np.zeros(len(rows))
+    for j in range(len(coef)):
+        eta = eta + coef[j] * rows[:, j]
+    eta = np.clip(eta, -FARTHEST, FARTHEST)
+    e = exponential(-np.abs(eta))
+    return np.where(eta < 0, e, 1.0) / (1 + e), np.sqrt(e) / (1 + e)

@@ -1,7 +1,7 @@
 """Private Newton steps: how released numbers decide where to look next, and how closely.
 
-The fit of a generalised linear model is found by looks at the table. Each releases the curvature
-H = sum w z z^T and the score g = sum e z at coefficients that the looks before it gave, in the
+The fit of a logistic regression is found by looks at the table. Each releases the curvature
+H = sum o w z z^T and the score g = sum o e z at coefficients that the looks before it gave, in the
 frame that they taught; the rules here see released numbers alone (docs/theory/newton.md).
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram.mechanisms.refined import Frame, whiten
+from privgram.mechanisms.refined import Frame, rows_beyond, whiten
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["FAMILIES", "Family", "Point", "Space", "unsettled"]
+__all__ = ["Clip", "Point", "Space", "careful", "choose_clip", "curved_share", "unsettled"]
 
 #: Shares of mu^2: of the first look, of each at the middle, of the histogram of lengths and, where
 #: nothing else says it, of the number of rows. The last look has the rest.
-FIRST, MIDDLE, COUNTS, NUMBER = 0.08, 0.14, 0.08, 0.01
+FIRST, MIDDLE, COUNTS, NUMBER = 0.08, 0.14, 0.06, 0.01
 
 #: At most so many looks at the middle, and what part of one is for the curvature.
 MOST_MIDDLE, MIDDLE_CURVED = 3, 0.4
@@ -35,57 +35,15 @@ MOST_MIDDLE, MIDDLE_CURVED = 3, 0.4
 #: The last look's curvature has so much of it that its noise is this part of it, within limits.
 CURVED_NOISE, CURVED_LEAST, CURVED_MOST = 0.01, 0.03, 0.3
 
-#: Radius of looks at the middle, squared, in units of a score's mean square.
-REACH = 4.0
-
 #: No step is longer, in the root mean square of eta where the frame is white.
 LONGEST = 2.0
 
-#: After a longer step, another is taken.
-SETTLED = 0.5
-
-#: A step's error is about this part of its square, times the rows; it may be so many of the
-#: statistic's deviations.
+#: A step leaves out about this part of its square, times the rows, from the score. Another is
+#: taken, or the last one refused, where that may be so many deviations of the score.
 BEND, MOST_BENT = 0.25, 0.5
 
-#: Shares of a target are not trusted nearer to the ends of their range.
+#: Means of the target are not trusted nearer to 0 and 1.
 LEAST_MEAN = 0.02
-
-
-@dataclass(frozen=True)
-class Family:
-    """A generalised linear model with its canonical link.
-
-    Attributes
-    ----------
-    name : str
-        As `privgram._core.weigh` knows it.
-    title : str
-    """
-
-    name: str
-    title: str
-
-    def start(self, mean: float) -> tuple[float, float]:
-        """The link of a mean, roughly, and the weight there."""
-        if self.name == "poisson":
-            mean = max(mean, LEAST_MEAN)
-            return math.log(mean), mean
-        mean = min(max(mean, LEAST_MEAN), 1 - LEAST_MEAN)
-        return math.log(mean / (1 - mean)), mean * (1 - mean)
-
-    def mean(self, eta: Vector) -> Vector:
-        """The mean of the target."""
-        from scipy.special import expit
-
-        found: Vector = np.exp(eta) if self.name == "poisson" else expit(eta)
-        return found
-
-
-FAMILIES = {
-    "logistic": Family("logistic", "Private Logistic Regression Results"),
-    "poisson": Family("poisson", "Private Poisson Regression Results"),
-}
 
 
 class Space:
@@ -97,12 +55,16 @@ class Space:
         Orthonormal: v = basis^T u for rows u.
     mixing : ndarray of shape (q, q), float64
         The features are mixing @ v.
+    target : tuple of float
+        Center and half-width of the target, which is 0 or 1.
     """
 
     def __init__(self, design: Design) -> None:
         self.design = design
         self.basis, upper = np.linalg.qr(design.frame[:-1].T)
         self.mixing: Matrix = upper.T
+        low, high = design.ends
+        self.target = ((low + high) / 2, (high - low) / 2)
 
     def to_coef(self, frame: Frame) -> Matrix:
         """What takes coefficients of z = frame.matrix @ v to those of the features."""
@@ -110,71 +72,84 @@ class Space:
 
     def rows(self, frame: Frame) -> Matrix:
         """The map of released columns to z, then to the target, then to nothing."""
-        d = len(self.basis)
+        d, q = self.basis.shape
         found = np.zeros((d, d))
-        q = len(frame.matrix)
         found[:q] = frame.matrix @ self.basis.T
         found[q] = self.design.frame[-1]
         return found
 
+    def mean(self, moment: Matrix) -> float:
+        """The target's mean by a released second moment; a half without an intercept."""
+        if not self.design.intercept:
+            return 0.5
+        ones, goal = self.design.frame[-2:]
+        count = max(float(ones @ moment @ ones), 1.0)
+        mean = self.target[0] + self.target[1] * float(goal @ moment @ ones) / count
+        return min(max(mean, LEAST_MEAN), 1 - LEAST_MEAN)
+
 
 @dataclass(frozen=True)
 class Point:
-    """Where the next look is: a frame, and coefficients of z in it."""
+    """Where the next look is.
+
+    Attributes
+    ----------
+    frame : Frame
+    coef : ndarray of shape (q,), float64
+        Of z in the frame.
+    clip : float
+        Of scores, for a look at the middle: their root mean square, if all had the larger size.
+    """
 
     frame: Frame
     coef: Vector
+    clip: float
 
     @classmethod
     def first(
-        cls,
-        space: Space,
-        family: Family,
-        moment: Matrix,
-        noise_std: float,
-        rows: float,
-        bound: float,
-        target: tuple[float, float],
+        cls, space: Space, moment: Matrix, noise_std: float, rows: float, bound: float
     ) -> Point:
-        """By a released second moment: least squares, on the scale of the link at the mean.
+        """By a released second moment: least squares, on the scale of log odds at the mean.
 
         Parameters
         ----------
-        space, family
+        space : Space
         moment : ndarray of shape (d, d), float64
         noise_std : float
             Off the diagonal.
         rows, bound : float
-        target : tuple of float
-            Center and half-width.
         """
-        design = space.design
-        features = space.basis.T @ moment @ space.basis
-        frame = whiten(features, noise_std, rows, bound)
-        into = frame.matrix @ space.basis.T
+        design, (center, half_width) = space.design, space.target
+        frame = whiten(space.basis.T @ moment @ space.basis, noise_std, rows, bound)
+        mean = space.mean(moment)
         coef = np.zeros(len(frame.matrix))
         if design.intercept:
-            ones, goal = design.frame[-2], design.frame[-1]
-            sums = into @ moment @ ones
-            count = max(float(ones @ moment @ ones), 1.0)
-            mean = target[0] + target[1] * float(goal @ moment @ ones) / count
-            link, weight = family.start(mean)
+            into = frame.matrix @ space.basis.T
+            ones, goal = design.frame[-2:]
+            moved = into @ moment @ (half_width * goal + (center - mean) * ones)
             constant = frame.inverse.T @ (space.basis.T @ ones)
-            moved = target[1] * (into @ moment @ goal) + (target[0] - mean) * sums
-            coef = link * constant + shortened(moved / (rows * weight))
-        return cls(frame, coef)
+            coef = math.log(mean / (1 - mean)) * constant
+            coef = coef + shortened(moved / (rows * mean * (1 - mean)))
+        return cls(frame, coef, max(mean, 1 - mean) * math.sqrt(frame.typical))
 
     def step(
-        self, curved: Matrix, pulled: Vector, noise_std: float, rows: float, bound: float
-    ) -> tuple[Point, float]:
-        """Where a Newton step leads, in the frame that its curvature teaches; and how long it is.
+        self,
+        curved: Matrix,
+        pulled: Vector,
+        noise_std: float,
+        rows: float,
+        bound: float,
+        mean: float,
+    ) -> tuple[Point, Vector]:
+        """Where a Newton step leads, in the frame that its curvature teaches; and the step.
 
         Directions that the noise hides move little: their curvature counts as the noise's edge.
         """
         move = careful(curved, pulled, noise_std)
         frame = whiten(curved, noise_std, rows, bound, self.frame)
         turned = frame.inverse.T @ (self.frame.matrix.T @ (self.coef + move))
-        return Point(frame, turned), float(np.linalg.norm(move))
+        most = max(mean, 1 - mean)
+        return Point(frame, turned, math.sqrt(most / (1 - most) * frame.typical)), move
 
 
 def careful(curved: Matrix, pulled: Vector, noise_std: float) -> Vector:
@@ -190,14 +165,64 @@ def shortened(move: Vector) -> Vector:
     return found
 
 
-def curved_share(square: float, mu: float, rows: float) -> float:
-    """The part of the last look's mu^2 that its curvature gets, for scores up to a square."""
-    needed = square / (math.sqrt(2.0) * CURVED_NOISE * rows * mu)
+@dataclass(frozen=True)
+class Clip:
+    """Of scores: how long one may be.
+
+    Attributes
+    ----------
+    size : float
+    kept : float
+        About what part of the curvature is left.
+    moved : float
+        About the variance of what weighing moves estimates by, over the sampling variance.
+    """
+
+    size: float
+    kept: float
+    moved: float
+
+
+def choose_clip(
+    counts: Vector, grid: Vector, counts_std: float, noise_std: Vector, rows: float
+) -> Clip:
+    """The clip that adds the least variance to the estimates.
+
+    Parameters
+    ----------
+    counts, counts_std
+        As for `privgram.mechanisms.refined.choose_radius`.
+    grid : ndarray of shape (m,), float64
+        Sizes that a score can have, ascending; none is larger than the last.
+    noise_std : ndarray of shape (m,), float64
+        Noise of the score for each clip.
+    rows : float
+
+    Notes
+    -----
+    Rows whose score may be r > clip weigh clip / r. In units in which the curvature is the
+    identity times the rows, the noise moves estimates by noise_std / (kept rows), and the weights
+    by the sum of (o / kept - 1) e z.
+    """
+    beyond = rows_beyond(counts, grid, counts_std)[:-1]
+    numbers = np.maximum(-np.diff(beyond, prepend=max(rows, beyond[0])), 0.0)
+    part = numbers * grid**2
+    part = part / part.sum()
+    weights = np.minimum(1.0, grid[:, None] / grid)  # of rows j at clip i
+    kept = weights @ part
+    moved = (weights / kept[:, None] - 1) ** 2 @ part
+    best = int(np.argmin((noise_std / kept) ** 2 + rows * moved))
+    return Clip(float(grid[best]), float(kept[best]), float(moved[best]))
+
+
+def curved_share(clip: float, mu: float, rows: float) -> float:
+    """The part of the last look's mu^2 that its curvature gets, for scores up to a clip."""
+    needed = clip**2 / (math.sqrt(2.0) * CURVED_NOISE * rows * mu)
     return min(max(needed**2, CURVED_LEAST), CURVED_MOST)
 
 
 def unsettled(move: Vector, curved: Matrix, noise_std: float, rows: float) -> bool:
-    """Whether the last step was so long that what it leaves out may matter.
+    """Whether a step was so long that what it leaves out may matter.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Logistic and Poisson regressions whose Newton steps were released: the public record of one."""
+"""Logistic regressions whose Newton steps were released: the public record of one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from privgram.noise import EntryLaw
 from privgram.regression.design import AllColumns, Design, design
 from privgram.regression.estimates import Estimates
 from privgram.regression.inference import Inference, contrasts, quantile_of, refuse
-from privgram.regression.newton import FAMILIES, careful, unsettled
+from privgram.regression.newton import careful, unsettled
 from privgram.regression.summary import FitTable, columns_of
 from privgram.regression.testing import WaldTest, wald
 
@@ -33,10 +33,14 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["GLMFit", "load_fit"]
+__all__ = ["LogisticFit", "load_fit"]
 
 FORM = Form(
-    "privgram-glm", 1, "a private fit", key="fit", arrays=("curved", "pulled", "start", "back")
+    "privgram-logistic",
+    1,
+    "a logistic regression",
+    key="fit",
+    arrays=("curved", "pulled", "start", "back"),
 )
 
 #: What the intervals are of: the population that the rows are a sample of, or these rows' own
@@ -50,7 +54,7 @@ UNSETTLED = (
 
 
 @dataclass(frozen=True, eq=False)
-class GLMFit(Estimates):
+class LogisticFit(Estimates):
     """A private logistic regression, in the columns' own units.
 
     Made by `privgram.logistic`, or read back by `load_fit`. It holds the last look's release: the
@@ -59,7 +63,6 @@ class GLMFit(Estimates):
 
     Attributes
     ----------
-    family : {"logistic", "poisson"}
     target : str
         What is explained: a truth value, or one level of a factor.
     terms : tuple of str
@@ -98,7 +101,6 @@ class GLMFit(Estimates):
         As of `privgram.regression.Fit`, for the population.
     """
 
-    family: str
     target: str
     terms: tuple[str, ...]
     columns: Columns
@@ -213,8 +215,10 @@ class GLMFit(Estimates):
             return super().conf_int(level, alpha=alpha, intercept=intercept)
         if alpha is not None:
             level = 1 - check_within(alpha, "alpha", 0, 1)
-        found = self._inference(np.zeros_like(self.curved)).intervals(quantile_of(level))
-        return found[: len(self.param_names) if intercept else len(self.names)]
+        # What weighing the rows moves the estimates by is in it too.
+        found = self._inference(self.parameters["moved"] * self.curved)
+        ends = found.intervals(quantile_of(level))
+        return ends[: len(self.param_names) if intercept else len(self.names)]
 
     def odds_ratios(self, level: float = 0.95) -> Matrix:
         """By what odds are multiplied per unit of each feature, with its interval.
@@ -222,7 +226,7 @@ class GLMFit(Estimates):
         Returns
         -------
         ndarray of shape (p, 3), float64
-            exp of `params` and of `conf_int`; for a Poisson regression ratios of rates.
+            exp of `params` and of `conf_int`.
         """
         with np.errstate(over="ignore"):
             return np.exp(np.column_stack([self.params[: len(self.names)], self.conf_int(level)]))
@@ -272,13 +276,13 @@ class GLMFit(Estimates):
         ndarray of shape (m, 2), float64
             Of not being `target`, and of being it.
         """
-        if self.family != "logistic":
-            raise ValueError("probabilities are of a logistic regression: take predict")
-        p = FAMILIES[self.family].mean(self.decision_function(X))
+        from scipy.special import expit
+
+        p = expit(self.decision_function(X))
         return np.column_stack([1 - p, p])
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Whether each row is more likely `target` than not; of a Poisson regression the mean.
+    def predict(self, X: Any) -> NDArray[np.bool_]:
+        """Whether each row is more likely `target` than not.
 
         Parameters
         ----------
@@ -287,10 +291,9 @@ class GLMFit(Estimates):
 
         Returns
         -------
-        ndarray of shape (m,), bool or float64
+        ndarray of shape (m,), bool
         """
-        eta = self.decision_function(X)
-        return eta > 0 if self.family == "logistic" else FAMILIES[self.family].mean(eta)
+        return np.asarray(self.decision_function(X) > 0)
 
     def table(self, level: float = 0.95) -> FitTable:
         """What `summary` says, as data."""
@@ -302,11 +305,11 @@ class GLMFit(Estimates):
             "Epsilon": f"{self.epsilon:g}",
             "Delta": f"{self.delta:g}",
             "Adjacency": self.adjacency,
-            "Link": "log odds" if self.family == "logistic" else "log",
+            "Link": "logit",
         }
         used = self._coef[: len(self.param_names)]
         notes = self._notes()
-        title = FAMILIES[self.family].title
+        title = "Private Logistic Regression Results"
         if self.refusal is not None:
             return FitTable(
                 facts, self.param_names, ("coef",), used[:, None], self.refusal, notes, title
@@ -326,11 +329,6 @@ class GLMFit(Estimates):
                 f"{shown(name)} {shown(level)}" for name, level in self.design.references.items()
             )
             notes.append(f"Effects of levels are differences from: {left_out}.")
-        rows, moved = self.parameters["clipped_rows"], self.parameters["clipping_bias"]
-        notes.append(
-            f"The last look shortened the scores of about {rows:.0f} rows. By their number that "
-            f"moves no estimate by more than some {moved:.2f} std err."
-        )
         if self.reproducible:
             notes.append("Reproducible: the fit is not private against who knows its seed.")
         return tuple(notes)
@@ -347,7 +345,7 @@ class GLMFit(Estimates):
 
     def __repr__(self) -> str:
         names = ", ".join(map(shown, self.names))
-        text = f"<{self.family} fit of {shown(self.target)} on {names}: {self.guarantee}"
+        text = f"<Logistic fit of {shown(self.target)} on {names}: {self.guarantee}"
         return text + ("; REPRODUCIBLE>" if self.reproducible else ">")
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -369,7 +367,7 @@ class GLMFit(Estimates):
 
     def _header(self) -> dict[str, Any]:
         plain = (
-            "family", "target", "reference", "with_intercept", "curved_std", "pulled_std",
+            "target", "reference", "with_intercept", "curved_std", "pulled_std",
             "n_rows", "epsilon", "delta", "adjacency", "parameters", "reproducible",
         )  # fmt: skip
         return {name: getattr(self, name) for name in plain} | {
@@ -379,8 +377,8 @@ class GLMFit(Estimates):
         }
 
 
-def load_fit(path: str | os.PathLike[str]) -> GLMFit:
-    """Read a fit written by `GLMFit.save`.
+def load_fit(path: str | os.PathLike[str]) -> LogisticFit:
+    """Read a fit written by `LogisticFit.save`.
 
     Parameters
     ----------
@@ -389,7 +387,7 @@ def load_fit(path: str | os.PathLike[str]) -> GLMFit:
 
     Returns
     -------
-    GLMFit
+    LogisticFit
 
     Raises
     ------
@@ -407,12 +405,12 @@ def load_fit(path: str | os.PathLike[str]) -> GLMFit:
         header["columns"] = Columns.from_dict(header["columns"])
         header["privacy"] = Profile.from_dict(header["privacy"])
         header["terms"] = tuple(header["terms"])
-        loaded = GLMFit(**header, **arrays)
+        loaded = LogisticFit(**header, **arrays)
         _check(loaded)
     return loaded
 
 
-def _check(fit: GLMFit) -> None:
+def _check(fit: LogisticFit) -> None:
     """Raise unless the parts of a fit are sound and fit together, as saved ones do."""
     from privgram.privacy._adjacency import check_adjacency
     from privgram.privacy.composition import adjacencies
@@ -423,7 +421,7 @@ def _check(fit: GLMFit) -> None:
         array = getattr(fit, name)
         if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
             raise ValueError(f"{name} must be finite numbers of shape {shape}")
-    if fit.family not in FAMILIES or fit.design.transform.shape[1] != q:
+    if fit.design.transform.shape[1] != q:
         raise ValueError("the terms are others than those of the curvature")
     for name in ("curved_std", "pulled_std", "epsilon"):
         check_positive(getattr(fit, name), name)

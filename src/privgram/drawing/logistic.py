@@ -6,7 +6,6 @@ side: of what is read only the noisy sums leave.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.files import check_distinct, check_room
-from privgram._core.rows import Accumulator
 from privgram.columns import Columns, Factor
 from privgram.columns.terms import parse_terms
 from privgram.columns.variables import Boolean, Number
@@ -27,13 +25,13 @@ from privgram.drawing.release import _warn_of_weak
 from privgram.engines import scale_out
 from privgram.engines.threads import accumulate, second_moment
 from privgram.ledger import check_ledger
-from privgram.mechanisms.refined import Refined, choose_radius, radii
+from privgram.mechanisms.refined import Refined, radii
 from privgram.moment import SecondMoment
-from privgram.moment.weighed import Weighed, Weighing
+from privgram.moment.weighed import Reaching, Weighed
 from privgram.regression import newton as rules
 from privgram.regression.design import AllColumns, design
-from privgram.regression.glm import GLMFit
-from privgram.regression.newton import FAMILIES, Family, Point, Space
+from privgram.regression.logistic import LogisticFit
+from privgram.regression.newton import Point, Space
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -65,7 +63,7 @@ def logistic(
     threads: int | None = None,
     out: str | os.PathLike[str] | None = None,
     rng: np.random.Generator | None = None,
-) -> GLMFit:
+) -> LogisticFit:
     """Fit a logistic regression under differential privacy, by Newton steps.
 
     The table is read four to seven times. Each look releases the curvature and the score of the
@@ -103,7 +101,7 @@ def logistic(
 
     Returns
     -------
-    GLMFit
+    LogisticFit
         With standard errors and intervals that hold sampling and privacy noise; `refusal` says
         where there are none.
 
@@ -175,9 +173,8 @@ def logistic(
     looks = Looks(
         moment, noise, generator, lambda new: accumulate(source, used, threads, False, new)[0]
     )
-    found = _Steps(looks, model, FAMILIES["logistic"], public).take()
-    fit = GLMFit(
-        family="logistic",
+    found = _Steps(looks, model, public).take()
+    fit = LogisticFit(
         target=target,
         terms=tuple(texts),
         columns=used,
@@ -199,43 +196,35 @@ def logistic(
 class _Steps:
     """The Newton steps: each look's release decides the next, and nothing else of the table."""
 
-    def __init__(self, looks: Looks, model: Design, family: Family, public: int | None) -> None:
+    def __init__(self, looks: Looks, model: Design, public: int | None) -> None:
         self.looks = looks
-        self.family = family
         self.public = public
         self.space = Space(model)
-        low, high = model.ends
-        # A level's indicator is 0 or 1 itself.
-        self.target = ((low + high) / 2, (high - low) / 2)
 
     def take(self) -> dict[str, Any]:
         """All looks; what the record has of the last one."""
-        looks, moment, bound = self.looks, self.looks.moment, float(self.looks.moment.bound)
-        first = looks.take(moment, rules.FIRST)
-        left = 1 - rules.FIRST
+        looks, bound = self.looks, float(self.looks.moment.bound)
+        first = looks.take(looks.moment, rules.FIRST)
         rows, spent = self._rows(first)
-        left -= spent + rules.COUNTS
-        point = Point.first(self.space, self.family, first, looks.std[-1], rows, bound, self.target)
-        mean_square = point.frame.typical * self._weight(first)
+        left = 1 - rules.FIRST - spent - rules.COUNTS
+        point = Point.first(self.space, first, looks.std[-1], rows, bound)
+        mean = self.space.mean(first)
         for _ in range(rules.MOST_MIDDLE):
             left -= rules.MIDDLE
-            curved_share = rules.MIDDLE * rules.MIDDLE_CURVED
-            radius = math.sqrt(rules.REACH * mean_square)
-            curved, pulled = self._look(point, radius, curved_share, rules.MIDDLE - curved_share)
-            point, moved = point.step(curved, pulled, looks.std[-1], rows, bound)
-            mean_square = point.frame.typical
-            if moved < rules.SETTLED and not point.frame.hidden:
+            share = rules.MIDDLE * rules.MIDDLE_CURVED
+            curved, pulled = self._look(point, point.clip, share, rules.MIDDLE - share)
+            point, move = point.step(curved, pulled, looks.std[-1], rows, bound, mean)
+            if not (point.frame.hidden or rules.unsettled(move, curved, 0.0, rows)):
                 break
-        grid = np.sqrt(radii(mean_square, point.frame.largest(bound)))
+        grid = np.sqrt(radii(point.frame.typical, point.frame.largest(bound)))
         counts, counts_std = self._count(point, grid)
-        mus = [looks.mu(left * (1 - rules.CURVED_LEAST))] * len(grid)
-        noise_std = np.array([self._pulled_std(r, mu) for r, mu in zip(grid, mus, strict=True)])
-        choice = choose_radius(counts, grid, counts_std, noise_std, rows)
-        radius = choice.square
-        share = rules.curved_share(radius**2, looks.mu(left), rows)
-        curved, pulled = self._look(point, radius, left * share, left * (1 - share))
+        mu = looks.mu(left * (1 - rules.CURVED_LEAST))
+        noise_std = np.array([self._pulled_std(clip, mu) for clip in grid])
+        clip = rules.choose_clip(counts, grid, counts_std, noise_std, rows)
+        share = left * rules.curved_share(clip.size, looks.mu(left), rows)
+        curved, pulled = self._look(point, clip.size, share, left - share)
         parameters = looks.record["parameters"]
-        parameters |= {"clipped_rows": choice.clipped, "clipping_bias": choice.bias}
+        parameters |= {"kept": clip.kept, "moved": clip.moved}
         back = self.space.to_coef(point.frame)
         return {
             "curved": curved,
@@ -258,35 +247,21 @@ class _Steps:
             return max(float(ones @ first @ ones), 1.0), 0.0
         return max(looks.number(rules.NUMBER), 1.0), rules.NUMBER
 
-    def _weight(self, first: Matrix) -> float:
-        """The weight of a row at the mean, roughly."""
-        model = self.space.design
-        if not model.intercept:
-            return 0.25
-        ones, goal = model.frame[-2], model.frame[-1]
-        count = max(float(ones @ first @ ones), 1.0)
-        mean = self.target[0] + self.target[1] * float(goal @ first @ ones) / count
-        return self.family.start(mean)[1]
-
     def _pulled_std(self, clip: float, mu: float) -> float:
         """Noise of a score whose rows are up to `clip` long; a row replaced moves it by two."""
         return (2.0 if self.looks.noise.adjacency == "replace" else 1.0) * clip / mu
 
     def _look(
-        self, point: Point, radius: float, curved_share: float, pulled_share: float
+        self, point: Point, clip: float, curved_share: float, pulled_share: float
     ) -> tuple[Matrix, Vector]:
-        """Release the curvature and the score at a point, of rows clipped to a radius.
+        """Release the curvature and the score at a point, of rows weighed to a clip.
 
-        The score is the last column of the second moment of rows (s, R), |s| <= R. No row's part
-        of that is longer than half its squared length, whatever the row (docs/theory/newton.md).
+        The score is the last column of the second moment of rows (s, clip), |s| <= clip. No row's
+        part of that is longer than half its squared length (docs/theory/newton.md).
         """
         looks, q = self.looks, len(point.coef)
-        weighing = Weighing(self.family.name, point.coef, self.target, radius)
         total = looks.read(
-            self.space.rows(point.frame),
-            lambda _: Weighed(
-                weighing, Accumulator(q, radius), Accumulator(q + 1, math.sqrt(2.0) * radius)
-            ),
+            self.space.rows(point.frame), lambda _: Weighed(point.coef, self.space.target, clip)
         )
         curved = looks.take(SecondMoment.from_accumulator(total.curved, None, None), curved_share)
         scores = SecondMoment.from_accumulator(total.pulled, None, None)
@@ -295,20 +270,19 @@ class _Steps:
         draw = np.zeros((q + 1, q + 1))
         draw[:q, q] = draw[q, :q] = looks.rng.normal(scale=std, size=q)
         # Of the whole, whose other entries have no noise, the column alone is released.
-        pulled: Vector = add_noise(scores, draw, std)[:q, q] / radius
+        pulled: Vector = add_noise(scores, draw, std)[:q, q] / clip
         parameters = looks.record["parameters"]
         parameters.setdefault("score_mu", []).append(mu)
-        parameters.setdefault("score_noise_std", []).append(std / radius)
+        parameters.setdefault("score_noise_std", []).append(std / clip)
         return curved, pulled
 
     def _count(self, point: Point, grid: Vector) -> tuple[Vector, float]:
-        """Release how many scores are as long as the points of a grid."""
-        weighing = Weighing(self.family.name, point.coef, self.target, math.inf)
+        """Release how many scores can be as long as the points of a grid."""
         total = self.looks.read(
             self.space.rows(point.frame),
-            lambda _: Weighed(weighing, None, NormCounts(len(point.coef), grid)),
+            lambda _: Reaching(point.coef, NormCounts(len(point.coef), grid)),
         )
-        return self.looks.noisy(total.pulled, rules.COUNTS)
+        return self.looks.noisy(total.counted, rules.COUNTS)
 
 
 def _check(source: Any) -> None:
