@@ -1,8 +1,8 @@
-"""diffprivlib: LinearRegression (functional mechanism) and PCA, pure epsilon. Replace."""
+"""diffprivlib: LinearRegression, LogisticRegression and PCA, pure epsilon. Replace."""
 
 import diffprivlib
 import numpy as np
-from diffprivlib.models import PCA, LinearRegression
+from diffprivlib.models import PCA, LinearRegression, LogisticRegression
 from worker import serve
 
 
@@ -29,4 +29,11 @@ def pca(table, job, seed):
     return model.fit(table).components_
 
 
-serve(diffprivlib.__version__, regression=regression, line=regression, pca=pca)
+def logistic(table, job, seed):
+    model = LogisticRegression(
+        epsilon=job["epsilon"], data_norm=job["norm"], C=job["C"], random_state=seed
+    ).fit(table[:, :-1], table[:, -1])
+    return [*np.ravel(model.coef_), float(np.ravel(model.intercept_)[0])]
+
+
+serve(diffprivlib.__version__, regression=regression, line=regression, logistic=logistic, pca=pca)

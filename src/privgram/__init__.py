@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from privgram import low_rank, papers, privacy
     from privgram._plan import Plan, PlanRow, TermRow, plan
     from privgram.compression import compress
+    from privgram.drawing.logistic import logistic
+    from privgram.regression.logistic import load_fit
 
 __all__ = [
     "AdditiveWishart",
@@ -52,7 +54,9 @@ __all__ = [
     "SecondMoment",
     "TermRow",
     "compress",
+    "load_fit",
     "load_release",
+    "logistic",
     "low_rank",
     "merge",
     "papers",
@@ -67,6 +71,8 @@ __all__ = [
 _LATER = {
     **dict.fromkeys(("Plan", "PlanRow", "TermRow", "plan"), "_plan"),
     "compress": "compression",
+    "load_fit": "regression.logistic",
+    "logistic": "drawing.logistic",
 }
 
 former.install()

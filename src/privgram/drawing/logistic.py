@@ -218,10 +218,13 @@ class _Steps:
                 break
         grid = np.sqrt(radii(point.frame.typical, point.frame.largest(bound)))
         counts, counts_std = self._count(point, grid)
-        mu = looks.mu(left * (1 - rules.CURVED_LEAST))
+        mu = looks.mu(left * (1 - rules.CURVED_MOST / 2))
         noise_std = np.array([self._pulled_std(clip, mu) for clip in grid])
         clip = rules.choose_clip(counts, grid, counts_std, noise_std, rows)
-        share = left * rules.curved_share(clip.size, looks.mu(left), rows)
+        before_std = looks.record["parameters"]["score_noise_std"][-1]
+        share = left * rules.curved_share(
+            clip.size, looks.mu(left), before_std, rows, len(point.coef)
+        )
         curved, pulled = self._look(point, clip.size, share, left - share)
         parameters = looks.record["parameters"]
         parameters |= {"kept": clip.kept, "moved": clip.moved}

@@ -173,7 +173,10 @@ class LogisticFit(Estimates):
 
     @cached_property
     def _coef(self) -> Vector:
-        move = careful(self.curved, self.pulled, self.curved_std)
+        if self.refusal is None:
+            move = np.linalg.solve(self.curved, self.pulled)
+        else:
+            move = careful(self.curved, self.pulled, self.curved_std)
         return np.asarray(self._own @ (self.start + self.back @ move))
 
     @property

@@ -32,8 +32,13 @@ FIRST, MIDDLE, COUNTS, NUMBER = 0.08, 0.14, 0.06, 0.01
 #: At most so many looks at the middle, and what part of one is for the curvature.
 MOST_MIDDLE, MIDDLE_CURVED = 3, 0.4
 
-#: The last look's curvature has so much of it that its noise is this part of it, within limits.
-CURVED_NOISE, CURVED_LEAST, CURVED_MOST = 0.01, 0.03, 0.3
+#: The last step is taken to be so many sampling errors long, and the noise of the step before. The
+#: noise of the curvature may be so much of it, as far as it gets no more than so much of the look.
+STEP, CURVED_NOISE, CURVED_MOST = 5.0, 0.03, 0.5
+
+#: What weighing moves estimates by counts so much more than noise: it is worse where the model is
+#: wrong.
+WARY = 2.0
 
 #: No step is longer, in the root mean square of eta where the frame is white.
 LONGEST = 2.0
@@ -202,7 +207,7 @@ def choose_clip(
     -----
     Rows whose score may be r > clip weigh clip / r. In units in which the curvature is the
     identity times the rows, the noise moves estimates by noise_std / (kept rows), and the weights
-    by the sum of (o / kept - 1) e z.
+    by the sum of (o / kept - 1) e z, over the rows.
     """
     beyond = rows_beyond(counts, grid, counts_std)[:-1]
     numbers = np.maximum(-np.diff(beyond, prepend=max(rows, beyond[0])), 0.0)
@@ -211,14 +216,34 @@ def choose_clip(
     weights = np.minimum(1.0, grid[:, None] / grid)  # of rows j at clip i
     kept = weights @ part
     moved = (weights / kept[:, None] - 1) ** 2 @ part
-    best = int(np.argmin((noise_std / kept) ** 2 + rows * moved))
+    best = int(np.argmin((noise_std / kept) ** 2 + WARY * rows * moved))
     return Clip(float(grid[best]), float(kept[best]), float(moved[best]))
 
 
-def curved_share(clip: float, mu: float, rows: float) -> float:
-    """The part of the last look's mu^2 that its curvature gets, for scores up to a clip."""
+def curved_share(clip: float, mu: float, before_std: float, rows: float, q: int) -> float:
+    """The part of the last look's mu^2 that its curvature gets.
+
+    Parameters
+    ----------
+    clip : float
+        Of scores; its square of the curvature's rows.
+    mu : float
+    before_std : float
+        Noise of the score before.
+    rows : float
+    q : int
+        Number of features.
+
+    Notes
+    -----
+    A step of k / rows^{1/2} multiplies the curvature's noise. With shares s and 1 - s the sum of
+    both variances, a / (1 - s) + b^2 a / s for b = clip k / (2 rows)^{1/2}, is least at
+    s = b / (1 + b).
+    """
+    step = math.sqrt(STEP**2 + q * before_std**2 / rows)
+    noise = clip * step / math.sqrt(2 * rows)
     needed = clip**2 / (math.sqrt(2.0) * CURVED_NOISE * rows * mu)
-    return min(max(needed**2, CURVED_LEAST), CURVED_MOST)
+    return min(max(noise / (1 + noise), needed**2), CURVED_MOST)
 
 
 def unsettled(move: Vector, curved: Matrix, noise_std: float, rows: float) -> bool:
