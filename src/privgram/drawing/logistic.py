@@ -263,11 +263,8 @@ class _Steps:
         part of that is longer than half its squared length (docs/theory/newton.md).
         """
         looks, q = self.looks, len(point.coef)
-        total = looks.read(
-            self.space.rows(point.frame), lambda _: Weighed(point.coef, self.space.target, clip)
-        )
-        curved = looks.take(SecondMoment.from_accumulator(total.curved, None, None), curved_share)
-        scores = SecondMoment.from_accumulator(total.pulled, None, None)
+        sums, scores = self._sums(point, clip)
+        curved = looks.take(sums, curved_share)
         mu = looks.mu(pulled_share)
         std = self._pulled_std(scores.sensitivity_bound**2 / 2, mu)
         draw = np.zeros((q + 1, q + 1))
@@ -279,10 +276,18 @@ class _Steps:
         parameters.setdefault("score_noise_std", []).append(std / clip)
         return curved, pulled
 
+    def _sums(self, point: Point, clip: float) -> tuple[SecondMoment, SecondMoment]:
+        """The curvature, and the second moment of which the score is the last column: SECRET."""
+        total = self.looks.read(
+            self.space.whole(point.frame), lambda _: Weighed(point.coef, self.space.target, clip)
+        )
+        curved = SecondMoment.from_accumulator(total.curved, None, None)
+        return curved, SecondMoment.from_accumulator(total.pulled, None, None)
+
     def _count(self, point: Point, grid: Vector) -> tuple[Vector, float]:
         """Release how many scores can be as long as the points of a grid."""
         total = self.looks.read(
-            self.space.rows(point.frame),
+            self.space.whole(point.frame),
             lambda _: Reaching(point.coef, NormCounts(len(point.coef), grid)),
         )
         return self.looks.noisy(total.counted, rules.COUNTS)

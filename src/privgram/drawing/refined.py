@@ -150,7 +150,7 @@ class Looks:
 
     def count(self, frame: Frame, grid: Vector, share: float) -> tuple[Vector, float]:
         """Release the number of rows between squared radii; with the noise of the numbers."""
-        counted = self.read(frame.matrix, lambda d: NormCounts(d, np.sqrt(grid)))
+        counted = self.read(frame, lambda d: NormCounts(d, np.sqrt(grid)))
         return self.noisy(counted, share)
 
     def noisy(self, counted: NormCounts, share: float) -> tuple[Vector, float]:
@@ -170,14 +170,14 @@ class Looks:
 
     def mapped(self, frame: Frame, radius: float) -> SecondMoment:
         """The exact second moment in a frame, of rows clipped to a radius there: SECRET."""
-        total = self.read(frame.matrix, lambda d: Accumulator(d, radius))
+        total = self.read(frame, lambda d: Accumulator(d, radius))
         return SecondMoment.from_accumulator(total, None, None)
 
-    def read(self, matrix: Matrix, new: Callable[[int], Any]) -> Any:
-        """Accumulators of the rows as a map has them; the table must be the one of before."""
+    def read(self, frame: Frame, new: Callable[[int], Any]) -> Any:
+        """Feed an accumulator the rows in a frame; the table must be the one of before."""
         assert self.reread is not None
         bound = float(self.moment.bound)
-        total = self.reread(lambda d: Mapped(matrix, bound, new(d))).inner
+        total = self.reread(lambda d: Mapped(frame.matrix, bound, new(d))).inner
         dropped = getattr(total, "n_dropped", 0)  # a histogram counts them among the rows
         if total.n_rows + dropped != self.moment.n_rows + self.moment.n_dropped:
             raise OSError(

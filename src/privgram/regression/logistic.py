@@ -47,6 +47,9 @@ FORM = Form(
 #: maximum of the likelihood.
 Of = Literal["population", "data"]
 
+#: The summary mentions weights that leave out more of the curvature.
+NOTICED_WEIGHTS = 0.02
+
 UNSETTLED = (
     "the Newton steps have not settled: the classes may be separable, the mean too near to an end, "
     "or the noise too large for so few rows"
@@ -317,10 +320,10 @@ class LogisticFit(Estimates):
             return FitTable(
                 facts, self.param_names, ("coef",), used[:, None], self.refusal, notes, title
             )
-        columns, values = columns_of(self.inference, used, level)
+        columns, values, skewed = columns_of(self.inference, used, level)
         notes = (
-            f"Standard errors cover sampling and privacy noise ({self.inference.method}).",
-            "They assume that the model holds.",
+            "Standard errors cover sampling and privacy noise. They assume that the model holds.",
+            *skewed,
             *notes,
         )
         return FitTable(facts, self.param_names, columns, values, None, notes, title)
@@ -332,6 +335,12 @@ class LogisticFit(Estimates):
                 f"{shown(name)} {shown(level)}" for name, level in self.design.references.items()
             )
             notes.append(f"Effects of levels are differences from: {left_out}.")
+        left = 1 - self.parameters["kept"]
+        if left > NOTICED_WEIGHTS:
+            notes.append(
+                f"Rows far out weigh less, and with them {left:.0%} of the curvature. If the "
+                "model holds that biases nothing; if not, the fit is closer to the other rows."
+            )
         if self.reproducible:
             notes.append("Reproducible: the fit is not private against who knows its seed.")
         return tuple(notes)

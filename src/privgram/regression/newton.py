@@ -8,7 +8,7 @@ frame that they taught; the rules here see released numbers alone (docs/theory/n
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,13 +75,13 @@ class Space:
         """What takes coefficients of z = frame.matrix @ v to those of the features."""
         return np.linalg.solve(self.mixing.T, frame.matrix.T)
 
-    def rows(self, frame: Frame) -> Matrix:
-        """The map of released columns to z, then to the target, then to nothing."""
+    def whole(self, frame: Frame) -> Frame:
+        """The frame as a map of released columns to z, then to the target, then to nothing."""
         d, q = self.basis.shape
         found = np.zeros((d, d))
         found[:q] = frame.matrix @ self.basis.T
         found[q] = self.design.frame[-1]
-        return found
+        return replace(frame, matrix=found)
 
     def mean(self, moment: Matrix) -> float:
         """The target's mean by a released second moment; a half without an intercept."""

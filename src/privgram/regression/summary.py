@@ -135,7 +135,6 @@ def tabulate(
     robust : sequence of str
         Notes on robust standard errors, where they are.
     """
-    quantile = quantile_of(level)
     facts = {
         "Dep. Variable": target,
         "Mechanism": type(release.mechanism).__name__,
@@ -149,25 +148,13 @@ def tabulate(
     caveats = _caveats(release, n_rows, references)
     if inference.refusal is not None:
         return FitTable(facts, names, ("coef",), used[:, None], inference.refusal, tuple(caveats))
-    columns, table = columns_of(inference, used, level)
-    params, bse, z, _, *both = table.T[:6]
-    ends = np.stack(both, axis=1)
+    columns, table, skewed = columns_of(inference, used, level)
     differ = "fit.coef" in columns
     notes = [
         f"Standard errors cover sampling and privacy noise ({inference.method}).",
         *(robust or ["They assume errors of equal variance, which second moments cannot show."]),
+        *skewed,
     ]
-    half = quantile * bse
-    plain = np.stack([params - half, params + half], axis=1)
-    skewed = np.abs(ends - plain) > NOTICED_SKEW * half[:, None]
-    moved = np.abs(z * bse - params) > NOTICED_SKEW * np.abs(params)
-    if skewed.any() or moved.any():
-        notes.append(
-            "Noise in the features makes the std err depend on the coefficient: z takes it at "
-            "0, an interval at its ends."
-        )
-    if np.isinf(ends).any():
-        notes.append("Where an interval has no ends, the noise leaves the coefficient open.")
     if unclip:
         notes.append("The effect of clipping rows was taken off, as if they were normal.")
     elif clipping is not None:
@@ -191,8 +178,10 @@ def tabulate(
     return FitTable(facts, names, columns, table, None, (*notes, *caveats))
 
 
-def columns_of(inference: Inference, used: Vector, level: float) -> tuple[tuple[str, ...], Matrix]:
-    """The columns of a summary and their numbers.
+def columns_of(
+    inference: Inference, used: Vector, level: float
+) -> tuple[tuple[str, ...], Matrix, list[str]]:
+    """The columns of a summary, their numbers, and notes on how they are to be read.
 
     Parameters
     ----------
@@ -205,15 +194,27 @@ def columns_of(inference: Inference, used: Vector, level: float) -> tuple[tuple[
     """
     from scipy.special import ndtr
 
-    size = len(used)
+    size, quantile = len(used), quantile_of(level)
     params, bse = inference.estimate[:size], inference.stderr[:size]
-    z, ends = inference.statistic()[:size], inference.intervals(quantile_of(level))[:size]
+    z, ends = inference.statistic()[:size], inference.intervals(quantile)[:size]
     columns = ["coef", "std err", *_DECIMALS, f"[{(1 - level) / 2:.3g}", f"{(1 + level) / 2:.3g}]"]
     values = [params, bse, z, 2 * ndtr(-np.abs(z)), ends[:, 0], ends[:, 1]]
     if np.any(np.abs(used - params) > NOTICED_PENALTY * bse):
         columns.append("fit.coef")
         values.append(used)
-    return tuple(columns), np.stack(values, axis=1)
+    notes = []
+    half = quantile * bse
+    plain = np.stack([params - half, params + half], axis=1)
+    skewed = np.abs(ends - plain) > NOTICED_SKEW * half[:, None]
+    moved = np.abs(z * bse - params) > NOTICED_SKEW * np.abs(params)
+    if skewed.any() or moved.any():
+        notes.append(
+            "Noise in the features makes the std err depend on the coefficient: z takes it at "
+            "0, an interval at its ends."
+        )
+    if np.isinf(ends).any():
+        notes.append("Where an interval has no ends, the noise leaves the coefficient open.")
+    return tuple(columns), np.stack(values, axis=1), notes
 
 
 def _caveats(release: ReleaseRecord, n_rows: float | None, references: dict[str, str]) -> list[str]:
