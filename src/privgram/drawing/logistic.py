@@ -227,7 +227,9 @@ class _Steps:
         )
         curved, pulled = self._look(point, clip.size, share, left - share)
         parameters = looks.record["parameters"]
-        parameters |= {"kept": clip.kept, "moved": clip.moved}
+        move = np.linalg.lstsq(curved, pulled, rcond=None)[0]
+        step = self.space.spread(point.frame, move, first, looks.std[0], rows)
+        parameters |= {"kept": clip.kept, "moved": clip.moved, "last_step": step}
         back = self.space.to_coef(point.frame)
         return {
             "curved": curved,

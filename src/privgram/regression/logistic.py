@@ -21,7 +21,7 @@ from privgram.noise import EntryLaw
 from privgram.regression.design import AllColumns, Design, design
 from privgram.regression.estimates import Estimates
 from privgram.regression.inference import Inference, contrasts, quantile_of, refuse
-from privgram.regression.newton import careful, unsettled
+from privgram.regression.newton import RUNAWAY, careful, unsettled
 from privgram.regression.summary import FitTable, columns_of
 from privgram.regression.testing import WaldTest, wald
 
@@ -168,7 +168,8 @@ class LogisticFit(Estimates):
     def _inference(self, meat: Matrix) -> Inference:
         """Estimates and their errors, where the score of the rows has this covariance."""
         move = np.linalg.lstsq(self.curved, self.pulled, rcond=None)[0]
-        if unsettled(move, self.curved, self.pulled_std, self.n_rows):
+        runaway = self.parameters["last_step"] > RUNAWAY
+        if runaway or unsettled(move, self.curved, self.pulled_std, self.n_rows):
             return refuse(len(self._own), UNSETTLED)
         law, matrix = self._system
         into, at = self._own @ self.back, self._own @ self.start

@@ -47,6 +47,9 @@ LONGEST = 2.0
 #: taken, or the last one refused, where that may be so many deviations of the score.
 BEND, MOST_BENT = 0.25, 0.5
 
+#: A last step that changes log odds by more, as a root mean square, says that they run away.
+RUNAWAY = 0.5
+
 #: Means of the target are not trusted nearer to 0 and 1.
 LEAST_MEAN = 0.02
 
@@ -82,6 +85,16 @@ class Space:
         found[:q] = frame.matrix @ self.basis.T
         found[q] = self.design.frame[-1]
         return replace(frame, matrix=found)
+
+    def spread(
+        self, frame: Frame, move: Vector, moment: Matrix, noise_std: float, rows: float
+    ) -> float:
+        """Root mean square over rows of what a step changes eta by; at least that, but for luck."""
+        along = self.basis @ (frame.matrix.T @ move)
+        square = float(along @ moment @ along) - 2 * math.sqrt(2.0) * noise_std * float(
+            along @ along
+        )
+        return math.sqrt(max(square, 0.0) / rows)
 
     def mean(self, moment: Matrix) -> float:
         """The target's mean by a released second moment; a half without an intercept."""
