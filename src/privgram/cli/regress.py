@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ._options import example, read_names
+from ._options import example, read_names, read_references
 from ._output import json_option, print_json, print_lines
 
 
@@ -78,7 +78,7 @@ def command(
         features=None if features is None else read_names("--features", features),
         ridge=read_penalty(ridge),
         unclip=unclip,
-        reference=dict(map(_read_reference, references)),
+        reference=read_references(references),
     )
     intervals = fit.conf_int(level, intercept=True)
     size = len(fit.names)
@@ -104,14 +104,6 @@ def command(
         )
         return
     print_lines(fit.summary(level))
-
-
-def _read_reference(text: str) -> tuple[str, str]:
-    """Read one ``--reference``."""
-    name, found, level = text.partition("=")
-    if not (found and name and level):
-        raise click.UsageError(f"--reference {text}: write FACTOR=LEVEL")
-    return name, level
 
 
 def read_penalty(text: str) -> float | str:

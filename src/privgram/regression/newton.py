@@ -27,7 +27,7 @@ __all__ = ["Clip", "Point", "Space", "careful", "choose_clip", "curved_share", "
 
 #: Shares of mu^2: of the first look, of each at the middle, of the histogram of lengths and, where
 #: nothing else says it, of the number of rows. The last look has the rest.
-FIRST, MIDDLE, COUNTS, NUMBER = 0.08, 0.14, 0.06, 0.01
+FIRST, MIDDLE, COUNTS, NUMBER = 0.07, 0.10, 0.05, 0.01
 
 #: At most so many looks at the middle, and what part of one is for the curvature.
 MOST_MIDDLE, MIDDLE_CURVED = 3, 0.4
