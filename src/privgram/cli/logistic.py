@@ -83,7 +83,7 @@ def command(
     """Fit a logistic regression to the table SOURCE under differential privacy.
 
     FORMULA is such as "married ~ poly(age, 2) + sex" (extra formula). The table is read four to
-    seven times.
+    six times.
     """
     import privgram as pg
     from privgram._base.files import check_distinct

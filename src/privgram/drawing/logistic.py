@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,7 @@ def logistic(
 ) -> LogisticFit:
     """Fit a logistic regression under differential privacy, by Newton steps.
 
-    The table is read four to seven times. Each look releases the curvature and the score of the
+    The table is read four to six times. Each look releases the curvature and the score of the
     likelihood at coefficients that the looks before it gave, in coordinates that they taught.
 
     Parameters
@@ -227,8 +228,8 @@ class _Steps:
         )
         curved, pulled = self._look(point, clip.size, share, left - share)
         parameters = looks.record["parameters"]
-        move = np.linalg.lstsq(curved, pulled, rcond=None)[0]
-        step = self.space.spread(point.frame, move, first, looks.std[0], rows)
+        last: Vector = np.linalg.lstsq(curved, pulled, rcond=None)[0]
+        step = self.space.spread(point.frame, last, first, looks.std[0], rows)
         parameters |= {"kept": clip.kept, "moved": clip.moved, "last_step": step}
         back = self.space.to_coef(point.frame)
         return {
@@ -363,12 +364,11 @@ def _check_binary(moment: SecondMoment, model: Design) -> None:
 
 def _narrowed(columns: Columns, texts: list[str], intercept: bool) -> Columns:
     """The description of what a model uses."""
-    wanted = {"intercept": intercept, "missing": columns.missing, "terms": texts}
-    names = Columns(columns.variables, **wanted).selected
-    variables = {name: columns.variables[name] for name in names}
+    make = partial(Columns, intercept=intercept, missing=columns.missing, terms=texts)
+    variables = {name: columns.variables[name] for name in make(columns.variables).selected}
     labels = {term.label(variables) for term in parse_terms(texts, variables)}
     weights = {text: weight for text, weight in columns.weights.items() if text in labels}
-    return Columns(variables, **wanted, weights=weights)
+    return make(variables, weights=weights)
 
 
 def _named(table: NDArray[Any], columns: Columns) -> dict[str, NDArray[Any]]:

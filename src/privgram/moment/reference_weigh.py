@@ -23,7 +23,7 @@ def exponential(x: Matrix) -> Matrix:
     total = np.full_like(x, 1 / math.factorial(13))
     for n in range(12, -1, -1):
         total = total * r + 1 / math.factorial(n)
-    return total * np.ldexp(1.0, np.where(np.isnan(k), 0, k).astype(int))
+    return np.asarray(total * np.ldexp(1.0, np.where(np.isnan(k), 0, k).astype(int)))
 
 
 def weigh(

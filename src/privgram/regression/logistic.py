@@ -167,7 +167,7 @@ class LogisticFit(Estimates):
 
     def _inference(self, meat: Matrix) -> Inference:
         """Estimates and their errors, where the score of the rows has this covariance."""
-        move = np.linalg.lstsq(self.curved, self.pulled, rcond=None)[0]
+        move: Vector = np.linalg.lstsq(self.curved, self.pulled, rcond=None)[0]
         runaway = self.parameters["last_step"] > RUNAWAY
         if runaway or unsettled(move, self.curved, self.pulled_std, self.n_rows):
             return refuse(len(self._own), UNSETTLED)
@@ -418,7 +418,8 @@ def load_fit(path: str | os.PathLike[str]) -> LogisticFit:
         header["columns"] = Columns.from_dict(header["columns"])
         header["privacy"] = Profile.from_dict(header["privacy"])
         header["terms"] = tuple(header["terms"])
-        loaded = LogisticFit(**header, **arrays)
+        values: dict[str, Any] = header | arrays
+        loaded = LogisticFit(**values)
         _check(loaded)
     return loaded
 

@@ -76,7 +76,8 @@ class Space:
 
     def to_coef(self, frame: Frame) -> Matrix:
         """What takes coefficients of z = frame.matrix @ v to those of the features."""
-        return np.linalg.solve(self.mixing.T, frame.matrix.T)
+        found: Matrix = np.linalg.solve(self.mixing.T, frame.matrix.T)
+        return found
 
     def whole(self, frame: Frame) -> Frame:
         """The frame as a map of released columns to z, then to the target, then to nothing."""
