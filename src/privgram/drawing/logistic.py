@@ -228,7 +228,7 @@ class _Steps:
         )
         curved, pulled = self._look(point, clip.size, share, left - share)
         parameters = looks.record["parameters"]
-        last: Vector = np.linalg.lstsq(curved, pulled, rcond=None)[0]
+        last = rules.newton_step(curved, pulled)
         step = self.space.spread(point.frame, last, first, looks.std[0], rows)
         parameters |= {"kept": clip.kept, "moved": clip.moved, "last_step": step}
         back = self.space.to_coef(point.frame)

@@ -21,7 +21,7 @@ from privgram.noise import EntryLaw
 from privgram.regression.design import AllColumns, Design, design
 from privgram.regression.estimates import Estimates
 from privgram.regression.inference import Inference, contrasts, quantile_of, refuse
-from privgram.regression.newton import RUNAWAY, careful, unsettled
+from privgram.regression.newton import RUNAWAY, careful, newton_step, unsettled
 from privgram.regression.summary import FitTable, columns_of
 from privgram.regression.testing import WaldTest, wald
 
@@ -167,7 +167,7 @@ class LogisticFit(Estimates):
 
     def _inference(self, meat: Matrix) -> Inference:
         """Estimates and their errors, where the score of the rows has this covariance."""
-        move: Vector = np.linalg.lstsq(self.curved, self.pulled, rcond=None)[0]
+        move = newton_step(self.curved, self.pulled)
         runaway = self.parameters["last_step"] > RUNAWAY
         if runaway or unsettled(move, self.curved, self.pulled_std, self.n_rows):
             return refuse(len(self._own), UNSETTLED)

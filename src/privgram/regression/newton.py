@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Clip", "Point", "Space", "careful", "choose_clip", "curved_share", "unsettled"]
+__all__ = [
+    "Clip",
+    "Point",
+    "Space",
+    "careful",
+    "choose_clip",
+    "curved_share",
+    "newton_step",
+    "unsettled",
+]
 
 #: Shares of mu^2: of the first look, of each at the middle, of the histogram of lengths and, where
 #: nothing else says it, of the number of rows. The last look has the rest.
@@ -76,8 +85,7 @@ class Space:
 
     def to_coef(self, frame: Frame) -> Matrix:
         """What takes coefficients of z = frame.matrix @ v to those of the features."""
-        found: Matrix = np.linalg.solve(self.mixing.T, frame.matrix.T)
-        return found
+        return np.asarray(np.linalg.solve(self.mixing.T, frame.matrix.T), dtype=np.float64)
 
     def whole(self, frame: Frame) -> Frame:
         """The frame as a map of released columns to z, then to the target, then to nothing."""
@@ -169,6 +177,11 @@ class Point:
         turned = frame.inverse.T @ (self.frame.matrix.T @ (self.coef + move))
         most = max(mean, 1 - mean)
         return Point(frame, turned, math.sqrt(most / (1 - most) * frame.typical)), move
+
+
+def newton_step(curved: Matrix, pulled: Vector) -> Vector:
+    """H^{-1} g, or the least step where H is singular."""
+    return np.asarray(np.linalg.lstsq(curved, pulled, rcond=None)[0], dtype=np.float64)
 
 
 def careful(curved: Matrix, pulled: Vector, noise_std: float) -> Vector:
