@@ -36,7 +36,7 @@ __all__ = [
 
 #: Shares of mu^2: of the first look, of each at the middle, of the histogram of lengths and, where
 #: nothing else says it, of the number of rows. The last look has the rest.
-FIRST, MIDDLE, COUNTS, NUMBER = 0.07, 0.10, 0.05, 0.01
+FIRST, MIDDLE, COUNTS, NUMBER = 0.07, 0.15, 0.05, 0.01
 
 #: At most so many looks at the middle, and what part of one is for the curvature.
 MOST_MIDDLE, MIDDLE_CURVED = 3, 0.4
@@ -54,7 +54,7 @@ LONGEST = 2.0
 
 #: A step leaves out about this part of its square, times the rows, from the score. Another is
 #: taken, or the last one refused, where that may be so many deviations of the score.
-BEND, MOST_BENT = 0.25, 0.5
+BEND, MOST_BENT = 0.25, 0.35
 
 #: A last step that changes log odds by more, as a root mean square, says that they run away.
 RUNAWAY = 0.5
