@@ -426,8 +426,8 @@ def load_fit(path: str | os.PathLike[str]) -> LogisticFit:
 
 def _check(fit: LogisticFit) -> None:
     """Raise unless the parts of a fit are sound and fit together, as saved ones do."""
+    from privgram.privacy import GaussianProfile
     from privgram.privacy._adjacency import check_adjacency
-    from privgram.privacy.composition import adjacencies
 
     q = len(fit.pulled)
     shapes = {"curved": (q, q), "pulled": (q,), "start": (q,), "back": (q, q)}
@@ -435,17 +435,29 @@ def _check(fit: LogisticFit) -> None:
         array = getattr(fit, name)
         if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
             raise ValueError(f"{name} must be finite numbers of shape {shape}")
-    if fit.design.transform.shape[1] != q:
+    # Of the shapes that they were made with, whose numbers are what files may change.
+    plain = isinstance(fit.target, str) and all(isinstance(term, str) for term in fit.terms)
+    levels = [*fit.reference, *fit.reference.values()]
+    if not plain or not all(isinstance(name, str) for name in levels):
+        raise ValueError("the target, terms and references are texts")
+    if type(fit.with_intercept) is not bool or type(fit.reproducible) is not bool:
+        raise ValueError("with_intercept and reproducible are true or false")
+    if fit.design.intercept != fit.with_intercept or fit.design.transform.shape[1] != q:
         raise ValueError("the terms are others than those of the curvature")
-    for name in ("curved_std", "pulled_std", "epsilon"):
+    if not np.array_equal(fit.curved, fit.curved.T):
+        raise ValueError("curved must be symmetric")
+    for name in ("curved_std", "pulled_std", "epsilon", "n_rows"):
         check_positive(getattr(fit, name), name)
-    check_not_negative(fit.n_rows, "n_rows")
     check_within(fit.delta, "delta", 0, 1)
     check_adjacency(fit.adjacency)
-    if not adjacencies(fit.privacy) <= {fit.adjacency} or not isinstance(fit.reproducible, bool):
-        raise ValueError("the privacy profile is for another adjacency")
-    if fit.privacy.delta(fit.epsilon) > 1.01 * fit.delta:
+    profile = fit.privacy
+    if not isinstance(profile, GaussianProfile) or profile.adjacency != fit.adjacency:
+        raise ValueError("the privacy profile is Gaussian, for the adjacency of the fit")
+    if profile.delta(fit.epsilon) > 1.01 * fit.delta:
         raise ValueError("the privacy profile has a larger delta at epsilon than the fit")
     check_integer(fit.parameters["looks"], "looks", 1)
-    json.dumps(fit._header())
-    fit.summary()
+    for name in ("kept", "moved", "last_step"):
+        check_not_negative(fit.parameters[name], name)
+    json.dumps(fit._header(), allow_nan=False)
+    with np.errstate(all="ignore"):
+        fit.summary()
