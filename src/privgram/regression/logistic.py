@@ -47,6 +47,9 @@ FORM = Form(
 #: maximum of the likelihood.
 Of = Literal["population", "data"]
 
+#: Powers of what a file holds must stay a float64.
+MOST = 1e30
+
 #: The summary mentions weights that leave out more of the curvature.
 NOTICED_WEIGHTS = 0.02
 
@@ -433,8 +436,10 @@ def _check(fit: LogisticFit) -> None:
     shapes = {"curved": (q, q), "pulled": (q,), "start": (q,), "back": (q, q)}
     for name, shape in shapes.items():
         array = getattr(fit, name)
-        if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
-            raise ValueError(f"{name} must be finite numbers of shape {shape}")
+        if array.shape != shape or array.dtype != np.float64:
+            raise ValueError(f"{name} must have shape {shape}, of float64")
+        if not (np.abs(array) <= MOST).all():  # also if it is NaN
+            raise ValueError(f"{name} must be finite, and at most {MOST:g}")
     # Of the shapes that they were made with, whose numbers are what files may change.
     plain = isinstance(fit.target, str) and all(isinstance(term, str) for term in fit.terms)
     levels = [*fit.reference, *fit.reference.values()]
@@ -447,7 +452,8 @@ def _check(fit: LogisticFit) -> None:
     if not np.array_equal(fit.curved, fit.curved.T):
         raise ValueError("curved must be symmetric")
     for name in ("curved_std", "pulled_std", "epsilon", "n_rows"):
-        check_positive(getattr(fit, name), name)
+        if not 1 / MOST <= check_positive(getattr(fit, name), name) <= MOST:
+            raise ValueError(f"{name} must lie in [{1 / MOST:g}, {MOST:g}]")
     check_within(fit.delta, "delta", 0, 1)
     check_adjacency(fit.adjacency)
     profile = fit.privacy
