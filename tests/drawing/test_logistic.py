@@ -367,6 +367,8 @@ def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
     ledger = pg.Ledger(tmp_path / "one", epsilon=5.0, delta=1e-5)
     three = pg.Columns({"a": (-4, 4), "y": ["x", "y", "z"]})
     for source, options, problem in [
+        (TABLE, {"target": 2}, "name of a variable"),
+        (TABLE, {"features": "a"}, r"pass \['a'\]"),
         (TABLE, {"target": "z"}, "no variable 'z'"),
         (TABLE, {"target": "a"}, "not binary"),
         (TABLE, {"columns": three}, r"3 levels.*'y\[x\]'"),

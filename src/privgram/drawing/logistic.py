@@ -16,13 +16,14 @@ import numpy as np
 
 from privgram._base.files import check_distinct, check_room
 from privgram.columns import Columns, Factor
+from privgram.columns.formula import parse_one
 from privgram.columns.terms import parse_terms
 from privgram.columns.variables import Boolean, Number
 from privgram.drawing import random
 from privgram.drawing.additive import add_noise
 from privgram.drawing.norm_bound import NormCounts
 from privgram.drawing.refined import Looks
-from privgram.drawing.release import _warn_of_weak
+from privgram.drawing.release import warn_of_weak
 from privgram.engines import scale_out
 from privgram.engines.threads import accumulate, second_moment
 from privgram.ledger import check_ledger
@@ -145,11 +146,15 @@ def logistic(
     _check(source)
     if not isinstance(columns, Columns):
         raise TypeError("columns must be pg.Columns: the public bounds and levels of the variables")
+    if not isinstance(target, str):
+        raise TypeError("the target is the name of a variable, or a formula")
+    if isinstance(features, str):
+        raise TypeError(f"features must be a list of terms; for one, pass [{features!r}]")
     texts: list[str] | None = None if features is None else list(features)
     if "~" in target:
         if texts is not None:
             raise ValueError("a formula names the features: leave `features` out")
-        target, texts, intercept = _read(target)
+        target, texts, intercept = parse_one(target)
     target, variable = _binary(columns, target)
     if texts is None:
         texts = [name for name in columns.terms if name != variable]
@@ -166,7 +171,7 @@ def logistic(
     _check_binary(moment, model)
     public = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
     if not reproducible:
-        _warn_of_weak(epsilon, delta, public)
+        warn_of_weak(epsilon, delta, public)
     if ledger is not None:
         ledger.spend(
             epsilon, delta, adjacency=adjacency, privacy=noise.privacy, what=f"logistic({target})"
@@ -311,15 +316,6 @@ def _check(source: Any) -> None:
             "logistic reads the table several times, and an iterator or a stream is read once: "
             "pass a path, a data frame or a list of blocks"
         )
-
-
-def _read(formula: str) -> tuple[str, list[str], bool]:
-    from privgram.columns.formula import parse
-
-    parsed = parse(formula)
-    if len(parsed.targets) != 1:
-        raise ValueError(f"{formula!r} explains {len(parsed.targets)} columns, and a fit one")
-    return parsed.targets[0], list(parsed.features), parsed.intercept
 
 
 def _binary(columns: Columns, target: str) -> tuple[str, str]:

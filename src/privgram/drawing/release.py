@@ -236,7 +236,7 @@ def release_moment(
         allow_published_erratum=allow_published_erratum,
     )
     if not reproducible:  # those are experiments, and are marked as not private
-        _warn_of_weak(noise.epsilon, noise.delta, n_rows)
+        warn_of_weak(noise.epsilon, noise.delta, n_rows)
     if ledger is not None:
         known = chosen is None or mechanism.scale_free
         privacy = noise.privacy if known else None
@@ -406,7 +406,7 @@ def _nothing() -> None:
     """Nothing is left behind by a second moment that is there already."""
 
 
-def _warn_of_weak(epsilon: float, delta: float, n_rows: int | None) -> None:
+def warn_of_weak(epsilon: float, delta: float, n_rows: int | None) -> None:
     """Say what a guarantee means that protects hardly anyone; `n_rows` only if it is public."""
     if epsilon > LARGE_EPSILON:
         warnings.warn(
