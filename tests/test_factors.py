@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.spectrum import eigenvalues, mean_and_covariance, noise_edge
+from privgram.multivariate import eigenvalues, mean_and_covariance, noise_edge
 
 N_ROWS = 20_000
 BOUNDS = {

@@ -10,7 +10,7 @@ import pytest
 from helpers import make_release
 
 import privgram as pg
-from privgram import audit, compression, low_rank, privacy, spectrum
+from privgram import audit, compression, low_rank, multivariate, privacy
 from privgram.papers import hardt_roth, sheffet, zhou_ligett_wasserman
 from privgram.privacy import calibration
 
@@ -57,7 +57,7 @@ CASES = {
     ),
     "private_norm_bound": (
         partial(pg.private_norm_bound, TABLE),
-        {"epsilon": (1.0, POSITIVE), "quantile": (0.9, SHARE), "bins_per_octave": (16, COUNT)},
+        {"epsilon": (1.0, POSITIVE), "quantile": (0.9, optional(SHARE)), "bins_per_octave": (16, COUNT)},
     ),
     "AnalyzeGauss.calibrate": (
         pg.AnalyzeGauss().calibrate,
@@ -90,8 +90,8 @@ CASES = {
     ),
     "Release.regress": (partial(RELEASE.regress, "y"), {"ridge": (1.0, RIDGE)}),
     "Release.pca": (RELEASE.pca, {"n_components": (2, optional(COUNT))}),
-    "pca": (partial(spectrum.pca, RELEASE), {"confidence": (0.9, SHARE)}),
-    "noise_edge": (partial(spectrum.noise_edge, RELEASE), {"confidence": (0.9, SHARE)}),
+    "pca": (partial(multivariate.pca, RELEASE), {"confidence": (0.9, SHARE)}),
+    "noise_edge": (partial(multivariate.noise_edge, RELEASE), {"confidence": (0.9, SHARE)}),
     "Fit.conf_int": (FIT.conf_int, {"level": (0.9, SHARE)}),
     "Fit.summary": (FIT.summary, {"level": (0.9, SHARE)}),
     "compress": (

@@ -11,7 +11,7 @@ import pytest
 
 import privgram as pg
 from privgram import mechanisms
-from privgram._plan import _candidates, _error, _name, _rows_for, unit_scale
+from privgram._plan.comparison import _candidates, _error, _name, _rows_for, unit_scale
 
 SETTING = {"n_columns": 22, "bound": 3.0, "epsilon": 0.5, "delta": 1e-6}
 

@@ -19,7 +19,7 @@ PUBLIC = (
     "exact",
     "noise",
     "regression",
-    "spectrum",
+    "multivariate",
     "_plan",
     "privacy",
     "papers",

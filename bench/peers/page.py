@@ -96,7 +96,7 @@ def _power(value: float) -> str:
 
 
 def _delta(value: float) -> str:
-    return f"1e{round(math.log10(value))}"
+    return f"1e{round(math.log10(value))}" if value else "0"
 
 
 def _speed(rows: list[dict[str, Any]]) -> str:

@@ -36,4 +36,23 @@ def logistic(table, job, seed):
     return [*np.ravel(model.coef_), float(np.ravel(model.intercept_)[0])]
 
 
-serve(diffprivlib.__version__, regression=regression, line=regression, logistic=logistic, pca=pca)
+def pca_about_mean(table, job, seed):
+    # Half of epsilon goes to the mean.
+    model = PCA(
+        job["components"],
+        epsilon=job["epsilon"],
+        data_norm=job["norm"],
+        bounds=(np.array(job["lower"]), np.array(job["upper"])),
+        random_state=seed,
+    )
+    return model.fit(table).components_
+
+
+serve(
+    diffprivlib.__version__,
+    regression=regression,
+    line=regression,
+    logistic=logistic,
+    pca=pca,
+    pca_about_mean=pca_about_mean,
+)

@@ -8,6 +8,7 @@ from privgram._base.saved import DamagedFile
 from privgram._base.version import __version__ as __version__
 from privgram._release import Release, load_release
 from privgram.columns import Columns, Dates, Factor, Log
+from privgram.columns.unit import PrivacyUnit
 from privgram.drawing import robust as _robust  # noqa: F401 - by which fits look again
 from privgram.drawing.norm_bound import private_norm_bound
 from privgram.drawing.release import release
@@ -27,7 +28,7 @@ from privgram.moment import SecondMoment, merge
 
 if TYPE_CHECKING:
     from privgram import low_rank, papers, privacy
-    from privgram._plan import Plan, PlanRow, TermRow, plan
+    from privgram._plan import Plan, PlanRow, Study, TermRow, plan
     from privgram.compression import compress
     from privgram.drawing.logistic import logistic
     from privgram.regression.logistic import load_fit
@@ -49,9 +50,11 @@ __all__ = [
     "NormBound",
     "Plan",
     "PlanRow",
+    "PrivacyUnit",
     "Refined",
     "Release",
     "SecondMoment",
+    "Study",
     "TermRow",
     "compress",
     "load_fit",
@@ -69,7 +72,7 @@ __all__ = [
 
 #: Names that few programs use, and where they live.
 _LATER = {
-    **dict.fromkeys(("Plan", "PlanRow", "TermRow", "plan"), "_plan"),
+    **dict.fromkeys(("Plan", "PlanRow", "Study", "TermRow", "plan"), "_plan"),
     "compress": "compression",
     "load_fit": "regression.logistic",
     "logistic": "drawing.logistic",

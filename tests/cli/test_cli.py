@@ -343,6 +343,13 @@ def test_plan(folder):
     assert (folder / "noise.png").stat().st_size > 10_000
     names = json.loads(succeed("plan", "--columns", "a,b,c", "--bound", "2", *GUARANTEE, "--json"))
     assert names["n_columns"] == 3
+    told = succeed(*arguments, "--design", "gram.json")
+    assert told.index("no privacy") < told.index("published")
+    report = json.loads(succeed(*arguments, "--design", "gram.json", "--json"))
+    assert report["study"]["n_rows"] == 5000
+    assert "file of bounds" in fail(
+        "plan", "--columns", "3", "--bound", "2", *GUARANTEE, "--design", "gram.json"
+    )
 
 
 def test_unexpected_errors_show_their_kind_alone(folder, monkeypatch):

@@ -223,7 +223,7 @@ def test_no_row_moves_a_look_by_more_than_it_is_calibrated_for(rng):
 def test_the_shares_add_up_to_the_guarantee(adjacency):
     fit = fitted(adjacency=adjacency)
     given = fit.parameters
-    spent = [*given["look_mu"], *given["score_mu"], given["counts_mu"]]
+    spent = [*given["look_mu"], *given["score_mu"], *given["counts_mu"]]
     whole = Refined().calibrate(3, 1.0, 4.0, 1e-6, adjacency).mu
     assert math.hypot(*spent) == pytest.approx(whole, rel=1e-9)
     assert math.hypot(*spent) < whole

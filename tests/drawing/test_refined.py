@@ -147,7 +147,7 @@ def test_looks_and_the_histogram_add_up_to_the_budget(adjacency, columns, calibr
     assert made.privacy == one_look(table, **options).privacy
     assert isinstance(made.privacy, GaussianProfile)
     found = made.parameters
-    spent = [*found["look_mu"], found.get("counts_mu", 0.0), found.get("number_mu", 0.0)]
+    spent = [*found["look_mu"], *found["counts_mu"], found.get("number_mu", 0.0)]
     assert math.hypot(*spent) <= made.privacy.sensitivity_ratio
     assert math.hypot(*spent) == pytest.approx(made.privacy.sensitivity_ratio, rel=1e-9)
     # Each look's noise is what its share needs for the longest row it lets in.
@@ -315,8 +315,8 @@ def test_by_name_and_its_parameters():
 
 def test_frames_have_orthogonal_rows_and_whiten():
     first = EXACT + 1.0 * np.eye(4)
-    frame = whiten(first, 1.0, len(TABLE), 2.0)
-    second = whiten(frame.matrix @ first @ frame.matrix.T, 0.1, len(TABLE), 2.0, frame)
+    frame = whiten(first, 1.0, len(TABLE))
+    second = whiten(frame.matrix @ first @ frame.matrix.T, 0.1, len(TABLE), frame)
     for one in (frame, second):
         metric = one.matrix @ one.matrix.T
         np.testing.assert_allclose(metric, np.diag(np.diag(metric)), atol=1e-9 * metric.max())

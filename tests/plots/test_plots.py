@@ -10,9 +10,9 @@ from helpers import make_release
 
 import privgram as pg
 from privgram import plots, privacy
+from privgram.multivariate import noise_edge
 from privgram.noise import GaussianLaw, MatrixLaplaceLaw, SketchLaw, WishartLaw
 from privgram.plots import _axes
-from privgram.spectrum import noise_edge
 
 pytest.importorskip("matplotlib")
 import matplotlib as mpl

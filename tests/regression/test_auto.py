@@ -83,3 +83,41 @@ def test_the_intercept_is_found_in_the_columns_own_units() -> None:
     fit = out.regress("y", ridge="auto")
     np.testing.assert_allclose(fit.coef, [1.0, -0.5], atol=0.1)
     assert fit.predict([[15.0, 15.0]])[0] == pytest.approx(10.5, abs=0.2)
+
+
+def wide(seed: int, n: int = 2051, d: int = 128) -> tuple[np.ndarray, np.ndarray]:
+    """Sensors that nearly depend on each other, in a table of 16 rows a column; and new rows.
+
+    The new rows have drifted along the directions that the table hardly has, as in gas sensors:
+    least squares, which follows accidents of the sample there, predicts badly.
+    """
+    rng = np.random.default_rng(seed)
+    mixing = rng.standard_normal((d, d)) * np.exp(-0.05 * np.arange(d))
+    factors = rng.standard_t(4, (2 * n, d))
+    factors[n:, 60:] *= 5.0
+    X = factors @ mixing.T
+    y = factors[:, :12] @ rng.standard_normal(12) + 2.0 * rng.standard_normal(2 * n)
+    rows = np.column_stack([X / np.abs(X[:n]).max(axis=0), y / np.abs(y[:n]).max()])
+    return rows[:n], rows[n:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+def test_more_epsilon_predicts_no_worse_on_a_wide_small_table(seed: int) -> None:
+    table, new = wide(seed)
+    bound = float(np.quantile(np.linalg.norm(table, axis=1), 0.99))
+    moment = pg.SecondMoment(129, bound=bound).update(table)
+
+    def error(coef: np.ndarray) -> float:
+        return float(np.mean((new[:, -1] - new[:, :-1] @ coef) ** 2) / np.mean(new[:, -1] ** 2))
+
+    found = []
+    for epsilon in (1.0, 4.0, 10.0, 40.0, 1e3, 1e6):
+        drawn = [
+            pg.AnalyzeGauss().release(moment, epsilon, 1e-6, rng=np.random.default_rng(k))
+            for k in range(3)
+        ]
+        found.append(np.mean([error(one.regress(128, ridge="auto").coef) for one in drawn]))
+    least_squares = error(np.linalg.lstsq(table[:, :-1], table[:, -1])[0])
+    assert (np.diff(found) < 0.02 * np.array(found[:-1])).all(), (found, least_squares)
+    assert found[-1] < 0.9 * least_squares

@@ -31,7 +31,7 @@ def test_a_frame_is_a_change_of_coordinates(rng, space):
     """Coefficients of z and of the features have the same log odds; targets are 0 and 1."""
     rows, table = rows_of(rng)
     moment = rows.T @ rows
-    point = rules.Point.first(space, moment, 1e-3, len(rows), COLUMNS.bound)
+    point = rules.Point.first(space, moment, 1e-3, len(rows))
     whole = rows @ space.whole(point.frame).matrix.T
     q = len(point.coef)
     features = rows @ space.design.frame[:-1].T
@@ -52,10 +52,10 @@ def test_a_frame_is_a_change_of_coordinates(rng, space):
 def test_a_step_is_newtons_in_a_new_frame(rng, space):
     rows, _ = rows_of(rng)
     moment = rows.T @ rows
-    point = rules.Point.first(space, moment, 1e-3, len(rows), COLUMNS.bound)
+    point = rules.Point.first(space, moment, 1e-3, len(rows))
     z = rows @ space.whole(point.frame).matrix.T[:, : len(point.coef)]
     curved, pulled = 0.2 * z.T @ z, 50 * rng.standard_normal(len(point.coef))
-    after, move = point.step(curved, pulled, 1e-3, len(rows), COLUMNS.bound, 0.3)
+    after, move = point.step(curved, pulled, 1e-3, len(rows), 0.3)
     np.testing.assert_allclose(move, np.linalg.solve(curved, pulled), rtol=1e-4)
     new = rows @ space.whole(after.frame).matrix.T[:, : len(move)]
     np.testing.assert_allclose(new @ after.coef, z @ (point.coef + move), rtol=1e-6, atol=1e-8)
@@ -137,7 +137,7 @@ def test_long_last_steps_are_noticed(space, rng):
     assert not rules.unsettled(long, curved, 1000.0, 1000)  # noise hides what it leaves out
     assert rules.unsettled(np.full(3, np.nan), curved, 0.0, 1000)
     rows, _ = rows_of(rng)
-    frame = Frame(np.eye(4), 1.0, 1.0, False)
+    frame = Frame(np.eye(4), 1.0, False)
     move = np.array([0.3, -0.2, 0.1, 0.5])
     found = space.spread(frame, move, rows.T @ rows, 0.0, len(rows))
     assert found == pytest.approx(np.sqrt(np.mean((rows @ (space.basis @ move)) ** 2)))

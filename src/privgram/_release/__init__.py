@@ -5,21 +5,30 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from privgram._release.record import FORM, ReleaseRecord, check
 from privgram.columns import Columns
+from privgram.columns.unit import PrivacyUnit
 from privgram.noise import NoiseLaw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
-    from privgram.regression import Fit
-    from privgram.spectrum import PCA
+    from privgram.multivariate import (
+        CCA,
+        LDA,
+        PCA,
+        Correlation,
+        Description,
+        FactorAnalysis,
+        GraphicalLasso,
+    )
+    from privgram.regression import Fit, InstrumentalFit, PenaltyPath, Subsets
 
 __all__ = ["Release", "load_release"]
 
@@ -50,6 +59,19 @@ class Release(ReleaseRecord):
             reference=reference,
         )
 
+    def iv(
+        self,
+        target: str,
+        endogenous: Iterable[str],
+        instruments: Iterable[str],
+        exogenous: Iterable[str] = (),
+        **options: Any,
+    ) -> InstrumentalFit:
+        """Regression with instruments, by 2SLS or LIML; see `privgram.regression.iv`."""
+        from privgram.regression import iv
+
+        return iv(self, target, endogenous, instruments, exogenous, **options)
+
     def lasso(
         self, target: str | int, features: Iterable[str | int] | None = None, *, alpha: float
     ) -> Fit:
@@ -58,11 +80,74 @@ class Release(ReleaseRecord):
 
         return lasso(self, target, features, alpha=alpha)
 
-    def pca(self, n_components: int | None = None, *, center: bool | None = None) -> PCA:
-        """Principal components of the released columns; see `privgram.spectrum.pca`."""
-        from privgram.spectrum import pca
+    def penalty_path(
+        self, target: str | int, features: Iterable[str | int] | None = None, **options: Any
+    ) -> PenaltyPath:
+        """Lasso or elastic net for all penalties; see `privgram.regression.penalty_path`."""
+        from privgram.regression import penalty_path
 
-        return pca(self, n_components, center=center)
+        return penalty_path(self, target, features, **options)
+
+    def best_subset(
+        self, target: str, features: Iterable[str] | None = None, **options: Any
+    ) -> Subsets:
+        """Least squares of the best terms; see `privgram.regression.best_subset`."""
+        from privgram.regression import best_subset
+
+        return best_subset(self, target, features, **options)
+
+    def pca(self, n_components: int | Literal["auto"] | None = None, **options: Any) -> PCA:
+        """Principal components of the released columns; see `privgram.multivariate.pca`."""
+        from privgram.multivariate import pca
+
+        return pca(self, n_components, **options)
+
+    def describe(self, columns: Sequence[str] | None = None, **options: Any) -> Description:
+        """Counts, means, standard deviations; see `privgram.multivariate.describe`."""
+        from privgram.multivariate import describe
+
+        return describe(self, columns, **options)
+
+    def correlation(self, columns: Sequence[str] | None = None, **options: Any) -> Correlation:
+        """Correlations, also partial; see `privgram.multivariate.correlation`."""
+        from privgram.multivariate import correlation
+
+        return correlation(self, columns, **options)
+
+    def factor_analysis(self, n_factors: int, *args: Any, **options: Any) -> FactorAnalysis:
+        """Common factors of columns; see `privgram.multivariate.factor_analysis`."""
+        from privgram.multivariate import factor_analysis
+
+        return factor_analysis(self, n_factors, *args, **options)
+
+    def cca(self, x: Sequence[str], y: Sequence[str], n_components: int | None = None) -> CCA:
+        """Canonical correlations of two sets of columns; see `privgram.multivariate.cca`."""
+        from privgram.multivariate import cca
+
+        return cca(self, x, y, n_components)
+
+    def lda(self, factor: str, features: Sequence[str] | None = None) -> LDA:
+        """Linear discriminants of a factor's levels; see `privgram.multivariate.lda`."""
+        from privgram.multivariate import lda
+
+        return lda(self, factor, features)
+
+    def graphical_lasso(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        alpha: float | Literal["noise"] = "noise",
+    ) -> GraphicalLasso:
+        """A sparse inverse covariance; see `privgram.multivariate.graphical_lasso`."""
+        from privgram.multivariate import graphical_lasso
+
+        return graphical_lasso(self, columns, alpha=alpha)
+
+    def synthesize(self, n: int, rng: np.random.Generator | int | None = None) -> Any:
+        """Rows with the means and covariances released; see `privgram.multivariate.synthesize`."""
+        from privgram.multivariate import synthesize
+
+        return synthesize(self, n, rng)
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the matrix in units of its noise; see `privgram.plots.plot_matrix`."""
@@ -119,7 +204,7 @@ def _build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Re
     from privgram import mechanisms, privacy
     from privgram.privacy.composition import upgrade
 
-    columns = header["columns"]
+    columns, unit = header["columns"], header.get("privacy_unit")
     mechanism = mechanisms.from_dict(header["mechanism"])
     profile = upgrade(
         header["privacy"], header["adjacency"], getattr(mechanism, "orientation", None)
@@ -132,6 +217,8 @@ def _build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Re
         noise=NoiseLaw.from_dict(header["noise"]),
         privacy=privacy.Profile.from_dict(profile),
         columns=None if columns is None else Columns.from_dict(columns),
+        privacy_unit=None if unit is None else PrivacyUnit.from_dict(unit),
+        n_units=header.get("n_units"),
         **{
             name: header[name]
             for name in (

@@ -1,4 +1,4 @@
-"""``privgram plan``: noise and sample sizes, before any data is read."""
+"""``privgram plan``: noise, sample sizes and standard errors, before any data is read."""
 
 from __future__ import annotations
 
@@ -48,6 +48,12 @@ if TYPE_CHECKING:
     help="A term that regressions on the others explain: proposes weights for them. May be"
     " repeated, and needs a FILE.",
 )
+@click.option(
+    "--design",
+    type=click.Path(path_type=Path),
+    help="An earlier RELEASE of such a table: adds the standard error of each coefficient. Needs a"
+    " FILE.",
+)
 @click.option("--plot", type=click.Path(path_type=Path), help="Save a picture of the noise here.")
 @json_option
 def command(
@@ -59,6 +65,7 @@ def command(
     n_rows: int | None,
     error: float,
     targets: tuple[str, ...],
+    design: Path | None,
     plot: Path | None,
     as_json: bool,
 ) -> None:
@@ -76,11 +83,24 @@ def command(
     if bound is None and isinstance(asked, int):
         raise click.UsageError("--bound is needed, unless --columns is a file of bounds")
 
-    check_distinct({"--columns": columns_file(columns)}, {"--plot": plot})
+    check_distinct(
+        {"--columns": columns_file(columns), "--design": [design] if design else []},
+        {"--plot": plot},
+    )
     if targets and isinstance(asked, int):
         raise click.UsageError("--target needs --columns to be a file of bounds")
+    if design is not None and isinstance(asked, int):
+        raise click.UsageError("--design needs --columns to be a file of bounds")
     plan = pg.plan(
-        asked, bound, epsilon, delta, n_rows, adjacency, error=error, targets=targets or None
+        asked,
+        bound,
+        epsilon,
+        delta,
+        n_rows,
+        adjacency,
+        error=error,
+        targets=targets or None,
+        design=None if design is None else pg.load_release(design),
     )
     if plot is not None:
         plan.plot(plot)
@@ -89,6 +109,11 @@ def command(
         return
     out = console()
     out.print(plan.heading)
+    if plan.study is not None:
+        for target in plan.study.targets:
+            out.print(table(*plan.study.table(target)))
+        for note in plan.study.notes:
+            out.print(note, soft_wrap=not out.is_terminal)
     out.print(table(*plan.table()))
     for note in plan.notes:
         out.print(note, soft_wrap=not out.is_terminal)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -16,9 +16,11 @@ from privgram._base.text import listed
 from . import _mechanisms
 from ._options import columns_file, example, guarantee, read_columns
 from ._output import console, facts, json_option, print_json
+from ._units import read_unit_bound, unit_options
 
 if TYPE_CHECKING:
     from privgram._base.checks import CalibrationKind
+    from privgram.columns.unit import Clip
     from privgram.privacy import Adjacency
 
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
         "    --epsilon 1 --delta 1e-6 --out flights.json",
         "privgram release table.npy --bound auto --bound-epsilon 0.1 \\",
         "    --epsilon 1 --delta 1e-6 --out gram.json",
+        "privgram release visits.parquet --columns columns.toml --unit patient \\",
+        "    --rows-per-unit 15 --epsilon 1 --delta 1e-6 --out gram.json",
         "",
         "with the public bounds in columns.toml:",
         "",
@@ -64,10 +68,10 @@ if TYPE_CHECKING:
 @click.option(
     "--bound-quantile",
     type=float,
-    default=0.95,
-    show_default=True,
-    help="With --bound auto: leave about this part of the rows as it is.",
+    help="With auto: leave about this part of the rows, or units, as it is. Default: 0.95 of the"
+    " rows, half of the units.",
 )
+@unit_options
 @guarantee
 @click.option(
     "--mechanism",
@@ -115,7 +119,13 @@ def command(
     columns: str | None,
     bound: str | None,
     bound_epsilon: float | None,
-    bound_quantile: float,
+    bound_quantile: float | None,
+    unit: str | None,
+    unit_bound: str | None,
+    rows_per_unit: int | None,
+    clip: Clip,
+    within: bool,
+    unit_missing: Literal["error", "drop"],
     epsilon: float,
     delta: float,
     adjacency: Adjacency,
@@ -158,7 +168,7 @@ def command(
             adjacency=adjacency,
             calibration=calibration,
             columns=read_columns(columns),
-            bound=_read_bound(bound, bound_epsilon),
+            bound=_read_bound(bound, bound_epsilon, unit_bound),
             bound_epsilon=bound_epsilon,
             bound_quantile=bound_quantile,
             threads=threads,
@@ -166,12 +176,18 @@ def command(
             progress=sys.stderr.isatty(),
             ledger=None if ledger is None else pg.Ledger(ledger),
             out=out,
+            unit=unit,
+            unit_bound=read_unit_bound(unit_bound, bound_epsilon),
+            rows_per_unit=rows_per_unit,
+            clip=clip,
+            within=within,
+            unit_missing=unit_missing,
         )
 
     report = {
         "release": str(out),
         "columns": list(release.names),
-        "rows": release.n_rows,
+        **({"rows": release.n_rows} if unit is None else {"unit": unit, "units": release.n_units}),
         "bound": release.bound,
         "mechanism": str(release.mechanism),
         "epsilon": release.epsilon,
@@ -209,13 +225,15 @@ def _errata_in_own_terms() -> Iterator[None]:
         ) from None
 
 
-def _read_bound(text: str | None, bound_epsilon: float | None) -> float | str | None:
+def _read_bound(
+    text: str | None, bound_epsilon: float | None, unit_bound: str | None
+) -> float | str | None:
     """Read ``--bound``; None where the columns give it."""
     if text == "auto":
         if bound_epsilon is None:
             raise click.UsageError("--bound auto spends privacy: say how much by --bound-epsilon")
         return text
-    if bound_epsilon is not None:
+    if bound_epsilon is not None and unit_bound != "auto":
         raise click.UsageError("--bound-epsilon needs --bound auto, which spends it")
     if text is None:
         return None

@@ -63,6 +63,10 @@ class Columns:
     weights : mapping of str to float, optional
         Positive factors by which the columns of some terms are multiplied, 1 by default: a term
         of weight w takes w^2 of the squared bound and has 1/w of the noise.
+    row_weights : str, optional
+        The variable that weights rows, a number with bounds (lower, upper), 0 <= lower. Each row,
+        the intercept too, is multiplied by the square root of its weight over the upper bound:
+        regressions are weighted least squares. It is stored only if `terms` names it.
 
     Attributes
     ----------
@@ -102,6 +106,7 @@ class Columns:
         *,
         terms: Sequence[str] | None = None,
         weights: Mapping[str, float] | None = None,
+        row_weights: str | None = None,
     ) -> None:
         _check_mapping(bounds)
         if missing not in ("error", "drop"):
@@ -116,7 +121,9 @@ class Columns:
         for name, described in self._variables.items():
             if isinstance(described, Numeric):
                 _check_width(name, described)
-        chosen = list(self._variables) if terms is None else terms
+        self._row_weights = self._check_row_weights(row_weights)
+        everything = [name for name in self._variables if name != row_weights]
+        chosen = everything if terms is None else terms
         self._terms = parse_terms(chosen, self._variables)
         if not self._terms:
             raise ValueError("terms names no columns")
@@ -138,6 +145,7 @@ class Columns:
         bounds: Mapping[str, Any],
         missing: Literal["error", "drop"] = "error",
         weights: Mapping[str, float] | None = None,
+        row_weights: str | None = None,
     ) -> Columns:
         """Describe what a formula in the manner of R needs (extra `formula`).
 
@@ -146,7 +154,7 @@ class Columns:
         formula : str
             Such as ``"log(wage) ~ poly(age, 2) + sex*region"``. Both sides are stored.
             ``- 1`` leaves out the intercept.
-        bounds, missing, weights
+        bounds, missing, weights, row_weights
             As for `Columns`; what `bounds` describes and the formula does not use is left out.
 
         Raises
@@ -165,14 +173,26 @@ class Columns:
         }
         variables = {name: variable(name, given) for name, given in chosen.items()}
         terms = parse_terms([*parsed.targets, *parsed.features], variables)
-        used = {name for term in terms for name in _names_in(term)}
+        used = {name for term in terms for name in _names_in(term)} | {row_weights}
         return cls(
             {name: described for name, described in variables.items() if name in used},
             intercept=parsed.intercept,
             missing=missing,
             terms=cls._labels_of(terms, variables),
             weights=weights,
+            row_weights=row_weights,
         )
+
+    def _check_row_weights(self, name: str | None) -> str | None:
+        if name is None:
+            return None
+        described = self._variables.get(name)
+        if type(described) is not Number or described.lower < 0:
+            raise ValueError(
+                f"row_weights names a number among the bounds, which are not negative; {name!r} "
+                "is none"
+            )
+        return name
 
     def _check_weights(self, weights: Mapping[str, float], stored: set[Piece]) -> dict[Term, float]:
         if not isinstance(weights, Mapping):
@@ -221,6 +241,20 @@ class Columns:
         return {term.label(self._variables): weight for term, weight in self._weights.items()}
 
     @property
+    def row_weights(self) -> str | None:
+        """The variable that weights rows, or None."""
+        return self._row_weights
+
+    @property
+    def largest_weight(self) -> float:
+        """What a row's weight is relative to: its upper bound, or 1 without weights."""
+        if self._row_weights is None:
+            return 1.0
+        described = self._variables[self._row_weights]
+        assert isinstance(described, Numeric)
+        return float(described.interval[1])
+
+    @property
     def layout(self) -> Layout:
         """Which columns are stored, and what follows from them."""
         return self._layout
@@ -243,7 +277,7 @@ class Columns:
     @cached_property
     def selected(self) -> tuple[str, ...]:
         """The names of the columns read from the table: the variables of the terms."""
-        used = {name for term in self._terms for name in _names_in(term)}
+        used = {name for term in self._terms for name in _names_in(term)} | {self._row_weights}
         return tuple(name for name in self._variables if name in used)
 
     @cached_property
@@ -254,17 +288,21 @@ class Columns:
     @cached_property
     def plain(self) -> bool:
         """Whether every stored column is a number of the table, or the intercept."""
-        return all(
-            not stored.piece.factors
-            and stored.weight == 1
-            and (stored.piece == ONES or Encoder._is_simple(stored.piece))
-            for stored in self._layout.stored
-        ) and all(type(self._variables[name]) is Number for name in self.selected)
+        return (
+            self._row_weights is None
+            and all(
+                not stored.piece.factors
+                and stored.weight == 1
+                and (stored.piece == ONES or Encoder._is_simple(stored.piece))
+                for stored in self._layout.stored
+            )
+            and all(type(self._variables[name]) is Number for name in self.selected)
+        )
 
     @cached_property
     def encoder(self) -> Encoder:
         """What turns raw columns into stored ones."""
-        return Encoder(self._layout, self.selected)
+        return Encoder(self._layout, self.selected, self._row_weights)
 
     @cached_property
     def _affine(self) -> NDArray[np.float64]:
@@ -354,6 +392,7 @@ class Columns:
         more += f", missing={self._missing!r}" if self._missing != "error" else ""
         more += f", terms={list(self.terms)!r}" if self._written is not None else ""
         more += f", weights={self.weights!r}" if self._weights else ""
+        more += f", row_weights={self._row_weights!r}" if self._row_weights else ""
         return f"Columns({self.bounds!r}{more})"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -419,6 +458,8 @@ class Columns:
             plain["terms"] = list(self._written)
         if self._weights:
             plain["weights"] = self.weights
+        if self._row_weights is not None:
+            plain["row_weights"] = self._row_weights
         return plain
 
     @classmethod
@@ -435,6 +476,7 @@ class Columns:
             data.get("missing", "error"),
             terms=data.get("terms"),
             weights=data.get("weights"),
+            row_weights=data.get("row_weights"),
         )
 
     def save(self, path: str | Path) -> None:
@@ -518,10 +560,11 @@ def _key(columns: Columns) -> tuple[Any, ...]:
         columns.missing,
         columns.terms,
         tuple(columns.weights.items()),
+        columns.row_weights,
     )
 
 
-_KEYS = ("bounds", "intercept", "missing", "terms", "weights")
+_KEYS = ("bounds", "intercept", "missing", "terms", "weights", "row_weights")
 
 
 def _suffix(path: Path) -> str:

@@ -68,6 +68,8 @@ class Encoder:
     layout : Layout
     selected : sequence of str
         The variables whose columns are given, in this order.
+    row_weights : str, optional
+        The one of them that weights rows.
 
     Attributes
     ----------
@@ -85,8 +87,11 @@ class Encoder:
         Centers, inverses and limits by which these, then values, are scaled and clamped.
     """
 
-    def __init__(self, layout: Layout, selected: Sequence[str]) -> None:
+    def __init__(
+        self, layout: Layout, selected: Sequence[str], row_weights: str | None = None
+    ) -> None:
         self.layout = layout
+        self.row_weights = row_weights
         self.place = {name: i for i, name in enumerate(selected)}
         plain = [stored for stored in layout.stored if not stored.piece.factors]
         self.dense = [stored for stored in plain if stored.piece != ONES]
@@ -113,10 +118,17 @@ class Encoder:
             )
             for block in self.blocks
         ]
+        #: Whether the kernel counts levels by their codes: not of weighted rows.
+        self.by_codes = bool(self.blocks) and row_weights is None
         #: Whether something must be computed before the kernel can take a column.
-        self.derives = any(len(names) > 1 for names in self.factors) or any(
-            not self._is_simple(stored.piece) or self._numeric(stored.piece.powers[0][0]).derived
-            for stored in (*self.dense, *self.valued)
+        self.derives = (
+            row_weights is not None
+            or any(len(names) > 1 for names in self.factors)
+            or any(
+                not self._is_simple(stored.piece)
+                or self._numeric(stored.piece.powers[0][0]).derived
+                for stored in (*self.dense, *self.valued)
+            )
         )
 
     def _factor(self, name: str) -> Factor:
@@ -225,7 +237,16 @@ class Encoder:
                 value[known] if isinstance(value, np.ndarray) else value
             )
             out[~known, block.columns] = np.nan
+        if self.row_weights is not None:
+            out *= self._root_weights(parts)[:, None]
         return out
+
+    def _root_weights(self, parts: Sequence[Raw]) -> NDArray[np.float64]:
+        """What rows are multiplied by, in [0, 1]; NaN where the weight is missing."""
+        assert self.row_weights is not None
+        low, high = self._numeric(self.row_weights).interval
+        weights = _numbers(parts[self.place[self.row_weights]]).astype(np.float64)
+        return np.asarray(np.sqrt(np.clip(weights, low, high) / high), dtype=np.float64)
 
     def _clamped(self, column: NDArray[Any], at: int) -> NDArray[np.float64]:
         center, inverse, limit = (array[at] for array in self.scaling)

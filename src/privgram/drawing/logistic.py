@@ -155,6 +155,8 @@ def logistic(
         if texts is not None:
             raise ValueError("a formula names the features: leave `features` out")
         target, texts, intercept = parse_one(target)
+    if columns.row_weights is not None:
+        raise ValueError("logistic counts every row once: leave the weights of rows out of columns")
     target, variable = _binary(columns, target)
     if texts is None:
         texts = [name for name in columns.terms if name != variable]
@@ -213,13 +215,13 @@ class _Steps:
         first = looks.take(looks.moment, rules.FIRST)
         rows, spent = self._rows(first)
         left = 1 - rules.FIRST - spent - rules.COUNTS
-        point = Point.first(self.space, first, looks.std[-1], rows, bound)
+        point = Point.first(self.space, first, looks.std[-1], rows)
         mean = self.space.mean(first)
         for _ in range(rules.MOST_MIDDLE):
             left -= rules.MIDDLE
             share = rules.MIDDLE * rules.MIDDLE_CURVED
             curved, pulled = self._look(point, point.clip, share, rules.MIDDLE - share)
-            point, move = point.step(curved, pulled, looks.std[-1], rows, bound, mean)
+            point, move = point.step(curved, pulled, looks.std[-1], rows, mean)
             if not (point.frame.hidden or rules.unsettled(move, curved, 0.0, rows)):
                 break
         grid = np.sqrt(radii(point.frame.typical, point.frame.largest(bound)))

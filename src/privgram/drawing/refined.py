@@ -1,6 +1,6 @@
 """Second looks at a table: each in the frame that the releases before it teach.
 
-What decides a look is in `privgram.mechanisms.refined`; this is what it is applied to. Secret side:
+What decides a look is in `privgram.mechanisms.looks`; this is what it is applied to. Secret side:
 of what is read here only the noisy sums leave.
 """
 
@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from privgram._core.rows import Accumulator
-from privgram.columns import INTERCEPT
 from privgram.drawing.additive import add_noise, impose
 from privgram.drawing.norm_bound import NormCounts
 from privgram.exact.limbs import GRID_BITS
-from privgram.mechanisms import refined as rules
+from privgram.mechanisms import looks
+from privgram.mechanisms.looks import take_looks
 from privgram.moment import SecondMoment
 from privgram.moment.mapped import Mapped
-from privgram.noise import GaussianLaw, combine, symmetric_gaussian
+from privgram.noise import GaussianLaw, symmetric_gaussian
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,9 +35,6 @@ __all__ = ["Looks", "Reread", "refined", "take_looks"]
 
 #: Feeds every row of the table to new accumulators, of rows of so many columns.
 Reread: TypeAlias = Callable[[Callable[[int], Any]], Any]
-
-#: Less than the whole budget by this part, which pays for the rounding of its shares.
-ROUNDING = 2.0**-40
 
 
 def refined(
@@ -58,59 +54,8 @@ def refined(
     return matrix, law, record
 
 
-def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
-    """Let each look's release decide the next: nothing else of the table is used here."""
-    moment, noise = looks.moment, looks.noise
-    if mechanism.most_looks == 1 or looks.reread is None:
-        released = looks.take(moment, 1.0)
-        return released, noise.law, looks.record
-    left = 1 - rules.FIRST
-    first = looks.take(moment, rules.FIRST)
-    if moment.names is not None and INTERCEPT in moment.names:
-        at = moment.names.index(INTERCEPT)
-        rows = float(first[at, at])
-    elif noise.n_rows is not None:
-        rows = float(noise.n_rows)
-    else:
-        rows = looks.number(rules.NUMBER)
-        left -= rules.NUMBER
-    rows = max(rows, 1.0)
-    frame = rules.whiten(first, looks.std[-1], rows, moment.bound)
-    number = mechanism.looks_worth(noise.mu * rows / math.sqrt(moment.n_columns))
-    if number == 1 or not frame.worth:
-        rest = looks.take(moment, left)
-        whole = rules.FIRST + left
-        average = (rules.FIRST * first + left * rest) / whole
-        alone = replace(noise, noise_std=noise.noise_std / math.sqrt(whole))
-        return average, alone.law, looks.record
-    left -= rules.COUNTS
-    for _ in range(number - 2):
-        left -= rules.MIDDLE
-        square = min(rules.REACH * frame.typical, frame.largest(moment.bound))
-        middle = looks.take(looks.mapped(frame, math.sqrt(square)), rules.MIDDLE)
-        frame = rules.whiten(middle, looks.std[-1], rows, moment.bound, frame)
-        if not frame.hidden:
-            break
-    grid = rules.radii(frame.typical, frame.largest(moment.bound))
-    counts, counts_std = looks.count(frame, grid, rules.COUNTS)
-    choice = rules.choose_radius(
-        counts,
-        grid,
-        counts_std,
-        np.array([looks.std_at(math.sqrt(square), left) for square in grid]),
-        rows,
-    )
-    last = looks.take(looks.mapped(frame, math.sqrt(choice.square)), left)
-    looks.record["parameters"] |= {"clipped_rows": choice.clipped, "clipping_bias": choice.bias}
-    laws = [_isotropic(looks.std[0]).image(frame.matrix), _isotropic(looks.std[-1])]
-    weights, law = combine(laws, moment.n_columns)
-    whole = weights[0] * (frame.matrix @ first @ frame.matrix.T) + weights[1] * last
-    released = frame.inverse @ whole @ frame.inverse.T
-    return (released + released.T) / 2, law.image(frame.inverse), looks.record
-
-
-class Looks:
-    """Looks at one table, and the record of them."""
+class Looks(looks.Looks):
+    """Looks at a secret table."""
 
     def __init__(
         self,
@@ -119,21 +64,9 @@ class Looks:
         rng: np.random.Generator,
         reread: Reread | None,
     ) -> None:
-        self.moment = moment
-        self.noise = noise
+        super().__init__(moment, noise, reread is not None)
         self.rng = rng
         self.reread = reread
-        self.std: list[float] = []
-        names = ("look_mu", "look_radius", "look_noise_std")
-        self.record: dict[str, Any] = {"parameters": {"looks": 0} | {name: [] for name in names}}
-
-    def mu(self, share: float) -> float:
-        """The ratio of sensitivity to noise that a share of the budget is."""
-        return self.noise.mu * math.sqrt(share) * (1 - ROUNDING)
-
-    def std_at(self, radius: float, share: float) -> float:
-        """Noise off the diagonal for rows up to a radius."""
-        return self.noise.std(radius, self.mu(share)) / math.sqrt(2.0)
 
     def take(self, moment: SecondMoment, share: float) -> Matrix:
         """Release a sum over rows with isotropic noise."""
@@ -159,7 +92,7 @@ class Looks:
         # On a grid that the counts are on: a rounding of the ideal release.
         step = 2.0 ** (math.floor(math.log2(std)) - GRID_BITS) if std < 2.0**GRID_BITS else 1.0
         drawn = np.rint(self.rng.normal(scale=std, size=len(counted.counts)) / step) * step
-        self.record["parameters"]["counts_mu"] = self.mu(share)
+        self.record["parameters"]["counts_mu"].append(self.mu(share))
         return counted.counts + drawn, std
 
     def number(self, share: float) -> float:
@@ -185,7 +118,3 @@ class Looks:
                 "noise was drawn. Release again from a table that nobody writes to"
             )
         return total
-
-
-def _isotropic(std: float) -> GaussianLaw:
-    return GaussianLaw(std, math.sqrt(2.0) * std)

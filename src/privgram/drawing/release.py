@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from privgram._base.checks import check_number, check_positive
 from privgram._base.files import check_distinct, check_room
@@ -26,6 +27,7 @@ from privgram.mechanisms import (
     named,
     true_delta,
 )
+from privgram.moment.units import UnitPlan, by_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from privgram._base.checks import CalibrationKind
+    from privgram.columns.unit import Clip
     from privgram.drawing.refined import Reread
     from privgram.ledger import Ledger
     from privgram.mechanisms.norm_bound import NormBound
@@ -61,13 +64,19 @@ def release(
     columns: Columns | Sequence[str] | None = None,
     bound: Any = None,
     bound_epsilon: float | None = None,
-    bound_quantile: float = 0.95,
+    bound_quantile: float | None = None,
     threads: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | Callable[[int, int | None], object] = False,
     ledger: Ledger | None = None,
     out: str | os.PathLike[str] | None = None,
     allow_published_erratum: bool = False,
+    unit: Any = None,
+    unit_bound: float | Literal["auto"] | None = None,
+    rows_per_unit: int | None = None,
+    clip: Clip = "frobenius",
+    within: bool = False,
+    unit_missing: Literal["error", "drop"] = "error",
 ) -> Release:
     """Release the second moment of a table under differential privacy.
 
@@ -93,15 +102,23 @@ def release(
         L2 bound of a row, as in `second_moment`. "auto" chooses it by the table, as
         `private_norm_bound` does, which reads the table twice and costs `bound_epsilon`.
     bound_epsilon : float, optional
-        With ``bound="auto"``: privacy parameter of the choice, > 0, spent besides `epsilon`. The
-        release states both together.
-    bound_quantile : float
-        With ``bound="auto"``: part of the rows not to be shortened, in (0, 1).
+        With ``bound="auto"`` or ``unit_bound="auto"``: privacy parameter of the choice, > 0, spent
+        besides `epsilon`. The release states both together.
+    bound_quantile : float, optional
+        With these: part of the rows, or units, not to be shortened, in (0, 1). By default 0.95
+        of the rows, and half of the units: the factors of units leave slopes as they are where
+        units are alike, and the noise is smaller.
     ledger : Ledger, optional
         Budget to enter the release in, durably, before its noise is drawn.
     out : path-like, optional
         File to save the release to, `.json` or `.npz`. That it can be written is made sure of
         before anything is spent. An existing file is replaced.
+    unit, rows_per_unit, clip, within, unit_missing
+        As in `second_moment`: whose rows are protected together. The guarantee is then for all
+        rows of one unit. With ``clip="frobenius"`` for `AnalyzeGauss`; with "trace" for
+        `MatrixLaplace` too, and for `AdditiveWishart` under "add-remove".
+    unit_bound : float or "auto", optional
+        As in `second_moment`; "auto" chooses it by the table, as `private_norm_bound` does.
 
     Returns
     -------
@@ -134,6 +151,13 @@ def release(
             f"{missing} must be a number, not missing: release(table, epsilon=1.0, delta=1e-6)"
         )
     setting = epsilon, delta, adjacency, calibration
+    automatic = unit_bound == "auto"
+    unit_given: Any = None if automatic else unit_bound
+    plan = by_unit(unit, unit_given, rows_per_unit, clip, within, unit_missing)
+    if automatic and (plan is None or bound == "auto"):
+        raise ValueError(
+            'unit_bound="auto" is for a unit, and leaves bound to be given or left out'
+        )
     path = None if out is None else Path(out)
     if path is not None:
         if path.suffix not in BYTES:
@@ -152,24 +176,40 @@ def release(
                 "a SecondMoment has its columns and bound, and no pass is left to keep: leave out "
                 "columns, bound, bound_epsilon and checkpoint"
             )
+        if plan is not None:
+            raise ValueError(
+                "a SecondMoment no longer knows whose rows are whose: pass the table with its unit"
+            )
         moment, discard, reread = source, _nothing, None
     else:
+        asked = _Asked(setting, chosen, ledger, allow_published_erratum, plan)
         reread = _reread(chosen, source, columns, threads, progress)
-        asked = _Asked(setting, chosen, ledger, allow_published_erratum)
-        auto = _auto(source, bound, bound_epsilon, bound_quantile, adjacency, columns, checkpoint)
-        selected = None if auto is not None else bound
+        wanted = "auto" if automatic else bound
+        by = (bound, plan) if automatic else (None, None)
+        auto = _auto(
+            source, wanted, bound_epsilon, bound_quantile, adjacency, columns, checkpoint, *by
+        )
+        selected = None if bound == "auto" else bound
         if isinstance(columns, Columns):  # before the pass over the table
-            asked.check(len(columns), columns.bound if selected is None else selected, auto)
+            given = columns.bound if selected is None else selected
+            if plan is not None and auto is None:
+                given = plan.bounds(given)[1]
+            asked.check(len(columns), given, auto)
         if auto is not None:
             counts = auto.count(source, threads, progress)
             if not isinstance(columns, Columns):
                 asked.check(counts.n_columns, auto.grid[0], auto)
-            selected = auto.draw(counts, rng, ledger)
-        moment, discard = resumable(source, selected, columns, threads, progress, checkpoint)
+            found = auto.draw(counts, rng, ledger)
+            if plan is None:
+                selected = found
+            else:
+                plan = replace(plan, bound=found)
+        moment, discard = resumable(source, selected, columns, threads, progress, checkpoint, plan)
     if path is not None:  # once more, after the pass, for what is spent now
         check_room(path, moment.n_columns**2 * BYTES[path.suffix])
     if chosen is None:
-        n_rows = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
+        public = adjacency == "replace" and moment.privacy_unit is None
+        n_rows = moment.n_rows + moment.n_dropped if public else None
         chosen = default(moment.n_columns, float(moment.bound), epsilon, delta, n_rows, adjacency)
     made = release_moment(
         chosen,
@@ -205,6 +245,7 @@ def release_moment(
     """
     from privgram.drawing.additive import check_generator
     from privgram.drawing.draws import draw
+    from privgram.privacy.coupled import delta_fp_of
 
     if not hasattr(moment, "sensitivity_bound"):
         raise TypeError(
@@ -223,7 +264,12 @@ def release_moment(
         check_positive(check_number(epsilon, "epsilon") + chosen.epsilon, "epsilon, in all,")
     check_generator(mechanism, rng)
     generator, reproducible = random.resolve(rng)
-    n_rows = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
+    # Of rows, or of units; of these nothing in a mechanism turns on the number.
+    unit = moment.privacy_unit
+    public = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
+    n_rows = public if unit is None else None
+    if unit is not None:
+        mechanism.check_unit(unit, adjacency)
     noise = mechanism.calibrate(
         moment.n_columns,
         # Quantised rows may exceed the bound by a few parts in a million.
@@ -236,11 +282,11 @@ def release_moment(
         allow_published_erratum=allow_published_erratum,
     )
     if not reproducible:  # those are experiments, and are marked as not private
-        warn_of_weak(noise.epsilon, noise.delta, n_rows)
+        warn_of_weak(noise.epsilon, noise.delta, public)
     if ledger is not None:
         known = chosen is None or mechanism.scale_free
         privacy = noise.privacy if known else None
-        delta_fp = getattr(noise, "delta_fp", 0.0) if known else 0.0
+        delta_fp = delta_fp_of(noise) if known else 0.0
         paid = float(epsilon), true_delta(noise)
         if chosen is not None:
             # Both, or neither: a choice that is paid for is of no use without the release.
@@ -252,7 +298,7 @@ def release_moment(
             adjacency=adjacency,
             privacy=privacy,
             delta_fp=delta_fp,
-            what=str(mechanism),
+            what=str(mechanism) if unit is None else f"{mechanism}, for all rows of a unit",
             condition=mechanism.condition,
         )
     more = {} if reread is None else {"reread": reread}
@@ -274,6 +320,8 @@ def release_moment(
         columns=moment.columns,
         reproducible=reproducible,
         condition=mechanism.condition,
+        privacy_unit=unit,
+        n_units=None if unit is None else public,
         **extra,
     )
     return made if chosen is None else made.including(chosen)
@@ -291,17 +339,22 @@ class _Asked:
         mechanism: Mechanism | None,
         ledger: Ledger | None,
         allow_published_erratum: bool,
+        plan: UnitPlan | None = None,
     ) -> None:
         check_ledger(ledger)
         self.setting = setting
         # By default another may be taken in the end, which spends no more.
         by_default = AnalyzeGauss() if setting[1] else MatrixLaplace()
         self.mechanism = by_default if mechanism is None else mechanism
+        if plan is not None:
+            self.mechanism.check_unit(plan.unit, setting[2])
         self.ledger = ledger
         self.allowed = allow_published_erratum
 
     def check(self, n_columns: int, bound: Any, choice: Choice | None) -> None:
         """Raise ValueError if it cannot be met, or paid for, over tables of this shape."""
+        from privgram.privacy.coupled import delta_fp_of
+
         epsilon, delta, adjacency, _ = self.setting
         noise = self.mechanism.calibrate(
             n_columns,
@@ -314,10 +367,15 @@ class _Asked:
         if self.ledger is None:
             return
         if choice is None:
-            self.ledger.check(epsilon, delta, adjacency=adjacency, privacy=noise.privacy)
+            delta_fp = delta_fp_of(noise)
+            self.ledger.check(
+                epsilon, delta, adjacency=adjacency, privacy=noise.privacy, delta_fp=delta_fp
+            )
+        elif self.mechanism.scale_free:
+            known = noise.privacy, delta_fp_of(noise)
+            _check_both(self.ledger, choice, epsilon, delta, adjacency, *known)
         else:
-            profile = noise.privacy if self.mechanism.scale_free else None
-            _check_both(self.ledger, choice, epsilon, delta, adjacency, profile)
+            _check_both(self.ledger, choice, epsilon, delta, adjacency, None)
 
 
 def _check_both(
@@ -347,10 +405,12 @@ def _auto(
     source: Any,
     bound: Any,
     epsilon: float | None,
-    quantile: float,
+    quantile: float | None,
     adjacency: Adjacency,
     columns: Columns | Sequence[str] | None,
     checkpoint: object,
+    row_bound: float | None = None,
+    plan: UnitPlan | None = None,
 ) -> Choice | None:
     """The choice of the bound that is asked for, if one is."""
     if bound != "auto":
@@ -368,7 +428,9 @@ def _auto(
             'bound="auto" reads the table twice, and an iterator is read once: pass a path, a '
             "data frame or a list of blocks"
         )
-    return Choice(epsilon, quantile, adjacency=adjacency, columns=columns)
+    return Choice(
+        epsilon, quantile, adjacency=adjacency, columns=columns, row_bound=row_bound, plan=plan
+    )
 
 
 def _rereads(mechanism: Mechanism | None) -> bool:

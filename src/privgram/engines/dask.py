@@ -30,6 +30,7 @@ from privgram.engines.parts import (
 )
 from privgram.engines.progress import INTERVAL, Report, reporter
 from privgram.moment import SecondMoment
+from privgram.moment.units import UnitPlan
 
 
 def second_moment(
@@ -37,14 +38,20 @@ def second_moment(
     bound: float | None,
     columns: Selection,
     progress: bool | Callable[[int, int | None], object],
+    by: UnitPlan | None = None,
 ) -> SecondMoment:
     """Compute the second moment of a Dask collection; see `privgram.second_moment`."""
     client = _client(source) if progress else None
     topic = f"privgram-{uuid4().hex}" if client else ""
     if _is_a("dask.array", "Array", source):
+        if by is not None:
+            raise ValueError(
+                "the rows of a unit are brought together by a shuffle, which Dask has for "
+                "DataFrames alone: pass a dask.dataframe with the unit as a column"
+            )
         n_rows, states = _of_array(source, bound, columns, topic)
     elif _is_a("dask.dataframe", "DataFrame", source):
-        n_rows, states = None, _of_frame(source, bound, columns, topic)
+        n_rows, states = None, _of_frame(source, bound, columns, topic, by)
     else:
         raise TypeError(
             f"a Dask {type(source).__name__} is not a table; pass a dask.array of two dimensions "
@@ -54,6 +61,7 @@ def second_moment(
     total = _tree(states)
     with reporter(progress, n_rows) as report:
         told, failed = _noted(report)
+        problem: Exception | None = None
         try:
             if client:
                 moment = _watch(client, total, topic, told)
@@ -61,11 +69,13 @@ def second_moment(
                 with _Counter({state.key for state in states}, told):
                     moment = total.compute()
         except BadPartition as error:
-            raise error.failure.error() from None
+            problem = error.failure.error()
         except Exception as error:
             if failed == [error]:  # the caller's own
                 raise
-            raise redacted("Dask", error) from None
+            problem = redacted("Dask", error)
+        if problem is not None:  # outside the handler, or Dask's error would stay behind it
+            raise problem
         report(moment.n_rows + moment.n_dropped)
     return moment
 
@@ -110,11 +120,15 @@ def _of_array(
     return None if np.isnan(n_rows) else n_rows, states.to_delayed().ravel().tolist()
 
 
-def _of_frame(frame: Any, bound: float | None, columns: Selection, topic: str) -> list[Any]:
+def _of_frame(
+    frame: Any, bound: float | None, columns: Selection, topic: str, by: UnitPlan | None
+) -> list[Any]:
     """Turn each partition into a state, to be computed."""
-    plan = Plan.check(_without_categories(frame._meta), bound, columns)
+    plan = Plan.check(_without_categories(frame._meta), bound, columns, by)
     if plan.selected and all(isinstance(name, str) for name in frame.columns):
         frame = frame[list(plan.selected)]  # readers then leave out what is not wanted
+    if by is not None:
+        frame = frame.shuffle(on=by.unit.name)
     states = frame.map_partitions(
         _state_of_part, plan, topic, meta=frame._meta.iloc[:, 0], enforce_metadata=False
     )

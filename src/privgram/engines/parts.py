@@ -12,8 +12,9 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from privgram.columns import Columns
-from privgram.engines.threads import second_moment
-from privgram.moment import SecondMoment, merge
+from privgram.engines.threads import resumable
+from privgram.moment import SecondMoment
+from privgram.moment.units import UnitPlan
 
 #: States merged at once: as many are in memory together.
 FAN_IN = 16
@@ -40,20 +41,26 @@ class Plan:
     """What a worker has to know of a pass. Public."""
 
     n_columns: int
-    bound: float
+    bound: float | None  # of a row
     names: tuple[str, ...] | None
     columns: Columns | None
+    by: UnitPlan | None = None
+    empty: SecondMoment | None = None  # by unit
 
     @classmethod
-    def check(cls, empty: Any, bound: float | None, columns: Selection) -> Plan:
+    def check(
+        cls, empty: Any, bound: float | None, columns: Selection, by: UnitPlan | None = None
+    ) -> Plan:
         """Check the arguments of a pass as one machine would, on a table without rows."""
-        moment = second_moment(empty, bound, columns)
-        return cls(moment.n_columns, moment.bound, moment.names, moment.columns)
+        moment = _pass(empty, bound, columns, by)
+        known = moment.n_columns, bound if by else moment.bound, moment.names, moment.columns
+        return cls(*known, by, moment if by else None)
 
     @property
     def selected(self) -> tuple[str, ...] | None:
         """Names of the columns to read, if the table has names."""
-        return self.names if self.columns is None else self.columns.selected
+        names = self.names if self.columns is None else self.columns.selected
+        return names if self.by is None or names is None else (*names, self.by.unit.name)
 
     def state(self, blocks: Iterable[Any], partition: int) -> State:
         """Accumulate the blocks of a partition, of which there may be none, in this thread.
@@ -63,17 +70,27 @@ class Plan:
         blocks = iter(blocks)
         for first in blocks:
             return self.state_of(chain((first,), blocks), partition)
+        if self.empty is not None:
+            return self.empty
+        assert self.bound is not None
         return SecondMoment(self.n_columns, self.bound, self.names, columns=self.columns)
 
     def state_of(self, source: Any, partition: int) -> State:
         """Accumulate a source of the columns that are read and no others, in this thread."""
         try:
-            moment = second_moment(source, self.bound, self.columns, threads=1)
+            columns = self.names if self.by and self.columns is None else self.columns
+            moment = _pass(source, self.bound, columns, self.by)
         except (TypeError, ValueError) as error:
             return Failure(partition, type(error), str(error))
         if (moment.n_columns, moment.names) != (self.n_columns, self.names):
             return Failure(partition, ValueError, "its columns are not those of the table")
         return moment
+
+
+def _pass(
+    source: Any, bound: float | None, columns: Selection, by: UnitPlan | None
+) -> SecondMoment:
+    return resumable(source, bound, columns, 1, False, None, by)[0]
 
 
 class BadPartition(Exception):
@@ -103,4 +120,9 @@ def merged(states: Iterable[State]) -> State:
     failures = [state for state in states if isinstance(state, Failure)]
     if failures:
         return min(failures, key=lambda failure: failure.partition)
-    return merge(states)  # type: ignore[arg-type]
+    first, *others = states
+    assert isinstance(first, SecondMoment)
+    total = first.copy()
+    for other in others:
+        total.merge_disjoint(other)  # type: ignore[arg-type]
+    return total

@@ -14,15 +14,19 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from privgram._base.checks import check_integer
 from privgram._base.system import cores
 from privgram.engines import scale_out
 from privgram.engines.checkpoint import Checkpoint, identify
 from privgram.engines.progress import Report, reporter
+from privgram.engines.units import Gatherer, Store, UnitFeeder
+from privgram.engines.units import Layout as UnitLayout
+from privgram.engines.units import selection as selection_with
 from privgram.moment import SecondMoment, check_bound, check_n_columns, check_width
 from privgram.moment.rows import Feeder, new_total
+from privgram.moment.units import UnitPlan, by_unit
 from privgram.sources import open_source
 from privgram.sources.table import Chunk, InvalidRow, Selection, Table
 
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from privgram.columns import Columns
+    from privgram.columns.unit import Clip
 
 #: Below this many values one thread has finished before a second has started.
 SMALL = 1 << 18
@@ -42,6 +47,13 @@ def second_moment(
     threads: int | None = None,
     progress: bool | Callable[[int, int | None], object] = False,
     checkpoint: str | os.PathLike[str] | None = None,
+    *,
+    unit: str | Any = None,
+    unit_bound: float | None = None,
+    rows_per_unit: int | None = None,
+    clip: Clip = "frobenius",
+    within: bool = False,
+    unit_missing: Literal["error", "drop"] = "error",
 ) -> SecondMoment:
     """Compute the exact second moment of a table in one pass.
 
@@ -73,7 +85,24 @@ def second_moment(
         way, goes on from there when it is called again with the same source, bound and
         columns, and gives the same result to the last bit. Files must be unchanged in name,
         size and time; of tables in memory only type and shape are compared. SECRET, and
-        readable by its owner alone; removed when the pass succeeds.
+        readable by its owner alone; removed when the pass succeeds. Not with `unit`.
+    unit : str, or array_like of shape (n,), optional
+        Column that tells whose row a row is, by whole numbers or texts: all rows of a unit are
+        then bounded together, and neighbouring tables differ in all rows of one unit. For an
+        array without names, the units of its rows.
+    unit_bound : float, optional
+        C: the matrix that a unit contributes has at most norm C^2, and is scaled down to that
+        if it must be. Public, as `bound` is, unless `private_norm_bound` chose it.
+    rows_per_unit : int, optional
+        k, with which C is by default sqrt(k) times `bound`: units of up to k rows are not scaled.
+    clip : {"frobenius", "trace"}
+        Norm of a unit's matrix: "frobenius" is the smaller one and serves `AnalyzeGauss`; "trace"
+        serves `MatrixLaplace` too.
+    within : bool, default False
+        Whether to subtract from each row the means of its unit's rows, in all columns but the
+        intercept: regressions are then those with an effect for each unit.
+    unit_missing : {"error", "drop"}
+        What to do about a row whose unit is missing: raise, or leave it out.
 
     Returns
     -------
@@ -105,8 +134,12 @@ def second_moment(
 
     With `Columns` infinities are clamped to the bounds like other values out of bounds;
     without, they raise.
+
+    With `unit` rows may come in any order. They are kept until all are read, beyond a gigabyte in
+    a temporary file (`TMPDIR` says where), which is as secret as the table.
     """
-    moment, discard = resumable(source, bound, columns, threads, progress, checkpoint)
+    plan = by_unit(unit, unit_bound, rows_per_unit, clip, within, unit_missing)
+    moment, discard = resumable(source, bound, columns, threads, progress, checkpoint, plan)
     discard()
     return moment
 
@@ -118,17 +151,22 @@ def resumable(
     threads: int | None,
     progress: bool | Callable[[int, int | None], object],
     checkpoint: str | os.PathLike[str] | None,
+    plan: UnitPlan | None = None,
 ) -> tuple[SecondMoment, Callable[[], None]]:
     """Do the pass of `second_moment`, and leave its checkpoint to the caller to discard."""
+    if plan is not None and checkpoint is not None:
+        raise ValueError("checkpoint is for rows alone: leave it out, or the unit")
     if (engine := scale_out(source)) is not None:
         if threads is not None:
             raise ValueError("threads is for one machine; a cluster's scheduler has its own")
         if checkpoint is not None:
             raise ValueError("checkpoint is for one machine; a cluster repeats what it loses")
-        return engine.second_moment(source, bound, columns, progress), lambda: None
+        return engine.second_moment(source, bound, columns, progress, plan), lambda: None
     scaling, _ = _selection(columns)
     if bound is None and scaling is not None:
         bound = scaling.bound
+    if plan is not None:
+        return _of_units(source, bound, columns, threads, progress, plan), lambda: None
     bound = check_bound(bound)
     kept: list[Checkpoint] = []
 
@@ -186,11 +224,66 @@ def accumulate(
         names = table.names if scaling is None else scaling.names
         with reporter(progress, table.n_rows) as report:
             checkpoint = None if begin is None else begin(table, d, names)
-            run = _Pass(table, lambda: new(d), scaling, report, checkpoint)
+            run = _Pass(table, lambda: Feeder(new(d), scaling), report, checkpoint)
             total = run.inline() if n_threads == 1 else run.threaded(n_threads)
     finally:
         table.chunks.close()
     return total, names
+
+
+def accumulate_units(
+    source: Any,
+    columns: Columns | Sequence[str] | None,
+    threads: int | None,
+    progress: bool | Callable[[int, int | None], object],
+    plan: UnitPlan,
+    new: Callable[[int], Any],
+) -> tuple[Any, tuple[str, ...]]:
+    """Feed all rows of every unit of a source to accumulators, together, and merge them.
+
+    As `accumulate`, but that an accumulator's ``update`` takes whole units, as
+    `privgram._core.units.UnitAccumulator` has it.
+    """
+    scaling, _ = _selection(columns)
+    source, named = plan.with_keys(source, columns)
+    layout = UnitLayout(named if scaling is None else scaling.selected, scaling)
+    d = check_n_columns(len(named) if scaling is None else len(scaling))
+    select = selection_with(named, scaling, plan.unit.name)
+    n_threads = _check_threads(threads)
+    table = open_source(source, select, by_position=False)
+    if threads is None and table.n_rows is not None and table.n_rows * d < SMALL:
+        n_threads = 1
+    with Store(layout, n_threads) as store:
+        try:
+            with reporter(progress, table.n_rows) as report:
+                run = _Pass(table, lambda: Gatherer(store, plan.missing == "drop"), report)
+                (run.inline() if n_threads == 1 else run.threaded(n_threads)).finish()
+        finally:
+            table.chunks.close()
+        run = _Pass(store.table(), lambda: UnitFeeder(new(d), layout), lambda _: None)
+        total = run.inline() if n_threads == 1 else run.threaded(n_threads)
+    return total, named if scaling is None else scaling.names
+
+
+def _of_units(
+    source: Any,
+    bound: float | None,
+    columns: Columns | Sequence[str] | None,
+    threads: int | None,
+    progress: bool | Callable[[int, int | None], object],
+    plan: UnitPlan,
+) -> SecondMoment:
+    scaling, _ = _selection(columns)
+    row_bound, unit_bound = plan.bounds(bound)
+    total, names = accumulate_units(
+        source,
+        columns,
+        threads,
+        progress,
+        plan,
+        lambda d: plan.new_total(d, unit_bound, row_bound, scaling),
+    )
+    return plan.moment(total, names, scaling, unit_bound)
 
 
 class _Pass:
@@ -199,14 +292,12 @@ class _Pass:
     def __init__(
         self,
         table: Table,
-        new: Callable[[], Any],
-        scaling: Columns | None,
+        new_feeder: Callable[[], Any],
         report: Report,
         checkpoint: Checkpoint | None = None,
     ) -> None:
         self.table = table
-        self.new = new
-        self.scaling = scaling
+        self.new_feeder = new_feeder
         self.report = report
         self.lock = threading.Lock()
         self.pid = os.getpid()
@@ -235,10 +326,6 @@ class _Pass:
             if index >= first and index not in beyond:
                 yield index, chunk
 
-    def new_feeder(self) -> Feeder:
-        """Make an empty accumulator and what feeds it."""
-        return Feeder(self.new(), self.scaling)
-
     def inline(self) -> Any:
         """Run in the caller's thread."""
         feeder = self.new_feeder()
@@ -253,7 +340,7 @@ class _Pass:
     def threaded(self, n_threads: int) -> Any:
         """Run in worker threads, started as work arrives."""
         tasks: queue.Queue[tuple[int, Chunk] | None] = queue.Queue(n_threads)
-        feeders: list[Feeder] = []
+        feeders: list[Any] = []
         workers: list[threading.Thread] = []
         try:
             for task in self.to_do():
@@ -309,12 +396,12 @@ class _Pass:
         if interrupted is not None:
             raise interrupted
 
-    def work(self, feeder: Feeder, tasks: queue.Queue[tuple[int, Chunk] | None]) -> None:
+    def work(self, feeder: Any, tasks: queue.Queue[tuple[int, Chunk] | None]) -> None:
         """Process chunks until told to end."""
         while not self.aborted and (task := tasks.get()) is not None:
             self.process(feeder, *task)
 
-    def process(self, feeder: Feeder, index: int, chunk: Chunk) -> None:
+    def process(self, feeder: Any, index: int, chunk: Chunk) -> None:
         """Accumulate a chunk; a failure is kept if no earlier chunk has failed."""
         rows = 0
         try:

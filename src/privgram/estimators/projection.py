@@ -14,7 +14,7 @@ from privgram._base.checks import check_integer
 from privgram.columns import Columns
 from privgram.columns.terms import INTERCEPT
 from privgram.engines.threads import second_moment
-from privgram.spectrum import mean_and_covariance, upright
+from privgram.multivariate import mean_and_covariance, upright
 
 from ._base import PrivateEstimator, check_release
 from ._inputs import check_numbers, pairs
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
     from privgram.moment import SecondMoment
+    from privgram.multivariate import PCA
     from privgram.privacy import Adjacency
-    from privgram.spectrum import PCA
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
@@ -264,7 +264,7 @@ class PrivateTruncatedSVD(_Projection):
         Right singular vectors; the largest entry of each is positive.
     singular_values_ : ndarray of shape (n_components,), float64
         Of the whole table; zero where the noise leaves nothing.
-    result_ : privgram.spectrum.PCA
+    result_ : privgram.multivariate.PCA
         With a bound on the error of the subspace.
     release_ : Release
         What was paid for.

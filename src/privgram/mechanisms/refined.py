@@ -1,7 +1,7 @@
 """Second looks: the table read again in coordinates that an earlier release taught.
 
 The rules by which released numbers decide the next look are here, and the calibration. What they
-are applied to is drawn in `privgram.drawing.refined`; docs/theory/refined.md has the proofs.
+are applied to is in `privgram.mechanisms.looks`; docs/theory/refined.md has the proofs.
 """
 
 from __future__ import annotations
@@ -27,16 +27,23 @@ if TYPE_CHECKING:
 __all__ = ["Choice", "Frame", "Refined", "choose_radius", "radii", "rows_beyond", "whiten"]
 
 #: Shares of the squared ratio mu^2: of the first look, of each at the middle, of the histogram
-#: of lengths, and of the number of rows where nothing else says it. The last look has what is left.
-FIRST, MIDDLE, COUNTS, NUMBER = 0.08, 0.15, 0.1, 0.01
+#: of lengths before each of these, and of the number of rows where nothing else says it.
+FIRST, MIDDLE, TRIAL, NUMBER = 0.08, 0.1, 0.02, 0.01
+
+#: Share of the histogram before the last look, which has what is left. Less will do where that
+#: look's noise is above the sampling error and so above what clipping does.
+COUNTS, COUNTS_IF_NOISY = 0.1, 0.05
 
 #: Signal to noise mu n / sqrt(d) from which on a second look is taken, and more.
 TWO_LOOKS, MORE_LOOKS = 30.0, 200.0
 
-#: A frame is worth its look if it lowers the noise by this factor, as a geometric mean over
-#: entries: the radius takes so much of it. While some direction is hidden in the noise of the first
-#: look, less will do.
-WORTH, WORTH_IF_HIDDEN = 5.0, 1.5
+#: A frame is worth a look if it lowers the noise by this factor. For a look at the middle, while
+#: some direction is hidden in the noise, less will do: the next frame gains more.
+WORTH, WORTH_IF_HIDDEN = 1.2, 0.5
+
+#: A look at the middle teaches nothing if the eigenvalues of its noise may be above this part of
+#: what the frame before makes of a direction.
+TAUGHT = 0.5
 
 #: Radius of the look at the middle, squared, in units of a row's mean square in its frame. Its
 #: clipping moves the next frame a little and no estimate.
@@ -174,22 +181,27 @@ class Frame:
         A, with orthogonal rows, the longest first.
     typical : float
         Estimate of the mean of |z|^2 over rows.
-    gain : float
-        How much less noise an entry of the sum of z z^T has than without the frame if rows are as
-        long as is typical there; geometric mean.
     hidden : bool
         Whether the noise hides some direction.
     """
 
     matrix: Matrix
     typical: float
-    gain: float
     hidden: bool
 
-    @property
-    def worth(self) -> bool:
-        """Whether a look in this frame gains anything."""
-        return self.gain >= (WORTH_IF_HIDDEN if self.hidden else WORTH)
+    def gain(self, square: float, bound: float) -> float:
+        """How much less noise there is than without the frame, if rows are cut at |z|^2 = square.
+
+        Isotropic noise for rows up to `bound`, seen in this frame, is bound^2 |a_i| |a_j| times a
+        number in entry i, j, and noise of a look in the frame is `square` times this number. The
+        mean of |a_i|^2 stands for the entries: those of short directions, as a residual's is,
+        weigh most in a regression.
+        """
+        return bound**2 * float((self.matrix**2).sum(axis=1).mean()) / square
+
+    def teaches(self, noise_std: float, rows: float) -> bool:
+        """Whether a look at the middle, of this noise off the diagonal, is worth anything."""
+        return 2 * math.sqrt(len(self.matrix)) * noise_std <= TAUGHT * rows
 
     def largest(self, bound: float) -> float:
         """The largest |z|^2 of rows up to `bound`: public."""
@@ -202,9 +214,7 @@ class Frame:
         return inverse
 
 
-def whiten(
-    moment: Matrix, noise_std: float, rows: float, bound: float, before: Frame | None = None
-) -> Frame:
+def whiten(moment: Matrix, noise_std: float, rows: float, before: Frame | None = None) -> Frame:
     """The frame that a released second moment teaches.
 
     Parameters
@@ -215,8 +225,6 @@ def whiten(
         Of its entries off the diagonal.
     rows : float
         About how many rows it is of.
-    bound : float
-        L2 bound of a row.
     before : Frame, optional
         By default the scaled columns themselves.
 
@@ -238,8 +246,7 @@ def whiten(
     _, sizes, directions = np.linalg.svd(matrix)
     # Where noise makes eigenvalues negative their sum is too small.
     typical = max(float((values / lifted).sum()), 0.3 * float((signal / lifted).sum()), 1e-3)
-    gain = bound**2 / d * math.exp(float(np.log(rows / lifted).mean()))
-    return Frame(sizes[:, None] * directions, typical, gain, bool(values[0] < floor))
+    return Frame(sizes[:, None] * directions, typical, bool(values[0] < floor))
 
 
 def radii(typical: float, largest: float) -> Vector:

@@ -33,7 +33,7 @@ Total: TypeAlias = "rows.Accumulator | rows.TableAccumulator"
 
 def new_total(columns: Columns | None, n_columns: int, bound: float, bits: int = 20) -> Total:
     """Make an empty accumulator of rows as they are described, by codes if there are factors."""
-    if columns is None or not columns.encoder.blocks:
+    if columns is None or not columns.encoder.by_codes:
         return rows.Accumulator(n_columns, bound, bits)
     encoder = columns.encoder
     return rows.TableAccumulator(encoder.positions, encoder.levels, encoder.coded, bound, bits)
@@ -50,7 +50,7 @@ def state_of(total: Total) -> Limbs:
 
 def n_totals(columns: Columns | None, n_columns: int) -> int:
     """How many totals `state_of` gives, without making the accumulator of a file's say-so."""
-    if columns is None or not columns.encoder.blocks:
+    if columns is None or not columns.encoder.by_codes:
         return n_columns * (n_columns + 1) // 2
     encoder = columns.encoder
     dense = len(encoder.positions)
@@ -147,15 +147,17 @@ class Feeder:
 
     def _update_encoded(self, encoder: Encoder, parts: list[Raw]) -> int:
         total = self.accumulator
-        if not isinstance(total, (rows.Accumulator, rows.TableAccumulator)):  # norms are counted
-            return int(total.update(encoder.table(parts), self._drop))
+        plain = isinstance(total, (rows.Accumulator, rows.TableAccumulator))
+        if encoder.row_weights is not None or not plain:  # else norms are counted
+            with scale.DefaultRounding():
+                return int(total.update(encoder.table(parts), self._drop))
         with scale.DefaultRounding():
             dense, codes, values = encoder.encode(parts)
             dense, values = _readable(dense), _readable(values)
         if not isinstance(total, rows.TableAccumulator):
-            return total.update(dense, self._drop, encoder.scaling)
+            return int(total.update(dense, self._drop, encoder.scaling))
         indices = [(np.ascontiguousarray(code.indices), code.lut) for code in codes]
-        return total.update(dense, indices, values, self._drop, encoder.scaling)
+        return int(total.update(dense, indices, values, self._drop, encoder.scaling))
 
     def _accumulate(self, block: Block, start: int) -> None:
         bad = self.accumulator.update(block, self._drop, self._scaling)

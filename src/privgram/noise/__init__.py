@@ -19,6 +19,7 @@ from privgram.noise.gaussian import (
     MaskedLaw,
     TiedLaw,
     combine,
+    imposed,
     symmetric_gaussian,
 )
 from privgram.noise.wishart import (
@@ -43,6 +44,7 @@ __all__ = [
     "TiedLaw",
     "WishartLaw",
     "combine",
+    "imposed",
     "matrix_laplace",
     "standard_wishart",
     "symmetric_gaussian",

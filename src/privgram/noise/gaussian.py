@@ -268,6 +268,26 @@ class TiedLaw(NoiseLaw):
         return cls(base, **parameters)
 
 
+def imposed(
+    law: GaussianLaw,
+    blocks: tuple[tuple[int, ...], ...],
+    ties: tuple[tuple[tuple[int, int, float], ...], ...],
+) -> GaussianLaw | MaskedLaw | TiedLaw:
+    """The law of a release that is projected on what is known of the second moment.
+
+    Parameters
+    ----------
+    law : GaussianLaw
+    blocks, ties
+        As `privgram.columns.structure` has them. Ties are left out if the noise is not isotropic.
+    """
+    if not blocks:
+        return law
+    masked = MaskedLaw(law, blocks)
+    isotropic = math.isclose(law.std_diagonal, math.sqrt(2.0) * law.std, rel_tol=1e-9)
+    return TiedLaw(masked, ties) if ties and isotropic else masked
+
+
 @dataclass(frozen=True, eq=False)
 class EntryLaw(NoiseLaw):
     """M = G + N, N symmetric with independent Gaussian entries of any variances.

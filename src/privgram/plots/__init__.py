@@ -1,19 +1,25 @@
-"""Plots of what was released: matrix, spectrum, privacy profile, coefficients.
+"""Plots of what was released: matrix, spectrum, components, privacy profile, coefficients.
 
 Every function draws on the Axes it is given, or on a new figure, and returns the Axes. Names
 and units are on the axes, and what noise alone could have made is greyed: a plot is read
 without the text around it.
 """
 
+from privgram.plots.of_components import plot_biplot, plot_scree
 from privgram.plots.of_fit import plot_coefficients
+from privgram.plots.of_moments import plot_correlation, plot_description
 from privgram.plots.of_profile import plot_profile
 from privgram.plots.of_release import noise_scores, plot_matrix, plot_privacy, plot_spectrum
 
 __all__ = [
     "noise_scores",
+    "plot_biplot",
     "plot_coefficients",
+    "plot_correlation",
+    "plot_description",
     "plot_matrix",
     "plot_privacy",
     "plot_profile",
+    "plot_scree",
     "plot_spectrum",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from privgram._base.checks import check_positive
 from privgram.columns.shares import by_term
-from privgram.plots._axes import BLUE, GREY, MOST_NAMES, ORANGE, apart, axes_for, bare, cut
+from privgram.plots._axes import GREY, MOST_NAMES, ORANGE, apart, axes_for, cut
 from privgram.plots.of_profile import last_epsilon, plot_profile
 
 if TYPE_CHECKING:
@@ -142,6 +142,7 @@ def plot_spectrum(
     *,
     confidence: float = 0.95,
     center: bool | None = None,
+    **options: Any,
 ) -> Axes:
     """Draw the eigenvalues of a released matrix with the edge of its noise.
 
@@ -159,7 +160,9 @@ def plot_spectrum(
     confidence : float
         In (0, 1): that the noise's eigenvalues all lie within the edge.
     center : bool, optional
-        Whether they are about the mean; see `privgram.spectrum.pca`.
+        Whether they are about the mean; see `privgram.multivariate.pca`.
+    **options
+        `standardize`, `units` and `columns`, as there.
 
     Returns
     -------
@@ -172,55 +175,10 @@ def plot_spectrum(
     ImportError
         Without matplotlib: ``pip install "privgram[plot]"``.
     """
-    from privgram.spectrum import eigenvalues, noise_edge
+    from privgram.multivariate import pca
+    from privgram.plots.of_components import plot_scree
 
-    edge = noise_edge(release, confidence, center=center)
-    values = eigenvalues(release, center)
-    centred = len(values) < release.n_columns and center is not False
-    ax = axes_for(ax, (7.0, 4.0))
-    rank = np.arange(1, len(values) + 1)
-    clear = values > edge
-    negative = values < -edge
-    ax.axhspan(-edge, edge, color=GREY, alpha=0.2, linewidth=0, label="what noise may make")
-    ax.axhline(edge, color=GREY, linewidth=1)
-    size = 6 if len(values) <= 60 else 3
-    for kind, marker, color, label in (
-        (clear, "o", BLUE, "above the noise"),
-        (~clear & ~negative, "o", GREY, "within the noise"),
-        (negative, "v", ORANGE, "below minus the noise"),
-    ):
-        if kind.any():
-            ax.plot(
-                rank[kind],
-                values[kind],
-                marker,
-                color=color,
-                markersize=size,
-                markerfacecolor=color if kind is not None and color != GREY else "none",
-                label=f"{label}: {int(kind.sum())}",
-            )
-    ax.set_yscale("symlog", linthresh=edge, linscale=0.6)
-    decades = [t for t in ax.get_yticks() if edge <= abs(t) <= np.abs(values).max()]
-    if len(decades) > 1:
-        ax.set_yticks([0.0, *decades])
-    else:  # too narrow a range for powers of ten
-        ticks = [0.0, edge, float(values.max())]
-        ax.set_yticks(ticks, [f"{tick:.2g}" for tick in ticks])
-    ax.margins(y=0.08)
-    if len(values) <= 20:
-        ax.set_xticks(rank)
-    ax.set_xlabel("rank of the eigenvalue")
-    about = " about the mean" if centred else ""
-    ax.set_ylabel(f"eigenvalue{about} (scale of the matrix)")
-    ax.set_title(
-        f"{int(clear.sum())} of {len(values)} eigenvalues above the noise edge {edge:.3g} "
-        f"({confidence:.0%})",
-        fontsize="medium",
-        loc="left",
-    )
-    ax.legend(frameon=False, fontsize="small")
-    bare(ax)
-    return ax
+    return plot_scree(pca(release, confidence=confidence, center=center, **options), ax)
 
 
 def plot_privacy(release: ReleaseRecord, ax: Axes | None = None) -> Axes:

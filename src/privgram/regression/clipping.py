@@ -17,18 +17,49 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram.regression.cautions import uncounted
+from privgram.regression.inference import INTERCEPT
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from privgram._release.record import ReleaseRecord
+    from privgram.regression.design import Design
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["normal_shift"]
+__all__ = ["clipping_shift", "clips", "normal_shift"]
 
 #: Simulated numbers; rows are these over the columns, but no fewer than so many.
 _NUMBERS, _FEWEST_ROWS = 2**21, 2**15
 #: The fixed point is left after so many steps, or moves of this part of the trace.
 _STEPS, _SETTLED = 20, 1e-5
+
+
+def clips(release: ReleaseRecord) -> bool:
+    """Whether the public bounds of the columns leave room for rows longer than the bound."""
+    if release.privacy_unit is not None:  # whole units are, and nobody knows how many
+        return False
+    return release.columns is None or release.bound < release.columns.bound
+
+
+def clipping_shift(release: ReleaseRecord, design: Design, n_rows: float | None) -> Vector:
+    """What clipping added to coefficients of the scaled columns, were the rows normal."""
+    if release.privacy_unit is not None:
+        raise ValueError("unclip is for rows that were clipped alone, not for units: leave it out")
+    if not clips(release):
+        return np.zeros(len(design.frame) - 1)
+    if design.positions is None:
+        raise ValueError("unclip is for regressions on released columns, not on terms of factors")
+    *chosen, goal = design.positions
+    if n_rows is None or n_rows <= len(chosen):
+        raise ValueError(f"unclip needs the number of rows: {uncounted(release)}")
+    moment = (release.matrix - release.noise.shift_matrix(release.n_columns)) / n_rows
+    if np.linalg.eigvalsh(moment[np.ix_(chosen, chosen)])[0] <= 0:
+        raise ValueError("unclip needs noise below the signal in all directions of the features")
+    ones = release.names.index(INTERCEPT) if INTERCEPT in release.names else None
+    return normal_shift(moment, release.bound, chosen, goal, ones)
 
 
 def normal_shift(

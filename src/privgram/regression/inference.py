@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,18 +16,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._release.record import ReleaseRecord
-    from privgram.noise import NoiseLaw
+    from privgram.regression.equations import Equations
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
 __all__ = [
     "Inference",
+    "RefusedError",
     "contrasts",
+    "hull",
     "infer",
     "quantile_of",
     "refuse",
     "rows_behind",
+    "why_hidden",
+    "why_refused",
     "why_unknown",
 ]
 
@@ -40,6 +45,10 @@ TRUSTED_NOISE = 1 / 8
 
 #: Rows counted with a relative variance above this are too uncertain to divide by.
 TRUSTED_COUNT = 1 / 16
+
+
+class RefusedError(ValueError):
+    """A regression that this release cannot answer, though it was asked for rightly."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +131,18 @@ def quantile_of(level: float) -> float:
     return float(ndtri(0.5 + level / 2))
 
 
+def hull(
+    inside: np.polynomial.Polynomial, low: float, high: float, start: float
+) -> tuple[float, float]:
+    """The least interval that holds `start` and the t of [low, high] with inside(t) >= 0."""
+    if not np.isfinite(inside.coef).all():
+        return math.nan, math.nan
+    roots = np.asarray(inside.trim().roots(), dtype=np.complex128)
+    ends = [end for end in roots.real[roots.imag == 0].tolist() if low < end < high]
+    found = [start, *ends, *(end for end in (low, high) if inside(end) >= 0)]
+    return min(found), max(found)
+
+
 def rows_behind(release: ReleaseRecord) -> float | None:
     """Rows that a release is the sum of: public, or counted by its intercept; else None.
 
@@ -132,18 +153,33 @@ def rows_behind(release: ReleaseRecord) -> float | None:
     if release.n_rows is not None and not dropped:
         return float(release.n_rows)
     ones = intercept_of(release)
-    if ones is not None:
+    if ones is not None and not _weighted(release):
         moment = release.matrix - release.noise.shift_matrix(release.n_columns)
         count = max(float(ones @ moment @ ones), 0.0)
         return count if release.n_rows is None else min(count, float(release.n_rows))
     return None
 
 
+def degrees_behind(release: ReleaseRecord, n_rows: float | None) -> float | None:
+    """Degrees of freedom of so many rows: less the effects of units, if it is public how many."""
+    unit = release.privacy_unit
+    if n_rows is None or unit is None or not unit.within:
+        return n_rows
+    return n_rows - (release.n_units or 0)
+
+
 def why_unknown(release: ReleaseRecord) -> str:
     """Why `rows_behind` is None."""
+    if _weighted(release) and intercept_of(release) is not None:
+        return "the number of rows is private, of which only the sum of their weights was released"
     if release.n_rows is None:
         return "the number of rows is private"
     return "rows with missing values were dropped, and how many is private"
+
+
+def _weighted(release: ReleaseRecord) -> bool:
+    """Whether rows were weighted, so that the intercept does not count them."""
+    return release.columns is not None and release.columns.row_weights is not None
 
 
 def _miscounted(release: ReleaseRecord) -> bool:
@@ -157,120 +193,79 @@ def _miscounted(release: ReleaseRecord) -> bool:
     return bool(not variance <= TRUSTED_COUNT * count**2)
 
 
+def why_hidden(equations: Equations) -> str | None:
+    """Why the noise leaves no inference on equations, or None."""
+    try:
+        np.linalg.cholesky(equations.gram)
+    except np.linalg.LinAlgError:
+        return "the privacy noise exceeds the signal in some direction of the features"
+    p = equations.size
+    if not np.trace(equations.inverse @ equations.second[:, :p]) <= p * TRUSTED_NOISE:
+        return "the privacy noise is too large beside the signal for standard errors"
+    return None
+
+
+def why_refused(release: ReleaseRecord, equations: Equations) -> str | None:
+    """Why there is no inference, or None."""
+    p, n_rows = equations.size, equations.n_rows
+    if release.parameters.get("moved"):
+        return "the repair moved the released matrix, whose error is not the noise's alone"
+    if (reason := why_hidden(equations)) is not None:
+        return reason
+    if n_rows is None:
+        return f"{why_unknown(release)} and the release has no intercept column to count by"
+    if _miscounted(release):
+        return "the privacy noise hides the number of rows"
+    return "there are too few rows" if n_rows <= p else None
+
+
 def infer(
-    release: ReleaseRecord,
-    law: NoiseLaw,
-    shifted: Matrix,
-    transform: Matrix,
-    offset: Vector,
-    meat: Matrix | None = None,
+    release: ReleaseRecord, equations: Equations, transform: Matrix, offset: Vector
 ) -> Inference:
     """What a release says of contrasts of the coefficients, without penalty.
 
     Parameters
     ----------
     release : Release
-    law : NoiseLaw
-        Of the noise in `shifted`.
-    shifted : ndarray of shape (p + 1, p + 1), float64
-        The released matrix of the features, and the target last.
+    equations : Equations
+        Of the regression, with `rows_behind` the release.
     transform : ndarray of shape (k, p), float64
     offset : ndarray of shape (k,), float64
         The contrasts are transform @ theta + offset, theta the coefficients.
-    meat : ndarray of shape (p, p), float64, optional
-        Covariance of X^T e; by default that of errors of equal variance.
 
     Notes
     -----
-    With S the features' block less its shift, s the target's column and v = (-theta, 1),
-    the estimate S^{-1} s satisfies, exactly,
-        S (estimate - theta) = X^T e + (N v)_features,
-    N the privacy noise.  A contrast c is tested by a^T (s - S theta), a = S^{-1} c, whose
-    variance is taken at the theta that is nearest where the contrast has the tested value.
+    A contrast c is tested by a^T (s - S theta), a = S^{-1} c, whose variance is taken at the theta
+    that is nearest where the contrast has the tested value.
     """
-    size = len(transform)
-    if release.parameters.get("moved"):
-        return refuse(
-            size, "the repair moved the released matrix, whose error is not the noise's alone"
-        )
-    n_rows = rows_behind(release)
-    uncounted = None
-    if n_rows is None:
-        uncounted = f"{why_unknown(release)} and the release has no intercept column to count by"
-    elif _miscounted(release):
-        uncounted = "the privacy noise hides the number of rows"
-    return contrasts(law, shifted, n_rows or 0.0, transform, offset, meat, uncounted)
+    reason = why_refused(release, equations)
+    if reason is not None:
+        return refuse(len(transform), reason)
+    return contrasts(equations, transform, offset)
 
 
-def contrasts(
-    law: NoiseLaw,
-    shifted: Matrix,
-    n_rows: float,
-    transform: Matrix,
-    offset: Vector,
-    meat: Matrix | None = None,
-    uncounted: str | None = None,
-) -> Inference:
-    """What noisy normal equations say of contrasts of their solution; see `infer`.
-
-    Parameters
-    ----------
-    law, shifted, transform, offset, meat
-        As in `infer`.
-    n_rows : float
-        Rows behind them.
-    uncounted : str, optional
-        Why that is unknown.
-    """
-    p, size = shifted.shape[0] - 1, len(transform)
-    matrix = shifted - law.shift_matrix(p + 1)
-    gram, cross = matrix[:p, :p], matrix[:p, p]
-    try:
-        np.linalg.cholesky(gram)
-    except np.linalg.LinAlgError:
-        return refuse(
-            size, "the privacy noise exceeds the signal in some direction of the features"
-        )
-    inverse = np.linalg.inv(gram)
-    theta = inverse @ cross
-    v = np.append(-theta, 1.0)
-    noise = law.sandwich(shifted, np.outer(v, v))[:p, :p]
-    # E[N S^{-1} N], with S^{-1} on the features alone.
-    whole = np.zeros_like(matrix)
-    whole[:p, :p] = inverse
-    second = law.sandwich(shifted, whole)[:p]
-    if not np.trace(inverse @ second[:, :p]) <= p * TRUSTED_NOISE:
-        return refuse(size, "the privacy noise is too large beside the signal for standard errors")
-    if uncounted is not None:
-        return refuse(size, uncounted)
-    if n_rows <= p:
-        return refuse(size, "there are too few rows")
-    # Where noise makes this negative it also outweighs the sampling error by far.
-    residual = max(v @ matrix @ v + np.trace(inverse @ noise), 0.0)
-    sampling = residual / (n_rows - p) * inverse
-    if meat is not None:
-        sampling = inverse @ meat @ inverse
-    covariance = sampling + inverse @ noise @ inverse
+def contrasts(equations: Equations, transform: Matrix, offset: Vector) -> Inference:
+    """What equations say of contrasts of their solution, where nothing refuses; see `infer`."""
+    inverse, second, v = equations.inverse, equations.second, equations.v
+    covariance = equations.covariance
     own = transform @ covariance @ transform.T
     stderr = np.sqrt(own.diagonal())
     # A contrast without any coefficient, such as an intercept that does not exist, has no error.
     unit = np.where(stderr > 0, stderr, 1.0)[:, None]
     pulled = transform @ covariance / unit
     solved = transform @ inverse / unit
-    slope, curvature = _dependence(law, shifted, noise, solved, pulled, v)
+    slope, curvature = _dependence(equations, solved, pulled)
     # The bias of the statistic, not of the estimate: what moves with its variance is not bias.
     bias = -transform @ (inverse @ (second @ v)) - stderr * slope
-    estimate = transform @ theta + offset - bias
-    method = "first-order" if meat is None else "first-order, HC1"
+    estimate = transform @ equations.theta + offset - bias
+    method = "first-order" if equations.meat is None else "first-order, HC1"
     return Inference(estimate, own, method, None, slope, curvature)
 
 
-def _dependence(
-    law: NoiseLaw, shifted: Matrix, noise: Matrix, solved: Matrix, pulled: Matrix, v: Vector
-) -> tuple[Vector, Vector]:
+def _dependence(equations: Equations, solved: Matrix, pulled: Matrix) -> tuple[Vector, Vector]:
     """Slope and curvature of each contrast c, of S^{-1} c / stderr and C c / stderr.
 
-    C is the covariance, and `noise` that of (N v)_features.  Moving the contrast by one standard
+    C is the covariance.  Moving the contrast by one standard
     error moves the coefficients by C c / stderr, hence v by w = (-C c / stderr, 0), and with it
     the noise a^T N v.
     """
@@ -278,7 +273,7 @@ def _dependence(
     frame = np.zeros((size, 3, p + 1))
     frame[:, 0, :p] = solved
     frame[:, 1, :p] = -pulled
-    frame[:, 2] = frame[:, 1] + v
-    curvature, both = law.entry_variance(shifted, frame)[:, 0, 1:].T
-    alone = ((solved @ noise) * solved).sum(axis=1)
+    frame[:, 2] = frame[:, 1] + equations.v
+    curvature, both = equations.law.entry_variance(equations.shifted, frame)[:, 0, 1:].T
+    alone = ((solved @ equations.noise) * solved).sum(axis=1)
     return (both - alone - curvature) / 2, curvature

@@ -19,11 +19,19 @@ from privgram.columns import Columns
 from privgram.columns.terms import INTERCEPT
 from privgram.noise import EntryLaw
 from privgram.regression.design import AllColumns, Design, design
-from privgram.regression.estimates import Estimates
-from privgram.regression.inference import Inference, contrasts, quantile_of, refuse
+from privgram.regression.equations import Equations
+from privgram.regression.inference import (
+    Inference,
+    RefusedError,
+    contrasts,
+    quantile_of,
+    refuse,
+    why_hidden,
+)
 from privgram.regression.newton import RUNAWAY, careful, newton_step, unsettled
-from privgram.regression.summary import FitTable, columns_of
-from privgram.regression.testing import WaldTest, wald
+from privgram.regression.results import Results, level_of
+from privgram.regression.summary import FitTable, columns_of, skewed
+from privgram.regression.testing import WaldTest, verdict, wald
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,7 +68,7 @@ UNSETTLED = (
 
 
 @dataclass(frozen=True, eq=False)
-class LogisticFit(Estimates):
+class LogisticFit(Results):
     """A private logistic regression, in the columns' own units.
 
     Made by `privgram.logistic`, or read back by `load_fit`. It holds the last look's release: the
@@ -148,20 +156,30 @@ class LogisticFit(Estimates):
         """How well `privacy` is founded."""
         return self.privacy.guarantee
 
+    @property
+    def covariance(self) -> Matrix:
+        """Covariance of the coefficients, shape (p, p), without the intercept."""
+        p = len(self.names)
+        return self.inference.covariance[:p, :p]
+
+    @property
+    def stderr(self) -> Vector:
+        """Standard errors of the coefficients, shape (p,), without the intercept."""
+        return self.inference.stderr[: len(self.names)]
+
     @cached_property
     def _own(self) -> Matrix:
         """From coefficients of the design's columns to those in own units, the intercept last."""
         return np.asarray(self.design.transform / self.design.spread[-1])
 
-    @cached_property
-    def _system(self) -> tuple[EntryLaw, Matrix]:
-        """The last step's normal equations, the score as the target, and the law of their noise."""
+    def _equations(self, meat: Matrix) -> Equations:
+        """The last step's normal equations, the score as the target."""
         q = len(self.pulled)
         matrix, variances = np.zeros((2, q + 1, q + 1))
         matrix[:q, :q], matrix[:q, q], matrix[q, :q] = self.curved, self.pulled, self.pulled
         variances[:] = self.pulled_std**2
         variances[:q, :q] = self.curved_std**2 * (1 + np.eye(q))
-        return EntryLaw(variances), matrix
+        return Equations(EntryLaw(variances), matrix, self.n_rows, meat)
 
     @cached_property
     def inference(self) -> Inference:
@@ -174,9 +192,13 @@ class LogisticFit(Estimates):
         runaway = self.parameters["last_step"] > RUNAWAY
         if runaway or unsettled(move, self.curved, self.pulled_std, self.n_rows):
             return refuse(len(self._own), UNSETTLED)
-        law, matrix = self._system
-        into, at = self._own @ self.back, self._own @ self.start
-        return contrasts(law, matrix, self.n_rows, into, at, meat)
+        equations = self._equations(meat)
+        reason = why_hidden(equations)
+        if reason is None and self.n_rows <= len(self.pulled):
+            reason = "there are too few rows"
+        if reason is not None:
+            return refuse(len(self._own), reason)
+        return contrasts(equations, self._own @ self.back, self._own @ self.start)
 
     @cached_property
     def _coef(self) -> Vector:
@@ -223,11 +245,9 @@ class LogisticFit(Estimates):
             raise ValueError(f"of is 'population' or 'data', not {of!r}")
         if of == "population":
             return super().conf_int(level, alpha=alpha, intercept=intercept)
-        if alpha is not None:
-            level = 1 - check_within(alpha, "alpha", 0, 1)
         # What weighing the rows moves the estimates by is in it too.
         found = self._inference(self.parameters["moved"] * self.curved)
-        ends = found.intervals(quantile_of(level))
+        ends = found.intervals(quantile_of(level_of(level, alpha)))
         return ends[: len(self.param_names) if intercept else len(self.names)]
 
     def odds_ratios(self, level: float = 0.95) -> Matrix:
@@ -243,16 +263,12 @@ class LogisticFit(Estimates):
 
     def test(self, *hypothesis: str) -> WaldTest:
         """Test that all coefficients of some terms are 0; see `privgram.regression.Fit.test`."""
-        from scipy.special import chdtrc
-
         if self.refusal is not None:
-            raise ValueError(f"there is no inference: {self.refusal}")
+            raise RefusedError(f"there is no inference: {self.refusal}")
         at = self.design.places(hypothesis)
-        law, matrix = self._system
         into, offset = (self._own @ self.back)[at], (self._own @ self.start)[at]
-        statistic, df = wald(law, matrix, self.n_rows, into, offset, self.curved)
-        names = tuple(self.names[i] for i in at)
-        return WaldTest(names, statistic, df, float(chdtrc(df, statistic)))
+        statistic, df = wald(self._equations(self.curved), into, offset)
+        return verdict(tuple(self.names[i] for i in at), statistic, df)
 
     def decision_function(self, X: Any) -> Vector:
         """Log odds of new rows; see `predict_proba`."""
@@ -319,18 +335,17 @@ class LogisticFit(Estimates):
         }
         used = self._coef[: len(self.param_names)]
         notes = self._notes()
-        title = "Private Logistic Regression Results"
+        title = "Private Logistic Regression"
+        names = self.param_names
         if self.refusal is not None:
-            return FitTable(
-                facts, self.param_names, ("coef",), used[:, None], self.refusal, notes, title
-            )
-        columns, values, skewed = columns_of(self.inference, used, level)
-        notes = (
-            "Standard errors cover sampling and privacy noise. They assume that the model holds.",
-            *skewed,
-            *notes,
-        )
-        return FitTable(facts, self.param_names, columns, values, None, notes, title)
+            refused = used[:, None]
+            return FitTable(facts, names, ("coef",), refused, self.refusal, notes, title=title)
+        columns, values = columns_of(self.inference, used, level)
+        said = [
+            "Standard errors cover sampling and privacy noise. They assume that the model holds."
+        ]
+        marks = skewed(values, level, said)
+        return FitTable(facts, names, columns, values, None, (*said, *notes), marks, title)
 
     def _notes(self) -> tuple[str, ...]:
         notes = []

@@ -133,9 +133,7 @@ class Point:
     clip: float
 
     @classmethod
-    def first(
-        cls, space: Space, moment: Matrix, noise_std: float, rows: float, bound: float
-    ) -> Point:
+    def first(cls, space: Space, moment: Matrix, noise_std: float, rows: float) -> Point:
         """By a released second moment: least squares, on the scale of log odds at the mean.
 
         Parameters
@@ -144,10 +142,10 @@ class Point:
         moment : ndarray of shape (d, d), float64
         noise_std : float
             Off the diagonal.
-        rows, bound : float
+        rows : float
         """
         design, (center, half_width) = space.design, space.target
-        frame = whiten(space.basis.T @ moment @ space.basis, noise_std, rows, bound)
+        frame = whiten(space.basis.T @ moment @ space.basis, noise_std, rows)
         mean = space.mean(moment)
         coef = np.zeros(len(frame.matrix))
         if design.intercept:
@@ -165,7 +163,6 @@ class Point:
         pulled: Vector,
         noise_std: float,
         rows: float,
-        bound: float,
         mean: float,
     ) -> tuple[Point, Vector]:
         """Where a Newton step leads, in the frame that its curvature teaches; and the step.
@@ -173,7 +170,7 @@ class Point:
         Directions that the noise hides move little: their curvature counts as the noise's edge.
         """
         move = careful(curved, pulled, noise_std)
-        frame = whiten(curved, noise_std, rows, bound, self.frame)
+        frame = whiten(curved, noise_std, rows, self.frame)
         turned = frame.inverse.T @ (self.frame.matrix.T @ (self.coef + move))
         most = max(mean, 1 - mean)
         return Point(frame, turned, math.sqrt(most / (1 - most) * frame.typical)), move

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from privgram._release.record import ReleaseRecord
     from privgram.regression.design import Design
+    from privgram.regression.equations import Equations
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
@@ -54,7 +55,7 @@ class Look:
 def plan_look(
     release: ReleaseRecord,
     design: Design,
-    n_rows: float,
+    equations: Equations,
     variance: Vector,
     noise_std: float,
     clip: float | None,
@@ -63,7 +64,7 @@ def plan_look(
 
     Parameters
     ----------
-    release, design, n_rows
+    release, design, equations
         Of the fit, which offers inference.
     variance : ndarray of shape (k,), float64
         Of its contrasts, were the variance equal.
@@ -72,17 +73,11 @@ def plan_look(
     clip : float, optional
         Of residuals, in the scale of the released matrix; by default by rule.
     """
-    law, shifted = design.block(release)
-    matrix = shifted - law.shift_matrix(len(shifted))
-    q = len(matrix) - 1
-    inverse = np.linalg.inv(matrix[:q, :q])
-    v = np.append(-inverse @ matrix[:q, q], 1.0)
-    noise = law.sandwich(shifted, np.outer(v, v))[:q, :q]
-    residual = max(float(v @ matrix @ v + np.trace(inverse @ noise)), 0.0) / (n_rows - q)
+    q, v, residual = equations.size, equations.v, equations.variance
     frame = np.vstack([design.frame[:q], v @ design.frame])
     features, largest = _reach(release, frame)
     # What noise of 1 in the look would be in each contrast's variance.
-    pulled = math.sqrt(2.0) * ((design.transform @ inverse) ** 2).sum(axis=1)
+    pulled = math.sqrt(2.0) * ((design.transform @ equations.inverse) ** 2).sum(axis=1)
     real = pulled > 0
     if clip is None:
         room = float((variance[real] / pulled[real]).min()) / (noise_std * features**2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ from privgram._base.text import shown
 from privgram.regression.inference import quantile_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["FitTable", "columns_of", "tabulate"]
+__all__ = ["FitTable", "columns_of", "skewed", "tabulate"]
 
 #: The summary mentions clipping if it may have moved an estimate by so many standard errors.
 NOTICED_SHIFT = 0.5
@@ -57,6 +58,9 @@ class FitTable:
         Why there is no inference, or None.
     notes : tuple of str
         What the numbers assume, as sentences.
+    marks : tuple of tuple of int
+        Of each row, the numbers of the notes that say why its coefficient, error, z and
+        interval do not follow from each other; empty where they do.
     title : str
     """
 
@@ -66,25 +70,57 @@ class FitTable:
     values: Matrix
     refusal: str | None
     notes: tuple[str, ...]
-    title: str = "Private Linear Regression Results"
+    marks: tuple[tuple[int, ...], ...] = ()
+    title: str = "Private Linear Regression"
 
     def __str__(self) -> str:
         """The table as statistics packages print it."""
         margin = max(14, *(len(_short(name)) + 1 for name in self.names))
         width = margin + max(64, sum(map(_width, self.columns)))
-        lines = [self.title.center(width).rstrip(), "=" * width]
+        lines = [f"{self.title} Results".center(width).rstrip(), "=" * width]
         lines += [*self._heading(width), "=" * width]
         header = "".join(f"{name:>{_width(name)}}" for name in self.columns)
         lines += [f"{'':<{margin}}{header}", "-" * width]
-        for name, row in zip(self.names, self.values.tolist(), strict=True):
+        for name, row, mark in self._rows():
             cells = map(_cell, row, self.columns)
-            lines.append(f"{_short(name):<{margin}}{''.join(cells)}")
+            lines.append(f"{_short(name):<{margin}}{''.join(cells)}{mark}")
         lines.append("=" * width)
         if self.refusal is not None:
             lines.append(f"No standard errors: {self.refusal}.")
         if self.notes:
             lines += ["Notes:", *(f"[{i}] {note}" for i, note in enumerate(self.notes, 1))]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The table as notebooks show it."""
+        facts = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(shown(value))}</td></tr>"
+            for name, value in self.facts.items()
+        )
+        head = "".join(f"<th>{escape(name)}</th>" for name in ("", *self.columns))
+        body = "".join(
+            f"<tr><th>{escape(shown(name))}</th>"
+            + "".join(
+                f"<td>{_cell(x, c).strip()}</td>" for x, c in zip(row, self.columns, strict=True)
+            )
+            + f"<td>{mark.strip()}</td></tr>"
+            for name, row, mark in self._rows()
+        )
+        refused = (
+            "" if self.refusal is None else f"<p>No standard errors: {escape(self.refusal)}.</p>"
+        )
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
+        return (
+            f"<table><caption>{escape(self.title.capitalize())}</caption>{facts}</table>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            f"{refused}<ol>{notes}</ol>"
+        )
+
+    def _rows(self) -> Iterator[tuple[str, list[float], str]]:
+        """Name, numbers and the marks of each row."""
+        marks = self.marks or ((),) * len(self.names)
+        for name, row, numbers in zip(self.names, self.values.tolist(), marks, strict=True):
+            yield name, row, "".join(f" [{number}]" for number in numbers)
 
     def _heading(self, width: int) -> list[str]:
         """The facts in two columns."""
@@ -135,6 +171,7 @@ def tabulate(
     robust : sequence of str
         Notes on robust standard errors, where they are.
     """
+    unit = release.privacy_unit
     facts = {
         "Dep. Variable": target,
         "Mechanism": type(release.mechanism).__name__,
@@ -143,18 +180,23 @@ def tabulate(
         "Epsilon": f"{guarantee[0]:g}",
         "Delta": f"{guarantee[1]:g}",
         "Adjacency": release.adjacency,
-        "Row norms up to": f"{release.bound:.4g}",
+        "Row norms up to" if unit is None else "Unit norms up to": f"{release.bound:.4g}",
     }
     caveats = _caveats(release, n_rows, references)
     if inference.refusal is not None:
         return FitTable(facts, names, ("coef",), used[:, None], inference.refusal, tuple(caveats))
-    columns, table, skewed = columns_of(inference, used, level)
+    columns, table = columns_of(inference, used, level)
     differ = "fit.coef" in columns
     notes = [
         f"Standard errors cover sampling and privacy noise ({inference.method}).",
         *(robust or ["They assume errors of equal variance, which second moments cannot show."]),
-        *skewed,
     ]
+    if unit is not None:
+        notes.append(
+            f"They assume that errors of rows of one {shown(unit.name)} are independent; where "
+            "they are not, std err is too small."
+        )
+    marks = skewed(table, level, notes)
     if unclip:
         notes.append("The effect of clipping rows was taken off, as if they were normal.")
     elif clipping is not None:
@@ -175,13 +217,11 @@ def tabulate(
         )
     elif differ:
         notes.append("coef is fit.coef less the bias that noise in the features causes.")
-    return FitTable(facts, names, columns, table, None, (*notes, *caveats))
+    return FitTable(facts, names, columns, table, None, (*notes, *caveats), marks)
 
 
-def columns_of(
-    inference: Inference, used: Vector, level: float
-) -> tuple[tuple[str, ...], Matrix, list[str]]:
-    """The columns of a summary, their numbers, and notes on how they are to be read.
+def columns_of(inference: Inference, used: Vector, level: float) -> tuple[tuple[str, ...], Matrix]:
+    """The columns of a summary and their numbers.
 
     Parameters
     ----------
@@ -194,32 +234,70 @@ def columns_of(
     """
     from scipy.special import ndtr
 
-    size, quantile = len(used), quantile_of(level)
+    size = len(used)
     params, bse = inference.estimate[:size], inference.stderr[:size]
-    z, ends = inference.statistic()[:size], inference.intervals(quantile)[:size]
+    z, ends = inference.statistic()[:size], inference.intervals(quantile_of(level))[:size]
     columns = ["coef", "std err", *_DECIMALS, f"[{(1 - level) / 2:.3g}", f"{(1 + level) / 2:.3g}]"]
     values = [params, bse, z, 2 * ndtr(-np.abs(z)), ends[:, 0], ends[:, 1]]
     if np.any(np.abs(used - params) > NOTICED_PENALTY * bse):
         columns.append("fit.coef")
         values.append(used)
-    notes = []
-    half = quantile * bse
+    return tuple(columns), np.stack(values, axis=1)
+
+
+def skewed(table: Matrix, level: float, notes: list[str]) -> tuple[tuple[int, ...], ...]:
+    """Add notes on where estimate, error, z and interval disagree; the marks of the rows.
+
+    Parameters
+    ----------
+    table : ndarray of shape (k, 6 or 7), float64
+        Of `columns_of`.
+    level : float
+    notes : list of str
+        To be added to.
+    """
+    params, bse, z, _, *both = table.T[:6]
+    ends = np.stack(both, axis=1)
+    half = quantile_of(level) * bse
     plain = np.stack([params - half, params + half], axis=1)
-    skewed = np.abs(ends - plain) > NOTICED_SKEW * half[:, None]
+    leaning = np.abs(ends - plain) > NOTICED_SKEW * half[:, None]
     moved = np.abs(z * bse - params) > NOTICED_SKEW * np.abs(params)
-    if skewed.any() or moved.any():
+    marks: list[list[int]] = [[] for _ in table]
+    unlike = np.logical_or(leaning.any(axis=1), moved)
+    if unlike.any():
+        _mark(marks, unlike, len(notes))
         notes.append(
             "Noise in the features makes the std err depend on the coefficient: z takes it at "
             "0, an interval at its ends."
         )
     if np.isinf(ends).any():
+        _mark(marks, np.isinf(ends[:, 0]), len(notes))
         notes.append("Where an interval has no ends, the noise leaves the coefficient open.")
-    return tuple(columns), np.stack(values, axis=1), notes
+    return tuple(map(tuple, marks))
+
+
+def _mark(marks: list[list[int]], rows: NDArray[np.bool_], notes: int) -> None:
+    """Refer from some rows to the note that comes next."""
+    for i in np.flatnonzero(rows):
+        marks[i].append(notes + 1)
 
 
 def _caveats(release: ReleaseRecord, n_rows: float | None, references: dict[str, str]) -> list[str]:
     """What holds with and without inference."""
     notes = []
+    unit = release.privacy_unit
+    if unit is not None:
+        notes.append(
+            f"Protected are all rows of one {shown(unit.name)}. Units beyond the norm above count "
+            "for less, by one factor for all their rows."
+        )
+        if unit.within:
+            notes.append(
+                f"Means by {shown(unit.name)} are taken off: slopes are those with an effect for "
+                "each, and the intercept says nothing."
+                + " Their number is private and takes no degrees of freedom."
+                * (release.n_units is None)
+            )
     if references:
         left_out = ", ".join(f"{shown(name)} {shown(level)}" for name, level in references.items())
         notes.append(f"Effects of levels are differences from: {left_out}.")

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from privgram._base.checks import is_number
 from privgram._core.records import scan
+from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
 from privgram.sources.arrow import Wanted, columns_of, require
 from privgram.sources.mapped import Stamp, stamp, unchanged
@@ -135,10 +136,14 @@ class _Csv:
         import pyarrow as pa
 
         malformed: list[int] = []
+        # Raised outside the handler: Arrow's error quotes cells, and would stay behind ours.
+        problem = None
         try:
             table = self._parse(text, malformed)
         except pa.ArrowInvalid as error:
-            raise _explain(str(error), malformed, self.names, self.taken) from None
+            problem = _explain(str(error), malformed, self.names, self.taken)
+        if problem is not None:
+            raise problem
         wanted = list(self.taken.values())
         for batch in table.to_batches():
             yield columns_of(_with_nulls(batch, wanted), wanted)
@@ -176,8 +181,9 @@ def _with_nulls(batch: Any, wanted: Wanted) -> Any:
     columns = list(batch.columns)
     nulls = set(arrow_csv.ConvertOptions().null_values)
     for i, want in enumerate(wanted):
-        if isinstance(want, Factor) and pa.types.is_dictionary(columns[i].type):
-            unlisted = nulls - set(want.levels)
+        levels: tuple[Any, ...] = getattr(want, "levels", ())
+        if pa.types.is_dictionary(columns[i].type):
+            unlisted = nulls - set(levels)
             words = [None if w in unlisted else w for w in columns[i].dictionary.to_pylist()]
             columns[i] = pa.DictionaryArray.from_arrays(
                 columns[i].indices, pa.array(words, pa.string())
@@ -189,6 +195,8 @@ def _type(wanted: Variable | None) -> Any:
     """Tell what to read a cell as."""
     import pyarrow as pa
 
+    if isinstance(wanted, Identifier):
+        return pa.dictionary(pa.int32(), pa.string())
     if isinstance(wanted, Factor):
         return pa.dictionary(pa.int32(), pa.string()) if wanted.text else pa.float64()
     if isinstance(wanted, Dates):

@@ -14,10 +14,12 @@ from typing import Any, TypeAlias
 from numpy.typing import NDArray
 
 from privgram.columns.encoding import Raw
+from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
 
 #: A two-dimensional array of real numbers, or one column after another, equally long: of real
-#: numbers, dates, levels or codes. It may be overwritten as soon as the next block is asked for.
+#: numbers, dates, levels or codes; last, where it is asked for, the `Keys` of units. It may be
+#: overwritten as soon as the next block is asked for.
 Block: TypeAlias = NDArray[Any] | list[Raw]
 
 #: Chunks of arrays and files of raw numbers: long enough to hide what a hand-over
@@ -129,7 +131,7 @@ Selection: TypeAlias = Mapping[str, Variable] | Sequence[str] | None
 def described(select: Selection, name: str) -> Variable | None:
     """Tell what a selected column is known to be; None for a number."""
     found = select.get(name) if isinstance(select, Mapping) else None
-    return found if isinstance(found, (Boolean, Factor, Dates)) else None
+    return found if isinstance(found, (Boolean, Factor, Dates, Identifier)) else None
 
 
 def _listed(names: Sequence[str], limit: int = 8) -> str:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from helpers import make_release
 
-from privgram import spectrum
 from privgram.columns import Columns
+from privgram.multivariate import components, eigenvalues, mean_and_covariance, noise_edge, pca
 from privgram.noise import GaussianLaw, SketchLaw
-from privgram.spectrum import eigenvalues, mean_and_covariance, noise_edge, pca
+from privgram.regression import RefusedError
 
 
 def projection(components):
@@ -59,9 +59,11 @@ def test_bound_holds_as_often_as_it_says(law):
 
 def test_bound_is_computed_when_asked_for_and_once(monkeypatch):
     calls = []
-    simulate = spectrum._noise_norms
+    simulate = components._Decomposed.noise_norms
     monkeypatch.setattr(
-        spectrum, "_noise_norms", lambda *args: calls.append(args) or simulate(*args)
+        components._Decomposed,
+        "noise_norms",
+        lambda *args: calls.append(args) or simulate(*args),
     )
     release = make_release(np.diag([90.0, 40.0, 10.0]), "abc", GaussianLaw(0.3, 0.45))
     result = release.pca(1)
@@ -69,7 +71,7 @@ def test_bound_is_computed_when_asked_for_and_once(monkeypatch):
     assert result.error_bound == result.error_bound
     assert len(calls) == 1
     # Yu, Wang and Samworth, and Zwald and Blanchard, from the same norms.
-    largest, frobenius = simulate(release, 0.95, False)
+    largest, frobenius = simulate(result._of, 0.95)
     assert result.gap == pytest.approx(50)
     expected = min(2 * np.sqrt(2) * largest / 50, 2 * frobenius / 50)
     assert result.error_bound == pytest.approx(expected)
@@ -231,3 +233,70 @@ def test_a_sketch_of_fewer_rows_than_columns_has_an_edge(rows):
     release = make_release(sample.T @ sample, "abcd", SketchLaw(rows, 0.1))
     assert 0 < noise_edge(release) < np.inf
     assert release.pca(1).error_bound <= np.sqrt(2)
+
+
+# --- Of correlations ----------------------------------------------------------------------
+
+
+def factors(rng, rows, names="abcdef"):
+    """A release of rows of one common factor behind three columns, and three of their own."""
+    common = rng.standard_normal((rows, 1))
+    table = np.column_stack(
+        [common + rng.standard_normal((rows, 3)), rng.standard_normal((rows, 3))]
+    )
+    table = np.column_stack([table * [1, 2, 3, 1, 2, 3] + 1.0, np.ones(rows)])
+    law = GaussianLaw(15.0, 21.0)
+    return make_release(law.draw(table.T @ table, rng), (*names, "intercept"), law, n_rows=rows)
+
+
+def test_standard_errors_are_the_spread_over_tables_and_releases():
+    # 60 draws of a deviation are within 9.2 % of it at one sigma: 40 % is 4 sigma.
+    rng = np.random.default_rng(8)
+    found = [factors(rng, 1000).pca(1, standardize=True) for _ in range(60)]
+    spread = np.std([one.components[0] for one in found], axis=0)
+    np.testing.assert_allclose(found[0].stderr[0], spread, rtol=0.4)
+
+
+def test_the_edge_of_correlations_counts_what_is_common():
+    # The first of one factor is clear; a second would be in 1 of 20: 4 of 20 has probability 0.016.
+    rng = np.random.default_rng(9)
+    counts = [len(factors(rng, 1000).pca("auto", standardize=True).components) for _ in range(20)]
+    assert min(counts) == 1
+    assert np.mean(np.array(counts) > 1) < 0.2
+
+
+def test_a_hidden_variance_is_refused_by_name():
+    matrix = np.diag([100.0, -3.0, 50.0])
+    release = make_release(matrix, ("a", "b", "intercept"), GaussianLaw(2.0, 3.0), n_rows=50)
+    with pytest.raises(RefusedError, match="hides the variance of b"):
+        release.pca(standardize=True)
+    assert release.pca(1, standardize=True, columns=["a"]).names == ("a",)
+
+
+def test_own_units_need_the_number_of_rows():
+    release = make_release(np.diag([4.0, 9.0]), "ab")
+    for asked in ({"units": "own"}, {"standardize": True}):
+        with pytest.raises(RefusedError, match="number of rows"):
+            release.pca(**asked)
+    counted = replace(release, n_rows=100).pca(standardize=True)
+    assert counted.eigenvalues.sum() == pytest.approx(2)
+    with pytest.raises(ValueError, match="'bounds' or 'own'"):
+        release.pca(units="sd")
+    with pytest.raises(TypeError, match="standardize"):
+        release.pca(standardize="yes")
+    with pytest.raises(ValueError, match="no column 'c'"):
+        release.pca(columns=["c"])
+    with pytest.raises(ValueError, match="different"):
+        release.pca(columns=["a", "a"])
+
+
+def test_scores_are_of_rows_in_own_units():
+    columns = Columns({"a": (0.0, 4.0), "g": ["x", "y"]}, intercept=True)
+    table = {"a": np.array([0.0, 4.0, 2.0]), "g": ["x", "y", "y"]}
+    rows = columns.encode(table)
+    pca = make_release(rows.T @ rows, columns.names, n_rows=3, columns=columns).pca()
+    np.testing.assert_allclose(pca.transform(table).mean(axis=0), 0.0, atol=1e-12)
+    squares = (pca.transform(table) ** 2).sum(axis=0)
+    np.testing.assert_allclose(squares, pca.explained_variance, atol=1e-12)
+    with pytest.raises(ValueError, match="rows of 2 columns"):
+        make_release(np.eye(2), "ab").pca().transform(np.zeros((3, 3)))

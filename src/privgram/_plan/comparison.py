@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,6 +15,9 @@ from privgram._base.files import write_picture
 from privgram._base.optional import extra
 from privgram._base.solve import edge
 from privgram._base.text import shown
+from privgram._plan.study import Study
+from privgram._plan.study import study as make_study
+from privgram._plan.text import aligned, number
 from privgram.columns import Columns
 from privgram.columns.shares import by_term, proposed_weights, share, target_term
 
@@ -129,6 +132,8 @@ class Plan:
         What each term of `Columns` pays; empty for a number of columns.
     weights : dict of str to float or None
         Weights to give to `Columns` for regressions of `targets`; None without targets.
+    study : Study or None
+        The standard errors that regressions will have; None without a design.
     """
 
     n_columns: int
@@ -144,10 +149,12 @@ class Plan:
     adaptive: str
     terms: tuple[TermRow, ...] = ()
     weights: dict[str, float] | None = None
+    study: Study | None = field(default=None, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values, for JSON."""
-        return asdict(self)
+        plain = asdict(replace(self, study=None))
+        return plain | {"study": None if self.study is None else self.study.to_dict()}
 
     @property
     def heading(self) -> str:
@@ -160,22 +167,22 @@ class Plan:
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the headings and the cells of the table, as text."""
-        heads = ["mechanism", "published", "exact", "ratio", f"least rows for {self.error:g}"]
-        if self.n_rows is not None:
-            heads.append("error")
+        with_error = self.n_rows is not None
+        heads = ["mechanism", f"least rows for {self.error:g}", *["error"] * with_error]
+        heads += ["noise", "published", "ratio"]
         cells = []
         for row in self.rows:
-            line = [
-                row.mechanism,
-                _number(row.published)
-                + ("*" if row.published and not row.published_private else ""),
-                _number(row.exact),
-                _number(row.ratio),
-                "never" if row.rows_exact is None else f"{row.rows_exact:,}",
-            ]
-            if self.n_rows is not None:
-                line.append(_number(row.error))
-            cells.append(line)
+            mark = "*" if row.published and not row.published_private else ""
+            cells.append(
+                [
+                    row.mechanism,
+                    "never" if row.rows_exact is None else f"{row.rows_exact:,}",
+                    *[number(row.error)] * with_error,
+                    number(row.exact),
+                    number(row.published) + mark,
+                    number(row.ratio),
+                ]
+            )
         return heads, cells
 
     def terms_table(self) -> tuple[list[str], list[list[str]]]:
@@ -186,11 +193,11 @@ class Plan:
         cells = []
         for row in self.terms:
             numbers = [
-                (_number(row.weight), _share(row.share), _number(row.noise)),
+                (number(row.weight), _share(row.share), number(row.noise)),
                 (
-                    _number(row.proposed_weight),
+                    number(row.proposed_weight),
                     _share(row.proposed_share),
-                    _number(row.proposed_noise),
+                    number(row.proposed_noise),
                 ),
             ][: len(heads) // 4]
             cells.append(
@@ -230,25 +237,33 @@ class Plan:
             if row.remark
         ]
         return (
-            "Noise is the standard deviation of an off-diagonal entry. Rows are what a regression "
-            f"on unit-scale data needs for coefficients within {self.error:g}: columns of mean "
-            "square 1 that say nothing of each other. That is the least: a feature of which the "
-            "others leave a mean square of v needs 1/v times as many, often hundreds of times.",
+            "Rows are what a regression on unit-scale data needs for coefficients within "
+            f"{self.error:g}: columns of mean square 1 that say nothing of each other. That is the "
+            "least: a feature of which the others leave a mean square of v needs 1/v times as "
+            "many, often hundreds of times. "
+            + ("With design= the plan says what yours need. " if self.study is None else "")
+            + "Noise is the standard deviation of an off-diagonal entry; published is that by the "
+            "paper's constants.",
             *remarks,
             *filter(None, (self.adaptive, self.reason)),
             *([_LOOK_TWICE] if self.delta > 0 else []),
         )
 
     def __str__(self) -> str:
-        parts = [self.heading, "", *_lines(*self.table()), "", *self.notes]
+        parts = [self.heading, ""]
+        if self.study is not None:
+            parts += [str(self.study), ""]
+        parts += [*aligned(*self.table()), "", *self.notes]
         if self.terms:
-            parts += ["", *_lines(*self.terms_table()), "", *self.terms_notes]
+            parts += ["", *aligned(*self.terms_table()), "", *self.terms_notes]
         return "\n".join(parts)
 
     __repr__ = __str__
 
     def plot(self, ax: Axes | str | os.PathLike[str] | None = None) -> Axes:
-        """Draw the noise against epsilon, published and exact.
+        """Draw standard errors against epsilon, or without a design the noise of one entry.
+
+        The noise is drawn as published and as exactly calibrated.
 
         Parameters
         ----------
@@ -272,6 +287,8 @@ class Plan:
             drawn = self.plot(figure.add_subplot())
             write_picture(Path(ax), figure, dpi=150)
             return drawn
+        if self.study is not None:
+            return self.study.curve().plot(ax)
         from privgram.mechanisms import InverseWishart
         from privgram.plots._axes import axes_for
 
@@ -340,8 +357,11 @@ def plan(
     *,
     error: float = 0.01,
     targets: Iterable[str] | None = None,
+    design: Any = None,
 ) -> Plan:
-    """Tabulate every mechanism's noise and say which to take; reads no data.
+    """Say what regressions on a release will be worth, and which mechanism to take.
+
+    Reads no secret data.
 
     Parameters
     ----------
@@ -362,6 +382,14 @@ def plan(
     targets : iterable of str, optional
         Terms of the Columns that regressions on the others are to explain: weights are proposed
         that serve them (`privgram.columns.shares.proposed_weights` says how).
+    design : Release, DataFrame or mapping, optional
+        What the table is like, for the standard errors of each coefficient: an earlier release;
+        a public table with the variables of the Columns; or a guess of correlations, such as
+        ``{("age", "cost"): 0.3}`` or ``{"correlation": {...}, "mean": {...}, "std": {...}}``, in
+        own units (of logarithms, for `Log`). Of a guess numbers are normal, by default about the
+        middle of their bounds with a standard deviation of a sixth of the range, and levels are
+        equally frequent. The regressions are those of `targets` on all other columns, by default
+        of the last number; `n_rows` is by default the design's.
 
     Returns
     -------
@@ -415,6 +443,23 @@ def plan(
     n_rows = None if n_rows is None else check_integer(n_rows, "n_rows", 1)
     error = check_positive(error, "error")
 
+    study = None
+    goals = None if targets is None else tuple(targets)
+    if design is not None:
+        if columns is None:
+            raise ValueError("a design is of columns: plan(columns, ...) of Columns")
+        study = make_study(
+            columns,
+            design,
+            goals,
+            {_name(mechanism): mechanism for mechanism in _candidates(n_columns, error, delta)},
+            bound=bound,
+            epsilon=check_positive(epsilon, "epsilon"),
+            delta=delta,
+            adjacency=adjacency,
+            n_rows=n_rows,
+        )
+        n_rows = study.n_rows
     rows = []
     for mechanism in _candidates(n_columns, error, delta):
         setting = n_columns, bound, epsilon, delta, adjacency
@@ -439,10 +484,9 @@ def plan(
     recommended, reason = _recommend(rows, n_columns, n_rows)
     weights = None
     terms: tuple[TermRow, ...] = ()
-    if columns is not None and (targets is not None or not columns.plain):
+    if columns is not None and (goals is not None or not columns.plain):
         (std,) = (row.exact for row in rows if row.mechanism == recommended)
         assert std is not None
-        goals = None if targets is None else tuple(targets)
         weights = None if goals is None else proposed_weights(columns, goals)
         terms = _terms(columns, std, goals, weights)
     return Plan(
@@ -459,6 +503,7 @@ def plan(
         adaptive=_adaptive(n_columns, bound, epsilon, delta, adjacency, error),
         terms=terms,
         weights=weights,
+        study=study,
     )
 
 
@@ -644,21 +689,5 @@ def _name(mechanism: Mechanism) -> str:
     return f"{type(mechanism).__name__}({', '.join(given)})"
 
 
-def _lines(heads: list[str], cells: list[list[str]]) -> list[str]:
-    """A table as lines of text, numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if j == 0 else cell.rjust(width)
-            for j, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in [heads, *cells]
-    ]
-
-
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.1%}"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"

@@ -1,0 +1,159 @@
+"""What a table may look like, from what is public: rows of it, and their second moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram._release.record import ReleaseRecord
+from privgram.columns.variables import Boolean, Factor, Numeric
+from privgram.multivariate.synthetic import as_told, levels_as_told, synthesize
+from privgram.multivariate.variables import root_of
+from privgram.regression.inference import rows_behind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram.columns import Columns
+
+    Matrix = NDArray[np.float64]
+
+__all__ = ["Design", "design_of"]
+
+#: Rows that are made where there are none.
+ROWS = 20_000
+
+#: Standard deviation of a number of which nothing is said, as a part of its range.
+SPREAD = 1 / 6
+
+PARTS = ("correlation", "mean", "std")
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """A table to plan with.
+
+    Attributes
+    ----------
+    what : str
+        In words.
+    rows : ndarray of shape (m, d), float64
+        Stored columns, no longer than the bound.
+    moment : ndarray of shape (d, d), float64
+        Mean of their products; positive semidefinite.
+    n_rows : float or None
+        Of the table that it was taken from.
+    """
+
+    what: str
+    rows: Matrix
+    moment: Matrix
+    n_rows: float | None
+
+
+def design_of(design: Any, columns: Columns, bound: float) -> Design:
+    """Read what a plan is given.
+
+    Parameters
+    ----------
+    design : Release, DataFrame or mapping
+        As for `plan`.
+    columns : Columns
+    bound : float
+        L2 bound of a row.
+
+    Raises
+    ------
+    TypeError
+        If it is nothing of the kind.
+    ValueError
+        If a variable is missing, or the correlations are not those of any table.
+    """
+    if isinstance(design, ReleaseRecord):
+        rows = columns.encode(synthesize(design, ROWS, 0))
+        count = rows_behind(design)
+        moment = _mean_product(rows)
+        if design.columns == columns and design.names == columns.names and count:
+            # Of terms as they were released: made rows keep no products.
+            whole = design.matrix - design.noise.shift_matrix(design.n_columns)
+            root = root_of(whole / count)
+            moment = root @ root.T
+        return Design("an earlier release", _clipped(rows, bound), moment, count)
+    if _is_guess(design, columns):
+        rows = columns.encode(_guessed(design, columns))
+        what = "guessed correlations"
+    elif hasattr(design, "__getitem__"):
+        rows = columns.encode(design)
+        rows = rows[~np.isnan(rows).any(axis=1)]
+        what = f"a public table of {len(rows):,} rows"
+    else:
+        raise TypeError(
+            "design is a release, a data frame or mapping of public columns, or a mapping of "
+            'correlations, such as {("age", "cost"): 0.3}'
+        )
+    if not len(rows):
+        raise ValueError("the design has no row without missing values")
+    rows = _clipped(rows, bound)
+    return Design(what, rows, _mean_product(rows), None if what.startswith("g") else len(rows))
+
+
+def _mean_product(rows: Matrix) -> Matrix:
+    found: Matrix = rows.T @ rows / len(rows)
+    return found
+
+
+def _clipped(rows: Matrix, bound: float) -> Matrix:
+    lengths = np.linalg.norm(rows, axis=1)
+    found: Matrix = rows * np.minimum(1.0, bound / np.maximum(lengths, 1e-300))[:, None]
+    return found
+
+
+def _is_guess(design: Any, columns: Columns) -> bool:
+    if not isinstance(design, Mapping):
+        return False
+    pairs = all(isinstance(key, tuple) for key in design)
+    return pairs or (set(design) <= set(PARTS) and not set(design) & set(columns.variables))
+
+
+def _guessed(design: Mapping[Any, Any], columns: Columns) -> dict[str, Any]:
+    """Rows of guessed correlations, in own units: numbers normal between bounds, levels alike."""
+    parts = design if set(design) <= set(PARTS) else {"correlation": design}
+    numbers = {
+        name: given for name, given in columns.variables.items() if isinstance(given, Numeric)
+    }
+    label = {given.label(name): name for name, given in numbers.items()}
+    place = {name: i for i, name in enumerate(numbers)}
+
+    def at(name: Any) -> int:
+        found = label.get(name, name)
+        if found not in place:
+            raise ValueError(f"design: {name!r} is not a number of these columns")
+        return place[found]
+
+    correlation = np.eye(len(numbers))
+    for pair, value in parts.get("correlation", {}).items():
+        i, j = map(at, pair)
+        correlation[i, j] = correlation[j, i] = value
+    if not np.linalg.eigvalsh(correlation).min(initial=1.0) > -1e-9:
+        raise ValueError("design: no table has these correlations; they contradict each other")
+    rng = np.random.default_rng(0)
+    normal = rng.standard_normal((ROWS, len(numbers))) @ root_of(correlation).T
+    mean = np.array([given.center for given in numbers.values()])
+    std = np.array([2 * SPREAD * given.half_width for given in numbers.values()])
+    for part, into in (("mean", mean), ("std", std)):
+        for name, value in parts.get(part, {}).items():
+            into[at(name)] = value
+    made: dict[str, Any] = {}
+    for name, given in columns.variables.items():
+        if isinstance(given, Factor):
+            made[name] = levels_as_told(given, rng.integers(0, len(given), ROWS))
+            continue
+        own = mean[place[name]] + std[place[name]] * normal[:, place[name]]
+        if isinstance(given, Boolean):
+            made[name] = normal[:, place[name]] > 0
+        else:
+            made[name] = as_told(given, own)
+    return made

@@ -1,0 +1,502 @@
+"""The standard errors that regressions on a release will have, by mechanism, epsilon and rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram._base.checks import check_positive
+from privgram._base.text import shown
+from privgram._plan.designs import Design, design_of
+from privgram._plan.text import aligned, number
+from privgram._release.record import ReleaseRecord
+from privgram.columns.structure import ties, zeros
+from privgram.columns.variables import Numeric
+from privgram.mechanisms import Refined
+from privgram.mechanisms.looks import Looks, take_looks
+from privgram.noise import GaussianLaw, imposed, symmetric_gaussian
+from privgram.regression import RefusedError, regress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from privgram.columns import Columns
+    from privgram.mechanisms import Calibration, Mechanism
+    from privgram.mechanisms.refined import Frame
+    from privgram.noise import NoiseLaw
+    from privgram.privacy import Adjacency
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["Curve", "CurveRow", "Study", "StudyRow", "study"]
+
+#: Releases of made rows that are drawn for one number: what it is turns on the noise, most where
+#: the noise is large, and so does where second looks cut.
+REHEARSALS = 9
+
+#: More coefficients than this are not drawn each.
+MOST_LINES = 8
+
+
+@dataclass(frozen=True)
+class StudyRow:
+    """One coefficient of a planned regression.
+
+    Attributes
+    ----------
+    target, name : str
+    coef : float
+        In the design, in own units.
+    sampling : float
+        Its standard error without privacy.
+    stderr : dict of str to float or None
+        With sampling and privacy noise, by mechanism; None where inference would be refused.
+    """
+
+    target: str
+    name: str
+    coef: float
+    sampling: float
+    stderr: dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class CurveRow:
+    """One coefficient at one epsilon and number of rows: see `StudyRow`."""
+
+    epsilon: float
+    n_rows: int
+    mechanism: str
+    name: str
+    sampling: float
+    stderr: float | None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Standard errors of one regression over epsilon and the number of rows.
+
+    Attributes
+    ----------
+    target : str
+    rows : tuple of CurveRow
+    """
+
+    target: str
+    rows: tuple[CurveRow, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The coefficients."""
+        return tuple(dict.fromkeys(row.name for row in self.rows))
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Return the headings and the cells of a table, as text: a line for each setting."""
+        lines: dict[tuple[int, str, float], dict[str, CurveRow]] = {}
+        for row in self.rows:
+            lines.setdefault((row.n_rows, row.mechanism, row.epsilon), {})[row.name] = row
+        cells = []
+        for (n_rows, mechanism, epsilon), found in lines.items():
+            cells.append(
+                [f"{n_rows:,}", mechanism, f"{epsilon:.3g}"]
+                + [number(found[name].stderr) for name in self.names]
+            )
+        return ["rows", "mechanism", "epsilon", *map(shown, self.names)], cells
+
+    def __str__(self) -> str:
+        return "\n".join([f"Standard errors for {shown(self.target)}", "", *aligned(*self.table())])
+
+    __repr__ = __str__
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw standard errors over those without privacy: against epsilon, or rows.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib (the extra ``plot``).
+        """
+        from privgram.plots._axes import GREY, axes_for, bare, cut
+
+        ax = axes_for(ax, (8.0, 4.5))
+        by_rows = len({row.epsilon for row in self.rows}) == 1
+        mechanisms = list(dict.fromkeys(row.mechanism for row in self.rows))
+        styles = dict(zip(mechanisms, ["-", "--", ":", "-."] * len(mechanisms), strict=False))
+        fixed = sorted({row.epsilon if by_rows else row.n_rows for row in self.rows})
+        for j, name in enumerate(self.names[:MOST_LINES]):
+            for mechanism in mechanisms:
+                for value in fixed:
+                    rows = [
+                        row
+                        for row in self.rows
+                        if (row.name, row.mechanism) == (name, mechanism)
+                        and (row.epsilon if by_rows else row.n_rows) == value
+                    ]
+                    x = [row.n_rows if by_rows else row.epsilon for row in rows]
+                    y = [math.nan if row.stderr is None else row.stderr for row in rows]
+                    label = f"{cut(name)}, {mechanism}"
+                    label += f", {value:,} rows" if len(fixed) > 1 else ""
+                    ax.loglog(x, y, styles[mechanism], color=f"C{j}", marker=".", label=label)
+            if len(fixed) == 1:
+                rows = [row for row in self.rows if row.name == name]
+                x = [row.n_rows if by_rows else row.epsilon for row in rows]
+                order = np.argsort(x)
+                without = [row.sampling for row in rows]
+                ax.plot(np.array(x)[order], np.array(without)[order], color=f"C{j}", alpha=0.35)
+        ax.set_xlabel("rows" if by_rows else "epsilon")
+        ax.set_ylabel(f"standard error for {cut(self.target)}")
+        ax.set_title("Pale: without privacy", fontsize="medium", loc="left", color=GREY)
+        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize="small")
+        bare(ax)
+        return ax
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """What regressions on a release will be worth.
+
+    Attributes
+    ----------
+    design : str
+        What table is planned with, in words.
+    n_rows : int
+    epsilon, delta : float
+    mechanisms : tuple of str
+        As one would write them in Python; the one with the least errors first.
+    rows : tuple of StudyRow
+    """
+
+    design: str
+    n_rows: int
+    epsilon: float
+    delta: float
+    mechanisms: tuple[str, ...]
+    rows: tuple[StudyRow, ...]
+    _setting: _Setting = field(repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the study as plain values, for JSON."""
+        return {
+            "design": self.design,
+            "n_rows": self.n_rows,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "mechanisms": list(self.mechanisms),
+            "rows": [asdict(row) for row in self.rows],
+        }
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """What the regressions explain."""
+        return tuple(dict.fromkeys(row.target for row in self.rows))
+
+    def table(self, target: str) -> tuple[list[str], list[list[str]]]:
+        """Return the headings and the cells of the table of one regression, as text."""
+        cells = [
+            [shown(row.name), number(row.coef), number(row.sampling)]
+            + [number(row.stderr[mechanism]) for mechanism in self.mechanisms]
+            for row in self.rows
+            if row.target == target
+        ]
+        return [shown(target), "coef", "no privacy", *self.mechanisms], cells
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What belongs below the tables, a paragraph each."""
+        words = [
+            f"Standard errors with {self.n_rows:,} rows like {self.design}, in own units: of "
+            "sampling alone, and of sampling and privacy noise by mechanism. A dash: the noise is "
+            "too large, and standard errors would be refused."
+        ]
+        best = self.mechanisms[0]
+        ratios = {
+            f"{row.name} for {row.target}": row.stderr[best] / row.sampling  # type: ignore[operator]
+            for row in self.rows
+            if row.stderr[best] is not None
+        }
+        if ratios:
+            worst = max(ratios, key=lambda name: ratios[name])
+            words.append(
+                f"With {best} privacy multiplies standard errors by {min(ratios.values()):.3g} to "
+                f"{ratios[worst]:.3g} (most for {shown(worst)})."
+            )
+        return tuple(words)
+
+    def __str__(self) -> str:
+        parts: list[str] = []
+        for target in self.targets:
+            parts += [*aligned(*self.table(target)), ""]
+        return "\n".join([*parts, *self.notes])
+
+    __repr__ = __str__
+
+    def curve(
+        self,
+        target: str | None = None,
+        *,
+        epsilon: Iterable[float] | None = None,
+        n_rows: Iterable[int] | None = None,
+    ) -> Curve:
+        """Standard errors of one regression at other epsilons and numbers of rows.
+
+        By one look and, where delta allows, by second looks.
+
+        Parameters
+        ----------
+        target : str, optional
+            The first by default.
+        epsilon : iterable of float, optional
+            From an eighth of the study's to eight times as much by default, unless `n_rows` is
+            given.
+        n_rows : iterable of int, optional
+            The study's own by default.
+
+        Returns
+        -------
+        Curve
+        """
+        target = self.targets[0] if target is None else target
+        if target not in self.targets:
+            raise ValueError(f"the study has no target {target!r}")
+        sizes = [self.n_rows] if n_rows is None else [int(n) for n in n_rows]
+        if epsilon is None:
+            grid = [self.epsilon]
+            if n_rows is None:
+                grid = [self.epsilon * 2.0**k for k in range(-3, 4)]
+        else:
+            grid = [check_positive(value, "epsilon") for value in epsilon]
+        found = []
+        for n in sizes:
+            for name, mechanism in self._setting.main(self.delta).items():
+                for value in grid:
+                    rows = self._setting.errors(mechanism, target, n, value, self.delta)
+                    found += [
+                        CurveRow(float(value), n, name, row.name, row.sampling, row.stderr[""])
+                        for row in rows
+                    ]
+        return Curve(target, tuple(found))
+
+
+@dataclass(frozen=True, eq=False)
+class _Setting:
+    """What stays the same in all of a study."""
+
+    columns: Columns
+    design: Design
+    bound: float
+    adjacency: Adjacency
+
+    @staticmethod
+    def main(delta: float) -> dict[str, Mechanism]:
+        """One look, and second looks."""
+        from privgram.mechanisms import AnalyzeGauss, MatrixLaplace
+
+        if delta == 0:
+            return {"MatrixLaplace()": MatrixLaplace()}
+        return {"AnalyzeGauss()": AnalyzeGauss(), "Refined()": Refined()}
+
+    def errors(
+        self, mechanism: Mechanism, target: str, n_rows: int, epsilon: float, delta: float
+    ) -> list[StudyRow]:
+        """Of one regression by one mechanism, whose name is left out."""
+        exact = self.design.moment * n_rows
+        plain = self._record(mechanism, exact, GaussianLaw(0.0, 0.0), n_rows, epsilon, delta, None)
+        without = regress(plain, target)
+        try:
+            calibration = mechanism.calibrate(
+                len(self.columns),
+                self.bound,
+                epsilon,
+                delta,
+                self.adjacency,
+                n_rows=n_rows if self.adjacency == "replace" else None,
+            )
+        except ValueError:
+            errors: Vector = np.full(len(without.param_names), math.nan)
+        else:
+            found = []
+            for seed in range(REHEARSALS):
+                matrix, law = self._drawn(mechanism, calibration, n_rows, seed)
+                record = self._record(mechanism, matrix, law, n_rows, epsilon, delta, calibration)
+                try:
+                    found.append(regress(record, target).bse)
+                except RefusedError:
+                    found.append(np.full(len(without.param_names), math.nan))
+            lost = np.isnan(found).any(axis=1).sum()
+            errors = np.nanmedian(found, axis=0) if 2 * lost < REHEARSALS else found[0] * math.nan
+        return [
+            StudyRow(
+                target,
+                name,
+                float(coef),
+                float(sampling),
+                {"": None if math.isnan(error) else float(error)},
+            )
+            for name, coef, sampling, error in zip(
+                without.param_names, without.params, without.bse, errors, strict=True
+            )
+        ]
+
+    def _drawn(
+        self, mechanism: Mechanism, calibration: Calibration, n_rows: int, seed: int
+    ) -> tuple[Matrix, NoiseLaw]:
+        """A release of made rows, and the law of its noise."""
+        # A fixed seed: nothing secret is drawn, and the same plan gives the same numbers.
+        rng = np.random.default_rng(seed)
+        if isinstance(mechanism, Refined):
+            released, law, _ = take_looks(mechanism, _Rehearsed(self, calibration, n_rows, rng))
+            if not isinstance(law, GaussianLaw):
+                return released, law
+        law = calibration.law
+        if isinstance(law, GaussianLaw):
+            layout = self.columns.layout
+            law = imposed(law, zeros(layout), ties(layout))
+        exact = self.design.moment * n_rows + law.shift_matrix(len(self.columns))
+        return law.draw(exact, rng), law
+
+    def _record(
+        self,
+        mechanism: Mechanism,
+        matrix: Matrix,
+        law: NoiseLaw,
+        n_rows: int,
+        epsilon: float,
+        delta: float,
+        calibration: Calibration | None,
+    ) -> ReleaseRecord:
+        from privgram.privacy import StatedProfile
+
+        return ReleaseRecord(
+            matrix=matrix.copy(),
+            names=self.columns.names,
+            mechanism=mechanism,
+            parameters={},
+            noise=law,
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=self.adjacency,
+            calibration="exact",
+            privacy=StatedProfile(epsilon, delta) if calibration is None else calibration.privacy,
+            bound=self.bound,
+            n_rows=n_rows,
+            columns=self.columns,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Moment:
+    """The second moment of made rows, as looks take it."""
+
+    matrix: Matrix
+    bound: float
+    names: tuple[str, ...]
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.matrix)
+
+
+class _Rehearsed(Looks):
+    """Looks at made rows, each of which stands for as many as there will be."""
+
+    def __init__(
+        self, setting: _Setting, noise: Any, n_rows: int, rng: np.random.Generator
+    ) -> None:
+        names = setting.columns.names
+        moment = _Moment(setting.design.moment * n_rows, setting.bound, names)
+        super().__init__(moment, noise, again=True)
+        self.rows = setting.design.rows
+        self.weight = n_rows / len(self.rows)
+        self.rng = rng
+
+    def take(self, moment: _Moment, share: float) -> Matrix:
+        std = self.std_at(moment.bound, share)
+        self.std.append(std)
+        drawn: Matrix = moment.matrix + symmetric_gaussian(
+            moment.n_columns, std, math.sqrt(2.0) * std, self.rng
+        )
+        return drawn
+
+    def count(self, frame: Frame, grid: Vector, share: float) -> tuple[Vector, float]:
+        squares = ((self.rows @ frame.matrix.T) ** 2).sum(axis=1)
+        place = np.searchsorted(grid[:-1], squares)
+        counts = np.bincount(place, minlength=len(grid)) * self.weight
+        std = self.noise.counts_std(self.mu(share))
+        return counts + self.rng.normal(scale=std, size=len(grid)), std
+
+    def number(self, share: float) -> float:
+        return self.weight * len(self.rows)
+
+    def mapped(self, frame: Frame, radius: float) -> _Moment:
+        image = self.rows @ frame.matrix.T
+        lengths = np.linalg.norm(image, axis=1)
+        image *= np.minimum(1.0, radius / np.maximum(lengths, 1e-300))[:, None]
+        return _Moment(self.weight * (image.T @ image), radius, self.moment.names)
+
+
+def study(
+    columns: Columns,
+    design: Any,
+    targets: Sequence[str] | None,
+    mechanisms: dict[str, Mechanism],
+    *,
+    bound: float,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency,
+    n_rows: int | None,
+) -> Study:
+    """What regressions will be worth; see `privgram.plan` for the parameters."""
+    taken = design_of(design, columns, bound)
+    if n_rows is None:
+        if taken.n_rows is None:
+            raise ValueError("n_rows must be given with guessed correlations")
+        n_rows = round(taken.n_rows)
+    if targets is None:
+        numbers = [
+            given.label(name)
+            for name, given in columns.variables.items()
+            if isinstance(given, Numeric) and given.label(name) in columns.names
+        ]
+        if not numbers:
+            raise ValueError("targets must be given: no number is stored by itself")
+        targets = numbers[-1:]
+    setting = _Setting(columns, taken, bound, adjacency)
+    mechanisms = {"Refined()": Refined(), **mechanisms} if delta > 0 else mechanisms
+    found: list[StudyRow] = []
+    for target in targets:
+        by_mechanism = {
+            name: setting.errors(mechanism, target, n_rows, epsilon, delta)
+            for name, mechanism in mechanisms.items()
+        }
+        for rows in zip(*by_mechanism.values(), strict=True):
+            errors = {name: row.stderr[""] for name, row in zip(mechanisms, rows, strict=True)}
+            first = rows[0]
+            found.append(StudyRow(target, first.name, first.coef, first.sampling, errors))
+
+    def size(name: str) -> float:
+        logs = [
+            math.inf if error is None else math.log(error / row.sampling)
+            for row in found
+            if (error := row.stderr[name]) is None or error > 0
+        ]
+        return float(np.mean(logs)) if logs else math.inf
+
+    order = tuple(sorted(mechanisms, key=size))
+    return Study(taken.what, n_rows, epsilon, delta, order, tuple(found), setting)

@@ -1,0 +1,149 @@
+"""How several looks at a table follow each other: what each release decides of the next.
+
+Nothing of the table is used here but what was released. `privgram.drawing.refined` looks at secret
+tables; `privgram.plan` goes through the same looks at made ones.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram.columns.terms import INTERCEPT
+from privgram.mechanisms import refined as rules
+from privgram.noise import GaussianLaw, combine
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram.mechanisms.refined import Choice, Frame, Refined, RefinedCalibration
+    from privgram.noise import NoiseLaw
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["Looks", "take_looks"]
+
+#: Less than the whole budget by this part, which pays for the rounding of its shares.
+ROUNDING = 2.0**-40
+
+
+class Looks(ABC):
+    """Looks at one table, and the record of them.
+
+    Attributes
+    ----------
+    moment : Any
+        Second moment of the table, with its `n_columns`, `names` and `bound`.
+    noise : RefinedCalibration
+    again : bool
+        Whether the table can be read again.
+    std : list of float
+        Noise off the diagonal of each look.
+    record : dict
+        What the release says of them.
+    """
+
+    def __init__(self, moment: Any, noise: RefinedCalibration, again: bool) -> None:
+        self.moment = moment
+        self.noise = noise
+        self.again = again
+        self.std: list[float] = []
+        names = ("look_mu", "look_radius", "look_noise_std", "counts_mu")
+        self.record: dict[str, Any] = {"parameters": {"looks": 0} | {name: [] for name in names}}
+
+    @abstractmethod
+    def take(self, moment: Any, share: float) -> Matrix:
+        """Release a sum over rows with isotropic noise."""
+
+    @abstractmethod
+    def count(self, frame: Frame, grid: Vector, share: float) -> tuple[Vector, float]:
+        """Release the number of rows between squared radii; with the noise of the numbers."""
+
+    @abstractmethod
+    def number(self, share: float) -> float:
+        """Release the number of rows, roughly."""
+
+    @abstractmethod
+    def mapped(self, frame: Frame, radius: float) -> Any:
+        """The exact second moment in a frame, of rows clipped to a radius there."""
+
+    def mu(self, share: float) -> float:
+        """The ratio of sensitivity to noise that a share of the budget is."""
+        return self.noise.mu * math.sqrt(share) * (1 - ROUNDING)
+
+    def std_at(self, radius: float, share: float) -> float:
+        """Noise off the diagonal for rows up to a radius."""
+        return self.noise.std(radius, self.mu(share)) / math.sqrt(2.0)
+
+    def once(self, first: Matrix, left: float) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
+        """Spend what is left on another look without a frame, and average it with the first."""
+        rest = self.take(self.moment, left)
+        whole = rules.FIRST + left
+        average = (rules.FIRST * first + left * rest) / whole
+        law = replace(self.noise, noise_std=self.noise.noise_std / math.sqrt(whole)).law
+        return average, law, self.record
+
+    def choose(self, frame: Frame, share: float, left: float, rows: float) -> Choice:
+        """The radius of a look in a frame, by a released histogram; `left` is the look's share."""
+        grid = rules.radii(frame.typical, frame.largest(float(self.moment.bound)))
+        counts, std = self.count(frame, grid, share)
+        noise_std = np.array([self.std_at(math.sqrt(square), left) for square in grid])
+        return rules.choose_radius(counts, grid, std, noise_std, rows)
+
+
+def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
+    """Let each look's release decide the next: nothing else of the table is used here."""
+    moment, bound = looks.moment, float(looks.moment.bound)
+    if mechanism.most_looks == 1 or not looks.again:
+        released = looks.take(moment, 1.0)
+        return released, looks.noise.law, looks.record
+    left = 1 - rules.FIRST
+    first = looks.take(moment, rules.FIRST)
+    if moment.names is not None and INTERCEPT in moment.names:
+        at = moment.names.index(INTERCEPT)
+        rows = float(first[at, at])
+    elif looks.noise.n_rows is not None:
+        rows = float(looks.noise.n_rows)
+    else:
+        rows = looks.number(rules.NUMBER)
+        left -= rules.NUMBER
+    rows = max(rows, 1.0)
+    frame = rules.whiten(first, looks.std[-1], rows)
+    number = mechanism.looks_worth(looks.noise.mu * rows / math.sqrt(moment.n_columns))
+    if number == 1 or frame.gain(frame.typical, bound) < rules.WORTH:
+        return looks.once(first, left)
+    for _ in range(number - 2):
+        radius = math.sqrt(min(rules.REACH * frame.typical, frame.largest(bound)))
+        if not frame.teaches(looks.std_at(radius, rules.MIDDLE), rows):
+            break
+        left -= rules.TRIAL
+        needed = rules.WORTH_IF_HIDDEN if frame.hidden else rules.WORTH
+        if frame.gain(looks.choose(frame, rules.TRIAL, left, rows).square, bound) < needed:
+            return looks.once(first, left)
+        left -= rules.MIDDLE
+        middle = looks.take(looks.mapped(frame, radius), rules.MIDDLE)
+        frame = rules.whiten(middle, looks.std[-1], rows, frame)
+        if not frame.hidden:
+            break
+    expected = looks.std_at(math.sqrt(rules.REACH * frame.typical), left)
+    share = rules.COUNTS_IF_NOISY if expected > math.sqrt(rows) else rules.COUNTS
+    left -= share
+    choice = looks.choose(frame, share, left, rows)
+    if frame.gain(choice.square, bound) < rules.WORTH:
+        return looks.once(first, left)
+    last = looks.take(looks.mapped(frame, math.sqrt(choice.square)), left)
+    looks.record["parameters"] |= {"clipped_rows": choice.clipped, "clipping_bias": choice.bias}
+    laws = [_isotropic(looks.std[0]).image(frame.matrix), _isotropic(looks.std[-1])]
+    weights, law = combine(laws, moment.n_columns)
+    whole = weights[0] * (frame.matrix @ first @ frame.matrix.T) + weights[1] * last
+    released = frame.inverse @ whole @ frame.inverse.T
+    return (released + released.T) / 2, law.image(frame.inverse), looks.record
+
+
+def _isotropic(std: float) -> GaussianLaw:
+    return GaussianLaw(std, math.sqrt(2.0) * std)

@@ -1,0 +1,39 @@
+"""What a second moment says of many columns at once: post-processing of a release.
+
+Every statistic is a function of means and covariances (`Variables`), and what is said of its error
+comes from drawing the noise again by its own law, which is public.
+"""
+
+from privgram.multivariate.canonical import CCA, cca
+from privgram.multivariate.components import PCA, eigenvalues, noise_edge, pca, upright
+from privgram.multivariate.description import Correlation, Description, correlation, describe
+from privgram.multivariate.discriminant import LDA, lda
+from privgram.multivariate.factors import FactorAnalysis, factor_analysis, varimax
+from privgram.multivariate.precision import GraphicalLasso, graphical_lasso
+from privgram.multivariate.synthetic import synthesize
+from privgram.multivariate.variables import Covariance, Variables, mean_and_covariance
+
+__all__ = [
+    "CCA",
+    "LDA",
+    "PCA",
+    "Correlation",
+    "Covariance",
+    "Description",
+    "FactorAnalysis",
+    "GraphicalLasso",
+    "Variables",
+    "cca",
+    "correlation",
+    "describe",
+    "eigenvalues",
+    "factor_analysis",
+    "graphical_lasso",
+    "lda",
+    "mean_and_covariance",
+    "noise_edge",
+    "pca",
+    "synthesize",
+    "upright",
+    "varimax",
+]

@@ -1,0 +1,386 @@
+"""Principal components of a release: of second moments, covariances or correlations."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from privgram._base.checks import check_integer, check_within
+from privgram.multivariate.variables import Covariance, Variables
+from privgram.regression import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from privgram._release.record import ReleaseRecord
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["PCA", "eigenvalues", "noise_edge", "pca", "upright"]
+
+Units = Literal["bounds", "own"]
+
+
+@dataclass(frozen=True, eq=False)
+class PCA:
+    """Leading eigenvectors of a released second moment, about the mean where it is released.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The d columns, without the intercept; of a factor every level is one.
+    components : ndarray of shape (k, d), float64
+        Orthonormal rows, by falling eigenvalue; the largest entry of each is positive.
+    explained_variance : ndarray of shape (k,), float64
+        Their eigenvalues, the known shift of the mechanism removed. Of the correlation matrix if
+        standardised; of the covariance matrix in own units; in the scale of the bounds of the
+        released matrix itself: sums over rows.
+    explained_variance_ratio : ndarray of shape (k,), float64
+        The same as parts of the trace.
+    gap : float
+        Between the released eigenvalues k and k + 1; infinite for k = d.
+    confidence : float
+        Of `error_bound` and `edge`.
+    mean : ndarray of shape (d,), float64, or None
+        What the components are about: in own units if they are, or standardised, else in the
+        scale of the released matrix; None for zero.
+    release : Release
+        What they were computed from.
+    scale : ndarray of shape (d,), float64
+        What a column's deviation from the mean is divided by: its standard deviation, if
+        standardised, else 1.
+    eigenvalues : ndarray of shape (d,), float64
+        All of them, falling.
+    """
+
+    names: tuple[str, ...]
+    components: Matrix
+    explained_variance: Vector
+    explained_variance_ratio: Vector
+    gap: float
+    confidence: float
+    mean: Vector | None
+    release: ReleaseRecord = field(repr=False)
+    scale: Vector = field(repr=False)
+    eigenvalues: Vector = field(repr=False)
+    _of: _Decomposed = field(repr=False)
+
+    @cached_property
+    def error_bound(self) -> float:
+        """How far this subspace may be from that of the exact matrix.
+
+        Bound on the Frobenius distance between the orthogonal projections on the two, with
+        probability at least `confidence`; at most sqrt(2 k), which tells nothing.
+        Simulated when first asked for, which takes a second at d = 100.
+        """
+        k, d = self.components.shape
+        if k == d:
+            return 0.0
+        trivial = math.sqrt(2 * min(k, d - k))
+        spectral, frobenius = self._of.noise_norms(self.confidence)
+        bound = 2 * math.sqrt(2 * k) * spectral / self.gap if self.gap > 0 else math.inf
+        if frobenius <= self.gap / 4:
+            bound = min(bound, 2 * frobenius / self.gap)
+        return min(float(bound), trivial)
+
+    @cached_property
+    def edge(self) -> Vector:
+        """What eigenvalues would be without any structure, by rank, shape (d,) float64.
+
+        Of a second moment or covariance the quantile of the noise's spectral norm, by Weyl's
+        inequality the farthest that any eigenvalue is from the exact one. Of correlations
+        the quantile, by rank, that noise and sampling make of columns without any: the parallel
+        analysis of Horn [1]_, by the law of the noise.
+
+        References
+        ----------
+        .. [1] J. L. Horn, "A rationale and test for the number of factors in factor analysis",
+           Psychometrika 30, 1965.
+        """
+        return self._of.edge(self.confidence)
+
+    @property
+    def n_clear(self) -> int:
+        """Leading components whose eigenvalues exceed the `edge`."""
+        return _clear(self.eigenvalues, self.edge)
+
+    @property
+    def of_correlations(self) -> bool:
+        """Whether columns were standardised."""
+        return self._of.standardize
+
+    @property
+    def loadings(self) -> Matrix:
+        """Components times the standard deviations of their scores, shape (d, k).
+
+        Standardised, the correlations of columns and scores.
+        """
+        found: Matrix = self.components.T * np.sqrt(self._of.variances(self.explained_variance))
+        return found
+
+    @cached_property
+    def stderr(self) -> Matrix:
+        """Standard errors of `components`, shape (k, d), from sampling and privacy noise.
+
+        By simulation: other draws of the noise, by its law, and other rows, normal ones of the
+        released covariance. `RefusedError` where the number of rows is unknown.
+        """
+        k = len(self.components)
+
+        def again(one: Covariance) -> Matrix:
+            found = _leading(self._of.matrix(one), k)[1]
+            signs: Matrix = np.sign((found * self.components).sum(axis=1))[:, None]
+            return found * signs
+
+        errors: Matrix = self._of.variables.deviation(again)
+        return errors
+
+    def transform(self, table: Any) -> Matrix:
+        """Scores of new rows.
+
+        Parameters
+        ----------
+        table : DataFrame, mapping of str to array_like, or array_like of shape (m, d)
+            In own units; an array for a release without `Columns`.
+
+        Returns
+        -------
+        ndarray of shape (m, k), float64
+            NaN where a value is missing. SECRET, if the table is.
+        """
+        variables = self._of.variables
+        rows = variables.encode(table)
+        if not self._of.in_own_units:
+            rows = (rows - variables.origin) / variables.unit
+        if self.mean is not None:
+            rows = rows - self.mean
+        scores: Matrix = rows / self.scale @ self.components.T
+        return scores
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the columns by their loadings; see `privgram.plots.plot_biplot`."""
+        from privgram.plots.of_components import plot_biplot
+
+        return plot_biplot(self, ax, **options)
+
+    def plot_scree(self, ax: Axes | None = None) -> Axes:
+        """Draw the eigenvalues and their edge; see `privgram.plots.plot_scree`."""
+        from privgram.plots.of_components import plot_scree
+
+        return plot_scree(self, ax)
+
+    def __repr__(self) -> str:
+        return f"<PCA: {len(self.components)} components of {len(self.names)} columns>"
+
+
+def pca(
+    release: ReleaseRecord,
+    n_components: int | Literal["auto"] | None = None,
+    confidence: float = 0.95,
+    *,
+    center: bool | None = None,
+    standardize: bool = False,
+    units: Units = "bounds",
+    columns: Sequence[str] | None = None,
+) -> PCA:
+    """Principal components of a release.
+
+    Parameters
+    ----------
+    release : Release
+    n_components : int or "auto", optional
+        k, from 1 to d; all by default. "auto" takes those whose eigenvalues exceed the edge
+        (`PCA.edge`), and at least one.
+    confidence : float
+        Of the error bound and the edge, in (0, 1).
+    center : bool, optional
+        Whether they are about the columns' mean, which only a release with an intercept or with
+        all levels of a factor holds, or about zero, where `Columns` put the middle of the
+        bounds.  By default about the mean where there is one.  The intercept is never one of the d
+        columns.
+    standardize : bool, default False
+        Whether every column is divided by its standard deviation first: components of
+        correlations. About zero, by the root of its mean square.
+    units : {"bounds", "own"}
+        Of columns that are not standardised: mapped to [-1, 1] by their bounds, as released, or
+        in their own units, in which one of large numbers outweighs the others.
+    columns : sequence of str, optional
+        Released columns to take; all but the intercept by default.
+
+    Returns
+    -------
+    PCA
+
+    Raises
+    ------
+    ValueError
+        If `n_components` or `confidence` is out of its range, if there is no column but the
+        intercept, or no intercept to centre by.
+    RefusedError
+        A ValueError: if the noise hides the variance of a column that is to be standardised, or
+        the number of rows in own units.
+
+    Notes
+    -----
+    A factor's levels are columns of 0 and 1 (times the term's weight), beside numbers that are
+    mapped to [-1, 1].  About the mean they depend on each other, and one eigenvalue a factor
+    is about zero.
+
+    About the mean means of the matrix C = G - g g^T / c, with g the intercept's column, c the
+    number of rows where it is public and complete and else the intercept's own entry.
+    Where levels sum to the intercept, g and c are the sums of theirs.
+    The noise in g and c is noise in C too: with m = g / c it is F N F^T to first order,
+    F = [I, -m]: of isotropic noise up to (1 + |m|^2)^2 times the variance.
+
+    With N the noise (of C, if centred) and gap that between the released eigenvalues k and k + 1,
+    the projections differ by at most 2 sqrt(2 k) ||N|| / gap [1]_ (Theorem 2, the
+    released matrix in the role of the reference) and, where ||N||_F <= gap / 4,
+    by at most 2 ||N||_F / gap [2]_ (Theorem 3).  The norms' quantiles come from
+    simulating the noise's own law, which is public, at the released matrix.
+
+    References
+    ----------
+    .. [1] Yu, Wang, Samworth, "A useful variant of the Davis-Kahan theorem for
+       statisticians", Biometrika 102, 2015.
+    .. [2] Zwald, Blanchard, "On the convergence of eigenspaces in kernel
+       principal component analysis", NIPS 2005.
+    """
+    of = _Decomposed(Variables(release, columns, center), standardize, units)
+    matrix = of.matrix(of.released)
+    d = len(matrix)
+    confidence = check_within(confidence, "confidence", 0, 1)
+    values, vectors = _leading(matrix, d)
+    if n_components == "auto":
+        k = max(_clear(values, of.edge(confidence)), 1)
+    else:
+        k = d if n_components is None else check_integer(n_components, "n_components", 1, d)
+    return PCA(
+        names=of.variables.names,
+        components=vectors[:k],
+        explained_variance=values[:k],
+        explained_variance_ratio=values[:k] / values.sum(),
+        gap=float(values[k - 1] - values[k]) if k < d else math.inf,
+        confidence=confidence,
+        mean=of.mean if of.variables.center else None,
+        release=release,
+        scale=of.released.std if standardize else np.ones(d),
+        eigenvalues=values,
+        _of=of,
+    )
+
+
+def eigenvalues(release: ReleaseRecord, center: bool | None = None) -> Vector:
+    """All d eigenvalues that `pca` has, by falling size, shape (d,) float64."""
+    return pca(release, center=center).eigenvalues
+
+
+def noise_edge(
+    release: ReleaseRecord, confidence: float = 0.95, *, center: bool | None = None
+) -> float:
+    """Quantile of the spectral norm of a release's noise, in the scale of its matrix.
+
+    By Weyl's inequality no eigenvalue of the release is farther from that of the exact second
+    moment, with probability `confidence`, in (0, 1).  `center` is as in `pca`.
+    """
+    confidence = check_within(confidence, "confidence", 0, 1)
+    of = _Decomposed(Variables(release, center=center), False, "bounds")
+    return of.noise_norms(confidence)[0]
+
+
+def upright(components: Matrix) -> Matrix:
+    """The rows with signs that make the largest entry of each positive."""
+    largest = np.abs(components).argmax(axis=1)
+    signs = np.sign(components[np.arange(len(components)), largest])
+    turned: Matrix = components * signs[:, None]
+    return turned
+
+
+@dataclass(frozen=True, eq=False)
+class _Decomposed:
+    """Which matrix of some variables is decomposed."""
+
+    variables: Variables
+    standardize: bool
+    units: Units
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.standardize, (bool, np.bool_)):
+            raise TypeError("standardize is True or False")
+        if self.units not in ("bounds", "own"):
+            raise ValueError(f"units are 'bounds' or 'own', not {self.units!r}")
+
+    @cached_property
+    def released(self) -> Covariance:
+        return self.variables.covariance
+
+    @property
+    def mean(self) -> Vector:
+        """In the scale in which columns are decomposed."""
+        if self.in_own_units:
+            return self.released.mean
+        mean: Vector = (self.released.mean - self.variables.origin) / self.variables.unit
+        return mean
+
+    def matrix(self, one: Covariance) -> Matrix:
+        if self.standardize:
+            return one.correlation
+        if self.units == "own":
+            return one.matrix
+        unit = self.variables.unit
+        found: Matrix = one.scatter / np.outer(unit, unit)
+        return found
+
+    def variances(self, values: Vector) -> Vector:
+        """Variances of scores; NaN where the number of rows is unknown."""
+        found: Vector = np.maximum(values, 0.0)
+        return found if self.in_own_units else found / self.released.divisor
+
+    @property
+    def in_own_units(self) -> bool:
+        """Whether columns are decomposed in own units, or from them."""
+        return self.standardize or self.units == "own"
+
+    def noise_norms(self, confidence: float) -> tuple[float, float]:
+        """Quantiles of the noise's spectral and Frobenius norms under its own law."""
+        exact, release = self.matrix(self.released), self.variables.release
+        norms = []
+        for one in self.variables.redrawn(max(40, min(1000, 20_000 // release.n_columns))):
+            try:
+                values = np.linalg.eigvalsh(self.matrix(one) - exact)
+            except RefusedError:  # where the noise hides a variance it may do anything
+                norms.append((math.inf, math.inf))
+                continue
+            norms.append((float(np.abs(values[[0, -1]]).max()), float(np.linalg.norm(values))))
+        spectral, frobenius = np.quantile(norms, confidence, axis=0, method="higher")
+        # The nearest feasible matrix is no farther in Frobenius norm, and at most twice as far in
+        # the spectral norm (docs/theory/analyze-gauss.md).
+        return float(spectral * (2 if release.parameters.get("moved") else 1)), float(frobenius)
+
+    def edge(self, confidence: float) -> Vector:
+        d = len(self.variables.names)
+        if not self.standardize:
+            return np.full(d, self.noise_norms(confidence)[0])
+        null = [np.linalg.eigvalsh(one)[::-1] for one in self.variables.unrelated()]
+        if not null:
+            raise RefusedError("the noise hides the variances")
+        found: Vector = np.quantile(null, confidence, axis=0, method="higher")
+        return found
+
+
+def _leading(matrix: Matrix, k: int) -> tuple[Vector, Matrix]:
+    """The k largest eigenvalues, falling, and their eigenvectors as upright rows."""
+    values, vectors = np.linalg.eigh(matrix)
+    return values[::-1][:k], upright(vectors[:, ::-1][:, :k].T)
+
+
+def _clear(values: Vector, edge: Vector) -> int:
+    """How many of the leading values exceed their edge."""
+    return int(np.append(values > edge, False).argmin())

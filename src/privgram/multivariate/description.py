@@ -1,0 +1,483 @@
+"""Counts, means, standard deviations and correlations of released columns, with intervals.
+
+The noise in each is, to first order, a product x^T N y of two rows with the noise N of the release,
+whose variance every law of noise has in closed form (docs/theory/inference.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.polynomial import Polynomial
+
+from privgram._base.optional import extra
+from privgram._base.text import shown
+from privgram.multivariate.variables import Variables
+from privgram.regression import RefusedError
+from privgram.regression.design import intercept_of
+from privgram.regression.inference import (
+    TRUSTED_COUNT,
+    TRUSTED_NOISE,
+    hull,
+    quantile_of,
+    rows_behind,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from privgram._release.record import ReleaseRecord
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["Correlation", "Description", "correlation", "describe"]
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """Counts, means and standard deviations of p columns, in their own units.
+
+    Attributes
+    ----------
+    names : tuple of str
+    count, count_stderr : float
+        Rows without missing values, and the noise in that; 0 where it is public.
+    count_interval : ndarray of shape (2,), float64
+    mean, mean_stderr : ndarray of shape (p,), float64
+    mean_interval : ndarray of shape (p, 2), float64
+        Within the public bounds.
+    std, std_stderr : ndarray of shape (p,), float64
+        With divisor n - 1; NaN where noise hides the variance.
+    std_interval : ndarray of shape (p, 2), float64
+        From 0 to half the distance of the bounds.
+    level : float
+        Of the intervals.
+    population : bool
+        Whether errors and intervals are about what the rows are a sample of, or about the rows.
+    bounds : tuple of ndarray of shape (p,)
+        Lower and upper public bounds; without `Columns` what a row's bound allows.
+    """
+
+    names: tuple[str, ...]
+    count: float
+    count_stderr: float
+    count_interval: Vector
+    mean: Vector
+    mean_stderr: Vector
+    mean_interval: Matrix
+    std: Vector
+    std_stderr: Vector
+    std_interval: Matrix
+    level: float
+    population: bool
+    bounds: tuple[Vector, Vector]
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What a table of it shows, by heading."""
+        return {
+            "count": np.full(len(self.names), self.count),
+            "mean": self.mean,
+            "std_err": self.mean_stderr,
+            "lower_ci": self.mean_interval[:, 0],
+            "upper_ci": self.mean_interval[:, 1],
+            "std": self.std,
+            "std_std_err": self.std_stderr,
+            "std_lower_ci": self.std_interval[:, 0],
+            "std_upper_ci": self.std_interval[:, 1],
+        }
+
+    def frame(self) -> Any:
+        """A data frame (needs pandas) with a row for each column."""
+        with extra("pandas", "a data frame needs"):
+            import pandas
+        return pandas.DataFrame(self.columns, index=list(self.names))
+
+    def __str__(self) -> str:
+        width = max(len(shown(name)) for name in self.names) + 1
+        heads = list(self.columns)
+        lines = [" " * width + "".join(f"{head:>13}" for head in heads)]
+        for name, row in zip(self.names, zip(*self.columns.values(), strict=True), strict=True):
+            lines.append(f"{shown(name):<{width}}" + "".join(f"{x:>13.5g}" for x in row))
+        about = "the population, for normal rows" if self.population else "these rows"
+        return "\n".join([*lines, f"{self.level:.0%} intervals, of {about}."])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw means and deviations; see `privgram.plots.plot_description`."""
+        from privgram.plots.of_moments import plot_description
+
+        return plot_description(self, ax)
+
+
+@dataclass(frozen=True, eq=False)
+class Correlation:
+    """Correlations of p columns, or partial ones.
+
+    Attributes
+    ----------
+    names : tuple of str
+    matrix : ndarray of shape (p, p), float64
+        Noise may push an entry out of [-1, 1]; NaN where it hides the variance of a column, and
+        so is all that follows.
+    stderr : ndarray of shape (p, p), float64
+        0 on the diagonal.
+    intervals : ndarray of shape (p, p, 2), float64
+        Within [-1, 1].
+    noise : ndarray of shape (p, p), float64
+        Standard deviation that noise alone would give to the correlation of columns without any.
+    level : float
+        Of the intervals.
+    population : bool
+        Whether they are about what the rows are a sample of, or about the rows.
+    partial : bool or tuple of str
+        Whether the other columns are held fixed, or which are.
+    """
+
+    names: tuple[str, ...]
+    matrix: Matrix
+    stderr: Matrix
+    intervals: NDArray[np.float64]
+    noise: Matrix
+    level: float
+    population: bool
+    partial: bool | tuple[str, ...]
+
+    def frame(self) -> Any:
+        """The matrix as a data frame (needs pandas)."""
+        with extra("pandas", "a data frame needs"):
+            import pandas
+        return pandas.DataFrame(self.matrix, list(self.names), list(self.names))
+
+    def __str__(self) -> str:
+        width = max(len(shown(name)) for name in self.names) + 1
+        cell = max(width, 9)
+        lines = [" " * width + "".join(f"{shown(name):>{cell}}" for name in self.names)]
+        for i, name in enumerate(self.names):
+            row = "".join(f"{x:>{cell}.3f}" for x in self.matrix[i, : i + 1])
+            lines.append(f"{shown(name):<{width}}{row}")
+        return "\n".join(lines)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the matrix; see `privgram.plots.plot_correlation`."""
+        from privgram.plots.of_moments import plot_correlation
+
+        return plot_correlation(self, ax)
+
+
+def describe(
+    release: ReleaseRecord,
+    columns: Sequence[str] | None = None,
+    *,
+    level: float = 0.95,
+    population: bool = True,
+) -> Description:
+    """Counts, means and standard deviations of released columns, with errors and intervals.
+
+    Parameters
+    ----------
+    release : Release
+        With an intercept, or all levels of a factor.
+    columns : sequence of str, optional
+        Released columns, or indicators such as "sex[f]"; by default all but the intercept.
+    level : float
+        Of the intervals, in [0.5, 1).
+    population : bool
+        Whether errors cover sampling too. That of a mean follows from the release; that of a
+        standard deviation is taken from normal rows, or from the mean for an indicator. Otherwise
+        errors are of the noise alone, and intervals are about the rows at hand, whatever they are.
+
+    Returns
+    -------
+    Description
+
+    Raises
+    ------
+    RefusedError
+        A ValueError: where the noise hides the number of rows, or a repair moved the matrix.
+    ValueError
+        If there is no intercept, no such column, or the level is out of its range.
+    """
+    quantile = quantile_of(level)
+    basis = _Basis(release, columns, population)
+    means = [basis.mean(i, quantile, population) for i in range(len(basis.rows))]
+    deviations = [basis.deviation(i, quantile, population) for i in range(len(basis.rows))]
+    (mean, mean_error, *mean_ends), unit = np.array(means).T, basis.unit
+    std, std_error, *std_ends = np.array(deviations).T * unit
+    ends = basis.origin[:, None] + unit[:, None] * np.array(mean_ends).T
+    count, error = basis.count, basis.count_stderr
+    return Description(
+        names=basis.variables.names,
+        count=count,
+        count_stderr=error,
+        count_interval=np.array([max(count - quantile * error, 0.0), count + quantile * error]),
+        mean=basis.origin + unit * mean,
+        mean_stderr=unit * mean_error,
+        mean_interval=ends,
+        std=std,
+        std_stderr=std_error,
+        std_interval=np.array(std_ends).T,
+        level=level,
+        population=population,
+        bounds=basis.bounds,
+    )
+
+
+def correlation(
+    release: ReleaseRecord,
+    columns: Sequence[str] | None = None,
+    *,
+    partial: bool | Sequence[str] = False,
+    level: float = 0.95,
+    population: bool = True,
+) -> Correlation:
+    """Correlations of released columns, or partial ones, with errors and intervals.
+
+    Parameters
+    ----------
+    release : Release
+        With an intercept, or all levels of a factor.
+    columns : sequence of str, optional
+        Released columns, or indicators such as "sex[f]"; by default all but the intercept and
+        those held fixed.
+    partial : bool or sequence of str
+        What is held fixed: for each pair all other columns, or the columns named.
+    level : float
+        Of the intervals, in [0.5, 1).
+    population : bool
+        Whether errors cover sampling too, that of normal rows; else intervals are about the rows
+        at hand.
+
+    Returns
+    -------
+    Correlation
+
+    Raises
+    ------
+    RefusedError
+        A ValueError: where the noise hides all variances or the number of rows, or is too large
+        for what is held fixed.
+    ValueError
+        If there is no intercept, no such column, or the level is out of its range.
+
+    Notes
+    -----
+    An interval holds the values r at which the estimate is within `quantile` standard errors, the
+    errors those at r: (1 - r^2)^2 / (n - 1 - k) of sampling, k columns being held fixed, and of
+    noise the variance of a^T N b - r (a^T N a + b^T N b) / 2, for the standardised columns'
+    rows a and b.  The means are taken with the released count of the ones.
+    """
+    quantile = quantile_of(level)
+    fixed = () if isinstance(partial, bool) else tuple(partial)
+    if isinstance(partial, str):
+        raise TypeError(f"partial is a list of columns; for one, pass [{partial!r}]")
+    if columns is None and fixed:
+        columns = [name for name in Variables(release).names if name not in fixed]
+    basis = _Basis(release, columns, population)
+    a, matrix, held = basis.standardised(fixed, partial is True)
+    p, n = len(a), basis.count
+    law, released = release.noise, release.matrix
+    sampling = (Polynomial([1.0, 0.0, -1.0]) ** 2 / max(n - 1 - held, 1.0)) if population else 0.0
+    stderr, noise, intervals = np.zeros((p, p)), np.zeros((p, p)), np.ones((p, p, 2))
+    sign = -1.0 if partial is True else 1.0
+    for i in range(p - 1):
+        b = sign * a[i + 1 :]
+        one = np.broadcast_to(a[i], b.shape)
+        variances = law.entry_variance(released, np.stack([one, b, one - b, one + b], axis=1))
+        none, least, most = variances[:, 0, 1], variances[:, 2, 2] / 4, variances[:, 3, 3] / 4
+        for j in range(i + 1, p):
+            at, end = j - i - 1, (least[j - i - 1] + most[j - i - 1]) / 2
+            by_noise = Polynomial([none[at], (least[at] - most[at]) / 2, end - none[at]])
+            variance = by_noise + sampling
+            r = matrix[i, j]
+            start = min(max(r, -1.0), 1.0)
+            stderr[i, j] = stderr[j, i] = math.sqrt(max(variance(start), 0.0))
+            noise[i, j] = noise[j, i] = math.sqrt(max(none[at], 0.0))
+            inside = quantile**2 * variance - Polynomial([r, -1.0]) ** 2
+            intervals[i, j] = intervals[j, i] = hull(inside, -1.0, 1.0, start)
+    return Correlation(
+        names=basis.variables.names,
+        matrix=matrix,
+        stderr=stderr,
+        intervals=intervals,
+        noise=noise,
+        level=level,
+        population=population,
+        partial=fixed or partial is True,
+    )
+
+
+class _Basis:
+    """The columns as images of the released ones, with the ones and their count."""
+
+    def __init__(
+        self, release: ReleaseRecord, columns: Sequence[str] | None, population: bool
+    ) -> None:
+        if release.parameters.get("moved"):
+            raise RefusedError(
+                "the repair moved the released matrix, whose error is not the noise's alone"
+            )
+        ones = intercept_of(release)
+        if ones is None:
+            raise ValueError(
+                "a mean needs a release with a column of ones: make it with "
+                "Columns(..., intercept=True)"
+            )
+        columns_of = release.columns
+        if columns_of is not None and columns_of.row_weights is not None and population:
+            raise RefusedError(
+                "the second moment of weighted rows does not tell their sampling error: take "
+                "population=False, for intervals about the rows at hand"
+            )
+        self.release, self.ones = release, ones
+        self.variables = Variables(release, columns, center=True)
+        self.rows = self.variables._affine[0]
+        self.origin, self.unit = self.variables.origin, self.variables.unit
+        self.matrix = release.matrix - release.noise.shift_matrix(release.n_columns)
+        self.public = self.variables.public_count
+        behind = rows_behind(release)  # None if rows are weighted
+        released, variance = float(ones @ self.matrix @ ones), self._variance(ones, ones)
+        #: What sums are divided by.
+        self.n = released if self.public is None else self.public
+        if self.n < 1 or (self.public is None and variance > TRUSTED_COUNT * self.n**2):
+            raise RefusedError("the privacy noise hides the number of rows")
+        self.count = math.nan if behind is None else behind
+        self.count_stderr = math.sqrt(variance)
+        if behind is None or behind == release.n_rows:
+            self.count_stderr = 0.0 * self.count
+
+    @cached_property
+    def bounds(self) -> tuple[Vector, Vector]:
+        """Public bounds in own units."""
+        longest = self.release.bound * np.linalg.norm(self.rows, axis=1)
+        low, high = self.variables._limits
+        low, high = np.maximum(low, -longest), np.minimum(high, longest)
+        return self.origin + self.unit * low, self.origin + self.unit * high
+
+    def _variance(self, x: Vector, y: Vector) -> float:
+        """Variance of x^T N y."""
+        law, matrix = self.release.noise, self.release.matrix
+        return float(law.entry_variance(matrix, np.stack([x, y]))[0, 1])
+
+    @cached_property
+    def _moments(self) -> tuple[Vector, Vector]:
+        """Means and sums of squares about them, in the scale of the matrix."""
+        _, means, scatter = self.variables.about()
+        return means, scatter.diagonal()
+
+    def mean(self, i: int, quantile: float, population: bool) -> tuple[float, float, float, float]:
+        """Mean, standard error and interval, in the scale of the matrix.
+
+        Where the count is noisy too, the interval is Fieller's: of m for which the sum of the
+        column less m is within the quantile of its errors.
+        """
+        x, n = self.rows[i], self.n
+        m, scatter = (float(moment[i]) for moment in self._moments)
+        sampling = max(scatter, 0.0) * n / max(n - 1, 1.0) if population else 0.0
+        low, high = (float(ends[i]) for ends in self.variables._limits)
+        if self.public is not None:
+            stderr = math.sqrt(sampling + self._variance(x, self.ones)) / n
+            ends = m - quantile * stderr, m + quantile * stderr
+        else:
+            stderr = math.sqrt(sampling + self._variance(x - m * self.ones, self.ones)) / n
+            at = [self._variance(x - t * self.ones, self.ones) for t in (-1.0, 0.0, 1.0)]
+            by_noise = Polynomial([at[1], (at[2] - at[0]) / 2, (at[2] + at[0]) / 2 - at[1]])
+            total = float(x @ self.matrix @ self.ones)
+            inside = quantile**2 * (by_noise + sampling) - Polynomial([total, -n]) ** 2
+            reach = max(1.0, abs(m)) + 1e3 * stderr
+            ends = hull(inside, max(low, -reach), min(high, reach), m)
+        return m, stderr, max(ends[0], low), min(ends[1], high)
+
+    def deviation(
+        self, i: int, quantile: float, population: bool
+    ) -> tuple[float, float, float, float]:
+        """Standard deviation, standard error and interval, in the scale of the matrix."""
+        x, n = self.rows[i], self.n
+        m, scatter = (float(moment[i]) for moment in self._moments)
+        low, high = (float(ends[i]) for ends in self.variables._limits)
+        largest = ((high - low) / 2) ** 2 * n / max(n - 1, 1.0)
+        variance = scatter / max(n - 1, 1.0)
+        std = math.sqrt(max(variance, 0.0))
+        if self.public is not None:
+            by_noise = self._variance(x, x - 2 * m * self.ones)
+        else:  # the divisor has noise too
+            u = x - m * self.ones
+            by_noise = self._variance(u + std * self.ones, u - std * self.ones)
+        by_noise /= n**2
+        sampling = Polynomial([0.0])
+        if population and self._indicates(i):
+            # Of p (1 - p), p the mean in own units: the square of an indicator is itself.
+            own = self.origin[i] + self.unit[i] * m
+            sampling = Polynomial([0.0, (1 - 2 * own) ** 2 / n]) / self.unit[i] ** 2
+        elif population:
+            sampling = Polynomial([0.0, 0.0, 2 / max(n - 1, 1.0)])
+        total = sampling + by_noise
+        start = min(max(variance, 0.0), largest)
+        reach = largest if math.isfinite(largest) else 10 * start + 1e3 * math.sqrt(total(start))
+        inside = quantile**2 * total - Polynomial([variance, -1.0]) ** 2
+        least, most = (math.sqrt(max(end, 0.0)) for end in hull(inside, 0.0, reach, start))
+        if variance <= 0:
+            return math.nan, math.nan, least, most
+        return std, math.sqrt(total(variance)) / (2 * std), least, most
+
+    def _indicates(self, i: int) -> bool:
+        """Whether a column is the indicator of a level."""
+        described, name = self.release.columns, self.variables.names[i]
+        if described is None or name in described.variables:
+            return False
+        return any(name.startswith(f"{factor}[") for factor in described.variables)
+
+    def standardised(self, fixed: tuple[str, ...], rest: bool) -> tuple[Matrix, Matrix, int]:
+        """Rows of the columns with variance 1, less what is held fixed; correlations; how many."""
+        rows = self._centred(self.rows)
+        held = 0
+        if fixed:
+            controls = self._centred(_Basis(self.release, fixed, population=False).rows)
+            self._check_noise(controls)
+            gram = controls @ self.matrix @ controls.T
+            rows = rows - (rows @ self.matrix @ controls.T) @ np.linalg.solve(gram, controls)
+            held = len(fixed)
+        scatter = rows @ self.matrix @ rows.T
+        if rest:
+            self._check_noise(rows)
+            scatter = np.asarray(np.linalg.inv(scatter))
+            rows = scatter @ rows
+            held = len(rows) - 2
+        size = scatter.diagonal()
+        law = self.release.noise
+        noise = law.entry_variance(self.release.matrix, rows).diagonal()
+        hidden = ~((size > 0) & (noise <= TRUSTED_COUNT * size**2))
+        if hidden.all():
+            raise RefusedError("the noise hides the variances of these columns")
+        size = np.where(hidden, math.nan, size)
+        rows = rows / np.sqrt(size)[:, None]
+        found = scatter / np.sqrt(np.outer(size, size)) * (-1.0 if rest else 1.0)
+        np.fill_diagonal(found, 1.0)
+        return rows, found, max(held, 0)
+
+    def _centred(self, rows: Matrix) -> Matrix:
+        """Rows less their means, by the released count of the ones."""
+        sums = rows @ self.matrix @ self.ones
+        centred: Matrix = rows - np.outer(sums / (self.ones @ self.matrix @ self.ones), self.ones)
+        return centred
+
+    def _check_noise(self, rows: Matrix) -> None:
+        """Refuse columns that cannot be held fixed, as inference of a regression would."""
+        gram = rows @ self.matrix @ rows.T
+        law, released = self.release.noise, self.release.matrix
+        values = np.linalg.eigvalsh(gram)
+        if values[0] > 1e-12 * values[-1]:
+            inverse = np.linalg.inv(gram)
+            second = rows @ law.sandwich(released, rows.T @ inverse @ rows) @ rows.T
+            if np.trace(inverse @ second) <= len(rows) * TRUSTED_NOISE:
+                return
+        raise RefusedError(
+            "the noise is too large to hold these columns fixed, or they depend on each other: "
+            "take fewer columns, or release with more epsilon"
+        )

@@ -1,0 +1,283 @@
+"""Linear discriminants of a factor's levels: from a release that has both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram.columns.variables import Factor, Numeric
+from privgram.multivariate.variables import DRAWS, Variables, root_of
+from privgram.noise import standard_wishart
+from privgram.regression import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from privgram._release.record import ReleaseRecord
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["LDA", "lda"]
+
+
+@dataclass(frozen=True, eq=False)
+class LDA:
+    """A rule that tells levels of a factor apart, linear in other columns.
+
+    Attributes
+    ----------
+    factor : str
+    levels : tuple of str
+        The K levels.
+    names : tuple of str
+        The p features.
+    priors : ndarray of shape (K,), float64
+        Parts of the rows.
+    means : ndarray of shape (K, p), float64
+        Of the features by level, in own units.
+    covariance : ndarray of shape (p, p), float64
+        Of the features within levels, pooled: per row, as scikit-learn has it. Others divide by
+        rows less K.
+    coef : ndarray of shape (K, p), float64
+        Of the discriminants, per own unit.
+    intercept : ndarray of shape (K,), float64
+    scalings : ndarray of shape (p, min(K - 1, p)), float64
+        Canonical directions; scores on them have variance 1 within levels.
+    explained_variance_ratio : ndarray of shape (min(K - 1, p),), float64
+        What each direction has of the variance between levels, over that within.
+    release : Release
+    """
+
+    factor: str
+    levels: tuple[str, ...]
+    names: tuple[str, ...]
+    priors: Vector
+    means: Matrix
+    covariance: Matrix
+    coef: Matrix
+    intercept: Vector
+    scalings: Matrix
+    explained_variance_ratio: Vector
+    release: ReleaseRecord = field(repr=False)
+    _split: _Split = field(repr=False)
+
+    @cached_property
+    def stderr(self) -> Matrix:
+        """Standard errors of `coef`, shape (K, p), from sampling and privacy noise.
+
+        By simulation: other draws of the noise, by its law, and other rows, normal ones within
+        the levels.
+        """
+        found = []
+        for groups in self._split.redrawn():
+            try:
+                found.append(groups.rule()[0])
+            except RefusedError:
+                continue
+        if 2 * len(found) <= DRAWS:
+            raise RefusedError("the noise is too large for standard errors")
+        errors: Matrix = np.std(found, axis=0)
+        return errors
+
+    def decision_function(self, table: Any) -> Matrix:
+        """Log posteriors of the levels, but for a constant of each row.
+
+        Parameters
+        ----------
+        table : DataFrame or mapping of str to array_like
+            With the features, in own units; other columns are not read.
+
+        Returns
+        -------
+        ndarray of shape (m, K), float64
+            SECRET, if the table is.
+        """
+        scores: Matrix = self._split.rows(table) @ self.coef.T + self.intercept
+        return scores
+
+    def predict_proba(self, table: Any) -> Matrix:
+        """Posterior probabilities of the levels, shape (m, K)."""
+        scores = self.decision_function(table)
+        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+        found: Matrix = odds / odds.sum(axis=1, keepdims=True)
+        return found
+
+    def predict(self, table: Any) -> NDArray[Any]:
+        """The likeliest level of each row, shape (m,); SECRET, if the table is."""
+        found: NDArray[Any] = np.array(self.levels)[self.decision_function(table).argmax(axis=1)]
+        return found
+
+    def transform(self, table: Any) -> Matrix:
+        """Scores on the canonical directions, about the mean of all rows."""
+        scores: Matrix = (self._split.rows(table) - self.priors @ self.means) @ self.scalings
+        return scores
+
+    def __repr__(self) -> str:
+        return f"<LDA: {len(self.levels)} levels of {self.factor} by {len(self.names)} columns>"
+
+
+@dataclass(frozen=True, eq=False)
+class _Groups:
+    """Numbers of rows by level, and the features' means and pooled sums about them."""
+
+    counts: Vector
+    means: Matrix
+    within: Matrix
+
+    @property
+    def covariance(self) -> Matrix:
+        found: Matrix = self.within / max(self.counts.sum(), 1.0)
+        return found
+
+    def rule(self) -> tuple[Matrix, Vector]:
+        """Coefficients and intercepts."""
+        if not (self.counts >= 1).all():
+            raise RefusedError(
+                "the noise hides a level: merge levels, or release with more epsilon"
+            )
+        if np.linalg.eigvalsh(self.covariance)[0] <= 0:
+            raise RefusedError(
+                "the noise exceeds the signal in some direction of the features, or they depend on "
+                "each other: take fewer, or release with more epsilon"
+            )
+        coef = np.asarray(np.linalg.solve(self.covariance, self.means.T).T, dtype=np.float64)
+        priors = self.counts / self.counts.sum()
+        return coef, np.log(priors) - (coef * self.means).sum(axis=1) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class _Split:
+    """Features and indicators of the levels, of one release."""
+
+    variables: Variables
+    n_features: int
+
+    @cached_property
+    def released(self) -> _Groups:
+        return self.groups(self.variables.about()[2])
+
+    def groups(self, moment: Matrix) -> _Groups:
+        """Of the second moment of features and indicators."""
+        p, v = self.n_features, self.variables
+        weight = np.append(np.ones(p), v.unit[p:])
+        moment = weight[:, None] * moment * weight
+        counts = moment.diagonal()[p:]
+        safe = np.maximum(counts, 1.0)
+        means = moment[p:, :p] / safe[:, None]
+        within = moment[:p, :p] - (means.T * safe) @ means
+        unit, origin = v.unit[:p], v.origin[:p]
+        return _Groups(counts, origin + unit * means, unit[:, None] * within * unit)
+
+    def redrawn(self) -> Any:
+        """As other draws of the noise and other rows would have made them."""
+        rng = np.random.default_rng(0)
+        release, released = self.variables.release, self.released
+        root = root_of(released.covariance)
+        counts = np.maximum(released.counts, 1.0)
+        dof = max(round(counts.sum()) - len(counts), 1)
+        for _ in range(DRAWS):
+            drawn = release.noise.draw(release.matrix, rng)
+            noisy = self.groups(self.variables.about(drawn)[2])
+            means = rng.standard_normal(released.means.shape) @ root.T
+            sampled = root @ (standard_wishart(len(root), dof, rng) - dof * np.eye(len(root)))
+            yield _Groups(
+                noisy.counts,
+                noisy.means + means / np.sqrt(counts)[:, None],
+                noisy.within + sampled @ root.T,
+            )
+
+    def rows(self, table: Any) -> Matrix:
+        """The features of new rows, in own units."""
+        p = self.n_features
+        features = Variables(self.variables.release, self.variables.names[:p], center=False)
+        return features.encode(table)
+
+
+def lda(release: ReleaseRecord, factor: str, features: Sequence[str] | None = None) -> LDA:
+    """Linear discriminant analysis of a factor's levels.
+
+    Parameters
+    ----------
+    release : Release
+        Of `Columns` that describe the factor.
+    factor : str
+        Whose levels are to be told apart.
+    features : sequence of str, optional
+        Released columns, or levels of other factors such as "sex[f]" (not all of one); by default
+        all numbers.
+
+    Returns
+    -------
+    LDA
+
+    Raises
+    ------
+    RefusedError
+        A ValueError: if noise hides a level, or the features' covariance within levels is not
+        positive definite.
+    ValueError
+        If there is no such factor or column.
+
+    Notes
+    -----
+    Features are taken as normal with one covariance in all levels [1]_. Priors are the levels'
+    parts of the rows; for others add the log of their ratio to `decision_function`.
+
+    References
+    ----------
+    .. [1] R. A. Fisher, "The use of multiple measurements in taxonomic problems", Annals of
+       Eugenics 7, 1936.
+    """
+    described = {} if release.columns is None else dict(release.columns.variables)
+    given = described.get(factor)
+    if not isinstance(given, Factor):
+        factors = [name for name, other in described.items() if isinstance(other, Factor)]
+        raise ValueError(
+            f"{factor!r} is not a factor of this release; there are {', '.join(factors) or 'none'}"
+        )
+    if features is None:
+        features = [
+            other.label(name)
+            for name, other in described.items()
+            if isinstance(other, Numeric) and other.label(name) in release.names
+        ]
+    if isinstance(features, str) or not features:
+        raise ValueError("features is a list of columns, at least one")
+    indicators = [f"{factor}[{level}]" for level in given.names]
+    split = _Split(Variables(release, [*features, *indicators], center=False), len(features))
+    groups = split.released
+    coef, intercept = groups.rule()
+    priors = groups.counts / groups.counts.sum()
+    scalings, ratio = _directions(groups, priors)
+    return LDA(
+        factor=factor,
+        levels=given.names,
+        names=tuple(features),
+        priors=priors,
+        means=groups.means,
+        covariance=groups.covariance,
+        coef=coef,
+        intercept=intercept,
+        scalings=scalings,
+        explained_variance_ratio=ratio,
+        release=release,
+        _split=split,
+    )
+
+
+def _directions(groups: _Groups, priors: Vector) -> tuple[Matrix, Vector]:
+    """Directions of the largest variance between levels over that within, and their parts."""
+    root = np.linalg.cholesky(groups.covariance)
+    apart = np.linalg.solve(
+        root, ((groups.means - priors @ groups.means) * np.sqrt(priors)[:, None]).T
+    )
+    left, sizes, _ = np.linalg.svd(apart, full_matrices=False)
+    k = min(len(priors) - 1, len(root))
+    squares = sizes[:k] ** 2
+    return np.linalg.solve(root.T, left[:, :k]), squares / squares.sum()

@@ -1,0 +1,375 @@
+"""Rows that nobody has: made of a release, with its means and covariances."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram._base.checks import check_integer
+from privgram.columns.variables import DAYS, Boolean, Dates, Factor, Log, Numeric
+from privgram.multivariate.variables import image_of, root_of
+from privgram.regression import RefusedError
+from privgram.regression.design import intercept_of
+from privgram.regression.inference import rows_behind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram._release.record import ReleaseRecord
+    from privgram.columns.variables import Variable
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["as_told", "levels_as_told", "synthesize"]
+
+#: Combinations of levels that are all written out; of more, so many are drawn.
+MOST_CELLS = 20_000
+
+#: Rounds of fitting tables to each other, and of fitting numbers to bounds and moments.
+ROUNDS = 200
+
+#: Moments are met if what the bounds take off is less than this part of the bounds.
+CLOSE = 1e-6
+
+
+def synthesize(release: ReleaseRecord, n: int, rng: np.random.Generator | int | None = None) -> Any:
+    """Make rows that have the means and covariances of a release.
+
+    Parameters
+    ----------
+    release : Release
+        With an intercept or all levels of a factor, or without `Columns`.
+    n : int
+        Rows to make, at least 1. Any number: they cost no privacy, and say no more than the
+        release does.
+    rng : numpy.random.Generator or int, optional
+        A generator or a seed; fresh entropy by default.
+
+    Returns
+    -------
+    DataFrame, or dict of str to ndarray where pandas is not installed
+        The variables as `Columns` describe them, in own units: numbers within their bounds, factors
+        by level, truth values, dates, and what is released as a logarithm as itself. The level
+        "other" of a numbered factor is the number after the largest.
+
+    Raises
+    ------
+    RefusedError
+        A ValueError: if the release does not know the means.
+    ValueError
+        If `n` is out of its range.
+
+    Notes
+    -----
+    Kept, up to the rounding of n rows to whole ones, are
+
+    - for any two factors (or truth values) how often levels go together,
+    - for any number and level the mean of the number there, and
+    - means, variances and covariances of all numbers (of their logarithms, where these were
+      released), as far as their bounds allow.
+
+    Where noise has made these impossible, as negative counts or variances, the nearest possible
+    ones are kept. So least squares on the rows, of any number on numbers and factors, gives the
+    release's coefficients. Standard errors from the rows are those of n rows without noise: take
+    them from the release.
+
+    Not kept is what a second moment does not hold, or only for columns of its own: three variables
+    at a time, products and polynomials, the shape of a distribution. Levels have the largest
+    entropy that their pairs allow (iterative proportional fitting [1]_). Numbers are normal given
+    the levels (the general location model [2]_), then by ranks beta distributed between their
+    bounds, and then moved and clamped in turns until the moments are met.
+
+    References
+    ----------
+    .. [1] W. E. Deming, F. F. Stephan, "On a least squares adjustment of a sampled frequency table
+       when the expected marginal totals are known", Ann. Math. Statist. 11, 1940.
+    .. [2] I. Olkin, R. F. Tate, "Multivariate correlation models with mixed discrete and continuous
+       variables", Ann. Math. Statist. 32, 1961.
+    """
+    n = check_integer(n, "n", 1)
+    rng = np.random.default_rng(rng)
+    parts = _Parts(release)
+    codes = _draw_levels(parts, n, rng)
+    indicators = np.column_stack(
+        [
+            np.ones(n),
+            *(
+                code[:, None] == np.arange(size)
+                for code, size in zip(codes, parts.sizes, strict=True)
+            ),
+        ]
+    )
+    numbers = _draw_numbers(parts, indicators, rng)
+    order = rng.permutation(n)
+    made: dict[str, Any] = {}
+    for name, given in parts.described.items():
+        if name in parts.factors:
+            code = codes[parts.factors.index(name)][order]
+            made[name] = levels_as_told(given, code)
+        else:
+            own = numbers[order, parts.numbers.index(name)]
+            if isinstance(given, Numeric):
+                own = given.center + given.half_width * own
+            made[name] = as_told(given, own)
+    try:
+        import pandas as pd
+    except ImportError:
+        return {name: getattr(column, "values", column) for name, column in made.items()}
+    return pd.DataFrame(made)
+
+
+class _Parts:
+    """The variables of a release, and the mean product of each with each.
+
+    Attributes
+    ----------
+    described : dict of str to Variable or None
+    factors, numbers : list of str
+        Names of variables with levels (truth values too), and of the others.
+    sizes : list of int
+        Levels of each factor.
+    moment : ndarray, float64
+        Of a one, the indicators of all levels, and the numbers, mapped to [-1, 1]; per row.
+    """
+
+    def __init__(self, release: ReleaseRecord) -> None:
+        columns = release.columns
+        ones = intercept_of(release)
+        if columns is None:
+            self.described: dict[str, Variable | None] = {
+                name: None for name in release.names if name != "intercept"
+            }
+        elif ones is None:
+            raise RefusedError(
+                "rows need means: release with Columns(..., intercept=True), or all levels of a "
+                "factor"
+            )
+        else:
+            self.described = dict(columns.variables)
+        self.factors: list[str] = []
+        self.sizes: list[int] = []
+        self.numbers: list[str] = []
+        levels, images = [], []
+        for name, given in list(self.described.items()):
+            try:
+                if isinstance(given, Factor):
+                    found = [image_of(release, f"{name}[{level}]")[0] for level in given.names]
+                    levels += found
+                elif isinstance(given, Boolean):
+                    image = _scaled(release, name, given)
+                    assert ones is not None
+                    found = [(ones - image) / 2, (ones + image) / 2]
+                    levels += found
+                else:
+                    images.append(_scaled(release, name, given))
+                    self.numbers.append(name)
+                    continue
+            except ValueError:  # of a marginal, or no term of its own
+                del self.described[name]
+                continue
+            self.factors.append(name)
+            self.sizes.append(len(found))
+        if not self.described:
+            raise ValueError("there is no variable to make rows of")
+        frame = np.array([np.zeros(release.n_columns) if ones is None else ones, *levels, *images])
+        whole = release.matrix - release.noise.shift_matrix(release.n_columns)
+        moment = frame @ whole @ frame.T
+        rows = rows_behind(release)
+        count = moment[0, 0] if ones is not None else rows
+        if count is None or not count >= 1:
+            raise RefusedError("rows are made of means, and the number of rows is private")
+        self.moment: Matrix = moment / count
+        self.moment[0, 0] = 1.0
+        self.bounded = columns is not None
+
+    def block(self, factor: int) -> slice:
+        """Where the indicators of a factor are."""
+        start = 1 + sum(self.sizes[:factor])
+        return slice(start, start + self.sizes[factor])
+
+
+def _scaled(release: ReleaseRecord, name: str, given: Variable | None) -> Vector:
+    """A number as the image of the released columns that is within [-1, 1]."""
+    label = given.label(name) if isinstance(given, Numeric) else name
+    image, _, unit = image_of(release, label)
+    if isinstance(given, Numeric):
+        image = image * (unit / given.half_width)
+    return image
+
+
+def _draw_levels(parts: _Parts, n: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
+    """Codes of each factor, rows of one combination together."""
+    if not parts.factors:
+        return []
+    margins = [_simplex(parts.moment[0, parts.block(k)]) for k in range(len(parts.sizes))]
+    pairs = {
+        (a, b): _fit_table(parts.moment[parts.block(a), parts.block(b)], margins[a], margins[b])
+        for a, b in combinations(range(len(margins)), 2)
+    }
+    if math.prod(parts.sizes) <= MOST_CELLS:
+        cells = np.indices(parts.sizes).reshape(len(margins), -1)
+    else:
+        cells = _likely_cells(margins, pairs, rng)
+    weight = np.prod([margin[cell] for margin, cell in zip(margins, cells, strict=True)], axis=0)
+    weight = weight / weight.sum()
+    for _ in range(ROUNDS if pairs else 0):
+        before = weight
+        for (a, b), table in pairs.items():
+            place = cells[a] * len(margins[b]) + cells[b]
+            now = np.bincount(place, weight, table.size)
+            ratio = np.divide(table.ravel(), now, out=np.zeros(table.size), where=now > 0)
+            weight = weight * ratio[place]
+        weight = weight / weight.sum()
+        if np.abs(weight - before).sum() < 1e-9:
+            break
+    # Systematic: every combination gets its expected number, rounded up or down.
+    steps = np.floor(n * np.append(0.0, np.cumsum(weight)) / weight.sum() + rng.random())
+    steps[-1] = steps[0] + n
+    return list(np.repeat(cells, np.diff(steps).astype(np.intp), axis=1))
+
+
+def _simplex(counts: Vector) -> Vector:
+    """Parts that add up to 1, of noisy ones."""
+    found = np.maximum(counts, 0.0)
+    return found / found.sum() if found.sum() > 0 else np.full(len(found), 1 / len(found))
+
+
+def _fit_table(table: Matrix, rows: Vector, columns: Vector) -> Matrix:
+    """The table scaled to its margins; where it has nothing it gets a little."""
+    found = np.maximum(table, 0.0) + 1e-9 * np.outer(rows, columns)
+    for _ in range(ROUNDS):
+        found *= _ratio(rows, found.sum(axis=1))[:, None]
+        found *= _ratio(columns, found.sum(axis=0))
+    return found
+
+
+def _ratio(goal: Vector, now: Vector) -> Vector:
+    return np.divide(goal, now, out=np.zeros_like(goal), where=now > 0)
+
+
+def _likely_cells(
+    margins: list[Vector], pairs: dict[tuple[int, int], Matrix], rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Different combinations, drawn along the tree of the strongest pairs (Chow and Liu, 1968)."""
+    cells = [rng.choice(len(margins[0]), MOST_CELLS, p=margins[0])]
+    for k in range(1, len(margins)):
+        parent = max(range(k), key=lambda j: _information(pairs[j, k], margins[j], margins[k]))
+        table = np.cumsum(pairs[parent, k], axis=1)
+        drawn = rng.random(MOST_CELLS)[:, None] * table[cells[parent], -1:]
+        cells.append((drawn > table[cells[parent]]).sum(axis=1))
+    return np.unique(np.array(cells), axis=1)
+
+
+def _information(table: Matrix, rows: Vector, columns: Vector) -> float:
+    expected = np.outer(rows, columns)
+    ratio = np.divide(table, expected, out=np.ones_like(table), where=table * expected > 0)
+    return float((table * np.log(ratio)).sum())
+
+
+def _draw_numbers(parts: _Parts, indicators: Matrix, rng: np.random.Generator) -> Matrix:
+    """Numbers within [-1, 1], shape (n, p), given the levels of every row."""
+    n, q = indicators.shape
+    p = len(parts.numbers)
+    if not p:
+        return np.zeros((n, 0))
+    inverse = np.asarray(np.linalg.pinv(indicators.T @ indicators, hermitian=True), np.float64)
+    fitted = _Fitted(
+        indicators, inverse, inverse @ (n * parts.moment[:q, q:]), n * parts.moment[q:, q:]
+    )
+    found = fitted.means + rng.standard_normal((n, p)) @ root_of(fitted.left).T / math.sqrt(n)
+    if not parts.bounded:
+        return fitted.moved(found)
+    mean = parts.moment[0, q:].clip(-1, 1)
+    variance = np.maximum(parts.moment[q:, q:].diagonal() - mean**2, 0.0)
+    for column, m, v in zip(found.T, mean, variance, strict=True):
+        column[:] = _beta(column, float(m), float(v))
+    for _ in range(ROUNDS):
+        free = fitted.moved(found)
+        found = free.clip(-1.0, 1.0)
+        if np.abs(found - free).sum(axis=0).max() < CLOSE * n:
+            break
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    """What numbers are to be beside the indicators: sums of products with these and each other."""
+
+    indicators: Matrix
+    inverse: Matrix
+    slopes: Matrix
+    square: Matrix
+
+    @property
+    def means(self) -> Matrix:
+        found: Matrix = self.indicators @ self.slopes
+        return found
+
+    @property
+    def left(self) -> Matrix:
+        """What the indicators leave of the sums of products, the nearest possible."""
+        explained = self.slopes.T @ (self.indicators.T @ self.indicators) @ self.slopes
+        root = root_of(self.square - explained)
+        found: Matrix = root @ root.T
+        return found
+
+    def moved(self, numbers: Matrix) -> Matrix:
+        """The numbers moved as little as gives them these sums."""
+        rest = numbers - self.indicators @ (self.inverse @ (self.indicators.T @ numbers))
+        # The symmetric map of one covariance to another: least in mean square.
+        values, vectors = np.linalg.eigh(rest.T @ rest)
+        values = np.maximum(values, 1e-12 * max(values[-1], 1e-300))
+        root = (vectors * np.sqrt(values)) @ vectors.T
+        back = (vectors / np.sqrt(values)) @ vectors.T
+        inner, turned = np.linalg.eigh(root @ self.left @ root)
+        middle = (turned * np.sqrt(np.maximum(inner, 0.0))) @ turned.T
+        found: Matrix = self.means + rest @ (back @ middle @ back)
+        return found
+
+
+def _beta(column: Vector, mean: float, variance: float) -> Vector:
+    """The same order, beta distributed on [-1, 1] with a mean and a variance."""
+    from scipy.special import betaincinv
+
+    room = 1 - mean**2
+    size = room / max(variance, 1e-9) - 1
+    if room <= 0 or size <= 0.05:  # all at the ends, if not beyond what is possible
+        return column.clip(-1.0, 1.0)
+    place = np.empty(len(column))
+    place[np.argsort(column)] = (np.arange(len(column)) + 0.5) / len(column)
+    found: Vector = 2 * betaincinv((1 + mean) / 2 * size, (1 - mean) / 2 * size, place) - 1
+    return found
+
+
+def levels_as_told(given: Variable | None, code: NDArray[np.intp]) -> Any:
+    """Levels by number as a table has them."""
+    if isinstance(given, Boolean):
+        return code == 1
+    assert isinstance(given, Factor)
+    # "other" is any value that is not listed.
+    other = "other" if given.text else max(given.levels) + 1  # type: ignore[operator]
+    named = [*given.levels, *((other,) if given.other else ())]
+    try:
+        import pandas as pd
+    except ImportError:
+        return np.array(named)[code]
+    return pd.Categorical.from_codes(code, categories=named)
+
+
+def as_told(given: Variable | None, own: Vector) -> Any:
+    """Numbers in own units as a table has them: dates, and what the logarithm is of; clamped."""
+    if not isinstance(given, Numeric):
+        return own
+    own = own.clip(*given.interval)
+    if isinstance(given, Log):
+        return np.exp(own).clip(given.lower, given.upper)
+    if isinstance(given, Dates):
+        micros = np.rint(own * DAYS[given.unit] * 86_400e6).astype(np.int64)
+        first, last = (np.datetime64(end, "us") for end in (given.lower, given.upper))
+        return np.minimum(first + micros.astype("timedelta64[us]"), last)
+    return own

@@ -1,0 +1,463 @@
+"""Means and covariances of released columns, and of releases that might have come instead."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram._base.text import shown
+from privgram.columns.terms import INTERCEPT, Piece
+from privgram.columns.variables import Dates, Factor, Log, Number, Numeric
+from privgram.noise import standard_wishart
+from privgram.regression import RefusedError
+from privgram.regression.design import intercept_of
+from privgram.regression.inference import rows_behind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram._release.record import ReleaseRecord
+    from privgram.columns.variables import Variable
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["Covariance", "Variables", "image_of", "mean_and_covariance", "root_of"]
+
+#: Draws by which errors are judged: a standard deviation of so many is within 7 % of the true one.
+DRAWS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Covariance:
+    """Mean and covariance of p variables.
+
+    Attributes
+    ----------
+    names : tuple of str
+    rows : float
+        Rows behind them, public or read off the release; NaN where nothing says it.
+    divisor : float
+        Of `scatter`: rows less one about the mean, else rows.
+    mean : ndarray of shape (p,), float64
+        In own units; the middle of the bounds where moments are about zero.
+    scatter : ndarray of shape (p, p), float64
+        Sums over rows of products of deviations, in own units. Noise may leave it with negative
+        eigenvalues.
+    """
+
+    names: tuple[str, ...]
+    rows: float
+    divisor: float
+    mean: Vector
+    scatter: Matrix
+
+    @property
+    def matrix(self) -> Matrix:
+        """Covariances in own units, shape (p, p); `RefusedError` if `rows` is unknown."""
+        if math.isnan(self.divisor):
+            raise RefusedError(
+                "a covariance is per row, and the number of rows is private: release with "
+                "Columns(..., intercept=True)"
+            )
+        found: Matrix = self.scatter / self.divisor
+        return found
+
+    @cached_property
+    def std(self) -> Vector:
+        """Standard deviations, shape (p,); `RefusedError` where noise hides one."""
+        self._check_variances()
+        return np.asarray(np.sqrt(self.matrix.diagonal()))
+
+    @cached_property
+    def correlation(self) -> Matrix:
+        """Correlations, shape (p, p)."""
+        self._check_variances()
+        size = np.sqrt(self.scatter.diagonal())
+        found: Matrix = self.scatter / np.outer(size, size)
+        np.fill_diagonal(found, 1.0)
+        return found
+
+    def _check_variances(self) -> None:
+        positive = self.scatter.diagonal() > 0
+        if not positive.all():
+            hidden = [shown(self.names[i]) for i in np.flatnonzero(~positive)[:3]]
+            raise RefusedError(
+                f"the noise hides the variance of {', '.join(hidden)}: leave out such columns, or "
+                "release with more epsilon"
+            )
+
+    def check_definite(self) -> None:
+        """Raise `RefusedError` unless the correlations are positive definite."""
+        if np.linalg.eigvalsh(self.correlation)[0] <= 1e-12:
+            raise RefusedError(
+                "the noise exceeds the signal in some direction of these columns, or they depend "
+                "on each other: take fewer columns, or release with more epsilon"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Variables:
+    """Some columns of a release, or levels of its factors, and moments of them.
+
+    Parameters
+    ----------
+    release : Release
+    columns : sequence of str, optional
+        Names of released columns, or indicators such as "sex[f]" that follow from them. By default
+        all columns but the intercept.
+    center : bool, optional
+        Whether moments are about the mean, which only a release with an intercept or all levels
+        of a factor holds, or about zero, where `Columns` put the middle of the bounds. By default
+        about the mean where there is one.
+
+    Raises
+    ------
+    ValueError
+        If a column is unknown or given twice, if there is none, or no intercept to centre by.
+    TypeError
+        If `center` is not True, False or None.
+    """
+
+    release: ReleaseRecord = field(repr=False)
+    columns: Sequence[str] | None = None
+    center: bool | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.center, (bool, np.bool_, type(None))):
+            raise TypeError("center is True, False or None")
+        has_ones = intercept_of(self.release) is not None
+        if self.center and not has_ones:
+            raise ValueError(
+                "a mean needs a release with a column of ones: make it with "
+                "Columns(..., intercept=True), or take components about zero, center=False"
+            )
+        names = self.columns
+        if isinstance(names, str):
+            raise TypeError(f"columns is a list of columns; for one, pass [{names!r}]")
+        if names is None:
+            names = [name for name in self.release.names if name != INTERCEPT]
+        if not names:
+            raise ValueError("there is no column but the intercept")
+        if len(set(names)) < len(names) or INTERCEPT in names:
+            raise ValueError("columns are different ones, and not the intercept")
+        object.__setattr__(self, "columns", tuple(names))
+        object.__setattr__(self, "center", has_ones if self.center is None else bool(self.center))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The p columns."""
+        assert self.columns is not None
+        return tuple(self.columns)
+
+    @cached_property
+    def _affine(self) -> tuple[Matrix, Vector, Vector]:
+        """Images of the released columns, shape (p, d); own units are origin + unit * image."""
+        release = self.release
+        frame = np.zeros((len(self.names), release.n_columns))
+        origin, unit = np.zeros(len(frame)), np.ones(len(frame))
+        for row, name in enumerate(self.names):
+            frame[row], origin[row], unit[row] = image_of(release, name)
+        return frame, origin, unit
+
+    @property
+    def origin(self) -> Vector:
+        """What zero of the moments stands for in own units, shape (p,)."""
+        return self._affine[1]
+
+    @property
+    def unit(self) -> Vector:
+        """What one in the scale of the moments is in own units, shape (p,)."""
+        return self._affine[2]
+
+    @cached_property
+    def _limits(self) -> tuple[Vector, Vector]:
+        """Public bounds in the scale of the moments."""
+        lower, upper = np.full((2, len(self.names)), [[-math.inf], [math.inf]])
+        described = self.release.columns
+        for row, name in enumerate(self.names):
+            if described is None:
+                continue
+            if name in described.names:
+                at = described.names.index(name)
+                ends = np.array([described.lower[at], described.upper[at]])
+                lower[row], upper[row] = (ends - self.origin[row]) / self.unit[row]
+            else:
+                lower[row], upper[row] = 0.0, 1.0
+        return lower, upper
+
+    @cached_property
+    def _shift(self) -> Matrix:
+        return self.release.noise.shift_matrix(self.release.n_columns)
+
+    @cached_property
+    def _ones(self) -> Vector | None:
+        return intercept_of(self.release) if self.center else None
+
+    @cached_property
+    def public_count(self) -> float | None:
+        """Rows that the sums are of, where that is public and all contribute in full."""
+        release = self.release
+        described = release.columns
+        whole = (
+            described is not None
+            and described.missing == "error"
+            and described.row_weights is None
+            and release.bound >= described.bound
+        )
+        if whole and release.n_rows and release.noise.sketch_rows(release.n_columns) is None:
+            return float(release.n_rows)
+        return None
+
+    def about(self, matrix: Matrix | None = None) -> tuple[float, Vector, Matrix]:
+        """Rows, mean (or zero) and second moment about it, in the scale of the released matrix.
+
+        Parameters
+        ----------
+        matrix : ndarray of shape (d, d), optional
+            The released one by default, or another draw of it.
+        """
+        frame = self._affine[0]
+        matrix = self.release.matrix if matrix is None else matrix
+        whole = matrix - self._shift
+        moment = frame @ whole @ frame.T
+        if self._ones is None:
+            return math.nan, np.zeros(len(frame)), moment
+        sums = whole @ self._ones
+        # Else the count is read off the ones.
+        count = max(float(self._ones @ sums), 1.0)
+        count = count if self.public_count is None else self.public_count
+        lower, upper = self._limits
+        mean = (frame @ sums / count).clip(lower, upper)
+        return count, mean, moment - count * np.outer(mean, mean)
+
+    @cached_property
+    def covariance(self) -> Covariance:
+        """Mean and covariance as released, in own units."""
+        return self._covariance(*self.about())
+
+    def _covariance(self, count: float, mean: Vector, scatter: Matrix) -> Covariance:
+        divisor = max(count - 1.0, 1.0)
+        if not self.center:
+            behind = rows_behind(self.release)
+            count = divisor = math.nan if behind is None else max(behind, 1.0)
+        return Covariance(
+            self.names,
+            count,
+            divisor,
+            self.origin + self.unit * mean,
+            self.unit[:, None] * scatter * self.unit,
+        )
+
+    def redrawn(
+        self, draws: int = DRAWS, *, sampling: bool = False, null: Matrix | None = None
+    ) -> Iterator[Covariance]:
+        """Covariances as other draws of the noise would have made them.
+
+        Parameters
+        ----------
+        draws : int
+        sampling : bool
+            Whether the rows are other ones too: as normal rows of the released covariance.
+        null : ndarray of shape (p, p), optional
+            A scatter to draw about in place of the released one.
+
+        Yields
+        ------
+        Covariance
+            Always the same for the same release: nothing secret is drawn.
+        """
+        rng = np.random.default_rng(0)
+        matrix, noise = self.release.matrix, self.release.noise
+        moved = 0.0 if null is None else null - self.covariance.scatter
+        sampled = self._sampled(self.covariance.matrix, moved) if sampling else None
+        for _ in range(draws):
+            one = self._covariance(*self.about(noise.draw(matrix, rng)))
+            extra = moved if sampled is None else moved + one.divisor * sampled(rng)
+            yield replace(one, scatter=one.scatter + extra)
+
+    def _sampled(
+        self, matrix: Matrix, moved: Matrix | float
+    ) -> Callable[[np.random.Generator], Matrix]:
+        """What draws the sampling error of the covariance of normal rows."""
+        released = self.covariance
+        root = root_of(matrix + moved / released.divisor)
+        dof = max(round(released.rows) - 1, 1)
+        one = np.eye(len(root))
+
+        def draw(rng: np.random.Generator) -> Matrix:
+            error: Matrix = root @ (standard_wishart(len(root), dof, rng) / dof - one) @ root.T
+            return error
+
+        return draw
+
+    def deviation(self, statistic: Callable[[Covariance], Any], draws: int = DRAWS) -> Any:
+        """Standard errors of a statistic: of other rows, and of other draws of the noise.
+
+        Draws for which the noise hides the statistic are left out.
+
+        Raises
+        ------
+        RefusedError
+            If it hides more than half.
+        """
+        found = []
+        for one in self.redrawn(draws, sampling=True):
+            try:
+                found.append(np.asarray(statistic(one)))
+            except (RefusedError, np.linalg.LinAlgError):
+                continue
+        if 2 * len(found) <= draws:
+            raise RefusedError("the noise is too large for standard errors")
+        return np.std(found, axis=0)
+
+    def unrelated(self, draws: int = DRAWS) -> Iterator[Matrix]:
+        """Correlations that noise and sampling alone would make of columns without any.
+
+        Yields
+        ------
+        ndarray of shape (p, p), float64
+        """
+        released = self.covariance
+        released.correlation  # noqa: B018 - refused where noise hides a variance
+        for one in self.redrawn(draws, sampling=True, null=np.diag(released.scatter.diagonal())):
+            try:
+                yield one.correlation
+            except RefusedError:
+                continue
+
+    def encode(self, table: Any) -> Matrix:
+        """New rows of these columns, in own units, clamped as they were for the release.
+
+        Parameters
+        ----------
+        table : DataFrame, mapping of str to array_like, or array_like of shape (m, p)
+            In own units; an array for a release without `Columns`. Only the variables of these
+            columns are read.
+
+        Returns
+        -------
+        ndarray of shape (m, p), float64
+            NaN where a value is missing. SECRET, if the table is.
+        """
+        described = self.release.columns
+        if described is None:
+            rows = np.asarray(table, dtype=np.float64)
+            if rows.ndim != 2 or rows.shape[1] != len(self.names):
+                raise ValueError(f"rows of {len(self.names)} columns are needed")
+            return rows
+        frame = self._affine[0]
+        kept = [described.names.index(name) for name in self.release.names]
+        used = {kept[i] for i in np.flatnonzero(frame.any(axis=0))}
+        read = {
+            name
+            for stored in described.layout.stored
+            if not used.isdisjoint(range(described.layout.size)[stored.columns])
+            for name in (*(name for name, _ in stored.piece.powers), *stored.piece.factors)
+        }
+        parts: dict[str, Any] = {name: table[name] for name in described.selected if name in read}
+        # What is not read is not looked at either: any value will do.
+        size = len(next(iter(parts.values())))
+        for name, given in described.reads.items():
+            parts.setdefault(name, [_any_value(given)] * size)
+        stored: Matrix = described.encode(parts)[:, kept] @ frame.T
+        return self.origin + self.unit * stored
+
+
+def mean_and_covariance(release: ReleaseRecord) -> tuple[Vector, Matrix]:
+    """Mean and covariance of the columns of a release with an intercept, in their own units.
+
+    Parameters
+    ----------
+    release : Release
+        Of p columns and one named `intercept`.
+
+    Returns
+    -------
+    mean : ndarray of shape (p,), float64
+        Within the public bounds, where there are any.
+    covariance : ndarray of shape (p, p), float64
+        Symmetric.  Noise may leave it with negative eigenvalues.
+
+    Raises
+    ------
+    ValueError
+        If the release has no intercept or nothing else.
+
+    Notes
+    -----
+    Sums are divided by the number of rows where it is public, every row contributes in full and
+    noise is added; else by the released count, whose noise is then that of the sums.
+    """
+    if intercept_of(release) is None or release.n_columns < 2:
+        raise ValueError(
+            "a mean needs a release with a column of ones: make it with "
+            "Columns(..., intercept=True)"
+        )
+    found = Variables(release, center=True).covariance
+    return found.mean, found.matrix
+
+
+def root_of(matrix: Matrix) -> Matrix:
+    """R with R R^T the nearest positive semidefinite matrix."""
+    values, vectors = np.linalg.eigh(matrix)
+    found: Matrix = vectors * np.sqrt(np.maximum(values, 0.0))
+    return found
+
+
+def image_of(release: ReleaseRecord, name: str) -> tuple[Vector, float, float]:
+    """A column as an image of the released ones, shape (d,), and its way to own units.
+
+    Parameters
+    ----------
+    release : Release
+    name : str
+        Of a released column, of a number, or of an indicator such as "sex[f]".
+
+    Returns
+    -------
+    image, origin, unit
+        Own units are origin + unit * image.
+
+    Raises
+    ------
+    ValueError
+        If there is no such column, and it does not follow from others.
+    """
+    described = release.columns
+    if name in release.names:
+        image = np.zeros(release.n_columns)
+        image[release.names.index(name)] = 1.0
+        if described is None:
+            return image, 0.0, 1.0
+        at = described.names.index(name)
+        return image, float(described.center[at]), float(described.half_width[at])
+    if described is not None:
+        for variable, given in described.variables.items():
+            images, origin, unit = None, 0.0, 1.0
+            if isinstance(given, Numeric) and name == given.label(variable):
+                images = described.layout.image(Piece(((variable, 1),)))
+                origin, unit, at = given.center, given.half_width, 0
+            elif isinstance(given, Factor) and name.startswith(f"{variable}["):
+                level = name[len(variable) + 1 : -1]
+                if level in given.names:
+                    images, at = (
+                        described.layout.image(Piece((), (variable,))),
+                        given.names.index(level),
+                    )
+            if images is not None:
+                stored = dict(zip(described.names, images[at], strict=True))
+                if all(kept in release.names for kept, value in stored.items() if value):
+                    return np.array([stored[kept] for kept in release.names]), origin, unit
+    raise ValueError(f"no column {name!r}; there are {', '.join(map(shown, release.names))}")
+
+
+def _any_value(given: Variable) -> Any:
+    if isinstance(given, Factor):
+        return given.levels[0]
+    return given.lower if isinstance(given, (Number, Log, Dates)) else 0.0

@@ -1,0 +1,155 @@
+"""Which columns a regression is of, from what was asked of it: terms, names, a formula."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram._base.checks import MAX_BOUND, MIN_BOUND
+from privgram.regression.design import Design
+from privgram.regression.design import design as terms_design
+from privgram.regression.inference import INTERCEPT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from privgram._release.record import ReleaseRecord
+    from privgram.regression.design import Design
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["design_of"]
+
+#: Squares of a release's entries must neither overflow nor vanish.
+MIN_ENTRY = 1e-150
+
+
+def design_of(
+    release: ReleaseRecord,
+    target: str | int,
+    features: Iterable[str | int] | None,
+    intercept: bool,
+    reference: Mapping[str, Any] | None = None,
+) -> Design:
+    """The columns of a regression: terms of a description, or released columns as they are."""
+    _check_range(release)
+    if isinstance(target, str) and "~" in target:
+        if features is not None:
+            raise ValueError("a formula names the features: leave `features` out")
+        from privgram.columns.formula import parse_one
+
+        target, features, wanted = parse_one(target)
+        intercept = intercept and wanted
+    if isinstance(features, str):
+        raise ValueError(f"features must be a list of columns; for one, pass [{features!r}]")
+    columns = release.columns
+    asked = None if features is None else list(features)
+    if columns is None or columns.plain or _are_columns(release, target, asked):
+        if reference:
+            raise ValueError("reference: there is no factor among these features")
+        return _of_columns(release, target, asked, intercept)
+    texts = None if asked is None else [_text(name) for name in asked]
+    return terms_design(release, _text(target), texts, intercept, reference or {})
+
+
+def _are_columns(
+    release: ReleaseRecord, target: str | int, features: list[str | int] | None
+) -> bool:
+    """Whether what is asked for are released columns, and no terms that have other names."""
+    assert release.columns is not None
+    asked = [target, *(features or ())]
+    return (
+        features is not None
+        and all(not isinstance(name, str) or name in release.names for name in asked)
+        and not all(name in release.columns.terms for name in features)
+    )
+
+
+def _text(name: str | int) -> str:
+    if not isinstance(name, str):
+        raise TypeError("terms are named by their text: a position is of one released column")
+    return name
+
+
+def _check_range(release: ReleaseRecord) -> None:
+    """Refuse numbers of which powers leave float64."""
+    if not MIN_BOUND <= release.bound <= MAX_BOUND:  # a file of an earlier version
+        raise ValueError(
+            f"the release has a bound of {release.bound:g}, of which powers leave float64: measure "
+            "in another unit and release again"
+        )
+    largest = float(np.abs(release.matrix).max())
+    if largest and not MIN_ENTRY <= largest <= 1 / MIN_ENTRY:
+        raise ValueError(
+            f"the release has entries of {largest:.2g}, of which squares leave float64: no table "
+            "with a bound has a second moment like that"
+        )
+
+
+def _of_columns(
+    release: ReleaseRecord,
+    target: str | int,
+    features: list[str | int] | None,
+    intercept: bool,
+) -> Design:
+    """The design of released columns as they are, intercept last and then the target."""
+    goal = release.index(target)
+    if release.names[goal] == INTERCEPT:
+        raise ValueError("the intercept cannot be the target")
+    if features is None:
+        chosen = [i for i in range(release.n_columns) if i != goal]
+    else:
+        chosen = [release.index(name) for name in features]
+    if goal in chosen:
+        raise ValueError(f"the target {release.names[goal]!r} is among the features")
+    if len(set(chosen)) < len(chosen):
+        raise ValueError("a feature is named twice")
+    chosen = [i for i in chosen if release.names[i] != INTERCEPT]
+    if intercept and INTERCEPT in release.names:
+        chosen.append(release.names.index(INTERCEPT))
+    if not chosen:
+        raise ValueError("there is no feature to regress on")
+    names = tuple(release.names[i] for i in chosen if release.names[i] != INTERCEPT)
+    transform, offset, spread = _own_units(release, chosen, goal)
+    return Design(
+        target=release.names[goal],
+        names=names,
+        frame=np.eye(release.n_columns)[[*chosen, goal]],
+        positions=(*chosen, goal),
+        intercept=len(names) < len(chosen),
+        transform=transform,
+        offset=offset,
+        terms={name: slice(i, i + 1) for i, name in enumerate(names)},
+        spread=spread,
+        ends=(offset[-1] - spread[-1], offset[-1] + spread[-1]),
+    )
+
+
+def _own_units(
+    release: ReleaseRecord, chosen: list[int], goal: int
+) -> tuple[Matrix, Vector, Vector]:
+    """Affine map from coefficients of scaled columns to own units, intercept last; half-widths."""
+    names = [release.names[i] for i in chosen]
+    slopes = [name for name in names if name != INTERCEPT]
+    p = len(slopes)
+    has_intercept = p < len(names)
+    transform, offset = np.zeros((p + 1, len(names))), np.zeros(p + 1)
+    if release.columns is None:
+        transform[:p, :p] = np.eye(p)
+        transform[p, p:] = 1.0
+        return transform, offset, np.ones(p + 1)
+    # y = c_y + h_y (b_0 + sum_j b_j (x_j - c_j) / h_j)
+    place = {name: i for i, name in enumerate(release.columns.names)}
+    own = [place[name] for name in (*slopes, release.names[goal])]
+    centre, half_width = release.columns.center[own], release.columns.half_width[own]
+    each = np.arange(p)
+    transform[each, each] = half_width[p] / half_width[:p]
+    transform[p, :p] = -half_width[p] * centre[:p] / half_width[:p]
+    if has_intercept:
+        transform[p, p] = half_width[p]
+    offset[p] = centre[p]
+    return transform, offset, half_width

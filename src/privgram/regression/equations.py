@@ -1,0 +1,119 @@
+"""Normal equations with noise in them, and what is computed of them once for all statistics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram.noise import NoiseLaw
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["Equations"]
+
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """The equations S theta = s of a regression on a release (docs/theory/inference.md).
+
+    With S the features' block less its shift, s the target's column and v = (-theta, 1),
+    the estimate S^{-1} s satisfies, exactly,
+        S (estimate - theta) = X^T e + (N v)_features,
+    N the privacy noise.  S must be regular.
+
+    Attributes
+    ----------
+    law : NoiseLaw
+        Of the noise in `shifted`.
+    shifted : ndarray of shape (p + 1, p + 1), float64
+        The released matrix of the features, and the target last.
+    n_rows : float or None
+        Rows behind it; less the effects of units, where their means were taken off.
+    meat : ndarray of shape (p, p), float64, or None
+        Covariance of X^T e; by default that of errors of equal variance.
+    """
+
+    law: NoiseLaw
+    shifted: Matrix
+    n_rows: float | None
+    meat: Matrix | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of columns p that explain, the intercept's among them."""
+        return len(self.shifted) - 1
+
+    @cached_property
+    def matrix(self) -> Matrix:
+        """The second moment, unbiased: less its known shift."""
+        unbiased: Matrix = self.shifted - self.law.shift_matrix(len(self.shifted))
+        return unbiased
+
+    @property
+    def gram(self) -> Matrix:
+        """S, shape (p, p)."""
+        return self.matrix[:-1, :-1]
+
+    @cached_property
+    def inverse(self) -> Matrix:
+        """Inverse of `gram`."""
+        return np.asarray(np.linalg.inv(self.gram), dtype=np.float64)
+
+    @cached_property
+    def theta(self) -> Vector:
+        """The estimate, shape (p,)."""
+        theta: Vector = self.inverse @ self.matrix[:-1, -1]
+        return theta
+
+    @cached_property
+    def v(self) -> Vector:
+        """The residual's row, (-theta, 1)."""
+        return np.append(-self.theta, 1.0)
+
+    def noise_at(self, v: Vector) -> Matrix:
+        """Covariance of (N v)_features, shape (p, p)."""
+        return self.law.sandwich(self.shifted, np.outer(v, v))[:-1, :-1]
+
+    @cached_property
+    def noise(self) -> Matrix:
+        """Covariance of (N v)_features at the estimate."""
+        return self.noise_at(self.v)
+
+    @cached_property
+    def second(self) -> Matrix:
+        """E[N S^{-1} N] with S^{-1} on the features alone, shape (p, p + 1)."""
+        return self.law.sandwich(self.shifted, np.pad(self.inverse, (0, 1)))[:-1]
+
+    @cached_property
+    def squares(self) -> float:
+        """Sum of squared residuals, without first-order bias; not negative.
+
+        Where noise makes it negative it also outweighs the sampling error by far.
+        """
+        noisy = self.v @ self.matrix @ self.v + np.trace(self.inverse @ self.noise)
+        return max(float(noisy), 0.0)
+
+    @property
+    def variance(self) -> float:
+        """Variance of the errors."""
+        assert self.n_rows is not None
+        return self.squares / (self.n_rows - self.size)
+
+    def sampling(self, pulled: Matrix) -> Matrix:
+        """Covariance of pulled @ X^T e, for `pulled` of shape (k, p)."""
+        meat = self.variance * self.gram if self.meat is None else self.meat
+        covariance: Matrix = pulled @ meat @ pulled.T
+        return covariance
+
+    @cached_property
+    def covariance(self) -> Matrix:
+        """Of the estimate: sampling and noise."""
+        total: Matrix = self.sampling(self.inverse) + self.inverse @ self.noise @ self.inverse
+        return total

@@ -1,0 +1,123 @@
+"""How much of the target a regression explains, with its error."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privgram.regression.inference import hull
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram.regression.equations import Equations
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["Goodness"]
+
+
+@dataclass(frozen=True, eq=False)
+class Goodness:
+    """The share of the target's variance that the features explain.
+
+    Attributes
+    ----------
+    equations : Equations
+    centred : bool
+        Whether the variance is about the mean; else about zero.  The column of ones is the
+        last that explains.
+    """
+
+    equations: Equations
+    centred: bool
+
+    @cached_property
+    def _mean_row(self) -> Vector:
+        """The target less its mean, as an image of the columns."""
+        row = np.append(np.zeros(self.equations.size), 1.0)
+        if self.centred:
+            matrix = self.equations.matrix
+            row[-2] = -matrix[-1, -2] / matrix[-2, -2]
+        return row
+
+    @cached_property
+    def total(self) -> float:
+        """Sum of squares of the target."""
+        return float(self._mean_row @ self.equations.matrix @ self._mean_row)
+
+    @property
+    def rsquared(self) -> float:
+        """1 - residual sum of squares / total one; noise may push it out of [0, 1]."""
+        return 1 - self.equations.squares / self.total if self.total > 0 else math.nan
+
+    @property
+    def adjusted(self) -> float:
+        """R squared with both sums over their degrees of freedom: of the population."""
+        rows = self.equations.n_rows
+        assert rows is not None
+        freedom = (rows - self.centred) / (rows - self.equations.size)
+        return 1 - freedom * (1 - self.rsquared)
+
+    @cached_property
+    def _noise(self) -> Vector:
+        """Variance of the noise in e^T e - (1 - t) y^T y, over the total squared: quadratic in t.
+
+        Coefficients by rising power.  To first order the noise in e^T e is v^T N v, as the
+        estimate minimises it; e v^T N v + y u^T N u is a product of two factors,
+        e^T N y for the rows v +- sqrt(1 - t) u.
+        """
+        law, shifted = self.equations.law, self.equations.shifted
+        unexplained = np.array([0.0, 0.5, 1.0])
+        root = np.sqrt(unexplained)[:, None] * self._mean_row
+        frame = np.stack([self.equations.v + root, self.equations.v - root], axis=1)
+        values = law.entry_variance(shifted, frame)[:, 0, 1] / self.total**2
+        # In s = 1 - t; then in t.
+        in_s = np.polynomial.Polynomial.fit(unexplained, values, 2, domain=[-1, 1], window=[-1, 1])
+        in_t = in_s(np.polynomial.Polynomial([1.0, -1.0])).coef
+        return np.pad(np.asarray(in_t, dtype=np.float64), (0, 3 - len(in_t)))
+
+    @cached_property
+    def _at_zero(self) -> float:
+        """What is left of the variance where nothing is explained: of second order.
+
+        A square of normal errors of covariance C, in the metric S of the features about their
+        means, has the variance 2 tr((S C)^2).
+        """
+        gram, covariance = self.equations.gram, self.equations.covariance
+        if self.centred:
+            gram = (gram - np.outer(gram[-1], gram[-1]) / gram[-1, -1])[:-1, :-1]
+            covariance = covariance[:-1, :-1]
+        image = gram @ covariance
+        return float(2 * (image * image.T).sum()) / self.total**2
+
+    @cached_property
+    def _variance(self) -> Vector:
+        """Variance of the estimate where the population's R squared is t: by rising power.
+
+        The sampling part is that of normal rows, 4 t (1 - t)^2 / n [1]_.
+
+        References
+        ----------
+        .. [1] Olkin, Finn, "Correlations redux", Psychol. Bull. 118 (1995).
+        """
+        assert self.equations.n_rows is not None
+        sampling = np.array([0.0, 4.0, -8.0, 4.0]) / self.equations.n_rows
+        sampling[0] = self._at_zero
+        return sampling + np.pad(self._noise, (0, 1))
+
+    @property
+    def stderr(self) -> float:
+        """Standard error of the estimate, at the estimate."""
+        at = min(max(self.adjusted, 0.0), 1.0)
+        return math.sqrt(max(float(np.polynomial.Polynomial(self._variance)(at)), 0.0))
+
+    def interval(self, quantile: float) -> tuple[float, float]:
+        """Where the adjusted R squared is within so many standard errors, in [0, 1]."""
+        gap = np.polynomial.Polynomial([self.adjusted, -1.0])
+        inside = quantile**2 * np.polynomial.Polynomial(self._variance) - gap**2
+        return hull(inside, 0.0, 1.0, min(max(self.adjusted, 0.0), 1.0))

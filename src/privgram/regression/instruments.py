@@ -1,0 +1,532 @@
+"""Regression with instruments: two-stage least squares and LIML on a release."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from privgram._base.text import shown
+from privgram.regression.asked import design_of
+from privgram.regression.equations import Equations
+from privgram.regression.inference import (
+    INTERCEPT,
+    Inference,
+    RefusedError,
+    degrees_behind,
+    quantile_of,
+    refuse,
+    rows_behind,
+    why_refused,
+)
+from privgram.regression.results import Results, level_of
+from privgram.regression.summary import FitTable, tabulate
+from privgram.regression.testing import WaldTest, verdict, wald
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from privgram._release.record import ReleaseRecord
+    from privgram.noise import NoiseLaw
+    from privgram.regression.design import Design
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["InstrumentalFit", "iv"]
+
+#: Instruments are said to be weak below this F in a first stage [Staiger and Stock 1997].
+WEAK = 10.0
+
+#: Values that are tried for the ends of an Anderson-Rubin set, on the whole line.
+TRIED = 201
+
+
+@dataclass(frozen=True, eq=False)
+class InstrumentalFit(Results):
+    """A regression with instruments, in the columns' own units.
+
+    Attributes
+    ----------
+    target : str
+    names : tuple of str
+        The p features, the endogenous ones first, without the intercept.
+    endogenous : tuple of str
+        Those of the features that may depend on the error.
+    instruments : tuple of str
+        The q columns that stand in for them.
+    method : {"2sls", "liml"}
+    kappa : float
+        Of the k-class: 1 for two-stage least squares.
+    n_rows : float or None
+    release : Release
+    design : Design
+        Of the features and the target.
+    """
+
+    target: str
+    names: tuple[str, ...]
+    endogenous: tuple[str, ...]
+    instruments: tuple[str, ...]
+    method: Literal["2sls", "liml"]
+    kappa: float
+    n_rows: float | None
+    release: ReleaseRecord
+    design: Design
+    _moments: _Moments = field(repr=False)
+
+    @property
+    def param_names(self) -> tuple[str, ...]:
+        """Names of `params`: the features, then the intercept if the fit has one."""
+        return (*self.names, INTERCEPT) if self.design.intercept else self.names
+
+    @property
+    def coef(self) -> Vector:
+        """Coefficients of the features, shape (p,): as `params`, without the intercept."""
+        return self._own[: len(self.names)]
+
+    @property
+    def intercept(self) -> float:
+        """Target units."""
+        return float(self._own[-1])
+
+    @cached_property
+    def _own(self) -> Vector:
+        found: Vector = self.design.transform @ self._moments.theta + self.design.offset
+        return found
+
+    @cached_property
+    def inference(self) -> Inference:
+        """Estimates and their errors, the intercept last."""
+        reason = why_refused(self.release, self._moments.reduced)
+        if reason is not None:
+            return refuse(len(self.design.transform), reason)
+        return self._moments.infer(self.design.transform, self.design.offset)
+
+    @cached_property
+    def first_stage(self) -> dict[str, WaldTest]:
+        """For each endogenous column the F test that no instrument explains it."""
+        self._need_inference()
+        moments = self._moments
+        return {
+            name: moments.excluded(moments.column(i), self.instruments)
+            for i, name in enumerate(self.endogenous)
+        }
+
+    @cached_property
+    def overidentification(self) -> WaldTest | None:
+        """Sargan's test that the instruments agree; None where there are no more than needed."""
+        self._need_inference()
+        if len(self.instruments) == len(self.endogenous):
+            return None
+        return verdict(("instruments agree",), *self._moments.sargan())
+
+    @property
+    def caution(self) -> str | None:
+        """What to do about instruments that are weak, or that noise makes weak; or None."""
+        weak = [name for name, test in self.first_stage.items() if test.fvalue < WEAK]
+        if not weak:
+            return None
+        return (
+            f"the instruments say little of {', '.join(map(shown, weak))} beside sampling and "
+            f"privacy noise (F below {WEAK:g}): estimates lean towards least squares, and errors "
+            "are too small. Use anderson_rubin(), which holds its level"
+        )
+
+    def anderson_rubin_test(self, *values: float) -> WaldTest:
+        """Test that the endogenous columns' coefficients have these values: 0 by default.
+
+        It holds its level however weak the instruments are [1]_.
+
+        References
+        ----------
+        .. [1] Anderson, Rubin, "Estimation of the parameters of a single equation in a complete
+           system of stochastic equations", Ann. Math. Statist. 20 (1949).
+        """
+        self._need_inference()
+        if values and len(values) != len(self.endogenous):
+            raise ValueError(f"give {len(self.endogenous)} values, one for each endogenous column")
+        wanted = np.array(values or np.zeros(len(self.endogenous)), dtype=np.float64)
+        scaled = self._to_scaled(wanted)
+        said = tuple(f"{name} = {x:g}" for name, x in zip(self.endogenous, wanted, strict=True))
+        return self._moments.excluded(self._moments.target(scaled), said)
+
+    def anderson_rubin(
+        self, level: float = 0.95, *, alpha: float | None = None
+    ) -> list[tuple[float, float]]:
+        """Values of the one endogenous column's coefficient that `anderson_rubin_test` accepts.
+
+        Returns
+        -------
+        list of tuple of float
+            Intervals, in ascending order. None where all values are rejected; ends are infinite
+            where the instruments leave the coefficient open.
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: where there is no inference.
+        ValueError
+            If there are several endogenous columns: test points with `anderson_rubin_test`.
+        """
+        self._need_inference()
+        if len(self.endogenous) != 1:
+            raise ValueError("a set is given for one endogenous column; test values of several")
+        quantile_of(level := level_of(level, alpha))
+        unit, center = self.bse[0], self.params[0]
+
+        def kept(angle: float) -> float:
+            value = center + unit * math.tan(angle)
+            return self.anderson_rubin_test(value).pvalue - (1 - level)
+
+        angles = np.linspace(-math.pi / 2 + 1e-6, math.pi / 2 - 1e-6, TRIED)
+        inside = [kept(angle) for angle in angles]
+        from scipy.optimize import brentq
+
+        edges = [
+            center + unit * math.tan(brentq(kept, angles[i], angles[i + 1]))
+            for i in range(TRIED - 1)
+            if (inside[i] >= 0) != (inside[i + 1] >= 0)
+        ]
+        ends = [-math.inf] * (inside[0] >= 0) + edges + [math.inf] * (inside[-1] >= 0)
+        return list(zip(ends[::2], ends[1::2], strict=True))
+
+    def _to_scaled(self, values: Vector) -> Vector:
+        """Coefficients of the design's endogenous columns, of those in own units."""
+        size = len(self.endogenous)
+        block = self.design.transform[:size]
+        if block[:, size:].any():
+            raise ValueError("endogenous columns are numbers or levels, without powers")
+        return np.asarray(np.linalg.solve(block[:, :size], values - self.design.offset[:size]))
+
+    def _need_inference(self) -> None:
+        if self.refusal is not None:
+            raise RefusedError(f"there is no inference: {self.refusal}")
+
+    def table(self, level: float = 0.95) -> FitTable:
+        """What `summary` says, as data."""
+        found = tabulate(
+            self.release,
+            self.inference,
+            target=self.target,
+            names=self.param_names,
+            used=self._own[: len(self.param_names)],
+            ridge=0.0,
+            n_rows=self.n_rows,
+            references=self.design.references,
+            unclip=False,
+            clipping=None,
+            level=level,
+            guarantee=(self.release.epsilon, self.release.delta),
+        )
+        facts = {("Method" if name == "Ridge" else name): x for name, x in found.facts.items()}
+        facts["Method"] = self.method.upper()
+        notes = [*found.notes, f"Endogenous: {', '.join(map(shown, self.endogenous))}."]
+        if self.refusal is None:
+            tests = [(f"First stage of {name}", test) for name, test in self.first_stage.items()]
+            if self.overidentification is not None:
+                tests.append(("Overidentification", self.overidentification))
+            notes += [
+                f"{shown(name)}: {'F' if test.df_denom < math.inf else 'chi2'} = "
+                f"{test.fvalue if test.df_denom < math.inf else test.statistic:.4g} with {test.df} "
+                f"degrees of freedom, p = {test.pvalue:.3g}."
+                for name, test in tests
+            ]
+            if self.caution is not None:
+                notes.append(f"{self.caution[0].upper()}{self.caution[1:]}.")
+        return replace(found, facts=facts, notes=tuple(notes))
+
+    def summary(self, level: float = 0.95) -> str:
+        """A table of the fit as statistics packages print it."""
+        return str(self.table(level))
+
+    def _repr_html_(self) -> str:
+        """The summary as notebooks show it."""
+        return self.table()._repr_html_()
+
+    def __repr__(self) -> str:
+        return f"<InstrumentalFit of {shown(self.target)} by {self.method}>"
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """Second moment of features W, instruments and target, in the scale of the release.
+
+    The columns are in the order: endogenous, exogenous (with the ones), excluded instruments,
+    target.
+    """
+
+    law: NoiseLaw
+    shifted: Matrix
+    n_rows: float | None
+    n_endogenous: int
+    n_features: int
+    liml: bool
+
+    @cached_property
+    def matrix(self) -> Matrix:
+        unbiased: Matrix = self.shifted - self.law.shift_matrix(len(self.shifted))
+        return unbiased
+
+    @property
+    def w(self) -> slice:
+        """The features."""
+        return slice(0, self.n_features)
+
+    @property
+    def z(self) -> slice:
+        """What is exogenous, instruments included."""
+        return slice(self.n_endogenous, len(self.shifted) - 1)
+
+    def column(self, place: int) -> Vector:
+        row = np.zeros(len(self.shifted))
+        row[place] = 1.0
+        return row
+
+    def target(self, values: Vector) -> Vector:
+        """The target less values times the endogenous columns."""
+        row = self.column(-1)
+        row[: self.n_endogenous] = -values
+        return row
+
+    def equations(self, goal: Vector) -> Equations:
+        """Least squares of an image of the columns on what is exogenous."""
+        frame = np.vstack([np.eye(len(goal))[self.z], goal])
+        law = self.law.image(frame)
+        return Equations(law, frame @ self.shifted @ frame.T, self.n_rows)
+
+    @cached_property
+    def reduced(self) -> Equations:
+        """Of the target."""
+        return self.equations(self.column(-1))
+
+    def excluded(self, goal: Vector, said: tuple[str, ...]) -> WaldTest:
+        """The F test that instruments do not explain an image of the columns."""
+        equations = self.equations(goal)
+        size, own = equations.size, len(self.shifted) - 1 - self.n_features
+        contrasts = np.eye(own, size, size - own)
+        assert self.n_rows is not None
+        return verdict(said, *wald(equations, contrasts, np.zeros(own)), self.n_rows - size)
+
+    @cached_property
+    def kappa(self) -> float:
+        if not self.liml:
+            return 1.0
+        some = [*range(self.n_endogenous), len(self.shifted) - 1]
+        from scipy.linalg import eigh
+
+        left = [self._left(some, columns) for columns in (self._exogenous, self.z)]
+        return float(eigh(*left, eigvals_only=True)[0])
+
+    @property
+    def _exogenous(self) -> slice:
+        return slice(self.n_endogenous, self.n_features)
+
+    def _left(self, some: list[int], columns: slice) -> Matrix:
+        """Second moment of some columns, less what others explain of them."""
+        m = self.matrix
+        cross = m[some, columns]
+        left: Matrix = m[np.ix_(some, some)] - cross @ np.linalg.solve(m[columns, columns], cross.T)
+        return left
+
+    @cached_property
+    def weights(self) -> Matrix:
+        """L with L M v = 0 at the estimate, v = (-theta, 1) in place: shape (k, d).
+
+        First stages of the features, and for LIML a part of the features themselves.
+        """
+        m = self.matrix
+        found = np.zeros((self.n_features, len(m)))
+        found[:, self.z] = self.kappa * np.linalg.solve(m[self.z, self.z], m[self.z, self.w]).T
+        found[:, self.w] += (1 - self.kappa) * np.eye(self.n_features)
+        return found
+
+    @cached_property
+    def bread(self) -> Matrix:
+        """Inverse of L M_W, shape (k, k)."""
+        return np.asarray(np.linalg.inv(self.weights @ self.matrix[:, self.w]))
+
+    @cached_property
+    def theta(self) -> Vector:
+        found: Vector = self.bread @ (self.weights @ self.matrix[:, -1])
+        return found
+
+    @cached_property
+    def v(self) -> Vector:
+        row = self.column(-1)
+        row[self.w] = -self.theta
+        return row
+
+    @cached_property
+    def noise(self) -> Matrix:
+        """Covariance of N v, shape (d, d)."""
+        return self.law.sandwich(self.shifted, np.outer(self.v, self.v))
+
+    @cached_property
+    def squares(self) -> float:
+        """Sum of squared residuals, without the noise's second-order bias."""
+        pull = self.bread @ self.weights
+        alike = np.trace(pull @ self.noise[:, self.w])
+        spread = np.trace(self.matrix[self.w, self.w] @ pull @ self.noise @ pull.T)
+        return max(float(self.v @ self.matrix @ self.v + 2 * alike - spread), 0.0)
+
+    def infer(self, transform: Matrix, offset: Vector) -> Inference:
+        """Fieller's, as of a regression: with first stages in the place of the features."""
+        assert self.n_rows is not None
+        pull = self.bread @ self.weights
+        variance = self.squares / (self.n_rows - self.n_features)
+        covariance = variance * self.bread + pull @ self.noise @ pull.T
+        covariance = (covariance + covariance.T) / 2
+        own = transform @ covariance @ transform.T
+        stderr = np.sqrt(own.diagonal())
+        unit = np.where(stderr > 0, stderr, 1.0)[:, None]
+        frame = np.zeros((len(transform), 3, len(self.shifted)))
+        frame[:, 0] = transform @ pull / unit
+        frame[:, 1, self.w] = -transform @ covariance / unit
+        frame[:, 2] = frame[:, 1] + self.v
+        curvature, both = self.law.entry_variance(self.shifted, frame)[:, 0, 1:].T
+        alone = ((frame[:, 0] @ self.noise) * frame[:, 0]).sum(axis=1)
+        slope = (both - alone - curvature) / 2
+        estimate = transform @ self.theta + offset
+        return Inference(estimate, own, "first-order", None, slope, curvature)
+
+    def sargan(self) -> tuple[float, int]:
+        """Statistic and degrees of freedom of the overidentification test."""
+        assert self.n_rows is not None
+        m = self.matrix
+        moments = m[self.z] @ self.v
+        # What estimating theta leaves of the errors of the moments.
+        rest = np.eye(len(m))[self.z] - m[self.z, self.w] @ self.bread @ self.weights
+        errors = self.noise.copy()
+        errors += self.squares / self.n_rows * _within(m, self.z)
+        covariance = rest @ errors @ rest.T
+        df = len(moments) - self.n_features
+        values, vectors = np.linalg.eigh(covariance)
+        found = vectors[:, -df:].T @ moments
+        return float((found**2 / values[-df:]).sum()), df
+
+
+def _within(matrix: Matrix, kept: slice) -> Matrix:
+    """The matrix with zeros outside a block."""
+    found = np.zeros_like(matrix)
+    found[kept, kept] = matrix[kept, kept]
+    return found
+
+
+def iv(
+    release: ReleaseRecord,
+    target: str,
+    endogenous: Iterable[str],
+    instruments: Iterable[str],
+    exogenous: Iterable[str] = (),
+    *,
+    method: Literal["2sls", "liml"] = "2sls",
+    intercept: bool = True,
+    reference: Mapping[str, Any] | None = None,
+) -> InstrumentalFit:
+    """Regression with instruments for columns that depend on the error.
+
+    Parameters
+    ----------
+    release : Release
+    target : str
+    endogenous : iterable of str
+        Columns whose effect is wanted and which may depend on the error.
+    instruments : iterable of str
+        At least as many columns (or terms) that act on the target through them alone.
+    exogenous : iterable of str
+        Columns or terms that enter the equation as they are.
+    method : {"2sls", "liml"}
+        Two-stage least squares, or limited-information maximum likelihood, which is nearer to the
+        middle where instruments are many or weak.
+    intercept : bool
+        Use the column of ones, if the release has one.
+    reference : mapping of str to level, optional
+        As in `regress`.
+
+    Returns
+    -------
+    InstrumentalFit
+
+    Raises
+    ------
+    RefusedError
+        A ValueError: where the released matrix is not positive definite on the instruments.
+    ValueError
+        For an unknown column, one in two roles, or fewer instruments than endogenous columns.
+
+    Notes
+    -----
+    With A the first stages' coefficients and v = (-theta, 1) on the features W and the target,
+        A M_ZW (estimate - theta) = A (Z^T e + (N v)_Z)
+    to first order: the noise in A multiplies moments that are zero in expectation.
+    Errors are taken to have equal variance.
+    """
+    if method not in ("2sls", "liml"):
+        raise ValueError(f"method is '2sls' or 'liml', not {method!r}")
+    roles = [
+        _listed(given, role)
+        for given, role in (
+            (endogenous, "endogenous"),
+            (instruments, "instruments"),
+            (exogenous, "exogenous"),
+        )
+    ]
+    given = [name for names in roles for name in names]
+    if len(set(given)) < len(given):
+        raise ValueError("a column has one role: endogenous, instrument or exogenous")
+    own, outside, as_they_are = roles
+    if not own:
+        raise ValueError("name an endogenous column, or use regress")
+    design = design_of(release, target, [*own, *as_they_are], intercept, reference)
+    whole = design_of(release, target, given, intercept, reference)
+    rows = [whole.frame[whole.terms[name]] for name in outside]
+    names = tuple(n for name in outside for n in whole.names[whole.terms[name]])
+    n_endogenous = max(design.terms[name].stop for name in own)
+    if len(names) < n_endogenous:
+        raise ValueError(
+            f"{n_endogenous} endogenous columns need as many instruments, not {len(names)}"
+        )
+    frame = np.vstack([design.frame[:-1], *rows, design.frame[-1:]])
+    law = release.noise.image(frame)
+    shifted = frame @ release.matrix @ frame.T
+    moments = _Moments(
+        law,
+        shifted,
+        degrees_behind(release, rows_behind(release)),
+        n_endogenous,
+        len(design.frame) - 1,
+        method == "liml",
+    )
+    try:
+        np.linalg.cholesky(moments.matrix[moments.z, moments.z])
+        kappa = moments.kappa
+    except np.linalg.LinAlgError:
+        raise RefusedError(
+            "the released matrix is not positive definite on these columns: its noise exceeds "
+            "the signal. Use fewer instruments, more rows or a larger epsilon"
+        ) from None
+    return InstrumentalFit(
+        target=design.target,
+        names=design.names,
+        endogenous=design.names[:n_endogenous],
+        instruments=names,
+        method=method,
+        kappa=kappa,
+        n_rows=rows_behind(release),
+        release=release,
+        design=design,
+        _moments=moments,
+    )
+
+
+def _listed(given: Iterable[str], role: str) -> list[str]:
+    if isinstance(given, str):
+        raise TypeError(f"{role} is a list of columns; for one, pass [{given!r}]")
+    return list(given)

@@ -1,0 +1,75 @@
+"""What a regression that was chosen by a release would leave of new rows."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram.regression.equations import Equations
+
+    Vector = NDArray[np.float64]
+
+__all__ = ["Criterion", "criterion_of", "estimated_risk"]
+
+Criterion: TypeAlias = Literal["aic", "bic"]
+
+
+def criterion_of(criterion: Criterion) -> Criterion:
+    """Check the name of a criterion."""
+    if criterion not in ("aic", "bic"):
+        raise ValueError(f"criterion is 'aic' or 'bic', not {criterion!r}")
+    return criterion
+
+
+def estimated_risk(
+    equations: Equations,
+    theta: Vector,
+    active: NDArray[np.intp],
+    ridge: Vector | float,
+    criterion: Criterion,
+) -> tuple[float, float]:
+    """Sum of squares that coefficients leave of new rows, and their effective number.
+
+    The released sum of squares v^T M v of coefficients fitted to it is too small by what they
+    follow of the errors X^T e + (N v)_features, of covariance C: twice tr(H^-1 C) over the
+    active columns, H being the matrix that was solved.  Without noise that is twice the variance a
+    coefficient, Mallows's Cp [1]_; "bic" takes log n in the place of 2 [2]_.
+
+    Parameters
+    ----------
+    equations : Equations
+        Of all features, by which the errors' variance is judged.
+    theta : ndarray of shape (p,), float64
+    active : ndarray of int
+        Columns that have a coefficient, the ones among them.
+    ridge : float or ndarray, float64
+        What was added to their diagonal, each.
+    criterion : {"aic", "bic"}
+
+    Returns
+    -------
+    risk, df : float
+
+    References
+    ----------
+    .. [1] C. L. Mallows, "Some comments on Cp", Technometrics 15 (1973).
+    .. [2] G. Schwarz, "Estimating the dimension of a model", Ann. Statist. 6 (1978).
+    """
+    assert equations.n_rows is not None
+    v = np.append(-theta, 1.0)
+    squares = float(v @ equations.matrix @ v)
+    if not len(active):
+        return squares, 0.0
+    block = np.ix_(active, active)
+    sampling = equations.variance * equations.gram[block]
+    errors = sampling + equations.noise_at(v)[block]
+    solved = equations.gram[block] + np.diag(np.broadcast_to(ridge, len(active)))
+    each = 2.0 if criterion == "aic" else math.log(equations.n_rows)
+    followed = float(np.trace(np.linalg.solve(solved, errors)))
+    df = float(np.trace(np.linalg.solve(solved, equations.gram[block])))
+    return squares + each * followed, df

@@ -1,0 +1,132 @@
+"""Weighted rows: regressions on a release are weighted least squares."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import privgram as pg
+from privgram.regression import RefusedError
+
+LEVELS = ["a", "b", "c"]
+
+
+def table(n=500, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = {
+        "x": rng.uniform(0, 10, n),
+        "w": rng.uniform(0, 5, n),
+        "g": np.array(LEVELS)[rng.integers(0, 3, n)],
+    }
+    return rows | {"y": 1 + 0.3 * rows["x"] + rng.standard_normal(n) + (rows["g"] == "b")}
+
+
+BOUNDS = {"x": (0, 10), "w": (0, 4), "g": LEVELS, "y": (-5, 10)}
+
+
+def describe(**options):
+    return pg.Columns(BOUNDS, intercept=True, row_weights="w", **options)
+
+
+def released(columns, rows, adjacency="replace"):
+    rng = np.random.default_rng(0)
+    return pg.release(
+        rows, pg.AnalyzeGauss(), 1e14, 1e-6, adjacency=adjacency, columns=columns, rng=rng
+    )
+
+
+def test_regression_is_weighted_least_squares():
+    sm = pytest.importorskip("statsmodels.api")
+    rows = table(2000)
+    weights = np.clip(rows["w"], 0, 4)  # beyond their bounds they are clamped
+    dummies = [rows["g"] == level for level in LEVELS[1:]]
+    design = np.column_stack([rows["x"], *dummies, np.ones(2000)]).astype(float)
+    wls = sm.WLS(rows["y"], design, weights=weights).fit()
+    fit = released(describe(), rows).regress("y")
+    for name in ("params", "bse", "tvalues", "rsquared", "rsquared_adj", "fvalue", "scale"):
+        assert_allclose(getattr(fit, name), getattr(wls, name), rtol=1e-4, err_msg=name)
+    assert fit.nobs == 2000
+    features = {"x": rows["x"], "g": rows["g"]}
+    assert_allclose(fit.get_prediction(features).se_obs, wls.get_prediction(design).se_obs, 1e-4)
+    residual = fit.anova().residual
+    assert_allclose(residual, wls.ssr, rtol=1e-4)
+    mean = np.average(rows["x"], weights=weights)
+    spread = np.sqrt(np.average((rows["x"] - mean) ** 2, weights=weights))
+    assert_allclose(fit.feature_std()[0], spread, rtol=1e-4)
+
+
+@pytest.mark.parametrize("terms", [None, ["poly(x, 2)", "g:x", "y", "w"]])
+def test_the_matrix_is_that_of_weighted_rows(terms):
+    rows = table()
+    columns = describe(terms=terms)
+    plain = pg.Columns(BOUNDS, intercept=True, terms=terms or ["x", "g", "y"])
+    assert columns.names == plain.names
+    assert columns.bound == pytest.approx(plain.bound)
+    roots = np.sqrt(np.clip(rows["w"], 0, 4) / 4)
+    weighted = plain.encode(rows) * roots[:, None]
+    assert_allclose(columns.encode(rows), weighted)
+    moment = pg.second_moment(rows, columns=columns)
+    assert_allclose(moment.matrix(), weighted.T @ weighted, atol=1e-3)
+    again = pg.SecondMoment.from_bytes(moment.to_bytes())
+    assert (again.matrix() == moment.matrix()).all()
+    assert np.linalg.norm(columns.encode(rows), axis=1).max() <= columns.bound
+
+
+def test_a_missing_weight_is_a_missing_value():
+    rows = table()
+    rows["w"][:50] = np.nan
+    with pytest.raises(ValueError, match="missing"):
+        pg.second_moment(rows, columns=describe())
+    found = pg.second_moment(rows, columns=describe(missing="drop"))
+    rest = {name: column[50:] for name, column in rows.items()}
+    kept = pg.second_moment(rest, columns=describe(missing="drop"))
+    assert (found.matrix() == kept.matrix()).all()
+
+
+def test_the_sum_of_weights_counts_no_rows():
+    rows = table(2000)
+    fit = released(describe(), rows, "add-remove").regress("y")
+    assert "sum of their weights" in fit.refusal
+    release = released(describe(), rows)
+    with pytest.raises(RefusedError, match="population=False"):
+        release.describe()
+    weights = np.clip(rows["w"], 0, 4)
+    about_rows = release.describe(population=False)
+    mean = np.average(rows["x"], weights=weights)
+    assert_allclose(about_rows.mean[0], mean, rtol=1e-4)
+
+
+def test_descriptions_keep_their_weights(tmp_path):
+    columns = describe(terms=["x", "y"])
+    assert columns.selected == ("x", "w", "y")
+    for name in ("c.toml", "c.json"):
+        columns.save(tmp_path / name)
+        assert pg.Columns.load(tmp_path / name) == columns
+    assert eval(repr(columns), vars(pg)) == columns
+    assert columns != pg.Columns(BOUNDS, intercept=True, terms=["x", "y"])
+    assert "row_weights" not in pg.Columns({"x": (0, 1)}).to_dict()
+    pytest.importorskip("formulaic")
+    formula = pg.Columns.from_formula("y ~ x", BOUNDS, row_weights="w")
+    assert formula.selected == ("x", "w", "y")
+
+
+@pytest.mark.parametrize(
+    ("name", "bounds"), [("v", (0, 1)), ("w", (-1, 1)), ("g", LEVELS), ("w", {"log": (1, 2)})]
+)
+def test_what_weights_no_rows(name, bounds):
+    described = {"x": (0, 1), "g": LEVELS} | ({} if name == "v" else {name: bounds})
+    with pytest.raises(ValueError, match="row_weights names a number"):
+        pg.Columns(described, row_weights=name)
+
+
+def test_arrow_and_arrays_agree():
+    pa = pytest.importorskip("pyarrow")
+    rows = table()
+    columns = describe()
+    one = pg.second_moment(rows, columns=columns)
+    other = pg.second_moment(pa.table(rows), columns=columns, threads=2)
+    assert (one.matrix() == other.matrix()).all()
+    plain = pg.Columns({k: BOUNDS[k] for k in "xwy"}, intercept=True, row_weights="w")
+    array = np.column_stack([rows[k] for k in "xwy"])
+    same = {k: rows[k] for k in "xwy"}
+    first, second = (pg.second_moment(t, columns=plain).matrix() for t in (array, same))
+    assert (first == second).all()

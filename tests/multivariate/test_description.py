@@ -1,0 +1,210 @@
+"""Means, standard deviations and correlations: equal to references, errors as stated."""
+
+import numpy as np
+import pytest
+from helpers import make_release
+from numpy.testing import assert_allclose
+from regression_references import STUDIES, release, study, table
+
+import privgram as pg
+from privgram.multivariate import correlation, describe
+from privgram.noise import GaussianLaw, SketchLaw, WishartLaw
+from privgram.regression import RefusedError
+
+DIGITS = 1e-4
+
+
+def tables(n=4000, seed=0):
+    """Correlated normal rows with a column of ones."""
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((n, 3)) @ [[1.0, 0.5, 0.1], [0, 0.8, -0.3], [0, 0, 1]]
+    return np.column_stack([rows + np.array([0.3, 0.0, -0.5]), np.ones(n)])
+
+
+NAMES = ("a", "b", "c", "intercept")
+
+
+# --- equal to references where noise is nothing ---------------------------------------------------
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_description_is_that_of_statsmodels(name):
+    reference = pytest.importorskip("statsmodels.stats.descriptivestats")
+    case = study(name)
+    own = case.release.describe().frame()
+    theirs = reference.describe(case.frame, stats=["nobs", "mean", "std_err", "std"]).T
+    assert_allclose(own["count"], theirs["nobs"])
+    for ours, statistic in (("mean", "mean"), ("std_err", "std_err"), ("std", "std")):
+        assert_allclose(own[ours], theirs[statistic], rtol=DIGITS)
+    assert_allclose(own.upper_ci - own["mean"], 1.959964 * theirs["std_err"], rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_correlation_is_that_of_pandas_and_of_residuals(name):
+    stats = pytest.importorskip("scipy.stats")
+    case = study(name)
+    frame, found = case.frame, case.release.correlation()
+    assert_allclose(found.matrix, frame.corr(), atol=DIGITS)
+    assert_allclose(found.frame().loc[case.target], frame.corr()[case.target], atol=DIGITS)
+    if len(frame) > 500:  # theirs is by Fisher's transformation, ours of the same order
+        ends = stats.pearsonr(*frame.to_numpy().T[:2]).confidence_interval()
+        assert_allclose(found.intervals[0, 1], [ends.low, ends.high], atol=4 / len(frame))
+    a, b, *rest = frame.columns
+    pair, controls = frame[[a, b]].to_numpy(), frame[rest].assign(ones=1.0).to_numpy()
+    residuals = pair - controls @ np.linalg.lstsq(controls, pair)[0]
+    expected = np.corrcoef(residuals.T)[0, 1]
+    held = case.release.correlation([a, b], partial=rest)
+    assert_allclose(held.matrix[0, 1], expected, atol=DIGITS)
+    everything = case.release.correlation(partial=True)
+    assert_allclose(everything.matrix[0, 1], expected, atol=DIGITS)
+    assert_allclose(everything.stderr[0, 1], held.stderr[0, 1], rtol=1e-3, atol=1e-6)
+
+
+def test_levels_of_a_factor_are_described():
+    frame = table("cps1988")[["wage", "region"]]
+    levels = ["midwest", "northeast", "south", "west"]
+    columns = pg.Columns({"wage": (3, 11), "region": levels}, intercept=True)
+    rng = np.random.default_rng(0)
+    found = pg.release(frame, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=rng).describe()
+    share = (frame.region == "south").mean()
+    at = found.names.index("region[south]")
+    assert_allclose([found.mean[at], found.std[at]], [share, np.sqrt(share - share**2)], rtol=1e-3)
+    exact = abs(1 - 2 * share) * np.sqrt(share - share**2) / (2 * found.std[at] * np.sqrt(28155))
+    assert_allclose(found.std_stderr[at], exact, rtol=1e-3)
+
+
+# --- errors of the noise, by drawing it -----------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "law",
+    [GaussianLaw(40.0, 60.0), WishartLaw(3.0, 200.0, 600.0), SketchLaw(3000, 50.0)],
+    ids=lambda law: type(law).__name__,
+)
+def test_noise_has_the_stated_deviations(law):
+    """200 draws: each deviation is known to 5 %; 25 % of 12 numbers is 5 of these."""
+    rows = tables()
+    exact = rows.T @ rows + law.shift_matrix(4)
+    rng = np.random.default_rng(1)
+    drawn = []
+    for _ in range(200):
+        one = make_release(law.draw(exact, rng), NAMES, law)
+        described = describe(one, population=False)
+        partial, plain = (
+            correlation(one, partial=held, population=False) for held in (True, False)
+        )
+        above = np.triu_indices(3, 1)
+        drawn.append([described.mean, described.std, plain.matrix[above], partial.matrix[above]])
+    one = make_release(exact, NAMES, law)
+    described = describe(one, population=False)
+    stated = [described.mean_stderr, described.std_stderr] + [
+        correlation(one, partial=held, population=False).stderr[above] for held in (False, True)
+    ]
+    assert_allclose(np.std(drawn, axis=0), stated, rtol=0.25)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("n_rows", [4000, None])
+@pytest.mark.parametrize("partial", [False, True])
+def test_intervals_hold_their_level(n_rows, partial):
+    """600 tables and draws: shares have a deviation of 0.9 %, so 91 % is 4.5 of these below 95."""
+    law = GaussianLaw(60.0, 85.0)
+    rng = np.random.default_rng(2)
+    root = np.array([[1.0, 0.5, 0.1], [0, 0.8, -0.3], [0, 0, 1]])
+    covariance = root.T @ root
+    inverse = np.linalg.inv(covariance) if partial else covariance
+    size = np.sqrt(np.diag(inverse))
+    truth = inverse / np.outer(size, size) * (-1 if partial else 1)
+    above = np.triu_indices(3, 1)
+    held = []
+    for seed in range(600):
+        rows = tables(seed=seed)
+        one = make_release(law.draw(rows.T @ rows, rng), NAMES, law)
+        described = describe(one)
+        ends = correlation(one, partial=partial).intervals[above]
+        held.append(
+            [
+                *inside(described.mean_interval, [0.3, 0.0, -0.5]),
+                *inside(described.std_interval, np.sqrt(np.diag(covariance))),
+                *inside(ends, truth[above]),
+            ]
+        )
+    shares = np.mean(held, axis=0)
+    assert (shares > 0.91).all(), shares
+    assert (shares < 0.985).all(), shares
+
+
+def inside(ends, truth):
+    return (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+
+
+# --- limits and refusals --------------------------------------------------------------------------
+
+
+def test_intervals_stay_within_the_bounds():
+    frame = study("fair").frame
+    described = release(frame.iloc[:300]).columns
+    loud = pg.release(
+        frame.iloc[:300],
+        pg.AnalyzeGauss(),
+        0.5,
+        1e-6,
+        columns=described,
+        rng=np.random.default_rng(3),
+    ).describe()
+    lower, upper = described.lower[:-1], described.upper[:-1]
+    assert (loud.mean_interval >= lower[:, None]).all()
+    assert (loud.mean_interval <= upper[:, None]).all()
+    assert (loud.std_interval >= 0).all()
+    assert (loud.std_interval[:, 1] <= (upper - lower) / 2 * 1.01).all()
+    assert np.isfinite(loud.mean_interval).all()
+
+
+def test_what_cannot_be_described():
+    rows = tables()[:, :3]
+    with pytest.raises(ValueError, match="column of ones"):
+        describe(make_release(rows.T @ rows, NAMES[:3], n_rows=4000))
+    rows = tables()
+    hidden = make_release(rows.T @ rows, NAMES, GaussianLaw(5e3, 7e3), None)
+    with pytest.raises(RefusedError, match="number of rows"):
+        describe(hidden)
+    moved = make_release(rows.T @ rows, NAMES, n_rows=4000)
+    moved.parameters["moved"] = True
+    with pytest.raises(RefusedError, match="repair"):
+        correlation(moved)
+    faint = rows * [1e-3, 1e-3, 1e-3, 1.0]
+    loud = make_release(faint.T @ faint, NAMES, GaussianLaw(5.0, 7.0), 4000)
+    with pytest.raises(RefusedError, match="variances"):
+        correlation(loud)
+    with pytest.raises(ValueError, match=r"interval of 0\.1"):
+        describe(make_release(rows.T @ rows, NAMES, n_rows=4000), level=0.1)
+    with pytest.raises(TypeError, match=r"\['a'\]"):
+        correlation(make_release(rows.T @ rows, NAMES, n_rows=4000), partial="a")
+    twice = np.column_stack([rows[:, :2], rows[:, :1], rows[:, 3]])
+    dependent = make_release(twice.T @ twice, NAMES, n_rows=4000)
+    with pytest.raises(RefusedError, match="depend on each other"):
+        correlation(dependent, partial=True)
+
+
+def test_a_hidden_variance_leaves_the_others():
+    rows = tables() * [1.0, 1.0, 0.001, 1.0]
+    found = correlation(make_release(rows.T @ rows, NAMES, GaussianLaw(5.0, 7.0), 4000))
+    assert np.isnan(found.matrix[0, 2])
+    assert np.isnan(found.intervals[1, 2]).all()
+    assert np.isfinite(found.intervals[0, 1]).all()
+
+
+def test_they_are_drawn_and_printed():
+    pytest.importorskip("matplotlib").use("agg")
+    from matplotlib import pyplot
+
+    one = make_release(tables().T @ tables(), NAMES, GaussianLaw(60.0, 85.0), 4000)
+    described, correlated = one.describe(), one.correlation(partial=["a"])
+    axes = described.plot()
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b", "c"]
+    axes = correlated.plot()
+    assert "a held fixed" in axes.get_title(loc="left")
+    pyplot.close("all")
+    assert "population" in str(described)
+    assert str(correlated).splitlines()[1].startswith("b")

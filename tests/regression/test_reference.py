@@ -1,0 +1,277 @@
+"""Where noise is nothing, every number is the reference implementation's, to four digits."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from helpers import make_release
+from numpy.testing import assert_allclose
+from regression_references import STUDIES, study, table
+
+import privgram as pg
+from privgram.noise import GaussianLaw
+from privgram.regression import RefusedError
+from privgram.regression.goodness import Goodness
+
+sm = pytest.importorskip("statsmodels.api")
+smf = pytest.importorskip("statsmodels.formula.api")
+
+DIGITS = 1e-4
+LOUD = GaussianLaw(1e6, 1e6)
+
+
+@pytest.fixture
+def small():
+    rows = np.random.default_rng(2).standard_normal((40, 3))
+    rows = np.column_stack([rows, np.ones(40)])
+    return make_release(rows.T @ rows, ("a", "b", "y", "intercept"), n_rows=40).regress("y")
+
+
+@pytest.fixture(scope="module", params=STUDIES)
+def case(request):
+    found = study(request.param)
+    return found, found.fit, sm.OLS(found.frame[found.target], found.design).fit()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "params",
+        "bse",
+        "tvalues",
+        "nobs",
+        "df_resid",
+        "df_model",
+        "rsquared",
+        "rsquared_adj",
+        "fvalue",
+        "scale",
+    ],
+)
+def test_names_of_statsmodels(case, name):
+    _, fit, ols = case
+    assert_allclose(getattr(fit, name), getattr(ols, name), rtol=DIGITS)
+
+
+def test_covariance_and_frames(case):
+    _, fit, ols = case
+    covariance = ols.cov_params()
+    scale = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
+    assert_allclose(fit.cov_params() / scale, covariance / scale, atol=DIGITS)
+    named = fit.named
+    assert list(named.params.index) == list(ols.params.index)
+    assert_allclose(named.bse, fit.bse)
+    assert_allclose(named.cov_params().loc["intercept"], fit.cov_params()[-1])
+    assert_allclose(named.conf_int(alpha=0.1).iloc[:-1], fit.conf_int(0.9))
+
+
+def assert_same_pvalue(own, theirs):
+    """In the logarithm, whose digits are those of the statistic; 0 is below float64."""
+    assert_allclose(np.log(max(own, 1e-300)), np.log(max(theirs, 1e-300)), rtol=DIGITS)
+
+
+def test_hypotheses(case):
+    found, fit, ols = case
+    assert_same_pvalue(fit.f_pvalue, ols.f_pvalue)
+    a, b = found.features[:2]
+    for hypothesis in (f"{a}, {b}", f"{a} = 2*{b}", f"{a} - {b}/3 = intercept + 1, {a} = 0.5"):
+        own, theirs = fit.f_test(hypothesis), ols.f_test(hypothesis)
+        assert_allclose([own.fvalue, own.df_num], [theirs.fvalue, theirs.df_num], rtol=DIGITS)
+        assert_same_pvalue(own.pvalue, theirs.pvalue)
+        plain = ols.wald_test(hypothesis, use_f=False, scalar=True)
+        assert_allclose(fit.wald_test(hypothesis).statistic, plain.statistic, rtol=DIGITS)
+    matrix = np.eye(len(ols.params))[:2]
+    assert_allclose(
+        fit.f_test((matrix, [0.1, -0.2])).fvalue,
+        ols.f_test((matrix, np.array([0.1, -0.2]))).fvalue,
+        rtol=DIGITS,
+    )
+
+
+def test_predictions(case):
+    found, fit, ols = case
+    rows = found.design.iloc[:300]
+    own, theirs = fit.get_prediction(rows[found.features]), ols.get_prediction(rows)
+    near_zero = DIGITS * np.max(theirs.se_mean)
+    assert_allclose(own.predicted_mean, theirs.predicted_mean, rtol=DIGITS, atol=near_zero)
+    assert_allclose(own.se_mean, theirs.se_mean, rtol=DIGITS)
+    assert_allclose(own.se_obs, theirs.se_obs, rtol=DIGITS)
+    frame = own.summary_frame(alpha=0.1)
+    assert list(frame.columns) == list(theirs.summary_frame().columns)
+    half = 1.6449 * theirs.se_obs
+    assert_allclose(frame.obs_ci_upper - frame["mean"], half, rtol=DIGITS)
+    assert_allclose(frame["mean"] - frame.mean_ci_lower, 1.6449 * theirs.se_mean, rtol=DIGITS)
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "said"),
+    [
+        ("a*b", "not a linear equation"),
+        ("a b", "not a linear equation"),
+        ("a = ", "not a linear equation"),
+        ("1 / a = 2", "not a linear equation"),
+        ("unknown", "the names are a, b, intercept"),
+        ("3 = 3", "says nothing"),
+        (np.zeros((1, 3)), "a row of 3 numbers"),
+        (np.eye(2), "a row of 3 numbers"),
+        (object(), "a row of 3 numbers"),
+    ],
+)
+def test_what_is_no_hypothesis(small, hypothesis, said):
+    with pytest.raises(ValueError, match=said):
+        small.wald_test(hypothesis)
+
+
+def test_refused_inference_has_no_statistics(small):
+    lost = replace(small, n_rows=None, release=replace(small.release, n_rows=None, noise=LOUD))
+    for name in ("rsquared", "fvalue", "scale"):
+        with pytest.raises(RefusedError, match="no inference"):
+            getattr(lost, name)
+    with pytest.raises(RefusedError, match="no inference"):
+        lost.get_prediction([[0.0, 0.0]])
+    assert np.isnan([*lost.tvalues, lost.nobs]).all()
+
+
+def test_terms_are_tested_by_name():
+    frame = table("cps1988")[["wage", "education", "region"]]
+    rng = np.random.default_rng(0)
+    levels = ["midwest", "northeast", "south", "west"]
+    columns = pg.Columns({"wage": (3, 11), "education": (0, 18), "region": levels}, intercept=True)
+    found = pg.release(frame, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=rng)
+    fit = found.regress("wage")
+    ols = smf.ols("wage ~ education + region", frame).fit()
+    test = fit.f_test("region")
+    assert test.df_num == 3
+    assert test.hypothesis[0] == "region[northeast] = 0"
+    assert_allclose(test.statistic, fit.test("region").statistic)
+    theirs = ols.f_test(np.eye(5)[1:4])
+    assert_allclose(test.fvalue, theirs.fvalue, rtol=DIGITS)
+    several = fit.wald_test(["region[south] = 2 * region[west]", "education = 0.1"])
+    assert several.df == 2
+    assert "F(3, 28150)" in str(test)
+
+
+# --- errors of R squared and of F -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.3, 1.5])
+def test_noise_in_r_squared_has_the_stated_deviation(slope):
+    """1,000 draws of noise on one table: the deviation is known to 2.2 %, 10 % is 4.5 of these."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((2000, 2))
+    y = X @ [slope, -slope] + rng.standard_normal(2000) + 1
+    rows = np.column_stack([X, y, np.ones(2000)])
+    noise = GaussianLaw(25.0, 30.0)
+    exact = rows.T @ rows
+    names = ("a", "b", "y", "intercept")
+    shares = []
+    for _ in range(1000):
+        equations = make_release(noise.draw(exact, rng), names, noise, 2000).regress("y")._equations
+        shares.append(Goodness(equations, True).rsquared)
+    fit = make_release(exact, names, noise, 2000).regress("y")
+    goodness = fit._goodness
+    # The table is one, so its sampling error is not in the draws.
+    by_noise = np.polynomial.Polynomial(goodness._noise)(fit.rsquared)
+    twice = replace(fit._equations, n_rows=1e12)
+    by_noise += Goodness(twice, True)._at_zero
+    assert np.std(shares) == pytest.approx(np.sqrt(by_noise), rel=0.1)
+    assert np.mean(shares) == pytest.approx(fit.rsquared, abs=0.004)
+
+
+# --- what is shown --------------------------------------------------------------------------------
+
+
+def test_a_line_says_why_its_numbers_do_not_follow_from_each_other():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((2000, 2))
+    rows = np.column_stack([X, X @ [2.0, 0.0] + rng.standard_normal(2000), np.ones(2000)])
+    columns = pg.Columns(dict.fromkeys("aby", (-1, 1)), intercept=True)
+    exact, names = rows.T @ rows, columns.names
+
+    def table_with(law=None):
+        return make_release(exact, names, law, 2000, columns, bound=2.0).regress("y").table()
+
+    table = table_with(GaussianLaw(60.0, 85.0))
+    column = dict(zip(table.columns, table.values.T, strict=True))
+    apart = np.abs(column["z"] * column["std err"] / column["coef"] - 1) > 0.05
+    marked = np.array([bool(mark) for mark in table.marks])
+    assert marked[0]
+    assert (marked >= apart).all()
+    [number] = table.marks[0]
+    assert "z takes it at 0" in table.notes[number - 1]
+    assert str(table).splitlines()[9].endswith(f" [{number}]")
+    assert not any(table_with().marks)
+
+
+def test_notebooks_get_a_table():
+    rows = np.random.default_rng(0).standard_normal((50, 2))
+    columns = pg.Columns({"<b>": (-9, 9), "y": (-9, 9)})
+    release = make_release(rows.T @ rows / 81, columns.names, None, 50, columns, bound=2.0)
+    fit = release.regress("y")
+    page = fit._repr_html_()
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    assert f"<td>{fit.params[0]:.4g}</td>" in page
+    assert page.count("<table>") == page.count("</table>") == 2
+    assert "No standard errors" in make_release(np.eye(2), ("x", "y")).regress("y")._repr_html_()
+
+
+# --- analysis of variance -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def wages():
+    frame = table("cps1988")
+    columns = pg.Columns(
+        {
+            "wage": (3, 11),
+            "experience": (-4, 63),
+            "region": ["midwest", "northeast", "south", "west"],
+            "smsa": ["no", "yes"],
+        },
+        intercept=True,
+        terms=["wage", "poly(experience, 2)", "region:smsa"],
+    )
+    rng = np.random.default_rng(0)
+    found = pg.release(frame, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=rng)
+    return found.regress("wage", ["region", "smsa", "region:smsa", "poly(experience, 2)"])
+
+
+@pytest.mark.parametrize("typ", [1, 2, 3])
+def test_anova_is_that_of_statsmodels(typ, wages):
+    anova_lm = pytest.importorskip("statsmodels.stats.anova").anova_lm
+    fit, frame = wages, table("cps1988")
+    ols = smf.ols("wage ~ region*smsa + experience + I(experience**2)", frame).fit()
+    theirs, own = anova_lm(ols, typ=typ), fit.anova(typ).frame()
+    for name in ("region", "smsa", "region:smsa"):
+        assert_allclose(own.loc[name, "sum_sq"], theirs.loc[name, "sum_sq"], rtol=DIGITS)
+        assert_allclose(own.loc[name, "F"], theirs.loc[name, "F"], rtol=DIGITS)
+        assert_same_pvalue(own.loc[name, "PR(>F)"], theirs.loc[name, "PR(>F)"])
+    assert_allclose(own.loc["Residual", "sum_sq"], theirs.loc["Residual", "sum_sq"], rtol=DIGITS)
+    assert own.loc["poly(experience, 2)", "df"] == 2
+    if typ == 1:  # sequential: the two powers together
+        powers = theirs.loc[["experience", "I(experience ** 2)"], "sum_sq"].sum()
+        assert_allclose(own.loc["poly(experience, 2)", "sum_sq"], powers, rtol=DIGITS)
+    with pytest.raises(ValueError, match="typ is 1, 2 or 3"):
+        fit.anova(4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("typ", [1, 2, 3])
+def test_terms_without_effect_are_rejected_as_often_as_stated(typ):
+    """500 draws at 5 %: a deviation of 1 %, so up to 9.5 % is 4.6 of these; the noise is large."""
+    law, rng = GaussianLaw(60.0, 85.0), np.random.default_rng(9)
+    rejected = []
+    for _ in range(500):
+        X = rng.standard_normal((2000, 3))
+        X[:, 1] += X[:, 0]
+        rows = np.column_stack([X, X[:, 0] + rng.standard_normal(2000), np.ones(2000)])
+        names = ("a", "b", "c", "y", "intercept")
+        one = make_release(law.draw(rows.T @ rows, rng), names, law, 2000).regress("y").anova(typ)
+        rejected.append(one.pvalue[1:] < 0.05)
+    shares = np.mean(rejected, axis=0)
+    assert (shares < 0.095).all(), shares
+    assert (shares > 0.015).all(), shares

@@ -1,0 +1,149 @@
+"""Penalty paths and subsets: as scikit-learn and all subsets have them, and better with noise."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from helpers import make_release
+from numpy.testing import assert_allclose
+from regression_references import STUDIES, study
+
+from privgram.noise import GaussianLaw
+from privgram.regression import RefusedError, best_subset, penalty_path
+
+linear = pytest.importorskip("sklearn.linear_model")
+
+NAMES = (*(f"x{i}" for i in range(8)), "y", "intercept")
+TRUTH = np.array([1.0, -0.7, 0, 0, 0, 0, 0.4, 0])
+
+
+def rows(rng, n=3000):
+    X = rng.standard_normal((n, 8))
+    X[:, 1:] += 0.5 * X[:, :-1]
+    return np.column_stack([X, X @ TRUTH + 2 + rng.standard_normal(n), np.ones(n)])
+
+
+def drawn(seed, std, n=3000):
+    rng = np.random.default_rng(seed)
+    law, table = GaussianLaw(std, std * 2**0.5), rows(rng, n)
+    return make_release(law.draw(table.T @ table, rng), NAMES, law, n)
+
+
+def scaled(case):
+    """The table as released: columns in [-1, 1], in which the penalty is."""
+    columns = case.release.columns
+    return columns.scale_array(case.frame.to_numpy())[:, :-1]
+
+
+@pytest.mark.parametrize("criterion", ["aic", "bic"])
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_choice_is_that_of_lars_by_the_same_criterion(name, criterion):
+    case = study(name)
+    own = case.release.penalty_path(case.target, case.features, criterion=criterion)
+    *features, target = scaled(case).T
+    theirs = linear.LassoLarsIC(criterion=criterion).fit(np.column_stack(features), target)
+    assert len(own.alphas) == len(theirs.alphas_)
+    assert_allclose(own.alphas, theirs.alphas_, rtol=1e-4, atol=1e-7)
+    assert_allclose(own.alpha, theirs.alpha_, rtol=1e-4, atol=1e-7)
+    # Twice the log-likelihood and the penalty, times the variance, but for a constant.
+    expected = theirs.criterion_ * theirs.noise_variance_
+    gaps = own.values - own.values[-1], expected - expected[-1]
+    assert_allclose(gaps[0], gaps[1], rtol=1e-3, atol=1e-4 * np.ptp(expected))
+    coef = theirs.coef_ * _units(case)
+    assert_allclose(own.fit.coef, coef, rtol=1e-3, atol=1e-5 * np.abs(coef).max())
+    assert own.fit.refusal is not None
+
+
+def _units(case):
+    half = case.release.columns.half_width
+    return half[-2] / half[:-2]
+
+
+@pytest.mark.parametrize("name", ["fair", "randhie", "star98"])
+def test_the_elastic_net_is_that_of_scikit_learn(name):
+    case = study(name)
+    path = case.release.penalty_path(case.target, case.features, l1_ratio=0.3, n_alphas=12)
+    *features, target = scaled(case).T
+    for alpha, coef in list(zip(path.alphas, path.coefs, strict=True))[::3]:
+        net = linear.ElasticNet(alpha=alpha, l1_ratio=0.3, tol=1e-10, max_iter=100_000)
+        expected = net.fit(np.column_stack(features), target).coef_ * _units(case)
+        assert_allclose(coef, expected, rtol=1e-3, atol=1e-5 * np.abs(expected).max() + 1e-12)
+    assert (np.diff(path.df) > -1e-6).all()
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_subsets_are_those_of_least_squares(name):
+    case = study(name)
+    found = case.release.best_subset(case.target, case.features, criterion="bic")
+    *features, target = scaled(case).T
+    n, ones = len(target), np.ones(len(target))
+
+    def squares(some):
+        design = np.column_stack([*(features[i] for i in some), ones])
+        gap = target - design @ np.linalg.lstsq(design, target)[0]
+        return float(gap @ gap)
+
+    every = range(len(features))
+    variance = squares(every) / (n - len(features) - 1)
+    for size, members in enumerate(found.members):
+        best = min(combinations(every, size), key=squares)
+        assert {case.features[i] for i in best} == set(members)
+        expected = squares(best) + np.log(n) * variance * (size + 1)
+        assert_allclose(found.values[size], expected, rtol=1e-4)
+    if found.best:
+        assert found.fit.names == found.best
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("choose", [penalty_path, best_subset])
+def test_choosing_by_noise_aware_risk_predicts_better(choose):
+    """Against the same choice that knows of sampling alone: less error, on average of 30 draws."""
+    covariance = rows(np.random.default_rng(0), 200_000)[:, :8]
+    covariance = covariance.T @ covariance / 200_000
+    aware, unaware = [], []
+    for seed in range(30):
+        release = drawn(seed, 130.0)
+        blind = make_release(release.matrix, NAMES, n_rows=3000)
+        for found, one in ((aware, release), (unaware, blind)):
+            try:
+                fit = choose(one, "y").fit
+            except RefusedError:
+                break
+            coef = np.zeros(8)
+            coef[[NAMES.index(name) for name in fit.names]] = fit.coef
+            found.append((coef - TRUTH) @ covariance @ (coef - TRUTH))
+    count = min(len(aware), len(unaware))
+    assert count > 20
+    assert np.mean(aware[:count]) < 0.9 * np.mean(unaware[:count])
+
+
+@pytest.mark.slow
+def test_the_risk_is_that_of_new_rows():
+    """Mean over 200 draws of what least squares of all columns leaves of new rows, to 5 %."""
+    stated, true = [], []
+    covariance = rows(np.random.default_rng(0), 200_000)[:, :8]
+    covariance = covariance.T @ covariance / 200_000
+    for seed in range(200):
+        path = penalty_path(drawn(seed, 60.0), "y")
+        stated.append(path.values[-1] / 3000)
+        gap = path.coefs[-1] - TRUTH
+        true.append(1 + gap @ covariance @ gap)
+    # Both are averages of 200 numbers; the stated one has a deviation of 0.08 each.
+    assert np.mean(stated) == pytest.approx(np.mean(true), rel=0.05)
+
+
+def test_what_is_not_chosen_from():
+    release = drawn(0, 1.0)
+    with pytest.raises(ValueError, match="'aic' or 'bic'"):
+        release.penalty_path("y", criterion="cp")
+    with pytest.raises(ValueError, match=r"\(0, 1\]"):
+        release.penalty_path("y", l1_ratio=0.0)
+    with pytest.raises(RefusedError):
+        drawn(0, 5e3).penalty_path("y")
+    many = np.eye(17) * 100
+    wide = make_release(many, (*(f"x{i}" for i in range(15)), "y", "intercept"), n_rows=1000)
+    with pytest.raises(ValueError, match="15 terms"):
+        wide.best_subset("y")
+    lost = make_release(many, (*(f"x{i}" for i in range(16)), "y"))
+    with pytest.raises(ValueError, match="number of rows is private"):
+        lost.penalty_path("y")

