@@ -163,8 +163,6 @@ def test_a_moment_is_not_asked_for_units_and_keeps_those_it_has():
 
 def test_what_needs_rows_is_refused():
     release = pg.release(panel(), rows_per_unit=6, **GIVEN, rng=np.random.default_rng(0))
-    with pytest.raises(ValueError, match="protects all rows of a unit"):
-        release.regress("y").robust(panel(), 1.0, 1e-6)
     with pytest.raises(ValueError, match="not for units"):
         release.regress("y", unclip=True)
 
@@ -185,3 +183,54 @@ def test_within_is_the_regression_with_an_effect_for_each_unit():
     covariance = rss / (15_000 - 3000 - 3) * np.linalg.inv(x.T @ x)
     assert np.allclose(fit.bse[:2], np.sqrt(covariance.diagonal()), rtol=5e-3)
     assert "an effect for each" in str(fit.summary())
+
+
+@pytest.mark.slow
+def test_within_beside_panel_ols():
+    """Coefficients and standard errors of linearmodels, where there is hardly any noise."""
+    linearmodels = pytest.importorskip("linearmodels.panel")
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(1)
+    ids = np.sort(rng.integers(0, 800, 4000))
+    effect = rng.normal(size=800)[ids] / 3
+    frame = pd.DataFrame({"a": rng.uniform(-1, 1, 4000), "id": ids})
+    frame["b"] = (effect + rng.normal(size=4000) / 3).clip(-1, 1)
+    frame["y"] = (frame["a"] / 2 - frame["b"] / 3 + effect + rng.normal(size=4000) / 4).clip(-2, 2)
+    frame["t"] = frame.groupby("id").cumcount()
+    panel = frame.set_index(["id", "t"])
+    expected = linearmodels.PanelOLS(panel["y"], panel[["a", "b"]], entity_effects=True).fit()
+    release = pg.release(
+        frame,
+        **GIVEN | {"epsilon": 1e6},
+        rows_per_unit=30,
+        within=True,
+        rng=np.random.default_rng(0),
+    )
+    fit = release.regress("y", ["a", "b"])
+    assert np.allclose(fit.params[:2], expected.params, atol=1e-3)
+    # The intercept takes one degree of freedom more here.
+    assert np.allclose(fit.bse[:2], expected.std_errors, rtol=5e-3)
+
+
+def test_a_choice_by_rows_is_none_for_units():
+    """It is private for single rows alone, and a unit may have changed many of them."""
+    data = panel(300)
+    rows = {name: column for name, column in data.items() if name != "id"}
+    by_rows = pg.private_norm_bound(rows, 5.0, columns=COLUMNS, rng=np.random.default_rng(0))
+    by_unit = pg.private_norm_bound(
+        data, 5.0, unit="id", columns=COLUMNS, rng=np.random.default_rng(0)
+    )
+    assert (by_rows.unit, by_unit.unit) == (None, "id")
+    assert "unit norms" in repr(by_unit)
+    again = type(by_unit).from_dict(by_unit.to_dict())
+    assert again.unit == "id"
+    given = {"columns": COLUMNS, "epsilon": 1.0, "delta": 1e-6}
+    with pytest.raises(ValueError, match="not private for units"):
+        pg.release(data, **given, unit="id", bound=by_rows, rows_per_unit=6)
+    with pytest.raises(ValueError, match="not at units"):
+        pg.release(data, **given, unit="id", bound="auto", bound_epsilon=1.0, rows_per_unit=6)
+    with pytest.raises(ValueError, match="chosen for single rows"):
+        pg.release(data, **given, unit="id", unit_bound=by_rows)
+    with pytest.raises(ValueError, match="chosen for units by 'id'"):
+        pg.release(rows, **given, bound=by_unit)
+    assert pg.release(data, **given, unit="id", unit_bound=by_unit).epsilon == 6.0

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         FactorAnalysis,
         GraphicalLasso,
     )
-    from privgram.regression import Fit, InstrumentalFit, PenaltyPath, Subsets
+    from privgram.regression import Fit, InstrumentalFit, PenaltyPath, Posterior, Subsets
 
 __all__ = ["Release", "load_release"]
 
@@ -96,11 +96,34 @@ class Release(ReleaseRecord):
 
         return best_subset(self, target, features, **options)
 
-    def pca(self, n_components: int | Literal["auto"] | None = None, **options: Any) -> PCA:
+    def posterior(
+        self, target: str, features: Iterable[str] | None = None, **options: Any
+    ) -> Posterior:
+        """Draws of coefficients given the release; see `privgram.regression.posterior`."""
+        from privgram.regression import posterior
+
+        return posterior(self, target, features, **options)
+
+    def pca(
+        self,
+        n_components: int | Literal["auto"] | None = None,
+        *,
+        center: bool | None = None,
+        standardize: bool = False,
+        units: Literal["bounds", "own"] = "bounds",
+        columns: Sequence[str] | None = None,
+    ) -> PCA:
         """Principal components of the released columns; see `privgram.multivariate.pca`."""
         from privgram.multivariate import pca
 
-        return pca(self, n_components, **options)
+        return pca(
+            self,
+            n_components,
+            center=center,
+            standardize=standardize,
+            units=units,
+            columns=columns,
+        )
 
     def describe(self, columns: Sequence[str] | None = None, **options: Any) -> Description:
         """Counts, means, standard deviations; see `privgram.multivariate.describe`."""
@@ -114,11 +137,17 @@ class Release(ReleaseRecord):
 
         return correlation(self, columns, **options)
 
-    def factor_analysis(self, n_factors: int, *args: Any, **options: Any) -> FactorAnalysis:
+    def factor_analysis(
+        self,
+        n_factors: int,
+        columns: Sequence[str] | None = None,
+        *,
+        rotation: Literal["varimax", "none"] = "varimax",
+    ) -> FactorAnalysis:
         """Common factors of columns; see `privgram.multivariate.factor_analysis`."""
         from privgram.multivariate import factor_analysis
 
-        return factor_analysis(self, n_factors, *args, **options)
+        return factor_analysis(self, n_factors, columns, rotation=rotation)
 
     def cca(self, x: Sequence[str], y: Sequence[str], n_components: int | None = None) -> CCA:
         """Canonical correlations of two sets of columns; see `privgram.multivariate.cca`."""

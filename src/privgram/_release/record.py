@@ -224,7 +224,7 @@ class ReleaseRecord:
             )
         if float(bound) != self.bound:
             raise ValueError(f"the bound of this release is {self.bound:g}, not {bound:g}")
-        bound.check(self.adjacency)
+        bound.check(self.adjacency, None if self.privacy_unit is None else self.privacy_unit.name)
         if self.parameters.get("bound_id") == bound.id:
             return self
         if "bound_epsilon" in self.parameters:

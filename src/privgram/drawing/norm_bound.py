@@ -281,6 +281,7 @@ class Choice:
             "bins_per_octave": self.bins_per_octave,
             "reproducible": reproducible,
             "id": new_id(),
+            "unit": None if self.plan is None else self.plan.unit.name,
         }
         if ledger is not None:
             charge(ledger, fields)

@@ -154,9 +154,11 @@ def release(
     automatic = unit_bound == "auto"
     unit_given: Any = None if automatic else unit_bound
     plan = by_unit(unit, unit_given, rows_per_unit, clip, within, unit_missing)
-    if automatic and (plan is None or bound == "auto"):
+    if plan is not None and bound == "auto":
+        raise ValueError('bound="auto" looks at single rows, not at units: take unit_bound="auto"')
+    if automatic and plan is None:
         raise ValueError(
-            'unit_bound="auto" is for a unit, and leaves bound to be given or left out'
+            'unit_bound="auto" is for a unit: say by unit which column tells whose row a row is'
         )
     path = None if out is None else Path(out)
     if path is not None:
@@ -259,13 +261,13 @@ def release_moment(
         )
     check_ledger(ledger)
     chosen: NormBound | None = moment.norm_bound
+    unit = moment.privacy_unit
     if chosen is not None:
-        chosen.check(adjacency)
+        chosen.check(adjacency, None if unit is None else unit.name)
         check_positive(check_number(epsilon, "epsilon") + chosen.epsilon, "epsilon, in all,")
     check_generator(mechanism, rng)
     generator, reproducible = random.resolve(rng)
     # Of rows, or of units; of these nothing in a mechanism turns on the number.
-    unit = moment.privacy_unit
     public = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
     n_rows = public if unit is None else None
     if unit is not None:

@@ -11,6 +11,7 @@ import numpy as np
 from privgram._core.units import UnitAccumulator
 from privgram.columns.terms import INTERCEPT
 from privgram.columns.unit import Clip, PrivacyUnit, bits_for, bound_of_rows
+from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import SecondMoment, check_bound
 from privgram.moment.rows import new_total, restored
 
@@ -48,6 +49,11 @@ class UnitPlan:
 
     def bounds(self, row_bound: float | None) -> tuple[float, float]:
         """Bounds of a row and of a unit: no row is longer than its unit may be."""
+        if isinstance(row_bound, NormBound):
+            raise ValueError(
+                "a bound chosen by single rows is not private for units: choose a unit's bound by "
+                "private_norm_bound(..., unit=...)"
+            )
         if self.bound is not None:
             unit_bound = check_bound(self.bound)
             given = unit_bound if row_bound is None else check_bound(row_bound)

@@ -7,6 +7,7 @@ from privgram.regression.inference import RefusedError
 from privgram.regression.instruments import InstrumentalFit, iv
 from privgram.regression.least_squares import regress
 from privgram.regression.penalised import PenaltyPath, lasso, penalty_path
+from privgram.regression.posterior import Posterior, posterior
 from privgram.regression.prediction import Prediction
 from privgram.regression.subsets import Subsets, best_subset
 from privgram.regression.testing import WaldTest
@@ -15,6 +16,7 @@ __all__ = [
     "Fit",
     "InstrumentalFit",
     "PenaltyPath",
+    "Posterior",
     "Prediction",
     "RefusedError",
     "Subsets",
@@ -23,5 +25,6 @@ __all__ = [
     "iv",
     "lasso",
     "penalty_path",
+    "posterior",
     "regress",
 ]

@@ -206,11 +206,14 @@ class Fit(Results):
         ledger: Ledger | None = None,
         threads: int | None = None,
         rng: np.random.Generator | None = None,
+        unit: Any = None,
     ) -> Fit:
         """Standard errors for errors of unequal variance, by a further look that is charged.
 
         The table is read once more, and the sum of e^2 x x^T released, e the residuals and x the
-        features of a row. Estimates stay as they are.
+        features of a row. Estimates stay as they are. Of a release by unit it is the sum over units
+        of s s^T, s being the sum of e x over the unit's rows, scaled as the release scaled them:
+        errors of one unit's rows may then go together (clusters).
 
         Parameters
         ----------
@@ -232,12 +235,15 @@ class Fit(Results):
             As in `privgram.second_moment`.
         rng : numpy.random.Generator, optional
             For experiments only. By default a cryptographic generator.
+        unit : array_like of shape (n,), optional
+            Of a release of an array by unit: the units of its rows again. By default the column by
+            which the table was released.
 
         Returns
         -------
         Fit
-            With the variance HC1 [1]_ and the privacy noise of both looks in all of its
-            inference, and with `look`. They err on the wide side where the noise is large.
+            With the variance HC1 [1]_, by unit CR1, and the privacy noise of both looks in all of
+            its inference, and with `look`. They err on the wide side where the noise is large.
 
         Raises
         ------
@@ -260,10 +266,9 @@ class Fit(Results):
 
         release, design = self.release, self.design
         self._need_inference()
-        if release.privacy_unit is not None:
+        if unit is not None and release.privacy_unit is None:
             raise ValueError(
-                "robust() protects single rows, and this release protects all rows of a unit: its "
-                "standard errors stay as they are"
+                "this release protects single rows: leave unit out, or release the table by unit"
             )
         if self.look is not None:
             raise ValueError("this fit is robust already: take the one of `regress`")
@@ -274,18 +279,18 @@ class Fit(Results):
             )
         if clip is not None:
             clip = check_positive(clip, "clip") / self._unit
-        unit = AnalyzeGauss().calibrate(
+        one = AnalyzeGauss().calibrate(
             design.transform.shape[1], 1.0, epsilon, delta, release.adjacency
         )
         variance = np.diag(self.inference.covariance)
-        planned = plan_look(release, design, self._equations, variance, unit.noise_std, clip)
+        planned = plan_look(release, design, self._equations, variance, one.noise_std, clip)
         if planned is None:
             raise RefusedError(
                 "the noise of this look would drown the residuals: take more epsilon, fewer "
                 "features, or the standard errors that there are. Nothing was spent"
             )
         look = release._look_again(
-            release, planned, source, epsilon, delta, rng, ledger=ledger, threads=threads
+            release, planned, source, epsilon, delta, rng, ledger=ledger, threads=threads, unit=unit
         )
         return replace(self, look=look)
 
@@ -603,11 +608,18 @@ class Fit(Results):
         if look is None:
             return []
         notes = [
-            "They allow for errors of unequal variance. The variance is of a second look at the "
+            "They allow for errors of unequal variance"
+            + (", which may go together within a unit" if look.privacy_unit else "")
+            + ". The variance is of a second look at the "
             f"table ({look.epsilon:g}, {look.delta:g}), and has one deviation of its noise on top; "
             "the guarantee above is of both."
         ]
-        if look.parameters["clips"]:
+        if look.privacy_unit is not None:
+            notes.append(
+                "Units whose sums of residuals times features are long beside the usual count for "
+                "less, which can only make standard errors too small."
+            )
+        elif look.parameters["clips"]:
             taken = ""
             if self.design.intercept:  # whose entry is the sum of their squares
                 v, matrix = self._equations.v, self._equations.matrix

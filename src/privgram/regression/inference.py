@@ -258,7 +258,8 @@ def contrasts(equations: Equations, transform: Matrix, offset: Vector) -> Infere
     # The bias of the statistic, not of the estimate: what moves with its variance is not bias.
     bias = -transform @ (inverse @ (second @ v)) - stderr * slope
     estimate = transform @ equations.theta + offset - bias
-    method = "first-order" if equations.meat is None else "first-order, HC1"
+    robust = "HC1" if release.privacy_unit is None else "CR1"
+    method = "first-order" if equations.meat is None else f"first-order, {robust}"
     return Inference(estimate, own, method, None, slope, curvature)
 
 

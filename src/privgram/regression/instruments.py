@@ -125,7 +125,7 @@ class InstrumentalFit(Results):
         self._need_inference()
         if len(self.instruments) == len(self.endogenous):
             return None
-        return verdict(("instruments agree",), *self._moments.sargan())
+        return verdict(("E[z e] = 0",), *self._moments.sargan())
 
     @property
     def caution(self) -> str | None:
@@ -190,7 +190,7 @@ class InstrumentalFit(Results):
         from scipy.optimize import brentq
 
         edges = [
-            center + unit * math.tan(brentq(kept, angles[i], angles[i + 1]))
+            float(center + unit * math.tan(brentq(kept, angles[i], angles[i + 1])))
             for i in range(TRIED - 1)
             if (inside[i] >= 0) != (inside[i + 1] >= 0)
         ]

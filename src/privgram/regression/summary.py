@@ -191,7 +191,7 @@ def tabulate(
         f"Standard errors cover sampling and privacy noise ({inference.method}).",
         *(robust or ["They assume errors of equal variance, which second moments cannot show."]),
     ]
-    if unit is not None:
+    if unit is not None and not robust:
         notes.append(
             f"They assume that errors of rows of one {shown(unit.name)} are independent; where "
             "they are not, std err is too small."
