@@ -241,10 +241,14 @@ def infer(
     reason = why_refused(release, equations)
     if reason is not None:
         return refuse(len(transform), reason)
-    return contrasts(equations, transform, offset)
+    robust = "HC1" if release.privacy_unit is None else "CR1"
+    method = "first-order" if equations.meat is None else f"first-order, {robust}"
+    return contrasts(equations, transform, offset, method)
 
 
-def contrasts(equations: Equations, transform: Matrix, offset: Vector) -> Inference:
+def contrasts(
+    equations: Equations, transform: Matrix, offset: Vector, method: str = "first-order"
+) -> Inference:
     """What equations say of contrasts of their solution, where nothing refuses; see `infer`."""
     inverse, second, v = equations.inverse, equations.second, equations.v
     covariance = equations.covariance
@@ -258,8 +262,6 @@ def contrasts(equations: Equations, transform: Matrix, offset: Vector) -> Infere
     # The bias of the statistic, not of the estimate: what moves with its variance is not bias.
     bias = -transform @ (inverse @ (second @ v)) - stderr * slope
     estimate = transform @ equations.theta + offset - bias
-    robust = "HC1" if release.privacy_unit is None else "CR1"
-    method = "first-order" if equations.meat is None else f"first-order, {robust}"
     return Inference(estimate, own, method, None, slope, curvature)
 
 
