@@ -156,6 +156,22 @@ def test_missing_values_and_no_intercept():
         np.testing.assert_allclose(without.params, [z], rtol=3e-3)
 
 
+def test_the_names_of_statsmodels():
+    pytest.importorskip("pandas")
+    fit = fitted()
+    assert fit.nobs == fit.n_rows == 8000
+    assert fit.df_resid == 7997
+    assert list(fit.named.params.index) == ["a", "b", "intercept"]
+    np.testing.assert_array_equal(fit.named.bse["b"], fit.bse[1])
+    np.testing.assert_array_equal(fit.named.conf_int(alpha=0.1), fit.conf_int(0.9, intercept=True))
+    np.testing.assert_array_equal(fit.stderr, np.sqrt(np.diag(fit.covariance)))
+    np.testing.assert_array_equal(fit.conf_int(alpha=0.1, of="data"), fit.conf_int(0.9, of="data"))
+    with pytest.raises(ValueError, match="give one of them"):
+        fit.conf_int(0.9, alpha=0.1, of="data")
+    with pytest.raises(ValueError, match="'population' or 'data'"):
+        fit.conf_int(of="rows")
+
+
 def test_saved_and_loaded(tmp_path):
     fit = fitted()
     for name in ("fit.json", "fit.npz"):
