@@ -226,10 +226,11 @@ def load_release(path: str | os.PathLike[str]) -> Release:
     path = Path(path)
     header, arrays = FORM.read(path)
     with FORM.understood(path):
-        return _build(header, arrays)
+        return build(header, arrays)
 
 
-def _build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Release:
+def build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Release:
+    """Make a release of what its file says, and check that it is sound."""
     from privgram import mechanisms, privacy
     from privgram.privacy.composition import upgrade
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -14,12 +16,13 @@ from privgram._base.files import check_distinct
 from privgram._base.text import listed
 
 from . import _mechanisms
-from ._options import columns_file, example, guarantee, read_columns
+from ._options import columns_file, example, guarantee, read_columns, read_names
 from ._output import console, facts, json_option, print_json
 from ._units import read_unit_bound, unit_options
 
 if TYPE_CHECKING:
     from privgram._base.checks import CalibrationKind
+    from privgram.columns.groups import Unlisted
     from privgram.columns.unit import Clip
     from privgram.privacy import Adjacency
 
@@ -113,6 +116,20 @@ if TYPE_CHECKING:
     help="SECRET file that keeps the state of the pass. An interrupted command goes on from it"
     " when it is given again. The file is removed when the release is saved.",
 )
+@click.option("--by", metavar="NAME", help="Column that says the group: a release for each.")
+@click.option(
+    "--groups",
+    metavar="VALUES|FILE",
+    help="With --by: its public values, separated by commas, as a JSON list, or in a .txt file, one"
+    " a line. Digits are whole numbers, in a JSON list only without quotes.",
+)
+@click.option(
+    "--unlisted",
+    type=click.Choice(["error", "drop", "other"]),
+    default="error",
+    show_default=True,
+    help="With --by: what becomes of rows with another value, or with none.",
+)
 @json_option
 def command(
     sources: tuple[str, ...],
@@ -137,6 +154,9 @@ def command(
     force: bool,
     ledger: Path | None,
     checkpoint: Path | None,
+    by: str | None,
+    groups: str | None,
+    unlisted: Unlisted,
     as_json: bool,
 ) -> None:
     """Release the second-moment matrix of a table.
@@ -144,10 +164,13 @@ def command(
     SOURCE is a .npy, .csv or .parquet file, or a folder or quoted pattern of
     them. Several are taken as one table. Rows are read once (with --bound auto,
     twice), and the result does not depend on their order or on the number of
-    threads.
+    threads. With --by, one file has a release for every group, and the guarantee is of all of them
+    together.
     """
     import privgram as pg
 
+    if (by is None) != (groups is None):
+        raise click.UsageError("--by and --groups go together: a column, and its public values")
     check_out(out, force)
     check_distinct(
         {"SOURCE": files_of(sources), "--columns": columns_file(columns)},
@@ -160,7 +183,10 @@ def command(
     if mechanism is None and settings:
         raise click.UsageError(f"--set {settings[0]}: say of which --mechanism")
     with _errata_in_own_terms():
-        release = pg.release(
+        asked: Any = {}
+        if by is not None and groups is not None:
+            asked = {"by": by, "groups": _read_groups(groups), "unlisted": unlisted}
+        release: Any = pg.release(
             list(sources) if len(sources) > 1 else sources[0],
             None if mechanism is None else _mechanisms.make(mechanism, settings),
             epsilon,
@@ -176,6 +202,7 @@ def command(
             progress=sys.stderr.isatty(),
             ledger=None if ledger is None else pg.Ledger(ledger),
             out=out,
+            **asked,
             unit=unit,
             unit_bound=read_unit_bound(unit_bound, bound_epsilon),
             rows_per_unit=rows_per_unit,
@@ -184,8 +211,11 @@ def command(
             unit_missing=unit_missing,
         )
 
-    report = {
-        "release": str(out),
+    report: dict[str, Any] = {"release": str(out)}
+    if by is not None:
+        report |= {"by": by, "groups": len(release)}
+        release = release.shared
+    report |= {
         "columns": list(release.names),
         **({"rows": release.n_rows} if unit is None else {"unit": unit, "units": release.n_units}),
         "bound": release.bound,
@@ -241,6 +271,23 @@ def _read_bound(
         return float(text)
     except ValueError:
         raise click.UsageError(f"--bound {text}: must be a number or auto") from None
+
+
+def _read_groups(text: str) -> list[str] | list[int]:
+    """Read ``--groups``."""
+    if text.lstrip().startswith("["):
+        try:
+            found: list[Any] = json.loads(text)
+        except ValueError:
+            raise click.UsageError("--groups: this is not a JSON list") from None
+        return found
+    if Path(text).suffix == ".txt":
+        names = Path(text).read_text(encoding="utf-8").splitlines()
+    else:
+        names = read_names("--groups", text)
+    if all(re.fullmatch(r"0|-?[1-9]\d*", name) for name in names):
+        return [int(name) for name in names]
+    return names
 
 
 def files_of(sources: tuple[str, ...]) -> Iterator[Path]:

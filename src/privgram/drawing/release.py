@@ -7,16 +7,18 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from privgram._base.checks import check_number, check_positive
 from privgram._base.files import check_distinct, check_room
 from privgram._release import Release
+from privgram._release.groups import Releases
 from privgram.columns import Columns
+from privgram.columns.groups import Groups, Unlisted
 from privgram.drawing import random
 from privgram.drawing.norm_bound import Choice
 from privgram.engines import scale_out
-from privgram.engines.threads import accumulate, resumable
+from privgram.engines.threads import accumulate, asked_groups, grouped, resumable
 from privgram.ledger import check_ledger
 from privgram.mechanisms import (
     AnalyzeGauss,
@@ -27,6 +29,8 @@ from privgram.mechanisms import (
     named,
     true_delta,
 )
+from privgram.mechanisms.groups import calibrate_groups, check_groups
+from privgram.moment.groups import SecondMoments
 from privgram.moment.units import UnitPlan, by_unit
 
 if TYPE_CHECKING:
@@ -36,13 +40,14 @@ if TYPE_CHECKING:
 
     from privgram._base.checks import CalibrationKind
     from privgram.columns.unit import Clip
+    from privgram.columns.variables import Factor, Level
     from privgram.drawing.refined import Reread
     from privgram.ledger import Ledger
     from privgram.mechanisms.norm_bound import NormBound
     from privgram.moment import SecondMoment
     from privgram.privacy import Adjacency, Profile
 
-__all__ = ["release", "release_moment"]
+__all__ = ["release", "release_groups", "release_moment"]
 
 #: Above these there is a warning: e^20 is half a billion, and nobody's row should leak as often
 #: as once in a hundred releases.
@@ -52,6 +57,7 @@ LARGE_EPSILON, LARGE_DELTA = 20.0, 1e-2
 BYTES = {".json": 32, ".npz": 8}
 
 
+@overload
 def release(
     source: Any,
     mechanism: Mechanism | str | None = None,
@@ -77,12 +83,63 @@ def release(
     clip: Clip = "frobenius",
     within: bool = False,
     unit_missing: Literal["error", "drop"] = "error",
-) -> Release:
-    """Release the second moment of a table under differential privacy.
+    by: None = None,
+) -> Release: ...
+@overload
+def release(
+    source: Any,
+    mechanism: Mechanism | str | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    adjacency: Adjacency = "replace",
+    calibration: CalibrationKind = "exact",
+    rng: np.random.Generator | None = None,
+    *,
+    columns: Columns | Sequence[str] | None = None,
+    bound: Any = None,
+    threads: int | None = None,
+    progress: bool | Callable[[int, int | None], object] = False,
+    ledger: Ledger | None = None,
+    out: str | os.PathLike[str] | None = None,
+    allow_published_erratum: bool = False,
+    by: str,
+    groups: Sequence[Level] | Factor | None = None,
+    unlisted: Unlisted = "error",
+) -> Releases: ...
+def release(
+    source: Any,
+    mechanism: Mechanism | str | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    adjacency: Adjacency = "replace",
+    calibration: CalibrationKind = "exact",
+    rng: np.random.Generator | None = None,
+    *,
+    columns: Columns | Sequence[str] | None = None,
+    bound: Any = None,
+    bound_epsilon: float | None = None,
+    bound_quantile: float | None = None,
+    threads: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool | Callable[[int, int | None], object] = False,
+    ledger: Ledger | None = None,
+    out: str | os.PathLike[str] | None = None,
+    allow_published_erratum: bool = False,
+    unit: Any = None,
+    unit_bound: float | Literal["auto"] | None = None,
+    rows_per_unit: int | None = None,
+    clip: Clip = "frobenius",
+    within: bool = False,
+    unit_missing: Literal["error", "drop"] = "error",
+    by: str | None = None,
+    groups: Sequence[Level] | Factor | None = None,
+    unlisted: Unlisted = "error",
+) -> Release | Releases:
+    """Release the second moment of a table, or of each of its groups, under differential privacy.
 
     Parameters
     ----------
-    source : table or SecondMoment
+    source : table, SecondMoment or SecondMoments
         Whatever `second_moment` reads: an array of shape (n, d), a path, a data frame, an Arrow
         stream, blocks of these. Or a second moment that was made already.
     mechanism : Mechanism or str, optional
@@ -119,10 +176,13 @@ def release(
         `MatrixLaplace` too, and for `AdditiveWishart` under "add-remove".
     unit_bound : float or "auto", optional
         As in `second_moment`; "auto" chooses it by the table, as `private_norm_bound` does.
+    by, groups, unlisted
+        As in `second_moment`: all groups are released at this one guarantee, which is of all of
+        them together and one entry of the ledger. A `SecondMoments` has its groups.
 
     Returns
     -------
-    Release
+    Release, or Releases of groups
 
     Raises
     ------
@@ -160,6 +220,7 @@ def release(
         raise ValueError(
             'unit_bound="auto" is for a unit: say by unit which column tells whose row a row is'
         )
+    of_groups = _groups(source, by, groups, unlisted, plan, chosen, adjacency, bound, checkpoint)
     path = None if out is None else Path(out)
     if path is not None:
         if path.suffix not in BYTES:
@@ -172,7 +233,7 @@ def release(
         }
         check_distinct({}, taken)
         check_room(path)
-    if hasattr(source, "sensitivity_bound"):
+    if hasattr(source, "sensitivity_bound") or isinstance(source, SecondMoments):
         if not (columns is None and bound is None and bound_epsilon is None and checkpoint is None):
             raise TypeError(
                 "a SecondMoment has its columns and bound, and no pass is left to keep: leave out "
@@ -184,12 +245,12 @@ def release(
             )
         moment, discard, reread = source, _nothing, None
     else:
-        asked = _Asked(setting, chosen, ledger, allow_published_erratum, plan)
+        asked = _Asked(setting, chosen, ledger, allow_published_erratum, plan, of_groups)
         reread = _reread(chosen, source, columns, threads, progress)
         wanted = "auto" if automatic else bound
-        by = (bound, plan) if automatic else (None, None)
+        of_units = (bound, plan) if automatic else (None, None)
         auto = _auto(
-            source, wanted, bound_epsilon, bound_quantile, adjacency, columns, checkpoint, *by
+            source, wanted, bound_epsilon, bound_quantile, adjacency, columns, checkpoint, *of_units
         )
         selected = None if bound == "auto" else bound
         if isinstance(columns, Columns):  # before the pass over the table
@@ -206,22 +267,40 @@ def release(
                 selected = found
             else:
                 plan = replace(plan, bound=found)
-        moment, discard = resumable(source, selected, columns, threads, progress, checkpoint, plan)
+        if of_groups is not None:
+            moments = grouped(source, selected, columns, threads, progress, of_groups)
+            moment, discard = moments, _nothing
+        else:
+            moment, discard = resumable(
+                source, selected, columns, threads, progress, checkpoint, plan
+            )
     if path is not None:  # once more, after the pass, for what is spent now
-        check_room(path, moment.n_columns**2 * BYTES[path.suffix])
+        matrices = 1 if of_groups is None else len(of_groups)
+        check_room(path, matrices * moment.n_columns**2 * BYTES[path.suffix])
     if chosen is None:
-        public = adjacency == "replace" and moment.privacy_unit is None
+        public = adjacency == "replace" and of_groups is None and moment.privacy_unit is None
         n_rows = moment.n_rows + moment.n_dropped if public else None
         chosen = default(moment.n_columns, float(moment.bound), epsilon, delta, n_rows, adjacency)
-    made = release_moment(
-        chosen,
-        moment,
-        *setting,
-        rng,
-        allow_published_erratum=allow_published_erratum,
-        ledger=ledger,
-        reread=reread,
-    )
+    made: Release | Releases
+    if of_groups is not None:
+        made = release_groups(
+            chosen,
+            moment,
+            *setting,
+            rng,
+            allow_published_erratum=allow_published_erratum,
+            ledger=ledger,
+        )
+    else:
+        made = release_moment(
+            chosen,
+            moment,
+            *setting,
+            rng,
+            allow_published_erratum=allow_published_erratum,
+            ledger=ledger,
+            reread=reread,
+        )
     if path is not None:
         made.save(path)
     discard()
@@ -245,10 +324,6 @@ def release_moment(
 
     `reread` reads the rows of it again, for mechanisms that need them.
     """
-    from privgram.drawing.additive import check_generator
-    from privgram.drawing.draws import draw
-    from privgram.privacy.coupled import delta_fp_of
-
     if not hasattr(moment, "sensitivity_bound"):
         raise TypeError(
             "what a mechanism releases is a SecondMoment, as second_moment(table, ...) makes it, "
@@ -259,6 +334,59 @@ def release_moment(
             "Refined() reads the table again, and a SecondMoment has no rows to read: pass the "
             "table itself to pg.release, or take AnalyzeGauss()"
         )
+    n_rows = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
+    setting = epsilon, delta, adjacency, calibration, allow_published_erratum
+    [made] = _released(mechanism, [moment], setting, rng, ledger, n_rows, reread=reread)
+    return made
+
+
+def release_groups(
+    mechanism: Mechanism,
+    moments: SecondMoments,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency = "replace",
+    calibration: CalibrationKind = "exact",
+    rng: np.random.Generator | None = None,
+    *,
+    allow_published_erratum: bool = False,
+    ledger: Ledger | None = None,
+) -> Releases:
+    """Release the second moments of all groups by a mechanism, at one guarantee for all together.
+
+    As in `release_moment`. The number of rows of a group is private under either notion of
+    neighbours.
+    """
+    check_groups(mechanism, adjacency)
+    n_rows = moments.n_rows + moments.n_dropped if adjacency == "replace" else None
+    setting = epsilon, delta, adjacency, calibration, allow_published_erratum
+    made = _released(
+        mechanism, moments.values(), setting, rng, ledger, n_rows, groups=moments.groups
+    )
+    return Releases(moments.groups, made, n_rows)
+
+
+def _released(
+    mechanism: Mechanism,
+    moments: Sequence[SecondMoment],
+    setting: tuple[float, float, Adjacency, CalibrationKind, bool],
+    rng: np.random.Generator | None,
+    ledger: Ledger | None,
+    n_rows: int | None,
+    *,
+    groups: Groups | None = None,
+    reread: Reread | None = None,
+) -> list[Release]:
+    """Release second moments, of one table or of its groups, by one entry of the ledger.
+
+    `n_rows` are those of the table, where they are public.
+    """
+    from privgram.drawing.additive import check_generator
+    from privgram.drawing.draws import draw
+    from privgram.privacy.coupled import delta_fp_of
+
+    epsilon, delta, adjacency, calibration, allow_published_erratum = setting
+    moment = moments[0]
     check_ledger(ledger)
     chosen: NormBound | None = moment.norm_bound
     unit = moment.privacy_unit
@@ -268,23 +396,20 @@ def release_moment(
     check_generator(mechanism, rng)
     generator, reproducible = random.resolve(rng)
     # Of rows, or of units; of these nothing in a mechanism turns on the number.
-    public = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
-    n_rows = public if unit is None else None
     if unit is not None:
         mechanism.check_unit(unit, adjacency)
-    noise = mechanism.calibrate(
-        moment.n_columns,
-        # Quantised rows may exceed the bound by a few parts in a million.
-        moment.sensitivity_bound,
-        epsilon,
-        delta,
-        adjacency,
-        calibration,
-        n_rows,
-        allow_published_erratum=allow_published_erratum,
-    )
+    # Quantised rows may exceed the bound by a few parts in a million.
+    wanted = moment.n_columns, moment.sensitivity_bound, epsilon, delta, adjacency, calibration
+    allowed: dict[str, Any] = {"allow_published_erratum": allow_published_erratum}
+    what = str(mechanism)
+    if groups is None:
+        noise = mechanism.calibrate(*wanted, n_rows if unit is None else None, **allowed)
+        what += "" if unit is None else ", for all rows of a unit"
+    else:
+        noise = calibrate_groups(mechanism, *wanted, **allowed)
+        what += f" for each of {len(groups)} groups by {groups.by}"
     if not reproducible:  # those are experiments, and are marked as not private
-        warn_of_weak(noise.epsilon, noise.delta, public)
+        warn_of_weak(noise.epsilon, noise.delta, n_rows)
     if ledger is not None:
         known = chosen is None or mechanism.scale_free
         privacy = noise.privacy if known else None
@@ -300,33 +425,35 @@ def release_moment(
             adjacency=adjacency,
             privacy=privacy,
             delta_fp=delta_fp,
-            what=str(mechanism) if unit is None else f"{mechanism}, for all rows of a unit",
+            what=what,
             condition=mechanism.condition,
         )
     more = {} if reread is None else {"reread": reread}
-    matrix, law, extra = draw(mechanism, moment, noise, generator, **more)
-    names = moment.names or tuple(f"x{i}" for i in range(moment.n_columns))
-    made = Release(
-        matrix=matrix,
-        names=tuple(names),
-        mechanism=mechanism,
-        parameters=noise.own() | extra.pop("parameters", {}),
-        noise=law,
-        epsilon=float(epsilon),
-        delta=float(delta if not allow_published_erratum else true_delta(noise)),
-        adjacency=adjacency,
-        calibration=calibration,
-        privacy=noise.privacy,
-        bound=float(moment.bound),
-        n_rows=n_rows,
-        columns=moment.columns,
-        reproducible=reproducible,
-        condition=mechanism.condition,
-        privacy_unit=unit,
-        n_units=None if unit is None else public,
-        **extra,
-    )
-    return made if chosen is None else made.including(chosen)
+    made = []
+    for moment in moments:
+        matrix, law, extra = draw(mechanism, moment, noise, generator, **more)
+        one = Release(
+            matrix=matrix,
+            names=tuple(moment.names or (f"x{i}" for i in range(moment.n_columns))),
+            mechanism=mechanism,
+            parameters=noise.own() | extra.pop("parameters", {}),
+            noise=law,
+            epsilon=float(epsilon),
+            delta=float(delta if not allow_published_erratum else true_delta(noise)),
+            adjacency=adjacency,
+            calibration=calibration,
+            privacy=noise.privacy,
+            bound=float(moment.bound),
+            n_rows=n_rows if groups is None and unit is None else None,
+            columns=moment.columns,
+            reproducible=reproducible,
+            condition=mechanism.condition,
+            privacy_unit=unit,
+            n_units=None if unit is None else n_rows,
+            **extra,
+        )
+        made.append(one if chosen is None else one.including(chosen))
+    return made
 
 
 Mechanism._release = staticmethod(release_moment)
@@ -342,6 +469,7 @@ class _Asked:
         ledger: Ledger | None,
         allow_published_erratum: bool,
         plan: UnitPlan | None = None,
+        groups: Groups | None = None,
     ) -> None:
         check_ledger(ledger)
         self.setting = setting
@@ -351,21 +479,21 @@ class _Asked:
         if plan is not None:
             self.mechanism.check_unit(plan.unit, setting[2])
         self.ledger = ledger
-        self.allowed = allow_published_erratum
+        self.allowed: dict[str, Any] = {"allow_published_erratum": allow_published_erratum}
+        self.groups = groups
 
     def check(self, n_columns: int, bound: Any, choice: Choice | None) -> None:
         """Raise ValueError if it cannot be met, or paid for, over tables of this shape."""
         from privgram.privacy.coupled import delta_fp_of
 
         epsilon, delta, adjacency, _ = self.setting
-        noise = self.mechanism.calibrate(
-            n_columns,
-            check_number(bound, "bound"),
-            *self.setting,
+        wanted = n_columns, check_number(bound, "bound"), *self.setting
+        if self.groups is not None:
+            noise = calibrate_groups(self.mechanism, *wanted, **self.allowed)
+        else:
             # Not known yet, and no guarantee turns on it.
-            n_rows=10**6 if adjacency == "replace" else None,
-            allow_published_erratum=self.allowed,
-        )
+            n_rows = 10**6 if adjacency == "replace" else None
+            noise = self.mechanism.calibrate(*wanted, n_rows, **self.allowed)
         if self.ledger is None:
             return
         if choice is None:
@@ -435,6 +563,40 @@ def _auto(
     )
 
 
+def _groups(
+    source: Any,
+    by: str | None,
+    groups: Any,
+    unlisted: str,
+    plan: UnitPlan | None,
+    mechanism: Mechanism | None,
+    adjacency: Adjacency,
+    bound: Any,
+    checkpoint: object,
+) -> Groups | None:
+    """The groups that are asked for, or that second moments have; what cannot be is refused."""
+    if isinstance(source, SecondMoments):
+        if not (by is None and groups is None):
+            raise TypeError("SecondMoments have their groups: leave out by and groups")
+        found: Groups | None = source.groups
+    else:
+        found = asked_groups(by, groups, unlisted, plan, checkpoint)
+        if found is not None and hasattr(source, "sensitivity_bound"):
+            raise TypeError(
+                "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table "
+                "itself"
+            )
+    if found is None:
+        return None
+    if mechanism is not None:
+        check_groups(mechanism, adjacency)
+    if isinstance(bound, str):
+        raise ValueError(
+            'bound="auto" is for a table without groups: pass what private_norm_bound chooses'
+        )
+    return found
+
+
 def _rereads(mechanism: Mechanism | None) -> bool:
     return isinstance(mechanism, Refined) and mechanism.most_looks > 1
 
@@ -477,12 +639,12 @@ def warn_of_weak(epsilon: float, delta: float, n_rows: int | None) -> None:
             f"epsilon={epsilon:g} protects hardly anyone: a release may be e^{epsilon:g} times as "
             "likely with somebody's row as with another. About 1 is common, and above 10 little "
             "is left",
-            stacklevel=4,
+            stacklevel=5,
         )
     if delta > LARGE_DELTA or (n_rows and delta > 1 / n_rows):
         warnings.warn(
             f"delta={delta:g} promises little: with that probability the guarantee may fail "
             "altogether, and from 1 / rows on it allows publishing somebody's row as it is. Take "
             "it far below",
-            stacklevel=4,
+            stacklevel=5,
         )

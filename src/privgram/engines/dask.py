@@ -18,10 +18,12 @@ from dask.base import get_scheduler
 from dask.callbacks import Callback
 from dask.delayed import Delayed, delayed
 
+from privgram.columns.groups import Groups
 from privgram.engines.parts import (
     FAN_IN,
     BadPartition,
     Failure,
+    Moments,
     Plan,
     Selection,
     State,
@@ -30,6 +32,7 @@ from privgram.engines.parts import (
 )
 from privgram.engines.progress import INTERVAL, Report, reporter
 from privgram.moment import SecondMoment
+from privgram.moment.groups import SecondMoments
 from privgram.moment.units import UnitPlan
 
 
@@ -39,7 +42,8 @@ def second_moment(
     columns: Selection,
     progress: bool | Callable[[int, int | None], object],
     by: UnitPlan | None = None,
-) -> SecondMoment:
+    groups: Groups | None = None,
+) -> Moments:
     """Compute the second moment of a Dask collection; see `privgram.second_moment`."""
     client = _client(source) if progress else None
     topic = f"privgram-{uuid4().hex}" if client else ""
@@ -49,9 +53,9 @@ def second_moment(
                 "the rows of a unit are brought together by a shuffle, which Dask has for "
                 "DataFrames alone: pass a dask.dataframe with the unit as a column"
             )
-        n_rows, states = _of_array(source, bound, columns, topic)
+        n_rows, states = _of_array(source, bound, columns, topic, groups)
     elif _is_a("dask.dataframe", "DataFrame", source):
-        n_rows, states = None, _of_frame(source, bound, columns, topic, by)
+        n_rows, states = None, _of_frame(source, bound, columns, topic, by, groups)
     else:
         raise TypeError(
             f"a Dask {type(source).__name__} is not a table; pass a dask.array of two dimensions "
@@ -95,7 +99,7 @@ def _noted(report: Report) -> tuple[Report, list[Exception]]:
 
 
 def _of_array(
-    array: Any, bound: float | None, columns: Selection, topic: str
+    array: Any, bound: float | None, columns: Selection, topic: str, groups: Groups | None
 ) -> tuple[int | None, list[Any]]:
     """Turn each chunk into a state, to be computed."""
     if array.ndim != 2:
@@ -107,7 +111,7 @@ def _of_array(
             f"the columns are split over {array.numblocks[1]} chunks and a row must be whole; "
             "use .rechunk({1: -1}), which moves the data between workers"
         )
-    plan = Plan.check(np.empty((0, array.shape[1]), array.dtype), bound, columns)
+    plan = Plan.check(np.empty((0, array.shape[1]), array.dtype), bound, columns, groups=groups)
     states = array.map_blocks(
         _state_of_block,
         plan,
@@ -121,10 +125,15 @@ def _of_array(
 
 
 def _of_frame(
-    frame: Any, bound: float | None, columns: Selection, topic: str, by: UnitPlan | None
+    frame: Any,
+    bound: float | None,
+    columns: Selection,
+    topic: str,
+    by: UnitPlan | None,
+    groups: Groups | None,
 ) -> list[Any]:
     """Turn each partition into a state, to be computed."""
-    plan = Plan.check(_without_categories(frame._meta), bound, columns, by)
+    plan = Plan.check(_without_categories(frame._meta), bound, columns, by, groups)
     if plan.selected and all(isinstance(name, str) for name in frame.columns):
         frame = frame[list(plan.selected)]  # readers then leave out what is not wanted
     if by is not None:
@@ -179,7 +188,7 @@ def _without_alias(state: Any) -> Any:
     )
 
 
-def _merge(states: list[State]) -> SecondMoment:
+def _merge(states: list[State]) -> Moments:
     """Merge, or end the pass: a task that may fail, since it was given no data to log."""
     result = merged(states)
     if isinstance(result, Failure):
@@ -198,21 +207,21 @@ class _Counter(Callback):
 
     def count(self, key: Any, result: Any, *_: Any) -> None:
         """Take note of a task that has ended."""
-        if key in self.keys and isinstance(result, SecondMoment):
+        if key in self.keys and isinstance(result, (SecondMoment, SecondMoments)):
             self.rows += result.n_rows + result.n_dropped
             self.report(self.rows)
 
 
 def _told(topic: str, state: State, partition: int) -> State:
     """Tell the client, through the scheduler, how many rows a partition had."""
-    if topic and isinstance(state, SecondMoment):
+    if topic and not isinstance(state, Failure):
         from distributed import get_worker
 
         get_worker().log_event(topic, (partition, state.n_rows + state.n_dropped))
     return state
 
 
-def _watch(client: Any, total: Any, topic: str, report: Report) -> SecondMoment:
+def _watch(client: Any, total: Any, topic: str, report: Report) -> Moments:
     """Compute on a distributed cluster, and report from the calling thread meanwhile."""
     from distributed import wait
 

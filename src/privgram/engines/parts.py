@@ -12,14 +12,17 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from privgram.columns import Columns
-from privgram.engines.threads import resumable
+from privgram.columns.groups import Groups
+from privgram.engines.threads import grouped, resumable
 from privgram.moment import SecondMoment
+from privgram.moment.groups import SecondMoments
 from privgram.moment.units import UnitPlan
 
 #: States merged at once: as many are in memory together.
 FAN_IN = 16
 
-State: TypeAlias = "SecondMoment | Failure"
+Moments: TypeAlias = SecondMoment | SecondMoments
+State: TypeAlias = "Moments | Failure"
 Selection: TypeAlias = Columns | Sequence[str] | None
 
 
@@ -45,22 +48,35 @@ class Plan:
     names: tuple[str, ...] | None
     columns: Columns | None
     by: UnitPlan | None = None
-    empty: SecondMoment | None = None  # by unit
+    groups: Groups | None = None
+    empty: Moments | None = None  # by unit, or by group
 
     @classmethod
     def check(
-        cls, empty: Any, bound: float | None, columns: Selection, by: UnitPlan | None = None
+        cls,
+        empty: Any,
+        bound: float | None,
+        columns: Selection,
+        by: UnitPlan | None = None,
+        groups: Groups | None = None,
     ) -> Plan:
         """Check the arguments of a pass as one machine would, on a table without rows."""
-        moment = _pass(empty, bound, columns, by)
+        moment = _pass(empty, bound, columns, by, groups)
         known = moment.n_columns, bound if by else moment.bound, moment.names, moment.columns
-        return cls(*known, by, moment if by else None)
+        return cls(*known, by, groups, moment if by or groups else None)
 
     @property
     def selected(self) -> tuple[str, ...] | None:
         """Names of the columns to read, if the table has names."""
         names = self.names if self.columns is None else self.columns.selected
-        return names if self.by is None or names is None else (*names, self.by.unit.name)
+        extra = ([self.by.unit.name] if self.by else []) + ([self.groups.by] if self.groups else [])
+        return names if names is None else (*names, *extra)
+
+    @property
+    def reads(self) -> Any:
+        """The columns to read: their names, or what each is known to be; None for all."""
+        reads: Any = self.names if self.columns is None else self.columns.reads
+        return reads if self.groups is None else self.groups.selection(self.columns, reads)
 
     def state(self, blocks: Iterable[Any], partition: int) -> State:
         """Accumulate the blocks of a partition, of which there may be none, in this thread.
@@ -78,8 +94,9 @@ class Plan:
     def state_of(self, source: Any, partition: int) -> State:
         """Accumulate a source of the columns that are read and no others, in this thread."""
         try:
-            columns = self.names if self.by and self.columns is None else self.columns
-            moment = _pass(source, self.bound, columns, self.by)
+            apart = self.by is not None or self.groups is not None
+            columns = self.names if apart and self.columns is None else self.columns
+            moment = _pass(source, self.bound, columns, self.by, self.groups)
         except (TypeError, ValueError) as error:
             return Failure(partition, type(error), str(error))
         if (moment.n_columns, moment.names) != (self.n_columns, self.names):
@@ -88,8 +105,14 @@ class Plan:
 
 
 def _pass(
-    source: Any, bound: float | None, columns: Selection, by: UnitPlan | None
-) -> SecondMoment:
+    source: Any,
+    bound: float | None,
+    columns: Selection,
+    by: UnitPlan | None,
+    groups: Groups | None,
+) -> Moments:
+    if groups is not None:
+        return grouped(source, bound, columns, 1, False, groups)
     return resumable(source, bound, columns, 1, False, None, by)[0]
 
 
@@ -121,8 +144,11 @@ def merged(states: Iterable[State]) -> State:
     if failures:
         return min(failures, key=lambda failure: failure.partition)
     first, *others = states
-    assert isinstance(first, SecondMoment)
+    assert not isinstance(first, Failure)
     total = first.copy()
     for other in others:
-        total.merge_disjoint(other)  # type: ignore[arg-type]
+        if isinstance(total, SecondMoments):
+            total.merge(other)  # type: ignore[arg-type]
+        else:
+            total.merge_disjoint(other)  # type: ignore[arg-type]
     return total

@@ -12,13 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram.columns import Columns
+from privgram.columns.groups import Groups
 from privgram.columns.kinds import DATES, LEVELS
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
 from privgram.engines import scans
-from privgram.engines.parts import FAN_IN, Failure, Plan, Selection, State, merged, redacted
+from privgram.engines.parts import (
+    FAN_IN,
+    Failure,
+    Moments,
+    Plan,
+    Selection,
+    State,
+    merged,
+    redacted,
+)
 from privgram.engines.progress import reporter
-from privgram.moment import SecondMoment
 from privgram.moment.units import UnitPlan
 from privgram.sources.arrow import require
 from privgram.sources.table import positions
@@ -32,7 +41,8 @@ def second_moment(
     columns: Selection,
     progress: bool | Callable[[int, int | None], object],
     by: UnitPlan | None = None,
-) -> SecondMoment:
+    groups: Groups | None = None,
+) -> Moments:
     """Compute the second moment of a Spark DataFrame; see `privgram.second_moment`."""
     if not hasattr(source, "mapInArrow"):
         raise TypeError(
@@ -43,8 +53,10 @@ def second_moment(
     reads: dict[str, Variable] = dict(columns.reads) if isinstance(columns, Columns) else {}
     if by is not None:
         reads[by.unit.name] = Identifier()
+    if groups is not None:
+        reads[groups.by] = groups.factor
     empty = {name: _empty(reads.get(name)) for name in source.columns}
-    plan = Plan.check(empty, bound, columns, by)
+    plan = Plan.check(empty, bound, columns, by, groups)
     names = list(plan.selected or ())
     positions(source.columns, names)  # or Spark may find two of one name, in its own words
     _check_types(source.schema, names, reads)

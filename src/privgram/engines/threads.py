@@ -13,11 +13,13 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from privgram._base.checks import check_integer
 from privgram._base.system import cores
+from privgram.columns.groups import Groups, Unlisted
 from privgram.engines import scale_out
 from privgram.engines.checkpoint import Checkpoint, identify
 from privgram.engines.progress import Report, reporter
@@ -25,6 +27,7 @@ from privgram.engines.units import Gatherer, Store, UnitFeeder
 from privgram.engines.units import Layout as UnitLayout
 from privgram.engines.units import selection as selection_with
 from privgram.moment import SecondMoment, check_bound, check_n_columns, check_width
+from privgram.moment.groups import GroupFeeder, SecondMoments, apart, new_totals
 from privgram.moment.rows import Feeder, new_total
 from privgram.moment.units import UnitPlan, by_unit
 from privgram.sources import open_source
@@ -35,11 +38,13 @@ if TYPE_CHECKING:
 
     from privgram.columns import Columns
     from privgram.columns.unit import Clip
+    from privgram.columns.variables import Factor, Level
 
 #: Below this many values one thread has finished before a second has started.
 SMALL = 1 << 18
 
 
+@overload
 def second_moment(
     source: Any,
     bound: float | None = None,
@@ -54,8 +59,40 @@ def second_moment(
     clip: Clip = "frobenius",
     within: bool = False,
     unit_missing: Literal["error", "drop"] = "error",
-) -> SecondMoment:
-    """Compute the exact second moment of a table in one pass.
+    by: None = None,
+    groups: None = None,
+) -> SecondMoment: ...
+@overload
+def second_moment(
+    source: Any,
+    bound: float | None = None,
+    columns: Columns | Sequence[str] | None = None,
+    threads: int | None = None,
+    progress: bool | Callable[[int, int | None], object] = False,
+    *,
+    by: str,
+    groups: Sequence[Level] | Factor | None = None,
+    unlisted: Unlisted = "error",
+) -> SecondMoments: ...
+def second_moment(
+    source: Any,
+    bound: float | None = None,
+    columns: Columns | Sequence[str] | None = None,
+    threads: int | None = None,
+    progress: bool | Callable[[int, int | None], object] = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    *,
+    unit: str | Any = None,
+    unit_bound: float | None = None,
+    rows_per_unit: int | None = None,
+    clip: Clip = "frobenius",
+    within: bool = False,
+    unit_missing: Literal["error", "drop"] = "error",
+    by: str | None = None,
+    groups: Sequence[Level] | Factor | None = None,
+    unlisted: Unlisted = "error",
+) -> SecondMoment | SecondMoments:
+    """Compute the exact second moment of a table, or of each of its groups, in one pass.
 
     Parameters
     ----------
@@ -85,7 +122,7 @@ def second_moment(
         way, goes on from there when it is called again with the same source, bound and
         columns, and gives the same result to the last bit. Files must be unchanged in name,
         size and time; of tables in memory only type and shape are compared. SECRET, and
-        readable by its owner alone; removed when the pass succeeds. Not with `unit`.
+        readable by its owner alone; removed when the pass succeeds. Not with `unit` or `by`.
     unit : str, or array_like of shape (n,), optional
         Column that tells whose row a row is, by whole numbers or texts: all rows of a unit are
         then bounded together, and neighbouring tables differ in all rows of one unit. For an
@@ -103,10 +140,19 @@ def second_moment(
         intercept: regressions are then those with an effect for each unit.
     unit_missing : {"error", "drop"}
         What to do about a row whose unit is missing: raise, or leave it out.
+    by : str, optional
+        Column that says the group of a row; text or whole numbers. The result is then a second
+        moment for each group. It is not among `columns`; of a table without names, the last one.
+        Not with `unit`, whose rows may be in several groups.
+    groups : sequence of str or of int, or Factor, optional
+        With `by`: the values that get a second moment each, all different. They are public.
+    unlisted : {"error", "drop", "other"}, default "error"
+        With `by`: what becomes of a row with another value, or with none. It is an error, left
+        out, or of one more group, "other".
 
     Returns
     -------
-    SecondMoment
+    SecondMoment, or SecondMoments with `by`
         SECRET: not differentially private.
 
     Raises
@@ -139,9 +185,65 @@ def second_moment(
     a temporary file (`TMPDIR` says where), which is as secret as the table.
     """
     plan = by_unit(unit, unit_bound, rows_per_unit, clip, within, unit_missing)
+    described = asked_groups(by, groups, unlisted, plan, checkpoint)
+    if described is not None:
+        return grouped(source, bound, columns, threads, progress, described)
     moment, discard = resumable(source, bound, columns, threads, progress, checkpoint, plan)
     discard()
     return moment
+
+
+def asked_groups(
+    by: str | None, groups: Any, unlisted: str, plan: UnitPlan | None, checkpoint: object
+) -> Groups | None:
+    """The groups that are asked for, if they are; what cannot be is refused."""
+    if by is None:
+        if groups is not None:
+            raise ValueError("groups are the values of a column: name it by `by`")
+        return None
+    if plan is not None:
+        raise ValueError(
+            "unit and by do not go together: rows of one unit may be in several groups, and these "
+            "are not bounded together. Release the groups of rows, or the units of one group"
+        )
+    if checkpoint is not None:
+        raise ValueError("checkpoint is for a table without groups: leave it out")
+    return Groups.of(by, groups, unlisted)
+
+
+def grouped(
+    source: Any,
+    bound: float | None,
+    columns: Columns | Sequence[str] | None,
+    threads: int | None,
+    progress: bool | Callable[[int, int | None], object],
+    groups: Groups,
+) -> SecondMoments:
+    """Do the pass of `second_moment` for groups."""
+    if hasattr(source, "sensitivity_bound"):
+        raise TypeError(
+            "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table itself"
+        )
+    if (engine := scale_out(source)) is not None:
+        if threads is not None:
+            raise ValueError("threads is for one machine; a cluster's scheduler has its own")
+        moments: SecondMoments = engine.second_moment(
+            source, bound, columns, progress, groups=groups
+        )
+        return moments
+    scaling, _ = _selection(columns)
+    if bound is None and scaling is not None:
+        bound = scaling.bound
+    bound = check_bound(bound)
+    total, names = accumulate(
+        source,
+        columns,
+        threads,
+        progress,
+        lambda d: new_totals(scaling, d, bound, groups),
+        groups=groups,
+    )
+    return SecondMoments(total, groups, names, scaling, bound)
 
 
 def resumable(
@@ -192,6 +294,7 @@ def accumulate(
     progress: bool | Callable[[int, int | None], object],
     new: Callable[[int], Any],
     begin: Callable[[Table, int, tuple[str, ...] | None], Checkpoint | None] | None = None,
+    groups: Groups | None = None,
 ) -> tuple[Any, tuple[str, ...] | None]:
     """Feed every row of a source to accumulators and merge them.
 
@@ -204,6 +307,8 @@ def accumulate(
         ``merge`` as `privgram._core.rows.Accumulator` has them.
     begin : callable, optional
         Gives the checkpoint to go on from, for the table, its width and its names.
+    groups : Groups, optional
+        The accumulators are then of rows by group.
 
     Returns
     -------
@@ -214,17 +319,25 @@ def accumulate(
     """
     scaling, select = _selection(columns)
     n_threads = _check_threads(threads)
+    if groups is not None:
+        select = groups.selection(scaling, select)
     table = open_source(source, select, by_position=scaling is not None)
+    feeder: Callable[[Any], Feeder] = partial(Feeder, columns=scaling)
+    names, width = table.names, table.n_columns
     try:
-        d = table.n_columns if scaling is None else len(scaling)
-        check_width(table.n_columns, check_n_columns(d), scaling)
+        if groups is not None:
+            names, place = apart(table, groups)
+            feeder = partial(GroupFeeder, columns=scaling, groups=groups, place=place)
+            width -= 1
+        d = width if scaling is None else len(scaling)
+        check_width(width, check_n_columns(d), scaling)
         small = table.n_rows is not None and table.n_rows * d < SMALL
         if threads is None and small:
             n_threads = 1
-        names = table.names if scaling is None else scaling.names
+        names = names if scaling is None else scaling.names
         with reporter(progress, table.n_rows) as report:
             checkpoint = None if begin is None else begin(table, d, names)
-            run = _Pass(table, lambda: Feeder(new(d), scaling), report, checkpoint)
+            run = _Pass(table, lambda: feeder(new(d)), report, checkpoint)
             total = run.inline() if n_threads == 1 else run.threaded(n_threads)
     finally:
         table.chunks.close()

@@ -33,7 +33,8 @@ UNLISTED = (
     "Columns(..., missing='drop'), in a file of bounds by missing = \"drop\""
 )
 
-_NOT_FINITE = (
+#: What a row of numbers may hold that cannot be used.
+NOT_FINITE = (
     "holds a missing value, NaN or infinity; clean the data, or leave out rows with missing "
     "values by Columns(..., missing='drop'), in a file of bounds by missing = \"drop\""
 )
@@ -42,7 +43,7 @@ _NOT_FINITE = (
 class InvalidRow(ValueError):
     """A row that may not be used; ``row`` counts from the start of the block or chunk."""
 
-    def __init__(self, row: int, problem: str = _NOT_FINITE) -> None:
+    def __init__(self, row: int, problem: str = NOT_FINITE) -> None:
         super().__init__(row, problem)
         self.row = row
         self.problem = problem
