@@ -1,6 +1,6 @@
 """privgram: one release, and regressions or components from it. Replace.
 
-Of Analyze Gauss, or at delta = 0 of matrix Laplace noise.
+Of Analyze Gauss or second looks, or at delta = 0 of matrix Laplace noise.
 """
 
 import numpy as np
@@ -9,35 +9,37 @@ from worker import serve
 import privgram as pg
 
 
-def released(moment, job, seed):
-    rng = np.random.default_rng(seed)  # to repeat the experiment; not for use
+def released(table, job, seed, target=None, **known):
+    """A release of a table, or of a moment, of which nothing else is known."""
     mechanism = pg.AnalyzeGauss() if job["delta"] > 0 else pg.MatrixLaplace()
-    return pg.release(moment, mechanism, job["epsilon"], job["delta"], rng=rng)
+    if "looks" in job:
+        mechanism = pg.Refined(looks=job["looks"], target=target)
+    rng = np.random.default_rng(seed)  # to repeat the experiment; not for use
+    return pg.release(table, mechanism, job["epsilon"], job["delta"], rng=rng, **known)
 
 
-def with_intercept(table, job, names, bound=None):
+def described(job, names):
     bounds = dict(zip(names, zip(job["lower"], job["upper"], strict=True), strict=True))
-    return pg.second_moment(table, columns=pg.Columns(bounds, intercept=True), bound=bound)
+    return pg.Columns(bounds, intercept=True)
 
 
 def regression(table, job, seed):
     names = [f"x{i}" for i in range(table.shape[1] - 1)] + ["y"]
-    release = released(with_intercept(table, job, names), job, seed)
+    release = released(table, job, seed, "y", columns=described(job, names))
     fit = release.regress("y", ridge=job.get("ridge", 0.0))
     return [*fit.coef, fit.intercept]
 
 
 def pca(table, job, seed):
-    moment = pg.second_moment(table, bound=job["norm"])
-    return released(moment, job, seed).pca(job["components"]).components
+    return released(table, job, seed, bound=job["norm"]).pca(job["components"]).components
 
 
 def pca_about_mean(table, job, seed):
     # All columns have the same bounds, so that components in their scale are components.
-    names = [f"x{i}" for i in range(table.shape[1])]
+    columns = described(job, [f"x{i}" for i in range(table.shape[1])])
     bound = np.hypot(1.0, job["norm_about_zero"] / job["upper"][0])
-    moment = with_intercept(table, job, names, bound)
-    return released(moment, job, seed).pca(job["components"]).components
+    release = released(table, job, seed, columns=columns, bound=bound)
+    return release.pca(job["components"]).components
 
 
 serve(

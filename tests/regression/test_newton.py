@@ -137,7 +137,7 @@ def test_long_last_steps_are_noticed(space, rng):
     assert not rules.unsettled(long, curved, 1000.0, 1000)  # noise hides what it leaves out
     assert rules.unsettled(np.full(3, np.nan), curved, 0.0, 1000)
     rows, _ = rows_of(rng)
-    frame = Frame(np.eye(4), 1.0, False)
+    frame = Frame(np.eye(4), 1.0, 1.0)
     move = np.array([0.3, -0.2, 0.1, 0.5])
     found = space.spread(frame, move, rows.T @ rows, 0.0, len(rows))
     assert found == pytest.approx(np.sqrt(np.mean((rows @ (space.basis @ move)) ** 2)))

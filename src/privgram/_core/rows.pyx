@@ -292,6 +292,11 @@ cdef class Accumulator:
         new._add(hi, lo, n_rows, n_dropped)
         return new
 
+    def __reduce__(self):
+        hi, lo = self.limbs()
+        shape = self.g.d, self.g.bound, self.g.bits
+        return _restored, (*shape, hi, lo, self.g.n_rows, self.g.n_dropped)
+
     def _add(self, const int64_t[:, ::1] hi, const uint64_t[:, ::1] lo, int64_t n_rows,
              int64_t n_dropped):
         cdef Py_ssize_t d = self.g.d
@@ -305,6 +310,11 @@ cdef class Accumulator:
     def reset(self):
         with nogil:
             gram_reset(&self.g)
+
+
+def _restored(*parts):
+    """By a name of its own, as pickles need."""
+    return Accumulator.from_limbs(*parts)
 
 
 def stored(positions_dense, factors, blocks):

@@ -97,6 +97,12 @@ if TYPE_CHECKING:
 )
 @click.option("--threads", type=click.IntRange(min=1), help="Default: one for each core.")
 @click.option(
+    "--no-cache",
+    is_flag=True,
+    help="Decode files anew for each pass. By default rows stay in memory between passes while"
+    " they take less than a quarter of it.",
+)
+@click.option(
     "--out",
     type=click.Path(path_type=Path),
     required=True,
@@ -150,6 +156,7 @@ def command(
     settings: tuple[str, ...],
     calibration: CalibrationKind,
     threads: int | None,
+    no_cache: bool,
     out: Path,
     force: bool,
     ledger: Path | None,
@@ -162,10 +169,10 @@ def command(
     """Release the second-moment matrix of a table.
 
     SOURCE is a .npy, .csv or .parquet file, or a folder or quoted pattern of
-    them. Several are taken as one table. Rows are read once (with --bound auto,
-    twice), and the result does not depend on their order or on the number of
-    threads. With --by, one file has a release for every group, and the guarantee is of all of them
-    together.
+    them. Several are taken as one table. Rows are read once (with --bound auto
+    twice, with --mechanism refined up to six times), and the result does not
+    depend on their order or on the number of threads. With --by, one file has a
+    release for every group, and the guarantee is of all of them together.
     """
     import privgram as pg
 
@@ -198,6 +205,7 @@ def command(
             bound_epsilon=bound_epsilon,
             bound_quantile=bound_quantile,
             threads=threads,
+            cache=not no_cache,
             checkpoint=checkpoint,
             progress=sys.stderr.isatty(),
             ledger=None if ledger is None else pg.Ledger(ledger),

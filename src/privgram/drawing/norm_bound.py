@@ -344,7 +344,6 @@ class NormCounts:
         self.counts = np.zeros(len(grid), np.int64)
         self.n_rows = 0
         self._edges = grid[:-1] ** 2
-        self._squares = np.empty(PIECE)
 
     def update(self, block: Block, drop: bool = False, scaling: Scaling | None = None) -> int:
         """Count the rows of a block, scaled as `privgram._core.rows.Accumulator` scales them.
@@ -356,6 +355,7 @@ class NormCounts:
             with NaN are left out instead.
         """
         n_rows = n_rows_of(block)
+        room = np.empty(PIECE)
         for start in range(0, n_rows, PIECE):
             if isinstance(block, list):
                 columns = [np.asarray(column)[start : start + PIECE] for column in block]
@@ -366,7 +366,7 @@ class NormCounts:
                 piece = scaled(piece, *scaling)
             elif piece.dtype.kind != "f":  # integers, which the kernel of a pass takes as they are
                 piece = piece.astype(np.float64)
-            squares = self._squares[: len(piece)]
+            squares = room[: len(piece)]
             squared_norms(piece, squares)
             odd = np.flatnonzero(~np.isfinite(squares))  # or so long that their squares overflow
             if len(odd):

@@ -30,8 +30,10 @@ from privgram.mechanisms import (
     true_delta,
 )
 from privgram.mechanisms.groups import calibrate_groups, check_groups
+from privgram.mechanisms.looks import names_of
 from privgram.moment.groups import SecondMoments
 from privgram.moment.units import UnitPlan, by_unit
+from privgram.sources.kept import Kept, room
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,6 +76,7 @@ def release(
     threads: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | Callable[[int, int | None], object] = False,
+    cache: bool | int = True,
     ledger: Ledger | None = None,
     out: str | os.PathLike[str] | None = None,
     allow_published_erratum: bool = False,
@@ -99,6 +102,7 @@ def release(
     bound: Any = None,
     threads: int | None = None,
     progress: bool | Callable[[int, int | None], object] = False,
+    cache: bool | int = True,
     ledger: Ledger | None = None,
     out: str | os.PathLike[str] | None = None,
     allow_published_erratum: bool = False,
@@ -122,6 +126,7 @@ def release(
     threads: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | Callable[[int, int | None], object] = False,
+    cache: bool | int = True,
     ledger: Ledger | None = None,
     out: str | os.PathLike[str] | None = None,
     allow_published_erratum: bool = False,
@@ -155,6 +160,11 @@ def release(
     columns, threads, checkpoint, progress
         As in `second_moment`. The checkpoint is removed when the release is made, and saved;
         it is of the first pass, where a mechanism makes several.
+    cache : bool or int
+        Whether rows that were decoded from Parquet or CSV files stay in memory until the release
+        is made, where it takes several passes: while they take less than a quarter of the
+        machine's memory (of the container's, if that is limited), or than so many bytes; or
+        never. They are written nowhere. The release is the same.
     bound : float or "auto", optional
         L2 bound of a row, as in `second_moment`. "auto" chooses it by the table, as
         `private_norm_bound` does, which reads the table twice and costs `bound_epsilon`.
@@ -246,14 +256,19 @@ def release(
         moment, discard, reread = source, _nothing, None
     else:
         asked = _Asked(setting, chosen, ledger, allow_published_erratum, plan, of_groups)
-        reread = _reread(chosen, source, columns, threads, progress)
         wanted = "auto" if automatic else bound
         of_units = (bound, plan) if automatic else (None, None)
         auto = _auto(
             source, wanted, bound_epsilon, bound_quantile, adjacency, columns, checkpoint, *of_units
         )
+        _check_rereadable(chosen, source)
+        if (auto is not None or _rereads(chosen)) and scale_out(source) is None:
+            source = Kept(source, room(cache))
+        reread = _reread(chosen, source, columns, threads, progress)
         selected = None if bound == "auto" else bound
         if isinstance(columns, Columns):  # before the pass over the table
+            if isinstance(chosen, Refined):
+                chosen.check_names(columns.names)
             given = columns.bound if selected is None else selected
             if plan is not None and auto is None:
                 given = plan.bounds(given)[1]
@@ -319,10 +334,11 @@ def release_moment(
     allow_published_erratum: bool = False,
     ledger: Ledger | None = None,
     reread: Reread | None = None,
+    purpose: str = "",
 ) -> Release:
     """Release a second moment by a mechanism: `Mechanism.release`, which documents it.
 
-    `reread` reads the rows of it again, for mechanisms that need them.
+    `reread` reads the rows of it again, for mechanisms that need them; the ledger has `purpose`.
     """
     if not hasattr(moment, "sensitivity_bound"):
         raise TypeError(
@@ -336,7 +352,9 @@ def release_moment(
         )
     n_rows = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
     setting = epsilon, delta, adjacency, calibration, allow_published_erratum
-    [made] = _released(mechanism, [moment], setting, rng, ledger, n_rows, reread=reread)
+    [made] = _released(
+        mechanism, [moment], setting, rng, ledger, n_rows, reread=reread, purpose=purpose
+    )
     return made
 
 
@@ -376,6 +394,7 @@ def _released(
     *,
     groups: Groups | None = None,
     reread: Reread | None = None,
+    purpose: str = "",
 ) -> list[Release]:
     """Release second moments, of one table or of its groups, by one entry of the ledger.
 
@@ -388,6 +407,8 @@ def _released(
     epsilon, delta, adjacency, calibration, allow_published_erratum = setting
     moment = moments[0]
     check_ledger(ledger)
+    if isinstance(mechanism, Refined):
+        mechanism.check_names(names_of(moment))
     chosen: NormBound | None = moment.norm_bound
     unit = moment.privacy_unit
     if chosen is not None:
@@ -425,7 +446,7 @@ def _released(
             adjacency=adjacency,
             privacy=privacy,
             delta_fp=delta_fp,
-            what=what,
+            what=what + purpose,
             condition=mechanism.condition,
         )
     more = {} if reread is None else {"reread": reread}
@@ -434,7 +455,7 @@ def _released(
         matrix, law, extra = draw(mechanism, moment, noise, generator, **more)
         one = Release(
             matrix=matrix,
-            names=tuple(moment.names or (f"x{i}" for i in range(moment.n_columns))),
+            names=names_of(moment),
             mechanism=mechanism,
             parameters=noise.own() | extra.pop("parameters", {}),
             noise=law,
@@ -601,6 +622,17 @@ def _rereads(mechanism: Mechanism | None) -> bool:
     return isinstance(mechanism, Refined) and mechanism.most_looks > 1
 
 
+def _check_rereadable(mechanism: Mechanism | None, source: Any) -> None:
+    """Refuse a table that can be read only once, if the mechanism reads it again."""
+    if not _rereads(mechanism):
+        return
+    if isinstance(source, Iterator):
+        raise ValueError(
+            "Refined() reads the table several times, and an iterator or a stream is read once: "
+            "pass a path, a data frame or a list of blocks, or take AnalyzeGauss()"
+        )
+
+
 def _reread(
     mechanism: Mechanism | None,
     source: Any,
@@ -611,16 +643,6 @@ def _reread(
     """What reads the rows of a source again, if the mechanism does."""
     if not _rereads(mechanism):
         return None
-    if scale_out(source) is not None:
-        raise ValueError(
-            "Refined() reads tables by one machine, and this one is on a cluster: pass its files, "
-            "or take AnalyzeGauss()"
-        )
-    if isinstance(source, Iterator):
-        raise ValueError(
-            "Refined() reads the table several times, and an iterator or a stream is read once: "
-            "pass a path, a data frame or a list of blocks, or take AnalyzeGauss()"
-        )
 
     def again(new: Callable[[int], Any]) -> Any:
         return accumulate(source, columns, threads, progress, new)[0]

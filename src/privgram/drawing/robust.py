@@ -147,7 +147,14 @@ def look_again(
             "anew"
         )
     made = release_moment(
-        mechanism, moment, epsilon, delta, release.adjacency, rng=rng, ledger=ledger
+        mechanism,
+        moment,
+        epsilon,
+        delta,
+        release.adjacency,
+        rng=rng,
+        ledger=ledger,
+        purpose=", for robust standard errors",
     )
     return replace(made, parameters=made.parameters | {"clip": look.clip, "clips": look.clips})
 

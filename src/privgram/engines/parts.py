@@ -6,14 +6,15 @@ tries a task that raises again, and writes to its logs what the task was given.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeAlias
 
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
-from privgram.engines.threads import grouped, resumable
+from privgram.engines.threads import accumulate, grouped, resumable
 from privgram.moment import SecondMoment
 from privgram.moment.groups import SecondMoments
 from privgram.moment.units import UnitPlan
@@ -22,7 +23,8 @@ from privgram.moment.units import UnitPlan
 FAN_IN = 16
 
 Moments: TypeAlias = SecondMoment | SecondMoments
-State: TypeAlias = "Moments | Failure"
+#: Of a partition: its second moments, or another sum over its rows, that merges as one.
+State: TypeAlias = "Moments | Any | Failure"
 Selection: TypeAlias = Columns | Sequence[str] | None
 
 
@@ -50,6 +52,7 @@ class Plan:
     by: UnitPlan | None = None
     groups: Groups | None = None
     empty: Moments | None = None  # by unit, or by group
+    new: Callable[[int], Any] | None = None
 
     @classmethod
     def check(
@@ -59,11 +62,15 @@ class Plan:
         columns: Selection,
         by: UnitPlan | None = None,
         groups: Groups | None = None,
+        new: Callable[[int], Any] | None = None,
     ) -> Plan:
-        """Check the arguments of a pass as one machine would, on a table without rows."""
-        moment = _pass(empty, bound, columns, by, groups)
+        """Check the arguments of a pass as one machine would, on a table without rows.
+
+        With `new`, its accumulators are what partitions become: they must pickle.
+        """
+        moment = _pass(empty, 1.0 if new else bound, columns, by, groups)
         known = moment.n_columns, bound if by else moment.bound, moment.names, moment.columns
-        return cls(*known, by, groups, moment if by or groups else None)
+        return cls(*known, by, groups, moment if by or groups else None, new)
 
     @property
     def selected(self) -> tuple[str, ...] | None:
@@ -86,6 +93,8 @@ class Plan:
         blocks = iter(blocks)
         for first in blocks:
             return self.state_of(chain((first,), blocks), partition)
+        if self.new is not None:
+            return self.new(self.n_columns)
         if self.empty is not None:
             return self.empty
         assert self.bound is not None
@@ -94,6 +103,8 @@ class Plan:
     def state_of(self, source: Any, partition: int) -> State:
         """Accumulate a source of the columns that are read and no others, in this thread."""
         try:
+            if self.new is not None:
+                return accumulate(source, self.columns, 1, False, self.new)[0]
             apart = self.by is not None or self.groups is not None
             columns = self.names if apart and self.columns is None else self.columns
             moment = _pass(source, self.bound, columns, self.by, self.groups)
@@ -143,12 +154,16 @@ def merged(states: Iterable[State]) -> State:
     failures = [state for state in states if isinstance(state, Failure)]
     if failures:
         return min(failures, key=lambda failure: failure.partition)
-    first, *others = states
-    assert not isinstance(first, Failure)
-    total = first.copy()
+    first, *others = states  # to be left as it is: a scheduler may need it again
+    total: Any = first.copy() if isinstance(first, Moments) else deepcopy(first)
     for other in others:
-        if isinstance(total, SecondMoments):
-            total.merge(other)  # type: ignore[arg-type]
+        if isinstance(total, SecondMoment):
+            total.merge_disjoint(other)
         else:
-            total.merge_disjoint(other)  # type: ignore[arg-type]
+            total.merge(other)
     return total
+
+
+def rows_of(state: Any) -> int:
+    """Rows that a state is of, those left out counted too."""
+    return int(state.n_rows) + getattr(state, "n_dropped", 0)

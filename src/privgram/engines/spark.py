@@ -26,6 +26,7 @@ from privgram.engines.parts import (
     State,
     merged,
     redacted,
+    rows_of,
 )
 from privgram.engines.progress import reporter
 from privgram.moment.units import UnitPlan
@@ -44,6 +45,38 @@ def second_moment(
     groups: Groups | None = None,
 ) -> Moments:
     """Compute the second moment of a Spark DataFrame; see `privgram.second_moment`."""
+    moment: Moments = _total(
+        source,
+        columns,
+        lambda empty: Plan.check(empty, bound, columns, by, groups),
+        progress,
+        by,
+        groups,
+    )
+    return moment
+
+
+def accumulate(
+    source: Any,
+    columns: Selection,
+    progress: bool | Callable[[int, int | None], object],
+    new: Callable[[int], Any],
+) -> Any:
+    """Feed every row of a Spark DataFrame to accumulators that pickle, and merge them."""
+    return _total(
+        source, columns, lambda empty: Plan.check(empty, None, columns, new=new), progress
+    )
+
+
+def _total(
+    source: Any,
+    columns: Selection,
+    check: Callable[[Any], Plan],
+    progress: bool | Callable[[int, int | None], object],
+    by: UnitPlan | None = None,
+    groups: Groups | None = None,
+) -> Any:
+    """Turn each partition into a state and merge them; the plan is made of a table without rows."""
     if not hasattr(source, "mapInArrow"):
         raise TypeError(
             f"a {type(source).__name__} of {type(source).__module__} is not read; pass a Spark "
@@ -56,7 +89,7 @@ def second_moment(
     if groups is not None:
         reads[groups.by] = groups.factor
     empty = {name: _empty(reads.get(name)) for name in source.columns}
-    plan = Plan.check(empty, bound, columns, by, groups)
+    plan = check(empty)
     names = list(plan.selected or ())
     positions(source.columns, names)  # or Spark may find two of one name, in its own words
     _check_types(source.schema, names, reads)
@@ -76,7 +109,7 @@ def second_moment(
             raise problem
         if isinstance(result, Failure):
             raise result.error()
-        report(result.n_rows + result.n_dropped)
+        report(rows_of(result))
     return result
 
 

@@ -259,8 +259,7 @@ def resumable(
     if plan is not None and checkpoint is not None:
         raise ValueError("checkpoint is for rows alone: leave it out, or the unit")
     if (engine := scale_out(source)) is not None:
-        if threads is not None:
-            raise ValueError("threads is for one machine; a cluster's scheduler has its own")
+        _check_cluster(threads)
         if checkpoint is not None:
             raise ValueError("checkpoint is for one machine; a cluster repeats what it loses")
         return engine.second_moment(source, bound, columns, progress, plan), lambda: None
@@ -304,7 +303,7 @@ def accumulate(
         See `second_moment`.
     new : callable
         Makes an empty accumulator of rows of so many columns: with an ``update`` and a
-        ``merge`` as `privgram._core.rows.Accumulator` has them.
+        ``merge`` as `privgram._core.rows.Accumulator` has them. On a cluster both pickle.
     begin : callable, optional
         Gives the checkpoint to go on from, for the table, its width and its names.
     groups : Groups, optional
@@ -315,8 +314,11 @@ def accumulate(
     total : accumulator
         Of all rows but those that are in the checkpoint.
     names : tuple of str or None
-        The names of the columns, if they have any.
+        The names of the columns, if they have any; None on a cluster.
     """
+    if (engine := scale_out(source)) is not None:
+        _check_cluster(threads)
+        return engine.accumulate(source, columns, progress, new), None
     scaling, select = _selection(columns)
     n_threads = _check_threads(threads)
     if groups is not None:
@@ -561,6 +563,11 @@ class _Pass:
         if isinstance(error, InvalidRow):
             raise error.explain(self.before, chunk.place)
         raise error
+
+
+def _check_cluster(threads: int | None) -> None:
+    if threads is not None:
+        raise ValueError("threads is for one machine; a cluster's scheduler has its own")
 
 
 def _check_threads(threads: int | None) -> int:

@@ -129,7 +129,9 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
                 if not isinstance(value, (bool, np.bool_)):
                     raise TypeError(f"{field.name} must be True or False, not {value!r}")
                 object.__setattr__(self, field.name, bool(value))
-            elif not (value is None or isinstance(field.default, str)):
+            elif not (
+                value is None or isinstance(field.default, str) or field.type == "str | None"
+            ):
                 number: float = check_number(value, field.name)
                 with suppress(TypeError):
                     number = operator.index(value)

@@ -233,7 +233,7 @@ def choose_clip(
     identity times the rows, the noise moves estimates by noise_std / (kept rows), and the weights
     by the sum of (o / kept - 1) e z, over the rows.
     """
-    beyond = rows_beyond(counts, grid, counts_std)[:-1]
+    beyond = rows_beyond(counts, counts_std)
     numbers = np.maximum(-np.diff(beyond, prepend=max(rows, beyond[0])), 0.0)
     part = numbers * grid**2
     part = part / part.sum()

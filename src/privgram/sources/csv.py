@@ -52,7 +52,7 @@ def open_csv(path: Path, select: Selection = None) -> Table:
         )
     taken = [names[i] for i in positions(names, select)]
     table = _Csv(path, found, names, {name: described(select, name) for name in taken})
-    return Table(tuple(taken), len(taken), None, table.chunks(start))
+    return Table(tuple(taken), len(taken), None, table.chunks(start), decoded=True)
 
 
 def _header(path: Path, file: IO[bytes]) -> tuple[bytes, int]:

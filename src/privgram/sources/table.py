@@ -67,13 +67,15 @@ class Table:
     """An opened source, good for one pass.
 
     ``chunks`` is advanced by one thread; the chunks it yields may be read by any. It opens
-    the files as it starts and closes them as it ends, or is closed.
+    the files as it starts and closes them as it ends, or is closed. ``decoded`` says that blocks
+    cost a decoding, and that each is in memory of its own, which nobody overwrites.
     """
 
     names: tuple[str, ...] | None
     n_columns: int
     n_rows: int | None
     chunks: Generator[Chunk]
+    decoded: bool = False
 
 
 def n_rows_of(block: Block) -> int:
