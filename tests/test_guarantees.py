@@ -128,6 +128,11 @@ def results(name):
         fit = make_release(np.eye(3) + 0.1, "abc").regress("a")
         looked = replace(fit, look=replace(fit.release, privacy=stated))
         return [(fit, fit.release.guarantee), (looked, "stated")]
+    if name == "`LogisticFit`":
+        answers = {"x": table[:, 0], "y": table[:, 1] > 0}
+        columns = pg.Columns({"x": (-1, 1), "y": bool})
+        setting = {"columns": columns, "epsilon": 1.0, "delta": 1e-6, "rng": rng}
+        return [(pg.logistic(answers, "y", ["x"], **setting), "proved")]
     if name == "`mechanisms.Calibration`":
         records = [
             pg.GaussianSketch(9, adaptive=True).calibrate(3, 2.0, 0.5, 1e-6, "replace", kind)

@@ -1,8 +1,8 @@
-"""diffprivlib: LinearRegression (functional mechanism) and PCA, pure epsilon. Replace."""
+"""diffprivlib: LinearRegression, LogisticRegression and PCA, pure epsilon. Replace."""
 
 import diffprivlib
 import numpy as np
-from diffprivlib.models import PCA, LinearRegression
+from diffprivlib.models import PCA, LinearRegression, LogisticRegression
 from worker import serve
 
 
@@ -29,6 +29,13 @@ def pca(table, job, seed):
     return model.fit(table).components_
 
 
+def logistic(table, job, seed):
+    model = LogisticRegression(
+        epsilon=job["epsilon"], data_norm=job["norm"], C=job["C"], random_state=seed
+    ).fit(table[:, :-1], table[:, -1])
+    return [*np.ravel(model.coef_), float(np.ravel(model.intercept_)[0])]
+
+
 def pca_about_mean(table, job, seed):
     # Half of epsilon goes to the mean.
     model = PCA(
@@ -45,6 +52,7 @@ serve(
     diffprivlib.__version__,
     regression=regression,
     line=regression,
+    logistic=logistic,
     pca=pca,
     pca_about_mean=pca_about_mean,
 )

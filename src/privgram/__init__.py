@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from privgram import low_rank, papers, privacy
     from privgram._plan import Plan, PlanRow, Study, TermRow, plan
     from privgram.compression import compress
+    from privgram.drawing.logistic import logistic
+    from privgram.regression.logistic import load_fit
 
 __all__ = [
     "AdditiveWishart",
@@ -59,8 +61,10 @@ __all__ = [
     "Study",
     "TermRow",
     "compress",
+    "load_fit",
     "load_release",
     "load_releases",
+    "logistic",
     "low_rank",
     "merge",
     "papers",
@@ -75,6 +79,8 @@ __all__ = [
 _LATER = {
     **dict.fromkeys(("Plan", "PlanRow", "Study", "TermRow", "plan"), "_plan"),
     "compress": "compression",
+    "load_fit": "regression.logistic",
+    "logistic": "drawing.logistic",
 }
 
 former.install()

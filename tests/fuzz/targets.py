@@ -141,6 +141,17 @@ def release_npz(data: bytes) -> None:
     _release(data, "fuzz.npz")
 
 
+def logistic(data: bytes) -> None:
+    path = _file(data, "fuzz.npz")
+    loaded = _taken(lambda: pg.load_fit(path), path.name)
+    if loaded is not None:
+        repr(loaded)
+        assert loaded.epsilon > 0 < loaded.delta
+        loaded.save(path)
+        again = pg.load_fit(path)
+        assert again.summary() == loaded.summary()
+
+
 def low_rank(data: bytes) -> None:
     path = _file(data, "fuzz.npz")
     loaded = _taken(lambda: pg.low_rank.load(path), path.name)
@@ -246,6 +257,22 @@ def _release_seeds(name: str) -> list[bytes]:
             rng = np.random.default_rng(2)
             pg.release(moment, mechanism, 2.0, 1e-6, rng=rng).save(path)
             seeds.append(path.read_bytes())
+    return seeds
+
+
+def logistic_seeds() -> list[bytes]:
+    seeds, path = [], folder() / "seed.npz"
+    rng = np.random.default_rng(4)
+    table = {"a": rng.uniform(-1, 1, 300), "r": rng.choice(["n", "s"], 300)}
+    table["y"] = table["a"] + rng.normal(size=300) > 0
+    columns = pg.Columns({"a": (-1, 1), "r": ["n", "s"], "y": bool})
+    for epsilon, adjacency in ((50.0, "replace"), (0.5, "add-remove")):
+        setting = {"epsilon": epsilon, "delta": 1e-3, "adjacency": adjacency, "rng": rng}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            pg.logistic(table, "y", columns=columns, **setting).save(path)
+        pg.load_fit(path)  # imports what it needs, whose memory is no input's
+        seeds.append(path.read_bytes())
     return seeds
 
 
@@ -386,6 +413,7 @@ TARGETS = {
         Form(_open_release_json, _seal_release_json),
     ),
     "release_npz": Target(release_npz, lambda: _release_seeds("seed.npz"), _npz_form("release")),
+    "logistic": Target(logistic, logistic_seeds, _npz_form("fit")),
     "low_rank": Target(low_rank, low_rank_seeds, _npz_form("contents")),
     "ledger": Target(ledger, ledger_seeds, Form(_open_ledger, _seal_ledger)),
     "columns_json": Target(columns_json, lambda: _columns_seeds(".json"), Form(json.loads, _text)),

@@ -74,10 +74,10 @@ class Watched(Looks):
         self._score(np.array(number), self.moment.n_rows, len(self.other_rows), variance)
         return number
 
-    def _read(self, frame: Frame, new: Callable[[int], Any]) -> Any:
+    def read(self, frame: Frame, new: Callable[[int], Any]) -> Any:  # noqa: D102
         look = Mapped(frame.matrix, BOUND, new(len(frame.matrix)))
         look.update(self.other_rows)
-        self.ours, self.theirs = super()._read(frame, new), look.inner
+        self.ours, self.theirs = super().read(frame, new), look.inner
         if isinstance(self.theirs, Accumulator):
             self.other = SecondMoment.from_accumulator(self.theirs, None, None)
         return self.ours

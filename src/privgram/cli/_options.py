@@ -61,6 +61,17 @@ def read_names(option: str, text: str) -> list[str]:
     return names
 
 
+def read_references(texts: tuple[str, ...]) -> dict[str, str]:
+    """Read what ``--reference`` gave: FACTOR=LEVEL, each."""
+    found = {}
+    for text in texts:
+        name, equals, level = text.partition("=")
+        if not (equals and name and level):
+            raise click.UsageError(f"--reference {text}: write FACTOR=LEVEL")
+        found[name] = level
+    return found
+
+
 def columns_file(text: str | None) -> list[Path]:
     """Give the file that ``--columns`` names, if it names one."""
     file = Path(text or "")

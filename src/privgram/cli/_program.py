@@ -24,6 +24,7 @@ COMMANDS = (
     "ledger",
     "info",
     "regress",
+    "logistic",
     "pca",
     "report",
     "audit",

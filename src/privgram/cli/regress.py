@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._options import example, read_names
+from ._options import example, read_names, read_references
 from ._output import json_option, print_json, print_lines
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def command(
     asked: dict[str, Any] = {
         "features": None if features is None else read_names("--features", features),
         "ridge": read_penalty(ridge),
-        "reference": dict(map(_read_reference, references)),
+        "reference": read_references(references),
     }
     if isinstance(loaded, pg.Releases):
         if unclip:
@@ -149,14 +149,6 @@ def _print_groups(fits: GroupFits, as_json: bool) -> None:
     print_lines(str(fits))
     with suppress(ValueError):
         print_lines(f"\n{fits.pool()}")
-
-
-def _read_reference(text: str) -> tuple[str, str]:
-    """Read one ``--reference``."""
-    name, found, level = text.partition("=")
-    if not (found and name and level):
-        raise click.UsageError(f"--reference {text}: write FACTOR=LEVEL")
-    return name, level
 
 
 def read_penalty(text: str) -> float | str:

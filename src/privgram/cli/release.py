@@ -178,9 +178,9 @@ def command(
 
     if (by is None) != (groups is None):
         raise click.UsageError("--by and --groups go together: a column, and its public values")
-    _check_out(out, force)
+    check_out(out, force)
     check_distinct(
-        {"SOURCE": _files_of(sources), "--columns": columns_file(columns)},
+        {"SOURCE": files_of(sources), "--columns": columns_file(columns)},
         {"--ledger": ledger, "--checkpoint": checkpoint, "--out": out},
     )
     if checkpoint is not None and bound_epsilon is not None:
@@ -298,7 +298,7 @@ def _read_groups(text: str) -> list[str] | list[int]:
     return names
 
 
-def _files_of(sources: tuple[str, ...]) -> Iterator[Path]:
+def files_of(sources: tuple[str, ...]) -> Iterator[Path]:
     """List what is read, as far as it is there."""
     from privgram.sources.files import find
 
@@ -307,15 +307,15 @@ def _files_of(sources: tuple[str, ...]) -> Iterator[Path]:
             yield from find(Path(source))
 
 
-def _check_out(out: Path, force: bool) -> None:
+def check_out(out: Path, force: bool) -> None:
     """Refuse a bad destination before the table is read, not after."""
     if out.suffix not in (".json", ".npz"):
-        raise click.UsageError(f"--out {out}: a release is saved to .json or .npz")
+        raise click.UsageError(f"--out {out}: it is saved to .json or .npz")
     if not out.parent.is_dir():
         raise click.UsageError(f"--out {out}: there is no folder {out.parent}")
     if out.is_dir():
         raise click.UsageError(f"--out {out} is a folder")
     if out.exists() and not force:
         raise click.UsageError(
-            f"--out {out} exists; releasing again spends privacy again, --force replaces it"
+            f"--out {out} exists; doing it again spends privacy again, --force replaces it"
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 from privgram._base.optional import extra
 
-__all__ = ["Parsed", "parse"]
+__all__ = ["Parsed", "parse", "parse_one"]
 
 _LOG = re.compile(r"(?:np\.)?log\(\s*(\w[\w.]*)\s*\)")
 
@@ -56,6 +56,20 @@ def parse(formula: str) -> Parsed:
         intercept="1" in right,
         logs=frozenset(_LOG.findall(formula)),
     )
+
+
+def parse_one(formula: str) -> tuple[str, list[str], bool]:
+    """Target, features and whether there is an intercept, of a formula with one target.
+
+    Raises
+    ------
+    ValueError, ImportError
+        As `parse`, or if it has several targets.
+    """
+    parsed = parse(formula)
+    if len(parsed.targets) != 1:
+        raise ValueError(f"{formula!r} explains {len(parsed.targets)} columns, and a fit one")
+    return parsed.targets[0], list(parsed.features), parsed.intercept
 
 
 def _terms(found: Any, formula: str) -> list[str]:

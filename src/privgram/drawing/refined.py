@@ -84,11 +84,15 @@ class Looks(looks.Looks):
 
     def count(self, frame: Frame, grid: Vector, share: float) -> tuple[Vector, float]:
         """Release the number of rows between squared radii; with the noise of the numbers."""
-        counted = self._read(frame, partial(NormCounts, grid=np.sqrt(grid)))
+        counted = self.read(frame, partial(NormCounts, grid=np.sqrt(grid)))
+        return self.noisy(counted, share)
+
+    def noisy(self, counted: NormCounts, share: float) -> tuple[Vector, float]:
+        """Counts with noise, and how much."""
         std = self.noise.counts_std(self.mu(share))
         # On a grid that the counts are on: a rounding of the ideal release.
         step = 2.0 ** (math.floor(math.log2(std)) - GRID_BITS) if std < 2.0**GRID_BITS else 1.0
-        drawn = np.rint(self.rng.normal(scale=std, size=len(grid)) / step) * step
+        drawn = np.rint(self.rng.normal(scale=std, size=len(counted.counts)) / step) * step
         self.record["parameters"]["counts_mu"].append(self.mu(share))
         return counted.counts + drawn, std
 
@@ -100,10 +104,11 @@ class Looks(looks.Looks):
 
     def mapped(self, frame: Frame, radius: float) -> SecondMoment:
         """The exact second moment in a frame, of rows clipped to a radius there: SECRET."""
-        total = self._read(frame, partial(Accumulator, bound=radius))
+        total = self.read(frame, partial(Accumulator, bound=radius))
         return SecondMoment.from_accumulator(total, None, None)
 
-    def _read(self, frame: Frame, new: Callable[[int], Any]) -> Any:
+    def read(self, frame: Frame, new: Callable[[int], Any]) -> Any:
+        """Feed an accumulator the rows in a frame; the table must be the one of before."""
         assert self.reread is not None
         look = self.reread(partial(_look, frame.matrix, float(self.moment.bound), new))
         if look.n_rows + look.n_dropped != self.moment.n_rows + self.moment.n_dropped:

@@ -430,7 +430,7 @@ def _released(
         noise = calibrate_groups(mechanism, *wanted, **allowed)
         what += f" for each of {len(groups)} groups by {groups.by}"
     if not reproducible:  # those are experiments, and are marked as not private
-        _warn_of_weak(noise.epsilon, noise.delta, n_rows)
+        warn_of_weak(noise.epsilon, noise.delta, n_rows)
     if ledger is not None:
         known = chosen is None or mechanism.scale_free
         privacy = noise.privacy if known else None
@@ -654,7 +654,7 @@ def _nothing() -> None:
     """Nothing is left behind by a second moment that is there already."""
 
 
-def _warn_of_weak(epsilon: float, delta: float, n_rows: int | None) -> None:
+def warn_of_weak(epsilon: float, delta: float, n_rows: int | None) -> None:
     """Say what a guarantee means that protects hardly anyone; `n_rows` only if it is public."""
     if epsilon > LARGE_EPSILON:
         warnings.warn(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Choice", "Frame", "Refined", "choose_radius", "radii", "whiten"]
+__all__ = ["Choice", "Frame", "Refined", "choose_radius", "radii", "rows_beyond", "whiten"]
 
 #: Shares of the squared ratio mu^2: of the first look, of each at the middle, of the histogram
 #: of lengths before each of these, and of the number of rows where nothing else says it.
@@ -354,7 +354,7 @@ def choose_radius(
     """
     places = np.minimum(grid[0] * 2.0 ** (np.arange(FINENESS * len(grid)) / FINENESS), grid[-1])
     # Within a bin all rows may be at its far end.
-    beyond = _tail(counts, counts_std)[np.searchsorted(grid, places, side="right") - 1]
+    beyond = rows_beyond(counts, counts_std)[np.searchsorted(grid, places, side="right") - 1]
     steps = beyond * np.diff(places, append=places[-1])
     moved = TOWARDS * np.cumsum(steps[::-1])[::-1] / np.hypot(np.sqrt(rows), noise * places)
     good = (noise * places >= FINE * math.sqrt(rows)) & (moved <= BIAS)
@@ -362,7 +362,7 @@ def choose_radius(
     return Choice(float(places[place]), float(beyond[place]), float(moved[place]))
 
 
-def _tail(counts: Vector, counts_std: float) -> Vector:
+def rows_beyond(counts: Vector, counts_std: float) -> Vector:
     """Rows beyond each point of a grid, as far as they stand out of the noise, and then a guess.
 
     Farther out their number is taken to fall faster and faster, each time by the square of the

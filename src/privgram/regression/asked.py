@@ -40,7 +40,9 @@ def design_of(
     if isinstance(target, str) and "~" in target:
         if features is not None:
             raise ValueError("a formula names the features: leave `features` out")
-        target, features, wanted = _formula(target)
+        from privgram.columns.formula import parse_one
+
+        target, features, wanted = parse_one(target)
         intercept = intercept and wanted
     if isinstance(features, str):
         raise ValueError(f"features must be a list of columns; for one, pass [{features!r}]")
@@ -52,15 +54,6 @@ def design_of(
         return _of_columns(release, target, asked, intercept)
     texts = None if asked is None else [_text(name) for name in asked]
     return terms_design(release, _text(target), texts, intercept, reference or {})
-
-
-def _formula(formula: str) -> tuple[str, list[str], bool]:
-    from privgram.columns.formula import parse
-
-    parsed = parse(formula)
-    if len(parsed.targets) != 1:
-        raise ValueError(f"{formula!r} explains {len(parsed.targets)} columns, and a fit one")
-    return parsed.targets[0], list(parsed.features), parsed.intercept
 
 
 def _are_columns(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Design", "design", "intercept_of"]
+__all__ = ["AllColumns", "Described", "Design", "design", "intercept_of"]
 
 #: A function of a row: coefficients of monomials in own units, times indicators of levels.
 #: Keys are powers by variable and levels by factor, each in the order of the description.
@@ -104,6 +104,20 @@ class Design:
             return np.asarray(release.matrix[at[:, None], at], dtype=np.float64)
         return np.asarray(self.frame @ release.matrix @ self.frame.T)
 
+    def places(self, hypothesis: Iterable[str]) -> list[int]:
+        """Where the coefficients of terms, or of their own names, are among `names`."""
+        wanted = list(hypothesis)
+        if not wanted:
+            raise ValueError("name the terms to test")
+        place = {name: slice(i, i + 1) for i, name in enumerate(self.names)} | self.terms
+        for name in wanted:
+            if name not in place:
+                raise ValueError(
+                    f"no term {name!r} in this regression; it has {', '.join(self.terms)}"
+                )
+        each = np.arange(len(self.names))
+        return sorted({i for name in wanted for i in each[place[name]].tolist()})
+
     def own_frame(self) -> tuple[Matrix, Vector]:
         """The features as images of the released columns, about some origin, and in what unit.
 
@@ -148,7 +162,40 @@ class Design:
         return found
 
 
-def intercept_of(release: ReleaseRecord) -> Vector | None:
+class Described(Protocol):
+    """Columns that a design is of: a release's, or all that a description has."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those that are there."""
+
+    @property
+    def columns(self) -> Columns | None:
+        """What is known of them."""
+
+    @property
+    def n_columns(self) -> int:
+        """How many are there."""
+
+
+@dataclass(frozen=True)
+class AllColumns:
+    """All columns of a description."""
+
+    columns: Columns
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names."""
+        return self.columns.names
+
+    @property
+    def n_columns(self) -> int:
+        """Their number."""
+        return len(self.columns)
+
+
+def intercept_of(release: Described) -> Vector | None:
     """The column of ones as an image of the released ones, or None: shape (d,)."""
     if INTERCEPT in release.names:
         ones = np.zeros(release.n_columns)
@@ -160,7 +207,7 @@ def intercept_of(release: ReleaseRecord) -> Vector | None:
     return None if image is None else image[0]
 
 
-def _image(release: ReleaseRecord, piece: Piece) -> Matrix | None:
+def _image(release: Described, piece: Piece) -> Matrix | None:
     """The columns of a piece as images of the released columns, of which some may be gone."""
     assert release.columns is not None
     stored = release.columns.layout.image(piece)
@@ -174,7 +221,7 @@ def _image(release: ReleaseRecord, piece: Piece) -> Matrix | None:
 
 
 def design(
-    release: ReleaseRecord,
+    release: Described,
     target: str,
     features: Iterable[str] | None,
     intercept: bool,
@@ -184,7 +231,7 @@ def design(
 
     Parameters
     ----------
-    release : Release
+    release : Described
         With `columns`.
     target : str
         A number, its logarithm, or an indicator such as "sex[f]".
@@ -209,9 +256,7 @@ def design(
 class _Builder:
     """The steps of `design`, and what they share."""
 
-    def __init__(
-        self, release: ReleaseRecord, columns: Columns, reference: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, release: Described, columns: Columns, reference: Mapping[str, Any]) -> None:
         self.release = release
         self.columns = columns
         self.left_out = {

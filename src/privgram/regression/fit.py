@@ -315,16 +315,7 @@ class Fit(Results):
         ValueError
             If a term is not part of the regression.
         """
-        if not hypothesis:
-            raise ValueError("name the terms to test")
-        place = {name: slice(i, i + 1) for i, name in enumerate(self.names)} | self.design.terms
-        for name in hypothesis:
-            if name not in place:
-                raise ValueError(
-                    f"no term {name!r} in this regression; it has {', '.join(self.design.terms)}"
-                )
-        size = len(self.names)
-        at = sorted({i for name in hypothesis for i in np.arange(size)[place[name]].tolist()})
+        at, size = self.design.places(hypothesis), len(self.names)
         names = tuple(self.names[i] for i in at)
         return self._tested(names, np.eye(size, len(self.param_names))[at], np.zeros(len(at)))
 

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 __all__ = [
     "Inference",
     "RefusedError",
+    "contrasts",
     "hull",
     "infer",
     "quantile_of",
     "refuse",
     "rows_behind",
+    "why_hidden",
     "why_refused",
     "why_unknown",
 ]
@@ -191,17 +193,25 @@ def _miscounted(release: ReleaseRecord) -> bool:
     return bool(not variance <= TRUSTED_COUNT * count**2)
 
 
+def why_hidden(equations: Equations) -> str | None:
+    """Why the noise leaves no inference on equations, or None."""
+    try:
+        np.linalg.cholesky(equations.gram)
+    except np.linalg.LinAlgError:
+        return "the privacy noise exceeds the signal in some direction of the features"
+    p = equations.size
+    if not np.trace(equations.inverse @ equations.second[:, :p]) <= p * TRUSTED_NOISE:
+        return "the privacy noise is too large beside the signal for standard errors"
+    return None
+
+
 def why_refused(release: ReleaseRecord, equations: Equations) -> str | None:
     """Why there is no inference, or None."""
     p, n_rows = equations.size, equations.n_rows
     if release.parameters.get("moved"):
         return "the repair moved the released matrix, whose error is not the noise's alone"
-    try:
-        np.linalg.cholesky(equations.gram)
-    except np.linalg.LinAlgError:
-        return "the privacy noise exceeds the signal in some direction of the features"
-    if not np.trace(equations.inverse @ equations.second[:, :p]) <= p * TRUSTED_NOISE:
-        return "the privacy noise is too large beside the signal for standard errors"
+    if (reason := why_hidden(equations)) is not None:
+        return reason
     if n_rows is None:
         return f"{why_unknown(release)} and the release has no intercept column to count by"
     if _miscounted(release):
@@ -228,10 +238,18 @@ def infer(
     A contrast c is tested by a^T (s - S theta), a = S^{-1} c, whose variance is taken at the theta
     that is nearest where the contrast has the tested value.
     """
-    size = len(transform)
     reason = why_refused(release, equations)
     if reason is not None:
-        return refuse(size, reason)
+        return refuse(len(transform), reason)
+    robust = "HC1" if release.privacy_unit is None else "CR1"
+    method = "first-order" if equations.meat is None else f"first-order, {robust}"
+    return contrasts(equations, transform, offset, method)
+
+
+def contrasts(
+    equations: Equations, transform: Matrix, offset: Vector, method: str = "first-order"
+) -> Inference:
+    """What equations say of contrasts of their solution, where nothing refuses; see `infer`."""
     inverse, second, v = equations.inverse, equations.second, equations.v
     covariance = equations.covariance
     own = transform @ covariance @ transform.T
@@ -244,8 +262,6 @@ def infer(
     # The bias of the statistic, not of the estimate: what moves with its variance is not bias.
     bias = -transform @ (inverse @ (second @ v)) - stderr * slope
     estimate = transform @ equations.theta + offset - bias
-    robust = "HC1" if release.privacy_unit is None else "CR1"
-    method = "first-order" if equations.meat is None else f"first-order, {robust}"
     return Inference(estimate, own, method, None, slope, curvature)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["FitTable", "tabulate"]
+__all__ = ["FitTable", "columns_of", "skewed", "tabulate"]
 
 #: The summary mentions clipping if it may have moved an estimate by so many standard errors.
 NOTICED_SHIFT = 0.5
@@ -61,6 +61,7 @@ class FitTable:
     marks : tuple of tuple of int
         Of each row, the numbers of the notes that say why its coefficient, error, z and
         interval do not follow from each other; empty where they do.
+    title : str
     """
 
     facts: dict[str, str]
@@ -70,12 +71,13 @@ class FitTable:
     refusal: str | None
     notes: tuple[str, ...]
     marks: tuple[tuple[int, ...], ...] = ()
+    title: str = "Private Linear Regression"
 
     def __str__(self) -> str:
         """The table as statistics packages print it."""
         margin = max(14, *(len(_short(name)) + 1 for name in self.names))
         width = margin + max(64, sum(map(_width, self.columns)))
-        lines = ["Private Linear Regression Results".center(width).rstrip(), "=" * width]
+        lines = [f"{self.title} Results".center(width).rstrip(), "=" * width]
         lines += [*self._heading(width), "=" * width]
         header = "".join(f"{name:>{_width(name)}}" for name in self.columns)
         lines += [f"{'':<{margin}}{header}", "-" * width]
@@ -109,7 +111,7 @@ class FitTable:
         )
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
         return (
-            f"<table><caption>Private linear regression</caption>{facts}</table>"
+            f"<table><caption>{escape(self.title.capitalize())}</caption>{facts}</table>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
             f"{refused}<ol>{notes}</ol>"
         )
@@ -169,8 +171,6 @@ def tabulate(
     robust : sequence of str
         Notes on robust standard errors, where they are.
     """
-    quantile = quantile_of(level)
-    size = len(names)
     unit = release.privacy_unit
     facts = {
         "Dep. Variable": target,
@@ -185,17 +185,8 @@ def tabulate(
     caveats = _caveats(release, n_rows, references)
     if inference.refusal is not None:
         return FitTable(facts, names, ("coef",), used[:, None], inference.refusal, tuple(caveats))
-    from scipy.special import ndtr
-
-    params, bse = inference.estimate[:size], inference.stderr[:size]
-    z, ends = inference.statistic()[:size], inference.intervals(quantile)[:size]
-    differ = bool(np.any(np.abs(used - params) > NOTICED_PENALTY * bse))
-    columns = ["coef", "std err", *_DECIMALS, f"[{(1 - level) / 2:.3g}", f"{(1 + level) / 2:.3g}]"]
-    values = [params, bse, z, 2 * ndtr(-np.abs(z)), ends[:, 0], ends[:, 1]]
-    if differ:
-        columns.append("fit.coef")
-        values.append(used)
-
+    columns, table = columns_of(inference, used, level)
+    differ = "fit.coef" in columns
     notes = [
         f"Standard errors cover sampling and privacy noise ({inference.method}).",
         *(robust or ["They assume errors of equal variance, which second moments cannot show."]),
@@ -205,21 +196,7 @@ def tabulate(
             f"They assume that errors of rows of one {shown(unit.name)} are independent; where "
             "they are not, std err is too small."
         )
-    half = quantile * bse
-    plain = np.stack([params - half, params + half], axis=1)
-    skewed = np.abs(ends - plain) > NOTICED_SKEW * half[:, None]
-    moved = np.abs(z * bse - params) > NOTICED_SKEW * np.abs(params)
-    marks: list[list[int]] = [[] for _ in names]
-    unlike = np.logical_or(skewed.any(axis=1), moved)
-    if unlike.any():
-        _mark(marks, unlike, len(notes))
-        notes.append(
-            "Noise in the features makes the std err depend on the coefficient: z takes it at "
-            "0, an interval at its ends."
-        )
-    if np.isinf(ends).any():
-        _mark(marks, np.isinf(ends[:, 0]), len(notes))
-        notes.append("Where an interval has no ends, the noise leaves the coefficient open.")
+    marks = skewed(table, level, notes)
     if unclip:
         notes.append("The effect of clipping rows was taken off, as if they were normal.")
     elif clipping is not None:
@@ -240,9 +217,63 @@ def tabulate(
         )
     elif differ:
         notes.append("coef is fit.coef less the bias that noise in the features causes.")
-    table = np.stack(values, axis=1)
-    said = tuple(map(tuple, marks))
-    return FitTable(facts, names, tuple(columns), table, None, (*notes, *caveats), said)
+    return FitTable(facts, names, columns, table, None, (*notes, *caveats), marks)
+
+
+def columns_of(inference: Inference, used: Vector, level: float) -> tuple[tuple[str, ...], Matrix]:
+    """The columns of a summary and their numbers.
+
+    Parameters
+    ----------
+    inference : Inference
+        Which is offered.
+    used : ndarray of shape (k,), float64
+        Coefficients that serve predictions, of the first k contrasts.
+    level : float
+        Of the intervals.
+    """
+    from scipy.special import ndtr
+
+    size = len(used)
+    params, bse = inference.estimate[:size], inference.stderr[:size]
+    z, ends = inference.statistic()[:size], inference.intervals(quantile_of(level))[:size]
+    columns = ["coef", "std err", *_DECIMALS, f"[{(1 - level) / 2:.3g}", f"{(1 + level) / 2:.3g}]"]
+    values = [params, bse, z, 2 * ndtr(-np.abs(z)), ends[:, 0], ends[:, 1]]
+    if np.any(np.abs(used - params) > NOTICED_PENALTY * bse):
+        columns.append("fit.coef")
+        values.append(used)
+    return tuple(columns), np.stack(values, axis=1)
+
+
+def skewed(table: Matrix, level: float, notes: list[str]) -> tuple[tuple[int, ...], ...]:
+    """Add notes on where estimate, error, z and interval disagree; the marks of the rows.
+
+    Parameters
+    ----------
+    table : ndarray of shape (k, 6 or 7), float64
+        Of `columns_of`.
+    level : float
+    notes : list of str
+        To be added to.
+    """
+    params, bse, z, _, *both = table.T[:6]
+    ends = np.stack(both, axis=1)
+    half = quantile_of(level) * bse
+    plain = np.stack([params - half, params + half], axis=1)
+    leaning = np.abs(ends - plain) > NOTICED_SKEW * half[:, None]
+    moved = np.abs(z * bse - params) > NOTICED_SKEW * np.abs(params)
+    marks: list[list[int]] = [[] for _ in table]
+    unlike = np.logical_or(leaning.any(axis=1), moved)
+    if unlike.any():
+        _mark(marks, unlike, len(notes))
+        notes.append(
+            "Noise in the features makes the std err depend on the coefficient: z takes it at "
+            "0, an interval at its ends."
+        )
+    if np.isinf(ends).any():
+        _mark(marks, np.isinf(ends[:, 0]), len(notes))
+        notes.append("Where an interval has no ends, the noise leaves the coefficient open.")
+    return tuple(map(tuple, marks))
 
 
 def _mark(marks: list[list[int]], rows: NDArray[np.bool_], notes: int) -> None:

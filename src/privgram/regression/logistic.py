@@ -1,0 +1,484 @@
+"""Logistic regressions whose Newton steps were released: the public record of one."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from privgram._base.checks import check_integer, check_not_negative, check_positive, check_within
+from privgram._base.files import write_atomically
+from privgram._base.saved import Form
+from privgram._base.text import shown
+from privgram.columns import Columns
+from privgram.columns.terms import INTERCEPT
+from privgram.noise import EntryLaw
+from privgram.regression.design import AllColumns, Design, design
+from privgram.regression.equations import Equations
+from privgram.regression.inference import (
+    Inference,
+    RefusedError,
+    contrasts,
+    quantile_of,
+    refuse,
+    why_hidden,
+)
+from privgram.regression.newton import RUNAWAY, careful, newton_step, unsettled
+from privgram.regression.results import Results, level_of
+from privgram.regression.summary import FitTable, columns_of, skewed
+from privgram.regression.testing import WaldTest, verdict, wald
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram.privacy import Adjacency, Guarantee, Profile
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["LogisticFit", "load_fit"]
+
+FORM = Form(
+    "privgram-logistic",
+    1,
+    "a logistic regression",
+    key="fit",
+    arrays=("curved", "pulled", "start", "back"),
+)
+
+#: What the intervals are of: the population that the rows are a sample of, or these rows' own
+#: maximum of the likelihood.
+Of = Literal["population", "data"]
+
+#: Powers of what a file holds must stay a float64.
+MOST = 1e30
+
+#: The summary mentions weights that leave out more of the curvature.
+NOTICED_WEIGHTS = 0.02
+
+UNSETTLED = (
+    "the Newton steps have not settled: the classes may be separable, the mean too near to an end, "
+    "or the noise too large for so few rows"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticFit(Results):
+    """A private logistic regression, in the columns' own units.
+
+    Made by `privgram.logistic`, or read back by `load_fit`. It holds the last look's release: the
+    curvature H and the score g where the steps had come to, with noise. What is computed from it
+    costs no further privacy.
+
+    Attributes
+    ----------
+    target : str
+        What is explained: a truth value, or one level of a factor.
+    terms : tuple of str
+        What it is explained by, as in `Columns`.
+    names : tuple of str
+        The p coefficients, without the intercept.
+    coef : ndarray of shape (p,), float64
+        Of the log odds, per feature unit. They serve predictions.
+    intercept : float
+    columns : Columns
+        The public bounds of the variables that were used.
+    reference : dict of str to str
+        Levels asked to be left out, by factor.
+    with_intercept : bool
+    curved : ndarray of shape (q, q), float64
+        H, symmetric, in the frame of the last look.
+    pulled : ndarray of shape (q,), float64
+        g.
+    start : ndarray of shape (q,), float64
+        Coefficients of the design's columns where the last look was.
+    back : ndarray of shape (q, q), float64
+        What takes a step in the frame to these.
+    curved_std, pulled_std : float
+        Noise off H's diagonal, where it is sqrt(2) times that, and of g; all entries independent.
+    n_rows : float
+        Rows behind the fit: public, or estimated.
+    epsilon, delta : float
+        The guarantee of all looks together.
+    adjacency : {"replace", "add-remove"}
+    privacy : Profile
+    parameters : dict
+        The looks, each with its ratio, radius and noise.
+    reproducible : bool
+        Whether the noise came from a generator with a seed.
+    params, bse, tvalues, pvalues, stderr : ndarray
+        As of `privgram.regression.Fit`, for the population.
+    """
+
+    target: str
+    terms: tuple[str, ...]
+    columns: Columns
+    reference: dict[str, str]
+    with_intercept: bool
+    curved: Matrix
+    pulled: Vector
+    start: Vector
+    back: Matrix
+    curved_std: float
+    pulled_std: float
+    n_rows: float
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    privacy: Profile
+    parameters: dict[str, Any]
+    reproducible: bool = False
+
+    @cached_property
+    def design(self) -> Design:
+        """The columns of the regression, and the way to own units."""
+        return design(
+            AllColumns(self.columns), self.target, self.terms, self.with_intercept, self.reference
+        )
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The p coefficients, without the intercept."""
+        return self.design.names
+
+    @property
+    def param_names(self) -> tuple[str, ...]:
+        """Names of `params`: the coefficients, then the intercept if the fit has one."""
+        return (*self.names, INTERCEPT) if self.with_intercept else self.names
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """How well `privacy` is founded."""
+        return self.privacy.guarantee
+
+    @property
+    def covariance(self) -> Matrix:
+        """Covariance of the coefficients, shape (p, p), without the intercept."""
+        p = len(self.names)
+        return self.inference.covariance[:p, :p]
+
+    @property
+    def stderr(self) -> Vector:
+        """Standard errors of the coefficients, shape (p,), without the intercept."""
+        return self.inference.stderr[: len(self.names)]
+
+    @cached_property
+    def _own(self) -> Matrix:
+        """From coefficients of the design's columns to those in own units, the intercept last."""
+        return np.asarray(self.design.transform / self.design.spread[-1])
+
+    def _equations(self, meat: Matrix) -> Equations:
+        """The last step's normal equations, the score as the target."""
+        q = len(self.pulled)
+        matrix, variances = np.zeros((2, q + 1, q + 1))
+        matrix[:q, :q], matrix[:q, q], matrix[q, :q] = self.curved, self.pulled, self.pulled
+        variances[:] = self.pulled_std**2
+        variances[:q, :q] = self.curved_std**2 * (1 + np.eye(q))
+        return Equations(EntryLaw(variances), matrix, self.n_rows, meat)
+
+    @cached_property
+    def inference(self) -> Inference:
+        """Estimates and their errors as of a sample, the intercept last."""
+        return self._inference(self.curved)
+
+    def _inference(self, meat: Matrix) -> Inference:
+        """Estimates and their errors, where the score of the rows has this covariance."""
+        move = newton_step(self.curved, self.pulled)
+        runaway = self.parameters["last_step"] > RUNAWAY
+        if runaway or unsettled(move, self.curved, self.pulled_std, self.n_rows):
+            return refuse(len(self._own), UNSETTLED)
+        equations = self._equations(meat)
+        reason = why_hidden(equations)
+        if reason is None and self.n_rows <= len(self.pulled):
+            reason = "there are too few rows"
+        if reason is not None:
+            return refuse(len(self._own), reason)
+        return contrasts(equations, self._own @ self.back, self._own @ self.start)
+
+    @cached_property
+    def _coef(self) -> Vector:
+        if self.refusal is None:
+            move = np.linalg.solve(self.curved, self.pulled)
+        else:
+            move = careful(self.curved, self.pulled, self.curved_std)
+        return np.asarray(self._own @ (self.start + self.back @ move))
+
+    @property
+    def coef(self) -> Vector:
+        """Coefficients of the log odds, shape (p,), which serve predictions."""
+        return self._coef[:-1]
+
+    @property
+    def intercept(self) -> float:
+        """The log odds where all features are 0."""
+        return float(self._coef[-1])
+
+    def conf_int(
+        self,
+        level: float = 0.95,
+        *,
+        alpha: float | None = None,
+        intercept: bool = False,
+        of: Of = "population",
+    ) -> Matrix:
+        """Confidence intervals of the coefficients.
+
+        Parameters
+        ----------
+        level, alpha, intercept
+            As of `privgram.regression.Fit.conf_int`.
+        of : {"population", "data"}, default "population"
+            The coefficients of the population that the rows are a sample of, if the model holds;
+            or those that a fit without privacy has on these rows: then the privacy noise alone
+            is in the interval.
+
+        Returns
+        -------
+        ndarray of shape (p, 2) or (p + 1, 2), float64
+        """
+        if of not in ("population", "data"):
+            raise ValueError(f"of is 'population' or 'data', not {of!r}")
+        if of == "population":
+            return super().conf_int(level, alpha=alpha, intercept=intercept)
+        # What weighing the rows moves the estimates by is in it too.
+        found = self._inference(self.parameters["moved"] * self.curved)
+        ends = found.intervals(quantile_of(level_of(level, alpha)))
+        return ends[: len(self.param_names) if intercept else len(self.names)]
+
+    def odds_ratios(self, level: float = 0.95) -> Matrix:
+        """By what odds are multiplied per unit of each feature, with its interval.
+
+        Returns
+        -------
+        ndarray of shape (p, 3), float64
+            exp of `params` and of `conf_int`.
+        """
+        with np.errstate(over="ignore"):
+            return np.exp(np.column_stack([self.params[: len(self.names)], self.conf_int(level)]))
+
+    def test(self, *hypothesis: str) -> WaldTest:
+        """Test that all coefficients of some terms are 0; see `privgram.regression.Fit.test`."""
+        if self.refusal is not None:
+            raise RefusedError(f"there is no inference: {self.refusal}")
+        at = self.design.places(hypothesis)
+        into, offset = (self._own @ self.back)[at], (self._own @ self.start)[at]
+        statistic, df = wald(self._equations(self.curved), into, offset)
+        return verdict(tuple(self.names[i] for i in at), statistic, df)
+
+    def decision_function(self, X: Any) -> Vector:
+        """Log odds of new rows; see `predict_proba`."""
+        variables = [name for name in self.columns.selected if name != self._variable]
+        table: Any = X
+        if isinstance(X, np.ndarray) and X.dtype.names is None:
+            if X.ndim != 2 or X.shape[1] != len(variables):
+                raise ValueError(
+                    f"X must have shape (m, {len(variables)}), with columns "
+                    f"{', '.join(map(shown, variables))}, not {X.shape}"
+                )
+            table = dict(zip(variables, X.T, strict=True))
+        return np.asarray(self.design.rows(table, self.columns) @ self.coef + self.intercept)
+
+    @property
+    def _variable(self) -> str:
+        """The variable of the target."""
+        return self.target if self.target in self.columns.variables else self.target.split("[")[0]
+
+    def predict_proba(self, X: Any) -> Matrix:
+        """Probabilities of the two classes.
+
+        Parameters
+        ----------
+        X : DataFrame, mapping of str to array_like, or ndarray of shape (m, k)
+            The variables of the features, in their own units; an array has them in the order of
+            `columns`. Values are clamped to their bounds.
+
+        Returns
+        -------
+        ndarray of shape (m, 2), float64
+            Of not being `target`, and of being it.
+        """
+        from scipy.special import expit
+
+        p = expit(self.decision_function(X))
+        return np.column_stack([1 - p, p])
+
+    def predict(self, X: Any) -> NDArray[np.bool_]:
+        """Whether each row is more likely `target` than not.
+
+        Parameters
+        ----------
+        X
+            As of `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (m,), bool
+        """
+        return np.asarray(self.decision_function(X) > 0)
+
+    def table(self, level: float = 0.95) -> FitTable:
+        """What `summary` says, as data."""
+        facts = {
+            "Dep. Variable": self.target,
+            "Looks": f"{self.parameters['looks']}",
+            "No. Observations": f"{self.n_rows:,.0f}",
+            "Row norms up to": f"{self.columns.bound:.4g}",
+            "Epsilon": f"{self.epsilon:g}",
+            "Delta": f"{self.delta:g}",
+            "Adjacency": self.adjacency,
+            "Link": "logit",
+        }
+        used = self._coef[: len(self.param_names)]
+        notes = self._notes()
+        title = "Private Logistic Regression"
+        names = self.param_names
+        if self.refusal is not None:
+            refused = used[:, None]
+            return FitTable(facts, names, ("coef",), refused, self.refusal, notes, title=title)
+        columns, values = columns_of(self.inference, used, level)
+        said = [
+            "Standard errors cover sampling and privacy noise. They assume that the model holds."
+        ]
+        marks = skewed(values, level, said)
+        return FitTable(facts, names, columns, values, None, (*said, *notes), marks, title)
+
+    def _notes(self) -> tuple[str, ...]:
+        notes = []
+        if self.design.references:
+            left_out = ", ".join(
+                f"{shown(name)} {shown(level)}" for name, level in self.design.references.items()
+            )
+            notes.append(f"Effects of levels are differences from: {left_out}.")
+        left = 1 - self.parameters["kept"]
+        if left > NOTICED_WEIGHTS:
+            notes.append(
+                f"Rows far out weigh less, and with them {left:.0%} of the curvature. If the "
+                "model holds that biases nothing; if not, the fit is closer to the other rows."
+            )
+        if self.reproducible:
+            notes.append("Reproducible: the fit is not private against who knows its seed.")
+        return tuple(notes)
+
+    def summary(self, level: float = 0.95) -> str:
+        """A table of the fit as statistics packages print it.
+
+        Parameters
+        ----------
+        level : float
+            Level of the confidence intervals, in [0.5, 1).
+        """
+        return str(self.table(level))
+
+    def __repr__(self) -> str:
+        names = ", ".join(map(shown, self.names))
+        text = f"<Logistic fit of {shown(self.target)} on {names}: {self.guarantee}"
+        return text + ("; REPRODUCIBLE>" if self.reproducible else ">")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fit to `.json` or `.npz`, whole or not at all.
+
+        Raises
+        ------
+        ValueError
+            For any other suffix.
+        OSError
+            If it cannot be written.
+        """
+        path = Path(path)
+        write = {".json": FORM.to_json, ".npz": FORM.to_npz}.get(path.suffix)
+        if write is None:
+            raise ValueError(f"a fit is saved to .json or .npz, not to {path.name!r}")
+        arrays = {name: getattr(self, name) for name in FORM.arrays}
+        write_atomically(path, write(self._header(), arrays))
+
+    def _header(self) -> dict[str, Any]:
+        plain = (
+            "target", "reference", "with_intercept", "curved_std", "pulled_std",
+            "n_rows", "epsilon", "delta", "adjacency", "parameters", "reproducible",
+        )  # fmt: skip
+        return {name: getattr(self, name) for name in plain} | {
+            "terms": list(self.terms),
+            "columns": self.columns.to_dict(),
+            "privacy": self.privacy.to_dict(),
+        }
+
+
+def load_fit(path: str | os.PathLike[str]) -> LogisticFit:
+    """Read a fit written by `LogisticFit.save`.
+
+    Parameters
+    ----------
+    path : path-like
+        A `.json` or `.npz` file.
+
+    Returns
+    -------
+    LogisticFit
+
+    Raises
+    ------
+    DamagedFile
+        A ValueError: if the file is no such fit, is of a later version, was truncated or altered,
+        or has parts that contradict each other.
+    OSError
+        If it cannot be read.
+    """
+    from privgram.privacy import Profile
+
+    path = Path(path)
+    header, arrays = FORM.read(path)
+    with FORM.understood(path):
+        header["columns"] = Columns.from_dict(header["columns"])
+        header["privacy"] = Profile.from_dict(header["privacy"])
+        header["terms"] = tuple(header["terms"])
+        values: dict[str, Any] = header | arrays
+        loaded = LogisticFit(**values)
+        _check(loaded)
+    return loaded
+
+
+def _check(fit: LogisticFit) -> None:
+    """Raise unless the parts of a fit are sound and fit together, as saved ones do."""
+    from privgram.privacy import GaussianProfile
+    from privgram.privacy._adjacency import check_adjacency
+
+    q = len(fit.pulled)
+    shapes = {"curved": (q, q), "pulled": (q,), "start": (q,), "back": (q, q)}
+    for name, shape in shapes.items():
+        array = getattr(fit, name)
+        if array.shape != shape or array.dtype != np.float64:
+            raise ValueError(f"{name} must have shape {shape}, of float64")
+        if not (np.abs(array) <= MOST).all():  # also if it is NaN
+            raise ValueError(f"{name} must be finite, and at most {MOST:g}")
+    # Of the shapes that they were made with, whose numbers are what files may change.
+    plain = isinstance(fit.target, str) and all(isinstance(term, str) for term in fit.terms)
+    levels = [*fit.reference, *fit.reference.values()]
+    if not plain or not all(isinstance(name, str) for name in levels):
+        raise ValueError("the target, terms and references are texts")
+    if type(fit.with_intercept) is not bool or type(fit.reproducible) is not bool:
+        raise ValueError("with_intercept and reproducible are true or false")
+    if fit.design.intercept != fit.with_intercept or fit.design.transform.shape[1] != q:
+        raise ValueError("the terms are others than those of the curvature")
+    if not np.array_equal(fit.curved, fit.curved.T):
+        raise ValueError("curved must be symmetric")
+    for name in ("curved_std", "pulled_std", "epsilon", "n_rows"):
+        if not 1 / MOST <= check_positive(getattr(fit, name), name) <= MOST:
+            raise ValueError(f"{name} must lie in [{1 / MOST:g}, {MOST:g}]")
+    check_within(fit.delta, "delta", 0, 1)
+    check_adjacency(fit.adjacency)
+    profile = fit.privacy
+    if not isinstance(profile, GaussianProfile) or profile.adjacency != fit.adjacency:
+        raise ValueError("the privacy profile is Gaussian, for the adjacency of the fit")
+    if profile.delta(fit.epsilon) > 1.01 * fit.delta:
+        raise ValueError("the privacy profile has a larger delta at epsilon than the fit")
+    check_integer(fit.parameters["looks"], "looks", 1)
+    for name in ("kept", "moved", "last_step"):
+        check_not_negative(fit.parameters[name], name)
+    json.dumps(fit._header(), allow_nan=False)
+    with np.errstate(all="ignore"):
+        fit.summary()
