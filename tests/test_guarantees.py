@@ -14,6 +14,7 @@ from helpers import make_release
 
 import privgram as pg
 from privgram import low_rank, privacy
+from privgram.columns.groups import Groups
 from privgram.compression import Compressed
 from privgram.ledger import Entry
 from privgram.mechanisms import Calibration, Mechanism
@@ -117,6 +118,12 @@ def results(name):
         exact = make_release(np.eye(2), "ab")
         taken = replace(exact, privacy=stated)
         return [(r, r.privacy.guarantee) for r in (exact, taken, taken.marginal([0]))]
+    if name == "`Releases`":
+        groups = Groups.of("g", ["a", "b"], "error")
+        exact = make_release(np.eye(2), "ab")
+        taken = replace(exact, privacy=stated)
+        made = [pg.Releases(groups, [one, one], None) for one in (exact, taken)]
+        return [(releases, releases.privacy.guarantee) for releases in made]
     if name == "`regression.Fit`":
         fit = make_release(np.eye(3) + 0.1, "abc").regress("a")
         looked = replace(fit, look=replace(fit.release, privacy=stated))

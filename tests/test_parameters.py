@@ -57,7 +57,11 @@ CASES = {
     ),
     "private_norm_bound": (
         partial(pg.private_norm_bound, TABLE),
-        {"epsilon": (1.0, POSITIVE), "quantile": (0.9, SHARE), "bins_per_octave": (16, COUNT)},
+        {
+            "epsilon": (1.0, POSITIVE),
+            "quantile": (0.9, optional(SHARE)),
+            "bins_per_octave": (16, COUNT),
+        },
     ),
     "AnalyzeGauss.calibrate": (
         pg.AnalyzeGauss().calibrate,

@@ -103,6 +103,7 @@ def write_input(path):
     if path.suffix == ".npy":
         np.save(path, np.column_stack(list(values.values())))
         return
+    values["patient"] = np.arange(5000) // 3
     table = pytest.importorskip("pyarrow").table(values)
     if path.suffix == ".csv":
         importlib.import_module("pyarrow.csv").write_csv(table, path)

@@ -190,3 +190,31 @@ def test_r_runs_nothing_but_numbers(tmp_path):
     done = subprocess.run(["Rscript", "--vanilla", str(script)], capture_output=True, cwd=tmp_path)
     assert done.returncode != 0
     assert not (tmp_path / "evil").exists()
+
+
+@needs_r
+@pytest.mark.long
+def test_lm_of_synthetic_rows_is_the_release_s(tmp_path):
+    pytest.importorskip("pandas")
+    columns = pg.Columns(
+        {"a": (-1, 2), "sex": ["f", "m"], "union": bool, "wage": pg.Log(1, 50), "yén": (-4, 6)},
+        intercept=True,
+    )
+    release = pg.release(table(20_000), pg.AnalyzeGauss(), 2.0, 1e-6, columns=columns)
+    release.synthesize(100_000, rng=1).rename(columns={"yén": "y"}).to_csv(
+        tmp_path / "rows.csv", index=False
+    )
+    script = tmp_path / "lm.R"
+    script.write_text(
+        'rows <- read.csv("rows.csv")\n'
+        'cat(sprintf("%.17g", coef(lm(log(wage) ~ a + sex + union + y, rows))), sep = "\\n")\n'
+    )
+    done = subprocess.run(
+        ["Rscript", "--vanilla", str(script)], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    coef = np.array(done.stdout.split(), dtype=float)
+    fit = release.regress("log(wage)")
+    assert fit.param_names == ("a", "sex[m]", "union", "yén", "intercept")
+    off = (np.roll(coef, -1) - fit.params) / fit.bse
+    assert np.abs(off).max() < 0.1

@@ -85,7 +85,7 @@ def test_standard_errors_are_those_that_releases_show(load):
         np.testing.assert_allclose(ratio, 1.0, atol=0.15)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_earlier_release_tells_as_much():
     table, columns, target, epsilon = wages()
     earlier = pg.release(table[::2], pg.Refined(), 1.0, 1e-6, columns=columns)
@@ -204,6 +204,38 @@ def test_all_kinds_of_variables_are_guessed():
     coef = {row.name: row.coef for row in plan.study.rows}
     assert coef["hired"] > 0 > coef["union"]
     assert abs(coef["sex[m]"]) < 0.05
+
+
+def test_where_rows_are_private_only_an_intercept_counts_them():
+    bounds = {"x": (-4, 4), "z": (-4, 4), "y": (-8, 8)}
+    setting = {"epsilon": 1.0, "delta": 1e-6, "n_rows": 10_000, "adjacency": "add-remove"}
+    dropping = setting | {"adjacency": "replace"}
+    for columns, other in (
+        (pg.Columns(bounds), setting),
+        (pg.Columns(bounds, missing="drop"), dropping),
+    ):
+        bare = pg.plan(columns, design=GUESS, **other).study
+        assert all(error is None for row in bare.rows for error in row.stderr.values())
+        assert all(row.sampling > 0 for row in bare.rows)
+        json.dumps(bare.to_dict(), allow_nan=False)
+    counted = pg.plan(COLUMNS, design=GUESS, **setting).study
+    assert counted.rows[0].stderr["AnalyzeGauss()"] > counted.rows[0].sampling
+
+
+def test_polynomials_and_products_are_planned_too():
+    columns = pg.Columns(
+        {"x": (-4, 4), "g": ["a", "b"], "y": (-8, 8)},
+        intercept=True,
+        terms=["poly(x, 2)*g", "y"],
+    )
+    rng = np.random.default_rng(3)
+    x, g = rng.normal(size=5000), rng.choice(["a", "b"], 5000)
+    table = {"x": x, "g": g, "y": x**2 + (g == "b") * x + rng.normal(size=5000)}
+    study = pg.plan(columns, epsilon=4.0, delta=1e-6, n_rows=100_000, design=table).study
+    coef = {row.name: row.coef for row in study.rows}
+    assert coef["x^2"] == pytest.approx(1.0, abs=0.05)
+    assert coef["x:g[b]"] == pytest.approx(1.0, abs=0.1)
+    assert all(row.stderr["Refined()"] > row.sampling for row in study.rows)
 
 
 @pytest.mark.parametrize(

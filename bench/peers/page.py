@@ -55,12 +55,13 @@ def _errors(rows: list[dict[str, Any]], task: str) -> str:
     epsilons = sorted({row["epsilon"] for row in rows if row["peer"] != "sklearn"})
     regression = "PCA" not in task
     lines = []
-    for key in dict.fromkeys((r["peer"], r["delta"], r.get("ridge")) for r in rows):
-        peer, delta, ridge = key
-        own = {r["epsilon"]: r for r in rows if (r["peer"], r["delta"], r.get("ridge")) == key}
+    kinds = [(row["peer"], row["delta"], row.get("ridge"), row.get("looks")) for row in rows]
+    for key in dict.fromkeys(kinds):
+        peer, delta, ridge, looks = key
+        own = {row["epsilon"]: row for row, kind in zip(rows, kinds, strict=True) if kind == key}
         pure = peer in ("diffprivlib", "opendp")
         promise = "not private" if peer == "sklearn" else f"δ = {0 if pure else _delta(delta)}"
-        name = NAMES[peer] + (", ridge" if ridge else "")
+        name = NAMES[peer] + (", ridge" if ridge else ", second looks" if looks else "")
         answers = [own[min(own)] if peer == "sklearn" else own[e] for e in epsilons]
         cells = [_cell(answer, regression) for answer in answers]
         lines.append([name, promise, *cells])
@@ -96,7 +97,7 @@ def _power(value: float) -> str:
 
 
 def _delta(value: float) -> str:
-    return f"1e{round(math.log10(value))}"
+    return f"1e{round(math.log10(value))}" if value else "0"
 
 
 def _speed(rows: list[dict[str, Any]]) -> str:

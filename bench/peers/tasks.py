@@ -30,6 +30,12 @@ def pca_table(n: int, d: int = D) -> np.ndarray:
     return x
 
 
+def shifted_table(n: int, d: int) -> tuple[np.ndarray, float, float]:
+    """The same about a mean that is not public: with its length, and a bound of every entry."""
+    shift = np.linspace(-0.3, 0.3, d)
+    return pca_table(n, d) + shift, float(np.linalg.norm(shift)), 2.0
+
+
 def flights(names: list[str]) -> tuple[np.ndarray, list[float], list[float]]:
     """Complete rows of the flights of `privgram demo`, clamped to its public bounds."""
     from privgram.cli.demo import BOUNDS, load_flights

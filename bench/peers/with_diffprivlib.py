@@ -29,4 +29,22 @@ def pca(table, job, seed):
     return model.fit(table).components_
 
 
-serve(diffprivlib.__version__, regression=regression, line=regression, pca=pca)
+def pca_about_mean(table, job, seed):
+    # Half of epsilon goes to the mean.
+    model = PCA(
+        job["components"],
+        epsilon=job["epsilon"],
+        data_norm=job["norm"],
+        bounds=(np.array(job["lower"]), np.array(job["upper"])),
+        random_state=seed,
+    )
+    return model.fit(table).components_
+
+
+serve(
+    diffprivlib.__version__,
+    regression=regression,
+    line=regression,
+    pca=pca,
+    pca_about_mean=pca_about_mean,
+)

@@ -1,4 +1,7 @@
-"""privgram: one Analyze Gauss release, and regressions or components from it. Replace."""
+"""privgram: one release, and regressions or components from it. Replace.
+
+Of Analyze Gauss or second looks, or at delta = 0 of matrix Laplace noise.
+"""
 
 import numpy as np
 from worker import serve
@@ -6,26 +9,43 @@ from worker import serve
 import privgram as pg
 
 
-def released(table, job, seed, names, intercept):
-    bounds = dict(zip(names, zip(job["lower"], job["upper"], strict=True), strict=True))
-    columns = pg.Columns(bounds, intercept=intercept)
-    moment = pg.second_moment(table, columns=columns)
+def released(table, job, seed, target=None, **known):
+    """A release of a table, or of a moment, of which nothing else is known."""
+    mechanism = pg.AnalyzeGauss() if job["delta"] > 0 else pg.MatrixLaplace()
+    if "looks" in job:
+        mechanism = pg.Refined(looks=job["looks"], target=target)
     rng = np.random.default_rng(seed)  # to repeat the experiment; not for use
-    return pg.release(moment, pg.AnalyzeGauss(), job["epsilon"], job["delta"], rng=rng)
+    return pg.release(table, mechanism, job["epsilon"], job["delta"], rng=rng, **known)
+
+
+def described(job, names):
+    bounds = dict(zip(names, zip(job["lower"], job["upper"], strict=True), strict=True))
+    return pg.Columns(bounds, intercept=True)
 
 
 def regression(table, job, seed):
     names = [f"x{i}" for i in range(table.shape[1] - 1)] + ["y"]
-    release = released(table, job, seed, names, intercept=True)
+    release = released(table, job, seed, "y", columns=described(job, names))
     fit = release.regress("y", ridge=job.get("ridge", 0.0))
     return [*fit.coef, fit.intercept]
 
 
 def pca(table, job, seed):
-    moment = pg.second_moment(table, bound=job["norm"])
-    rng = np.random.default_rng(seed)
-    release = pg.release(moment, pg.AnalyzeGauss(), job["epsilon"], job["delta"], rng=rng)
+    return released(table, job, seed, bound=job["norm"]).pca(job["components"]).components
+
+
+def pca_about_mean(table, job, seed):
+    # All columns have the same bounds, so that components in their scale are components.
+    columns = described(job, [f"x{i}" for i in range(table.shape[1])])
+    bound = np.hypot(1.0, job["norm_about_zero"] / job["upper"][0])
+    release = released(table, job, seed, columns=columns, bound=bound)
     return release.pca(job["components"]).components
 
 
-serve(pg.__version__, regression=regression, line=regression, pca=pca)
+serve(
+    pg.__version__,
+    regression=regression,
+    line=regression,
+    pca=pca,
+    pca_about_mean=pca_about_mean,
+)

@@ -15,4 +15,4 @@ def pca(table, job, seed):
     return PCA(job["components"]).fit(table).components_
 
 
-serve(sklearn.__version__, regression=regression, line=regression, pca=pca)
+serve(sklearn.__version__, regression=regression, line=regression, pca=pca, pca_about_mean=pca)

@@ -7,7 +7,9 @@ from privgram._base import former
 from privgram._base.saved import DamagedFile
 from privgram._base.version import __version__ as __version__
 from privgram._release import Release, load_release
+from privgram._release.groups import Releases, load_releases
 from privgram.columns import Columns, Dates, Factor, Log
+from privgram.columns.unit import PrivacyUnit
 from privgram.drawing import robust as _robust  # noqa: F401 - by which fits look again
 from privgram.drawing.norm_bound import private_norm_bound
 from privgram.drawing.release import release
@@ -24,6 +26,7 @@ from privgram.mechanisms import (
 )
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import SecondMoment, merge
+from privgram.moment.groups import SecondMoments
 
 if TYPE_CHECKING:
     from privgram import low_rank, papers, privacy
@@ -47,13 +50,17 @@ __all__ = [
     "NormBound",
     "Plan",
     "PlanRow",
+    "PrivacyUnit",
     "Refined",
     "Release",
+    "Releases",
     "SecondMoment",
+    "SecondMoments",
     "Study",
     "TermRow",
     "compress",
     "load_release",
+    "load_releases",
     "low_rank",
     "merge",
     "papers",

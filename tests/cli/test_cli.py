@@ -500,3 +500,28 @@ def test_a_published_constant_that_is_not_private_is_refused_in_own_terms(folder
     assert message.endswith("Use --calibration exact\n")
     assert "allow_published_erratum" not in message
     assert not (folder / "new.json").exists()
+
+
+def test_release_and_regress_by_group(folder):
+    rng = np.random.default_rng(0)
+    site, age = rng.choice([1, 2, 3], 3000), rng.uniform(0, 100, 3000)
+    np.save("sites.npy", np.column_stack([age, 100 + site, age / 20 * site, site]))
+    ask = ["release", "sites.npy", "--columns", "columns.toml", *GUARANTEE, "--by", "site"]
+    made = json.loads(succeed(*ask, "--groups", "1,2,3", "--out", "sites.json", "--json"))
+    assert (made["by"], made["groups"], made["rows"]) == ("site", 3, 3000)
+    table = succeed("regress", "sites.json", "--target", "cost", "--features", "age")
+    assert "cost in 3 groups by site" in table
+    assert "pooled (paule-mandel)" in table
+    asked = ["regress", "sites.json", "--target", "cost", "--features", "age", "--json"]
+    found = json.loads(succeed(*asked))
+    assert found["groups"] == [1, 2, 3]
+    assert np.shape(found["coef"]) == np.shape(found["stderr"]) == (3, 2)
+    (folder / "sites.txt").write_text("1\n2\n")
+    others = ["--groups", "sites.txt", "--unlisted", "other", "--out", "other.npz"]
+    assert "groups" in succeed(*ask, *others)
+    assert list(pg.load_releases("other.npz")) == [1, 2, "other"]
+    assert "not listed" in fail(*ask, "--groups", "[1, 2]", "--out", "new.json")
+    assert "go together" in fail(*ask, "--out", "new.json")
+    assert "JSON" in fail(*ask, "--groups", "[1, 2", "--out", "new.json")
+    assert "groups" in fail(*asked, "--unclip")
+    assert not (folder / "new.json").exists()

@@ -223,10 +223,75 @@ def test_a_table_that_cannot_be_read_again_is_refused_before_anything_is_spent(t
     assert refined(np.array_split(TABLE, 3)).parameters["looks"] >= 3
 
 
-def test_a_table_on_a_cluster_is_refused():
+def test_dask_gives_the_bits_of_one_machine():
     dask = pytest.importorskip("dask.array")
-    with pytest.raises(ValueError, match="on a cluster"):
-        refined(dask.from_array(TABLE, chunks=(1000, 3)))
+    expected = refined(seed=6)
+    for columns in (COLUMNS, None):  # without a column of ones a look more tells the number of rows
+        options = {"columns": columns} | ({} if columns else {"bound": 1.5})
+        ours = refined(dask.from_array(TABLE, chunks=(700, 3)), seed=6, **options)
+        np.testing.assert_array_equal(ours.matrix, refined(seed=6, **options).matrix)
+    frames = pytest.importorskip("dask.dataframe")
+    pandas = pytest.importorskip("pandas")
+    frame = frames.from_pandas(pandas.DataFrame(TABLE, columns=NAMES), npartitions=9)
+    rows = []
+    ours = refined(frame, seed=6, progress=lambda read, total: rows.append(read))
+    np.testing.assert_array_equal(ours.matrix, expected.matrix)
+    assert rows.count(4000) >= expected.parameters["looks"]
+    with pytest.raises(ValueError, match="threads is for one machine"):
+        refined(frame, threads=2)
+
+
+@pytest.mark.slow
+def test_a_target_gets_less_noise():
+    """And errors of the law that the release states: 16 x 24 slopes, 4.5 standard errors."""
+    rng = np.random.default_rng(0)
+    table = 0.05 * rng.standard_normal((20_000, 25)) @ np.triu(rng.uniform(0, 0.3, (25, 25)), 1)
+    table = (table + 0.05 * rng.standard_normal(table.shape)).clip(-1, 1)
+    columns = pg.Columns({f"x{i}": (-1, 1) for i in range(25)})
+    exact = pg.second_moment(table, columns=columns).matrix()
+    slopes = np.linalg.solve(exact[:24, :24], exact[:24, 24])
+    errors, scores = {}, []
+    for target in (None, "x24"):
+        fits = []
+        for seed in range(16):
+            made = refined(table, seed, columns=columns, mechanism=pg.Refined(target=target))
+            inverse = np.linalg.inv(made.matrix[:24, :24])
+            fits.append(inverse @ made.matrix[:24, 24] - slopes)
+            v = np.append(slopes + fits[-1], -1)
+            noise = made.noise.sandwich(made.matrix, np.outer(v, v))[:24, :24]
+            scores.append(fits[-1] / np.sqrt(np.diag(inverse @ noise @ inverse)))
+        errors[target] = np.mean(np.square(fits))
+    assert errors["x24"] < 0.8 * errors[None]
+    assert abs(np.mean(scores)) < 4.5 / math.sqrt(2 * 384)
+    assert abs(np.mean(np.square(scores)) - 1) < 4.5 * math.sqrt(2 / (2 * 384))
+
+
+def test_a_target_is_one_of_the_columns(tmp_path):
+    ledger = pg.Ledger(tmp_path / "ledger", 3.0, 1e-5, "add-remove")
+    for source in (TABLE, np.full((3, 3), np.nan)):  # before anything is read
+        with pytest.raises(ValueError, match=r"target 'z' is no column.*nothing was spent"):
+            refined(source, mechanism=pg.Refined(target="z"), ledger=ledger)
+    with pytest.raises(ValueError, match=r"target 'y' is no column.*x0, x1, x2"):
+        refined(mechanism=pg.Refined(target="y"), ledger=ledger, columns=None, bound=1.0)
+    assert not ledger.entries
+    with pytest.raises(TypeError, match="name of a column"):
+        pg.Refined(target=3)
+    with pytest.raises(ValueError, match="of regressions"):
+        pg.Refined(purpose="pca", target="y")
+
+
+def test_a_frame_towards_a_target_lengthens_its_residual_alone():
+    frame = replace(whiten(EXACT, 1e-9, len(TABLE)), typical=24.0)
+    ours = frame.towards(2)
+    assert ours.stretch == pytest.approx(2.0)
+    residual = np.linalg.inv(EXACT)[:, 2]
+    images = np.linalg.solve(frame.matrix.T, residual), np.linalg.solve(ours.matrix.T, residual)
+    assert np.linalg.norm(images[0]) == pytest.approx(ours.stretch * np.linalg.norm(images[1]))
+    second = ours.matrix @ EXACT @ ours.matrix.T / len(TABLE)
+    np.testing.assert_allclose(np.linalg.eigvalsh(second), [1, 1, 1, ours.stretch**2], rtol=1e-4)
+    assert ours.typical == pytest.approx(27.0)
+    metric = ours.matrix @ ours.matrix.T
+    np.testing.assert_allclose(metric, np.diag(np.diag(metric)), atol=1e-9 * metric.max())
 
 
 def test_a_table_that_changes_between_looks_is_noticed(tmp_path):
@@ -265,8 +330,9 @@ def test_rows_with_missing_values_are_dropped_in_every_look():
 @pytest.mark.parametrize("suffix", [".json", ".npz"])
 def test_saved_and_read_back(tmp_path, suffix):
     path = tmp_path / f"release{suffix}"
-    made = refined(seed=8, out=path)
+    made = refined(seed=8, out=path, mechanism=pg.Refined(target="y"))
     read = pg.load_release(path)
+    assert read.mechanism.target == "y"
     assert read.noise == made.noise
     assert read.mechanism == made.mechanism
     assert read.parameters == made.parameters

@@ -275,7 +275,7 @@ def test_a_thread_that_met_a_failure_hands_nothing_in(x, kept):
     x[450, 0] = np.nan
     opened = table.Table(None, 5, None, (chunk for chunk in ()))
     mark = module.Checkpoint(kept, SecondMoment(5, 3.0), "a test")
-    run = engine._Pass(opened, lambda: Accumulator(5, 3.0), None, lambda rows: None, mark)
+    run = engine._Pass(opened, lambda: Feeder(Accumulator(5, 3.0)), lambda rows: None, mark)
     feeder = run.new_feeder()
     run.process(feeder, 4, table.Chunk(lambda: iter((x[400:420], x[420:500]))))
     run.process(feeder, 0, table.Chunk(lambda: iter((x[:100],))))

@@ -427,3 +427,32 @@ def test_columns_that_are_not_what_was_said(bounds, error, text, where, client, 
         said += str(client.get_worker_logs())
     assert CANARY not in said
     assert "73.18" not in said
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_units_by_a_shuffle(frame, text):
+    ids = np.random.default_rng(3).integers(0, 400, len(frame))
+    units = frame[["a", "c"]].assign(who=ids.astype(str) if text else ids)
+    arguments = {"columns": COLUMNS, "unit": "who", "rows_per_unit": 5}
+    ours = second_moment(dd.from_pandas(units, npartitions=7), **arguments)
+    alone = second_moment(units, **arguments)
+    assert ours.to_bytes() == alone.to_bytes()
+    assert ours.privacy_unit == alone.privacy_unit
+    few = second_moment(dd.from_pandas(units[:3], npartitions=3), **arguments)
+    assert few.to_bytes() == second_moment(units[:3], **arguments).to_bytes()
+    named = {"columns": ["a"], "unit": "who", "unit_bound": 3.0}
+    ours = second_moment(dd.from_pandas(units, npartitions=7), **named)
+    assert ours.to_bytes() == second_moment(units, **named).to_bytes()
+
+
+def test_units_that_cannot_be_told(frame):
+    units = frame[["a", "c"]].assign(who=frame["a"])
+    arguments = {"columns": COLUMNS, "unit": "who", "rows_per_unit": 5}
+    with pytest.raises(TypeError, match="'who' holds values of type float64, not whole numbers"):
+        second_moment(dd.from_pandas(units, npartitions=3), **arguments)
+    with pytest.raises(ValueError, match="DataFrames alone"):
+        second_moment(da.ones((9, 2)), 1.0, unit="who", unit_bound=1.0)
+    gappy = units.assign(who=pd.array(np.arange(len(units)), "Int64"))
+    gappy.loc[3, "who"] = pd.NA
+    with pytest.raises(ValueError, match="has no unit"):
+        second_moment(dd.from_pandas(gappy, npartitions=3), **arguments)

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 from helpers import said
 
-from privgram import Columns, Dates, Factor, private_norm_bound, second_moment
+from privgram import (
+    Columns,
+    Dates,
+    Factor,
+    Refined,
+    private_norm_bound,
+    release,
+    second_moment,
+)
 
 pytest.importorskip("pyspark")
 pd = pytest.importorskip("pandas")
@@ -169,3 +177,45 @@ def test_columns_that_are_not_what_was_said(spark, bounds, error, text):
     said = "".join(traceback.format_exception(caught.value))
     assert CANARY not in said
     assert "73.18" not in said
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_units_by_a_shuffle(spark, frame, text):
+    ids = np.random.default_rng(3).integers(0, 400, len(frame))
+    units = frame[["a", "c.d"]].assign(**{"who.is": ids.astype(str) if text else ids})
+    arguments = {"columns": COLUMNS, "unit": "who.is", "rows_per_unit": 5}
+    ours = second_moment(spark.createDataFrame(units).repartition(7), **arguments)
+    assert_same(ours, second_moment(units, **arguments))
+    assert ours.n_rows == len(np.unique(ids))
+
+
+def test_units_that_cannot_be_told(spark, frame):
+    units = frame[["a", "c.d"]].assign(who=frame["a"])
+    arguments = {"columns": COLUMNS, "unit": "who", "rows_per_unit": 5}
+    with pytest.raises(TypeError, match="'who' holds values of type double, not whole numbers"):
+        second_moment(spark.createDataFrame(units), **arguments)
+    rows = spark.createDataFrame(
+        [(1, 0.5, 0.5), (None, 0.5, 0.5)], "who int, a double, `c.d` double"
+    )
+    with pytest.raises(ValueError, match="has no unit"):
+        second_moment(rows, **arguments)
+    assert second_moment(rows, **arguments, unit_missing="drop").n_rows == 1
+
+
+def test_looks_at_rows_and_at_files_give_the_bits_of_one_machine(spark, tmp_path):
+    rng = np.random.default_rng(5)
+    a = 0.3 + 0.1 * rng.standard_normal(4_000)
+    frame = pd.DataFrame({"a": a, "b": a + 0.02 * rng.standard_normal(4_000)}).clip(-1, 1)
+    frame.to_parquet(tmp_path / "table.parquet")
+    columns = Columns({"a": (-1, 1), "b": (-1, 1)}, intercept=True)
+    tables = frame, spark.createDataFrame(frame), spark.read.parquet(str(tmp_path))
+    made = [
+        release(
+            table, Refined(), 2.0, 1e-6, "add-remove", columns=columns,
+            rng=np.random.default_rng(1),
+        )
+        for table in tables
+    ]  # fmt: skip
+    assert made[0].parameters["looks"] > 1
+    for other in made[1:]:
+        np.testing.assert_array_equal(other.matrix, made[0].matrix)

@@ -17,6 +17,7 @@ from privgram import Columns, SecondMoment, second_moment
 from privgram._core.rows import Accumulator
 from privgram.engines import progress as progress_module
 from privgram.engines import threads as engine
+from privgram.moment.rows import Feeder
 from privgram.sources.table import Chunk, Table
 
 
@@ -204,7 +205,7 @@ def test_interruption_within_a_chunk():
         raise KeyboardInterrupt
 
     table = Table(None, 2, None, chunks())
-    run = engine._Pass(table, lambda: Accumulator(2, 1.0), None, lambda rows: None)
+    run = engine._Pass(table, lambda: Feeder(Accumulator(2, 1.0)), lambda rows: None)
     with pytest.raises(KeyboardInterrupt):
         run.threaded(2)
     assert len(read) < 10**5

@@ -1,5 +1,7 @@
 """Long arithmetic in float64 digits against Python's integers: always equal, never near."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from integers import integers, rounded, scaled, value
@@ -45,14 +47,27 @@ def test_largest_digits_do_not_overflow(terms):
     assert scaled(a @ DigitMatrix(-digits, 0, bits).T, 0)[0, 0] == -expected
 
 
-def test_too_many_digits_are_refused():
-    a = DigitMatrix(np.ones((MAX_DIGITS + 1, 2, 2)), 0, 20)
-    with pytest.raises(ArithmeticError, match="digits"):
-        a @ a
-    with pytest.raises(ArithmeticError, match="digits"):
-        a.gram()
+def test_digits_beyond_the_most_are_multiplied_in_parts(rng):
+    """Both factors are too long for one product."""
+    bits = digit_bits(3)
+    half = 2.0 ** (bits - 1)
+    long = DigitMatrix(np.full((2 * MAX_DIGITS + 1, 3, 3), half), -MAX_DIGITS, bits)
+    other = random_matrix(rng, (3, 3), MAX_DIGITS + 1, bits, -3)
+    e = -60 * bits
+    exact = scaled(long, e) @ scaled(other, e)
+    np.testing.assert_array_equal(scaled(long @ other, 2 * e), exact)
+    square = scaled(other, e) @ scaled(other, e).T
+    np.testing.assert_array_equal(scaled(other.gram(), 2 * e), square)
+    for low in (-12, 0, 9):
+        error = np.abs(scaled(long.multiply(other, low), 2 * e) - exact).max()
+        assert error < 2 ** (bits * low - 2 * e)
+        error = np.abs(scaled(other.gram(low), 2 * e) - square).max()
+        assert error < 2 ** (bits * low - 2 * e)
+
+
+def test_too_many_terms_are_refused():
     wide = DigitMatrix(np.ones((1, 2, 2)), 0, digit_bits(2) + 1)
-    with pytest.raises(ArithmeticError, match="digits"):
+    with pytest.raises(ArithmeticError, match="terms"):
         wide @ wide
 
 
@@ -151,3 +166,37 @@ def test_large_counts_depend_on_the_count_alone(rng):
         for below in (0.0, 2.0**-99, 2.0**18, 2.0**19 - 1.0, -(2.0**19), -(2.0**-99))
     }
     assert len(results) == 1
+
+
+@pytest.mark.parametrize("bits", [17, 23])
+def test_rounding_within_an_error(rng, bits):
+    """The counts where no error of that size moves any, and None where one does."""
+    for _ in range(50):
+        x = random_matrix(rng, (40, 3), rng.integers(1, 6), bits, rng.integers(-5, 3))
+        exponent = bits * (x.low + len(x.digits)) - int(rng.integers(0, 60))
+        counts = x.round(exponent)
+        v, e = value(x)
+        for error in (2.0 ** (exponent - 30), 2.0 ** (exponent - 3), 2.0 ** (exponent - 60)):
+            found = x.round_within(error, exponent)
+            assert found is None or np.array_equal(found, counts)
+            # In grid steps, how near is a boundary?
+            step, off = (
+                Fraction(2) ** int(e - exponent),
+                Fraction(error) / Fraction(2) ** int(exponent),
+            )
+            near = min(abs(int(y) * step % 1 - Fraction(1, 2)) for y in v.ravel())
+            if near > 4 * off:
+                assert found is not None
+            if near < off:
+                assert found is None
+
+
+def test_rounding_within_an_error_sees_counts_that_floats_cannot_tell_apart():
+    big = DigitMatrix.of([np.full((2, 2), 2.0**80)], 0, 20)
+    half = DigitMatrix.of([np.full((2, 2), 0.5)], -1, 20)
+    assert (big + half).round_within(0.1, 0) is None
+    assert (big + half).round_within(0.1, 2)[0, 0] == 2.0**78
+    negative = DigitMatrix.of([np.full((2, 2), -(2.0**80))], 0, 20)
+    assert negative.round_within(0.1, 0)[0, 0] == -(2.0**80)
+    zero = DigitMatrix.of([np.zeros((2, 2))], 0, 20)
+    assert zero.round_within(0.1, 0)[0, 0] == 0

@@ -408,8 +408,8 @@ def test_later_versions_are_refused():
     import hashlib
 
     data = bytearray(SecondMoment(2, 1.0).to_bytes()[:-32])
-    data[16] = 4
-    with pytest.raises(ValueError, match="version 4; this privgram reads version 3"):
+    data[16] = 5
+    with pytest.raises(ValueError, match="version 5; this privgram reads version 4"):
         SecondMoment.from_bytes(bytes(data) + hashlib.sha256(data).digest())
 
 

@@ -55,6 +55,8 @@ def words(ax):
 DRAWN = {
     "matrix": lambda release, fit, ax: release.plot(ax),
     "spectrum": lambda release, fit, ax: release.plot_spectrum(ax),
+    "scree": lambda release, fit, ax: release.pca(standardize=True).plot_scree(ax),
+    "biplot": lambda release, fit, ax: release.pca(2, standardize=True).plot(ax),
     "privacy": lambda release, fit, ax: release.plot_privacy(ax),
     "profile": lambda release, fit, ax: release.privacy.plot(ax),
     "coefficients": lambda release, fit, ax: fit.plot(ax),
@@ -262,3 +264,20 @@ for draw in (release.plot, release.plot_spectrum, release.plot_privacy, release.
         raise AssertionError
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_biplot_greys_what_noise_may_be_and_names_all(release):
+    pca = release.pca(standardize=True)
+    ax = pca.plot()
+    assert {text.get_text() for text in ax.texts if text.get_text()} == set(map(_axes.cut, NAMES))
+    assert "of the variance" in ax.get_xlabel()
+    assert pca.plot(axes=(2, 3)).get_xlabel().startswith("component 2")
+    with pytest.raises(ValueError, match="axes"):
+        release.pca(1).plot()
+
+
+def test_a_scree_counts_what_is_above_uncorrelated_columns(release):
+    pca = release.pca(standardize=True)
+    assert f"{pca.n_clear} of 3" in pca.plot_scree().get_title(loc="left")
+    one = release.pca(columns=["age"])
+    assert "1 of 1" in one.plot_scree().get_title(loc="left")

@@ -5,6 +5,8 @@ import json
 
 import numpy as np
 import pytest
+from pairs import rule
+from scipy import stats
 
 import privgram as pg
 from privgram.privacy import (
@@ -18,10 +20,12 @@ from privgram.privacy import (
     Profile,
     SketchProfile,
     StatedProfile,
+    TwoSketchesProfile,
     WishartProfile,
     compose,
 )
-from privgram.privacy.sketch import narrow_against_wide, wide_against_narrow
+from privgram.privacy.composition import flatten
+from privgram.privacy.sketch import narrow_against_wide, wide_against_narrow, wide_and_narrow
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +70,9 @@ def test_order_and_nesting_do_not_matter():
 
 def test_sketches_of_different_ratios_stay_apart():
     composed = compose([SketchProfile(9, 0.01), SketchProfile(9, 0.02), SketchProfile(1, 0.01)])
-    assert set(composed.profiles) == {SketchProfile(10, 0.01), SketchProfile(9, 0.02)}
+    assert {composed.first, composed.second} == {SketchProfile(10, 0.01), SketchProfile(9, 0.02)}
+    three = compose([composed, SketchProfile(3, 0.03), SketchProfile(1, 0.01)])
+    assert {p.rows for p in flatten([three])[0]} == {11, 9, 3}
 
 
 @pytest.mark.parametrize(
@@ -161,10 +167,49 @@ def test_orders_are_composed_like_with_like(orientations):
         SketchProfile(rows, ratio, "add-remove", orientation)
         for (rows, ratio), orientation in zip([(8, 0.3), (12, 0.2)], orientations, strict=True)
     ]
-    composed = compose(parts, discretization=1e-3)
+    two, numeric = compose(parts), ComposedProfile(tuple(parts), 1e-3)
+    assert two == Profile.from_dict(json.loads(json.dumps(two.to_dict())))
     for epsilon in (0.2, 1.0, 3.0):
-        assert exact(epsilon) <= composed.delta(epsilon) * (1 + 1e-6)
-        assert composed.delta(epsilon) <= exact(epsilon) * 1.005
+        assert two.delta(epsilon) == pytest.approx(exact(epsilon), rel=1e-6)
+        assert two.delta(epsilon) <= numeric.delta(epsilon) <= two.delta(epsilon) * 1.005
+
+
+def test_a_sketch_and_an_inverse_of_as_many_rows():
+    """By another route: a mixture of Gaussians, Theorem 2 of adaptive.md."""
+    epsilon = np.array([0.0, 0.5, 2.0])
+    for rows, one, other in ((7, 0.3, 0.1), (40, 0.05, 0.2)):
+        wide = SketchProfile(rows, one, "add-remove", "wide")
+        two = compose([wide, SketchProfile(rows, other, "add-remove", "narrow")])
+        with_row, without = (
+            wide_and_narrow(epsilon, rows, np.array(x), np.array(y))
+            for x, y in ((one, other), (other, one))
+        )
+        found = [curve(epsilon) for curve in two._directions()]
+        np.testing.assert_allclose(found, [with_row, without], rtol=1e-9)
+
+
+def test_two_ratios_under_replace():
+    """By another route: the second's profile, moved by the loss of the first one's two rows."""
+    first, second = SketchProfile(6, 0.3), SketchProfile(15, 0.15)
+    two = compose([first, second])
+    u, weight = rule(0.0, 60.0, 400)
+    weight = weight * stats.chi2(6).pdf(u)
+    loss = 0.15 * np.subtract.outer(u, u / 1.3)
+    for epsilon in (0.2, 1.5):
+        rest = second.delta(epsilon - loss)
+        assert two.delta(epsilon) == pytest.approx(weight @ rest @ weight, rel=1e-6)
+
+
+def test_two_sketches_need_a_worst_pair_in_common():
+    known, unknown = SketchProfile(9, 0.1, "add-remove"), SketchProfile(9, 0.2, "add-remove", None)
+    one_column = SketchProfile(9, 0.2, one_column=True)
+    for other in (unknown, one_column, SketchProfile(9, 0.2)):
+        with pytest.raises(ValueError, match="no worst pair"):
+            TwoSketchesProfile(known, other)
+    with pytest.raises(TypeError, match="SketchProfile is needed"):
+        TwoSketchesProfile(known, GaussianProfile(1.0))
+    # What has none is convolved.
+    assert set(compose([known, unknown]).profiles) == {known, unknown}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +233,7 @@ def test_only_like_sketches_add_their_rows():
     )
     assert compose([wide, wide]) == SketchProfile(20, 0.1, "add-remove", "wide")
     assert compose([narrow, narrow]) == SketchProfile(20, 0.1, "add-remove", "narrow")
-    assert set(compose([wide, narrow]).profiles) == {wide, narrow}
+    assert compose([wide, narrow]) == TwoSketchesProfile(wide, narrow)
     # What is not known covers either of the two, and any sum of both.
     assert compose([unknown, unknown]) == SketchProfile(20, 0.1, "add-remove", None)
     both = compose([unknown, unknown])

@@ -177,13 +177,13 @@ def test_adaptive_covers_the_sketch_and_its_inverse(epsilon):
     """The larger eigenvalue comes with the wide law, or for an inverse Wishart with the narrow."""
     rows, delta = 2.0, 0.1
     profile = calibration.adaptive_sketch(rows, epsilon, delta, "add-remove")
-    clip = np.array([0.0])
+    setting = profile.regulariser + profile.shift, profile.shift, profile.scale
+    clip = np.zeros(1), np.zeros(1)
     for pair in (wide_against_narrow, narrow_against_wide):
 
         def curve(e, ratio, pair=pair):
             return pair(e, rows, ratio)
 
-        for shifts in ((1.0, 0.0), (0.0, 1.0)):
-            total = profile.regulariser + profile.shift
-            reached = adaptive_delta(epsilon, curve, shifts, total, profile.scale, clip)
+        for p, q in ((1.0, 0.0), (0.0, 1.0)):
+            reached = adaptive_delta(epsilon, curve, p, (q, q), *setting, clip)
             assert reached <= delta

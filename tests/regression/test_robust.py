@@ -234,6 +234,7 @@ def test_the_ledger_is_charged_once_and_before_the_noise(tmp_path, monkeypatch):
     ledger = pg.Ledger(tmp_path / "one", epsilon=5.0, delta=1e-5)
     robust(fit, ledger=ledger)
     (entry,) = ledger.entries
+    assert entry.what.endswith(", for robust standard errors")
     assert (entry.epsilon, entry.delta) == (4.0, 1e-6)
     with pytest.raises(pg.BudgetExceeded):
         robust(fit, object(), ledger=ledger)  # no table: refused before it is read

@@ -107,9 +107,9 @@ def test_page_is_accessible(page):
     read = Reader(page)
     assert read.all("html")[0]["lang"] == "en"
     images = read.all("img")
-    assert len(images) == 4
+    assert len(images) == 6
     assert all(len(image["alt"]) > 20 for image in images)
-    assert len(read.all("source")) == 4
+    assert len(read.all("source")) == 6
     tables = read.all("table")
     assert len(tables) == len(read.all("caption")) == 3
     assert all(cell.get("scope") in ("row", "col") for cell in read.all("th"))
@@ -339,15 +339,15 @@ def test_in_a_browser(page, tmp_path):
     for frame in found:
         assert frame["needed"] <= frame["width"], "the page overflows to the right"
         assert frame["loaded"] == []
-        assert len(frame["images"]) == 4
+        assert len(frame["images"]) == 6
         for drawn, width, height in frame["images"]:
             assert drawn
             assert min(width, height) > 90
             assert width <= frame["width"]
         names = [name for name, width, height in frame["headings"] if min(width, height) > 10]
         assert names[0] == "Private release gram.npz"
-        assert names[1:] == ["What is guaranteed", "What was released", "Regression of cost",
-                             "How it was made", "How to use it"]  # fmt: skip
+        assert names[1:] == ["What is guaranteed", "What was released", "What goes together",
+                             "Regression of cost", "How it was made", "How to use it"]  # fmt: skip
 
 
 @pytest.mark.slow
@@ -358,3 +358,15 @@ def test_browser_would_notice(page, tmp_path):
     found, console = browse(bad, tmp_path)
     assert len(console) >= 2
     assert all(frame["needed"] > frame["width"] for frame in found)
+
+
+def test_components_are_refused_in_words(undrawn):
+    table = np.random.default_rng(4).uniform(0, 1, (20, 3))
+    columns = pg.Columns({"a": (0, 1), "b": (0, 1), "sex": ["f", "m"]}, intercept=True)
+    rows = {"a": table[:, 0], "b": table[:, 1], "sex": np.where(table[:, 2] < 0.5, "f", "m")}
+    release = pg.release(rows, pg.AnalyzeGauss(), 0.05, 1e-6, columns=columns)
+    assert "There are no principal components" in words(release.to_html())
+    clear = pg.release(rows, pg.AnalyzeGauss(), 1e6, 1e-6, columns=columns).to_html()
+    assert "What goes together" in words(clear)
+    assert "as arrows by their loadings" in clear
+    assert "The 3 columns as arrows" in clear  # one level of two

@@ -446,6 +446,32 @@ def test_sensitivity_of_the_least_eigenvalue():
         assert np.ptp(least) <= 1 + 1e-9
 
 
+def extremes(first, second):
+    return np.linalg.eigvals(np.linalg.solve(second, first)).real
+
+
+def test_a_row_that_moves_the_least_eigenvalue_moves_it_from_the_others():
+    """Theorem 1 of adaptive.md: ratios by the tables' own smallest eigenvalues; attained."""
+    rng = np.random.default_rng(9)
+    least = 1.0
+    for trial in range(400):
+        shared = second_moment(rng, 3, 1.0) + rng.uniform(0, 0.2) * np.eye(3)
+        one, other = (shared + np.outer(v, v) for v in (row(rng, 3, 1.0), row(rng, 3, 1.0)))
+        if trial % 2:  # rows along the axes
+            low, gap, own = rng.uniform(0.1, 2), rng.random(), np.diag([1.0, 0, 0])
+            shared = np.diag([low, low + gap, low + 9])
+            one, other = shared + own, shared + own[[1, 0, 2]][:, [1, 0, 2]]
+        small, small_ = (np.linalg.eigvalsh(x)[0] for x in (one, other))
+        t = extremes(one, other)
+        assert t.max() <= (1 + 1 / small_) * (1 + 1e-9)
+        assert 1 / t.min() <= (1 + 1 / small) * (1 + 1e-9)
+        if trial % 2:
+            assert small - small_ == pytest.approx(gap)
+            assert (t.max(), 1 / t.min()) == pytest.approx((1 + 1 / small_, 1 + 1 / small))
+        least = min(least, np.linalg.eigvalsh(shared)[0] - min(small, small_))
+    assert least < 0  # the tables' own are larger than what they share
+
+
 @pytest.mark.parametrize(("rows", "epsilon", "delta"), [(1, 1.0, 0.3), (22, 10.0, 1e-3)])
 @pytest.mark.parametrize("floor", [0.5, 1.05, 3.0])
 def test_published_adaptive_sketch_with_more_rows(rows, epsilon, delta, floor):

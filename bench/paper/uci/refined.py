@@ -1,4 +1,4 @@
-"""privgram's entry: second looks at the rows, then `ridge="auto"`."""
+"""privgram's entry: second looks at the rows, for one target, then `ridge="auto"`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RefinedRelease:
         """Coefficients of one private run, shape (d,)."""
         made = release(
             self.rows,
-            Refined(),
+            Refined(target=f"x{self.task.n_features}"),
             self.epsilon,
             self.task.delta,
             "add-remove",

@@ -83,6 +83,10 @@ cdef extern from "coded.h" nogil:
         const Py_ssize_t *order
         const Py_ssize_t *levels
         coded_block *blocks
+        Py_ssize_t groups
+        Py_ssize_t slots
+        int64_t *n_rows
+        int64_t *n_dropped
         Py_ssize_t size
         int64_t *hi
         uint64_t *lo
@@ -92,4 +96,4 @@ cdef extern from "coded.h" nogil:
     void coded_reset(coded *)
     void coded_flush(coded *)
     void coded_merge(coded *, coded *)
-    Py_ssize_t coded_update(coded *, const coded_table *, int drop)
+    Py_ssize_t coded_update(coded *, const coded_table *, int drop, int leave_out)

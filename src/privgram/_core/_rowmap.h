@@ -12,8 +12,10 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
-enum { MAP_ROWS = 8, MAP_COLUMNS = 8 };
+/* Rows and columns taken together; and how many rows ahead are fetched. */
+enum { MAP_ROWS = 8, MAP_COLUMNS = 8, MAP_AHEAD = 32 };
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
 #define MAP_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -32,14 +34,26 @@ typedef struct {
     double center, inverse, limit;
 } map_column;
 
+/* Compiled into each of its callers, for the instruction set of that caller. */
+#if defined(__GNUC__)
+#define MAP_PART static inline __attribute__((always_inline))
+#else
+#define MAP_PART static inline
+#endif
+
 #define MAP_LOAD(T) \
-    for (int r = 0; r < MAP_ROWS; r++) \
-        v[r] = (double)*(const T *)(at + (r < rows ? r : rows - 1) * column->step)
+    if (rows == MAP_ROWS && column->step == sizeof(T)) \
+        for (int r = 0; r < MAP_ROWS; r++) \
+            v[r] = (double)((const T *)at)[r]; \
+    else \
+        for (int r = 0; r < MAP_ROWS; r++) \
+            v[r] = (double)*(const T *)(at + (r < rows ? r : rows - 1) * column->step)
 
 /* Items i, ..., i + rows - 1 of a column, the last of them repeated. */
-static void map_load(const map_column *column, ptrdiff_t i, int rows, int scaled, double *v)
+MAP_PART void map_load(const map_column *column, ptrdiff_t i, int rows, int scaled, double *v)
 {
     const char *at = column->x + i * column->step;
+    __builtin_prefetch(at + MAP_AHEAD * column->step);
     switch (column->kind) {
     case MAP_FLOAT64: MAP_LOAD(double); break;
     case MAP_FLOAT32: MAP_LOAD(float); break;
@@ -78,13 +92,17 @@ static void map_clip_far(double *v, ptrdiff_t d, double bound)
 }
 
 /* Clip the rows of a group to the bound: v[j * MAP_ROWS + r] is entry j of row r. */
-MAP_CLONES
-static void map_clip(double *restrict v, ptrdiff_t d, double bound)
+MAP_PART void map_clip(double *restrict v, ptrdiff_t d, double bound)
 {
     double s[MAP_ROWS] = {0}, c[MAP_ROWS];
     for (ptrdiff_t j = 0; j < d; j++)
         for (int r = 0; r < MAP_ROWS; r++)
             s[r] += v[j * MAP_ROWS + r] * v[j * MAP_ROWS + r];
+    int beyond = 0;
+    for (int r = 0; r < MAP_ROWS; r++)
+        beyond |= s[r] > bound * bound;
+    if (!beyond)
+        return;
     for (int r = 0; r < MAP_ROWS; r++)
         c[r] = s[r] > bound * bound && !isinf(s[r]) ? bound / sqrt(s[r]) : 1;
     for (ptrdiff_t j = 0; j < d; j++)
@@ -96,8 +114,7 @@ static void map_clip(double *restrict v, ptrdiff_t d, double bound)
 }
 
 /* The images of MAP_ROWS rows v; `at` is A transposed, in rows of `width`, padded with zeros. */
-MAP_CLONES
-static void map_group(const double *restrict v, const double *restrict at, ptrdiff_t d,
+MAP_PART void map_group(const double *restrict v, const double *restrict at, ptrdiff_t d,
                       ptrdiff_t width, double *restrict z)
 {
     for (ptrdiff_t k = 0; k < width; k += MAP_COLUMNS) {
@@ -114,6 +131,7 @@ static void map_group(const double *restrict v, const double *restrict at, ptrdi
 }
 
 /* All n rows; `v` has room for d * MAP_ROWS numbers, `z` for MAP_ROWS rows of `width`. */
+MAP_CLONES
 static void map_rows(const map_column *columns, int scaled, ptrdiff_t n, ptrdiff_t d, double bound,
                      const double *at, ptrdiff_t width, double *v, double *z, double *out)
 {
@@ -124,8 +142,7 @@ static void map_rows(const map_column *columns, int scaled, ptrdiff_t n, ptrdiff
         map_clip(v, d, bound);
         map_group(v, at, d, width, z);
         for (int r = 0; r < rows; r++)
-            for (ptrdiff_t k = 0; k < d; k++)
-                out[(i + r) * d + k] = z[r * width + k];
+            memcpy(out + (i + r) * d, z + r * width, (size_t)d * sizeof *out);
     }
 }
 

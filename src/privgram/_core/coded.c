@@ -15,14 +15,49 @@ static ptrdiff_t n_cells(const coded_block *b, const coded_block *c)
     return (b->levels + 1) * (c->levels + 1);
 }
 
-static size_t bytes_of_cells(const coded_block *b, const coded_block *c)
+static size_t bytes_of_cells(const coded *t, const coded_block *b, const coded_block *c)
 {
-    return (size_t)(n_cells(b, c) * coded_copies(n_cells(b, c))) * sizeof(int64_t);
+    const ptrdiff_t cells = coded_parts(t) * n_cells(b, c);
+    return (size_t)(cells * coded_copies(cells)) * sizeof(int64_t);
 }
 
 static size_t bytes_of_sums(const coded *t, const coded_block *b)
 {
-    return (size_t)((b->levels + 1) * b->copies * width(t)) * sizeof(int64_t);
+    return (size_t)(coded_parts(t) * (b->levels + 1) * b->copies * width(t)) * sizeof(int64_t);
+}
+
+static size_t bytes_of_products(const coded *t)
+{
+    return (size_t)(coded_parts(t) * t->product_stride) * sizeof(double);
+}
+
+/* Room for the dense columns of each group: the blocks that gram.h describes, less what is
+ * never used of them, in the order of add_products. */
+static int init_groups(coded *t)
+{
+    const ptrdiff_t d = t->g.d, w = t->g.kernel->width;
+    ptrdiff_t at = 0;
+    t->n_dense = d * (d + 1) / 2;
+    t->place = calloc((size_t)t->n_dense + 1, sizeof *t->place);
+    for (ptrdiff_t i = 0; t->place && i * w < d; i++) {
+        const ptrdiff_t m = d - i * w < w ? d - i * w : w;
+        const ptrdiff_t own = at + i * m * w;
+        for (ptrdiff_t r = i * w; r < i * w + m; r++)
+            for (ptrdiff_t c = 0; c <= r; c++)
+                t->place[r * (r + 1) / 2 + c] =
+                    c < i * w          ? at + (c / w * m + r % w) * w + c % w
+                    : r - c <= w / 2   ? own + (r - c) * w + c % w
+                                       : own + (w - r + c) * w + r % w;
+        at = own + (m < w / 2 + 1 ? m : w / 2 + 1) * w;
+    }
+    t->product_stride = at;
+    t->products = gram_zeros(bytes_of_products(t));
+    t->pending = calloc((size_t)t->slots + 1, sizeof *t->pending);
+    t->pending_limit = (int32_t)1 << (53 - 2 * t->g.bits);
+    t->group = gram_zeros((size_t)t->g.block_rows * sizeof *t->group);
+    t->n_rows = calloc((size_t)t->slots + 1, sizeof *t->n_rows);
+    t->n_dropped = calloc((size_t)t->slots + 1, sizeof *t->n_dropped);
+    return t->place && t->products && t->pending && t->group && t->n_rows && t->n_dropped ? 0 : -1;
 }
 
 int coded_init(coded *t, const gram_kernel *kernel, double bound, int bits)
@@ -46,7 +81,7 @@ int coded_init(coded *t, const gram_kernel *kernel, double bound, int bits)
         coded_block *block = &t->blocks[b];
         block->levels = t->levels[block->factor];
         block->lane = block->value >= 0 ? with_value++ : without++;
-        block->copies = coded_copies(block->levels);
+        block->copies = coded_copies(coded_parts(t) * block->levels);
         block->sums = gram_zeros(bytes_of_sums(t, block));
         if (!block->sums)
             return -1;
@@ -58,10 +93,15 @@ int coded_init(coded *t, const gram_kernel *kernel, double bound, int bits)
                 continue;
             }
             t->size += block->levels * other->levels;
-            t->cells[b * n + c] = gram_zeros(bytes_of_cells(block, other));
+            t->cells[b * n + c] = gram_zeros(bytes_of_cells(t, block, other));
             if (!t->cells[b * n + c])
                 return -1;
         }
+    }
+    if (t->slots) {
+        if (init_groups(t) < 0)
+            return -1;
+        t->size = t->slots * (t->n_dense + t->size);
     }
     t->hi = calloc((size_t)t->size + 1, sizeof *t->hi);
     t->lo = calloc((size_t)t->size + 1, sizeof *t->lo);
@@ -79,6 +119,12 @@ void coded_free(coded *t)
     for (ptrdiff_t i = 0; t->cells && i < t->n_blocks * t->n_blocks; i++)
         gram_free_zeros(t->cells[i]);
     free(t->cells);
+    gram_free_zeros(t->group);
+    gram_free_zeros(t->products);
+    free(t->place);
+    free(t->pending);
+    free(t->n_rows);
+    free(t->n_dropped);
     free(t->hi);
     free(t->lo);
     free(t->blocks);
@@ -95,7 +141,11 @@ static void clear_pending(coded *t)
         memset(t->blocks[b].sums, 0, bytes_of_sums(t, &t->blocks[b]));
         for (ptrdiff_t c = 0; c < b; c++)
             if (t->cells[b * n + c])
-                memset(t->cells[b * n + c], 0, bytes_of_cells(&t->blocks[b], &t->blocks[c]));
+                memset(t->cells[b * n + c], 0, bytes_of_cells(t, &t->blocks[b], &t->blocks[c]));
+    }
+    if (t->slots) {
+        memset(t->products, 0, bytes_of_products(t));
+        memset(t->pending, 0, (size_t)(t->slots + 1) * sizeof *t->pending);
     }
 }
 
@@ -105,6 +155,10 @@ void coded_reset(coded *t)
     clear_pending(t);
     memset(t->hi, 0, (size_t)t->size * sizeof *t->hi);
     memset(t->lo, 0, (size_t)t->size * sizeof *t->lo);
+    if (t->slots) {
+        memset(t->n_rows, 0, (size_t)(t->slots + 1) * sizeof *t->n_rows);
+        memset(t->n_dropped, 0, (size_t)(t->slots + 1) * sizeof *t->n_dropped);
+    }
 }
 
 /* The integer that a block's entries were left out of the sums by. */
@@ -121,6 +175,19 @@ static int64_t sum_of(const int64_t *sums, ptrdiff_t copies, ptrdiff_t stride)
     return sum;
 }
 
+/* The sums of a slot into its totals; rows that are left out are zeros, and have none. */
+void coded_flush_products(coded *t, ptrdiff_t slot)
+{
+    double *sums = t->products + slot * t->product_stride;
+    const ptrdiff_t start = slot < t->slots ? slot * (t->size / t->slots) : 0;
+    for (ptrdiff_t e = 0; slot < t->slots && e < t->n_dense; e++) {
+        const int64_t sum = (int64_t)sums[t->place[e]];
+        gram_add128(&t->hi[start + e], &t->lo[start + e], sum >> 63, (uint64_t)sum);
+    }
+    memset(sums, 0, (size_t)t->product_stride * sizeof *sums);
+    t->pending[slot] = 0;
+}
+
 /* Products of pending rows are at most 2^(2 bits) each, so their sums are below 2^63, also
  * where a weight is put in at last. */
 void coded_flush(coded *t)
@@ -133,26 +200,35 @@ void coded_flush(coded *t)
         gram_add128(&t->hi[at], &t->lo[at], value >> 63, (uint64_t)value); \
         at++; \
     } while (0)
-    for (ptrdiff_t b = 0; t->g.pending_rows && b < n; b++) {
-        const coded_block *block = &t->blocks[b];
-        const ptrdiff_t step = block->copies * w;
-        const int64_t q = unit(t, block);
-        for (ptrdiff_t l = 0; l < block->levels; l++)
-            for (ptrdiff_t j = 0; j < t->g.d; j++)
-                ADD(q * sum_of(block->sums + l * step + j, block->copies, w));
-        for (ptrdiff_t c = 0; c <= b; c++) {
-            const coded_block *other = &t->blocks[c];
-            const int64_t *cells = t->cells[b * n + c];
-            const int64_t both = q * unit(t, other);
-            if (!cells) {
-                for (ptrdiff_t l = 0; l < block->levels; l++)
-                    ADD(both * sum_of(block->sums + l * step + coded_lane(t, other), block->copies, w));
-                continue;
-            }
-            const ptrdiff_t copies = coded_copies(n_cells(block, other));
+    const ptrdiff_t parts = t->slots ? t->slots : 1;
+    for (ptrdiff_t s = 0; t->g.pending_rows && s < parts; s++) {
+        if (t->slots)
+            coded_flush_products(t, s);
+        at += t->n_dense;
+        for (ptrdiff_t b = 0; b < n; b++) {
+            const coded_block *block = &t->blocks[b];
+            const ptrdiff_t step = block->copies * w;
+            const int64_t *sums = block->sums + s * (block->levels + 1) * step;
+            const int64_t q = unit(t, block);
             for (ptrdiff_t l = 0; l < block->levels; l++)
-                for (ptrdiff_t m = 0; m < other->levels; m++)
-                    ADD(both * sum_of(cells + (l * (other->levels + 1) + m) * copies, copies, 1));
+                for (ptrdiff_t j = 0; j < t->g.d; j++)
+                    ADD(q * sum_of(sums + l * step + j, block->copies, w));
+            for (ptrdiff_t c = 0; c <= b; c++) {
+                const coded_block *other = &t->blocks[c];
+                const int64_t *cells = t->cells[b * n + c];
+                const int64_t both = q * unit(t, other);
+                if (!cells) {
+                    for (ptrdiff_t l = 0; l < block->levels; l++)
+                        ADD(both * sum_of(sums + l * step + coded_lane(t, other), block->copies, w));
+                    continue;
+                }
+                const ptrdiff_t all = n_cells(block, other);
+                const ptrdiff_t copies = coded_copies(coded_parts(t) * all);
+                cells += s * all * copies;
+                for (ptrdiff_t l = 0; l < block->levels; l++)
+                    for (ptrdiff_t m = 0; m < other->levels; m++)
+                        ADD(both * sum_of(cells + (l * (other->levels + 1) + m) * copies, copies, 1));
+            }
         }
     }
 #undef ADD
@@ -167,6 +243,10 @@ void coded_merge(coded *t, coded *u)
     coded_flush(u);
     for (ptrdiff_t i = 0; i < t->size; i++)
         gram_add128(&t->hi[i], &t->lo[i], u->hi[i], u->lo[i]);
+    for (ptrdiff_t s = 0; t->slots && s <= t->slots; s++) {
+        t->n_rows[s] += u->n_rows[s];
+        t->n_dropped[s] += u->n_dropped[s];
+    }
 }
 
 /* Tell whether no row can be clipped, whatever its codes: see is_steady in gram.c.
@@ -193,24 +273,26 @@ static int is_steady(const coded *t, const coded_table *x)
     return f == g->scale;
 }
 
-ptrdiff_t coded_update(coded *t, const coded_table *x, int drop)
+ptrdiff_t coded_update(coded *t, const coded_table *x, int drop, int leave_out)
 {
     fenv_t saved;
     fegetenv(&saved);
     fesetenv(FE_DFL_ENV);
-    const int steady = is_steady(t, x);
+    gram_take_scaling(&t->g, &x->dense);
+    /* Without blocks a row is one of gram.h's, which clips and quantises it. */
+    const int steady = t->n_blocks && is_steady(t, x);
     if (steady != t->steady)
         coded_flush(t);
     t->steady = steady;
-    gram_take_scaling(&t->g, &x->dense);
-    t->g.scaling = steady ? GRAM_STEADY : GRAM_SCALED;
-    t->g.hold = !steady;
+    if (t->n_blocks)
+        t->g.scaling = steady ? GRAM_STEADY : GRAM_SCALED;
+    t->g.hold = t->n_blocks && !steady;
     const ptrdiff_t lanes = t->ones + (t->ones < t->g.d + t->n_blocks), w = t->g.kernel->width;
     t->panels = steady ? (lanes + w - 1) / w : t->g.all_panels;
     for (ptrdiff_t b = 0; b < t->n_blocks; b++)
         t->blocks[b].q = (int64_t)nearbyint(t->blocks[b].weight * t->g.scale);
     memset(t->g.missing, 0, (size_t)t->g.block_rows);
-    const ptrdiff_t bad = t->g.kernel->update_coded(t, x, drop);
+    const ptrdiff_t bad = t->g.kernel->update_coded(t, x, drop, leave_out);
     fesetenv(&saved);
     return bad;
 }

@@ -8,6 +8,9 @@
  * Beside the dense columns a packed row has a lane for the entry of each block.  Where no
  * row is clipped, a weight is the same integer q in every row: one lane of ones then
  * stands for all such blocks, and q is put in at the end.
+ *
+ * Rows may be of groups, each with sums of its own: a group is one more code, which says to
+ * which of several sums a row goes.  The dense columns then are in these sums too.
  */
 #ifndef PRIVGRAM_CODED_H
 #define PRIVGRAM_CODED_H
@@ -26,7 +29,7 @@ typedef struct {
 
 struct coded_table {
     gram_table dense;
-    const coded_codes *codes;               /* one of each factor */
+    const coded_codes *codes;               /* one of each factor, and of the groups if any */
     const gram_column *values;              /* columns that blocks are multiplied by */
     const double *center, *inverse, *limit; /* of the values */
 };
@@ -61,24 +64,44 @@ struct coded {
     double *value; /* n_values times block_rows */
     int64_t *cell; /* block_rows */
 
-    /* 128-bit sums of all but the dense columns, in the order of coded_flush. */
-    ptrdiff_t size;
+    /* Groups: `groups` are listed, and one more slot, if there is one, is for all other rows. */
+    ptrdiff_t groups, slots; /* 0 where rows are of none */
+    int32_t *group;          /* block_rows of them; `slots` for rows that are left out */
+    double *products;        /* of each slot: sums of products of dense lanes, W at a time */
+    ptrdiff_t product_stride;
+    ptrdiff_t *place;        /* where among them the entries of the lower triangle are */
+    int32_t *pending, pending_limit; /* rows in each; with no more the sums are exact */
+    int64_t *n_rows, *n_dropped; /* of each slot, and last of the rows of none */
+
+    /* 128-bit sums of all but the dense columns, in the order of coded_flush; of groups slot by
+     * slot, after the lower triangle of the dense columns. */
+    ptrdiff_t size; /* of all */
+    ptrdiff_t n_dense; /* entries of the triangle, with groups */
     int64_t *hi;
     uint64_t *lo;
 };
 
-/* Takes over position, order, levels and blocks, with factor, first, value and weight filled in. */
+/* Takes over position, order, levels and blocks, with factor, first, value and weight filled in;
+ * groups and slots are set before. */
 int coded_init(coded *, const gram_kernel *, double bound, int bits);
 void coded_free(coded *);
 void coded_reset(coded *);
 void coded_flush(coded *);
+void coded_flush_products(coded *, ptrdiff_t slot);
 void coded_merge(coded *, coded *); /* of the same shape, bound and bits, by any kernel */
-ptrdiff_t coded_update(coded *, const coded_table *, int drop);
+/* leave_out: rows of no slot are left out and counted, instead of reported. */
+ptrdiff_t coded_update(coded *, const coded_table *, int drop, int leave_out);
 
 /* A weight's lane, where no row is clipped, is that of ones. */
 static inline ptrdiff_t coded_lane(const coded *t, const coded_block *b)
 {
     return t->steady && b->value < 0 ? t->ones : b->lane;
+}
+
+/* Times that every sum is there: for each slot, and for rows that are left out. */
+static inline ptrdiff_t coded_parts(const coded *t)
+{
+    return t->slots ? t->slots + 1 : 1;
 }
 
 static inline ptrdiff_t coded_copies(ptrdiff_t cells)

@@ -46,7 +46,7 @@ typedef struct {
     ptrdiff_t (*block_rows)(ptrdiff_t d);
     /* Add all rows of a table; -1, or the first row that cannot be added. */
     ptrdiff_t (*update)(gram *, const gram_table *, int drop);
-    ptrdiff_t (*update_coded)(coded *, const coded_table *, int drop); /* see coded.h */
+    ptrdiff_t (*update_coded)(coded *, const coded_table *, int drop, int leave_out); /* coded.h */
 } gram_kernel;
 
 struct gram {

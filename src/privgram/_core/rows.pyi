@@ -15,6 +15,7 @@ def stored(
     factors: Sequence[int],
     blocks: Sequence[tuple[int, int, int, float]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
+def check_groups(groups: int, other: bool, factors: Sequence[int]) -> None: ...
 def check_layout(
     positions_dense: Sequence[int],
     factors: Sequence[int],
@@ -65,6 +66,8 @@ class TableAccumulator:
         blocks: Sequence[tuple[int, int, int, float]],
         bound: float,
         bits: int = 20,
+        groups: int = 0,
+        other: bool = False,
     ) -> None: ...
     @property
     def positions_dense(self) -> tuple[int, ...]: ...
@@ -72,6 +75,10 @@ class TableAccumulator:
     def factors(self) -> tuple[int, ...]: ...
     @property
     def blocks(self) -> tuple[tuple[int, int, int, float], ...]: ...
+    @property
+    def groups(self) -> int: ...
+    @property
+    def other(self) -> bool: ...
     @property
     def n_columns(self) -> int: ...
     @property
@@ -91,8 +98,11 @@ class TableAccumulator:
         codes: list[tuple[NDArray[Any], NDArray[np.int32] | None]],
         values: list[NDArray[Any]],
         drop: bool,
-        scaling: Scaling,
+        scaling: Scaling | None,
+        group: tuple[NDArray[Any], NDArray[np.int32] | None] | None = None,
+        leave_out: bool = False,
     ) -> int: ...
+    def counts(self) -> NDArray[np.int64]: ...
     def merge(self, other: Self) -> None: ...
     def stored(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
     def totals(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]: ...
@@ -108,6 +118,20 @@ class TableAccumulator:
         lo: NDArray[np.uint64],
         n_rows: int,
         n_dropped: int,
+    ) -> Self: ...
+    @classmethod
+    def from_groups(
+        cls,
+        positions_dense: Sequence[int],
+        factors: Sequence[int],
+        blocks: Sequence[tuple[int, int, int, float]],
+        bound: float,
+        bits: int,
+        groups: int,
+        other: bool,
+        hi: NDArray[np.int64],
+        lo: NDArray[np.uint64],
+        counts: NDArray[np.int64],
     ) -> Self: ...
     def limbs(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]: ...
     def reset(self) -> None: ...

@@ -292,6 +292,11 @@ cdef class Accumulator:
         new._add(hi, lo, n_rows, n_dropped)
         return new
 
+    def __reduce__(self):
+        hi, lo = self.limbs()
+        shape = self.g.d, self.g.bound, self.g.bits
+        return _restored, (*shape, hi, lo, self.g.n_rows, self.g.n_dropped)
+
     def _add(self, const int64_t[:, ::1] hi, const uint64_t[:, ::1] lo, int64_t n_rows,
              int64_t n_dropped):
         cdef Py_ssize_t d = self.g.d
@@ -305,6 +310,11 @@ cdef class Accumulator:
     def reset(self):
         with nogil:
             gram_reset(&self.g)
+
+
+def _restored(*parts):
+    """By a name of its own, as pickles need."""
+    return Accumulator.from_limbs(*parts)
 
 
 def stored(positions_dense, factors, blocks):
@@ -362,6 +372,14 @@ def check_layout(positions_dense, factors, blocks):
     return d
 
 
+def check_groups(groups, other, factors):
+    """Check a number of groups, beside factors of so many levels."""
+    if groups < 0 or (other and not groups):
+        raise ValueError(f"groups must be at least 1, or 0 for none, not {groups}")
+    if (groups + 2) * (max(factors, default=1) + 1) >= 2**31:
+        raise ValueError("there are too many groups for codes of 32 bits")
+
+
 cdef class TableAccumulator:
     """Exact sum of q q^T over rows of numbers and of codes; see the stub for the contract."""
 
@@ -371,7 +389,8 @@ cdef class TableAccumulator:
     cdef coded_codes *codes
     cdef readonly tuple positions_dense, factors, blocks
 
-    def __cinit__(self, positions_dense, factors, blocks, double bound, int bits=20):
+    def __cinit__(self, positions_dense, factors, blocks, double bound, int bits=20,
+                  Py_ssize_t groups=0, bint other=False):
         self.positions_dense = tuple([int(position) for position in positions_dense])
         self.factors = tuple([int(levels) for levels in factors])
         self.blocks = tuple([(int(f), int(i), int(v), float(w)) for f, i, v, w in blocks])
@@ -379,7 +398,9 @@ cdef class TableAccumulator:
         _check_parameters(d, bound, bits)
         if not 2.0**-400 <= bound <= 2.0**400:
             raise ValueError(f"bound must be between 2**-400 and 2**400, got {bound}")
+        check_groups(groups, other, self.factors)
         cdef Py_ssize_t n_dense = len(self.positions_dense), n = len(self.blocks), i
+        self.t.groups, self.t.slots = groups, groups + other
         values = {value for _, _, value, _ in self.blocks if value >= 0}
         self.t.d, self.t.g.d = d, n_dense
         self.t.n_factors, self.t.n_blocks = len(self.factors), n
@@ -404,7 +425,7 @@ cdef class TableAccumulator:
         if coded_init(&self.t, selected, bound, bits) < 0:
             raise MemoryError(f"no memory for a second moment of {d} columns")
 
-    def __init__(self, positions_dense, factors, blocks, bound, bits=20):
+    def __init__(self, positions_dense, factors, blocks, bound, bits=20, groups=0, other=False):
         pass
 
     def __dealloc__(self):
@@ -437,29 +458,56 @@ cdef class TableAccumulator:
     def n_dropped(self):
         return self.t.g.n_dropped
 
+    @property
+    def groups(self):
+        return self.t.groups
+
+    @property
+    def other(self):
+        return self.t.slots > self.t.groups
+
+    def counts(self):
+        cdef Py_ssize_t n = self.t.slots + 1 if self.t.slots else 0
+        found = np.zeros((2, n), np.int64)
+        cdef int64_t[:, ::1] view = found
+        if n:
+            memcpy(&view[0, 0], self.t.n_rows, n * sizeof(int64_t))
+            memcpy(&view[1, 0], self.t.n_dropped, n * sizeof(int64_t))
+        return found
+
     def simd(self):
         return self.t.g.kernel.name.decode()
 
-    def update(self, dense, list codes, list values, bint drop, scaling):
+    def update(self, dense, list codes, list values, bint drop, scaling, group=None,
+               bint leave_out=False):
         cdef coded_table x
         cdef Py_ssize_t n_dense = self.t.g.d, n_values = self.t.n_values, k, bad
         cdef const double[::1] center, inverse, limit
         cdef cnp.ndarray a
-        center, inverse, limit = _scaling(scaling, n_dense + n_values)
-        largest = np.square(scaling[2]).sum() + sum([block[3] ** 2 for block in self.blocks])
-        if not largest < 2.0**1000:
-            raise ValueError("limits of scaling must be finite, and their squares too")
-        # One more number than there are: a pointer to none of them is still one.
-        x.dense.center, x.dense.inverse, x.dense.limit = &center[0], &inverse[0], &limit[0]
-        x.center, x.inverse = x.dense.center + n_dense, x.dense.inverse + n_dense
-        x.limit = x.dense.limit + n_dense
+        x.dense.center = x.dense.inverse = x.dense.limit = NULL
+        x.center = x.inverse = x.limit = NULL
+        if scaling is None and len(self.blocks):
+            raise ValueError("columns of levels must be scaled")
+        if scaling is not None:
+            center, inverse, limit = _scaling(scaling, n_dense + n_values)
+            largest = np.square(scaling[2]).sum() + sum([block[3] ** 2 for block in self.blocks])
+            if not largest < 2.0**1000:
+                raise ValueError("limits of scaling must be finite, and their squares too")
+            # One more number than there are: a pointer to none of them is still one.
+            x.dense.center, x.dense.inverse, x.dense.limit = &center[0], &inverse[0], &limit[0]
+            x.center, x.inverse = x.dense.center + n_dense, x.dense.inverse + n_dense
+            x.limit = x.dense.limit + n_dense
+        if (group is None) != (self.t.slots == 0):
+            raise ValueError("codes of groups must be given where there are groups, and only there")
+        if group is not None:
+            codes = [*codes, group]
         if not describe(dense, n_dense, &x.dense, self.columns):
             dense = dense.copy(order="C")  # aligned, too
             describe(dense, n_dense, &x.dense, self.columns)
-        if len(codes) != len(self.factors) or len(values) != n_values:
+        if len(codes) != len(self.factors) + (group is not None) or len(values) != n_values:
             raise ValueError(
                 f"there must be {len(self.factors)} codes and {n_values} values, "
-                f"got {len(codes)} and {len(values)}"
+                f"got {len(codes) - (group is not None)} and {len(values)}"
             )
         lengths = {len(indices) for indices, _ in codes} | {len(value) for value in values}
         if x.dense.width > 0 or isinstance(dense, np.ndarray):
@@ -478,7 +526,7 @@ cdef class TableAccumulator:
         keep = [self._describe_codes(k, *codes[k]) for k in range(len(codes))]
         x.codes, x.values = self.codes, self.values
         with nogil:
-            bad = coded_update(&self.t, &x, drop)
+            bad = coded_update(&self.t, &x, drop, leave_out)
         del keep
         return bad
 
@@ -505,7 +553,7 @@ cdef class TableAccumulator:
 
     def merge(self, TableAccumulator other):
         if self._problem() != other._problem():
-            raise ValueError("cannot merge accumulators of different layout, bound or bits")
+            raise ValueError("cannot merge accumulators of different layout, bound, bits or groups")
         with nogil:
             coded_merge(&self.t, &other.t)
         if self.t.g.kernel == other.t.g.kernel:
@@ -515,7 +563,8 @@ cdef class TableAccumulator:
             self._add_dense(*other._dense(), other.n_rows, other.n_dropped)
 
     def _problem(self):
-        return self.positions_dense, self.factors, self.blocks, self.bound, self.bits
+        shape = self.positions_dense, self.factors, self.blocks, self.bound, self.bits
+        return (*shape, self.t.groups, self.t.slots)
 
     def stored(self):
         return stored(self.positions_dense, self.factors, self.blocks)
@@ -530,6 +579,8 @@ cdef class TableAccumulator:
         cdef cnp.ndarray high = rest[0], low = rest[1]
         memcpy(cnp.PyArray_DATA(high), self.t.hi, n * sizeof(int64_t))
         memcpy(cnp.PyArray_DATA(low), self.t.lo, n * sizeof(uint64_t))
+        if self.t.slots:
+            return high.reshape(self.t.slots, -1), low.reshape(self.t.slots, -1)
         return np.concatenate([hi[triangle], high]), np.concatenate([lo[triangle], low])
 
     @classmethod
@@ -548,12 +599,31 @@ cdef class TableAccumulator:
         memcpy(new.t.lo, cnp.PyArray_DATA(low), new.t.size * sizeof(uint64_t))
         return new
 
+    @classmethod
+    def from_groups(cls, positions_dense, factors, blocks, bound, bits, groups, other, hi, lo, counts):
+        cdef TableAccumulator new = cls(
+            positions_dense, factors, blocks, bound, bits, groups, other
+        )
+        shape = new.t.slots, new.t.size // new.t.slots
+        hi, lo = np.ascontiguousarray(hi, np.int64), np.ascontiguousarray(lo, np.uint64)
+        counts = np.ascontiguousarray(counts, np.int64)
+        if not (hi.shape == lo.shape == shape and counts.shape == (2, new.t.slots + 1)):
+            raise ValueError(f"totals of groups must have shape {shape}")
+        cdef cnp.ndarray high = hi, low = lo
+        cdef const int64_t[:, ::1] view = counts
+        memcpy(new.t.hi, cnp.PyArray_DATA(high), new.t.size * sizeof(int64_t))
+        memcpy(new.t.lo, cnp.PyArray_DATA(low), new.t.size * sizeof(uint64_t))
+        memcpy(new.t.n_rows, &view[0, 0], view.shape[1] * sizeof(int64_t))
+        memcpy(new.t.n_dropped, &view[1, 0], view.shape[1] * sizeof(int64_t))
+        new.t.g.n_rows, new.t.g.n_dropped = counts[0].sum(), counts[1].sum()
+        return new
+
     def limbs(self):
         i, j = self.stored()
         full = []
         for values in self.totals():
-            square = np.zeros((self.t.d, self.t.d), values.dtype)
-            square[i, j] = square[j, i] = values
+            square = np.zeros((*values.shape[:-1], self.t.d, self.t.d), values.dtype)
+            square[..., i, j] = square[..., j, i] = values
             full.append(square)
         return tuple(full)
 

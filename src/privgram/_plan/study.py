@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from privgram._base.text import shown
 from privgram._plan.designs import Design, design_of
 from privgram._plan.text import aligned, number
 from privgram._release.record import ReleaseRecord
+from privgram.columns import Columns
 from privgram.columns.structure import ties, zeros
 from privgram.columns.variables import Numeric
 from privgram.mechanisms import Refined
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from privgram.columns import Columns
     from privgram.mechanisms import Calibration, Mechanism
     from privgram.mechanisms.refined import Frame
     from privgram.noise import NoiseLaw
@@ -394,9 +395,15 @@ class _Setting:
             calibration="exact",
             privacy=StatedProfile(epsilon, delta) if calibration is None else calibration.privacy,
             bound=self.bound,
-            n_rows=n_rows,
-            columns=self.columns,
+            # Without privacy the number is known.
+            n_rows=n_rows if self.adjacency == "replace" or calibration is None else None,
+            columns=self._whole if calibration is None else self.columns,
         )
+
+    @cached_property
+    def _whole(self) -> Columns:
+        """The columns of a table without missing values."""
+        return Columns.from_dict(self.columns.to_dict() | {"missing": "error"})
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from privgram._release.record import FORM, ReleaseRecord, check
 from privgram.columns import Columns
+from privgram.columns.unit import PrivacyUnit
 from privgram.noise import NoiseLaw
 
 if TYPE_CHECKING:
@@ -152,11 +153,26 @@ class Release(ReleaseRecord):
             rng=rng,
         )
 
-    def pca(self, n_components: int | Literal["auto"] | None = None, **options: Any) -> PCA:
+    def pca(
+        self,
+        n_components: int | Literal["auto"] | None = None,
+        *,
+        center: bool | None = None,
+        standardize: bool = False,
+        units: Literal["bounds", "own"] = "bounds",
+        columns: Sequence[str] | None = None,
+    ) -> PCA:
         """Principal components of the released columns; see `privgram.multivariate.pca`."""
         from privgram.multivariate import pca
 
-        return pca(self, n_components, **options)
+        return pca(
+            self,
+            n_components,
+            center=center,
+            standardize=standardize,
+            units=units,
+            columns=columns,
+        )
 
     def describe(
         self,
@@ -183,11 +199,17 @@ class Release(ReleaseRecord):
 
         return correlation(self, columns, partial=partial, level=level, population=population)
 
-    def factor_analysis(self, n_factors: int, *args: Any, **options: Any) -> FactorAnalysis:
+    def factor_analysis(
+        self,
+        n_factors: int,
+        columns: Sequence[str] | None = None,
+        *,
+        rotation: Literal["varimax", "none"] = "varimax",
+    ) -> FactorAnalysis:
         """Common factors of columns; see `privgram.multivariate.factor_analysis`."""
         from privgram.multivariate import factor_analysis
 
-        return factor_analysis(self, n_factors, *args, **options)
+        return factor_analysis(self, n_factors, columns, rotation=rotation)
 
     def cca(self, x: Sequence[str], y: Sequence[str], n_components: int | None = None) -> CCA:
         """Canonical correlations of two sets of columns; see `privgram.multivariate.cca`."""
@@ -266,14 +288,15 @@ def load_release(path: str | os.PathLike[str]) -> Release:
     path = Path(path)
     header, arrays = FORM.read(path)
     with FORM.understood(path):
-        return _build(header, arrays)
+        return build(header, arrays)
 
 
-def _build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Release:
+def build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Release:
+    """Make a release of what its file says, and check that it is sound."""
     from privgram import mechanisms, privacy
     from privgram.privacy.composition import upgrade
 
-    columns = header["columns"]
+    columns, unit = header["columns"], header.get("privacy_unit")
     mechanism = mechanisms.from_dict(header["mechanism"])
     profile = upgrade(
         header["privacy"], header["adjacency"], getattr(mechanism, "orientation", None)
@@ -286,6 +309,8 @@ def _build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Re
         noise=NoiseLaw.from_dict(header["noise"]),
         privacy=privacy.Profile.from_dict(profile),
         columns=None if columns is None else Columns.from_dict(columns),
+        privacy_unit=None if unit is None else PrivacyUnit.from_dict(unit),
+        n_units=header.get("n_units"),
         **{
             name: header[name]
             for name in (

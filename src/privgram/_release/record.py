@@ -25,6 +25,7 @@ from privgram._base.files import write_atomically
 from privgram._base.saved import Form
 from privgram._base.text import shown
 from privgram.columns import Columns
+from privgram.columns.unit import PrivacyUnit
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.noise import NoiseLaw
 
@@ -68,11 +69,12 @@ class ReleaseRecord:
         Which tables are neighbours.
     calibration : {"exact", "published"}
     privacy : Profile
-        The exact profile delta(epsilon) of this release.
+        The exact profile delta(epsilon) of this release, finite precision left out; see `charged`.
     bound : float
         L2 bound of one row.
     n_rows : int or None
-        Rows of the table, where they are public (adjacency "replace"): dropped ones too.
+        Rows of the table, where they are public (adjacency "replace"): dropped ones too. None where
+        units are protected, of which only the number is public.
     columns : Columns or None
         The public column bounds, by which regressions return to the columns' own units.
     sketch : ndarray of shape (r, d), float64, or None
@@ -83,6 +85,10 @@ class ReleaseRecord:
     condition : str or None
         A promise about the data on which the guarantee depends and which
         nothing enforces, or None.
+    privacy_unit : PrivacyUnit or None
+        Whose rows are protected together, within `bound`; None where it is a row that is protected.
+    n_units : int or None
+        Units of the table, where they are public (adjacency "replace").
     """
 
     matrix: NDArray[np.float64]
@@ -101,6 +107,8 @@ class ReleaseRecord:
     sketch: NDArray[np.float64] | None = None
     reproducible: bool = False
     condition: str | None = field(default=None)
+    privacy_unit: PrivacyUnit | None = None
+    n_units: int | None = None
 
     #: The way to a second look at the table, which reads secrets: set by `privgram.drawing.robust`.
     _look_again: ClassVar[Callable[..., Any]]
@@ -121,6 +129,8 @@ class ReleaseRecord:
             f"<Release of a {d} x {d} second-moment matrix by {self.mechanism}: "
             f"epsilon={self.epsilon:g}, delta={self.delta:g}, {self.adjacency}, {self.guarantee}"
         )
+        if self.privacy_unit is not None:
+            text += f"; for all rows of one {self.privacy_unit.name!r}"
         if self.condition is not None:
             text += f"; only if {self.condition}"
         if self.reproducible:
@@ -134,6 +144,16 @@ class ReleaseRecord:
         "proved", "bounded" or "stated", see `privgram.privacy.Profile.guarantee`.
         """
         return self.privacy.guarantee
+
+    @property
+    def charged(self) -> Profile:
+        """Profile of this release with what finite precision adds: what composes and is exported.
+
+        That part is below 1e-12 of delta, and nothing for additive noise, where it is `privacy`.
+        """
+        from privgram.privacy.coupled import charged
+
+        return charged(self)
 
     @property
     def n_columns(self) -> int:
@@ -204,7 +224,7 @@ class ReleaseRecord:
             )
         if float(bound) != self.bound:
             raise ValueError(f"the bound of this release is {self.bound:g}, not {bound:g}")
-        bound.check(self.adjacency)
+        bound.check(self.adjacency, None if self.privacy_unit is None else self.privacy_unit.name)
         if self.parameters.get("bound_id") == bound.id:
             return self
         if "bound_epsilon" in self.parameters:
@@ -295,7 +315,11 @@ class ReleaseRecord:
             "columns": None if self.columns is None else self.columns.to_dict(),
             "reproducible": self.reproducible,
             "condition": self.condition,
-        }
+        } | (
+            {}
+            if self.privacy_unit is None
+            else {"privacy_unit": self.privacy_unit.to_dict(), "n_units": self.n_units}
+        )
 
 
 def check(release: ReleaseRecord) -> None:
@@ -327,6 +351,8 @@ def check(release: ReleaseRecord) -> None:
         raise ValueError("delta must be in [0, 1]")
     if release.n_rows is not None:
         check_integer(release.n_rows, "n_rows", 0, 2**63 - 1)
+    if release.n_units is not None:
+        check_integer(release.n_units, "n_units", 0, 2**63 - 1)
     release.noise.check(d)
     if not isinstance(release.parameters, dict) or not isinstance(release.reproducible, bool):
         raise ValueError("parameters must be a mapping and reproducible true or false")

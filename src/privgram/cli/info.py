@@ -43,6 +43,11 @@ def _contents(path: Path) -> dict[str, object]:
         "terms": [] if columns is None else list(columns.terms),
         "weights": {} if columns is None else columns.weights,
         "rows": release.n_rows,
+        **(
+            {}
+            if release.privacy_unit is None
+            else {"unit": release.privacy_unit.to_dict(), "units": release.n_units}
+        ),
         "bound": release.bound,
         "mechanism": str(release.mechanism),
         "epsilon": release.epsilon,

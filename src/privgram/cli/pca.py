@@ -15,6 +15,7 @@ from ._output import console, json_option, print_json, table
     "pca",
     epilog=example(
         "privgram pca flights.json --components 3",
+        "privgram pca flights.json --standardize",
     ),
 )
 @click.argument("release", type=click.Path(path_type=Path))
@@ -26,15 +27,18 @@ from ._output import console, json_option, print_json, table
     show_default=True,
     help="Number of components.",
 )
+@click.option(
+    "--standardize", is_flag=True, help="Of correlations: every column over its deviation."
+)
 @json_option
-def command(release: Path, components: int, as_json: bool) -> None:
+def command(release: Path, components: int, standardize: bool, as_json: bool) -> None:
     """Find the principal components of a RELEASE, at no further cost in privacy.
 
     They are about the mean where the release has an intercept, about zero otherwise.
     """
     import privgram as pg
 
-    pca = pg.load_release(release).pca(components)
+    pca = pg.load_release(release).pca(components, standardize=standardize)
     if as_json:
         print_json(
             {

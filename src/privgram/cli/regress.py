@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ._options import example, read_names
 from ._output import json_option, print_json, print_lines
+
+if TYPE_CHECKING:
+    from privgram.regression.groups import GroupFits
 
 
 @click.command(
@@ -62,6 +67,8 @@ def command(
 ) -> None:
     """Fit a linear regression from a RELEASE, at no further cost in privacy.
 
+    Of the releases of groups, the same regression in every group.
+
     FORMULA is such as "wage ~ age + sex*region" (extra formula). Standard errors count the sampling
     of the rows and the noise of the release.
     """
@@ -73,13 +80,18 @@ def command(
         raise click.UsageError(f"{formula!r} is no formula; for one column, use --target")
     if formula is not None and features is not None:
         raise click.UsageError("a FORMULA names the features: leave --features out")
-    fit = pg.load_release(release).regress(
-        formula or target or "",
-        features=None if features is None else read_names("--features", features),
-        ridge=read_penalty(ridge),
-        unclip=unclip,
-        reference=dict(map(_read_reference, references)),
-    )
+    loaded = _load(release)
+    asked: dict[str, Any] = {
+        "features": None if features is None else read_names("--features", features),
+        "ridge": read_penalty(ridge),
+        "reference": dict(map(_read_reference, references)),
+    }
+    if isinstance(loaded, pg.Releases):
+        if unclip:
+            raise click.UsageError("--unclip is for one release, not for groups")
+        _print_groups(loaded.regress(formula or target or "", **asked), as_json)
+        return
+    fit = loaded.regress(formula or target or "", unclip=unclip, **asked)
     intervals = fit.conf_int(level, intercept=True)
     size = len(fit.names)
     if as_json:
@@ -104,6 +116,39 @@ def command(
         )
         return
     print_lines(fit.summary(level))
+
+
+def _load(path: Path) -> Any:
+    """Read a release, or the releases of groups."""
+    import privgram as pg
+
+    try:
+        return pg.load_release(path)
+    except pg.DamagedFile:
+        with suppress(pg.DamagedFile):
+            return pg.load_releases(path)
+        raise
+
+
+def _print_groups(fits: GroupFits, as_json: bool) -> None:
+    """Print a row for each group, and the coefficients pooled where that can be."""
+    if as_json:
+        known = dict.fromkeys(fits.groups) | fits.refusals
+        print_json(
+            {
+                "target": fits.target,
+                "by": fits.by,
+                "names": fits.names,
+                "groups": fits.groups,
+                "coef": fits.coef,
+                "stderr": fits.bse,
+                "refusal": list(known.values()),
+            }
+        )
+        return
+    print_lines(str(fits))
+    with suppress(ValueError):
+        print_lines(f"\n{fits.pool()}")
 
 
 def _read_reference(text: str) -> tuple[str, str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -14,11 +16,14 @@ from privgram._base.files import check_distinct
 from privgram._base.text import listed
 
 from . import _mechanisms
-from ._options import columns_file, example, guarantee, read_columns
+from ._options import columns_file, example, guarantee, read_columns, read_names
 from ._output import console, facts, json_option, print_json
+from ._units import read_unit_bound, unit_options
 
 if TYPE_CHECKING:
     from privgram._base.checks import CalibrationKind
+    from privgram.columns.groups import Unlisted
+    from privgram.columns.unit import Clip
     from privgram.privacy import Adjacency
 
 
@@ -29,6 +34,8 @@ if TYPE_CHECKING:
         "    --epsilon 1 --delta 1e-6 --out flights.json",
         "privgram release table.npy --bound auto --bound-epsilon 0.1 \\",
         "    --epsilon 1 --delta 1e-6 --out gram.json",
+        "privgram release visits.parquet --columns columns.toml --unit patient \\",
+        "    --rows-per-unit 15 --epsilon 1 --delta 1e-6 --out gram.json",
         "",
         "with the public bounds in columns.toml:",
         "",
@@ -64,10 +71,10 @@ if TYPE_CHECKING:
 @click.option(
     "--bound-quantile",
     type=float,
-    default=0.95,
-    show_default=True,
-    help="With --bound auto: leave about this part of the rows as it is.",
+    help="With auto: leave about this part of the rows, or units, as it is. Default: 0.95 of the"
+    " rows, half of the units.",
 )
+@unit_options
 @guarantee
 @click.option(
     "--mechanism",
@@ -90,6 +97,12 @@ if TYPE_CHECKING:
 )
 @click.option("--threads", type=click.IntRange(min=1), help="Default: one for each core.")
 @click.option(
+    "--no-cache",
+    is_flag=True,
+    help="Decode files anew for each pass. By default rows stay in memory between passes while"
+    " they take less than a quarter of it.",
+)
+@click.option(
     "--out",
     type=click.Path(path_type=Path),
     required=True,
@@ -109,13 +122,33 @@ if TYPE_CHECKING:
     help="SECRET file that keeps the state of the pass. An interrupted command goes on from it"
     " when it is given again. The file is removed when the release is saved.",
 )
+@click.option("--by", metavar="NAME", help="Column that says the group: a release for each.")
+@click.option(
+    "--groups",
+    metavar="VALUES|FILE",
+    help="With --by: its public values, separated by commas, as a JSON list, or in a .txt file, one"
+    " a line. Digits are whole numbers, in a JSON list only without quotes.",
+)
+@click.option(
+    "--unlisted",
+    type=click.Choice(["error", "drop", "other"]),
+    default="error",
+    show_default=True,
+    help="With --by: what becomes of rows with another value, or with none.",
+)
 @json_option
 def command(
     sources: tuple[str, ...],
     columns: str | None,
     bound: str | None,
     bound_epsilon: float | None,
-    bound_quantile: float,
+    bound_quantile: float | None,
+    unit: str | None,
+    unit_bound: str | None,
+    rows_per_unit: int | None,
+    clip: Clip,
+    within: bool,
+    unit_missing: Literal["error", "drop"],
     epsilon: float,
     delta: float,
     adjacency: Adjacency,
@@ -123,21 +156,28 @@ def command(
     settings: tuple[str, ...],
     calibration: CalibrationKind,
     threads: int | None,
+    no_cache: bool,
     out: Path,
     force: bool,
     ledger: Path | None,
     checkpoint: Path | None,
+    by: str | None,
+    groups: str | None,
+    unlisted: Unlisted,
     as_json: bool,
 ) -> None:
     """Release the second-moment matrix of a table.
 
     SOURCE is a .npy, .csv or .parquet file, or a folder or quoted pattern of
-    them. Several are taken as one table. Rows are read once (with --bound auto,
-    twice), and the result does not depend on their order or on the number of
-    threads.
+    them. Several are taken as one table. Rows are read once (with --bound auto
+    twice, with --mechanism refined up to six times), and the result does not
+    depend on their order or on the number of threads. With --by, one file has a
+    release for every group, and the guarantee is of all of them together.
     """
     import privgram as pg
 
+    if (by is None) != (groups is None):
+        raise click.UsageError("--by and --groups go together: a column, and its public values")
     _check_out(out, force)
     check_distinct(
         {"SOURCE": _files_of(sources), "--columns": columns_file(columns)},
@@ -150,7 +190,10 @@ def command(
     if mechanism is None and settings:
         raise click.UsageError(f"--set {settings[0]}: say of which --mechanism")
     with _errata_in_own_terms():
-        release = pg.release(
+        asked: Any = {}
+        if by is not None and groups is not None:
+            asked = {"by": by, "groups": _read_groups(groups), "unlisted": unlisted}
+        release: Any = pg.release(
             list(sources) if len(sources) > 1 else sources[0],
             None if mechanism is None else _mechanisms.make(mechanism, settings),
             epsilon,
@@ -158,20 +201,31 @@ def command(
             adjacency=adjacency,
             calibration=calibration,
             columns=read_columns(columns),
-            bound=_read_bound(bound, bound_epsilon),
+            bound=_read_bound(bound, bound_epsilon, unit_bound),
             bound_epsilon=bound_epsilon,
             bound_quantile=bound_quantile,
             threads=threads,
+            cache=not no_cache,
             checkpoint=checkpoint,
             progress=sys.stderr.isatty(),
             ledger=None if ledger is None else pg.Ledger(ledger),
             out=out,
+            **asked,
+            unit=unit,
+            unit_bound=read_unit_bound(unit_bound, bound_epsilon),
+            rows_per_unit=rows_per_unit,
+            clip=clip,
+            within=within,
+            unit_missing=unit_missing,
         )
 
-    report = {
-        "release": str(out),
+    report: dict[str, Any] = {"release": str(out)}
+    if by is not None:
+        report |= {"by": by, "groups": len(release)}
+        release = release.shared
+    report |= {
         "columns": list(release.names),
-        "rows": release.n_rows,
+        **({"rows": release.n_rows} if unit is None else {"unit": unit, "units": release.n_units}),
         "bound": release.bound,
         "mechanism": str(release.mechanism),
         "epsilon": release.epsilon,
@@ -209,13 +263,15 @@ def _errata_in_own_terms() -> Iterator[None]:
         ) from None
 
 
-def _read_bound(text: str | None, bound_epsilon: float | None) -> float | str | None:
+def _read_bound(
+    text: str | None, bound_epsilon: float | None, unit_bound: str | None
+) -> float | str | None:
     """Read ``--bound``; None where the columns give it."""
     if text == "auto":
         if bound_epsilon is None:
             raise click.UsageError("--bound auto spends privacy: say how much by --bound-epsilon")
         return text
-    if bound_epsilon is not None:
+    if bound_epsilon is not None and unit_bound != "auto":
         raise click.UsageError("--bound-epsilon needs --bound auto, which spends it")
     if text is None:
         return None
@@ -223,6 +279,23 @@ def _read_bound(text: str | None, bound_epsilon: float | None) -> float | str | 
         return float(text)
     except ValueError:
         raise click.UsageError(f"--bound {text}: must be a number or auto") from None
+
+
+def _read_groups(text: str) -> list[str] | list[int]:
+    """Read ``--groups``."""
+    if text.lstrip().startswith("["):
+        try:
+            found: list[Any] = json.loads(text)
+        except ValueError:
+            raise click.UsageError("--groups: this is not a JSON list") from None
+        return found
+    if Path(text).suffix == ".txt":
+        names = Path(text).read_text(encoding="utf-8").splitlines()
+    else:
+        names = read_names("--groups", text)
+    if all(re.fullmatch(r"0|-?[1-9]\d*", name) for name in names):
+        return [int(name) for name in names]
+    return names
 
 
 def _files_of(sources: tuple[str, ...]) -> Iterator[Path]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
 
 __all__ = ["DATES", "LEVELS", "check_kind"]
@@ -22,7 +23,7 @@ def check_kind(dtype: np.dtype[Any], name: str | int, wanted: Variable | None = 
     """
     text = dtype.kind in "UT"
     held = "complex numbers" if dtype.kind == "c" else f"values of type {'str' if text else dtype}"
-    if isinstance(wanted, (Boolean, Factor, Dates)):
+    if isinstance(wanted, (Boolean, Factor, Dates, Identifier)):
         if dtype.kind not in _kinds(wanted):
             raise TypeError(f"column {name!r} holds {held}, not {wanted.holds}")
     elif dtype.kind not in "buif":
@@ -33,7 +34,9 @@ def check_kind(dtype: np.dtype[Any], name: str | int, wanted: Variable | None = 
         )
 
 
-def _kinds(wanted: Boolean | Factor | Dates) -> str:
+def _kinds(wanted: Boolean | Factor | Dates | Identifier) -> str:
+    if isinstance(wanted, Identifier):
+        return "iuUSTO"
     if isinstance(wanted, Factor):
         return "USTO" if wanted.text else "iufO"
     return "MUSTO" if isinstance(wanted, Dates) else "buifO"

@@ -10,7 +10,7 @@ import numpy as np
 
 from privgram.columns.structure import ties, zeros
 from privgram.drawing import discrete
-from privgram.exact import limbs
+from privgram.exact import certified, limbs, variates
 from privgram.mechanisms.analyze_gauss import SIDES, AnalyzeGauss
 from privgram.noise import (
     GaussianLaw,
@@ -148,12 +148,25 @@ def matrix_laplace(
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.float64], MatrixLaplaceLaw, dict[str, Any]]:
     """Draw the difference of two Wishart matrices."""
-    draw = noise.scale * matrix_laplace_noise(moment.n_columns, noise.dof, rng)
-    matrix = add_noise(moment, draw, noise.noise_std)
+    if mechanism.draws == "exact":
+        matrix = _add_exact(moment, noise, rng)
+    else:
+        draw = noise.scale * matrix_laplace_noise(moment.n_columns, noise.dof, rng)
+        matrix = add_noise(moment, draw, noise.noise_std)
     if mechanism.repair == "none":
         return matrix, noise.law, {}
     matrix, moved = feasible(matrix, noise)
     return matrix, noise.law, {"parameters": {"moved": moved}}
+
+
+def _add_exact(
+    moment: SecondMoment, noise: MatrixLaplaceCalibration, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    unit = moment.unit
+    exponent = limbs.grid_exponent(noise.noise_std / unit)
+    plus, minus = (variates.bartlett(rng, noise.dof, moment.n_columns) for _ in range(2))
+    counts = certified.add_wisharts(moment.limbs(), noise.scale / unit, plus, minus, exponent)
+    return counts * (unit * 2.0**exponent)
 
 
 def feasible(matrix: NDArray[np.float64], noise: Calibration) -> tuple[NDArray[np.float64], float]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram.exact import certified
+from privgram.exact import certified, variates
 from privgram.exact.limbs import grid_exponent
 from privgram.mechanisms._multiplicative import EIGENVALUE_BITS, EIGENVALUE_SLACK
 from privgram.mechanisms.gaussian_sketch import KEPT_ENTRIES
@@ -58,16 +58,16 @@ def gaussian_sketch(
         rows = min(rows, max(mechanism.rows, KEPT_ENTRIES // d))
         law = SketchLaw(rows, law.regulariser)
         extra["parameters"]["adjusted_dof"] = rows
-    whitener = certified.whiten(moment.limbs(), adjusted.regulariser)
+    factor = certified.whiten(moment.limbs(), adjusted.regulariser).factor
     if mechanism.keep_rows:
         exponent = certified.rows_exponent(adjusted.floor)
-        counts = certified.sketch_rows(whitener, certified.normals(rng, d, rows), exponent)
+        counts = certified.sketch_rows(factor, variates.normals(rng, d, rows), exponent)
         sketch = counts * (2.0**exponent * math.sqrt(moment.unit))
         return sketch.T @ sketch / rows, law, extra | {"sketch": sketch}
     whole = rows >= d  # else the Wishart matrix is singular, and drawn by its rows
-    draws = certified.bartlett(rng, rows, d) if whole else certified.normals(rng, d, rows)
+    draws = variates.bartlett(rng, rows, d) if whole else variates.normals(rng, d, rows)
     exponent = certified.gram_exponent(adjusted.floor, rows)
-    counts = certified.sketch_gram(whitener, draws, exponent)
+    counts = certified.sketch_gram(factor, draws, exponent)
     return counts * (2.0**exponent * moment.unit) / rows, law, extra
 
 
@@ -86,9 +86,9 @@ def inverse_wishart(
     )
     d, dof = moment.n_columns, adjusted.dof
     exponent = certified.inverse_exponent(adjusted.floor, d, dof)
-    whitener = certified.whiten(moment.limbs(), adjusted.regulariser)
-    draws = certified.bartlett(rng, dof, d)
-    counts = certified.inverse_wishart(whitener, draws, exponent)
+    factor = certified.whiten(moment.limbs(), adjusted.regulariser).factor
+    draws = variates.bartlett(rng, dof, d)
+    counts = certified.inverse_wishart(factor, draws, exponent)
     scale = math.ldexp(max(dof - d - 1, 1.0), exponent) * moment.unit
     law = InverseWishartLaw(dof, adjusted.regulariser * moment.unit)
     return counts * scale, law, {"parameters": adjusted.parameters}
@@ -162,8 +162,8 @@ def adjust(
     bound_squared = round(moment.sensitivity_bound**2 / moment.unit)
     exponent = bound_squared.bit_length() - 1 - EIGENVALUE_BITS
     step = 2**exponent * moment.unit
-    lowered = rng.laplace(-noise.eigenvalue_shift, noise.laplace_scale)
-    steps = max(0, certified.smallest_eigenvalue(moment.limbs(), exponent) + round(lowered / step))
+    lowered = variates.laplace(rng, -noise.eigenvalue_shift, noise.laplace_scale, step)
+    steps = max(0, certified.smallest_eigenvalue(moment.limbs(), exponent) + lowered)
     bound = steps * step
     # Two steps for the eigenvalue's being rounded down. They stay where the data seem to need no
     # regulariser, or a bound far too high would leave a singular matrix, and an error for all to

@@ -16,18 +16,20 @@ import math
 import warnings
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from privgram._base.checks import check_integer, check_number, check_positive, check_within
 from privgram._core.norms import squared_norms
+from privgram.columns.unit import bound_of_rows
 from privgram.drawing import random
 from privgram.drawing.exponential import exponential_mechanism
-from privgram.engines.threads import accumulate
+from privgram.engines.threads import accumulate, accumulate_units
 from privgram.ledger import check_ledger
 from privgram.mechanisms.norm_bound import NormBound, charge, new_id, restore
 from privgram.moment.rows import scaled
+from privgram.moment.units import UnitPlan, by_unit
 from privgram.sources.table import n_rows_of
 
 if TYPE_CHECKING:
@@ -36,7 +38,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._core.rows import Scaling
+    from privgram._core.units import UnitAccumulator
     from privgram.columns import Columns
+    from privgram.columns.unit import Clip
     from privgram.ledger import Ledger
     from privgram.privacy import Adjacency, BoundedRangeProfile
     from privgram.sources.table import Block
@@ -48,6 +52,13 @@ LOWER, UPPER = 1e-9, 1e9
 
 #: With `Columns`, the grid ends so far below their own bound.
 RANGE = 1024.0
+
+#: Parts not to be shortened. All rows of a unit that is scaled count for less, by one factor, which
+#: moves slopes little: a smaller bound is worth more than whole units (bench/units.py).
+QUANTILE, UNIT_QUANTILE = 0.95, 0.5
+
+#: Rows of a unit at the upper end of the grid, unless it is said how many.
+ROWS = 1 << 10
 
 #: A factor of 1.0007 from one point to the next; the grid stays below a million points.
 FINEST = 1 << 10
@@ -65,7 +76,7 @@ _restore = restore
 def private_norm_bound(
     source: Any,
     epsilon: float,
-    quantile: float = 0.95,
+    quantile: float | None = None,
     *,
     lower: float | None = None,
     upper: float | None = None,
@@ -76,6 +87,11 @@ def private_norm_bound(
     threads: int | None = None,
     progress: bool | Callable[[int, int | None], object] = False,
     ledger: Ledger | None = None,
+    unit: Any = None,
+    rows_per_unit: int | None = None,
+    clip: Clip = "frobenius",
+    within: bool = False,
+    unit_missing: Literal["error", "drop"] = "error",
 ) -> NormBound:
     """Choose a bound of the row norms by a private quantile of them.
 
@@ -90,12 +106,13 @@ def private_norm_bound(
         are those of the scaled rows.
     epsilon : float
         Privacy parameter of the choice, > 0; delta is 0. It adds to that of any release.
-    quantile : float
-        Part of the rows that the bound shall not shorten, in (0, 1).
+    quantile : float, optional
+        Part of the rows, or units, that the bound shall not shorten, in (0, 1). By default 0.95 of
+        the rows, and half of the units.
     lower, upper : float, optional
         Ends of the grid of bounds to choose from, in [1e-150, 1e150]; public: never read
         off the table. By default 1e-9 and 1e9; with `Columns`, their own bound and 1/1024
-        of it.
+        of it; of units, that of `rows_per_unit` rows, 1024 by default, and 1/1024 of it.
     bins_per_octave : int
         Fineness of the grid: the bound exceeds the quantile by a factor of up to
         ``2 ** (1 / bins_per_octave)``. In [1, 1024].
@@ -105,6 +122,9 @@ def private_norm_bound(
         For experiments only. By default a cryptographic generator.
     ledger : Ledger, optional
         Budget to enter the choice in, durably, before it is made.
+    unit, rows_per_unit, clip, within, unit_missing
+        As in `second_moment`: the bound is then a unit's, to be passed as `unit_bound`, and the
+        quantile one of the units. Needs `Columns`, or both ends of the grid.
 
     Returns
     -------
@@ -150,7 +170,8 @@ def private_norm_bound(
     True
     >>> moment = pg.second_moment(table, bound=bound)
     """
-    choice = Choice(epsilon, quantile, lower, upper, bins_per_octave, adjacency, columns)
+    plan = by_unit(unit, None, rows_per_unit, clip, within, unit_missing)
+    choice = Choice(epsilon, quantile, lower, upper, bins_per_octave, adjacency, columns, plan=plan)
     return choice.draw(choice.count(source, threads, progress), rng, ledger)
 
 
@@ -160,28 +181,43 @@ class Choice:
     def __init__(
         self,
         epsilon: float,
-        quantile: float = 0.95,
+        quantile: float | None = None,
         lower: float | None = None,
         upper: float | None = None,
         bins_per_octave: int = 16,
         adjacency: Adjacency = "replace",
         columns: Columns | Sequence[str] | None = None,
+        row_bound: float | None = None,
+        plan: UnitPlan | None = None,
     ) -> None:
         from privgram.columns import Columns
         from privgram.privacy._adjacency import check_adjacency
 
         top = columns.bound if isinstance(columns, Columns) else None
+        self.row_bound = row_bound = top if row_bound is None else row_bound
+        self.plan = plan
+        if plan is not None:
+            if row_bound is None and None in (lower, upper):
+                raise ValueError(
+                    "the norms of units are looked for below what Columns allow: pass a Columns, "
+                    "or lower and upper"
+                )
+            top = None if row_bound is None else bound_of_rows(plan.rows or ROWS, row_bound)
         upper = (UPPER if top is None else top) if upper is None else upper
         upper = check_number(upper, "upper")
         lower = (LOWER if top is None else upper / RANGE) if lower is None else lower
         lower = check_number(lower, "lower")
         epsilon = check_positive(epsilon, "epsilon")
+        if quantile is None:
+            quantile = QUANTILE if plan is None else UNIT_QUANTILE
         quantile = check_within(quantile, "quantile", 0, 1)
         bins_per_octave = check_integer(bins_per_octave, "bins_per_octave", 1, FINEST)
         if not LEAST <= lower < upper <= MOST:
             raise ValueError(
                 f"the grid needs {LEAST:g} <= lower < upper <= {MOST:g}, not {lower} and {upper}"
             )
+        if plan is not None and upper > RANGE * lower * 4:
+            raise ValueError("lower and upper must be within a factor of 4096 for units")
         self.columns = columns
         self.epsilon = epsilon
         self.quantile = quantile
@@ -198,6 +234,19 @@ class Choice:
     ) -> NormCounts:
         """Count the rows in each interval of the grid, in one pass: SECRET."""
         total: NormCounts
+        if (plan := self.plan) is not None:
+            top = float(self.grid[-1])
+            row_bound = top if self.row_bound is None else min(self.row_bound, top)
+            scaling: Any = self.columns if hasattr(self.columns, "encoder") else None
+            total, _ = accumulate_units(
+                source,
+                self.columns,
+                threads,
+                progress,
+                plan,
+                lambda d: UnitNormCounts(plan.new_total(d, top, row_bound, scaling, 24), self.grid),
+            )
+            return total
         total, _ = accumulate(
             source, self.columns, threads, progress, lambda d: NormCounts(d, self.grid)
         )
@@ -232,6 +281,7 @@ class Choice:
             "bins_per_octave": self.bins_per_octave,
             "reproducible": reproducible,
             "id": new_id(),
+            "unit": None if self.plan is None else self.plan.unit.name,
         }
         if ledger is not None:
             charge(ledger, fields)
@@ -294,7 +344,6 @@ class NormCounts:
         self.counts = np.zeros(len(grid), np.int64)
         self.n_rows = 0
         self._edges = grid[:-1] ** 2
-        self._squares = np.empty(PIECE)
 
     def update(self, block: Block, drop: bool = False, scaling: Scaling | None = None) -> int:
         """Count the rows of a block, scaled as `privgram._core.rows.Accumulator` scales them.
@@ -306,6 +355,7 @@ class NormCounts:
             with NaN are left out instead.
         """
         n_rows = n_rows_of(block)
+        room = np.empty(PIECE)
         for start in range(0, n_rows, PIECE):
             if isinstance(block, list):
                 columns = [np.asarray(column)[start : start + PIECE] for column in block]
@@ -316,7 +366,7 @@ class NormCounts:
                 piece = scaled(piece, *scaling)
             elif piece.dtype.kind != "f":  # integers, which the kernel of a pass takes as they are
                 piece = piece.astype(np.float64)
-            squares = self._squares[: len(piece)]
+            squares = room[: len(piece)]
             squared_norms(piece, squares)
             odd = np.flatnonzero(~np.isfinite(squares))  # or so long that their squares overflow
             if len(odd):
@@ -334,3 +384,30 @@ class NormCounts:
         """Add the counts of other rows."""
         self.counts += other.counts
         self.n_rows += other.n_rows
+
+
+class UnitNormCounts(NormCounts):
+    """How many units have norms in each interval: see `NormCounts`.
+
+    Parameters
+    ----------
+    units : UnitAccumulator
+        What computes the norms; nothing is added to it.
+    grid : ndarray of shape (m,), float64
+    """
+
+    def __init__(self, units: UnitAccumulator, grid: NDArray[np.float64]) -> None:
+        super().__init__(units.n_columns, grid)
+        self._units = units
+        self._grid = grid
+
+    def update(  # type: ignore[override]  # whole units
+        self, x: NDArray[np.float64], starts: NDArray[np.intp], drop: bool = False
+    ) -> int:
+        """Count units; see `privgram._core.units.UnitAccumulator.update`."""
+        norms = np.empty(len(starts))
+        bad = self._units.update(x, starts, drop, norms)
+        at = np.searchsorted(self._grid[:-1], norms)
+        self.counts += np.bincount(at, minlength=len(self.counts))
+        self.n_rows += len(starts)
+        return bad

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -83,7 +84,7 @@ class Looks(looks.Looks):
 
     def count(self, frame: Frame, grid: Vector, share: float) -> tuple[Vector, float]:
         """Release the number of rows between squared radii; with the noise of the numbers."""
-        counted = self._read(frame, lambda d: NormCounts(d, np.sqrt(grid)))
+        counted = self._read(frame, partial(NormCounts, grid=np.sqrt(grid)))
         std = self.noise.counts_std(self.mu(share))
         # On a grid that the counts are on: a rounding of the ideal release.
         step = 2.0 ** (math.floor(math.log2(std)) - GRID_BITS) if std < 2.0**GRID_BITS else 1.0
@@ -99,17 +100,20 @@ class Looks(looks.Looks):
 
     def mapped(self, frame: Frame, radius: float) -> SecondMoment:
         """The exact second moment in a frame, of rows clipped to a radius there: SECRET."""
-        total = self._read(frame, lambda d: Accumulator(d, radius))
+        total = self._read(frame, partial(Accumulator, bound=radius))
         return SecondMoment.from_accumulator(total, None, None)
 
     def _read(self, frame: Frame, new: Callable[[int], Any]) -> Any:
         assert self.reread is not None
-        bound = float(self.moment.bound)
-        total = self.reread(lambda d: Mapped(frame.matrix, bound, new(d))).inner
-        dropped = getattr(total, "n_dropped", 0)  # a histogram counts them among the rows
-        if total.n_rows + dropped != self.moment.n_rows + self.moment.n_dropped:
+        look = self.reread(partial(_look, frame.matrix, float(self.moment.bound), new))
+        if look.n_rows + look.n_dropped != self.moment.n_rows + self.moment.n_dropped:
             raise OSError(
                 "the table has changed between two looks at it, and the release is lost: its "
                 "noise was drawn. Release again from a table that nobody writes to"
             )
-        return total
+        return look.inner
+
+
+def _look(frame: Matrix, bound: float, new: Callable[[int], Any], n_columns: int) -> Mapped:
+    """Make what adds up images of rows: by name, or workers would not find it."""
+    return Mapped(frame, bound, new(n_columns))

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from privgram._base.checks import check_number, check_positive
 from privgram._base.files import check_distinct, check_room
 from privgram._release import Release
+from privgram._release.groups import Releases
 from privgram.columns import Columns
+from privgram.columns.groups import Groups, Unlisted
 from privgram.drawing import random
 from privgram.drawing.norm_bound import Choice
 from privgram.engines import scale_out
-from privgram.engines.threads import accumulate, resumable
+from privgram.engines.threads import accumulate, asked_groups, grouped, resumable
 from privgram.ledger import check_ledger
 from privgram.mechanisms import (
     AnalyzeGauss,
@@ -26,6 +29,11 @@ from privgram.mechanisms import (
     named,
     true_delta,
 )
+from privgram.mechanisms.groups import calibrate_groups, check_groups
+from privgram.mechanisms.looks import names_of
+from privgram.moment.groups import SecondMoments
+from privgram.moment.units import UnitPlan, by_unit
+from privgram.sources.kept import Kept, room
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,13 +41,15 @@ if TYPE_CHECKING:
     import numpy as np
 
     from privgram._base.checks import CalibrationKind
+    from privgram.columns.unit import Clip
+    from privgram.columns.variables import Factor, Level
     from privgram.drawing.refined import Reread
     from privgram.ledger import Ledger
     from privgram.mechanisms.norm_bound import NormBound
     from privgram.moment import SecondMoment
     from privgram.privacy import Adjacency, Profile
 
-__all__ = ["release", "release_moment"]
+__all__ = ["release", "release_groups", "release_moment"]
 
 #: Above these there is a warning: e^20 is half a billion, and nobody's row should leak as often
 #: as once in a hundred releases.
@@ -49,6 +59,7 @@ LARGE_EPSILON, LARGE_DELTA = 20.0, 1e-2
 BYTES = {".json": 32, ".npz": 8}
 
 
+@overload
 def release(
     source: Any,
     mechanism: Mechanism | str | None = None,
@@ -61,19 +72,79 @@ def release(
     columns: Columns | Sequence[str] | None = None,
     bound: Any = None,
     bound_epsilon: float | None = None,
-    bound_quantile: float = 0.95,
+    bound_quantile: float | None = None,
     threads: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | Callable[[int, int | None], object] = False,
+    cache: bool | int = True,
     ledger: Ledger | None = None,
     out: str | os.PathLike[str] | None = None,
     allow_published_erratum: bool = False,
-) -> Release:
-    """Release the second moment of a table under differential privacy.
+    unit: Any = None,
+    unit_bound: float | Literal["auto"] | None = None,
+    rows_per_unit: int | None = None,
+    clip: Clip = "frobenius",
+    within: bool = False,
+    unit_missing: Literal["error", "drop"] = "error",
+    by: None = None,
+) -> Release: ...
+@overload
+def release(
+    source: Any,
+    mechanism: Mechanism | str | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    adjacency: Adjacency = "replace",
+    calibration: CalibrationKind = "exact",
+    rng: np.random.Generator | None = None,
+    *,
+    columns: Columns | Sequence[str] | None = None,
+    bound: Any = None,
+    threads: int | None = None,
+    progress: bool | Callable[[int, int | None], object] = False,
+    cache: bool | int = True,
+    ledger: Ledger | None = None,
+    out: str | os.PathLike[str] | None = None,
+    allow_published_erratum: bool = False,
+    by: str,
+    groups: Sequence[Level] | Factor | None = None,
+    unlisted: Unlisted = "error",
+) -> Releases: ...
+def release(
+    source: Any,
+    mechanism: Mechanism | str | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    adjacency: Adjacency = "replace",
+    calibration: CalibrationKind = "exact",
+    rng: np.random.Generator | None = None,
+    *,
+    columns: Columns | Sequence[str] | None = None,
+    bound: Any = None,
+    bound_epsilon: float | None = None,
+    bound_quantile: float | None = None,
+    threads: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool | Callable[[int, int | None], object] = False,
+    cache: bool | int = True,
+    ledger: Ledger | None = None,
+    out: str | os.PathLike[str] | None = None,
+    allow_published_erratum: bool = False,
+    unit: Any = None,
+    unit_bound: float | Literal["auto"] | None = None,
+    rows_per_unit: int | None = None,
+    clip: Clip = "frobenius",
+    within: bool = False,
+    unit_missing: Literal["error", "drop"] = "error",
+    by: str | None = None,
+    groups: Sequence[Level] | Factor | None = None,
+    unlisted: Unlisted = "error",
+) -> Release | Releases:
+    """Release the second moment of a table, or of each of its groups, under differential privacy.
 
     Parameters
     ----------
-    source : table or SecondMoment
+    source : table, SecondMoment or SecondMoments
         Whatever `second_moment` reads: an array of shape (n, d), a path, a data frame, an Arrow
         stream, blocks of these. Or a second moment that was made already.
     mechanism : Mechanism or str, optional
@@ -89,23 +160,39 @@ def release(
     columns, threads, checkpoint, progress
         As in `second_moment`. The checkpoint is removed when the release is made, and saved;
         it is of the first pass, where a mechanism makes several.
+    cache : bool or int
+        Whether rows that were decoded from Parquet or CSV files stay in memory until the release
+        is made, where it takes several passes: while they take less than a quarter of the
+        machine's memory (of the container's, if that is limited), or than so many bytes; or
+        never. They are written nowhere. The release is the same.
     bound : float or "auto", optional
         L2 bound of a row, as in `second_moment`. "auto" chooses it by the table, as
         `private_norm_bound` does, which reads the table twice and costs `bound_epsilon`.
     bound_epsilon : float, optional
-        With ``bound="auto"``: privacy parameter of the choice, > 0, spent besides `epsilon`. The
-        release states both together.
-    bound_quantile : float
-        With ``bound="auto"``: part of the rows not to be shortened, in (0, 1).
+        With ``bound="auto"`` or ``unit_bound="auto"``: privacy parameter of the choice, > 0, spent
+        besides `epsilon`. The release states both together.
+    bound_quantile : float, optional
+        With these: part of the rows, or units, not to be shortened, in (0, 1). By default 0.95
+        of the rows, and half of the units: the factors of units leave slopes as they are where
+        units are alike, and the noise is smaller.
     ledger : Ledger, optional
         Budget to enter the release in, durably, before its noise is drawn.
     out : path-like, optional
         File to save the release to, `.json` or `.npz`. That it can be written is made sure of
         before anything is spent. An existing file is replaced.
+    unit, rows_per_unit, clip, within, unit_missing
+        As in `second_moment`: whose rows are protected together. The guarantee is then for all
+        rows of one unit. With ``clip="frobenius"`` for `AnalyzeGauss`; with "trace" for
+        `MatrixLaplace` too, and for `AdditiveWishart` under "add-remove".
+    unit_bound : float or "auto", optional
+        As in `second_moment`; "auto" chooses it by the table, as `private_norm_bound` does.
+    by, groups, unlisted
+        As in `second_moment`: all groups are released at this one guarantee, which is of all of
+        them together and one entry of the ledger. A `SecondMoments` has its groups.
 
     Returns
     -------
-    Release
+    Release, or Releases of groups
 
     Raises
     ------
@@ -134,6 +221,16 @@ def release(
             f"{missing} must be a number, not missing: release(table, epsilon=1.0, delta=1e-6)"
         )
     setting = epsilon, delta, adjacency, calibration
+    automatic = unit_bound == "auto"
+    unit_given: Any = None if automatic else unit_bound
+    plan = by_unit(unit, unit_given, rows_per_unit, clip, within, unit_missing)
+    if plan is not None and bound == "auto":
+        raise ValueError('bound="auto" looks at single rows, not at units: take unit_bound="auto"')
+    if automatic and plan is None:
+        raise ValueError(
+            'unit_bound="auto" is for a unit: say by unit which column tells whose row a row is'
+        )
+    of_groups = _groups(source, by, groups, unlisted, plan, chosen, adjacency, bound, checkpoint)
     path = None if out is None else Path(out)
     if path is not None:
         if path.suffix not in BYTES:
@@ -146,40 +243,79 @@ def release(
         }
         check_distinct({}, taken)
         check_room(path)
-    if hasattr(source, "sensitivity_bound"):
+    if hasattr(source, "sensitivity_bound") or isinstance(source, SecondMoments):
         if not (columns is None and bound is None and bound_epsilon is None and checkpoint is None):
             raise TypeError(
                 "a SecondMoment has its columns and bound, and no pass is left to keep: leave out "
                 "columns, bound, bound_epsilon and checkpoint"
             )
+        if plan is not None:
+            raise ValueError(
+                "a SecondMoment no longer knows whose rows are whose: pass the table with its unit"
+            )
         moment, discard, reread = source, _nothing, None
     else:
+        asked = _Asked(setting, chosen, ledger, allow_published_erratum, plan, of_groups)
+        wanted = "auto" if automatic else bound
+        of_units = (bound, plan) if automatic else (None, None)
+        auto = _auto(
+            source, wanted, bound_epsilon, bound_quantile, adjacency, columns, checkpoint, *of_units
+        )
+        _check_rereadable(chosen, source)
+        if (auto is not None or _rereads(chosen)) and scale_out(source) is None:
+            source = Kept(source, room(cache))
         reread = _reread(chosen, source, columns, threads, progress)
-        asked = _Asked(setting, chosen, ledger, allow_published_erratum)
-        auto = _auto(source, bound, bound_epsilon, bound_quantile, adjacency, columns, checkpoint)
-        selected = None if auto is not None else bound
+        selected = None if bound == "auto" else bound
         if isinstance(columns, Columns):  # before the pass over the table
-            asked.check(len(columns), columns.bound if selected is None else selected, auto)
+            if isinstance(chosen, Refined):
+                chosen.check_names(columns.names)
+            given = columns.bound if selected is None else selected
+            if plan is not None and auto is None:
+                given = plan.bounds(given)[1]
+            asked.check(len(columns), given, auto)
         if auto is not None:
             counts = auto.count(source, threads, progress)
             if not isinstance(columns, Columns):
                 asked.check(counts.n_columns, auto.grid[0], auto)
-            selected = auto.draw(counts, rng, ledger)
-        moment, discard = resumable(source, selected, columns, threads, progress, checkpoint)
+            found = auto.draw(counts, rng, ledger)
+            if plan is None:
+                selected = found
+            else:
+                plan = replace(plan, bound=found)
+        if of_groups is not None:
+            moments = grouped(source, selected, columns, threads, progress, of_groups)
+            moment, discard = moments, _nothing
+        else:
+            moment, discard = resumable(
+                source, selected, columns, threads, progress, checkpoint, plan
+            )
     if path is not None:  # once more, after the pass, for what is spent now
-        check_room(path, moment.n_columns**2 * BYTES[path.suffix])
+        matrices = 1 if of_groups is None else len(of_groups)
+        check_room(path, matrices * moment.n_columns**2 * BYTES[path.suffix])
     if chosen is None:
-        n_rows = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
+        public = adjacency == "replace" and of_groups is None and moment.privacy_unit is None
+        n_rows = moment.n_rows + moment.n_dropped if public else None
         chosen = default(moment.n_columns, float(moment.bound), epsilon, delta, n_rows, adjacency)
-    made = release_moment(
-        chosen,
-        moment,
-        *setting,
-        rng,
-        allow_published_erratum=allow_published_erratum,
-        ledger=ledger,
-        reread=reread,
-    )
+    made: Release | Releases
+    if of_groups is not None:
+        made = release_groups(
+            chosen,
+            moment,
+            *setting,
+            rng,
+            allow_published_erratum=allow_published_erratum,
+            ledger=ledger,
+        )
+    else:
+        made = release_moment(
+            chosen,
+            moment,
+            *setting,
+            rng,
+            allow_published_erratum=allow_published_erratum,
+            ledger=ledger,
+            reread=reread,
+        )
     if path is not None:
         made.save(path)
     discard()
@@ -198,14 +334,12 @@ def release_moment(
     allow_published_erratum: bool = False,
     ledger: Ledger | None = None,
     reread: Reread | None = None,
+    purpose: str = "",
 ) -> Release:
     """Release a second moment by a mechanism: `Mechanism.release`, which documents it.
 
-    `reread` reads the rows of it again, for mechanisms that need them.
+    `reread` reads the rows of it again, for mechanisms that need them; the ledger has `purpose`.
     """
-    from privgram.drawing.additive import check_generator
-    from privgram.drawing.draws import draw
-
     if not hasattr(moment, "sensitivity_bound"):
         raise TypeError(
             "what a mechanism releases is a SecondMoment, as second_moment(table, ...) makes it, "
@@ -216,31 +350,91 @@ def release_moment(
             "Refined() reads the table again, and a SecondMoment has no rows to read: pass the "
             "table itself to pg.release, or take AnalyzeGauss()"
         )
+    n_rows = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
+    setting = epsilon, delta, adjacency, calibration, allow_published_erratum
+    [made] = _released(
+        mechanism, [moment], setting, rng, ledger, n_rows, reread=reread, purpose=purpose
+    )
+    return made
+
+
+def release_groups(
+    mechanism: Mechanism,
+    moments: SecondMoments,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency = "replace",
+    calibration: CalibrationKind = "exact",
+    rng: np.random.Generator | None = None,
+    *,
+    allow_published_erratum: bool = False,
+    ledger: Ledger | None = None,
+) -> Releases:
+    """Release the second moments of all groups by a mechanism, at one guarantee for all together.
+
+    As in `release_moment`. The number of rows of a group is private under either notion of
+    neighbours.
+    """
+    check_groups(mechanism, adjacency)
+    n_rows = moments.n_rows + moments.n_dropped if adjacency == "replace" else None
+    setting = epsilon, delta, adjacency, calibration, allow_published_erratum
+    made = _released(
+        mechanism, moments.values(), setting, rng, ledger, n_rows, groups=moments.groups
+    )
+    return Releases(moments.groups, made, n_rows)
+
+
+def _released(
+    mechanism: Mechanism,
+    moments: Sequence[SecondMoment],
+    setting: tuple[float, float, Adjacency, CalibrationKind, bool],
+    rng: np.random.Generator | None,
+    ledger: Ledger | None,
+    n_rows: int | None,
+    *,
+    groups: Groups | None = None,
+    reread: Reread | None = None,
+    purpose: str = "",
+) -> list[Release]:
+    """Release second moments, of one table or of its groups, by one entry of the ledger.
+
+    `n_rows` are those of the table, where they are public.
+    """
+    from privgram.drawing.additive import check_generator
+    from privgram.drawing.draws import draw
+    from privgram.privacy.coupled import delta_fp_of
+
+    epsilon, delta, adjacency, calibration, allow_published_erratum = setting
+    moment = moments[0]
     check_ledger(ledger)
+    if isinstance(mechanism, Refined):
+        mechanism.check_names(names_of(moment))
     chosen: NormBound | None = moment.norm_bound
+    unit = moment.privacy_unit
     if chosen is not None:
-        chosen.check(adjacency)
+        chosen.check(adjacency, None if unit is None else unit.name)
         check_positive(check_number(epsilon, "epsilon") + chosen.epsilon, "epsilon, in all,")
     check_generator(mechanism, rng)
     generator, reproducible = random.resolve(rng)
-    n_rows = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
-    noise = mechanism.calibrate(
-        moment.n_columns,
-        # Quantised rows may exceed the bound by a few parts in a million.
-        moment.sensitivity_bound,
-        epsilon,
-        delta,
-        adjacency,
-        calibration,
-        n_rows,
-        allow_published_erratum=allow_published_erratum,
-    )
+    # Of rows, or of units; of these nothing in a mechanism turns on the number.
+    if unit is not None:
+        mechanism.check_unit(unit, adjacency)
+    # Quantised rows may exceed the bound by a few parts in a million.
+    wanted = moment.n_columns, moment.sensitivity_bound, epsilon, delta, adjacency, calibration
+    allowed: dict[str, Any] = {"allow_published_erratum": allow_published_erratum}
+    what = str(mechanism)
+    if groups is None:
+        noise = mechanism.calibrate(*wanted, n_rows if unit is None else None, **allowed)
+        what += "" if unit is None else ", for all rows of a unit"
+    else:
+        noise = calibrate_groups(mechanism, *wanted, **allowed)
+        what += f" for each of {len(groups)} groups by {groups.by}"
     if not reproducible:  # those are experiments, and are marked as not private
         _warn_of_weak(noise.epsilon, noise.delta, n_rows)
     if ledger is not None:
         known = chosen is None or mechanism.scale_free
         privacy = noise.privacy if known else None
-        delta_fp = getattr(noise, "delta_fp", 0.0) if known else 0.0
+        delta_fp = delta_fp_of(noise) if known else 0.0
         paid = float(epsilon), true_delta(noise)
         if chosen is not None:
             # Both, or neither: a choice that is paid for is of no use without the release.
@@ -252,31 +446,35 @@ def release_moment(
             adjacency=adjacency,
             privacy=privacy,
             delta_fp=delta_fp,
-            what=str(mechanism),
+            what=what + purpose,
             condition=mechanism.condition,
         )
     more = {} if reread is None else {"reread": reread}
-    matrix, law, extra = draw(mechanism, moment, noise, generator, **more)
-    names = moment.names or tuple(f"x{i}" for i in range(moment.n_columns))
-    made = Release(
-        matrix=matrix,
-        names=tuple(names),
-        mechanism=mechanism,
-        parameters=noise.own() | extra.pop("parameters", {}),
-        noise=law,
-        epsilon=float(epsilon),
-        delta=float(delta if not allow_published_erratum else true_delta(noise)),
-        adjacency=adjacency,
-        calibration=calibration,
-        privacy=noise.privacy,
-        bound=float(moment.bound),
-        n_rows=n_rows,
-        columns=moment.columns,
-        reproducible=reproducible,
-        condition=mechanism.condition,
-        **extra,
-    )
-    return made if chosen is None else made.including(chosen)
+    made = []
+    for moment in moments:
+        matrix, law, extra = draw(mechanism, moment, noise, generator, **more)
+        one = Release(
+            matrix=matrix,
+            names=names_of(moment),
+            mechanism=mechanism,
+            parameters=noise.own() | extra.pop("parameters", {}),
+            noise=law,
+            epsilon=float(epsilon),
+            delta=float(delta if not allow_published_erratum else true_delta(noise)),
+            adjacency=adjacency,
+            calibration=calibration,
+            privacy=noise.privacy,
+            bound=float(moment.bound),
+            n_rows=n_rows if groups is None and unit is None else None,
+            columns=moment.columns,
+            reproducible=reproducible,
+            condition=mechanism.condition,
+            privacy_unit=unit,
+            n_units=None if unit is None else n_rows,
+            **extra,
+        )
+        made.append(one if chosen is None else one.including(chosen))
+    return made
 
 
 Mechanism._release = staticmethod(release_moment)
@@ -291,33 +489,44 @@ class _Asked:
         mechanism: Mechanism | None,
         ledger: Ledger | None,
         allow_published_erratum: bool,
+        plan: UnitPlan | None = None,
+        groups: Groups | None = None,
     ) -> None:
         check_ledger(ledger)
         self.setting = setting
         # By default another may be taken in the end, which spends no more.
         by_default = AnalyzeGauss() if setting[1] else MatrixLaplace()
         self.mechanism = by_default if mechanism is None else mechanism
+        if plan is not None:
+            self.mechanism.check_unit(plan.unit, setting[2])
         self.ledger = ledger
-        self.allowed = allow_published_erratum
+        self.allowed: dict[str, Any] = {"allow_published_erratum": allow_published_erratum}
+        self.groups = groups
 
     def check(self, n_columns: int, bound: Any, choice: Choice | None) -> None:
         """Raise ValueError if it cannot be met, or paid for, over tables of this shape."""
+        from privgram.privacy.coupled import delta_fp_of
+
         epsilon, delta, adjacency, _ = self.setting
-        noise = self.mechanism.calibrate(
-            n_columns,
-            check_number(bound, "bound"),
-            *self.setting,
+        wanted = n_columns, check_number(bound, "bound"), *self.setting
+        if self.groups is not None:
+            noise = calibrate_groups(self.mechanism, *wanted, **self.allowed)
+        else:
             # Not known yet, and no guarantee turns on it.
-            n_rows=10**6 if adjacency == "replace" else None,
-            allow_published_erratum=self.allowed,
-        )
+            n_rows = 10**6 if adjacency == "replace" else None
+            noise = self.mechanism.calibrate(*wanted, n_rows, **self.allowed)
         if self.ledger is None:
             return
         if choice is None:
-            self.ledger.check(epsilon, delta, adjacency=adjacency, privacy=noise.privacy)
+            delta_fp = delta_fp_of(noise)
+            self.ledger.check(
+                epsilon, delta, adjacency=adjacency, privacy=noise.privacy, delta_fp=delta_fp
+            )
+        elif self.mechanism.scale_free:
+            known = noise.privacy, delta_fp_of(noise)
+            _check_both(self.ledger, choice, epsilon, delta, adjacency, *known)
         else:
-            profile = noise.privacy if self.mechanism.scale_free else None
-            _check_both(self.ledger, choice, epsilon, delta, adjacency, profile)
+            _check_both(self.ledger, choice, epsilon, delta, adjacency, None)
 
 
 def _check_both(
@@ -347,10 +556,12 @@ def _auto(
     source: Any,
     bound: Any,
     epsilon: float | None,
-    quantile: float,
+    quantile: float | None,
     adjacency: Adjacency,
     columns: Columns | Sequence[str] | None,
     checkpoint: object,
+    row_bound: float | None = None,
+    plan: UnitPlan | None = None,
 ) -> Choice | None:
     """The choice of the bound that is asked for, if one is."""
     if bound != "auto":
@@ -368,11 +579,58 @@ def _auto(
             'bound="auto" reads the table twice, and an iterator is read once: pass a path, a '
             "data frame or a list of blocks"
         )
-    return Choice(epsilon, quantile, adjacency=adjacency, columns=columns)
+    return Choice(
+        epsilon, quantile, adjacency=adjacency, columns=columns, row_bound=row_bound, plan=plan
+    )
+
+
+def _groups(
+    source: Any,
+    by: str | None,
+    groups: Any,
+    unlisted: str,
+    plan: UnitPlan | None,
+    mechanism: Mechanism | None,
+    adjacency: Adjacency,
+    bound: Any,
+    checkpoint: object,
+) -> Groups | None:
+    """The groups that are asked for, or that second moments have; what cannot be is refused."""
+    if isinstance(source, SecondMoments):
+        if not (by is None and groups is None):
+            raise TypeError("SecondMoments have their groups: leave out by and groups")
+        found: Groups | None = source.groups
+    else:
+        found = asked_groups(by, groups, unlisted, plan, checkpoint)
+        if found is not None and hasattr(source, "sensitivity_bound"):
+            raise TypeError(
+                "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table "
+                "itself"
+            )
+    if found is None:
+        return None
+    if mechanism is not None:
+        check_groups(mechanism, adjacency)
+    if isinstance(bound, str):
+        raise ValueError(
+            'bound="auto" is for a table without groups: pass what private_norm_bound chooses'
+        )
+    return found
 
 
 def _rereads(mechanism: Mechanism | None) -> bool:
     return isinstance(mechanism, Refined) and mechanism.most_looks > 1
+
+
+def _check_rereadable(mechanism: Mechanism | None, source: Any) -> None:
+    """Refuse a table that can be read only once, if the mechanism reads it again."""
+    if not _rereads(mechanism):
+        return
+    if isinstance(source, Iterator):
+        raise ValueError(
+            "Refined() reads the table several times, and an iterator or a stream is read once: "
+            "pass a path, a data frame or a list of blocks, or take AnalyzeGauss()"
+        )
 
 
 def _reread(
@@ -385,16 +643,6 @@ def _reread(
     """What reads the rows of a source again, if the mechanism does."""
     if not _rereads(mechanism):
         return None
-    if scale_out(source) is not None:
-        raise ValueError(
-            "Refined() reads tables by one machine, and this one is on a cluster: pass its files, "
-            "or take AnalyzeGauss()"
-        )
-    if isinstance(source, Iterator):
-        raise ValueError(
-            "Refined() reads the table several times, and an iterator or a stream is read once: "
-            "pass a path, a data frame or a list of blocks, or take AnalyzeGauss()"
-        )
 
     def again(new: Callable[[int], Any]) -> Any:
         return accumulate(source, columns, threads, progress, new)[0]
@@ -413,12 +661,12 @@ def _warn_of_weak(epsilon: float, delta: float, n_rows: int | None) -> None:
             f"epsilon={epsilon:g} protects hardly anyone: a release may be e^{epsilon:g} times as "
             "likely with somebody's row as with another. About 1 is common, and above 10 little "
             "is left",
-            stacklevel=4,
+            stacklevel=5,
         )
     if delta > LARGE_DELTA or (n_rows and delta > 1 / n_rows):
         warnings.warn(
             f"delta={delta:g} promises little: with that probability the guarantee may fail "
             "altogether, and from 1 / rows on it allows publishing somebody's row as it is. Take "
             "it far below",
-            stacklevel=4,
+            stacklevel=5,
         )

@@ -15,12 +15,14 @@ import numpy as np
 from privgram._core.rows import Accumulator
 from privgram._release.record import ReleaseRecord
 from privgram.drawing.release import release_moment
+from privgram.drawing.unit_scores import UnitScores
 from privgram.engines import scale_out
-from privgram.engines.threads import accumulate
+from privgram.engines.threads import accumulate, accumulate_units
 from privgram.ledger import check_ledger
 from privgram.mechanisms import AnalyzeGauss
 from privgram.moment import SecondMoment
 from privgram.moment.mapped import Mapped
+from privgram.moment.units import by_unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,6 +74,7 @@ def look_again(
     *,
     ledger: Ledger | None = None,
     threads: int | None = None,
+    unit: Any = None,
 ) -> Release:
     """Release the second moment of clipped residuals times features.
 
@@ -82,6 +85,8 @@ def look_again(
     look : Look
     source, epsilon, delta, rng, ledger, threads
         As in `privgram.release`.
+    unit : str or array_like, optional
+        Where units are protected: by default the column of that name.
 
     Returns
     -------
@@ -105,23 +110,51 @@ def look_again(
     frame = np.zeros((len(names), len(names)))
     frame[: q + 1, [names.index(name) for name in release.names]] = look.frame
 
-    def new(n_columns: int) -> Mapped:
+    def check_width(n_columns: int) -> None:
         if n_columns != len(names):
             raise ValueError(
                 f"the table has {n_columns} columns and the release is of {len(names)}: pass the "
                 "table that was released"
             )
+
+    def of_rows(n_columns: int) -> Mapped:
+        check_width(n_columns)
         return Mapped(frame, release.bound, Scores(look.clip, Accumulator(q, look.radius)))
 
-    total = accumulate(source, columns, threads, False, new)[0].inner.inner
-    moment = SecondMoment.from_accumulator(total, None, None)
-    if release.n_rows not in (None, moment.n_rows + moment.n_dropped):  # public
+    protected = release.privacy_unit
+    if protected is None:
+        total = accumulate(source, columns, threads, False, of_rows)[0].inner.inner
+    else:
+        whose = protected.name if unit is None else unit
+        plan = by_unit(whose, release.bound, None, protected.clip, protected.within, "drop")
+        assert plan is not None
+        scaling = release.columns
+        rows = None if scaling is None else scaling.bound
+        row_bound, bound = plan.bounds(rows)
+
+        def of_units(n_columns: int) -> UnitScores:
+            check_width(n_columns)
+            units = plan.new_total(n_columns, bound, row_bound, scaling)
+            return UnitScores(frame, look.clip, Accumulator(q, look.radius), units)
+
+        total = accumulate_units(source, columns, threads, False, plan, of_units)[0].inner
+    moment = SecondMoment.from_accumulator(total, None, None, None, protected)
+    found = moment.n_rows + moment.n_dropped
+    if (release.n_rows if protected is None else release.n_units) not in (None, found):  # public
         raise ValueError(
-            "the table has another number of rows than the one that was released; nothing was "
-            "spent. Pass the same table, or release this one anew"
+            f"the table has another number of {'rows' if protected is None else 'units'} than the "
+            "one that was released; nothing was spent. Pass the same table, or release this one "
+            "anew"
         )
     made = release_moment(
-        mechanism, moment, epsilon, delta, release.adjacency, rng=rng, ledger=ledger
+        mechanism,
+        moment,
+        epsilon,
+        delta,
+        release.adjacency,
+        rng=rng,
+        ledger=ledger,
+        purpose=", for robust standard errors",
     )
     return replace(made, parameters=made.parameters | {"clip": look.clip, "clips": look.clips})
 

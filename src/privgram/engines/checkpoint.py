@@ -25,6 +25,7 @@ from privgram._base.checks import check_integer
 from privgram._base.saved import DamagedFile, Frame, understood
 from privgram.moment import SecondMoment
 from privgram.sources.files import find
+from privgram.sources.kept import Kept
 from privgram.sources.queries import is_query
 
 if TYPE_CHECKING:
@@ -206,6 +207,8 @@ def identify(source: Any, table: Table) -> object:
     ValueError
         If it can be read only once.
     """
+    if isinstance(source, Kept):
+        source = source.source
     paths = source if isinstance(source, (list, tuple)) else [source]
     if all(isinstance(path, (str, os.PathLike)) for path in paths):
         files = [file for path in paths for file in find(Path(path))]

@@ -18,18 +18,21 @@ from dask.base import get_scheduler
 from dask.callbacks import Callback
 from dask.delayed import Delayed, delayed
 
+from privgram.columns.groups import Groups
 from privgram.engines.parts import (
     FAN_IN,
     BadPartition,
     Failure,
+    Moments,
     Plan,
     Selection,
     State,
     merged,
     redacted,
+    rows_of,
 )
 from privgram.engines.progress import INTERVAL, Report, reporter
-from privgram.moment import SecondMoment
+from privgram.moment.units import UnitPlan
 
 
 def second_moment(
@@ -37,14 +40,44 @@ def second_moment(
     bound: float | None,
     columns: Selection,
     progress: bool | Callable[[int, int | None], object],
-) -> SecondMoment:
+    by: UnitPlan | None = None,
+    groups: Groups | None = None,
+) -> Moments:
     """Compute the second moment of a Dask collection; see `privgram.second_moment`."""
+    moment: Moments = _total(
+        source, lambda empty: Plan.check(empty, bound, columns, by, groups), progress, by
+    )
+    return moment
+
+
+def accumulate(
+    source: Any,
+    columns: Selection,
+    progress: bool | Callable[[int, int | None], object],
+    new: Callable[[int], Any],
+) -> Any:
+    """Feed every row of a Dask collection to accumulators that pickle, and merge them."""
+    return _total(source, lambda empty: Plan.check(empty, None, columns, new=new), progress)
+
+
+def _total(
+    source: Any,
+    plan: Callable[[Any], Plan],
+    progress: bool | Callable[[int, int | None], object],
+    by: UnitPlan | None = None,
+) -> Any:
+    """Turn each partition into a state and merge them; the plan is made of a table without rows."""
     client = _client(source) if progress else None
     topic = f"privgram-{uuid4().hex}" if client else ""
     if _is_a("dask.array", "Array", source):
-        n_rows, states = _of_array(source, bound, columns, topic)
+        if by is not None:
+            raise ValueError(
+                "the rows of a unit are brought together by a shuffle, which Dask has for "
+                "DataFrames alone: pass a dask.dataframe with the unit as a column"
+            )
+        n_rows, states = _of_array(source, plan, topic)
     elif _is_a("dask.dataframe", "DataFrame", source):
-        n_rows, states = None, _of_frame(source, bound, columns, topic)
+        n_rows, states = None, _of_frame(source, plan, topic, by)
     else:
         raise TypeError(
             f"a Dask {type(source).__name__} is not a table; pass a dask.array of two dimensions "
@@ -57,10 +90,10 @@ def second_moment(
         problem: Exception | None = None
         try:
             if client:
-                moment = _watch(client, total, topic, told)
+                found = _watch(client, total, topic, told)
             else:
                 with _Counter({state.key for state in states}, told):
-                    moment = total.compute()
+                    found = total.compute()
         except BadPartition as error:
             problem = error.failure.error()
         except Exception as error:
@@ -69,8 +102,8 @@ def second_moment(
             problem = redacted("Dask", error)
         if problem is not None:  # outside the handler, or Dask's error would stay behind it
             raise problem
-        report(moment.n_rows + moment.n_dropped)
-    return moment
+        report(rows_of(found))
+    return found
 
 
 def _noted(report: Report) -> tuple[Report, list[Exception]]:
@@ -87,9 +120,7 @@ def _noted(report: Report) -> tuple[Report, list[Exception]]:
     return told, failed
 
 
-def _of_array(
-    array: Any, bound: float | None, columns: Selection, topic: str
-) -> tuple[int | None, list[Any]]:
+def _of_array(array: Any, check: Callable[[Any], Plan], topic: str) -> tuple[int | None, list[Any]]:
     """Turn each chunk into a state, to be computed."""
     if array.ndim != 2:
         raise ValueError(f"a table has two dimensions, rows and columns, not {array.ndim}")
@@ -100,7 +131,7 @@ def _of_array(
             f"the columns are split over {array.numblocks[1]} chunks and a row must be whole; "
             "use .rechunk({1: -1}), which moves the data between workers"
         )
-    plan = Plan.check(np.empty((0, array.shape[1]), array.dtype), bound, columns)
+    plan = check(np.empty((0, array.shape[1]), array.dtype))
     states = array.map_blocks(
         _state_of_block,
         plan,
@@ -113,11 +144,15 @@ def _of_array(
     return None if np.isnan(n_rows) else n_rows, states.to_delayed().ravel().tolist()
 
 
-def _of_frame(frame: Any, bound: float | None, columns: Selection, topic: str) -> list[Any]:
+def _of_frame(
+    frame: Any, check: Callable[[Any], Plan], topic: str, by: UnitPlan | None
+) -> list[Any]:
     """Turn each partition into a state, to be computed."""
-    plan = Plan.check(_without_categories(frame._meta), bound, columns)
+    plan = check(_without_categories(frame._meta))
     if plan.selected and all(isinstance(name, str) for name in frame.columns):
         frame = frame[list(plan.selected)]  # readers then leave out what is not wanted
+    if by is not None:
+        frame = frame.shuffle(on=by.unit.name)
     states = frame.map_partitions(
         _state_of_part, plan, topic, meta=frame._meta.iloc[:, 0], enforce_metadata=False
     )
@@ -168,7 +203,7 @@ def _without_alias(state: Any) -> Any:
     )
 
 
-def _merge(states: list[State]) -> SecondMoment:
+def _merge(states: list[State]) -> State:
     """Merge, or end the pass: a task that may fail, since it was given no data to log."""
     result = merged(states)
     if isinstance(result, Failure):
@@ -187,21 +222,21 @@ class _Counter(Callback):
 
     def count(self, key: Any, result: Any, *_: Any) -> None:
         """Take note of a task that has ended."""
-        if key in self.keys and isinstance(result, SecondMoment):
-            self.rows += result.n_rows + result.n_dropped
+        if key in self.keys and not isinstance(result, Failure):
+            self.rows += rows_of(result)
             self.report(self.rows)
 
 
 def _told(topic: str, state: State, partition: int) -> State:
     """Tell the client, through the scheduler, how many rows a partition had."""
-    if topic and isinstance(state, SecondMoment):
+    if topic and not isinstance(state, Failure):
         from distributed import get_worker
 
-        get_worker().log_event(topic, (partition, state.n_rows + state.n_dropped))
+        get_worker().log_event(topic, (partition, rows_of(state)))
     return state
 
 
-def _watch(client: Any, total: Any, topic: str, report: Report) -> SecondMoment:
+def _watch(client: Any, total: Any, topic: str, report: Report) -> Any:
     """Compute on a distributed cluster, and report from the calling thread meanwhile."""
     from distributed import wait
 
@@ -213,7 +248,7 @@ def _watch(client: Any, total: Any, topic: str, report: Report) -> SecondMoment:
             with suppress(TimeoutError):
                 wait(future, timeout=INTERVAL)
             report(sum(list(rows.values())))
-        return future.result()  # type: ignore[no-any-return]
+        return future.result()
     finally:
         client.unsubscribe_topic(topic)
 

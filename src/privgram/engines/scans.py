@@ -185,7 +185,7 @@ def _states(
 def _table(plan: Plan, expected: Expected, pieces: list[Piece]) -> Table:
     """Pieces as one table."""
     names = tuple(expected.types)
-    select = names if plan.columns is None else plan.columns.reads
+    select = names if plan.columns is None and plan.groups is None else plan.reads
 
     def chunks() -> Generator[Chunk]:
         for piece in pieces:

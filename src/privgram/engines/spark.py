@@ -12,12 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram.columns import Columns
+from privgram.columns.groups import Groups
 from privgram.columns.kinds import DATES, LEVELS
+from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
 from privgram.engines import scans
-from privgram.engines.parts import FAN_IN, Failure, Plan, Selection, State, merged, redacted
+from privgram.engines.parts import (
+    FAN_IN,
+    Failure,
+    Moments,
+    Plan,
+    Selection,
+    State,
+    merged,
+    redacted,
+    rows_of,
+)
 from privgram.engines.progress import reporter
-from privgram.moment import SecondMoment
+from privgram.moment.units import UnitPlan
 from privgram.sources.arrow import require
 from privgram.sources.table import positions
 
@@ -29,17 +41,55 @@ def second_moment(
     bound: float | None,
     columns: Selection,
     progress: bool | Callable[[int, int | None], object],
-) -> SecondMoment:
+    by: UnitPlan | None = None,
+    groups: Groups | None = None,
+) -> Moments:
     """Compute the second moment of a Spark DataFrame; see `privgram.second_moment`."""
+    moment: Moments = _total(
+        source,
+        columns,
+        lambda empty: Plan.check(empty, bound, columns, by, groups),
+        progress,
+        by,
+        groups,
+    )
+    return moment
+
+
+def accumulate(
+    source: Any,
+    columns: Selection,
+    progress: bool | Callable[[int, int | None], object],
+    new: Callable[[int], Any],
+) -> Any:
+    """Feed every row of a Spark DataFrame to accumulators that pickle, and merge them."""
+    return _total(
+        source, columns, lambda empty: Plan.check(empty, None, columns, new=new), progress
+    )
+
+
+def _total(
+    source: Any,
+    columns: Selection,
+    check: Callable[[Any], Plan],
+    progress: bool | Callable[[int, int | None], object],
+    by: UnitPlan | None = None,
+    groups: Groups | None = None,
+) -> Any:
+    """Turn each partition into a state and merge them; the plan is made of a table without rows."""
     if not hasattr(source, "mapInArrow"):
         raise TypeError(
             f"a {type(source).__name__} of {type(source).__module__} is not read; pass a Spark "
             "SQL DataFrame (RDD.toDF() or .to_spark() makes one)"
         )
     require("pyarrow", "a Spark DataFrame")
-    reads = columns.reads if isinstance(columns, Columns) else {}
+    reads: dict[str, Variable] = dict(columns.reads) if isinstance(columns, Columns) else {}
+    if by is not None:
+        reads[by.unit.name] = Identifier()
+    if groups is not None:
+        reads[groups.by] = groups.factor
     empty = {name: _empty(reads.get(name)) for name in source.columns}
-    plan = Plan.check(empty, bound, columns)
+    plan = check(empty)
     names = list(plan.selected or ())
     positions(source.columns, names)  # or Spark may find two of one name, in its own words
     _check_types(source.schema, names, reads)
@@ -48,14 +98,18 @@ def second_moment(
     with reporter(progress, None) as report:  # Spark's own console shows its stages
         problem = None
         try:
-            result = _of_files(selected, plan) or _of_rows(selected, plan)
+            if by is not None:
+                selected = selected.repartition(selected[_quoted(by.unit.name)])
+                result = _of_rows(selected, plan)
+            else:
+                result = _of_files(selected, plan) or _of_rows(selected, plan)
         except Exception as error:
             problem = redacted("Spark", error)
         if problem is not None:  # outside the handler, or Spark's error would stay behind it
             raise problem
         if isinstance(result, Failure):
             raise result.error()
-        report(result.n_rows + result.n_dropped)
+        report(rows_of(result))
     return result
 
 
@@ -84,7 +138,7 @@ def _of_rows(frame: Any, plan: Plan) -> State:
 
 def _empty(wanted: Variable | None) -> NDArray[Any]:
     """A column without rows of what is wanted."""
-    kinds: dict[type, str] = {Factor: "O", Dates: "M8[us]"}
+    kinds: dict[type, str] = {Factor: "O", Dates: "M8[us]", Identifier: "i8"}
     return np.empty(0, kinds.get(type(wanted), "f8"))
 
 
@@ -113,10 +167,12 @@ def _check_types(schema: Any, names: list[str], reads: Mapping[str, Variable]) -
             known = dates
         elif isinstance(wanted, Factor):
             known = text if wanted.text else whole
+        elif isinstance(wanted, Identifier):
+            known = (IntegralType, StringType)
         if isinstance(kind, known):
             continue
         held = f"column {name!r} holds values of type {kind.simpleString()}"
-        if isinstance(wanted, (Boolean, Dates, Factor)):
+        if isinstance(wanted, (Boolean, Dates, Factor, Identifier)):
             raise TypeError(f"{held}, not {wanted.holds}")
         advice = DATES if isinstance(kind, (DateType, TimestampType)) else LEVELS
         raise TypeError(

@@ -13,16 +13,23 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from privgram._base.checks import check_integer
 from privgram._base.system import cores
+from privgram.columns.groups import Groups, Unlisted
 from privgram.engines import scale_out
 from privgram.engines.checkpoint import Checkpoint, identify
 from privgram.engines.progress import Report, reporter
+from privgram.engines.units import Gatherer, Store, UnitFeeder
+from privgram.engines.units import Layout as UnitLayout
+from privgram.engines.units import selection as selection_with
 from privgram.moment import SecondMoment, check_bound, check_n_columns, check_width
+from privgram.moment.groups import GroupFeeder, SecondMoments, apart, new_totals
 from privgram.moment.rows import Feeder, new_total
+from privgram.moment.units import UnitPlan, by_unit
 from privgram.sources import open_source
 from privgram.sources.table import Chunk, InvalidRow, Selection, Table
 
@@ -30,11 +37,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from privgram.columns import Columns
+    from privgram.columns.unit import Clip
+    from privgram.columns.variables import Factor, Level
 
 #: Below this many values one thread has finished before a second has started.
 SMALL = 1 << 18
 
 
+@overload
 def second_moment(
     source: Any,
     bound: float | None = None,
@@ -42,8 +52,47 @@ def second_moment(
     threads: int | None = None,
     progress: bool | Callable[[int, int | None], object] = False,
     checkpoint: str | os.PathLike[str] | None = None,
-) -> SecondMoment:
-    """Compute the exact second moment of a table in one pass.
+    *,
+    unit: str | Any = None,
+    unit_bound: float | None = None,
+    rows_per_unit: int | None = None,
+    clip: Clip = "frobenius",
+    within: bool = False,
+    unit_missing: Literal["error", "drop"] = "error",
+    by: None = None,
+    groups: None = None,
+) -> SecondMoment: ...
+@overload
+def second_moment(
+    source: Any,
+    bound: float | None = None,
+    columns: Columns | Sequence[str] | None = None,
+    threads: int | None = None,
+    progress: bool | Callable[[int, int | None], object] = False,
+    *,
+    by: str,
+    groups: Sequence[Level] | Factor | None = None,
+    unlisted: Unlisted = "error",
+) -> SecondMoments: ...
+def second_moment(
+    source: Any,
+    bound: float | None = None,
+    columns: Columns | Sequence[str] | None = None,
+    threads: int | None = None,
+    progress: bool | Callable[[int, int | None], object] = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    *,
+    unit: str | Any = None,
+    unit_bound: float | None = None,
+    rows_per_unit: int | None = None,
+    clip: Clip = "frobenius",
+    within: bool = False,
+    unit_missing: Literal["error", "drop"] = "error",
+    by: str | None = None,
+    groups: Sequence[Level] | Factor | None = None,
+    unlisted: Unlisted = "error",
+) -> SecondMoment | SecondMoments:
+    """Compute the exact second moment of a table, or of each of its groups, in one pass.
 
     Parameters
     ----------
@@ -73,11 +122,37 @@ def second_moment(
         way, goes on from there when it is called again with the same source, bound and
         columns, and gives the same result to the last bit. Files must be unchanged in name,
         size and time; of tables in memory only type and shape are compared. SECRET, and
-        readable by its owner alone; removed when the pass succeeds.
+        readable by its owner alone; removed when the pass succeeds. Not with `unit` or `by`.
+    unit : str, or array_like of shape (n,), optional
+        Column that tells whose row a row is, by whole numbers or texts: all rows of a unit are
+        then bounded together, and neighbouring tables differ in all rows of one unit. For an
+        array without names, the units of its rows.
+    unit_bound : float, optional
+        C: the matrix that a unit contributes has at most norm C^2, and is scaled down to that
+        if it must be. Public, as `bound` is, unless `private_norm_bound` chose it.
+    rows_per_unit : int, optional
+        k, with which C is by default sqrt(k) times `bound`: units of up to k rows are not scaled.
+    clip : {"frobenius", "trace"}
+        Norm of a unit's matrix: "frobenius" is the smaller one and serves `AnalyzeGauss`; "trace"
+        serves `MatrixLaplace` too.
+    within : bool, default False
+        Whether to subtract from each row the means of its unit's rows, in all columns but the
+        intercept: regressions are then those with an effect for each unit.
+    unit_missing : {"error", "drop"}
+        What to do about a row whose unit is missing: raise, or leave it out.
+    by : str, optional
+        Column that says the group of a row; text or whole numbers. The result is then a second
+        moment for each group. It is not among `columns`; of a table without names, the last one.
+        Not with `unit`, whose rows may be in several groups.
+    groups : sequence of str or of int, or Factor, optional
+        With `by`: the values that get a second moment each, all different. They are public.
+    unlisted : {"error", "drop", "other"}, default "error"
+        With `by`: what becomes of a row with another value, or with none. It is an error, left
+        out, or of one more group, "other".
 
     Returns
     -------
-    SecondMoment
+    SecondMoment, or SecondMoments with `by`
         SECRET: not differentially private.
 
     Raises
@@ -105,10 +180,70 @@ def second_moment(
 
     With `Columns` infinities are clamped to the bounds like other values out of bounds;
     without, they raise.
+
+    With `unit` rows may come in any order. They are kept until all are read, beyond a gigabyte in
+    a temporary file (`TMPDIR` says where), which is as secret as the table.
     """
-    moment, discard = resumable(source, bound, columns, threads, progress, checkpoint)
+    plan = by_unit(unit, unit_bound, rows_per_unit, clip, within, unit_missing)
+    described = asked_groups(by, groups, unlisted, plan, checkpoint)
+    if described is not None:
+        return grouped(source, bound, columns, threads, progress, described)
+    moment, discard = resumable(source, bound, columns, threads, progress, checkpoint, plan)
     discard()
     return moment
+
+
+def asked_groups(
+    by: str | None, groups: Any, unlisted: str, plan: UnitPlan | None, checkpoint: object
+) -> Groups | None:
+    """The groups that are asked for, if they are; what cannot be is refused."""
+    if by is None:
+        if groups is not None:
+            raise ValueError("groups are the values of a column: name it by `by`")
+        return None
+    if plan is not None:
+        raise ValueError(
+            "unit and by do not go together: rows of one unit may be in several groups, and these "
+            "are not bounded together. Release the groups of rows, or the units of one group"
+        )
+    if checkpoint is not None:
+        raise ValueError("checkpoint is for a table without groups: leave it out")
+    return Groups.of(by, groups, unlisted)
+
+
+def grouped(
+    source: Any,
+    bound: float | None,
+    columns: Columns | Sequence[str] | None,
+    threads: int | None,
+    progress: bool | Callable[[int, int | None], object],
+    groups: Groups,
+) -> SecondMoments:
+    """Do the pass of `second_moment` for groups."""
+    if hasattr(source, "sensitivity_bound"):
+        raise TypeError(
+            "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table itself"
+        )
+    if (engine := scale_out(source)) is not None:
+        if threads is not None:
+            raise ValueError("threads is for one machine; a cluster's scheduler has its own")
+        moments: SecondMoments = engine.second_moment(
+            source, bound, columns, progress, groups=groups
+        )
+        return moments
+    scaling, _ = _selection(columns)
+    if bound is None and scaling is not None:
+        bound = scaling.bound
+    bound = check_bound(bound)
+    total, names = accumulate(
+        source,
+        columns,
+        threads,
+        progress,
+        lambda d: new_totals(scaling, d, bound, groups),
+        groups=groups,
+    )
+    return SecondMoments(total, groups, names, scaling, bound)
 
 
 def resumable(
@@ -118,17 +253,21 @@ def resumable(
     threads: int | None,
     progress: bool | Callable[[int, int | None], object],
     checkpoint: str | os.PathLike[str] | None,
+    plan: UnitPlan | None = None,
 ) -> tuple[SecondMoment, Callable[[], None]]:
     """Do the pass of `second_moment`, and leave its checkpoint to the caller to discard."""
+    if plan is not None and checkpoint is not None:
+        raise ValueError("checkpoint is for rows alone: leave it out, or the unit")
     if (engine := scale_out(source)) is not None:
-        if threads is not None:
-            raise ValueError("threads is for one machine; a cluster's scheduler has its own")
+        _check_cluster(threads)
         if checkpoint is not None:
             raise ValueError("checkpoint is for one machine; a cluster repeats what it loses")
-        return engine.second_moment(source, bound, columns, progress), lambda: None
+        return engine.second_moment(source, bound, columns, progress, plan), lambda: None
     scaling, _ = _selection(columns)
     if bound is None and scaling is not None:
         bound = scaling.bound
+    if plan is not None:
+        return _of_units(source, bound, columns, threads, progress, plan), lambda: None
     bound = check_bound(bound)
     kept: list[Checkpoint] = []
 
@@ -154,6 +293,7 @@ def accumulate(
     progress: bool | Callable[[int, int | None], object],
     new: Callable[[int], Any],
     begin: Callable[[Table, int, tuple[str, ...] | None], Checkpoint | None] | None = None,
+    groups: Groups | None = None,
 ) -> tuple[Any, tuple[str, ...] | None]:
     """Feed every row of a source to accumulators and merge them.
 
@@ -163,34 +303,102 @@ def accumulate(
         See `second_moment`.
     new : callable
         Makes an empty accumulator of rows of so many columns: with an ``update`` and a
-        ``merge`` as `privgram._core.rows.Accumulator` has them.
+        ``merge`` as `privgram._core.rows.Accumulator` has them. On a cluster both pickle.
     begin : callable, optional
         Gives the checkpoint to go on from, for the table, its width and its names.
+    groups : Groups, optional
+        The accumulators are then of rows by group.
 
     Returns
     -------
     total : accumulator
         Of all rows but those that are in the checkpoint.
     names : tuple of str or None
-        The names of the columns, if they have any.
+        The names of the columns, if they have any; None on a cluster.
     """
+    if (engine := scale_out(source)) is not None:
+        _check_cluster(threads)
+        return engine.accumulate(source, columns, progress, new), None
     scaling, select = _selection(columns)
     n_threads = _check_threads(threads)
+    if groups is not None:
+        select = groups.selection(scaling, select)
     table = open_source(source, select, by_position=scaling is not None)
+    feeder: Callable[[Any], Feeder] = partial(Feeder, columns=scaling)
+    names, width = table.names, table.n_columns
     try:
-        d = table.n_columns if scaling is None else len(scaling)
-        check_width(table.n_columns, check_n_columns(d), scaling)
+        if groups is not None:
+            names, place = apart(table, groups)
+            feeder = partial(GroupFeeder, columns=scaling, groups=groups, place=place)
+            width -= 1
+        d = width if scaling is None else len(scaling)
+        check_width(width, check_n_columns(d), scaling)
         small = table.n_rows is not None and table.n_rows * d < SMALL
         if threads is None and small:
             n_threads = 1
-        names = table.names if scaling is None else scaling.names
+        names = names if scaling is None else scaling.names
         with reporter(progress, table.n_rows) as report:
             checkpoint = None if begin is None else begin(table, d, names)
-            run = _Pass(table, lambda: new(d), scaling, report, checkpoint)
+            run = _Pass(table, lambda: feeder(new(d)), report, checkpoint)
             total = run.inline() if n_threads == 1 else run.threaded(n_threads)
     finally:
         table.chunks.close()
     return total, names
+
+
+def accumulate_units(
+    source: Any,
+    columns: Columns | Sequence[str] | None,
+    threads: int | None,
+    progress: bool | Callable[[int, int | None], object],
+    plan: UnitPlan,
+    new: Callable[[int], Any],
+) -> tuple[Any, tuple[str, ...]]:
+    """Feed all rows of every unit of a source to accumulators, together, and merge them.
+
+    As `accumulate`, but that an accumulator's ``update`` takes whole units, as
+    `privgram._core.units.UnitAccumulator` has it.
+    """
+    scaling, _ = _selection(columns)
+    source, named = plan.with_keys(source, columns)
+    layout = UnitLayout(named if scaling is None else scaling.selected, scaling)
+    d = check_n_columns(len(named) if scaling is None else len(scaling))
+    select = selection_with(named, scaling, plan.unit.name)
+    n_threads = _check_threads(threads)
+    table = open_source(source, select, by_position=False)
+    if threads is None and table.n_rows is not None and table.n_rows * d < SMALL:
+        n_threads = 1
+    with Store(layout, n_threads) as store:
+        try:
+            with reporter(progress, table.n_rows) as report:
+                run = _Pass(table, lambda: Gatherer(store, plan.missing == "drop"), report)
+                (run.inline() if n_threads == 1 else run.threaded(n_threads)).finish()
+        finally:
+            table.chunks.close()
+        run = _Pass(store.table(), lambda: UnitFeeder(new(d), layout), lambda _: None)
+        total = run.inline() if n_threads == 1 else run.threaded(n_threads)
+    return total, named if scaling is None else scaling.names
+
+
+def _of_units(
+    source: Any,
+    bound: float | None,
+    columns: Columns | Sequence[str] | None,
+    threads: int | None,
+    progress: bool | Callable[[int, int | None], object],
+    plan: UnitPlan,
+) -> SecondMoment:
+    scaling, _ = _selection(columns)
+    row_bound, unit_bound = plan.bounds(bound)
+    total, names = accumulate_units(
+        source,
+        columns,
+        threads,
+        progress,
+        plan,
+        lambda d: plan.new_total(d, unit_bound, row_bound, scaling),
+    )
+    return plan.moment(total, names, scaling, unit_bound)
 
 
 class _Pass:
@@ -199,14 +407,12 @@ class _Pass:
     def __init__(
         self,
         table: Table,
-        new: Callable[[], Any],
-        scaling: Columns | None,
+        new_feeder: Callable[[], Any],
         report: Report,
         checkpoint: Checkpoint | None = None,
     ) -> None:
         self.table = table
-        self.new = new
-        self.scaling = scaling
+        self.new_feeder = new_feeder
         self.report = report
         self.lock = threading.Lock()
         self.pid = os.getpid()
@@ -235,10 +441,6 @@ class _Pass:
             if index >= first and index not in beyond:
                 yield index, chunk
 
-    def new_feeder(self) -> Feeder:
-        """Make an empty accumulator and what feeds it."""
-        return Feeder(self.new(), self.scaling)
-
     def inline(self) -> Any:
         """Run in the caller's thread."""
         feeder = self.new_feeder()
@@ -253,7 +455,7 @@ class _Pass:
     def threaded(self, n_threads: int) -> Any:
         """Run in worker threads, started as work arrives."""
         tasks: queue.Queue[tuple[int, Chunk] | None] = queue.Queue(n_threads)
-        feeders: list[Feeder] = []
+        feeders: list[Any] = []
         workers: list[threading.Thread] = []
         try:
             for task in self.to_do():
@@ -309,12 +511,12 @@ class _Pass:
         if interrupted is not None:
             raise interrupted
 
-    def work(self, feeder: Feeder, tasks: queue.Queue[tuple[int, Chunk] | None]) -> None:
+    def work(self, feeder: Any, tasks: queue.Queue[tuple[int, Chunk] | None]) -> None:
         """Process chunks until told to end."""
         while not self.aborted and (task := tasks.get()) is not None:
             self.process(feeder, *task)
 
-    def process(self, feeder: Feeder, index: int, chunk: Chunk) -> None:
+    def process(self, feeder: Any, index: int, chunk: Chunk) -> None:
         """Accumulate a chunk; a failure is kept if no earlier chunk has failed."""
         rows = 0
         try:
@@ -361,6 +563,11 @@ class _Pass:
         if isinstance(error, InvalidRow):
             raise error.explain(self.before, chunk.place)
         raise error
+
+
+def _check_cluster(threads: int | None) -> None:
+    if threads is not None:
+        raise ValueError("threads is for one machine; a cluster's scheduler has its own")
 
 
 def _check_threads(threads: int | None) -> int:

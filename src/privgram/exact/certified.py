@@ -8,11 +8,11 @@ computed exactly and certified. All that follows is integer arithmetic: with the
     sketch              X = M M^T,  M = L A,      L = H K^T
     inverse Wishart     X = M M^T,  M = L Q^T,    Q = A^-1
 
-are polynomials in dyadic numbers, computed exactly and rounded to a public grid exactly. So what
-is released has exactly the law of the ideal release from another matrix, H~, and by the
-certificate that law is within `delta_fp` of the one from H. No claim is made or needed about the
-accuracy of any factorisation, or about entries near a boundary between two grid points. Proofs
-are in docs/theory/finite-precision-multiplicative.md.
+are rounded to a public grid exactly: the draws are real numbers of which as many bits are seen as
+that takes (`privgram.exact.variates`). So what is released has exactly the law of the ideal
+release from another matrix, H~, and by the certificate that law is within `delta_fp` of the one
+from H. No claim is made or needed about the accuracy of any factorisation, or about entries near
+a boundary between two grid points. Proofs are in docs/theory/finite-precision-multiplicative.md.
 
 Integers are in units of the second moment: its matrix is ``unit * G``. Grids are powers of two
 in these units (of their square root for rows), and what is returned counts them.
@@ -22,27 +22,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privgram._base.solve import edge
-from privgram.exact.digits import DigitMatrix, digit_bits
+from privgram.exact.digits import DigitMatrix, digit_bits, place
 from privgram.exact.limbs import GRID_BITS, to_integers
 
 if TYPE_CHECKING:
     from privgram.exact.limbs import Limbs
 
 __all__ = [
+    "Draws",
     "Whitener",
-    "bartlett",
+    "add_wisharts",
     "delta_fp",
     "gram_exponent",
     "inverse_exponent",
     "inverse_wishart",
     "largest_epsilon",
-    "normals",
     "rows_exponent",
     "sketch_gram",
     "sketch_rows",
@@ -53,11 +54,11 @@ __all__ = [
 #: Certified bound of ||K H K^T - I||_F.
 TOLERANCE = 2.0**-72
 
-#: Resolution of the draws, relative to the largest of them. They are not data.
-DRAW_BITS = 96
-
-#: Binary digits after the point by which rounding to a grid is decided.
+#: Binary digits after the point by which rounding to a grid is decided, or as many more as needed.
 DECIDING_BITS = 44
+
+#: Binary digits of the scale of additive noise: its square root has these.
+ROOT_BITS = 24
 
 #: Each step gains some 40 bits: condition numbers of 2^60 need five.
 MAX_STEPS = 12
@@ -120,39 +121,6 @@ def inverse_exponent(regulariser: int, n_columns: int, dof: float) -> int:
     return math.floor(math.log2(regulariser) - 1.5 * math.log2(max(m, 1.0))) - GRID_BITS
 
 
-# --- Draws -------------------------------------------------------------------------
-
-
-def normals(rng: np.random.Generator, rows: int, columns: int) -> NDArray[np.float64]:
-    """Draw standard normals.
-
-    Returns
-    -------
-    ndarray of shape (2, rows, columns)
-        To be added up: float64 normals, and uniforms that fill the gap around each.
-    """
-    return _filled(rng, rng.standard_normal((rows, columns)))
-
-
-def bartlett(rng: np.random.Generator, dof: float, n_columns: int) -> NDArray[np.float64]:
-    """Draw Bartlett's factor A of a Wishart matrix: A A^T ~ W_d(I, dof), dof > d - 1.
-
-    Returns
-    -------
-    ndarray of shape (2, d, d)
-        Lower triangular, to be added up as with `normals`.
-    """
-    a = np.tril(rng.standard_normal((n_columns, n_columns)), -1)
-    a[np.diag_indices(n_columns)] = np.sqrt(rng.chisquare(dof - np.arange(n_columns)))
-    return _filled(rng, a)
-
-
-def _filled(rng: np.random.Generator, draws: NDArray[np.float64]) -> NDArray[np.float64]:
-    # Spread each float64 over the numbers that round to it.
-    gap = np.where(draws == 0, 0.0, np.spacing(np.abs(draws)))
-    return np.stack([draws, gap * (rng.random(draws.shape) - 0.5)])
-
-
 # --- The certified factor ----------------------------------------------------------
 
 
@@ -197,21 +165,20 @@ def _whiten(h: DigitMatrix, tolerance: float) -> Whitener:
     diagonal = np.diagonal(h.to_float())
     if diagonal.min() <= 0:
         raise ArithmeticError(NOT_DEFINITE)
-    identity = DigitMatrix.of([np.eye(d)], 0, bits)
-    k_low = _place(tolerance / (8 * d * math.sqrt(diagonal.sum())), bits)
-    p_low = _place(tolerance / (8 * d), bits)
+    k_low = place(tolerance / (8 * d * math.sqrt(diagonal.sum())), bits)
+    p_low = place(tolerance / (8 * d), bits)
     start = np.ldexp(1.0, -np.ceil(np.log2(diagonal) / 2).astype(int))
     k = DigitMatrix.of([np.diag(start)], k_low, bits)
     for _ in range(MAX_STEPS):
         norm = SLACK * float(np.linalg.norm(k.to_float()))
-        t_low = _place(tolerance / (16 * d * norm), bits)
+        t_low = place(tolerance / (16 * d * norm), bits)
         t = k.multiply(h, t_low)
-        residual = (t.multiply(k.T, p_low, symmetric=True) - identity).to_float()
+        residual = t.multiply(k.T, p_low, symmetric=True).less_identity().to_float()
         error = d * (math.ldexp(1.0, bits * p_low) + 3 * norm * math.ldexp(1.0, bits * t_low))
         if SLACK * float(np.linalg.norm(residual)) + error <= tolerance:
             return Whitener(k, t.T)
         z = _correction(residual)
-        z_low = _place(2.0**-60 * float(np.abs(z).max()), bits)
+        z_low = place(2.0**-60 * float(np.abs(z).max()), bits)
         del t, residual
         k = k + DigitMatrix.of([z], z_low, bits).multiply(k, k_low)
     raise ArithmeticError(NOT_DEFINITE)
@@ -256,11 +223,6 @@ def _lower_half(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     return half
 
 
-def _place(x: float, bits: int) -> int:
-    """Return the largest place with ``2^(bits place) <= x``."""
-    return (math.frexp(x)[1] - 1) // bits
-
-
 def _integer(limbs: Limbs, regulariser: int) -> DigitMatrix:
     """``G + regulariser I``, of which the regulariser may be negative."""
     high, low = limbs
@@ -281,15 +243,27 @@ def _integer(limbs: Limbs, regulariser: int) -> DigitMatrix:
 # --- Releases ----------------------------------------------------------------------
 
 
-def sketch_gram(
-    whitener: Whitener, draws: NDArray[np.float64], exponent: int
-) -> NDArray[np.float64]:
+class Draws(Protocol):
+    """A matrix of real numbers, as `privgram.exact.variates.Variates` is one."""
+
+    def parts(self, error: float) -> list[NDArray[np.float64]]:
+        """Matrices whose sum is within `error` in every entry; a smaller one shows more digits."""
+        ...
+
+    def to_float(self) -> NDArray[np.float64]:
+        """The numbers to about the digits of float64."""
+        ...
+
+
+def sketch_gram(factor: DigitMatrix, draws: Draws, exponent: int) -> NDArray[np.float64]:
     """Round ``L A A^T L^T`` to multiples of ``2^exponent`` units, for draws A of d rows.
 
     Parameters
     ----------
-    draws : ndarray of shape (parts, d, columns), columns <= d
-        `bartlett`, or `normals` where the sketch has fewer rows than columns: it is then the
+    factor : DigitMatrix
+        L of a `Whitener`.
+    draws : Draws of shape (d, columns), columns <= d
+        Bartlett's factor, or normals where the sketch has fewer rows than columns: it is then the
         transpose of these rows.
 
     Returns
@@ -297,92 +271,188 @@ def sketch_gram(
     ndarray of shape (d, d)
         Counts of the grid; symmetric.
     """
-    return _rounded_gram(whitener.factor, _drawn(draws, whitener), exponent)
+    return _rounded_gram(factor, _Drawn(draws, factor.bits), exponent)
 
 
-def sketch_rows(
-    whitener: Whitener, draws: NDArray[np.float64], exponent: int
-) -> NDArray[np.float64]:
+def sketch_rows(factor: DigitMatrix, draws: Draws, exponent: int) -> NDArray[np.float64]:
     """Round the rows ``A^T L^T`` themselves to ``2^exponent`` square roots of the unit.
 
     Parameters
     ----------
-    draws : ndarray of shape (parts, d, rows)
-        `normals`.
+    factor : DigitMatrix
+        L of a `Whitener`.
+    draws : Draws of shape (d, rows)
+        Normals.
 
     Returns
     -------
     ndarray of shape (rows, d)
         Counts of the grid.
     """
-    return (whitener.factor @ _drawn(draws, whitener)).round(exponent).T
+    drawn = _Drawn(draws, factor.bits)
+    bits = DECIDING_BITS
+    while True:
+        error = math.ldexp(1.0, exponent - bits)
+        counts = _multiplied(factor, drawn, error).round_within(error, exponent)
+        if counts is not None:
+            return counts.T
+        bits *= 2
 
 
-def inverse_wishart(
-    whitener: Whitener, draws: NDArray[np.float64], exponent: int
-) -> NDArray[np.float64]:
+def inverse_wishart(factor: DigitMatrix, draws: Draws, exponent: int) -> NDArray[np.float64]:
     """Round ``L (A A^T)^-1 L^T``, inverse Wishart of scale H, to multiples of ``2^exponent`` units.
 
     Parameters
     ----------
-    draws : ndarray of shape (parts, d, d)
-        `bartlett`.
+    factor : DigitMatrix
+        L of a `Whitener`.
+    draws : Draws of shape (d, d)
+        Bartlett's factor.
 
     Returns
     -------
     ndarray of shape (d, d)
         Counts of the grid; symmetric.
     """
-    inverse = _triangular_inverse(_drawn(draws, whitener))
-    return _rounded_gram(whitener.factor, inverse.T, exponent)
+    return _rounded_gram(factor, _Inverse(draws, factor.bits), exponent)
 
 
-def _rounded_gram(left: DigitMatrix, right: DigitMatrix, exponent: int) -> NDArray[np.float64]:
+@dataclass(frozen=True, repr=False, eq=False)
+class _Drawn:
+    """Draws in digits."""
+
+    draws: Draws
+    bits: int
+
+    @cached_property
+    def start(self) -> NDArray[np.float64]:
+        """The draws to about the digits of float64."""
+        return self.draws.to_float()
+
+    def within(self, error: float) -> DigitMatrix:
+        """Digits such that no entry of the matrix is further off than `error`."""
+        parts = self.draws.parts(error / 2)
+        return DigitMatrix.of(parts, place(error / len(parts), self.bits), self.bits)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class _Inverse:
+    """The inverse of triangular draws, transposed, in digits."""
+
+    draws: Draws
+    bits: int
+
+    @cached_property
+    def start(self) -> NDArray[np.float64]:
+        """The inverse to about the digits of float64."""
+        a = self.draws.to_float()
+        diagonal = np.diag_indices(len(a))
+        # Where digits cancelled, the inverse must not be too large: from below it converges.
+        a[diagonal] = np.maximum(a[diagonal], 2.0**-48)
+        return _solve_lower(a, np.eye(len(a))).T
+
+    def within(self, error: float) -> DigitMatrix:
+        """Digits such that no entry of the matrix is further off than `error`.
+
+        By Newton's iteration, which converges for every triangular matrix: the residual is
+        triangular with next to nothing on its diagonal, so that its powers tend to 0.
+        """
+        start = self.start.T
+        q = DigitMatrix.of([start], place(2.0**-96 * np.abs(start).max(), self.bits), self.bits)
+        drawn = _Drawn(self.draws, self.bits)
+        d = len(start)
+        size = SLACK * float(np.linalg.norm(self.draws.to_float()))
+        while True:
+            # R = A Q - I and A (Q - Q R) - I = -R^2, and for the error of any Q, in Frobenius
+            # norms, |A^-1 - Q| <= |Q| |R| / (1 - |R|). A quarter of the tolerance is for digits
+            # of A and of A Q that are left out, an eighth for those of Q R.
+            norm = SLACK * float(np.linalg.norm(q.to_float()))
+            tolerance = min(error / (4 * norm), 0.25)
+            a = drawn.within(tolerance / (8 * d * norm))
+            residual = a.multiply(q, place(tolerance / (8 * d), self.bits)).less_identity()
+            del a
+            r = SLACK * float(np.linalg.norm(residual.to_float())) + tolerance / 4
+            q = q - q.multiply(residual, place(tolerance / (8 * d * size), self.bits))
+            if r < 0.5 and r**2 <= tolerance / 2:
+                return q.T
+
+
+def _multiplied(left: DigitMatrix, right: _Drawn | _Inverse, error: float) -> DigitMatrix:
+    """Multiply, with an error of at most `error` in every entry."""
+    reach = SLACK * float(np.abs(left.to_float()).sum(axis=1).max())
+    return left.multiply(right.within(error / (2 * reach)), place(error / 2, left.bits))
+
+
+def _rounded_gram(
+    left: DigitMatrix, right: _Drawn | _Inverse, exponent: int
+) -> NDArray[np.float64]:
     """Round ``M M^T``, M = left right, to multiples of ``2^exponent``: exactly.
 
     From the leading digits of M and of M M^T, where their error cannot move any entry across a
-    boundary; else, with a probability of some d^2 2^-DECIDING_BITS, from all digits.
+    boundary; else, with a probability of some d^2 2^-DECIDING_BITS, from more of them.
     """
-    bits, columns = left.bits, right.shape[1]
-    target = math.ldexp(1.0, exponent - DECIDING_BITS - 2)
+    bits = DECIDING_BITS
+    while True:
+        x, error = _gram(left, right, math.ldexp(1.0, exponent - bits - 2))
+        counts = x.round_within(error, exponent)
+        if counts is not None:
+            return counts
+        bits *= 2
+
+
+def _gram(left: DigitMatrix, right: _Drawn | _Inverse, target: float) -> tuple[DigitMatrix, float]:
+    """``M M^T``, M = left right, and a bound of the error of every entry, near the target."""
+    columns = right.start.shape[1]
     reach = 2 * math.sqrt(columns)
-    guess = float(np.linalg.norm(left.to_float() @ right.to_float(), axis=1).max())
-    m_low, x_low = _place(target / (reach * guess), bits), _place(target, bits)
-    m = left.multiply(right, m_low)
+    guess = float(np.linalg.norm(left.to_float() @ right.start, axis=1).max())
+    # M = m + E, entries of E at most e: |m E^T + E m^T + E E^T| <= 2 |m_i| sqrt(c) e + c e^2.
+    e = target / (reach * guess)
+    m = _multiplied(left, right, e)
     norm = SLACK * float(np.linalg.norm(m.to_float(), axis=1).max())
-    # M = m + E, entries of E below e: |m E^T + E m^T + E E^T| <= 2 |m_i| sqrt(c) e + c e^2.
-    e = math.ldexp(1.0, bits * m_low)
-    error = reach * norm * e + columns * e**2 + math.ldexp(1.0, bits * x_low)
-    x = m.gram(x_low)
-    del m
-    margin = np.full(x.shape, math.ldexp(1.0, math.frexp(error)[1]))
-    step = DigitMatrix.of([margin], x_low, bits)
-    counts = (x - step).round(exponent)
-    if np.abs(counts).max() < 2.0**52 and np.array_equal(counts, (x + step).round(exponent)):
-        return counts
-    return (left @ right).gram().round(exponent)
+    low = place(target, left.bits)
+    error = reach * norm * e + columns * e**2 + math.ldexp(1.0, left.bits * low)
+    return m.gram(low), SLACK * error
 
 
-def _drawn(draws: NDArray[np.float64], whitener: Whitener) -> DigitMatrix:
-    low = _place(2.0**-DRAW_BITS * float(np.abs(draws).max()), whitener.factor.bits)
-    return DigitMatrix.of(draws, low, whitener.factor.bits)
+def add_wisharts(
+    limbs: Limbs, scale: float, plus: Draws, minus: Draws, exponent: int
+) -> NDArray[np.float64]:
+    """Round ``G + scale (A A^T - B B^T)`` to multiples of ``2^exponent`` units: exactly.
+
+    Parameters
+    ----------
+    limbs : tuple of ndarrays of shape (d, d), int64 and uint64
+        G: ``high 2^64 + low``.
+    scale : float
+        In units; it is raised by a part in 2^20 at most, to a square of few digits.
+    plus, minus : Draws of shape (d, d)
+        A and B, Bartlett's factors.
+    exponent : int
+
+    Returns
+    -------
+    ndarray of shape (d, d)
+        Counts of the grid; symmetric.
+    """
+    g = _integer(limbs, 0)
+    root = _root(scale)
+    low = place(root * 2.0**-ROOT_BITS, g.bits)
+    left = DigitMatrix.of([root * np.eye(g.shape[0])], low, g.bits)
+    drawn = [_Drawn(draws, g.bits) for draws in (plus, minus)]
+    bits = DECIDING_BITS
+    while True:
+        target = math.ldexp(1.0, exponent - bits - 2)
+        (x, error), (y, more) = (_gram(left, one, target) for one in drawn)
+        counts = (g + x - y).round_within(error + more, exponent)
+        if counts is not None:
+            return counts
+        bits *= 2
 
 
-def _triangular_inverse(a: DigitMatrix) -> DigitMatrix:
-    """Invert a draw by Newton's iteration to `DRAW_BITS` bits. Not a function of data."""
-    bits = a.bits
-    identity = DigitMatrix.of([np.eye(a.shape[0])], 0, bits)
-    start = _solve_lower(a.to_float(), np.eye(a.shape[0]))
-    low = _place(2.0**-DRAW_BITS * float(np.abs(start).max()), bits)
-    q = DigitMatrix.of([start], low, bits)
-    for _ in range(MAX_STEPS):
-        residual = identity - a.multiply(q, _place(2.0**-DRAW_BITS, bits))
-        largest = float(np.abs(residual.to_float()).max())
-        q = q + q.multiply(residual, low)
-        del residual
-        if largest < 2.0 ** (-DRAW_BITS // 2):
-            return q
-    raise ArithmeticError("the draw is too ill-conditioned to be inverted")
+def _root(x: float) -> float:
+    """Give a square root of few binary digits, rounded up."""
+    mantissa, shift = math.frexp(math.sqrt(x))
+    return math.ldexp(math.floor(math.ldexp(mantissa, ROOT_BITS)) + 1, shift - ROOT_BITS)
 
 
 # --- The smallest eigenvalue -------------------------------------------------------

@@ -16,15 +16,19 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DigitMatrix", "digit_bits"]
+from privgram._base.system import cores
 
-#: Most digits in the shorter factor of a product.
+__all__ = ["DigitMatrix", "digit_bits", "place"]
+
+#: Most digits in the shorter factor of a product; a longer one is cut into such.
 MAX_DIGITS = 16
 
 #: Digits that the carry of a place below 2^52 may fill above it, from 17 bits on.
@@ -33,8 +37,12 @@ CARRIED_DIGITS = 3
 #: Rows and columns of a block of a product: enough for BLAS, few enough for the cache.
 BLOCK = 256
 
-#: Digits kept below the last one of a truncated product, see `DigitMatrix.multiply`.
-GUARD_DIGITS = 3
+#: Rows that are carried together.
+STRIP = 32
+
+#: Bits from which two digits below the last one of a truncated product suffice, and else three,
+#: see `DigitMatrix.multiply`.
+TWO_GUARD_BITS = 18
 
 
 def digit_bits(terms: int) -> int:
@@ -43,6 +51,11 @@ def digit_bits(terms: int) -> int:
     The largest with ``MAX_DIGITS terms (b/2)^2 <= 2^52``, a factor of 2 below 2^53 for carries.
     """
     return (52 - (MAX_DIGITS * terms - 1).bit_length()) // 2 + 1
+
+
+def place(x: float, bits: int) -> int:
+    """Return the largest place with ``2^(bits place) <= x``."""
+    return (math.frexp(x)[1] - 1) // bits
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -72,7 +85,8 @@ class DigitMatrix:
         count = max(math.frexp(largest)[1] + shift, 0) // bits + 2
         rows, columns = parts[0].shape
         digits = np.zeros((count, rows, columns))
-        for p in _panels(rows, max(BLOCK // 8, 1)):
+
+        def add(p: slice) -> None:
             places = np.zeros_like(digits[:, p])
             for part in parts:
                 # Multiples of one unit: `rint` and the carries are exact however large they are.
@@ -81,6 +95,8 @@ class DigitMatrix:
                     place += digit
             for i, digit in enumerate(_carried(places, bits)):
                 digits[i, p] = digit
+
+        _each(add, _panels(rows, STRIP), rows)
         return cls._trimmed(digits, low, bits)
 
     @classmethod
@@ -112,13 +128,26 @@ class DigitMatrix:
         low = min(self.low, other.low)
         high = max(x.low + len(x.digits) for x in (self, other))
         digits = np.zeros((high - low + 1, *self.shape))
-        for p in _panels(self.shape[0], max(BLOCK // 8, 1)):
+
+        def add(p: slice) -> None:
             places = np.zeros_like(digits[:, p])
             for x, of_x in ((self, 1.0), (other, sign)):
                 places[x.low - low :][: len(x.digits)] += of_x * x.digits[:, p]
             for i, digit in enumerate(_carried(places, self.bits)):
                 digits[i, p] = digit
+
+        _each(add, _panels(self.shape[0], STRIP), self.shape[0])
         return self._trimmed(digits, low, self.bits)
+
+    def less_identity(self) -> DigitMatrix:
+        """Subtract the identity, in place where no digit grows too large."""
+        place = -self.low
+        if 0 <= place < len(self.digits):
+            diagonal = np.einsum("ii->i", self.digits[place])
+            if diagonal.min() > -math.ldexp(1.0, self.bits - 1):
+                diagonal -= 1
+                return self
+        return self - DigitMatrix.of([np.eye(self.shape[0])], 0, self.bits)
 
     def __matmul__(self, other: DigitMatrix) -> DigitMatrix:
         return self.multiply(other)
@@ -138,38 +167,53 @@ class DigitMatrix:
 
         Notes
         -----
-        Places below ``low - 3`` are not computed, and places below `low` are dropped after the
-        carry. A place is at most 2^52, so the first loses at most ``2^52/(b - 1) b^(low - 3)``,
-        less than ``b^low / 100`` from 17 bits on; the second ``b/2/(b - 1) b^low``.
+        Places below ``low - g``, g of 2 or 3, are not computed, and places below `low` are dropped
+        after the carry. A place is at most 2^52, so the first loses at most ``2^52/(b - 1)
+        b^(low - g)``, about ``b^low / 4`` or less; the second ``b/2/(b - 1) b^low``.
 
-        By blocks: what is 0 of a triangular factor is skipped, and carries stay in the cache.
+        By blocks, in threads: what is 0 of a triangular factor is skipped, and carries stay in the
+        cache.
         """
         n, m = len(self.digits), len(other.digits)
         rows, inner = self.shape
         columns = other.shape[1]
-        if min(n, m) > MAX_DIGITS or self.bits > digit_bits(inner):
-            raise ArithmeticError("a product of matrices has too many digits to be exact")
+        if self.bits > digit_bits(inner):
+            raise ArithmeticError("a product of matrices has too many terms to be exact")
+        if min(n, m) > MAX_DIGITS:
+            lower = DigitMatrix(self.digits[:MAX_DIGITS], self.low, self.bits)
+            upper = DigitMatrix(self.digits[MAX_DIGITS:], self.low + MAX_DIGITS, self.bits)
+            below = None if low is None else low - 1  # for two errors
+            return lower.multiply(other, below, symmetric=symmetric) + upper.multiply(
+                other, below, symmetric=symmetric
+            )
         first = self.low + other.low
         # Of nothing but places below, the highest.
-        start = 0 if low is None else min(max(0, low - GUARD_DIGITS - first), n + m - 2)
+        guard = 2 if self.bits >= TWO_GUARD_BITS else 3
+        start = 0 if low is None else min(max(0, low - guard - first), n + m - 2)
         dropped = 0 if low is None else max(0, low - first - start)
         kept = max(n + m - 1 - start + CARRIED_DIGITS - dropped, 1)
         digits = np.zeros((kept, rows, columns))
-        across = [
-            _Strip.of(other.digits[:, :, q].transpose(0, 2, 1), q) for q in _panels(columns, BLOCK)
-        ]
-        for p in _panels(rows, BLOCK):
-            left = _Strip.of(self.digits[:, p], p)
-            for right in across:
-                q = right.panel
-                if symmetric and q.start > p.start:
-                    continue
-                places = [left.convolved(right, k) for k in range(start, n + m - 1)]
-                for i, digit in enumerate(_carried(places, self.bits)):
-                    if i >= dropped:
-                        digits[i - dropped, p, q] = digit
-                        if symmetric and p != q:
-                            digits[i - dropped, q, p] = digit.T
+        down = _each(lambda p: _Strip.of(self.digits[:, p], p), _panels(rows, BLOCK), rows)
+        across = _each(
+            lambda q: _Strip.of(other.digits[:, :, q].transpose(0, 2, 1), q),
+            _panels(columns, BLOCK),
+            columns,
+        )
+
+        def fill(block: tuple[_Strip, _Strip]) -> None:
+            left, right = block
+            p, q = left.panel, right.panel
+            places = [left.convolved(right, k) for k in range(start, n + m - 1)]
+            for i, digit in enumerate(_carried(places, self.bits)):
+                if i >= dropped:
+                    digits[i - dropped, p, q] = digit
+                    if symmetric and p != q:
+                        digits[i - dropped, q, p] = digit.T
+
+        blocks = [(left, right) for left in down for right in across]
+        if symmetric:
+            blocks = [(x, y) for x, y in blocks if y.panel.start <= x.panel.start]
+        _each(fill, blocks, rows)
         return self._trimmed(digits, first + start + dropped, self.bits)
 
     def gram(self, low: int | None = None) -> DigitMatrix:
@@ -189,22 +233,58 @@ class DigitMatrix:
             Integers. Exact to 2^53; beyond, within a few units in the last place, and still a
             function of the integer alone.
         """
+        return _evaluate(self._rounded(exponent), self.bits)
+
+    def round_within(self, error: float, exponent: int) -> NDArray[np.float64] | None:
+        """Round as `round` does all matrices within `error` in every entry; None if they differ."""
+        counts = np.empty(self.shape)
+        margin = math.ldexp(1.0, math.frexp(error)[1])
+
+        def settle(p: slice) -> bool:
+            x = DigitMatrix(self.digits[:, p], self.low, self.bits)
+            least, most = (x._rounded(exponent, add) for add in (-margin, margin))
+            counts[p] = _evaluate(least, self.bits)
+            return np.array_equal(least, most)
+
+        rows = self.shape[0]
+        return counts if all(_each(settle, _panels(rows, STRIP), rows)) else None
+
+    def _rounded(self, exponent: int, add: float = 0.0) -> NDArray[np.float64]:
+        """Digits of the counts, of this matrix with a power of two, or its negative, added.
+
+        All but the last are in [0, b), where they are unique: they depend on the counts alone.
+        """
         base = math.ldexp(1.0, self.bits)
+        at = place(abs(add), self.bits) if add else self.low
+        low, high = min(self.low, at), max(self.low + len(self.digits), at + 1)
         # Shift the binary point so that the grid is b^below in units of the first digit.
-        shift = (self.bits * self.low - exponent) % self.bits
-        below = (exponent - self.bits * self.low + shift) // self.bits
+        shift = (self.bits * low - exponent) % self.bits
+        below = (exponent - self.bits * low + shift) // self.bits
         padding = max(0, 1 - below)
         below += padding
-        places = np.zeros((max(padding + len(self.digits), below), *self.shape))
-        places[padding:][: len(self.digits)] = np.ldexp(self.digits, shift)
+        places = np.zeros((max(padding + high - low, below) + 1, *self.shape))
+        places[padding + self.low - low :][: len(self.digits)] = np.ldexp(self.digits, shift)
+        places[padding + at - low] += np.ldexp(add, shift - self.bits * at)
         places[below - 1] += base / 2
-        # Digits in [0, b) are unique: what is left of them depends on the rounded value alone.
         carry = np.zeros(self.shape)
-        for place in places:
-            place += carry
-            carry = np.floor(place / base)
-            place -= carry * base
-        return _evaluate([*places[below:], carry], self.bits)
+        for digit in places[:-1]:
+            digit += carry
+            carry = np.floor(digit / base)
+            digit -= carry * base
+        places[-1] = carry
+        return places[below:]
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def _each(work: Callable[[Item], Result], items: Sequence[Item], rows: int) -> list[Result]:
+    """Do the work of every item, in threads if it is that of a matrix with many rows."""
+    if rows <= BLOCK:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(cores()) as pool:
+        return list(pool.map(work, items))
 
 
 def _panels(size: int, block: int) -> list[slice]:

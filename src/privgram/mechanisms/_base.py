@@ -24,6 +24,7 @@ from privgram._base.checks import (
 from privgram._base.kinds import Kinds
 
 if TYPE_CHECKING:
+    from privgram.columns.unit import Clip, PrivacyUnit
     from privgram.ledger import Ledger
     from privgram.noise import NoiseLaw
     from privgram.privacy import Adjacency, Guarantee, Profile
@@ -113,6 +114,10 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
     #: Whether it has a guarantee at delta = 0.
     pure: ClassVar[bool] = False
 
+    #: For which norm of a unit's matrix, and which neighbours, the guarantee is proved where a unit
+    #: has many rows: docs/theory/units.md.
+    of_units: ClassVar[frozenset[tuple[Clip, Adjacency]]] = frozenset()
+
     #: The way to a release, which reads secrets: set by `privgram.drawing.release`.
     _release: ClassVar[Callable[..., Any]]
 
@@ -124,7 +129,9 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
                 if not isinstance(value, (bool, np.bool_)):
                     raise TypeError(f"{field.name} must be True or False, not {value!r}")
                 object.__setattr__(self, field.name, bool(value))
-            elif not (value is None or isinstance(field.default, str)):
+            elif not (
+                value is None or isinstance(field.default, str) or field.type == "str | None"
+            ):
                 number: float = check_number(value, field.name)
                 with suppress(TypeError):
                     number = operator.index(value)
@@ -186,6 +193,23 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
         """
         request = Request(n_columns, bound, epsilon, delta, adjacency, calibration, n_rows)
         return _calibrate(self, request, allow_published_erratum)
+
+    def check_unit(self, unit: PrivacyUnit, adjacency: Adjacency) -> None:
+        """Raise ValueError unless the guarantee is proved for units of many rows."""
+        if (unit.clip, adjacency) in self.of_units:
+            return
+        name = type(self).__name__
+        if ("trace", adjacency) in self.of_units:
+            raise ValueError(
+                f"{name} needs the sum of a unit's squared row norms bounded: take clip='trace', "
+                "or AnalyzeGauss()"
+            )
+        if self.of_units:
+            raise ValueError(
+                f"{name} is proved for units only where they are added or removed: take "
+                "adjacency='add-remove' and clip='trace', or AnalyzeGauss()"
+            )
+        raise ValueError(f"{name} is proved for single rows, not for units: take AnalyzeGauss()")
 
     @property
     def condition(self) -> str | None:
@@ -302,7 +326,9 @@ from_dict = Mechanism.from_dict
 
 def true_delta(noise: Calibration) -> float:
     """The delta of a release at its epsilon: more than was asked under a published erratum."""
-    return max(noise.delta, noise.privacy.delta(noise.epsilon))
+    from privgram.privacy.coupled import delta_fp_of
+
+    return max(noise.delta, noise.privacy.delta(noise.epsilon) + delta_fp_of(noise))
 
 
 def sensitivity(bound: float, n_columns: int, adjacency: Adjacency) -> float:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 #: The smallest eigenvalue is rounded down to a grid of 2^-EIGENVALUE_BITS B^2.
 EIGENVALUE_BITS = 20
 
+#: Most rows or degrees of freedom, before an eigenvalue multiplies them by up to 2^20: chi variates
+#: are drawn of up to 2^60.
+MOST_DOF = 2.0**40
+
 #: Lengths of the adaptive calibration grow by this, for that grid.
 EIGENVALUE_SLACK = 1 + 2.0 ** (1 - EIGENVALUE_BITS)
 
@@ -93,7 +97,7 @@ def exact(
         request.adjacency,
         request.epsilon,
         delta,
-        rule=2,
+        rule=3,
         one_column=one_column,
     )
     length = request.bound**2 * EIGENVALUE_SLACK
@@ -146,6 +150,8 @@ def _record(
     laplace_scale: float | None = None,
     eigenvalue_shift: float | None = None,
 ) -> MultiplicativeCalibration:
+    if dof > MOST_DOF:
+        raise ValueError(f"at most 2^40 rows or degrees of freedom can be drawn, not {dof:g}")
     return kind(
         **vars(request),
         privacy=profile,

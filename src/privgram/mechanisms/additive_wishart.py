@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from privgram._base.checks import check_positive
 from privgram.mechanisms._base import (
@@ -15,7 +15,8 @@ from privgram.mechanisms._base import (
 from privgram.noise import WishartLaw
 
 if TYPE_CHECKING:
-    pass
+    from privgram.columns.unit import Clip
+    from privgram.privacy import Adjacency
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ class AdditiveWishart(Mechanism):
     dof: int | None = None
     scale: float | None = None
     debias: bool = True
+
+    of_units: ClassVar[frozenset[tuple[Clip, Adjacency]]] = frozenset({("trace", "add-remove")})
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from itertools import product
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from privgram.mechanisms._base import (
     Calibration,
@@ -15,7 +16,8 @@ from privgram.mechanisms._base import (
 from privgram.noise import GaussianLaw
 
 if TYPE_CHECKING:
-    from privgram.privacy import Profile
+    from privgram.columns.unit import Clip
+    from privgram.privacy import Adjacency, Profile
 
 
 #: The squared bound of a row in units of the second moment.
@@ -97,6 +99,10 @@ class AnalyzeGauss(Mechanism):
 
     noise: Literal["symmetric", "triangular", "discrete"] = "symmetric"
     repair: Literal["none", "shift", "shift-upper", "shift-lower", "project", "feasible"] = "none"
+
+    of_units: ClassVar[frozenset[tuple[Clip, Adjacency]]] = frozenset(
+        product(("frobenius", "trace"), ("add-remove", "replace"))
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

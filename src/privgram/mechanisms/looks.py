@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Looks", "take_looks"]
+__all__ = ["Looks", "names_of", "take_looks"]
 
 #: Less than the whole budget by this part, which pays for the rounding of its shares.
 ROUNDING = 2.0**-40
@@ -92,8 +92,13 @@ class Looks(ABC):
         """The radius of a look in a frame, by a released histogram; `left` is the look's share."""
         grid = rules.radii(frame.typical, frame.largest(float(self.moment.bound)))
         counts, std = self.count(frame, grid, share)
-        noise_std = np.array([self.std_at(math.sqrt(square), left) for square in grid])
-        return rules.choose_radius(counts, grid, std, noise_std, rows)
+        noise = self.std_at(1.0, left)
+        return rules.choose_radius(counts, grid, std, noise, rows * frame.stretch**2)
+
+
+def names_of(moment: Any) -> tuple[str, ...]:
+    """Names of the columns as a release has them: x0, x1, ... where they have none."""
+    return tuple(moment.names or (f"x{i}" for i in range(moment.n_columns)))
 
 
 def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
@@ -104,8 +109,9 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
         return released, looks.noise.law, looks.record
     left = 1 - rules.FIRST
     first = looks.take(moment, rules.FIRST)
-    if moment.names is not None and INTERCEPT in moment.names:
-        at = moment.names.index(INTERCEPT)
+    names = names_of(moment)
+    if INTERCEPT in names:
+        at = names.index(INTERCEPT)
         rows = float(first[at, at])
     elif looks.noise.n_rows is not None:
         rows = float(looks.noise.n_rows)
@@ -115,23 +121,27 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
     rows = max(rows, 1.0)
     frame = rules.whiten(first, looks.std[-1], rows)
     number = mechanism.looks_worth(looks.noise.mu * rows / math.sqrt(moment.n_columns))
-    if number == 1 or not frame.pays(frame.typical, bound):
+    if number == 1 or frame.gain(frame.typical, bound) < rules.WORTH:
         return looks.once(first, left)
-    for _ in range(number - 2):
+    for rough in rules.ROUGH[: number - 2]:
+        radius = math.sqrt(min(rules.REACH * frame.typical, frame.largest(bound)))
+        noise = looks.std_at(radius, rules.MIDDLE)
+        if frame.clear >= rough or not frame.teaches(noise, rows):
+            break
         left -= rules.TRIAL
-        if not frame.pays(looks.choose(frame, rules.TRIAL, left, rows).square, bound):
+        needed = rules.WORTH_IF_HIDDEN if frame.hidden else rules.WORTH
+        if frame.gain(looks.choose(frame, rules.TRIAL, left, rows).square, bound) < needed:
             return looks.once(first, left)
         left -= rules.MIDDLE
-        square = min(rules.REACH * frame.typical, frame.largest(bound))
-        middle = looks.take(looks.mapped(frame, math.sqrt(square)), rules.MIDDLE)
+        middle = looks.take(looks.mapped(frame, radius), rules.MIDDLE)
         frame = rules.whiten(middle, looks.std[-1], rows, frame)
-        if not frame.hidden:
-            break
+    if mechanism.target is not None:
+        frame = frame.towards(names.index(mechanism.target))
     expected = looks.std_at(math.sqrt(rules.REACH * frame.typical), left)
     share = rules.COUNTS_IF_NOISY if expected > math.sqrt(rows) else rules.COUNTS
     left -= share
     choice = looks.choose(frame, share, left, rows)
-    if not frame.pays(choice.square, bound):
+    if frame.gain(choice.square, bound) < rules.WORTH:
         return looks.once(first, left)
     last = looks.take(looks.mapped(frame, math.sqrt(choice.square)), left)
     looks.record["parameters"] |= {"clipped_rows": choice.clipped, "clipping_bias": choice.bias}

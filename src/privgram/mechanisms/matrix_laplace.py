@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from privgram._base.checks import check_integer
 from privgram.mechanisms._base import Calibration, Mechanism, Request
 from privgram.noise import MatrixLaplaceLaw
+
+if TYPE_CHECKING:
+    from privgram.columns.unit import Clip
+    from privgram.privacy import Adjacency
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,10 @@ class MatrixLaplace(Mechanism):
         noise: d + 1 where delta is 0 or the columns are few, more otherwise.
     repair : {"none", "feasible"}
         As of `AnalyzeGauss`.
+    draws : {"floats", "exact"}
+        "floats": by samplers that work in float64, which have a largest number. "exact": real
+        numbers with exactly their laws, of which as many bits are drawn as rounding the release
+        takes, so that delta is 0 on the machine too. They take some ten times as long.
 
     Notes
     -----
@@ -60,8 +68,13 @@ class MatrixLaplace(Mechanism):
 
     dof: int | None = None
     repair: Literal["none", "feasible"] = "none"
+    draws: Literal["floats", "exact"] = "floats"
 
     pure: ClassVar[bool] = True
+
+    of_units: ClassVar[frozenset[tuple[Clip, Adjacency]]] = frozenset(
+        {("trace", "add-remove"), ("trace", "replace")}
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,6 +82,8 @@ class MatrixLaplace(Mechanism):
             check_integer(self.dof, "dof", 2)
         if self.repair not in ("none", "feasible"):
             raise ValueError(f"repair must be none or feasible, got {self.repair!r}")
+        if self.draws not in ("floats", "exact"):
+            raise ValueError(f"draws must be floats or exact, got {self.draws!r}")
 
     def _exact(self, request: Request) -> MatrixLaplaceCalibration:
         from privgram import privacy

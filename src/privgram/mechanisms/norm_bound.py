@@ -43,6 +43,8 @@ class NormBound(float):
         not private against anyone who knows the seed.
     id : str
         Random, and different for every choice: by it a ledger charges each choice once.
+    unit : str or None
+        Of whose rows together it bounds the norm, and is private; None for single rows.
     """
 
     epsilon: float
@@ -53,10 +55,11 @@ class NormBound(float):
     bins_per_octave: int
     reproducible: bool
     id: str
+    unit: str | None
 
     def __new__(cls, bound: float, **fields: Any) -> Self:  # noqa: D102
         self = super().__new__(cls, bound)
-        self.__dict__.update({"id": new_id()} | fields)
+        self.__dict__.update({"id": new_id(), "unit": None} | fields)
         return self
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -66,8 +69,9 @@ class NormBound(float):
         return restore, (float(self), self.__dict__)
 
     def __repr__(self) -> str:
+        whose = "row" if self.unit is None else "unit"
         text = (
-            f"<NormBound {float(self):.6g}: {self.quantile:g} quantile of the row norms,"
+            f"<NormBound {float(self):.6g}: {self.quantile:g} quantile of the {whose} norms,"
             f" epsilon={self.epsilon:g}, {self.adjacency}, {self.guarantee}"
         )
         if self.reproducible:
@@ -88,7 +92,10 @@ class NormBound(float):
 
     def to_dict(self) -> dict[str, Any]:
         """The number and the attributes, as plain values."""
-        return {"bound": float(self), **self.__dict__}
+        found = {"bound": float(self), **self.__dict__}
+        if self.unit is None:  # as it was before there were units
+            del found["unit"]
+        return found
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> NormBound:
@@ -103,7 +110,7 @@ class NormBound(float):
         from privgram.privacy._adjacency import check_adjacency
 
         try:
-            fields = dict(values)
+            fields = {"unit": None} | values
             bound = cls(check_positive(fields.pop("bound"), "bound"), **fields)
             check_adjacency(bound.adjacency)
             BoundedRangeProfile(bound.epsilon)
@@ -114,8 +121,14 @@ class NormBound(float):
             raise ValueError("these values are not those of a NormBound")
         return bound
 
-    def check(self, adjacency: str) -> None:
+    def check(self, adjacency: str, unit: str | None = None) -> None:
         """Raise ValueError unless the choice was private under this notion of neighbours."""
+        if unit != self.unit:
+            of, by = (f"units by {x!r}" if x else "single rows" for x in (unit, self.unit))
+            raise ValueError(
+                f"the release is private for {of} and its bound was chosen for {by}: choose both "
+                "for one unit"
+            )
         if adjacency != self.adjacency:
             raise ValueError(
                 f"the release is private under {adjacency!r} and its bound was chosen under "

@@ -7,16 +7,19 @@ are applied to is in `privgram.mechanisms.looks`; docs/theory/refined.md has the
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from privgram._base.text import listed
 from privgram.mechanisms._base import Calibration, Mechanism, Request, sensitivity
 from privgram.mechanisms.analyze_gauss import AnalyzeGauss, GaussCalibration
 from privgram.noise import GaussianLaw
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from privgram.privacy import Adjacency
@@ -37,9 +40,17 @@ COUNTS, COUNTS_IF_NOISY = 0.1, 0.05
 #: Signal to noise mu n / sqrt(d) from which on a second look is taken, and more.
 TWO_LOOKS, MORE_LOOKS = 30.0, 200.0
 
-#: A frame is worth a look if it lowers the noise by this factor. While some direction is hidden in
-#: the noise, less will do: the next frame gains more.
+#: A frame is worth a look if it lowers the noise by this factor. For a look at the middle, while
+#: some direction is hidden in the noise, less will do: the next frame gains more.
 WORTH, WORTH_IF_HIDDEN = 1.2, 0.5
+
+#: A look at the middle teaches nothing if the eigenvalues of its noise may be above this part of
+#: what the frame before makes of a direction.
+TAUGHT = 0.5
+
+#: Looks at the middle are taken while the least second moment is below so many times the floor
+#: of its noise: the first one, and the second.
+ROUGH = 8.0, 1.0
 
 #: Radius of the look at the middle, squared, in units of a row's mean square in its frame. Its
 #: clipping moves the next frame a little and no estimate.
@@ -49,9 +60,16 @@ REACH = 4.0
 #: noise are seen: where noise is taken for long rows the release is lost, so that must be rare.
 WINDOW, RESOLVED = 6, 5.0
 
+#: Radii to choose from, for each factor of 2 in R^2.
+FINENESS = 32
+
 #: Clipping moves a coefficient by this part of the excess, of which half is the most; and that is
-#: to be so much of a stated standard error.
-TOWARDS, BIAS = 0.25, 0.25
+#: to be so much of a stated standard error: a quarter, less what the guess at the tail may miss.
+TOWARDS, BIAS = 0.25, 0.22
+
+#: The residual of a target is made longer until its square is this part of all of |z|^2, or left
+#: as it is: its own tail then reaches as far as that of all other directions together.
+RESIDUAL = 1 / 6
 
 #: Noise of the last look below this part of the sampling error is not worth any clipping.
 FINE = 0.14
@@ -106,6 +124,11 @@ class Refined(Mechanism):
     purpose : {"regression", "pca"}
         "regression" takes second looks. For the whole matrix, its principal components and
         means, isotropic noise is best: "pca" is one look.
+    target : str, optional
+        The column that will be explained, by its name in the release: ``x3`` in a table without
+        names. Its regressions on any others get less noise where there are many columns, by a
+        factor of two thirds with 50 of them, and all others up to a half more. By default all
+        columns count alike.
 
     Notes
     -----
@@ -128,6 +151,7 @@ class Refined(Mechanism):
 
     looks: Literal["auto"] | int = "auto"
     purpose: Literal["regression", "pca"] = "regression"
+    target: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -135,6 +159,18 @@ class Refined(Mechanism):
             raise ValueError(f"looks must be 'auto' or 1 to 4, got {self.looks!r}")
         if self.purpose not in PURPOSES:
             raise ValueError(f"purpose must be one of {', '.join(PURPOSES)}, got {self.purpose!r}")
+        if not (self.target is None or isinstance(self.target, str)):
+            raise TypeError(f"target must be the name of a column, got {self.target!r}")
+        if self.target is not None and self.purpose != "regression":
+            raise ValueError('a target is of regressions: leave it out, or purpose="pca"')
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Raise ValueError unless the target is among the columns of a release."""
+        if self.target is not None and self.target not in names:
+            raise ValueError(
+                f"the target {self.target!r} is no column of the release, which are "
+                f"{listed(names)}; nothing was spent"
+            )
 
     @property
     def most_looks(self) -> int:
@@ -177,13 +213,33 @@ class Frame:
         A, with orthogonal rows, the longest first.
     typical : float
         Estimate of the mean of |z|^2 over rows.
-    hidden : bool
-        Whether the noise hides some direction.
+    clear : float
+        The least second moment in any direction over the noise's own eigenvalues.
+    stretch : float
+        How much longer than whitening makes it the residual of a target is.
     """
 
     matrix: Matrix
     typical: float
-    hidden: bool
+    clear: float
+    stretch: float = 1.0
+
+    def towards(self, target: int) -> Frame:
+        """The frame in which the residual of a column is longer, and gets less noise.
+
+        A^T A is about the inverse of the second moment per row, whose column is in proportion to
+        the residual's coefficients. So in the frame the residual is along that column of A.
+        """
+        along = self.matrix[:, target] / np.linalg.norm(self.matrix[:, target])
+        stretch = math.sqrt(max(1.0, RESIDUAL * self.typical))
+        matrix = self.matrix + (stretch - 1) * np.outer(along, along @ self.matrix)
+        typical = self.typical + stretch**2 - 1
+        return replace(self, matrix=_orthogonal(matrix), typical=typical, stretch=stretch)
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the noise hides some direction."""
+        return self.clear < 1
 
     def gain(self, square: float, bound: float) -> float:
         """How much less noise there is than without the frame, if rows are cut at |z|^2 = square.
@@ -195,9 +251,9 @@ class Frame:
         """
         return bound**2 * float((self.matrix**2).sum(axis=1).mean()) / square
 
-    def pays(self, square: float, bound: float) -> bool:
-        """Whether a look in this frame gains anything, at a squared radius."""
-        return self.gain(square, bound) >= (WORTH_IF_HIDDEN if self.hidden else WORTH)
+    def teaches(self, noise_std: float, rows: float) -> bool:
+        """Whether a look at the middle, of this noise off the diagonal, is worth anything."""
+        return 2 * math.sqrt(len(self.matrix)) * noise_std <= TAUGHT * rows
 
     def largest(self, bound: float) -> float:
         """The largest |z|^2 of rows up to `bound`: public."""
@@ -239,10 +295,16 @@ def whiten(moment: Matrix, noise_std: float, rows: float, before: Frame | None =
     matrix = (vectors * np.sqrt(rows / lifted)).T
     if before is not None:
         matrix = matrix @ before.matrix
-    _, sizes, directions = np.linalg.svd(matrix)
     # Where noise makes eigenvalues negative their sum is too small.
     typical = max(float((values / lifted).sum()), 0.3 * float((signal / lifted).sum()), 1e-3)
-    return Frame(sizes[:, None] * directions, typical, bool(values[0] < floor))
+    return Frame(_orthogonal(matrix), typical, float(values[0]) / floor)
+
+
+def _orthogonal(matrix: Matrix) -> Matrix:
+    """The same up to a rotation, with orthogonal rows, the longest first."""
+    _, sizes, directions = np.linalg.svd(matrix)
+    rows: Matrix = sizes[:, None] * directions
+    return rows
 
 
 def radii(typical: float, largest: float) -> Vector:
@@ -265,21 +327,21 @@ def choose_radius(
     counts: Vector,
     grid: Vector,
     counts_std: float,
-    noise_std: Vector,
+    noise: float,
     rows: float,
 ) -> Choice:
-    """The least squared radius of a grid whose clipping does not matter.
+    """The least squared radius whose clipping does not matter.
 
     Parameters
     ----------
     counts : ndarray of shape (m,), float64
         Released: rows up to each point of the grid and beyond the one before.
     grid : ndarray of shape (m,), float64
-        Squared radii R^2, ascending; no row is longer than the last.
+        Squared lengths, ascending; no row is longer than the last.
     counts_std : float
         Noise of the counts.
-    noise_std : ndarray of shape (m,), float64
-        Noise of the look, off the diagonal, at each radius.
+    noise : float
+        Noise of the look, off the diagonal, over its squared radius.
     rows : float
 
     Notes
@@ -288,24 +350,38 @@ def choose_radius(
     with unit vectors c and e, and rows^{1/2} is that error. Clipping takes off
     (|z|^2 - R^2)_+ (c.z)(e.z) / |z|^2, at most half the excess a row. Over rows in many
     directions it averages to less, in tables of wages and flights to a quarter at most. The
-    excess adds up the numbers of rows beyond each radius, as far as they stand out of their noise.
-    Farther out they are taken to fall faster and faster, each time by the square of the ratio
-    before. That is a guess: few rows that are far longer than all others go unseen, as they must.
+    excess is the area under the number of rows beyond a squared radius, from R^2 on.
     """
-    tails = np.array([counts[i + 1 : i + 1 + WINDOW].sum() for i in range(len(grid))])
-    bins = np.clip(np.arange(len(grid))[::-1], 1, WINDOW)
+    places = np.minimum(grid[0] * 2.0 ** (np.arange(FINENESS * len(grid)) / FINENESS), grid[-1])
+    # Within a bin all rows may be at its far end.
+    beyond = _tail(counts, counts_std)[np.searchsorted(grid, places, side="right") - 1]
+    steps = beyond * np.diff(places, append=places[-1])
+    moved = TOWARDS * np.cumsum(steps[::-1])[::-1] / np.hypot(np.sqrt(rows), noise * places)
+    good = (noise * places >= FINE * math.sqrt(rows)) & (moved <= BIAS)
+    place = int(good.argmax()) if good.any() else len(places) - 1
+    return Choice(float(places[place]), float(beyond[place]), float(moved[place]))
+
+
+def _tail(counts: Vector, counts_std: float) -> Vector:
+    """Rows beyond each point of a grid, as far as they stand out of the noise, and then a guess.
+
+    Farther out their number is taken to fall faster and faster, each time by the square of the
+    ratio before. That is a guess, which may be wrong by as much as it is: what the next two bins
+    hold is weighed against it, by their noise. Few rows that are far longer than all others go
+    unseen, as they must.
+    """
+    tails = np.array([counts[i + 1 : i + 1 + WINDOW].sum() for i in range(len(counts))])
+    bins = np.clip(np.arange(len(counts))[::-1], 1, WINDOW)
     seen = np.flatnonzero(tails > RESOLVED * counts_std * np.sqrt(bins))
     last = int(seen[-1]) if len(seen) else 0
-    beyond = np.zeros(len(grid) + 1)
-    beyond[last] = max(tails[last], 0.0)
+    beyond = np.zeros(len(counts))
+    beyond[last] = tails[last]
     for i in range(last)[::-1]:
         beyond[i] = beyond[i + 1] + max(counts[i + 1], 0.0)
     ratio = min(beyond[last] / max(beyond[last - 1], 1.0), 0.95) if last else 0.5
-    for i in range(last + 1, len(grid)):
+    for i in range(last + 1, len(counts)):
         ratio **= 2
-        beyond[i] = beyond[i - 1] * ratio
-    steps = np.diff(grid, append=grid[-1]) * (beyond[:-1] + beyond[1:]) / 2
-    moved = TOWARDS * np.cumsum(steps[::-1])[::-1] / np.hypot(np.sqrt(rows), noise_std)
-    good = (noise_std >= FINE * math.sqrt(rows)) & (moved <= BIAS)
-    place = int(good.argmax()) if good.any() else len(grid) - 1
-    return Choice(float(grid[place]), float(beyond[place]), float(moved[place]))
+        guess = beyond[i - 1] * ratio
+        near, variance = counts[i + 1 : i + 3].sum(), 2 * counts_std**2
+        beyond[i] = guess * (variance + guess * max(near, 0.0)) / (variance + guess**2)
+    return beyond

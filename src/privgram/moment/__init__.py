@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from privgram._base.checks import MAX_BOUND, MIN_BOUND, check_integer, check_positive
 from privgram._base.forks import Guard
 from privgram._base.saved import Frame, understood
+from privgram.columns.unit import PrivacyUnit
 from privgram.exact import limbs
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment.rows import Feeder, Total, n_totals, new_total, restored, squares_of, state_of
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
 MAX_COLUMNS = 1 << 15
 
 #: Version 2 has a bound that was chosen at a cost, which whoever reads version 1 would forget.
-#: Version 3 has no entries for what the levels of factors imply.
-_VERSION, _WITH_COST, _BY_CODES = 1, 2, 3
+#: Version 3 has no entries for what the levels of factors imply. Version 4 is of units with many
+#: rows, which must not be taken for rows.
+_VERSION, _WITH_COST, _BY_CODES, _BY_UNIT = 1, 2, 3, 4
 
-_FRAME = Frame(b"privgram.moment\n", _BY_CODES, "a SecondMoment", oldest=_VERSION)
+_FRAME = Frame(b"privgram.moment\n", _BY_UNIT, "a SecondMoment", oldest=_VERSION)
 
 
 class SecondMoment:
@@ -94,8 +96,10 @@ class SecondMoment:
         names: tuple[str, ...] | None,
         columns: Columns | None,
         bound: float | None,
+        unit: PrivacyUnit | None = None,
     ) -> None:
         self._total = total
+        self._unit = unit
         self._bound = total.bound if bound is None else bound
         self._names = names
         self._columns = columns
@@ -109,13 +113,15 @@ class SecondMoment:
         names: tuple[str, ...] | None,
         columns: Columns | None,
         bound: float | None = None,
+        unit: PrivacyUnit | None = None,
     ) -> SecondMoment:
         """Take over an accumulator that nobody else holds (for engines).
 
-        Its bound is given again where it is a `NormBound`, which the accumulator cannot hold.
+        Its bound is given again where it is a `NormBound`, which the accumulator cannot hold. With
+        a unit, what it counts as rows are units.
         """
         moment = cls.__new__(cls)
-        moment._adopt(total, names, columns, bound)
+        moment._adopt(total, names, columns, bound, unit)
         return moment
 
     def absorb(self, addend: Total) -> None:
@@ -131,7 +137,7 @@ class SecondMoment:
 
     @property
     def bound(self) -> float:
-        """L2 bound to which rows are clipped; with what it cost, if that is a `NormBound`."""
+        """L2 bound to which rows, or units, are clipped; with its cost, if it is a `NormBound`."""
         return self._bound
 
     @property
@@ -150,8 +156,13 @@ class SecondMoment:
         return self._columns
 
     @property
+    def privacy_unit(self) -> PrivacyUnit | None:
+        """Whose rows were bounded together; None where each row was bounded alone."""
+        return self._unit
+
+    @property
     def n_rows(self) -> int:
-        """Number of rows that contribute."""
+        """Number of rows that contribute; with a `privacy_unit`, of units."""
         return self._total.n_rows
 
     @property
@@ -169,7 +180,10 @@ class SecondMoment:
 
     @property
     def sensitivity_bound(self) -> float:
-        """L2 bound of a quantised row, ``2**20 / S``: a hair over `bound`."""
+        """L2 bound of a quantised row, ``2**20 / S``: a hair over `bound`.
+
+        Its square is the largest Frobenius norm of what a row, or a unit, contributes.
+        """
         return math.ldexp(1.0, self._total.bits) / self._total.scale
 
     @property
@@ -178,8 +192,10 @@ class SecondMoment:
 
         Rounding moves an entry of a row by at most ``1/(2S)``, so an entry of the sum by at
         most ``n_rows (bound / (sqrt(2) S) + 1 / (4 S^2))``; being unbiased, it is in fact
-        about ``sqrt(n_rows)`` times one row's.
+        about ``sqrt(n_rows)`` times one row's. NaN with a `privacy_unit`: its rows are not counted.
         """
+        if self._unit is not None:
+            return math.nan
         step = 1.0 / self._total.scale
         return self.n_rows * (self.bound * step / math.sqrt(2.0) + step * step / 4.0)
 
@@ -205,6 +221,11 @@ class SecondMoment:
         TypeError
             If the block does not hold real numbers.
         """
+        if self._unit is not None:
+            raise ValueError(
+                "rows of a unit that is there already cannot be told: pass all rows of all units "
+                "to one second_moment(..., unit=...)"
+            )
         columns = self._columns
         table = open_block(block, None if columns is None else columns.reads)
         check_width(table.n_columns, self.n_columns, columns)
@@ -238,7 +259,17 @@ class SecondMoment:
         """
         if not isinstance(other, SecondMoment):
             raise TypeError(f"only a SecondMoment can be merged, not {type(other).__name__}")
-        for what in ("n_columns", "bound", "names", "columns"):
+        if self._unit is not None:
+            raise ValueError(
+                "the two second moments may have rows of the same units, which must be bounded "
+                "together: pass all of the table to one second_moment(..., unit=...)"
+            )
+        self.merge_disjoint(other)
+        return self
+
+    def merge_disjoint(self, other: SecondMoment) -> None:
+        """Add another second moment, which has no unit in common with this one (for engines)."""
+        for what in ("n_columns", "bound", "names", "columns", "privacy_unit"):
             if getattr(self, what) != getattr(other, what):
                 raise ValueError(f"the two second moments differ in {what}")
         if not same_choice(self, other):
@@ -248,7 +279,6 @@ class SecondMoment:
             )
         # A copy first: never hold two locks, and let a moment be merged with itself.
         self.absorb(other._copy_total())
-        return self
 
     def __add__(self, other: SecondMoment) -> SecondMoment:
         if not isinstance(other, SecondMoment):
@@ -257,7 +287,9 @@ class SecondMoment:
 
     def copy(self) -> SecondMoment:
         """Return an independent copy."""
-        return self.from_accumulator(self._copy_total(), self._names, self._columns, self._bound)
+        return self.from_accumulator(
+            self._copy_total(), self._names, self._columns, self._bound, self._unit
+        )
 
     def limbs(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """Return the integer matrix as ``(hi, lo)``, its value ``hi 2**64 + lo``. SECRET."""
@@ -291,6 +323,9 @@ class SecondMoment:
             header["norm_bound"] = chosen.to_dict()
         if self._columns is not None and self._columns.encoder.by_codes:
             version = _BY_CODES
+        if self._unit is not None:
+            version = _BY_UNIT
+            header["privacy_unit"] = self._unit.to_dict()
         return _FRAME.seal(
             header, hi.astype("<i8").tobytes(), lo.astype("<u8").tobytes(), version=version
         )
@@ -335,19 +370,25 @@ class SecondMoment:
         squares = squares_of(empty)
         hi = np.frombuffer(body, "<i8", size).astype(np.int64)
         lo = np.frombuffer(body, "<u8", size, 8 * size).astype(np.uint64)
-        limbs.check_gram((hi, lo), (hi[squares], lo[squares]), rows[0] << 2 * bits)
+        unit = None
+        if "privacy_unit" in header:
+            unit = PrivacyUnit.from_dict(header["privacy_unit"])
+        # A matrix of Frobenius norm 1 has a trace of up to sqrt(d).
+        most = (1 if unit is None else math.isqrt(d) + 1) * rows[0] << 2 * bits
+        limbs.check_gram((hi, lo), (hi[squares], lo[squares]), most)
         total = restored(empty, (hi, lo), *rows)
         names = _check_names(header["names"], d)
         if columns is not None and columns.names != names:
             raise ValueError("the names of a SecondMoment are not those of its columns")
-        return cls.from_accumulator(total, names, columns, bound)
+        return cls.from_accumulator(total, names, columns, bound, unit)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (SecondMoment.from_bytes, (self.to_bytes(),))
 
     def __repr__(self) -> str:
         # No counts: under the "add-remove" notion they are private.
-        return f"SecondMoment(n_columns={self.n_columns}, bound={self.bound!r})"
+        by = "" if self._unit is None else f", unit={self._unit.name!r}"
+        return f"SecondMoment(n_columns={self.n_columns}, bound={self.bound!r}{by})"
 
     def _copy_total(self) -> Total:
         with self._guard.lock:

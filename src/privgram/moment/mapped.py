@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from privgram._core.rows import Scaling
     from privgram.sources.table import Block
 
-#: Doubles of mapped rows at a time: 256 KiB, which stay in the cache.
-SCRATCH = 1 << 15
+#: Doubles of mapped rows at a time: 512 KiB, which stay in the cache.
+SCRATCH = 1 << 16
 
 
 class Mapped:
@@ -39,6 +39,7 @@ class Mapped:
     def __init__(self, frame: NDArray[np.float64], bound: float, inner: Any) -> None:
         self.n_columns = len(frame)
         self.inner = inner
+        self._given = frame, bound
         self._bound = bound
         self._frame = rowmap.transposed(frame)
         self._images = np.empty((max(8, SCRATCH // self.n_columns), self.n_columns))
@@ -55,6 +56,19 @@ class Mapped:
             if bad >= 0:
                 return start + int(bad)
         return -1
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that count."""
+        return int(self.inner.n_rows)
+
+    @property
+    def n_dropped(self) -> int:
+        """Rows left out; an accumulator may count them among the others."""
+        return getattr(self.inner, "n_dropped", 0)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Mapped, (*self._given, self.inner)
 
     def merge(self, other: Mapped) -> None:
         """Add the rows of another."""

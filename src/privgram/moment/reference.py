@@ -296,6 +296,10 @@ class TableAccumulator:
     bound : float in [2**-400, 2**400]
         Largest Euclidean norm of a full row.
     bits : int in [8, 24]
+    groups : int, default 0
+        Number of groups, each with a sum of its own; 0 for one sum of all rows.
+    other : bool, default False
+        Whether rows of none of these groups make one more.
 
     Raises
     ------
@@ -316,6 +320,8 @@ class TableAccumulator:
         blocks: Sequence[tuple[int, int, int, float]],
         bound: float,
         bits: int = 20,
+        groups: int = 0,
+        other: bool = False,
     ) -> None:
         self.positions_dense = tuple(positions_dense)
         self.factors = tuple(factors)
@@ -325,16 +331,38 @@ class TableAccumulator:
         if not 2.0**-400 <= bound <= 2.0**400:
             raise ValueError(f"bound must be between 2**-400 and 2**400, not {bound}")
         self.bound, self.bits, self.scale = float(bound), bits, self._expanded.scale
+        rows.check_groups(groups, other, self.factors)
+        self.groups, self.other = groups, other
+        self._outside = 0
+        self._parts = [self._part() for _ in range(groups + other)]
+
+    def _part(self) -> Self:
+        """An empty accumulator of the same rows, without groups."""
+        return type(self)(self.positions_dense, self.factors, self.blocks, self.bound, self.bits)
 
     @property
     def n_rows(self) -> int:
         """Number of rows that contribute."""
-        return self._expanded.n_rows
+        return self._expanded.n_rows + sum(part.n_rows for part in self._parts)
 
     @property
     def n_dropped(self) -> int:
-        """Number of rows dropped for a missing value."""
-        return self._expanded.n_dropped
+        """Number of rows dropped for a missing value, or left out as of no group."""
+        dropped = sum(part.n_dropped for part in self._parts)
+        return self._expanded.n_dropped + dropped + self._outside
+
+    def counts(self) -> NDArray[np.int64]:
+        """Numbers of rows that contribute, and of those that do not: of each group, and of none.
+
+        Returns
+        -------
+        ndarray of shape (2, groups + other + 1), int64
+            Of shape (2, 0) where there are no groups.
+        """
+        if not self._parts:
+            return np.zeros((2, 0), np.int64)
+        found = [(part.n_rows, part.n_dropped) for part in self._parts]
+        return np.array([*found, (0, self._outside)], np.int64).T.copy()
 
     def simd(self) -> str:
         """Name of the instruction set."""
@@ -343,6 +371,9 @@ class TableAccumulator:
     def reset(self) -> None:
         """Forget all rows."""
         self._expanded.reset()
+        self._outside = 0
+        for part in self._parts:
+            part.reset()
 
     def update(
         self,
@@ -350,7 +381,9 @@ class TableAccumulator:
         codes: list[tuple[NDArray[Any], NDArray[np.int32] | None]],
         values: list[NDArray[Any]],
         drop: bool,
-        scaling: Scaling,
+        scaling: Scaling | None,
+        group: tuple[NDArray[Any], NDArray[np.int32] | None] | None = None,
+        leave_out: bool = False,
     ) -> int:
         """Add the rows of a block.
 
@@ -369,14 +402,30 @@ class TableAccumulator:
             Leave out rows with a missing value, NaN among them, and count them, instead of
             reporting them.
         scaling : (center, inverse, limit), ndarrays of shape (D + len(values),)
-            As for `Accumulator.update`, for the dense columns and then the values; finite.
+            As for `Accumulator.update`, for the dense columns and then the values; finite. It may
+            be left out where there are no blocks.
+        group : (indices, lut), optional
+            Codes of the rows' groups, where there are groups.
+        leave_out : bool
+            Leave out rows of no group, whatever else they hold, instead of reporting them.
 
         Returns
         -------
         int
-            -1, or the index of the first row with a missing value, after which the state is
-            undefined.
+            -1, or the index of the first row with a missing value or of no group, after which the
+            state is undefined.
         """
+        if (group is None) != (not self._parts):
+            raise ValueError("codes of groups must be given where there are groups, and only there")
+        if group is not None:
+            return self._update_groups(dense, codes, values, drop, scaling, group, leave_out)
+        if scaling is None:
+            if self.blocks:
+                raise ValueError("columns of levels must be scaled")
+            given = _numbers(dense, len(self.positions_dense), False)
+            plain = np.zeros((len(given), self.n_columns))
+            plain[:, self.positions_dense] = given
+            return self._expanded.update(plain, drop)
         n_dense = len(self.positions_dense)
         n_values = len({value for _, _, value, _ in self.blocks if value >= 0})
         if any(a.shape != (n_dense + n_values,) for a in scaling):
@@ -419,31 +468,71 @@ class TableAccumulator:
         x[np.isnan(entries).any(axis=1), 0] = np.nan
         return self._expanded.update(x, drop)
 
+    def _update_groups(
+        self,
+        dense: NDArray[Any] | list[NDArray[Any]],
+        codes: list[tuple[NDArray[Any], NDArray[np.int32] | None]],
+        values: list[NDArray[Any]],
+        drop: bool,
+        scaling: Scaling | None,
+        group: tuple[NDArray[Any], NDArray[np.int32] | None],
+        leave_out: bool,
+    ) -> int:
+        """Add the rows of each group to its own."""
+
+        def add(to: Self, kept: NDArray[np.bool_]) -> int:
+            some = [x[kept] for x in dense] if isinstance(dense, list) else dense[kept]
+            some_codes = [(indices[kept], lut) for indices, lut in codes]
+            return to.update(some, some_codes, [v[kept] for v in values], drop, scaling)
+
+        code = _codes(*group, self.groups)
+        slot = np.where(np.isnan(code), self.groups, code).astype(int)
+        outside = slot == len(self._parts)
+        bad = [] if leave_out else np.flatnonzero(outside)[:1].tolist()
+        invalid = add(self._part(), ~outside)
+        if invalid >= 0:
+            bad.append(int(np.flatnonzero(~outside)[invalid]))
+        if bad:
+            return int(min(bad))
+        self._outside += int(outside.sum())
+        for number, part in enumerate(self._parts):
+            add(part, slot == number)
+        return -1
+
     def merge(self, other: Self) -> None:
         """Add another accumulator's rows.
 
         Raises
         ------
         ValueError
-            If it has another layout, bound or bits.
+            If it has another layout, bound, bits or groups.
         """
-        names = ("positions_dense", "factors", "blocks", "bound", "bits")
+        names = ("positions_dense", "factors", "blocks", "bound", "bits", "groups", "other")
         if any(getattr(self, name) != getattr(other, name) for name in names):
-            raise ValueError("cannot merge accumulators of different layout, bound or bits")
+            raise ValueError("cannot merge accumulators of different layout, bound, bits or groups")
         self._expanded.merge(other._expanded)
+        self._outside += other._outside
+        for mine, others in zip(self._parts, other._parts, strict=True):
+            mine.merge(others)
 
     def stored(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Positions (i, j), i >= j, of the entries of the matrix that are kept; see `totals`."""
         return rows.stored(self.positions_dense, self.factors, self.blocks)
 
     def totals(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """The entries at `stored` as (hi, lo), being hi 2^64 + lo; all others are zero."""
+        """The entries at `stored` as (hi, lo), being hi 2^64 + lo; all others are zero.
+
+        One-dimensional, or with a row for each group.
+        """
         i, j = self.stored()
         hi, lo = self.limbs()
-        return hi[i, j], lo[i, j]
+        return hi[..., i, j], lo[..., i, j]
 
     def limbs(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """The whole matrix as (hi, lo), its entries being hi 2^64 + lo."""
+        """The whole matrix, or each group's, as (hi, lo), its entries being hi 2^64 + lo."""
+        if self._parts:
+            hi, lo = zip(*(part.limbs() for part in self._parts), strict=True)
+            return np.array(hi), np.array(lo)
         return self._expanded.limbs()
 
     @classmethod
@@ -474,6 +563,39 @@ class TableAccumulator:
         total[i, j] = total[j, i] = hi.astype(object) * 2**64 + lo.astype(object)
         new._expanded._sum = total
         new._expanded.n_rows, new._expanded.n_dropped = n_rows, n_dropped
+        return new
+
+    @classmethod
+    def from_groups(
+        cls,
+        positions_dense: Sequence[int],
+        factors: Sequence[int],
+        blocks: Sequence[tuple[int, int, int, float]],
+        bound: float,
+        bits: int,
+        groups: int,
+        other: bool,
+        hi: NDArray[np.int64],
+        lo: NDArray[np.uint64],
+        counts: NDArray[np.int64],
+    ) -> Self:
+        """Undo `totals` and `counts` of an accumulator of groups.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range or the totals have the wrong shape.
+        """
+        new = cls(positions_dense, factors, blocks, bound, bits, groups, other)
+        shape = len(new._parts), len(new.stored()[0])
+        if not (hi.shape == lo.shape == shape and counts.shape == (2, len(new._parts) + 1)):
+            raise ValueError(f"totals of groups must have shape {shape}")
+        layout = new.positions_dense, new.factors, new.blocks, bound, bits
+        new._parts = [
+            cls.from_totals(*layout, hi[s], lo[s], int(counts[0, s]), int(counts[1, s]))
+            for s in range(len(new._parts))
+        ]
+        new._outside = int(counts[1, -1])
         return new
 
 

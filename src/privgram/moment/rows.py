@@ -129,7 +129,7 @@ class Feeder:
         else:
             step = max(8, PIECE // self.accumulator.n_columns)
             for start in range(0, n_rows, step):
-                self._accumulate(_converted(block, slice(start, start + step)), start)
+                self._accumulate(converted(block, slice(start, start + step)), start)
         return n_rows
 
     def _feed_encoded(self, encoder: Encoder, block: Block, n_rows: int) -> None:
@@ -151,13 +151,18 @@ class Feeder:
         if encoder.row_weights is not None or not plain:  # else norms are counted
             with scale.DefaultRounding():
                 return int(total.update(encoder.table(parts), self._drop))
-        with scale.DefaultRounding():
-            dense, codes, values = encoder.encode(parts)
-            dense, values = _readable(dense), _readable(values)
+        dense, codes, values = self._encoded(encoder, parts)
         if not isinstance(total, rows.TableAccumulator):
             return int(total.update(dense, self._drop, encoder.scaling))
-        indices = [(np.ascontiguousarray(code.indices), code.lut) for code in codes]
-        return int(total.update(dense, indices, values, self._drop, encoder.scaling))
+        return int(total.update(dense, codes, values, self._drop, encoder.scaling))
+
+    @staticmethod
+    def _encoded(encoder: Encoder, parts: list[Raw]) -> tuple[list[Any], list[Any], list[Any]]:
+        """Dense columns, codes and values as the kernel reads them."""
+        with scale.DefaultRounding():
+            dense, codes, values = encoder.encode(parts)
+            dense, values = readable_columns(dense), readable_columns(values)
+        return dense, [(np.ascontiguousarray(code.indices), code.lut) for code in codes], values
 
     def _accumulate(self, block: Block, start: int) -> None:
         bad = self.accumulator.update(block, self._drop, self._scaling)
@@ -165,16 +170,18 @@ class Feeder:
             raise InvalidRow(start + bad)
 
 
-def _converted(block: Block, part: slice) -> Block:
+def converted(block: Block, part: slice) -> Block:
     """Rows of a block that the kernel takes as they are."""
     # A long double beyond float64 becomes infinite, and is clamped like any other value.
     with scale.DefaultRounding(), np.errstate(over="ignore"):
         if not isinstance(block, list):
             return block[part].astype(np.float64)
-        return list(_readable([column[part] for column in block if not isinstance(column, Codes)]))
+        return list(
+            readable_columns([column[part] for column in block if not isinstance(column, Codes)])
+        )
 
 
-def _readable(columns: list[NDArray[Any]]) -> list[NDArray[Any]]:
+def readable_columns(columns: list[NDArray[Any]]) -> list[NDArray[Any]]:
     """Columns as the kernel reads them: those that it cannot, as float64."""
     return [x if rows.is_column(x) else x.astype(np.float64, order="C") for x in columns]
 

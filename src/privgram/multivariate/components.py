@@ -334,8 +334,7 @@ class _Decomposed:
             return one.correlation
         if self.units == "own":
             return one.matrix
-        unit = self.variables.unit
-        found: Matrix = one.scatter / np.outer(unit, unit)
+        found: Matrix = one.scatter / self.variables.squares
         return found
 
     def variances(self, values: Vector) -> Vector:

@@ -176,6 +176,11 @@ class Variables:
         return self._affine[2]
 
     @cached_property
+    def squares(self) -> Matrix:
+        """Products of two units, shape (p, p)."""
+        return np.outer(self.unit, self.unit)
+
+    @cached_property
     def _limits(self) -> tuple[Vector, Vector]:
         """Public bounds in the scale of the moments."""
         lower, upper = np.full((2, len(self.names)), [[-math.inf], [math.inf]])
@@ -251,7 +256,7 @@ class Variables:
             count,
             divisor,
             self.origin + self.unit * mean,
-            self.unit[:, None] * scatter * self.unit,
+            scatter * self.squares,
         )
 
     def redrawn(

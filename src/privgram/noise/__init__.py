@@ -22,6 +22,7 @@ from privgram.noise.gaussian import (
     imposed,
     symmetric_gaussian,
 )
+from privgram.noise.sums import added_up
 from privgram.noise.wishart import (
     InverseWishartLaw,
     MatrixLaplaceLaw,
@@ -43,6 +44,7 @@ __all__ = [
     "SketchLaw",
     "TiedLaw",
     "WishartLaw",
+    "added_up",
     "combine",
     "imposed",
     "matrix_laplace",

@@ -7,6 +7,7 @@ without the text around it.
 
 from privgram.plots.of_components import plot_biplot, plot_scree
 from privgram.plots.of_fit import plot_coefficients
+from privgram.plots.of_groups import plot_forest
 from privgram.plots.of_moments import plot_correlation, plot_description
 from privgram.plots.of_profile import plot_profile
 from privgram.plots.of_release import noise_scores, plot_matrix, plot_privacy, plot_spectrum
@@ -17,6 +18,7 @@ __all__ = [
     "plot_coefficients",
     "plot_correlation",
     "plot_description",
+    "plot_forest",
     "plot_matrix",
     "plot_privacy",
     "plot_profile",

@@ -61,8 +61,10 @@ def plot_scree(pca: HasComponents, ax: Axes | None = None) -> Axes:
     values, edge = pca.eigenvalues, pca.edge
     ax = axes_for(ax, (7.0, 4.0))
     rank = np.arange(1, len(values) + 1)
-    clear, floor = values > edge, np.zeros_like(edge) if pca.of_correlations else -edge
-    negative = values < floor
+    # As `n_clear`: those before the first that is within.
+    clear = np.logical_and.accumulate(values > edge)
+    floor = np.zeros_like(edge) if pca.of_correlations else -edge
+    negative = values < floor - 1e-9 * np.abs(values).max()
     # Half a rank to both sides, so that one eigenvalue has a band too.
     steps = np.concatenate([rank - 0.5, [len(rank) + 0.5]])
     ax.fill_between(

@@ -24,6 +24,7 @@ from .ladder import AdaptiveLadderProfile
 from .laplace import LaplaceProfile
 from .matrix_laplace import MatrixLaplaceProfile
 from .sketch import ChiGaussianProfile, SketchProfile
+from .sketches import TwoSketchesProfile
 from .stated import StatedProfile
 from .truncated import TruncatedSketchProfile
 from .wishart import WishartProfile
@@ -45,6 +46,7 @@ __all__ = [
     "SketchProfile",
     "StatedProfile",
     "TruncatedSketchProfile",
+    "TwoSketchesProfile",
     "WishartProfile",
     "calibration",
     "compose",

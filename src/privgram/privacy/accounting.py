@@ -30,8 +30,7 @@ with extra("accounting", "privgram.privacy.accounting needs"):
     from dp_accounting.pld import PLDAccountant
 
 from privgram.privacy._adjacency import check_adjacency
-from privgram.privacy.composition import chance_off
-from privgram.privacy.coupled import CoupledProfile
+from privgram.privacy.coupled import CoupledProfile, chance_off
 from privgram.privacy.pld import pld_from_profile
 
 if TYPE_CHECKING:

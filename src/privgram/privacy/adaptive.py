@@ -4,24 +4,23 @@ The smallest eigenvalue of the data is itself a regulariser. With Laplace noise 
 
     s = max(0, lambda_min(G) - shift + Laplace(b))
 
-is subtracted from the regulariser w^2, never to leave less than nothing. One row moves
-lambda_min(G) by at most B^2, from lambda = lambda_min(M) up, M being what the two data sets
-have in common. With z = s + shift - lambda, and before the clip at 0, the sketch sees at
-least w^2 - s + lambda = R - z common to both, R = w^2 + shift: so it runs at ratio
-lam(z) = B^2 / (R - z) whatever the data, and
+is subtracted from the regulariser w^2, never to leave less than nothing. Let m be the smaller of
+the two tables' smallest eigenvalues and g, their gap, in units of B^2 at most 1. With z = s +
+shift - m, and before the clip at 0, the smaller of what the two sketches have left is
 
-    delta(epsilon) = integral over z of p(z) H_{epsilon - ln(p(z) / q(z))}(sketch at lam(z)),
+    rho = max(R - z, m),  R = w^2 + shift,
 
-p and q the densities of z for the two data sets. No failure probability is set aside: what
-a noisy eigenvalue too large leaks is in the integral. The clip joins all z < a = shift -
-lambda into one output, sketched at lam(a).
+and the other's exceeds it by g. So their ratios are 1 / rho and 1 / (rho + g), whatever the data,
 
-The profile is an upper bound over every lambda and every shift of the eigenvalue, proved in
-docs/theory/adaptive.md: the clip is rounded to cells, and shifts between two are bounded by
-those two and one more. Nothing but the accuracy of the quadrature is left to numerics. Under
-add-remove the bound is attained, to about 1e-3, at usual budgets, by a row along the smallest
-eigenvector; under replace no pair moves eigenvalue and sketch both the most. Also, where s
-exceeds w^2 the code has a regulariser of 0, not of less.
+    delta(epsilon) = integral over z of p(z) H_{epsilon - ln(p(z) / q(z))}(their pair),
+
+p and q the densities of z for the two tables, and some two tables attain it. No failure
+probability is set aside: what a noisy eigenvalue too large leaks is in the integral. The clip
+joins all z < shift - m into one output.
+
+What is left is a supremum over two numbers, gap and clip. The profile bounds it, with a proof in
+docs/theory/adaptive.md: clips are rounded to cells, shifts between two are bounded by those two
+and one more, and cells are refined until the bound is within a per cent of what is attained.
 
 References
 ----------
@@ -31,10 +30,11 @@ References
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,20 +44,22 @@ from privgram._base.checks import check_not_negative
 from ._adjacency import Adjacency, check_adjacency
 from ._numerics import TINY, Array, gauss_legendre, quiet
 from ._profile import Profile, check_parameter
-from .sketch import check_count, narrow_against_wide, replace_pair, wide_against_narrow
+from .sketch import check_count, narrow_against_wide, wide_against_narrow, wide_and_narrow
 
 __all__ = ["AdaptiveSketchProfile", "adaptive_delta"]
 
-# Hockey-stick curve of the sketch's pair, as a function of (epsilon, ratio).
+# Hockey-stick curve of a pair of sketches, as a function of epsilon and of B^2 over the smaller
+# of the two smallest eigenvalues.
 Sketch = Callable[[Array, Array], Array]
 
 # Cells of the clip up to 1, from there on, and into how many the last is halved.
 _UNIT_CELLS, _CELLS, _HALVINGS = 8, 10, 6
-# Most parts of the unit interval of shifts, where shifts less than the largest may leak more.
-_PARTS = 16
+# Cells of the gap at most, rounds in which those of the clip are made finer at most, and what the
+# bound may exceed, relatively, where these suffice.
+_PARTS, _ROUNDS, _EXCESS = 64, 5, 8e-3
 # Noise further out than this many scales counts as a breach: exp(-105) is 3e-46.
 _REACH = 105.0
-# What the replace pair's truncated mixture may miss.
+# What the chi mixture of a pair may miss.
 _MISSED = 1e-40
 
 
@@ -67,155 +69,132 @@ def _laplace_log_cdf(z: Array, scale: float) -> Array:
 
 
 def _panels(
-    edges: Array, total: float, scale: float, p_shift: float, nodes: int
-) -> tuple[Array, Array, NDArray[np.intp], float]:
-    """Distances R - z and weights of a rule on [edges[0], total), by panels between the edges.
+    edges: Array, kink: float, total: float, scale: float, nodes: int
+) -> tuple[Array, Array, Array, NDArray[np.intp]]:
+    """Nodes z and weights of a rule on [edges[0], total), by panels at the edges, and total - z.
 
-    Also where each panel starts, and the mass of the noise that counts as a breach. The last
-    panel is all that lies beyond the edges.
+    Also where each panel starts. The last is all that lies beyond the edges.
     """
-    low, high = edges[:-1], edges[1:]
-    inner = [
-        gauss_legendre(x, y, max(math.ceil(nodes * 0.5 * (y - x)), 5) if y <= 1 else 6)
-        for x, y in zip(low, high, strict=True)
-    ]
-    # Beyond: where the noise lives, then where the sketch gives way, lam(z) being singular.
+
+    def count(length: float, to: float) -> int:
+        # Up to the last kink ln(p/q) goes from one end to the other, and epsilon with it.
+        return min(5 + math.ceil(nodes * length / 2 if to <= kink else 4 * length / scale), nodes)
+
+    panels = [gauss_legendre(x, y, count(y - x, y)) for x, y in itertools.pairwise(edges)]
+    # Beyond: where the noise lives, then where the sketch gives way, its ratio being singular.
     start = edges[-1]
-    end = min(total, max(start, p_shift) + _REACH * scale)
+    end = min(total, max(start, 1.0) + _REACH * scale)
     middle = min(start + 12.0 * scale, 0.5 * (start + end))
-    inner.append(gauss_legendre(start, middle, nodes // 2))
+    panels.append(gauss_legendre(start, middle, nodes // 2))
     t, weight = gauss_legendre(np.zeros(()), np.ones(()), nodes)
     length = end - middle
-    distance = np.concatenate([total - z for z, _ in inner] + [(total - end) + length * t**3])
-    weight = np.concatenate([w for _, w in inner] + [3.0 * length * weight * t * t])
-    starts = np.cumsum([0, *(z.size for z, _ in inner[:-1])])
-    return distance, weight, starts, 0.5 * math.exp(-(end - p_shift) / scale)
+    distance = np.concatenate([total - z for z, _ in panels] + [(total - end) + length * t**3])
+    panels.append((end - length * t**3, 3.0 * length * weight * t * t))
+    z, weight = (np.concatenate(x) for x in zip(*panels, strict=True))
+    starts = np.cumsum([0, *(x.size for x, _ in panels[:-2])])
+    return z, weight, distance, starts
 
 
 @quiet
 def adaptive_delta(
     epsilon: float,
     sketch: Sketch,
-    shifts: tuple[float, float],
+    p_shift: float,
+    q_shifts: tuple[float, float],
     total: float,
+    shift: float,
     scale: float,
-    clips: Array,
+    clips: tuple[Array, Array],
     nodes: int = 80,
 ) -> Array:
-    """Delta of one ordered pair for each clip a, in units of B^2.
+    """Delta of one ordered pair for cells of clips and a range of shifts, in units of B^2.
+
+    An upper bound, and exact for a cell of one clip and a range of one shift. Clips are rounded
+    down, but up to the end of their cell the sketch runs as there (Lemma 3 of
+    docs/theory/adaptive.md); at every z the least density of the shifts under Q counts.
 
     Parameters
     ----------
     epsilon : float
         Any real number.
     sketch : callable
-        Curve of the sketch's pair.
-    shifts : (float, float)
-        Excess of lambda_min over the common part's, under P and under Q, in [0, 1].
+        Curve of the pair of sketches.
+    p_shift : float
+        Smallest eigenvalue under P, less the smaller of those under P and Q.
+    q_shifts : (float, float)
+        Least and largest under Q.
     total : float
         R > 1.
+    shift : float
+        tau in [0, R].
     scale : float
         b.
-    clips : ndarray of float64
-        Values of a in [0, total), ascending. The one at 0 also bounds those below: there
-        ln(p/q) is constant, so that joining outputs hides nothing, while lam(a) grows.
+    clips : (ndarray of float64, ndarray of float64)
+        Least and largest clip of each cell, in [0, shift] and ascending. A clip at 0 also bounds
+        those below.
     nodes : int
         Gauss-Legendre nodes of the longest panel.
 
     Returns
     -------
     ndarray of float64
-        As many as `clips`.
+        One for each cell.
     """
-    p_shift, q_shift = shifts
-    kinks = [x for x in (p_shift, q_shift, 1.0) if clips[0] < x]
-    edges = np.union1d(clips, kinks)
-    distance, weight, starts, beyond = _panels(edges, total, scale, p_shift, nodes)
-    z = total - distance
-    gain = (np.abs(z - q_shift) - np.abs(z - p_shift)) / scale
-    density = np.exp(-np.abs(z - p_shift) / scale) / (2.0 * scale)
-    below = _laplace_log_cdf(clips - p_shift, scale)
-    joined = below - _laplace_log_cdf(clips - q_shift, scale)
-    curve = sketch(
-        epsilon - np.concatenate([gain, joined]),
-        1.0 / np.concatenate([distance, total - clips]),
-    )
-    panels = np.add.reduceat(weight * density * curve[: z.size], starts)
-    tails = np.cumsum(panels[::-1])[::-1] + beyond
-    return np.exp(below) * curve[z.size :] + tails[np.searchsorted(edges, clips)]
-
-
-@quiet
-def adaptive_bound(
-    epsilon: float,
-    sketch: Sketch,
-    p_shift: float,
-    q_shifts: tuple[float, float],
-    total: float,
-    scale: float,
-    highest: float,
-    nodes: int = 80,
-) -> float:
-    """Upper bound on delta over a range of clips and of shifts under Q, in units of B^2.
-
-    Clips are rounded: for those in a cell [c, c'] the clip is put at c, and up to c' the sketch
-    runs at lam(c'). The least density of the shifts under Q counts at every z.
-
-    Parameters
-    ----------
-    epsilon, sketch, total, scale, nodes
-        As for `adaptive_delta`.
-    p_shift : float
-        Shift under P, in [0, 1].
-    q_shifts : (float, float)
-        Least and largest shift under Q, in [0, 2].
-    highest : float
-        The clip lies in [0, highest], or below 0; `highest` is below `total`.
-    """
+    low, high = clips
     q_low, q_high = q_shifts
-    kinks = np.array([p_shift, q_low, q_high, 0.5 * (q_low + q_high), 1.0])
-    kinks = kinks[(kinks > 0.0) & (kinks < total)]
-    cells = np.union1d(_cells(highest), kinks[kinks < highest])
-    edges = np.union1d(cells, kinks)
-    distance, weight, starts, beyond = _panels(edges, total, scale, p_shift, nodes)
-    z = total - distance
+    kinks = [p_shift, q_low, 0.5 * (q_low + q_high), q_high]
+    # From the stop on the regulariser is 0, and what is left the data's own eigenvalue.
+    own = shift - high
+    stop = np.maximum(total - own, max(kinks))
+    stop[(own <= 0.0) | (stop > _REACH * scale) | (stop >= total)] = total
+    edges = np.unique(np.concatenate([low, high, kinks, stop]))
+    edges = edges[(edges >= low[0]) & (edges < total)]
+    z, weight, distance, starts = _panels(edges, max(kinks), total, scale, nodes)
 
     def gain(x: Array) -> Array:
         """Largest ln(p/q)."""
         lowest = np.maximum(np.abs(x - q_low), np.abs(x - q_high))
-        gap: Array = (lowest - np.abs(x - p_shift)) / scale
-        return gap
+        most: Array = (lowest - np.abs(x - p_shift)) / scale
+        return most
 
-    at, upper = (cells[:-1], cells[1:]) if highest > 0.0 else (cells, cells)
-    log_p = _laplace_log_cdf(cells - p_shift, scale)
-    joined = log_p - _laplace_log_cdf(cells - q_high, scale)
+    log_p = np.stack([_laplace_log_cdf(x - p_shift, scale) for x in (low, high)])
+    joined = log_p - np.stack([_laplace_log_cdf(x - q_high, scale) for x in (low, high)])
+    at_high = 1.0 / (total - high)
     # Both ln(p/q), linear between the kinks, and `joined` are largest at an end of the cell.
-    within = np.maximum(gain(at), gain(upper))
-    either = np.maximum(joined[: at.size], joined[-at.size :])
-    raised = 1.0 / (total - upper)
-    curve = sketch(
-        epsilon - np.concatenate([gain(z), joined[: at.size], within, either]),
-        np.concatenate([1.0 / distance, raised, raised, raised]),
-    )
+    levels = [gain(z), joined[0], np.max(joined, axis=0), np.maximum(gain(low), gain(high))]
+    ratios = [1.0 / np.maximum(distance, 1e-200), at_high, at_high, at_high]
+    # And beyond the stop.
+    levels.append(np.full(low.size, (p_shift - q_low) / scale))
+    ratios.append(1.0 / np.where(stop < total, own, 1.0))
+    curve = sketch(epsilon - np.concatenate(levels), np.concatenate(ratios))
     density = np.exp(-np.abs(z - p_shift) / scale) / (2.0 * scale)
     panels = np.add.reduceat(weight * density * curve[: z.size], starts)
-    tails = np.cumsum(panels[::-1])[::-1] + beyond
-    atom, step, largest = curve[z.size :].reshape(3, -1)
-    far, near = (np.exp(-np.abs(x - p_shift) / scale) for x in (at, upper))
-    mass = 0.5 * np.abs(far - near)
-    rounded = np.exp(log_p[: at.size]) * atom + mass * step + tails[np.searchsorted(edges, upper)]
-    apart = np.exp(log_p[-at.size :]) * largest + tails[np.searchsorted(edges, at)]
-    return float(np.max(np.minimum(rounded, apart)))
+    beyond = np.append(np.cumsum(panels[::-1])[::-1], 0.0)
+    atom, largest, step, last = curve[z.size :].reshape(4, -1)
+    left = 0.5 * np.exp(-(np.minimum(stop, p_shift + _REACH * scale) - p_shift) / scale)
+    last = left * np.where(stop < total, last, 1.0)
+
+    def tail(x: Array) -> Array:
+        rest: Array = beyond[np.searchsorted(edges, x)] - beyond[np.searchsorted(edges, stop)]
+        return rest + last
+
+    mass = 0.5 * np.abs(np.diff(np.exp(-np.abs(np.stack(clips) - p_shift) / scale), axis=0)[0])
+    rounded = np.exp(log_p[0]) * atom + mass * step + tail(high)
+    apart = np.exp(log_p[1]) * largest + tail(low)
+    least: Array = np.minimum(rounded, apart)
+    return least
 
 
-def _cells(highest: float) -> Array:
-    """Ends of the cells that clips in [0, highest] are rounded to, finer towards the last."""
-    first = np.arange(_UNIT_CELLS + 1) / _UNIT_CELLS
-    if highest <= 1.0:
-        return np.append(first[first < highest], highest) if highest > 0.0 else np.zeros(1)
-    even = np.arange(1, _CELLS) / _CELLS
-    last = 1.0 - 0.5 ** np.arange(_HALVINGS + 1) / _CELLS
-    return np.concatenate([first, 1.0 + (highest - 1.0) * np.append(even, [*last[1:], 1.0])])
+def _cells(highest: float, kinks: tuple[float, ...]) -> tuple[Array, Array]:
+    """Cells that clips in [0, highest] are rounded in, finer towards the last."""
+    ends = np.arange(_UNIT_CELLS + 1) / _UNIT_CELLS
+    if highest > 1.0:
+        even = np.arange(1, _CELLS) / _CELLS
+        last = 1.0 - 0.5 ** np.arange(1, _HALVINGS + 1) / _CELLS
+        ends = np.concatenate([ends, 1.0 + (highest - 1.0) * np.append(even, last)])
+    ends = np.union1d(ends, kinks)
+    ends = np.append(ends[ends < highest], highest)
+    return (ends[:-1], ends[1:]) if highest > 0.0 else (ends, ends)
 
 
 def worst_case(
@@ -226,65 +205,85 @@ def worst_case(
     scale: float,
     adjacency: Adjacency,
 ) -> float:
-    """Upper bound on delta over all shifts and clips: docs/theory/adaptive.md, Lemmas 1 to 3.
+    """Upper bound on delta over all gaps and clips: docs/theory/adaptive.md, Lemmas 1 to 3.
 
-    Moved so that the shift under P is 1, that under Q is in [0, 2]. At most budgets 0 leaks most,
-    and one rough bound on all the others says so; where it does not, they are bounded in parts.
+    The gap is the smallest eigenvalue under P less that under Q. At most budgets the largest leaks
+    most, and one bound on all the others says so; where it does not, their cells are halved until
+    what bounds them is near the largest delta found.
     """
-    pairs = sketch_curves(rows, adjacency)
+    setting = total, shift, scale
+    kinds = range(len(sketch_curves(rows, adjacency)))
 
-    @cache
-    def bound(pair: Sketch, p_shift: float, low: float, high: float, between: float = 0.0) -> float:
-        lowered = epsilon - _log_cosh(0.5 * between / scale)
-        return adaptive_bound(lowered, pair, p_shift, (low, high), total, scale, shift)
+    def bound(which: int, gap: float, p_shift: float, low: float, high: float) -> float:
+        """Bound on all clips and on shifts in [low, high] under Q, near where above `largest`."""
+        sketch = sketch_curves(rows, adjacency, gap)[which]
+        settled, shown, worst = 0.0, largest, 0.0
+        first, last = _cells(shift, (p_shift, low, 0.5 * (low + high), high))
+        for _ in range(_ROUNDS):
+            cells = np.append(first, last), np.append(last, last)
+            at = adaptive_delta(lowered, sketch, p_shift, (low, high), *setting, cells)
+            worse, at_last = at.reshape(2, -1)
+            shown = max(shown, float(np.max(at_last)))
+            more = worse > (1.0 + _EXCESS / 2.0) * shown
+            settled = max(settled, float(np.max(worse[~more], initial=0.0)))
+            if not more.any():
+                return settled
+            worst = float(np.max(worse))
+            ends = np.linspace(first[more], last[more], 5)
+            first, last = ends[:-1].ravel(), ends[1:].ravel()
+        return max(settled, worst)
 
-    largest = max(bound(pair, 1.0, 0.0, 0.0) for pair in pairs)
-    worst = largest
-    for pair in pairs:
-        others = bound(pair, 1.0, 0.5, 2.0, 1.0)
-        if others <= largest:
-            continue
-        parts = largest
-        for a, low, high in _shifts(adjacency, min(max(math.ceil(2.0 / scale), 2), _PARTS)):
-            rough = bound(pair, a, low, high)
-            if rough > parts:
-                middle = 0.5 * (low + high)
-                three = (
-                    bound(pair, a, low, low),
-                    bound(pair, a, high, high),
-                    bound(pair, a, middle, middle, high - low),
-                )
-                parts = max(parts, min(rough, max(three)))
-        worst = max(worst, min(others, parts))
-    return worst
+    largest, lowered = 0.0, epsilon
+    for which, gap in itertools.product(kinds, (1.0, 0.0, -1.0)):
+        low = max(-gap, 0.0)
+        largest = max(largest, bound(which, gap, max(gap, 0.0), low, low))
+    # Cells of gaps: the sketches are those of the least, which is moved to the largest shift.
+    ends = -1.0, 0.0, *(1.0 - 0.5**k for k in range(1, _HALVINGS)), 1.0
+    cells = [(which, *cell) for which in kinds for cell in itertools.pairwise(ends)]
+    found, parts = largest, len(cells)
+    while cells:
+        which, least, most = cells.pop()
+        width, p_shift, low = most - least, max(most, 0.0), max(-most, 0.0)
+        pair = which, max(least, most, key=lambda gap: -abs(gap)), p_shift
+        lowered = epsilon
+        worst = bound(*pair, low, low + width)
+        if worst > found:
+            shown = max(bound(*pair, q, q) for q in (low, low + width))
+            if shown < min((1.0 + _EXCESS) * largest, worst):
+                lowered = epsilon - _log_cosh(0.5 * width / scale)
+                middle = low + 0.5 * width
+                worst = min(worst, max(shown, bound(*pair, middle, middle)))
+        if worst <= (1.0 + _EXCESS) * largest or parts == _PARTS:
+            found = max(found, worst)
+        else:
+            half, parts = 0.5 * (least + most), parts + 1
+            cells += [(which, least, half), (which, half, most)]
+    return found
 
 
 def _log_cosh(x: float) -> float:
     return x + math.log1p(math.exp(-2.0 * x)) - math.log(2.0)
 
 
-def _shifts(adjacency: Adjacency, parts: int) -> list[tuple[float, float, float]]:
-    """Shifts under P, and ranges of those under Q, that bound all others."""
-    part = 1.0 / parts
-    low = [i * part for i in range(parts)]
-    if adjacency == "replace":
-        return [(1.0, x, x + part) for x in low] + [(x + part, 1.0, 1.0 + part) for x in low]
-    return [(x + part, 0.0, part) for x in low] + [(0.0, x, x + part) for x in low]
-
-
-def _curve(pair: Callable[..., Array], rows: float, epsilon: Array, ratio: Array) -> Array:
-    return pair(epsilon, rows, ratio)
-
-
-def sketch_curves(rows: float, adjacency: Adjacency) -> tuple[Sketch, ...]:
-    """Curves of the sketch's worst pairs.
+def sketch_curves(rows: float, adjacency: Adjacency, gap: float = 0.0) -> tuple[Sketch, ...]:
+    """Curves of the sketch's worst pairs, for a gap in [-1, 1] between the smallest eigenvalues.
 
     Under "add-remove" the larger eigenvalue comes with the wide law if what is released is a
     sketch, with the narrow one if it is an inverse Wishart: both are covered.
     """
+
+    def replaced(epsilon: Array, ratio: Array) -> Array:
+        # Each law's row stands out from what the other's smallest eigenvalue hides.
+        wide, narrow = (ratio / (1.0 + max(x, 0.0) * ratio) for x in (-gap, gap))
+        return wide_and_narrow(epsilon, rows, wide, narrow)
+
     if adjacency == "add-remove":
         return tuple(partial(_curve, x, rows) for x in (wide_against_narrow, narrow_against_wide))
-    return (partial(replace_pair, rows=rows),)
+    return (replaced,)
+
+
+def _curve(pair: Callable[..., Array], rows: float, epsilon: Array, ratio: Array) -> Array:
+    return pair(epsilon, rows, ratio)
 
 
 @dataclass(frozen=True)
@@ -315,9 +314,9 @@ class AdaptiveSketchProfile(Profile):
     Notes
     -----
     An upper bound, with proof, over the data's smallest eigenvalue and over the rows that move
-    it; above the supremum by about 0.1 % at usual budgets and up to 3 % seen where delta is of
-    order 0.1 (docs/theory/adaptive.md). Profiles saved by earlier versions are given this bound
-    as well: it may exceed, by so much, the delta that they were calibrated to.
+    it, and within 1 % of the delta that some two tables attain, at every epsilon
+    (docs/theory/adaptive.md). It is less than that of earlier versions, so profiles that they
+    saved keep their claims.
 
     References
     ----------

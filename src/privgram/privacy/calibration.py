@@ -234,7 +234,7 @@ def adaptive_sketch(
     the least that is private whatever the eigenvalue: a few per cent above that of the
     plain sketch. Adaptivity pays once the smallest eigenvalue exceeds about the shift.
 
-    The profile is a proved upper bound, and reaches at least 0.999 delta where the search ends
+    The profile is a proved upper bound, and reaches at least 0.99 delta where the search ends
     in time, which it does at every budget tried.
 
     Parameters
@@ -258,17 +258,21 @@ def adaptive_sketch(
     plain = 1.0 / sketch_ratio(rows, epsilon, delta, adjacency)
     if epsilon > 100:
         raise ValueError(f"epsilon must be at most 100 for adaptive noise, not {epsilon!r}")
-    sketch, shifts = sketch_curves(float(rows), adjacency)[0], (1.0, 0.0)
-    start = np.zeros(1)
+
+    def largest_gap(
+        pair: Sketch, total: float, shift: float, scale: float, clip: float, nodes: int = 80
+    ) -> float:
+        """Delta where the row moves the eigenvalue most."""
+        clips = np.array([clip]), np.array([clip])
+        setting = 1.0, (0.0, 0.0), total, shift, scale
+        return float(adaptive_delta(epsilon, pair, *setting, clips, nodes)[0])
 
     def least_total(
-        pair: Sketch, scale: float, aim: float, guess: float, nodes: int, tolerance: float
+        delta_at: Callable[[float], float], aim: float, guess: float, tolerance: float
     ) -> float:
-        def delta_at(inverse: float) -> float:
-            total = 1.0 + 1.0 / inverse
-            return float(adaptive_delta(epsilon, pair, shifts, total, scale, start, nodes)[0])
-
-        inverse = largest_safe(delta_at, aim, 1.0 / (guess - 1.0), tolerance=tolerance)
+        inverse = largest_safe(
+            lambda x: delta_at(1.0 + 1.0 / x), aim, 1.0 / (guess - 1.0), tolerance=tolerance
+        )
         return 1.0 + 1.0 / inverse if inverse > 0.0 else math.inf
 
     # The scale hardly matters near its optimum, so a cruder pair will do to find it: twice
@@ -281,51 +285,59 @@ def adaptive_sketch(
 
     def cost(log_scale: float) -> float:
         nonlocal guess
-        total = least_total(crude, math.exp(log_scale), delta, 1.0 + guess, 24, 3e-3)
+        scale = math.exp(log_scale)
+        total = least_total(
+            lambda x: largest_gap(crude, x, 0.0, scale, 0.0, 24), delta, 1.0 + guess, 3e-3
+        )
         if total < math.inf:
             guess = total
         return total
 
     scale = math.exp(minimise(cost, math.log(1.05 * least), math.log(20.0 * least + plain)))
-    # Solved for the row that moves the eigenvalue most and its two extreme clips; then for a
-    # smaller delta, as far as the bound on all shifts and clips exceeds that.
-    aim, total, found = (1.0 - 8e-4) * delta, 1.0 + guess, None
+    # Solved for the row that moves the eigenvalue most and the two extreme clips: the larger the
+    # shift, the less the one at 0 leaks, where it regularises as well, and the more the last.
+    # What data without and with a large eigenvalue need, regulariser and total, counts alike.
+    # Then for a smaller delta, as far as the bound on all gaps and clips exceeds that.
+    sketch = sketch_curves(float(rows), adjacency, 1.0)[0]
+
+    def total_of(log_shift: float, tolerance: float = 1e-3) -> float:
+        nonlocal guess
+        shift = math.exp(log_shift)
+
+        def leaks(total: float) -> float:
+            if total <= shift:
+                return 1.0
+            return max(largest_gap(sketch, total, shift, scale, clip) for clip in (0.0, shift))
+
+        guess = least_total(leaks, aim, 1.0 + guess, tolerance)
+        return guess
+
+    def at_last(inverse: float) -> float:
+        shift = total - 1.0 / inverse
+        return largest_gap(sketch, total, shift, scale, shift) if 0.0 < shift < total else 1.0
+
+    aim, most, found = (1.0 - 8e-3) * delta, math.log(max(guess - plain, 1.0)), None
+    log_shift = minimise(lambda x: 2.0 * total_of(x) - math.exp(x), most - 1.0, most + 0.3)
     for _ in range(12):
-        # A hair more leaves room for the eigenvalues at which the clip costs a little.
-        total = 1.0 + (least_total(sketch, scale, aim, total, 80, 1e-5) - 1.0) * (1.0 + 2e-4)
-        regulariser = _least_regulariser(sketch, shifts, total, scale, plain, epsilon, aim)
-        profile = AdaptiveSketchProfile(rows, regulariser, total - regulariser, scale, adjacency)
+        total = total_of(log_shift, 1e-5)
+        regulariser = total - math.exp(log_shift)
+        inverse = largest_safe(at_last, aim, 1.0 / regulariser, tolerance=1e-6)
+        if inverse > 0.0:
+            regulariser = 1.0 / inverse
+        shift = total - regulariser
+        profile = AdaptiveSketchProfile(rows, regulariser, shift, scale, adjacency)
         reached = profile.delta(epsilon)
         if reached <= delta:
             found = profile
-            if reached >= (1.0 - 1e-3) * delta:
+            if reached >= (1.0 - 1e-2) * delta:
                 break
-        aim *= (1.0 - 2e-4) * delta / reached
+        aim *= (1.0 - 3e-3) * delta / reached
     if found is not None:
         return found
     raise ValueError(
         f"no adaptive noise was found for rows = {rows:g}, epsilon = {epsilon:g}, delta = "
         f"{delta:g}: use the sketch that is not adaptive"
     )
-
-
-def _least_regulariser(
-    sketch: Sketch,
-    shifts: tuple[float, float],
-    total: float,
-    scale: float,
-    plain: float,
-    epsilon: float,
-    delta: float,
-) -> float:
-    """Least w^2 that is private for data with a null direction, total being given."""
-
-    def delta_at(inverse: float) -> float:
-        clip = np.array([max(total - 1.0 / inverse, 0.0)])
-        return float(adaptive_delta(epsilon, sketch, shifts, total, scale, clip)[0])
-
-    inverse = largest_safe(delta_at, delta, min(1.0 / plain, 0.9), tolerance=1e-6)
-    return min(1.0 / inverse, total)
 
 
 def wishart_ratio(

@@ -13,11 +13,12 @@ import numpy as np
 
 from ._numerics import Array
 from ._profile import Guarantee, Profile, check_parameter, weakest
-from .coupled import CoupledProfile
+from .coupled import CoupledProfile, charged
 from .discrete_gaussian import DiscreteGaussianProfile
 from .gaussian import GaussianProfile
 from .losses import Losses, losses_of, total
 from .sketch import ChiGaussianProfile, SketchProfile
+from .sketches import TwoSketchesProfile
 
 if TYPE_CHECKING:
     from ._adjacency import Adjacency, Orientation
@@ -103,7 +104,8 @@ def compose(profiles: Iterable[Any], discretization: float = 1e-4) -> Profile:
 
     Exact where a closed form exists: Gaussian mechanisms, discrete ones too, add up their squared
     ratios, and sketches of one ratio and orientation their rows, range finders their columns; a
-    range finder and Gaussian mechanisms are one mixture of Gaussians. The rest is composed
+    range finder and Gaussian mechanisms are one mixture of Gaussians, and two sketches or inverse
+    Wisharts that differ otherwise an expectation over the loss of one. The rest is composed
     numerically, on the safe side, for each order of the two tables by itself.
 
     Parameters
@@ -175,7 +177,7 @@ def merge(profiles: Sequence[Profile]) -> list[Profile]:
             sketches[key] = sketches.get(key, 0) + p.rows
         else:
             merged.append(p)
-    merged += [SketchProfile(rows, *key) for key, rows in sketches.items()]
+    merged += _in_pairs([SketchProfile(rows, *key) for key, rows in sketches.items()])
     # One of the range finders takes the Gaussian mechanisms along.
     offset = math.hypot(*(ratio for ratio, _ in gaussian))
     known = {adjacency for _, adjacency in gaussian} | {p.adjacency for p in discrete}
@@ -194,21 +196,21 @@ def merge(profiles: Sequence[Profile]) -> list[Profile]:
     return merged
 
 
-def chance_off(release: Any) -> float:
-    """Upper bound on the chance that finite precision shows in a release (`CoupledProfile`)."""
-    # delta_fp is h (1 + e^epsilon) for the chance h, and epsilon is positive.
-    delta_fp = getattr(release, "parameters", {}).get("delta_fp") or 0.0
-    return float(delta_fp) / 2.0
+def _in_pairs(sketches: list[SketchProfile]) -> list[Profile]:
+    """Join two and two of different ratio or orientation; one may be left."""
+    known = [p for p in sketches if p.orientation or p.adjacency == "replace"]
+    rest: list[Profile] = [p for p in sketches if p not in known]
+    if len(known) % 2:
+        rest.append(known.pop())
+    return rest + [TwoSketchesProfile(*two) for two in zip(known[::2], known[1::2], strict=True)]
 
 
 def _profile_of(item: Any) -> Profile:
     if isinstance(item, Profile):
         return item
-    profile = getattr(item, "privacy", None)
-    if not isinstance(profile, Profile):
+    if not isinstance(getattr(item, "privacy", None), Profile):
         raise TypeError(f"compose takes privacy profiles and releases, not {type(item).__name__}")
-    chance = chance_off(item)
-    return CoupledProfile(profile, chance) if chance else profile
+    return charged(item)
 
 
 def flatten(profiles: Iterable[Profile]) -> tuple[list[Profile], float]:
@@ -221,6 +223,8 @@ def flatten(profiles: Iterable[Profile]) -> tuple[list[Profile], float]:
             parts, chance = (p.of,), chance + p.chance
         elif isinstance(p, ComposedProfile):
             parts = p.profiles
+        elif isinstance(p, TwoSketchesProfile):
+            parts = p.first, p.second
         else:
             flat.append(p)
             continue

@@ -6,6 +6,10 @@ pair (P', Q') of the code has
 .. math:: P'(S) - e^\epsilon Q'(S) \le H_\epsilon(P\|Q) + h (1 + e^\epsilon),
 
 and a delta never increases with epsilon: so it is at most the least of that up to epsilon.
+
+Of a release that chance is what finite precision may show. Its record has the part of delta that
+is set aside for it, `delta_fp`, and its `privacy` leaves it out. `charged` puts it in: whatever
+leaves a release, composed or for another library, goes through here.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from privgram._base.checks import check_number
 from ._numerics import Array
 from ._profile import Guarantee, Profile, weakest
 
-__all__ = ["CoupledProfile"]
+__all__ = ["CoupledProfile", "chance_off", "charged", "delta_fp_of"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,25 @@ class CoupledProfile(Profile):
 
     def _floor(self) -> float:
         return float(self._both.least[-1])
+
+
+def delta_fp_of(record: Any) -> float:
+    """Part of delta that a release, or its calibrated noise, sets aside for finite precision."""
+    own = getattr(record, "delta_fp", None)
+    return float(own or getattr(record, "parameters", {}).get("delta_fp") or 0.0)
+
+
+def chance_off(record: Any) -> float:
+    """Upper bound on the chance that finite precision shows in a release or calibrated noise."""
+    # delta_fp is h (1 + e^epsilon) for the chance h, and epsilon is positive.
+    return delta_fp_of(record) / 2.0
+
+
+def charged(record: Any) -> Profile:
+    """Profile of a release, or of calibrated noise, and of what finite precision adds to it."""
+    profile: Profile = record.privacy
+    chance = chance_off(record)
+    return CoupledProfile(profile, chance) if chance else profile
 
 
 class _Off:

@@ -179,27 +179,69 @@ def chi_gaussian_delta(
 
 def _chi_gaussian_delta_by_parts(epsilon: Array, k: float, kappa: Array) -> Array:
     """Do the same by conditioning on the narrow of the replace pair's two coordinates."""
-    a = k / 2.0
     # kappa = lam / sqrt(1 + lam)
     lam = 0.5 * kappa * (kappa + np.sqrt(kappa * kappa + 4.0))
-    centre = np.zeros(1)
+    return wide_and_narrow_by_parts(epsilon, (k, k), lam, lam)
+
+
+def wide_and_narrow_by_parts(
+    epsilon: Array, rows: tuple[float, float], wide: Array, narrow: Array
+) -> Array:
+    r"""Profile of N(0, 1 + wide)^r x N(0, 1 / (1 + narrow))^s against N(0, 1)^(r + s).
+
+    For any real epsilon, by conditioning on the narrow coordinate. All broadcast.
+    """
+    epsilon, wide, narrow = np.broadcast_arrays(epsilon, wide, narrow)
+    a, centre = rows[1] / 2.0, np.zeros(1)
     edges = (gamma_window_below(a, centre, 760.0), centre, gamma_window_above(a, centre))
     w, weight = log_panels(edges, 2 * _NODES)
     mass = weight[0] * np.exp(log_gamma_density(a, w[0]))
-    # Its loss under the first law, a (ln(1 + lam) - nu e^w).
-    nu = lam / (1.0 + lam)
-    loss = a * (np.log1p(lam)[:, None] - nu[:, None] * np.exp(w[0]))
-    rest = wide_against_narrow((epsilon[:, None] - loss).ravel(), k, np.repeat(lam, mass.size))
+    # Its loss under the first law, a (ln(1 + narrow) - nu e^w).
+    nu = narrow / (1.0 + narrow)
+    loss = a * (np.log1p(narrow)[:, None] - nu[:, None] * np.exp(w[0]))
+    level, ratio = (epsilon[:, None] - loss).ravel(), np.repeat(wide, mass.size)
+    rest = wide_against_narrow(level, rows[0], ratio)
     out: Array = np.sum(rest.reshape(loss.shape) * mass, axis=-1)
     return out
 
 
-def replace_pair(epsilon: Array, ratio: Array, rows: float) -> Array:
-    """Profile of the replace pair for any real epsilon, at many ratios, missing at most 1e-43."""
-    size = np.abs(epsilon)
-    rule = _chi_rule(rows, 14.2, 30.0)
-    delta = chi_gaussian_delta(size, rows, mixture_ratio(ratio), rule)
-    return np.where(epsilon < 0.0, -np.expm1(-size) + np.exp(-size) * delta, delta)
+@quiet
+def wide_and_narrow(epsilon: Array, rows: float, wide: Array, narrow: Array) -> Array:
+    r"""Profile of N(0, diag(1 + wide, 1 / (1 + narrow)))^r against N(0, I_2)^r.
+
+    For any real epsilon, missing at most 1e-40; all broadcast. A mixture of Gaussians, by the
+    Theorem of docs/theory/adaptive.md: given S ~ chi_r the loss is
+
+    .. math:: N(\pm\mu^2/2, \mu^2) + \tfrac12 (t - 1) S^2 - \tfrac r2 \ln t, \qquad
+       t = \frac{1 + \text{wide}}{1 + \text{narrow}}, \quad
+       \mu^2 = \frac{\text{wide} \cdot \text{narrow}}{1 + \text{narrow}} S^2 .
+    """
+    epsilon, wide, narrow = np.broadcast_arrays(epsilon, wide, narrow)
+    nu = narrow / (1.0 + narrow)
+    kappa, grown = np.sqrt(wide * nu), (wide - narrow) / (1.0 + narrow)
+    excess = 0.5 * rows * (wide - nu - np.log1p(grown)) - epsilon
+    # There the loss exceeds epsilon by 21 but for a chance of 2 e^-20: tails of the chi-squared
+    # law by Laurent and Massart, Ann. Statist. 28, 2000, Lemma 1.
+    sure = excess > 21.0 + (wide + nu) * math.sqrt(20.0 * rows) + 20.0 * nu
+    out = np.where(sure, 1.0, 0.0)
+    # As in chi_gaussian_delta: the rule is refined where too steep about the S of loss epsilon.
+    level = np.maximum(epsilon + 0.5 * rows * np.log1p(grown), 0.0)
+    step = 0.25 * -np.expm1(-0.25 * np.sqrt(2.0 * level / np.maximum(kappa**2 + grown, TINY)))
+    refine = np.ceil(np.fmin(step, 0.25) * (kappa + np.abs(grown) / np.maximum(kappa, TINY)) / 0.7)
+    # Of the loss what goes with S; log1pmx keeps what is left of it where rows are many.
+    constant = 0.5 * rows * log1pmx(grown)
+    for some, most in ((refine <= 1.0, 1), (refine > 1.0, int(np.max(refine[~sure], initial=1)))):
+        places = np.flatnonzero(some & ~sure)
+        s, weight = _chi_rule(rows, 14.2, refine=most)
+        square, chunk = 0.5 * (s * s - rows), max(1, _CHUNK // most)
+        for i in range(0, places.size, chunk):
+            part = places[i : i + chunk, None]
+            left = epsilon[part] - grown[part] * square + constant[part]
+            size = np.abs(left)
+            delta = gaussian_delta(size, kappa[part] * s)
+            delta = np.where(left < 0.0, -np.expm1(-size) + np.exp(-size) * delta, delta)
+            out[part[:, 0]] = np.sum(delta * weight, axis=-1)
+    return out
 
 
 def check_count(value: float, name: str) -> None:

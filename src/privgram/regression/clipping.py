@@ -39,11 +39,15 @@ _STEPS, _SETTLED = 20, 1e-5
 
 def clips(release: ReleaseRecord) -> bool:
     """Whether the public bounds of the columns leave room for rows longer than the bound."""
+    if release.privacy_unit is not None:  # whole units are, and nobody knows how many
+        return False
     return release.columns is None or release.bound < release.columns.bound
 
 
 def clipping_shift(release: ReleaseRecord, design: Design, n_rows: float | None) -> Vector:
     """What clipping added to coefficients of the scaled columns, were the rows normal."""
+    if release.privacy_unit is not None:
+        raise ValueError("unclip is for rows that were clipped alone, not for units: leave it out")
     if not clips(release):
         return np.zeros(len(design.frame) - 1)
     if design.positions is None:

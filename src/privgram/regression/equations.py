@@ -35,7 +35,7 @@ class Equations:
     shifted : ndarray of shape (p + 1, p + 1), float64
         The released matrix of the features, and the target last.
     n_rows : float or None
-        Rows behind it.
+        Rows behind it; less the effects of units, where their means were taken off.
     meat : ndarray of shape (p, p), float64, or None
         Covariance of X^T e; by default that of errors of equal variance.
     """

@@ -22,6 +22,7 @@ from privgram.regression.inference import (
     INTERCEPT,
     Inference,
     RefusedError,
+    degrees_behind,
     infer,
     quantile_of,
     refuse,
@@ -124,7 +125,7 @@ class Fit(Results):
         meat = None
         if self.look is not None and self.n_rows is not None:
             meat = meat_of(self.look, self.n_rows)
-        return Equations(law, block, self.n_rows, meat)
+        return Equations(law, block, degrees_behind(self.release, self.n_rows), meat)
 
     @property
     def unclip(self) -> bool:
@@ -161,17 +162,17 @@ class Fit(Results):
 
     @property
     def privacy(self) -> Profile:
-        """Profile of all that the fit was computed from."""
+        """Profile of all that the fit was computed from, with what finite precision adds."""
         from privgram.privacy import compose
 
         if self.look is None:
-            return self.release.privacy
+            return self.release.charged
         return compose([self.release, self.look])
 
     @property
     def guarantee(self) -> Guarantee:
-        """How well `privacy` is founded: as its weakest part."""
-        return self.privacy.guarantee
+        """How well epsilon and delta are founded: as the weakest part."""
+        return self.release.guarantee if self.look is None else self.privacy.guarantee
 
     @property
     def covariance(self) -> Matrix:
@@ -205,11 +206,14 @@ class Fit(Results):
         ledger: Ledger | None = None,
         threads: int | None = None,
         rng: np.random.Generator | None = None,
+        unit: Any = None,
     ) -> Fit:
         """Standard errors for errors of unequal variance, by a further look that is charged.
 
         The table is read once more, and the sum of e^2 x x^T released, e the residuals and x the
-        features of a row. Estimates stay as they are.
+        features of a row. Estimates stay as they are. Of a release by unit it is the sum over units
+        of s s^T, s being the sum of e x over the unit's rows, scaled as the release scaled them:
+        errors of one unit's rows may then go together (clusters).
 
         Parameters
         ----------
@@ -231,12 +235,15 @@ class Fit(Results):
             As in `privgram.second_moment`.
         rng : numpy.random.Generator, optional
             For experiments only. By default a cryptographic generator.
+        unit : array_like of shape (n,), optional
+            Of a release of an array by unit: the units of its rows again. By default the column by
+            which the table was released.
 
         Returns
         -------
         Fit
-            With the variance HC1 [1]_ and the privacy noise of both looks in all of its
-            inference, and with `look`. They err on the wide side where the noise is large.
+            With the variance HC1 [1]_, by unit CR1, and the privacy noise of both looks in all of
+            its inference, and with `look`. They err on the wide side where the noise is large.
 
         Raises
         ------
@@ -259,6 +266,10 @@ class Fit(Results):
 
         release, design = self.release, self.design
         self._need_inference()
+        if unit is not None and release.privacy_unit is None:
+            raise ValueError(
+                "this release protects single rows: leave unit out, or release the table by unit"
+            )
         if self.look is not None:
             raise ValueError("this fit is robust already: take the one of `regress`")
         if adjacency not in (None, release.adjacency):
@@ -268,18 +279,18 @@ class Fit(Results):
             )
         if clip is not None:
             clip = check_positive(clip, "clip") / self._unit
-        unit = AnalyzeGauss().calibrate(
+        one = AnalyzeGauss().calibrate(
             design.transform.shape[1], 1.0, epsilon, delta, release.adjacency
         )
         variance = np.diag(self.inference.covariance)
-        planned = plan_look(release, design, self._equations, variance, unit.noise_std, clip)
+        planned = plan_look(release, design, self._equations, variance, one.noise_std, clip)
         if planned is None:
             raise RefusedError(
                 "the noise of this look would drown the residuals: take more epsilon, fewer "
                 "features, or the standard errors that there are. Nothing was spent"
             )
         look = release._look_again(
-            release, planned, source, epsilon, delta, rng, ledger=ledger, threads=threads
+            release, planned, source, epsilon, delta, rng, ledger=ledger, threads=threads, unit=unit
         )
         return replace(self, look=look)
 
@@ -421,8 +432,9 @@ class Fit(Results):
 
     @property
     def df_resid(self) -> float:
-        """Rows less parameters that were fitted."""
-        return self.nobs - self._equations.size
+        """Rows less parameters that were fitted, and effects of units that were taken off."""
+        n_rows = self._equations.n_rows
+        return math.nan if n_rows is None else n_rows - self._equations.size
 
     @property
     def df_model(self) -> int:
@@ -605,11 +617,18 @@ class Fit(Results):
         if look is None:
             return []
         notes = [
-            "They allow for errors of unequal variance. The variance is of a second look at the "
+            "They allow for errors of unequal variance"
+            + (", which may go together within a unit" if look.privacy_unit else "")
+            + ". The variance is of a second look at the "
             f"table ({look.epsilon:g}, {look.delta:g}), and has one deviation of its noise on top; "
             "the guarantee above is of both."
         ]
-        if look.parameters["clips"]:
+        if look.privacy_unit is not None:
+            notes.append(
+                "Units whose sums of residuals times features are long beside the usual count for "
+                "less, which can only make standard errors too small."
+            )
+        elif look.parameters["clips"]:
             taken = ""
             if self.design.intercept:  # whose entry is the sum of their squares
                 v, matrix = self._equations.v, self._equations.matrix

@@ -158,6 +158,14 @@ def rows_behind(release: ReleaseRecord) -> float | None:
     return None
 
 
+def degrees_behind(release: ReleaseRecord, n_rows: float | None) -> float | None:
+    """Degrees of freedom of so many rows: less the effects of units, if it is public how many."""
+    unit = release.privacy_unit
+    if n_rows is None or unit is None or not unit.within:
+        return n_rows
+    return n_rows - (release.n_units or 0)
+
+
 def why_unknown(release: ReleaseRecord) -> str:
     """Why `rows_behind` is None."""
     if _weighted(release) and intercept_of(release) is not None:
@@ -236,7 +244,8 @@ def infer(
     # The bias of the statistic, not of the estimate: what moves with its variance is not bias.
     bias = -transform @ (inverse @ (second @ v)) - stderr * slope
     estimate = transform @ equations.theta + offset - bias
-    method = "first-order" if equations.meat is None else "first-order, HC1"
+    robust = "HC1" if release.privacy_unit is None else "CR1"
+    method = "first-order" if equations.meat is None else f"first-order, {robust}"
     return Inference(estimate, own, method, None, slope, curvature)
 
 

@@ -17,6 +17,7 @@ from privgram.regression.inference import (
     INTERCEPT,
     Inference,
     RefusedError,
+    degrees_behind,
     quantile_of,
     refuse,
     rows_behind,
@@ -496,7 +497,12 @@ def iv(
     law = release.noise.image(frame)
     shifted = frame @ release.matrix @ frame.T
     moments = _Moments(
-        law, shifted, rows_behind(release), n_endogenous, len(design.frame) - 1, method == "liml"
+        law,
+        shifted,
+        degrees_behind(release, rows_behind(release)),
+        n_endogenous,
+        len(design.frame) - 1,
+        method == "liml",
     )
     try:
         np.linalg.cholesky(moments.matrix[moments.z, moments.z])
@@ -513,7 +519,7 @@ def iv(
         instruments=names,
         method=method,
         kappa=kappa,
-        n_rows=moments.n_rows,
+        n_rows=rows_behind(release),
         release=release,
         design=design,
         _moments=moments,

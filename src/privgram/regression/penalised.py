@@ -14,7 +14,7 @@ from privgram.regression.asked import design_of
 from privgram.regression.cautions import uncounted
 from privgram.regression.equations import Equations
 from privgram.regression.fit import Fit
-from privgram.regression.inference import RefusedError, rows_behind, why_refused
+from privgram.regression.inference import RefusedError, degrees_behind, rows_behind, why_refused
 from privgram.regression.least_squares import fit_of, solve
 from privgram.regression.risk import Criterion, criterion_of, estimated_risk
 
@@ -165,7 +165,7 @@ def penalty_path(
         pairs = zip(alphas, ridges, strict=True)
         found = np.array([problem.knots(a * n * l1_ratio, r)[1][-1] for a, r in pairs])
     law, shifted = problem.design.block(release)
-    equations = Equations(law, shifted, n)
+    equations = Equations(law, shifted, degrees_behind(release, n))
     reason = why_refused(release, equations)
     if reason is not None:
         raise RefusedError(f"there is no inference, by which to choose a penalty: {reason}")

@@ -74,11 +74,24 @@ def plan_look(
         Of residuals, in the scale of the released matrix; by default by rule.
     """
     q, v, residual = equations.size, equations.v, equations.variance
+    unit = release.privacy_unit
     frame = np.vstack([design.frame[:q], v @ design.frame])
     features, largest = _reach(release, frame)
     # What noise of 1 in the look would be in each contrast's variance.
     pulled = math.sqrt(2.0) * ((design.transform @ equations.inverse) ** 2).sum(axis=1)
     real = pulled > 0
+    if unit is not None:
+        if unit.within:  # a row less its unit's mean may be twice as long
+            largest *= 2.0
+        clips, clip = clip is not None and clip < largest, min(clip or largest, largest)
+        room = float((variance[real] / pulled[real]).min()) / noise_std
+        # Sums over a unit, were its errors independent and all units alike.
+        usual = (
+            residual * float(np.trace(equations.gram)) / _units_behind(release, equations.matrix)
+        )
+        look = Look(frame, clip, math.sqrt(max(NOISE * room, LEAST_CLIP**2 * usual)), clips)
+        added = noise_std * look.radius**2 * pulled[real]
+        return None if not residual or (added > variance[real]).all() else look
     if clip is None:
         room = float((variance[real] / pulled[real]).min()) / (noise_std * features**2)
         clip = math.sqrt(max(NOISE * room, LEAST_CLIP**2 * residual))
@@ -86,6 +99,15 @@ def plan_look(
     look = Look(frame, clip, clip * features, clips)
     added = noise_std * look.radius**2 * pulled[real]
     return None if not residual or (added > variance[real]).all() else look
+
+
+def _units_behind(release: ReleaseRecord, matrix: Matrix) -> float:
+    """Units that a release is the sum of, or the fewest that it can be."""
+    if release.n_units is not None:
+        return max(release.n_units, 1)
+    # None has a larger trace.
+    each = release.bound**2 * math.sqrt(release.n_columns)
+    return max(float(np.trace(matrix)) / each, 1.0)
 
 
 def _reach(release: ReleaseRecord, frame: Matrix) -> tuple[float, float]:
@@ -119,5 +141,8 @@ def meat_of(look: ReleaseRecord, n_rows: float) -> Matrix:
     deviation = math.sqrt(look.noise.entry_variance(look.matrix, np.eye(look.n_columns))[0, 0])
     values, vectors = np.linalg.eigh(look.matrix)
     raised = np.maximum(values, deviation) + deviation
-    meat: Matrix = n_rows / (n_rows - look.n_columns) * (vectors * raised) @ vectors.T
+    factor = n_rows / (n_rows - look.n_columns)
+    if look.n_units is not None and look.n_units > 1:
+        factor *= look.n_units / (look.n_units - 1)
+    meat: Matrix = factor * (vectors * raised) @ vectors.T
     return meat

@@ -11,7 +11,7 @@ import numpy as np
 from privgram.regression.asked import design_of
 from privgram.regression.equations import Equations
 from privgram.regression.fit import Fit
-from privgram.regression.inference import RefusedError, rows_behind, why_refused
+from privgram.regression.inference import RefusedError, degrees_behind, rows_behind, why_refused
 from privgram.regression.least_squares import regress
 from privgram.regression.risk import Criterion, criterion_of, estimated_risk
 
@@ -95,7 +95,7 @@ def best_subset(
             "penalty_path, or fewer terms"
         )
     law, shifted = design.block(release)
-    equations = Equations(law, shifted, rows_behind(release))
+    equations = Equations(law, shifted, degrees_behind(release, rows_behind(release)))
     reason = why_refused(release, equations)
     if reason is not None:
         raise RefusedError(f"there is no inference, by which to choose terms: {reason}")

@@ -171,6 +171,7 @@ def tabulate(
     """
     quantile = quantile_of(level)
     size = len(names)
+    unit = release.privacy_unit
     facts = {
         "Dep. Variable": target,
         "Mechanism": type(release.mechanism).__name__,
@@ -179,7 +180,7 @@ def tabulate(
         "Epsilon": f"{guarantee[0]:g}",
         "Delta": f"{guarantee[1]:g}",
         "Adjacency": release.adjacency,
-        "Row norms up to": f"{release.bound:.4g}",
+        "Row norms up to" if unit is None else "Unit norms up to": f"{release.bound:.4g}",
     }
     caveats = _caveats(release, n_rows, references)
     if inference.refusal is not None:
@@ -199,6 +200,11 @@ def tabulate(
         f"Standard errors cover sampling and privacy noise ({inference.method}).",
         *(robust or ["They assume errors of equal variance, which second moments cannot show."]),
     ]
+    if unit is not None and not robust:
+        notes.append(
+            f"They assume that errors of rows of one {shown(unit.name)} are independent; where "
+            "they are not, std err is too small."
+        )
     half = quantile * bse
     plain = np.stack([params - half, params + half], axis=1)
     skewed = np.abs(ends - plain) > NOTICED_SKEW * half[:, None]
@@ -248,6 +254,19 @@ def _mark(marks: list[list[int]], rows: NDArray[np.bool_], notes: int) -> None:
 def _caveats(release: ReleaseRecord, n_rows: float | None, references: dict[str, str]) -> list[str]:
     """What holds with and without inference."""
     notes = []
+    unit = release.privacy_unit
+    if unit is not None:
+        notes.append(
+            f"Protected are all rows of one {shown(unit.name)}. Units beyond the norm above count "
+            "for less, by one factor for all their rows."
+        )
+        if unit.within:
+            notes.append(
+                f"Means by {shown(unit.name)} are taken off: slopes are those with an effect for "
+                "each, and the intercept says nothing."
+                + " Their number is private and takes no degrees of freedom."
+                * (release.n_units is None)
+            )
     if references:
         left_out = ", ".join(f"{shown(name)} {shown(level)}" for name, level in references.items())
         notes.append(f"Effects of levels are differences from: {left_out}.")

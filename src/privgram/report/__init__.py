@@ -18,6 +18,7 @@ from privgram._base.optional import extra
 from privgram._base.text import shown
 from privgram.columns.shares import by_term, share
 from privgram.columns.terms import INTERCEPT
+from privgram.columns.variables import Factor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -127,6 +128,7 @@ def to_html(
             lambda: plots.plot_spectrum(release),
             f"The {len(others)} eigenvalues by rank, with the largest that noise may have.",
         ),
+        components=_components(release),
         bounded=release.columns is not None,
         centred=intercept_of(release) is not None,
         variables=_variables(release),
@@ -360,6 +362,45 @@ def _fit(release: ReleaseRecord, target: str, ridge: float | str) -> dict[str, A
         "compare; the table is per unit."
         if per == "sd"
         else "Per unit of each feature.",
+    }
+
+
+def _components(release: ReleaseRecord) -> dict[str, Any] | None:
+    """Principal components of the correlations, where there are any to draw."""
+    from privgram.multivariate import pca
+    from privgram.plots import plot_biplot, plot_scree
+    from privgram.plots._axes import MOST_NAMES
+    from privgram.regression import RefusedError
+
+    # Of a factor all levels but one: together they are correlated by being its levels.
+    described = {} if release.columns is None else release.columns.variables
+    first = {
+        f"{name}[{one.names[0]}]" for name, one in described.items() if isinstance(one, Factor)
+    }
+    names = [name for name in release.names if name != INTERCEPT and name not in first]
+    columns = len(names)
+    if not 2 <= columns <= MOST_NAMES:
+        return None
+    try:
+        found = pca(release, 2, standardize=True, columns=names)
+        clear, _ = found.n_clear, found.stderr
+    except RefusedError as refusal:
+        text = str(refusal)
+        return {"refusal": f"{text[0].upper()}{text[1:]}."}
+    return {
+        "refusal": None,
+        "scree": _draw(
+            lambda: plot_scree(found),
+            f"Eigenvalues of the correlations of {columns} columns by rank; {clear} exceed what "
+            "uncorrelated columns would give.",
+        ),
+        "biplot": _draw(
+            lambda: plot_biplot(found),
+            f"The {columns} columns as arrows by their loadings on the first two components.",
+        ),
+        "note": "The rows are secret, so there are only columns. "
+        + ("The first level of each factor is left out. " if first else "")
+        + ("About the mean." if found.mean is not None else "About the middle of the bounds."),
     }
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from privgram.sources.arrays import open_array, open_mapping
 from privgram.sources.arrow import open_stream
 from privgram.sources.files import open_paths
+from privgram.sources.kept import Kept
 from privgram.sources.pandas import is_frame, open_frame
 from privgram.sources.queries import is_query, open_query
 from privgram.sources.table import Chunk, Selection, Table
@@ -34,6 +35,8 @@ def open_source(source: Any, select: Selection = None, by_position: bool = True)
     """
     if isinstance(source, Table):  # opened before
         return source
+    if isinstance(source, Kept):
+        return source.open(open_source, select, by_position)
     if isinstance(source, (str, os.PathLike)):
         return open_paths([Path(source)], select, by_position)
     if isinstance(source, (list, tuple)) and source and isinstance(source[0], (str, os.PathLike)):

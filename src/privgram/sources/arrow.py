@@ -15,7 +15,9 @@ from privgram._base.optional import extra
 from privgram._core.arrow import views
 from privgram.columns.encoding import Codes, Raw, codes_of, named
 from privgram.columns.kinds import DATES, LEVELS
+from privgram.columns.unit import Identifier
 from privgram.columns.variables import Dates, Factor, Variable, days
+from privgram.sources.keys import keys_of_arrow
 from privgram.sources.table import (
     CHUNK_BYTES,
     Block,
@@ -117,7 +119,7 @@ def resolve(schema: Any, select: Selection) -> list[int]:
 def check_type(field: Any, selected: bool = True, wanted: Variable | None = None) -> None:
     """Refuse a column that does not hold real numbers, or what is wanted; say what to do."""
     extension = (field.metadata or {}).get(b"ARROW:extension:name")  # of a type unknown here
-    if isinstance(wanted, (Factor, Dates)):
+    if isinstance(wanted, (Factor, Dates, Identifier)):
         if _holds(field.type, wanted) and extension is None:
             return
         raise TypeError(
@@ -155,14 +157,16 @@ def is_real(kind: Any) -> bool:
     )
 
 
-def _holds(kind: Any, wanted: Factor | Dates) -> bool:
-    """Tell whether an Arrow type is of levels, or of dates."""
+def _holds(kind: Any, wanted: Factor | Dates | Identifier) -> bool:
+    """Tell whether an Arrow type is of levels, of dates, or of identifiers."""
     from pyarrow import types
 
     if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
         return _holds(kind.value_type, wanted)
     if types.is_null(kind):
         return True
+    if isinstance(wanted, Identifier):
+        return bool(types.is_integer(kind) or _is_text(kind))
     if isinstance(wanted, Dates):
         return bool(types.is_date(kind) or types.is_timestamp(kind) or _is_text(kind))
     if wanted.text:
@@ -198,15 +202,17 @@ def columns_of(
     given: list[Raw] = []
     for place, i in enumerate(at):
         want = None if wanted is None else wanted[place]
-        if isinstance(want, (Factor, Dates)):
+        if isinstance(want, (Factor, Dates, Identifier)):
             given.append(named(to_raw, batch.schema.names[i])(batch.column(i), want))
         else:
             given.append(to_numpy(batch.column(i)) if (view := found[i]) is None else view)
     return given
 
 
-def to_raw(column: Any, wanted: Factor | Dates) -> Raw:
-    """Codes of the levels of a factor, or days; see `privgram.columns.encoding`."""
+def to_raw(column: Any, wanted: Factor | Dates | Identifier) -> Any:
+    """Codes of the levels of a factor, days, or keys; see `privgram.columns.encoding`."""
+    if isinstance(wanted, Identifier):
+        return keys_of_arrow(column)
     return _codes(column, wanted) if isinstance(wanted, Factor) else _days(column)
 
 

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from privgram._base.checks import is_number
 from privgram._core.records import scan
+from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
 from privgram.sources.arrow import Wanted, columns_of, require
 from privgram.sources.mapped import Stamp, stamp, unchanged
@@ -51,7 +52,7 @@ def open_csv(path: Path, select: Selection = None) -> Table:
         )
     taken = [names[i] for i in positions(names, select)]
     table = _Csv(path, found, names, {name: described(select, name) for name in taken})
-    return Table(tuple(taken), len(taken), None, table.chunks(start))
+    return Table(tuple(taken), len(taken), None, table.chunks(start), decoded=True)
 
 
 def _header(path: Path, file: IO[bytes]) -> tuple[bytes, int]:
@@ -180,8 +181,9 @@ def _with_nulls(batch: Any, wanted: Wanted) -> Any:
     columns = list(batch.columns)
     nulls = set(arrow_csv.ConvertOptions().null_values)
     for i, want in enumerate(wanted):
-        if isinstance(want, Factor) and pa.types.is_dictionary(columns[i].type):
-            unlisted = nulls - set(want.levels)
+        levels: tuple[Any, ...] = getattr(want, "levels", ())
+        if pa.types.is_dictionary(columns[i].type):
+            unlisted = nulls - set(levels)
             words = [None if w in unlisted else w for w in columns[i].dictionary.to_pylist()]
             columns[i] = pa.DictionaryArray.from_arrays(
                 columns[i].indices, pa.array(words, pa.string())
@@ -193,6 +195,8 @@ def _type(wanted: Variable | None) -> Any:
     """Tell what to read a cell as."""
     import pyarrow as pa
 
+    if isinstance(wanted, Identifier):
+        return pa.dictionary(pa.int32(), pa.string())
     if isinstance(wanted, Factor):
         return pa.dictionary(pa.int32(), pa.string()) if wanted.text else pa.float64()
     if isinstance(wanted, Dates):

@@ -35,7 +35,7 @@ def open_paths(paths: Sequence[Path], select: Selection = None, by_position: boo
             for chunk in table.chunks:
                 yield Chunk(chunk.read, chunk.place or f"{file}")
 
-    return Table(first.names, first.n_columns, None, chunks())
+    return Table(first.names, first.n_columns, None, chunks(), first.decoded)
 
 
 def _open_file(path: Path, select: Selection, by_position: bool) -> Table:

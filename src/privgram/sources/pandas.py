@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram.columns.encoding import Codes, Raw, codes_of, named
+from privgram.columns.encoding import Codes, codes_of, named
 from privgram.columns.kinds import check_kind
+from privgram.columns.unit import Identifier
 from privgram.columns.variables import Dates, Factor, Variable
 from privgram.sources.arrow import Wanted, check_type, to_numpy, to_raw
+from privgram.sources.keys import keys_by_code, keys_of
 from privgram.sources.table import (
     Block,
     Chunk,
@@ -82,15 +84,20 @@ def _check(kind: Any, name: Any, wanted: Variable | None) -> None:
     check_kind(kind, name, wanted)
 
 
-def _to_raw(column: Any, wanted: Variable | None) -> Raw:
+def _to_raw(column: Any, wanted: Variable | None) -> Any:
     """Levels as codes where pandas has them so, dates in UTC, numbers as NumPy's."""
     dtype = column.dtype
     arrow = hasattr(dtype, "pyarrow_dtype") or getattr(dtype, "storage", "") == "pyarrow"
-    if isinstance(wanted, (Factor, Dates)) and arrow:
+    if isinstance(wanted, (Factor, Dates, Identifier)) and arrow:
         import pyarrow as pa
 
         array = pa.array(column)
         return to_raw(array.combine_chunks() if hasattr(array, "chunks") else array, wanted)
+    if isinstance(wanted, Identifier):
+        if hasattr(dtype, "categories"):
+            return keys_by_code(column.cat.categories, column.cat.codes.to_numpy())
+        plain = isinstance(dtype, np.dtype) and dtype.kind in "iu"
+        return keys_of(column.to_numpy() if plain else column.to_numpy(object, na_value=None))
     if isinstance(wanted, Factor):
         if hasattr(column.dtype, "categories"):
             lut = codes_of(column.cat.categories.to_numpy(), wanted)

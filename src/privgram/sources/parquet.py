@@ -36,7 +36,7 @@ def open_parquet(path: Path, select: Selection = None) -> Table:
     names = [available[i] for i in resolve(schema, select)]
     wanted = [described(select, name) for name in names]
     chunks = _chunks(path, found, metadata, names, wanted)
-    return Table(tuple(names), len(names), metadata.num_rows, chunks)
+    return Table(tuple(names), len(names), metadata.num_rows, chunks, decoded=True)
 
 
 def _chunks(

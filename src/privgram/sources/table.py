@@ -14,10 +14,12 @@ from typing import Any, TypeAlias
 from numpy.typing import NDArray
 
 from privgram.columns.encoding import Raw
+from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
 
 #: A two-dimensional array of real numbers, or one column after another, equally long: of real
-#: numbers, dates, levels or codes. It may be overwritten as soon as the next block is asked for.
+#: numbers, dates, levels or codes; last, where it is asked for, the `Keys` of units. It may be
+#: overwritten as soon as the next block is asked for.
 Block: TypeAlias = NDArray[Any] | list[Raw]
 
 #: Chunks of arrays and files of raw numbers: long enough to hide what a hand-over
@@ -31,7 +33,8 @@ UNLISTED = (
     "Columns(..., missing='drop'), in a file of bounds by missing = \"drop\""
 )
 
-_NOT_FINITE = (
+#: What a row of numbers may hold that cannot be used.
+NOT_FINITE = (
     "holds a missing value, NaN or infinity; clean the data, or leave out rows with missing "
     "values by Columns(..., missing='drop'), in a file of bounds by missing = \"drop\""
 )
@@ -40,7 +43,7 @@ _NOT_FINITE = (
 class InvalidRow(ValueError):
     """A row that may not be used; ``row`` counts from the start of the block or chunk."""
 
-    def __init__(self, row: int, problem: str = _NOT_FINITE) -> None:
+    def __init__(self, row: int, problem: str = NOT_FINITE) -> None:
         super().__init__(row, problem)
         self.row = row
         self.problem = problem
@@ -64,13 +67,15 @@ class Table:
     """An opened source, good for one pass.
 
     ``chunks`` is advanced by one thread; the chunks it yields may be read by any. It opens
-    the files as it starts and closes them as it ends, or is closed.
+    the files as it starts and closes them as it ends, or is closed. ``decoded`` says that blocks
+    cost a decoding, and that each is in memory of its own, which nobody overwrites.
     """
 
     names: tuple[str, ...] | None
     n_columns: int
     n_rows: int | None
     chunks: Generator[Chunk]
+    decoded: bool = False
 
 
 def n_rows_of(block: Block) -> int:
@@ -129,7 +134,7 @@ Selection: TypeAlias = Mapping[str, Variable] | Sequence[str] | None
 def described(select: Selection, name: str) -> Variable | None:
     """Tell what a selected column is known to be; None for a number."""
     found = select.get(name) if isinstance(select, Mapping) else None
-    return found if isinstance(found, (Boolean, Factor, Dates)) else None
+    return found if isinstance(found, (Boolean, Factor, Dates, Identifier)) else None
 
 
 def _listed(names: Sequence[str], limit: int = 8) -> str:

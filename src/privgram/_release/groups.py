@@ -1,0 +1,260 @@
+"""What may leave of the groups of a table: a release for each, and one guarantee for all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram._base.checks import check_integer
+from privgram._base.files import write_atomically
+from privgram._base.saved import Form
+from privgram._release import Release, build
+from privgram.columns.groups import Groups
+from privgram.noise import added_up
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from privgram.columns.variables import Level
+    from privgram.mechanisms import Mechanism
+    from privgram.privacy import Adjacency, Guarantee, Profile
+    from privgram.regression.groups import GroupFits
+
+__all__ = ["Releases", "load_releases"]
+
+FORM = Form(
+    "privgram-releases", 1, "releases of groups", key="releases", arrays=("matrix", "sketch")
+)
+
+#: What differs between the releases of groups besides the matrices.
+OWN = ("noise", "parameters")
+
+
+class Releases(Mapping[Any, Release]):
+    """Private second-moment matrices of the groups of a table: a mapping of group to `Release`.
+
+    `privgram.release` makes it, given ``by``, or `load_releases`. The guarantee is of all releases
+    together.
+
+    Parameters
+    ----------
+    groups : Groups
+        The column that says the group, its public values, and what became of other rows.
+    releases : sequence of Release
+        In the order of the groups; of one mechanism and one guarantee.
+    n_rows : int or None
+        Rows of the table, where they are public (adjacency "replace"), dropped ones too. Those of a
+        group never are.
+
+    Raises
+    ------
+    ValueError
+        If there is not one release for each group, or they do not belong together.
+    """
+
+    def __init__(self, groups: Groups, releases: Sequence[Release], n_rows: int | None) -> None:
+        labels = groups.labels
+        if len(releases) != len(labels):
+            raise ValueError(f"there are {len(releases)} releases for {len(labels)} groups")
+        first = releases[0]
+        for what in ("names", "mechanism", "epsilon", "delta", "adjacency", "bound", "columns"):
+            if any(getattr(one, what) != getattr(first, what) for one in releases):
+                raise ValueError(f"the releases differ in {what}: they were not made together")
+        self.groups = groups
+        self.n_rows = n_rows
+        self._releases = dict(zip(labels, releases, strict=True))
+        self._first = first
+
+    @property
+    def shared(self) -> Release:
+        """What all releases have in common, with the rows of the table: the first of them."""
+        return replace(self._first, n_rows=self.n_rows)
+
+    @property
+    def by(self) -> str:
+        """The column that says the group."""
+        return self.groups.by
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names, of every release."""
+        return self._first.names
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """What made them, with its parameters."""
+        return self._first.mechanism
+
+    @property
+    def epsilon(self) -> float:
+        """Epsilon of all releases together."""
+        return self._first.epsilon
+
+    @property
+    def delta(self) -> float:
+        """Delta of all releases together."""
+        return self._first.delta
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Which tables are neighbours."""
+        return self._first.adjacency
+
+    @property
+    def privacy(self) -> Profile:
+        """The profile delta(epsilon) of all releases together."""
+        return self._first.privacy
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """How well it is founded; see `Release.guarantee`."""
+        return self.privacy.guarantee
+
+    @property
+    def reproducible(self) -> bool:
+        """True if the noise came from a generator the caller seeded."""
+        return self._first.reproducible
+
+    def __len__(self) -> int:
+        return len(self._releases)
+
+    def __iter__(self) -> Iterator[Level]:
+        return iter(self._releases)
+
+    def __getitem__(self, group: Level) -> Release:
+        return self._releases[group]
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        d = len(self.names)
+        return (
+            f"<Releases of {len(self)} groups by {self.by!r}, {d} x {d} each, by {self.mechanism}: "
+            f"epsilon={self.epsilon:g}, delta={self.delta:g} for all together, {self.adjacency}, "
+            f"{self.guarantee}>"
+        )
+
+    def regress(
+        self,
+        target: str | int,
+        features: Iterable[str | int] | None = None,
+        ridge: float | str | ArrayLike = 0.0,
+        intercept: bool = True,
+        reference: Mapping[str, Any] | None = None,
+    ) -> GroupFits:
+        """The same linear regression in every group; see `privgram.regression.groups`."""
+        from privgram.regression.groups import regress_groups
+
+        return regress_groups(
+            self,
+            target,
+            features,
+            by=self.by,
+            ridge=ridge,
+            intercept=intercept,
+            reference=reference,
+        )
+
+    def total(self) -> Release:
+        """The sum of the matrices: a release of the table as a whole, with the noise of all.
+
+        Returns
+        -------
+        Release
+            Of the guarantee of all together. Its noise is that of one group times the square root
+            of their number: a release of the whole table has as much less.
+
+        Raises
+        ------
+        ValueError
+            If the mechanism does not add its noise to the second moment.
+        """
+        releases = list(self.values())
+        return replace(
+            self._first,
+            matrix=np.sum([one.matrix for one in releases], axis=0),
+            noise=added_up([one.noise for one in releases]),
+            parameters={"groups": len(self)},
+            n_rows=self.n_rows,
+            sketch=None,
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all releases to one `.json` or `.npz` file, whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            Its suffix picks the format.
+
+        Raises
+        ------
+        ValueError
+            For any other suffix.
+        OSError
+            If it cannot be written.
+        """
+        path = Path(path)
+        write = {".json": FORM.to_json, ".npz": FORM.to_npz}.get(path.suffix)
+        if write is None:
+            raise ValueError(f"releases are saved to .json or .npz, not to {path.name!r}")
+        headers = [one._header() for one in self.values()]
+        shared = {name: value for name, value in headers[0].items() if name not in OWN}
+        header = {
+            "groups": self.groups.to_dict(),
+            "n_rows": self.n_rows,
+            "release": shared,
+            "own": [{name: each[name] for name in OWN} for each in headers],
+        }
+        arrays = {"matrix": np.array([one.matrix for one in self.values()])}
+        if self._first.sketch is not None:
+            arrays["sketch"] = np.array([one.sketch for one in self.values()])
+        write_atomically(path, write(header, arrays))
+
+
+def load_releases(path: str | os.PathLike[str]) -> Releases:
+    """Read releases of groups written by `Releases.save`.
+
+    Parameters
+    ----------
+    path : path-like
+        A `.json` or `.npz` file.
+
+    Returns
+    -------
+    Releases
+
+    Raises
+    ------
+    DamagedFile
+        A ValueError: if the file does not hold releases of groups, is of a later version, was
+        truncated or altered, or has parts that contradict each other.
+    OSError
+        If it cannot be read.
+    """
+    path = Path(path)
+    header, arrays = FORM.read(path)
+    with FORM.understood(path):
+        groups = Groups.from_dict(header["groups"])
+        parts = [
+            {name: array[i].copy() for name, array in arrays.items()}
+            for i in range(len(header["own"]))
+        ]
+        if any(len(array) != len(parts) for array in arrays.values()):
+            raise ValueError("the numbers of groups differ")
+        made = [
+            build(header["release"] | own, part)
+            for own, part in zip(header["own"], parts, strict=True)
+        ]
+        n_rows = header["n_rows"]
+        if n_rows is not None:
+            n_rows = check_integer(n_rows, "n_rows", 0, 2**63 - 1)
+        return Releases(groups, made, n_rows)

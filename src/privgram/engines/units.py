@@ -1,0 +1,313 @@
+"""Rows of a unit brought together: parts by a hash of the unit, each then sorted by it.
+
+One pass over the source puts rows into parts, in memory and, beyond a budget, in a file without
+a name, which is gone when the process is. A part holds all rows of its units and is small
+enough to sort. So memory is bounded by the budget and by a part a thread, and any source
+will do, read once, whatever the order of its rows.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections import defaultdict
+from collections.abc import Generator, Iterator, Mapping
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privgram.columns.encoding import Codes, codes_of, named
+from privgram.columns.unit import Identifier
+from privgram.columns.variables import Boolean, Dates, Factor, Variable
+from privgram.moment.rows import scaled
+from privgram.sources.keys import Keys, keys_of
+from privgram.sources.table import UNLISTED, Chunk, InvalidRow, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from privgram.columns import Columns
+
+#: Bytes of rows that all threads together hold before they are written to a file.
+BUDGET = 1 << 30
+
+#: A table of 10^11 rows has parts of a gigabyte or two.
+PARTS = 256
+
+#: Rows handed to the kernel at a time, or one unit's.
+PIECE = 1 << 13
+
+_NO_UNIT = (
+    "has no unit: nobody's rows cannot be bounded; leave such rows out by unit_missing='drop'"
+)
+
+
+class Grouped(NamedTuple):
+    """Rows of a part, by unit, and where each unit begins."""
+
+    records: NDArray[Any]
+    starts: NDArray[np.intp]
+
+
+class Layout:
+    """How rows are kept: the numbers of a row, the codes of its factors, and its key.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The columns that are read.
+    columns : Columns, optional
+        Public bounds to scale by.
+    """
+
+    def __init__(self, names: Sequence[str], columns: Columns | None) -> None:
+        self.columns = columns
+        reads: Mapping[str, Variable] = {} if columns is None else columns.reads
+        self.wanted = {name: reads.get(name) for name in names}
+        self.coded = [name for name, want in self.wanted.items() if isinstance(want, Factor)]
+        self.numbers = [name for name in names if name not in self.coded]
+        self.drop = columns is not None and columns.missing == "drop"
+
+    def pack(self, parts: Sequence[Any], key: NDArray[Any]) -> NDArray[Any]:
+        """Rows as records.
+
+        Raises
+        ------
+        InvalidRow
+            At the first row that may not be used.
+        """
+        found = np.empty(
+            len(key),
+            [
+                ("key", key.dtype),
+                ("numbers", "f8", (len(self.numbers),)),
+                ("codes", "i4", (len(self.coded),)),
+            ],
+        )
+        found["key"] = key
+        bad = np.zeros(len(key), bool)
+        for (name, want), part in zip(self.wanted.items(), parts, strict=True):
+            if isinstance(want, Factor):
+                is_coded = isinstance(part, Codes)
+                codes = part.plain() if is_coded else named(codes_of, name)(part, want)
+                found["codes"][:, self.coded.index(name)] = codes
+                bad |= codes < 0
+            else:
+                if isinstance(want, (Boolean, Dates)):
+                    part = named(want.raw, name)(part)
+                with np.errstate(over="ignore"):
+                    found["numbers"][:, self.numbers.index(name)] = part
+        numbers = found["numbers"]
+        if self.columns is None:
+            bad |= ~np.isfinite(numbers).all(axis=1)
+        elif not self.drop:
+            bad |= np.isnan(numbers).any(axis=1)
+        if bad.any() and not self.drop:
+            row = int(bad.argmax())
+            raise InvalidRow(row, UNLISTED) if self.coded else InvalidRow(row)
+        return found
+
+    def unpack(self, records: NDArray[Any]) -> NDArray[np.float64]:
+        """Rows of the second moment, missing values NaN."""
+        numbers, columns = records["numbers"], self.columns
+        if columns is None:
+            return np.ascontiguousarray(numbers)
+        if columns.plain:
+            limit = np.ones(len(columns))
+            return scaled(numbers, columns.center, columns.inverse, limit)
+        given: dict[str, Any] = {name: numbers[:, i] for i, name in enumerate(self.numbers)}
+        given |= {name: Codes(records["codes"][:, i]) for i, name in enumerate(self.coded)}
+        return columns.encoder.table([given[name] for name in self.wanted])
+
+
+class Store:
+    """Parts of rows, filled by several threads and then read."""
+
+    def __init__(self, layout: Layout, n_threads: int) -> None:
+        self.layout = layout
+        self.budget = BUDGET // n_threads
+        self.parts: dict[int, list[NDArray[Any]]] = defaultdict(list)
+        self.written: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self.kind: np.dtype[Any] | None = None  # of the keys
+        self.record: np.dtype[Any] | None = None
+        self._file: IO[bytes] | None = None
+        self._lock = threading.Lock()
+        #: Odd and secret: nobody can choose units that all fall into one part.
+        self._factor = np.uint64(int.from_bytes(os.urandom(8), "little") | 1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def parts_of(self, key: NDArray[Any]) -> NDArray[np.uint8]:
+        """Which part each key belongs to."""
+        words = key.view(np.uint64).reshape(len(key), -1)
+        mixed = words[:, 0] * self._factor
+        for j in range(1, words.shape[1]):
+            mixed = ((mixed ^ (mixed >> np.uint64(32))) + words[:, j]) * self._factor
+        mixed ^= mixed >> np.uint64(29)
+        mixed *= self._factor
+        return (mixed >> np.uint64(56)).astype(np.uint8)
+
+    def check_kind(self, key: np.dtype[Any]) -> None:
+        """Refuse keys of another kind than there were."""
+        with self._lock:
+            self.kind = self.kind or key
+        if self.kind != key:
+            raise TypeError("units are whole numbers in one part of the table and texts in another")
+
+    def write(self, pieces: Mapping[int, list[NDArray[Any]]]) -> None:
+        """Write rows of each part to the file."""
+        with self._lock:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(prefix="privgram-")  # noqa: SIM115
+        for part, some in pieces.items():
+            whole = np.concatenate(some)
+            raw: Any = whole.view(np.uint8)
+            with self._lock:
+                self.written[part].append((self._file.tell(), whole.nbytes))
+                self._file.write(raw)
+
+    def table(self) -> Table:
+        """The parts as the chunks of a table."""
+        return Table(None, len(self.layout.wanted), None, self._chunks())
+
+    def _chunks(self) -> Generator[Chunk]:
+        for part in sorted({*self.parts, *self.written}):
+            yield Chunk(partial(self._read, part))
+
+    def _read(self, part: int) -> Iterator[Any]:
+        some = list(self.parts.get(part, ()))
+        for at, size in self.written.get(part, ()):
+            some.append(self._from_file(at, size))
+        records = np.concatenate(some)
+        del some
+        records = records[_order(records["key"])]
+        key = records["key"]
+        starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+        yield Grouped(records, starts)
+
+    def _from_file(self, at: int, size: int) -> NDArray[Any]:
+        assert self.record is not None
+        found: NDArray[Any] = np.empty(size // self.record.itemsize, self.record)
+        raw: Any = found.view(np.uint8)
+        with self._lock:
+            assert self._file is not None
+            self._file.seek(at)
+            if self._file.readinto(raw) != size:  # type: ignore[attr-defined]
+                raise OSError("the temporary file of rows by unit was cut short")
+        return found
+
+
+def _order(key: NDArray[Any]) -> NDArray[np.intp]:
+    if key.dtype.kind == "i":
+        return np.argsort(key)
+    words = np.ascontiguousarray(key).view(np.uint64).reshape(len(key), -1)
+    return np.lexsort(words.T)
+
+
+class Gatherer:
+    """Puts the rows of blocks into the parts of a store; one a thread."""
+
+    def __init__(self, store: Store, drop: bool) -> None:
+        self.store = store
+        self.drop = drop
+        self.held: dict[int, list[NDArray[Any]]] = defaultdict(list)
+        self.size = 0
+        self.n_columns = len(store.layout.wanted)
+
+    @property
+    def accumulator(self) -> Gatherer:
+        """What the pass merges: this."""
+        return self
+
+    def feed(self, block: Any) -> int:
+        """Take every row of a block, whose last column holds the units; return their number."""
+        *parts, given = block
+        key = given if isinstance(given, Keys) else keys_of(given)
+        n_rows, values, kept = len(key), key.values, np.arange(0)
+        if key.missing is not None and key.missing.any():
+            if not self.drop:
+                raise InvalidRow(int(key.missing.argmax()), _NO_UNIT)
+            kept = np.flatnonzero(~key.missing)
+            values = values[kept]
+            parts = [_rows(part, kept) for part in parts]
+        if not len(values):
+            return n_rows
+        self.store.check_kind(values.dtype)
+        try:
+            self._take(self.store.layout.pack(parts, values))
+        except InvalidRow as error:
+            row = error.row if len(values) == n_rows else int(kept[error.row])
+            raise InvalidRow(row, error.problem) from None
+        return n_rows
+
+    def _take(self, records: NDArray[Any]) -> None:
+        self.store.record = records.dtype
+        part = self.store.parts_of(np.ascontiguousarray(records["key"]))
+        records = records[np.argsort(part, kind="stable")]
+        ends = np.cumsum(np.bincount(part, minlength=PARTS))
+        starts = np.concatenate([[0], ends[:-1]])
+        for i in np.flatnonzero(ends > starts).tolist():
+            self.held[i].append(records[starts[i] : ends[i]])
+        self.size += records.nbytes
+        if self.size > self.store.budget:
+            self.store.write(self.held)
+            self.held.clear()
+            self.size = 0
+
+    def finish(self) -> None:
+        """Leave what is in memory to the store."""
+        for part, some in self.held.items():
+            self.store.parts[part].extend(some)
+        self.held.clear()
+
+    def merge(self, other: Gatherer) -> None:
+        """Take what another thread's holds."""
+        other.finish()
+
+
+def _rows(part: Any, at: NDArray[np.intp]) -> Any:
+    return Codes(part.indices[at], part.lut) if isinstance(part, Codes) else part[at]
+
+
+class UnitFeeder:
+    """Feeds the parts of a store, whole units at a time, to an accumulator; one a thread.
+
+    The accumulator has ``update(x, starts, drop)`` and ``merge``, as
+    `privgram._core.units.UnitAccumulator` has them.
+    """
+
+    def __init__(self, accumulator: Any, layout: Layout) -> None:
+        self.accumulator = accumulator
+        self._layout = layout
+
+    def feed(self, block: Any) -> int:
+        """Accumulate the units of a part and return the number of their rows."""
+        records, starts = block
+        at = np.searchsorted(starts, np.arange(0, len(records), PIECE))
+        cuts = np.unique(np.append(at, len(starts)))
+        ends = np.append(starts, len(records))
+        for first, last in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
+            row = ends[first]
+            x = self._layout.unpack(records[row : ends[last]])
+            bad = self.accumulator.update(x, ends[first:last] - row, self._layout.drop)
+            if bad >= 0:  # looked for already
+                raise ValueError("a row holds a value that cannot be used")
+        return len(records)
+
+
+def selection(names: Sequence[str], columns: Columns | None, unit: str) -> dict[str, Any]:
+    """What to read of a source: the columns, and who each row belongs to."""
+    reads: Mapping[str, Variable | None] = (
+        dict.fromkeys(names) if columns is None else columns.reads
+    )
+    if unit in reads:
+        raise ValueError(f"{unit!r} tells whose row a row is, and cannot be one of the columns too")
+    return {**reads, unit: Identifier()}

@@ -1,0 +1,83 @@
+"""Noise for the groups of a table, each of which is released with noise of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from privgram.mechanisms.additive_wishart import AdditiveWishart
+from privgram.mechanisms.analyze_gauss import AnalyzeGauss
+from privgram.mechanisms.matrix_laplace import MatrixLaplace
+from privgram.mechanisms.refined import Refined
+
+if TYPE_CHECKING:
+    from privgram._base.checks import CalibrationKind
+    from privgram.mechanisms._base import Mechanism
+    from privgram.privacy import Adjacency
+
+__all__ = ["calibrate_groups", "check_groups"]
+
+
+def check_groups(mechanism: Mechanism, adjacency: Adjacency) -> None:
+    """Raise ValueError if a mechanism has no proof for the groups of a table."""
+    if isinstance(mechanism, Refined):
+        raise ValueError(
+            "Refined() looks at one table several times, and not at its groups: take AnalyzeGauss()"
+        )
+    additive = AnalyzeGauss, AdditiveWishart, MatrixLaplace
+    if adjacency == "replace" and not isinstance(mechanism, additive):
+        raise ValueError(
+            f"{type(mechanism).__name__}() has no proof for groups under 'replace', where one row "
+            "may leave a group and enter another: take adjacency='add-remove', or AnalyzeGauss()"
+        )
+
+
+def calibrate_groups(
+    mechanism: Mechanism,
+    n_columns: int,
+    bound: float,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency = "replace",
+    calibration: CalibrationKind = "exact",
+    *,
+    allow_published_erratum: bool = False,
+) -> Any:
+    """Noise parameters of each group that make the releases of all groups private together.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+    n_columns, bound, epsilon, delta, adjacency, calibration, allow_published_erratum
+        As in `Mechanism.calibrate`.
+
+    Returns
+    -------
+    Calibration
+        Of one group; its profile is that of all groups together.
+
+    Raises
+    ------
+    ValueError
+        As in `Mechanism.calibrate`, and as `check_groups` does.
+
+    Notes
+    -----
+    Under "add-remove" a row is in one group: the noise is that of one table, by parallel
+    composition. Under "replace" a row may change its group. Two of the matrices then are the
+    diagonal blocks of the second moment of a table of twice as many columns, and the noise is
+    that of this table: as much for Gaussian noise, more degrees of freedom for others
+    (docs/theory/groups.md).
+    """
+    check_groups(mechanism, adjacency)
+    width = 2 * n_columns if adjacency == "replace" else n_columns
+    noise = mechanism.calibrate(
+        width,
+        bound,
+        epsilon,
+        delta,
+        adjacency,
+        calibration,
+        allow_published_erratum=allow_published_erratum,
+    )
+    return replace(noise, n_columns=n_columns)

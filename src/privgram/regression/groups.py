@@ -1,0 +1,530 @@
+"""One regression in every group of a table: compared, pooled and shrunk towards each other.
+
+The groups' rows are different ones and so is their noise: what is estimated from two of them is
+independent. Everything here is post-processing.
+
+References
+----------
+.. [1] R. DerSimonian, N. Laird, "Meta-analysis in clinical trials", Controlled Clinical Trials 7
+   (1986).
+.. [2] R. C. Paule, J. Mandel, "Consensus values and weighting factors", J. Research NBS 87 (1982).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from privgram._base.optional import extra
+from privgram._base.text import shown
+from privgram.regression import Fit, RefusedError, regress
+from privgram.regression.inference import INTERCEPT, quantile_of, rows_behind
+from privgram.regression.shrinkage import information, posterior
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike, NDArray
+
+    from privgram._release.record import ReleaseRecord
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["Estimates", "GroupFits", "Pooled", "Shrunk", "regress_groups"]
+
+
+def regress_groups(
+    releases: Mapping[Any, ReleaseRecord],
+    target: str | int,
+    features: Iterable[str | int] | None = None,
+    *,
+    by: str = "group",
+    ridge: float | str | ArrayLike = 0.0,
+    intercept: bool = True,
+    reference: Mapping[str, Any] | None = None,
+) -> GroupFits:
+    """Fit the same linear regression to the release of every group.
+
+    Parameters
+    ----------
+    releases : mapping of group to Release
+        Of the same columns.
+    target, features, ridge, intercept, reference
+        As in `privgram.regression.regress`.
+    by : str
+        What the groups are groups of.
+
+    Returns
+    -------
+    GroupFits
+
+    Raises
+    ------
+    RefusedError
+        A ValueError: if no group has a fit.
+    ValueError
+        For an unknown column, and whatever else is wrong with the request in every group.
+    """
+    asked = None if features is None else list(features)
+    fits: dict[Any, Fit] = {}
+    refusals: dict[Any, str] = {}
+    for group, release in releases.items():
+        try:
+            fits[group] = regress(
+                release, target, asked, ridge=ridge, intercept=intercept, reference=reference
+            )
+        except RefusedError as refused:
+            refusals[group] = str(refused)
+    if not fits:
+        raise RefusedError(f"no group has a fit: {next(iter(refusals.values()), 'there are none')}")
+    return GroupFits(by, releases, fits, refusals)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Estimates of some coefficients, with their covariance.
+
+    Attributes
+    ----------
+    what : str
+        What they are.
+    names : tuple of str
+    estimate : ndarray of shape (p,), float64
+    covariance : ndarray of shape (p, p), float64
+    """
+
+    what: str
+    names: tuple[str, ...]
+    estimate: Vector
+    covariance: Matrix
+
+    @property
+    def stderr(self) -> Vector:
+        """Standard errors."""
+        errors: Vector = np.sqrt(np.diag(self.covariance))
+        return errors
+
+    @property
+    def tvalues(self) -> Vector:
+        """Estimates over their standard errors."""
+        return self.estimate / self.stderr
+
+    @property
+    def pvalues(self) -> Vector:
+        """Two-sided P values of the hypotheses that they are 0."""
+        from scipy.special import ndtr
+
+        p: Vector = 2 * ndtr(-np.abs(self.tvalues))
+        return p
+
+    def conf_int(self, level: float = 0.95) -> Matrix:
+        """Confidence intervals, shape (p, 2)."""
+        reach = quantile_of(level) * self.stderr
+        return np.stack([self.estimate - reach, self.estimate + reach], axis=1)
+
+    def _columns(self) -> dict[str, Vector]:
+        low, high = self.conf_int().T
+        return {
+            "estimate": self.estimate,
+            "std err": self.stderr,
+            "z": self.tvalues,
+            "P>|z|": self.pvalues,
+            "[0.025": low,
+            "0.975]": high,
+        }
+
+    def __str__(self) -> str:
+        return f"{self.what}\n{_text(self.names, self._columns())}"
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled(Estimates):
+    """Coefficients pooled over the groups, each by itself.
+
+    Attributes
+    ----------
+    what, names, estimate, covariance
+        As of `Estimates`; the covariance is diagonal.
+    method : {"fixed", "dersimonian-laird", "paule-mandel"}
+    n_groups : int
+        Groups that were pooled.
+    tau2 : ndarray of shape (p,), float64
+        Variance of the coefficient between groups; 0 where the method is "fixed".
+    q : ndarray of shape (p,), float64
+        Cochran's statistic of heterogeneity.
+    """
+
+    method: str
+    n_groups: int
+    tau2: Vector
+    q: Vector
+
+    @property
+    def i2(self) -> Vector:
+        """Part of the estimates' variance that is between groups, in [0, 1]."""
+        part: Vector = np.maximum(0.0, 1 - (self.n_groups - 1) / np.maximum(self.q, 1e-300))
+        return part
+
+    @property
+    def pvalues_q(self) -> Vector:
+        """P values of the hypotheses that all groups have one coefficient."""
+        from scipy.special import chdtrc
+
+        p: Vector = chdtrc(max(self.n_groups - 1, 1), self.q)
+        return p
+
+    def _columns(self) -> dict[str, Vector]:
+        return {**super()._columns(), "tau": np.sqrt(self.tau2), "I2": self.i2}
+
+
+class GroupFits(Mapping[Any, Fit]):
+    """Fits of one regression in the groups of a table: a mapping of group to `Fit`.
+
+    Groups whose release is too noisy for a fit are in `refusals` instead, and have NaN in the
+    table.
+
+    Attributes
+    ----------
+    by : str
+        What the groups are groups of.
+    groups : tuple
+        All groups, those without a fit too.
+    refusals : dict of group to str
+        Why a group has no fit, or no standard errors.
+    names : tuple of str
+        Of the coefficients, the intercept last if there is one.
+    """
+
+    def __init__(
+        self,
+        by: str,
+        releases: Mapping[Any, ReleaseRecord],
+        fits: dict[Any, Fit],
+        refusals: dict[Any, str],
+    ) -> None:
+        self.by = by
+        self.groups = tuple(releases)
+        self._releases = releases
+        self._fits = fits
+        first = next(iter(fits.values()))
+        self.target = first.target
+        ones = first.design.intercept
+        self.names = (*first.names, INTERCEPT) if ones else first.names
+        self.refusals = dict(refusals)
+        self.refusals |= {group: fit.refusal for group, fit in fits.items() if fit.refusal}
+
+    def __len__(self) -> int:
+        return len(self._fits)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._fits)
+
+    def __contains__(self, group: object) -> bool:
+        return group in self._fits
+
+    def __getitem__(self, group: Any) -> Fit:
+        if group not in self._fits and group in self.refusals:
+            raise RefusedError(f"there is no fit of this group: {self.refusals[group]}")
+        return self._fits[group]
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = object.__hash__
+
+    @cached_property
+    def coef(self) -> Matrix:
+        """Coefficients in own units, shape (groups, len(names)); a row a group, NaN for none."""
+        return self._rows(lambda fit: np.append(fit.coef, fit.intercept))
+
+    @cached_property
+    def params(self) -> Matrix:
+        """Estimates that inference is about (`Fit.params`), shape (groups, len(names))."""
+        return self._rows(lambda fit: fit.inference.estimate)
+
+    @cached_property
+    def bse(self) -> Matrix:
+        """Standard errors of `params`, shape (groups, len(names))."""
+        return self._rows(lambda fit: fit.inference.stderr)
+
+    def _rows(self, of: Any) -> Matrix:
+        p = len(self.names)
+        found = np.full((len(self.groups), p), np.nan)
+        for i, group in enumerate(self.groups):
+            if group in self._fits:
+                found[i] = of(self._fits[group])[:p]
+        return found
+
+    @cached_property
+    def _known(self) -> NDArray[np.bool_]:
+        """Which groups have finite standard errors: two at least."""
+        known = np.asarray(np.isfinite(np.hstack([self.bse, self.params])).all(axis=1))
+        if known.sum() < 2:
+            raise RefusedError(
+                f"{known.sum()} of {len(self.groups)} groups have standard errors, and it takes "
+                "two: take a larger epsilon, fewer columns, or groups of more rows"
+            )
+        return known
+
+    def frame(self) -> Any:
+        """Return one table, a row a group, as a pandas DataFrame (extra `pandas`).
+
+        Returns
+        -------
+        pandas.DataFrame
+            With the columns of coefficients under "coef", of standard errors under "stderr", and
+            "n_rows" (as the release tells it) and "refusal" under "fit".
+        """
+        with extra("pandas", "a table of groups as a data frame needs"):
+            import pandas as pd
+        columns: dict[Any, Any] = {}
+        for under, values in (("coef", self.coef), ("stderr", self.bse)):
+            columns |= {(under, name): values[:, j] for j, name in enumerate(self.names)}
+        fits = [self._fits.get(group) for group in self.groups]
+        columns["fit", "n_rows"] = [math.nan if fit is None else fit.n_rows for fit in fits]
+        columns["fit", "refusal"] = [self.refusals.get(group) for group in self.groups]
+        return pd.DataFrame(columns, index=pd.Index(self.groups, name=self.by))
+
+    def difference(self, one: Any, other: Any) -> Estimates:
+        """Coefficients of one group less those of another, with standard errors.
+
+        Parameters
+        ----------
+        one, other
+            Groups.
+
+        Returns
+        -------
+        Estimates
+            Variances add up: the groups share neither rows nor noise.
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: if one of them has no standard errors.
+        KeyError
+            If there is no such group.
+        """
+        p = len(self.names)
+        both = []
+        for group in (one, other):
+            fit = self[group]
+            if fit.refusal is not None:
+                raise RefusedError(f"there is no inference in this group: {fit.refusal}")
+            both.append((fit.inference.estimate[:p], fit.inference.covariance[:p, :p]))
+        (b, v), (c, w) = both
+        return Estimates(f"{shown(str(one))} less {shown(str(other))}", self.names, b - c, v + w)
+
+    def pool(
+        self, method: Literal["fixed", "dersimonian-laird", "paule-mandel"] = "paule-mandel"
+    ) -> Pooled:
+        """Pool each coefficient over the groups, by the inverses of the variances.
+
+        Parameters
+        ----------
+        method : {"fixed", "dersimonian-laird", "paule-mandel"}
+            "fixed" takes all groups to have one coefficient. The others let groups differ with a
+            variance tau2, by the moment of [1]_ or the fixed point of [2]_, and estimate the
+            coefficients' mean.
+
+        Returns
+        -------
+        Pooled
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: if fewer than two groups have standard errors.
+
+        Notes
+        -----
+        Groups without standard errors are left out. Where the noise rivals the features, weights
+        and estimates are correlated, and `Releases.total` is the safer base of one common fit.
+        """
+        if method not in ("fixed", "dersimonian-laird", "paule-mandel"):
+            raise ValueError(f"method is fixed, dersimonian-laird or paule-mandel, not {method!r}")
+        b, v = self.params[self._known], self.bse[self._known] ** 2
+        q = _q(b, v, np.zeros(b.shape[1]))
+        tau2 = np.zeros_like(q)
+        if method == "dersimonian-laird":
+            w = 1 / v
+            spread = w.sum(axis=0) - (w**2).sum(axis=0) / w.sum(axis=0)
+            tau2 = np.maximum(0.0, (q - (len(b) - 1)) / spread)
+        elif method == "paule-mandel":
+            tau2 = np.array([_paule_mandel(b[:, j], v[:, j]) for j in range(b.shape[1])])
+        w = 1 / (v + tau2)
+        mean = (w * b).sum(axis=0) / w.sum(axis=0)
+        return Pooled(
+            f"{self.target} in {len(b)} groups by {self.by}, pooled ({method})",
+            self.names,
+            mean,
+            np.diag(1 / w.sum(axis=0)),
+            method,
+            len(b),
+            tau2,
+            q,
+        )
+
+    def shrink(self) -> Shrunk:
+        """Shrink the groups' coefficients towards each other: empirical Bayes.
+
+        Coefficients of a group are taken as drawn from a normal law with a mean and a covariance,
+        which all releases together tell. A group gets its posterior mean: its own coefficients in
+        directions in which its release is accurate, and the others' in directions in which it is
+        not. No group is refused; see `privgram.regression.shrinkage`.
+
+        Returns
+        -------
+        Shrunk
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: if all groups together are too noisy for a fit.
+        """
+        design = next(iter(self._fits.values())).design
+        blocks = [design.block(release) for release in self._releases.values()]
+        q = design.transform.shape[1]
+        total = np.sum([block - law.shift_matrix(q + 1) for law, block in blocks], axis=0)
+        rows = sum(rows_behind(release) or 0.0 for release in self._releases.values())
+        if np.linalg.eigvalsh(total)[0] <= 0 or rows < 1:
+            raise RefusedError(
+                "all groups together are too noisy for a fit: take a larger epsilon, fewer groups "
+                "or fewer columns"
+            )
+        common = np.linalg.solve(total[:q, :q], total[:q, q])
+        variance = float(total[q, q] - total[q, :q] @ common) / rows
+        mean, between, means, covariances = posterior(*information(blocks, common, variance))
+        p = len(self.names)
+        own, offset = design.transform[:p], design.offset[:p]
+        return Shrunk(
+            self,
+            (common + means) @ own.T + offset,
+            own @ covariances @ own.T,
+            own @ (common + mean) + offset,
+            own @ between @ own.T,
+        )
+
+    def plot(self, name: str, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw one coefficient of every group; see `privgram.plots.plot_forest`."""
+        from privgram.plots.of_groups import plot_forest
+
+        return plot_forest(self, name, ax, **options)
+
+    def __str__(self) -> str:
+        columns: dict[str, Vector] = {}
+        for j, name in enumerate(self.names):
+            columns |= {name: self.coef[:, j], f"({name} se)": self.bse[:, j]}
+        head = f"{self.target} in {len(self.groups)} groups by {self.by}"
+        return f"{head}\n{_text(tuple(map(str, self.groups)), columns)}"
+
+    def __repr__(self) -> str:
+        return (
+            f"<GroupFits of {shown(self.target)} in {len(self.groups)} groups by {shown(self.by)}"
+            f", {len(self.refusals)} without inference>"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Shrunk:
+    """Coefficients of groups, shrunk towards each other.
+
+    Attributes
+    ----------
+    fits : GroupFits
+        What they were made of.
+    coef : ndarray of shape (groups, p), float64
+        Posterior means, in the order of `fits.groups` and `fits.names`.
+    covariance : ndarray of shape (groups, p, p), float64
+        Posterior covariances, the mean and the covariance between groups taken as known.
+    mean : ndarray of shape (p,), float64
+        Mean of the groups' coefficients.
+    between : ndarray of shape (p, p), float64
+        Covariance of the groups' coefficients.
+    """
+
+    fits: GroupFits
+    coef: Matrix
+    covariance: Matrix
+    mean: Vector
+    between: Matrix
+
+    @property
+    def stderr(self) -> Matrix:
+        """Posterior standard deviations, shape (groups, p)."""
+        errors: Matrix = np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))
+        return errors
+
+    def predict(self, group: Any, X: ArrayLike) -> Vector:
+        """Predicted target in a group.
+
+        Parameters
+        ----------
+        group
+            One of the groups, also one without a fit.
+        X : array-like of shape (m, p) or DataFrame
+            Features in own units, the intercept left out.
+
+        Returns
+        -------
+        ndarray of shape (m,), float64
+        """
+        own = self.coef[self.fits.groups.index(group)]
+        slopes = [name for name in self.fits.names if name != INTERCEPT]
+        values: Any = X
+        if hasattr(values, "columns"):
+            values = np.column_stack([np.asarray(values[name], float) for name in slopes])
+        values = np.asarray(values, dtype=np.float64)
+        if values.ndim != 2 or values.shape[1] != len(slopes):
+            raise ValueError(f"X must have shape (m, {len(slopes)}), not {values.shape}")
+        intercept = own[-1] if len(slopes) < len(own) else 0.0
+        predicted: Vector = values @ own[: len(slopes)] + intercept
+        return predicted
+
+    def plot(self, name: str, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw one coefficient of every group, shrunk; see `privgram.plots.plot_forest`."""
+        from privgram.plots.of_groups import plot_forest
+
+        return plot_forest(self.fits, name, ax, shrunk=self, **options)
+
+
+def _q(b: Matrix, v: Matrix, tau2: Vector) -> Vector:
+    """Weighted squares about the weighted mean, of each column."""
+    w = 1 / (v + tau2)
+    mean = (w * b).sum(axis=0) / w.sum(axis=0)
+    found: Vector = (w * (b - mean) ** 2).sum(axis=0)
+    return found
+
+
+def _paule_mandel(b: Vector, v: Vector) -> float:
+    """The variance between groups at which `_q` is what it is expected to be."""
+    from scipy.optimize import brentq
+
+    def excess(tau2: float) -> float:
+        return float(_q(b[:, None], v[:, None], np.array([tau2]))[0]) - (len(b) - 1)
+
+    if excess(0.0) <= 0:
+        return 0.0
+    high = float(np.var(b)) + float(np.max(v))
+    while excess(high) > 0:
+        high *= 4
+    return float(brentq(excess, 0.0, high, xtol=1e-12 * high, rtol=1e-12))
+
+
+def _text(rows: tuple[str, ...], columns: dict[str, Vector]) -> str:
+    """A table of numbers in columns."""
+    margin = max(map(len, map(shown, rows)))
+    cells = [[f"{value:.4g}" for value in column] for column in columns.values()]
+    names = [shown(name) for name in columns]
+    widths = [max(len(name), *map(len, own)) for name, own in zip(names, cells, strict=True)]
+    lines = [" " * margin]
+    lines += [f"{shown(row):<{margin}}" for row in rows]
+    for name, own, width in zip(names, cells, widths, strict=True):
+        for i, cell in enumerate([name, *own]):
+            lines[i] += f"  {cell:>{width}}"
+    return "\n".join(lines)

@@ -1,0 +1,70 @@
+"""``privgram release --unit``."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import privgram as pg
+from privgram.cli._program import program
+
+pq = pytest.importorskip("pyarrow.parquet")
+pa = pytest.importorskip("pyarrow")
+
+COLUMNS = pg.Columns({"a": (0, 1), "b": (0, 1)}, intercept=True)
+
+
+@pytest.fixture
+def visits(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    data = {"who": rng.integers(0, 2000, 9000), "a": rng.random(9000), "b": rng.random(9000)}
+    pq.write_table(pa.table(data), tmp_path / "visits.parquet")
+    COLUMNS.save(tmp_path / "columns.toml")
+    monkeypatch.chdir(tmp_path)
+    return data
+
+
+def run(*more):
+    command = "release visits.parquet --columns columns.toml --epsilon 1 --delta 1e-6 --out r.json"
+    return CliRunner().invoke(program, [*command.split(), *more])
+
+
+def test_a_release_by_unit(visits):
+    result = run("--unit", "who", "--rows-per-unit", "6", "--json")
+    assert result.exit_code == 0, result.stderr
+    report = json.loads(result.stdout)
+    units = len(np.unique(visits["who"]))
+    assert (report["unit"], report["units"]) == ("who", units)
+    assert "rows" not in report
+    release = pg.load_release("r.json")
+    assert release.privacy_unit == pg.PrivacyUnit("who")
+    shown = json.loads(CliRunner().invoke(program, ["info", "r.json", "--json"]).stdout)
+    assert shown["unit"] == {"name": "who", "clip": "frobenius", "within": False}
+    assert shown["units"] == units
+
+
+def test_every_option_arrives(visits):
+    more = "--unit who --unit-bound auto --bound-epsilon 0.5 --clip trace --within --force"
+    result = run(*more.split(), "--unit-missing", "drop", "--delta", "0")
+    assert result.exit_code == 0, result.stderr
+    release = pg.load_release("r.json")
+    assert release.privacy_unit == pg.PrivacyUnit("who", "trace", True)
+    assert release.epsilon == 1.5
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ("--unit-bound 3", "say by unit which column"),
+        ("--unit who", "a unit needs a bound"),
+        ("--unit who --unit-bound auto", "say how much by --bound-epsilon"),
+        ("--unit who --unit-bound wide", "must be a number or auto"),
+        ("--unit whom --rows-per-unit 3", "no column named 'whom'; did you mean 'who'"),
+        ("--unit a --rows-per-unit 3", "cannot be one of the columns"),
+    ],
+)
+def test_what_cannot_be_done(visits, more, text):
+    result = run(*more.split())
+    assert result.exit_code != 0
+    assert text in " ".join(result.stderr.split())

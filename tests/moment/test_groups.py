@@ -1,0 +1,227 @@
+"""Second moments by group: those of each group's rows alone, bit for bit, whatever the source."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import privgram as pg
+from privgram.moment.groups import SecondMoments
+
+N = 700
+LEVELS = ["a", "b", "c", "d"]
+
+
+@pytest.fixture
+def table(rng):
+    """Numbers, a factor and groups, of which the last has no rows."""
+    return {
+        "x": rng.normal(size=N),
+        "y": rng.normal(size=N),
+        "w": rng.uniform(0, 2, N),
+        "sex": rng.choice(np.array(["f", "m"], dtype=object), N),
+        "site": rng.choice(np.array(LEVELS[:3], dtype=object), N),
+    }
+
+
+COLUMNS = {
+    "numbers": pg.Columns({"x": (-3, 3), "y": (-2, 2)}, intercept=True),
+    "factor": pg.Columns({"x": (-3, 3), "sex": ["f", "m"], "y": (-2, 2)}, intercept=True),
+    "derived": pg.Columns(
+        {"x": (-3, 3), "sex": ["f", "m"], "y": (-2, 2)}, terms=["poly(x, 2)", "y", "sex:y"]
+    ),
+    "weighted": pg.Columns(
+        {"x": (-3, 3), "sex": ["f", "m"], "y": (-2, 2), "w": (0, 2)},
+        terms=["x", "sex"],
+        row_weights="w",
+    ),
+    "names": ["y", "x"],
+}
+
+
+def part(table, kept):
+    return {name: column[kept] for name, column in table.items()}
+
+
+def bound_of(columns):
+    return 1.5 if isinstance(columns, list) else None
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_parts_and_whole(table, name):
+    columns = COLUMNS[name]
+    bound = bound_of(columns)
+    moments = pg.second_moment(table, bound, columns, by="site", groups=LEVELS)
+    assert list(moments) == LEVELS
+    assert len(moments) == 4
+    for level, moment in moments.items():
+        alone = pg.second_moment(part(table, table["site"] == level), bound, columns)
+        assert_array_equal(moment.limbs(), alone.limbs())
+        assert_array_equal(moment.limbs(), moments[level].limbs())
+        assert (moment.n_rows, moment.names) == (alone.n_rows, alone.names)
+    whole = pg.second_moment(table, bound, columns)
+    assert_array_equal(moments.total().limbs(), whole.limbs())
+    assert_array_equal(pg.merge(moments.values()).limbs(), whole.limbs())
+
+
+def frames(table, tmp_path):
+    """The table in every form that is read here."""
+    yield "mapping", table
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(table)
+    yield "pandas", frame
+    yield "categories", frame.astype({"site": "category", "sex": "category"})
+    yield "blocks", [frame.iloc[:300], frame.iloc[300:]]
+    pa = pytest.importorskip("pyarrow")
+    arrow = pa.table({name: list(column) for name, column in table.items()})
+    yield "arrow", arrow
+    import pyarrow.parquet as pq
+
+    pq.write_table(arrow, tmp_path / "t.parquet", row_group_size=200)
+    yield "parquet", tmp_path / "t.parquet"
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    yield "csv", tmp_path / "t.csv"
+    pl = pytest.importorskip("polars")
+    yield "polars", pl.from_arrow(arrow)
+    yield "lazy polars", pl.from_arrow(arrow).lazy()
+    duckdb = pytest.importorskip("duckdb")
+    yield "duckdb", duckdb.from_arrow(arrow)
+
+
+def test_every_source(table, tmp_path):
+    columns = COLUMNS["factor"]
+    expected = pg.second_moment(table, columns=columns, by="site", groups=LEVELS)
+    for name, source in frames(table, tmp_path):
+        for threads in (1, 3):
+            made = pg.second_moment(
+                source, columns=columns, by="site", groups=LEVELS, threads=threads
+            )
+            for level in LEVELS:
+                assert_array_equal(made[level].limbs(), expected[level].limbs(), err_msg=name)
+
+
+@pytest.mark.parametrize("kind", ["i1", "i8", "u4", "f8", "f4"])
+def test_groups_by_number(rng, kind):
+    """Of an array the last column; of any type, and far apart or near."""
+    x = rng.integers(0, 4, (N, 2))
+    for levels in ([7, 3, 100], [-5, 3, 90], [2, 10**6, 10**9] if kind != "i1" else [0, 1, 2]):
+        site = rng.choice(levels, N)
+        columns = pg.Columns({"x": (-2, 2), "y": (-2, 2)}, intercept=True)
+        if kind == "u4" and min(levels) < 0:
+            continue
+        whole = np.column_stack([x, site]).astype("f8" if kind == "f4" else kind)
+        for source in (
+            whole,
+            np.asfortranarray(whole),
+            {"x": x[:, 0], "y": x[:, 1], "s": whole[:, 2]},
+        ):
+            made = pg.second_moment(source, columns=columns, by="s", groups=levels)
+            for level in levels:
+                alone = pg.second_moment(x[site == level], columns=columns)
+                assert_array_equal(made[level].limbs(), alone.limbs())
+
+
+def test_raw_columns_of_an_array(rng):
+    x = rng.normal(size=(N, 3))
+    x[:, 2] = rng.integers(0, 3, N)
+    made = pg.second_moment(x, 2.0, by="site", groups=[0, 1, 2])
+    assert made.names is None
+    assert_array_equal(made[1].limbs(), pg.second_moment(x[x[:, 2] == 1, :2], 2.0).limbs())
+    names = {"u": x[:, 0], "s": x[:, 2], "v": x[:, 1]}
+    made = pg.second_moment(names, 2.0, by="s", groups=[0, 1, 2])
+    assert made.names == ("u", "v")
+    assert_array_equal(made[1].limbs(), pg.second_moment(x[x[:, 2] == 1, :2], 2.0).limbs())
+    made = pg.second_moment(x.astype(">f4"), 2.0, by="s", groups=[0, 1, 2])
+    alone = pg.second_moment(x[x[:, 2] == 1, :2].astype(">f4"), 2.0)
+    assert_array_equal(made[1].limbs(), alone.limbs())
+
+
+def test_other_rows(table):
+    columns = COLUMNS["factor"]
+    table["site"][[3, 50]] = None
+    ask = {"columns": columns, "by": "site", "groups": ["a", "b"]}
+    with pytest.raises(ValueError, match=r"^row \d+ is of a group that is not listed"):
+        pg.second_moment(table, **ask)
+    listed = np.isin(table["site"], ["a", "b"])
+    dropped = pg.second_moment(table, **ask, unlisted="drop")
+    assert list(dropped) == ["a", "b"]
+    assert dropped.n_dropped == (~listed).sum()
+    kept = pg.second_moment(part(table, listed), columns=columns)
+    assert_array_equal(dropped.total().limbs(), kept.limbs())
+    others = pg.second_moment(table, **ask, unlisted="other")
+    assert list(others) == ["a", "b", "other"]
+    rest = pg.second_moment(part(table, ~listed), columns=columns)
+    assert_array_equal(others["other"].limbs(), rest.limbs())
+    assert others.n_rows == N
+
+
+def test_missing_values(table):
+    table["x"][[5, 9]] = np.nan
+    table["site"][9] = "z"
+    ask = {"by": "site", "groups": LEVELS}
+    with pytest.raises(ValueError, match=r"row 5 .*NaN") as caught:
+        pg.second_moment(table, columns=COLUMNS["numbers"], **ask)
+    assert "group" not in str(caught.value)
+    columns = pg.Columns({"x": (-3, 3), "y": (-2, 2)}, missing="drop")
+    with pytest.raises(ValueError, match="row 9 is of a group"):
+        pg.second_moment(table, columns=columns, **ask)
+    made = pg.second_moment(table, columns=columns, **ask, unlisted="drop")
+    assert (made.n_rows, made.n_dropped) == (N - 2, 2)
+    assert sum(moment.n_dropped for moment in made.values()) == 1
+
+
+def test_merge_and_save(table):
+    columns = COLUMNS["factor"]
+    ask = {"columns": columns, "by": "site", "groups": LEVELS}
+    whole = pg.second_moment(table, **ask)
+    first = pg.second_moment(part(table, slice(0, 200)), **ask)
+    second = pg.second_moment(part(table, slice(200, None)), **ask)
+    for made in (first + second, pickle.loads(pickle.dumps(whole)), copy.deepcopy(whole)):
+        assert made.to_bytes() == whole.to_bytes()
+    assert first.n_rows == 200
+    assert (whole + whole).n_rows == 2 * N
+    assert whole.merge(whole).n_rows == 2 * N
+    with pytest.raises(ValueError, match="differ in groups"):
+        first.merge(pg.second_moment(table, columns=columns, by="site", groups=["a", "b", "c"]))
+    with pytest.raises(TypeError, match="SecondMoments"):
+        first.merge(first["a"])
+    data = first.to_bytes()
+    with pytest.raises(pg.DamagedFile):
+        SecondMoments.from_bytes(data[:-1] + b"x")
+    assert str(first["a"].n_rows) not in repr(first)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"by": "site"}, "groups is missing: .* must be public"),
+        ({"groups": ["a"]}, "name it by `by`"),
+        ({"by": "site", "groups": ["a", "a"]}, "'a' is listed twice"),
+        ({"by": "site", "groups": "ab"}, "never taken from the data"),
+        ({"by": "site", "groups": []}, "at least one"),
+        ({"by": "x", "groups": [1]}, "leave it out of the columns"),
+        ({"by": "zz", "groups": ["a"]}, "no column named 'zz'"),
+        ({"by": "site", "groups": ["a"], "unlisted": "keep"}, "unlisted is one of error, drop"),
+        ({"by": "site", "groups": ["other"], "unlisted": "other"}, "already"),
+        ({"by": "site", "groups": LEVELS, "checkpoint": "c"}, "without groups"),
+        ({"by": "site", "groups": LEVELS, "unit": "w", "unit_bound": 3.0}, "do not go together"),
+    ],
+)
+def test_wrong_requests(table, asked, said):
+    with pytest.raises(ValueError, match=said):
+        pg.second_moment(table, columns=COLUMNS["factor"], **asked)
+
+
+def test_wrong_types(table):
+    columns = COLUMNS["numbers"]
+    with pytest.raises(TypeError, match="not whole numbers, as its levels are"):
+        pg.second_moment(table, columns=columns, by="site", groups=[1, 2])
+    with pytest.raises(TypeError, match="name of a column"):
+        pg.second_moment(table, columns=columns, by=3, groups=[1, 2])
+    with pytest.raises(TypeError, match="cannot be taken apart: pass the table itself"):
+        pg.second_moment(pg.second_moment(table, columns=columns), by="site", groups=LEVELS)
+    wide = pg.Columns({f"x{i}": (0, 1) for i in range(2000)})
+    with pytest.raises(ValueError, match="GiB"):
+        pg.second_moment(np.ones((1, 2001)), columns=wide, by="site", groups=list(range(10_000)))

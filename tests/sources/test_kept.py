@@ -1,0 +1,113 @@
+"""Rows that were decoded once: when they are kept, and that nothing else changes."""
+
+import numpy as np
+import pytest
+
+import privgram as pg
+from privgram._base import system
+from privgram.engines.threads import accumulate
+from privgram.moment.rows import new_total
+from privgram.sources import kept, open_source, parquet
+from privgram.sources.kept import Kept
+
+pytest.importorskip("pyarrow")
+
+COLUMNS = pg.Columns({"a": (-1.0, 1.0), "b": (-1.0, 1.0)}, intercept=True)
+TABLE = 0.2 * np.random.default_rng(0).normal(size=(3000, 2)).clip(-5, 5)
+
+
+@pytest.fixture
+def file(tmp_path):
+    import pyarrow as pa
+    from pyarrow import parquet as arrow
+
+    path = tmp_path / "table.parquet"
+    arrow.write_table(pa.table(dict(zip("ab", TABLE.T, strict=True))), path, row_group_size=1000)
+    return path
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """The row groups that were decoded."""
+    groups, read = [], parquet._read
+
+    def noted(*args):
+        groups.append(args[-1])
+        yield from read(*args)
+
+    monkeypatch.setattr(parquet, "_read", noted)
+    return groups
+
+
+def matrix(source, threads=1):
+    total, _ = accumulate(source, COLUMNS, threads, False, lambda d: new_total(COLUMNS, d, 2.0))
+    return total.limbs()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_every_row_group_is_decoded_once(file, decoded, threads):
+    expected = matrix(file)
+    decoded.clear()
+    source = Kept(file, 3000 * 16)
+    for _ in range(3):
+        np.testing.assert_array_equal(matrix(source, threads), expected)
+    assert sorted(decoded) == [0, 1, 2]
+
+
+def test_rows_that_do_not_fit_are_decoded_again(file, decoded):
+    source = Kept(file, 3000 * 16 - 1)
+    for _ in range(2):
+        np.testing.assert_array_equal(matrix(source), matrix(file))
+    assert len(decoded) == 4 * 3
+    assert not source._record._kept
+
+
+def test_a_pass_that_left_out_rows_is_not_taken_for_the_table(file, decoded):
+    source = Kept(file, 10**6)
+    table = source.open(open_source, COLUMNS.reads)
+    chunks = list(table.chunks)
+    list(chunks[0].read())  # as where a checkpoint has the others
+    next(chunks[1].read())  # and one that was interrupted
+    np.testing.assert_array_equal(matrix(source), matrix(file))
+    decoded.clear()
+    np.testing.assert_array_equal(matrix(source), matrix(file))
+    assert decoded == [0, 1, 2]  # the second one's
+
+
+def test_tables_in_memory_are_not_kept():
+    source = Kept(TABLE, 10**6)
+    for _ in range(2):
+        np.testing.assert_array_equal(matrix(source), matrix(TABLE))
+    assert source._record is None
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+@pytest.mark.parametrize("options", [{}, {"bound": "auto", "bound_epsilon": 0.1}])
+def test_releases_are_the_same(file, tmp_path, suffix, options):
+    source = file
+    if suffix == "csv":
+        source = tmp_path / "table.csv"
+        np.savetxt(source, TABLE, delimiter=",", header="a,b", comments="")
+    made = [
+        pg.release(
+            source, "refined", 2.0, 1e-6, "add-remove", columns=COLUMNS, cache=cache,
+            rng=np.random.default_rng(3), **options,
+        )
+        for cache in (True, False, 100)
+    ]  # fmt: skip
+    assert made[0].parameters["looks"] > 1
+    for other in made[1:]:
+        np.testing.assert_array_equal(made[0].matrix, other.matrix)
+
+
+def test_room_is_a_share_of_what_a_container_may_use(tmp_path, monkeypatch):
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(system, "_LIMITS", (str(limit),))
+    whole = system.memory()
+    limit.write_text("max\n")
+    assert system.memory() == whole
+    limit.write_text("4096000\n")
+    assert kept.room(True) == 1024000
+    assert (kept.room(False), kept.room(12)) == (0, 12)
+    with pytest.raises(ValueError, match="cache"):
+        kept.room(-1)
