@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from privgram._core.rows import Accumulator
-from privgram.drawing.refined import Looks, take_looks
+from privgram.drawing.refined import Both, Looks, take_looks
 from privgram.mechanisms import Refined
 from privgram.moment import SecondMoment
 from privgram.moment.mapped import Mapped
@@ -51,6 +51,7 @@ class Watched(Looks):
         moment = SecondMoment(rows.shape[1], BOUND).update(rows)
         self.ours: Any = None
         self.theirs: Any = None
+        self.their_image: Any = None
         super().__init__(moment, reread=read, **options)
 
     def _score(self, released: Any, ours: Any, other: Any, variance: Any) -> None:
@@ -60,7 +61,8 @@ class Watched(Looks):
         released = super().take(moment, share)
         # Each entry off the diagonal is there twice, and has half the variance.
         variance = 4 * self.std[-1] ** 2
-        self._score(released, moment.matrix(), self.other.matrix(), variance)
+        other = self.other if moment is self.moment else self.their_image
+        self._score(released, moment.matrix(), other.matrix(), variance)
         return released
 
     def count(self, frame: Frame, grid: Array, share: float) -> tuple[Array, float]:  # noqa: D102
@@ -77,10 +79,13 @@ class Watched(Looks):
     def read(self, frame: Frame, new: Callable[[int], Any]) -> Any:  # noqa: D102
         look = Mapped(frame.matrix, BOUND, new(len(frame.matrix)))
         look.update(self.other_rows)
-        self.ours, self.theirs = super().read(frame, new), look.inner
-        if isinstance(self.theirs, Accumulator):
-            self.other = SecondMoment.from_accumulator(self.theirs, None, None)
-        return self.ours
+        ours, theirs = super().read(frame, new), look.inner
+        both = isinstance(theirs, Both)
+        self.ours, self.theirs = (ours.counts, theirs.counts) if both else (ours, theirs)
+        if both or isinstance(theirs, Accumulator):
+            sums = theirs.sums if both else theirs
+            self.their_image = SecondMoment.from_accumulator(sums, None, None)
+        return ours
 
 
 def worst_pairs(case: Case) -> list[Pair]:

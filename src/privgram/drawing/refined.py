@@ -68,6 +68,12 @@ class Looks(looks.Looks):
         super().__init__(moment, noise, reread is not None)
         self.rng = rng
         self.reread = reread
+        self._radius: float | None = None  # of sums that the next histogram's pass makes too
+        self._sums: Accumulator | None = None
+
+    def prepare(self, radius: float) -> None:
+        """Have the next histogram's pass add up the rows too: of a look that may be taken."""
+        self._radius = radius
 
     def take(self, moment: SecondMoment, share: float) -> Matrix:
         """Release a sum over rows with isotropic noise."""
@@ -84,7 +90,12 @@ class Looks(looks.Looks):
 
     def count(self, frame: Frame, grid: Vector, share: float) -> tuple[Vector, float]:
         """Release the number of rows between squared radii; with the noise of the numbers."""
-        counted = self.read(frame, partial(NormCounts, grid=np.sqrt(grid)))
+        lengths = np.sqrt(grid)
+        if self._radius is None:
+            counted = self.read(frame, partial(NormCounts, grid=lengths))
+        else:
+            both = self.read(frame, partial(Both, grid=lengths, radius=self._radius))
+            counted, self._sums, self._radius = both.counts, both.sums, None
         return self.noisy(counted, share)
 
     def noisy(self, counted: NormCounts, share: float) -> tuple[Vector, float]:
@@ -104,7 +115,9 @@ class Looks(looks.Looks):
 
     def mapped(self, frame: Frame, radius: float) -> SecondMoment:
         """The exact second moment in a frame, of rows clipped to a radius there: SECRET."""
-        total = self.read(frame, partial(Accumulator, bound=radius))
+        total, self._sums = self._sums, None
+        if total is None:
+            total = self.read(frame, partial(Accumulator, bound=radius))
         return SecondMoment.from_accumulator(total, None, None)
 
     def read(self, frame: Frame, new: Callable[[int], Any]) -> Any:
@@ -117,6 +130,35 @@ class Looks(looks.Looks):
                 "noise was drawn. Release again from a table that nobody writes to"
             )
         return look.inner
+
+
+class Both:
+    """Rows clipped and added up, and counted by their lengths, in one pass."""
+
+    def __init__(self, n_columns: int, grid: Vector, radius: float) -> None:
+        self.n_columns = n_columns
+        self.sums = Accumulator(n_columns, radius)
+        self.counts = NormCounts(n_columns, grid)
+
+    def update(self, block: Any, drop: bool = False) -> int:
+        """Take the rows of a block; see `privgram._core.rows.Accumulator.update`."""
+        bad = self.counts.update(block, drop)
+        return self.sums.update(block, drop) if bad < 0 else bad
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that count."""
+        return int(self.sums.n_rows)
+
+    @property
+    def n_dropped(self) -> int:
+        """Rows left out."""
+        return int(self.sums.n_dropped)
+
+    def merge(self, other: Both) -> None:
+        """Add the rows of another."""
+        self.sums.merge(other.sums)
+        self.counts.merge(other.counts)
 
 
 def _look(frame: Matrix, bound: float, new: Callable[[int], Any], n_columns: int) -> Mapped:

@@ -72,6 +72,9 @@ class Looks(ABC):
     def mapped(self, frame: Frame, radius: float) -> Any:
         """The exact second moment in a frame, of rows clipped to a radius there."""
 
+    def prepare(self, radius: float) -> None:  # noqa: B027 - not all need to be told
+        """Be told that `mapped` may follow `count`: one pass can do both."""
+
     def mu(self, share: float) -> float:
         """The ratio of sensitivity to noise that a share of the budget is."""
         return self.noise.mu * math.sqrt(share) * (1 - ROUNDING)
@@ -130,6 +133,7 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
             break
         left -= rules.TRIAL
         needed = rules.WORTH_IF_HIDDEN if frame.hidden else rules.WORTH
+        looks.prepare(radius)
         if frame.gain(looks.choose(frame, rules.TRIAL, left, rows).square, bound) < needed:
             return looks.once(first, left)
         left -= rules.MIDDLE
