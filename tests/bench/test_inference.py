@@ -7,9 +7,8 @@ import pytest
 
 from bench import inference
 
-pytestmark = pytest.mark.slow
 
-
+@pytest.mark.long
 def test_every_statistic_is_measured():
     cells = inference.measure("strong instruments", 3, 0)
     statistics = {cell["statistic"] for cell in cells}
@@ -36,6 +35,7 @@ def test_the_worst_cell_is_named():
     assert re.search(r"\| test \| 2 \| 6\.0 \| 8\.0 \| d, M, replace \|", page)
 
 
+@pytest.mark.slow
 def test_the_truth_is_that_of_the_population():
     pop = inference.normal(np.random.default_rng(0))
     truth = inference.Truth(pop)

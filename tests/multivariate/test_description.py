@@ -74,11 +74,13 @@ def test_levels_of_a_factor_are_described():
 # --- errors of the noise, by drawing it -----------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "law",
-    [GaussianLaw(40.0, 60.0), WishartLaw(3.0, 200.0, 600.0), SketchLaw(3000, 50.0)],
-    ids=lambda law: type(law).__name__,
+    [
+        pytest.param(GaussianLaw(40.0, 60.0), marks=pytest.mark.slow, id="Gaussian"),
+        pytest.param(WishartLaw(3.0, 200.0, 600.0), marks=pytest.mark.long, id="Wishart"),
+        pytest.param(SketchLaw(3000, 50.0), marks=pytest.mark.long, id="sketch"),
+    ],
 )
 def test_noise_has_the_stated_deviations(law):
     """200 draws: each deviation is known to 5 %; 25 % of 12 numbers is 5 of these."""

@@ -107,7 +107,7 @@ def drawn(strength, law, rng, n=2000):
     return make_release(law.draw(rows.T @ rows, rng), NAMES, law, n)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("strength", [0.3, 0.1])
 def test_intervals_and_tests_hold_their_level(strength):
     """300 draws: a deviation of 1.3 %, so 89 % is 4.8 of these below 95, 11.5 % 5 above 5."""

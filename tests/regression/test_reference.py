@@ -259,8 +259,13 @@ def test_anova_is_that_of_statsmodels(typ, wages):
         fit.anova(4)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("typ", [1, 2, 3])
+@pytest.mark.parametrize(
+    "typ",
+    [
+        pytest.param(2, marks=pytest.mark.slow),
+        *(pytest.param(t, marks=pytest.mark.long) for t in (1, 3)),
+    ],
+)
 def test_terms_without_effect_are_rejected_as_often_as_stated(typ):
     """500 draws at 5 %: a deviation of 1 %, so up to 9.5 % is 4.6 of these; the noise is large."""
     law, rng = GaussianLaw(60.0, 85.0), np.random.default_rng(9)

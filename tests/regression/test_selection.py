@@ -94,7 +94,7 @@ def test_subsets_are_those_of_least_squares(name):
         assert found.fit.names == found.best
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("choose", [penalty_path, best_subset])
 def test_choosing_by_noise_aware_risk_predicts_better(choose):
     """Against the same choice that knows of sampling alone: less error, on average of 30 draws."""
@@ -117,7 +117,7 @@ def test_choosing_by_noise_aware_risk_predicts_better(choose):
     assert np.mean(aware[:count]) < 0.9 * np.mean(unaware[:count])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_risk_is_that_of_new_rows():
     """Mean over 200 draws of what least squares of all columns leaves of new rows, to 5 %."""
     stated, true = [], []
