@@ -237,3 +237,20 @@ def test_a_choice_by_rows_is_none_for_units():
     with pytest.raises(ValueError, match="chosen for units by 'id'"):
         pg.release(rows, **given, bound=by_unit)
     assert pg.release(data, **given, unit="id", unit_bound=by_unit).epsilon == 6.0
+
+
+def test_a_decoded_file_is_kept_for_the_second_pass(tmp_path, monkeypatch):
+    """With its units, so that the choice of a bound and the release decode it once."""
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    from privgram.sources import keys
+
+    data = {name: column.tolist() for name, column in panel(300).items()}
+    data["id"] = list(map(str, data["id"]))
+    parquet.write_table(pa.table(data), tmp_path / "t.parquet")
+    seen, plain = [], keys.keys_by_code
+    monkeypatch.setattr(keys, "keys_by_code", lambda *given: seen.append(1) or plain(*given))
+    more = {"unit_bound": "auto", "bound_epsilon": 5.0, "rng": np.random.default_rng(0)}
+    release = pg.release(tmp_path / "t.parquet", **GIVEN, **more)
+    assert release.n_units == 300
+    assert len(seen) == 1

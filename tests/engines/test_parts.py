@@ -35,7 +35,7 @@ def test_states_of_looks():
     frame = np.array([[2.0, 1.0], [0.0, 3.0]])
     for inner in (partial(Accumulator, bound=1.5), partial(NormCounts, grid=np.array([1.0, 2.0]))):
         new = partial(look, frame, inner)
-        plan = pickle.loads(pickle.dumps(Plan.check(np.empty((0, 2)), None, None, new)))
+        plan = pickle.loads(pickle.dumps(Plan.check(np.empty((0, 2)), None, None, new=new)))
         whole = new(2)
         whole.update(x)
         states = [plan.state([part], i) for i, part in enumerate(np.array_split(x, 7))]

@@ -22,6 +22,7 @@ MOST_ROWS = 1 << 20
 FINER = 4
 
 
+@dataclass(frozen=True)
 class Identifier(Variable):
     """A column that tells whose row a row is: nothing is computed from it but equality."""
 

@@ -30,6 +30,11 @@ class Keys(NamedTuple):
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes they take."""
+        return self.values.nbytes + (0 if self.missing is None else self.missing.nbytes)
+
 
 def _key(text: str | bytes) -> bytes:
     """A text's key: itself and its length, or beyond 15 bytes a secret hash of 120 bits."""
