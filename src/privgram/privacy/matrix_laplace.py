@@ -23,11 +23,10 @@ import numpy as np
 from numpy.polynomial import Polynomial
 from scipy import special
 
-from privgram._base.checks import check_integer
-
-from ._adjacency import Adjacency, check_adjacency
+from ._adjacency import Adjacency
 from ._numerics import DROP, TINY, Array, gamma_half_ratio, gauss_legendre, log_nodes, quiet
-from ._profile import Guarantee, Profile, check_parameter
+from ._profile import Guarantee, Profile
+from .wishart import check_wishart
 
 __all__ = ["MatrixLaplaceProfile"]
 
@@ -176,12 +175,7 @@ class MatrixLaplaceProfile(Profile):
     adjacency: Adjacency = "replace"
 
     def __post_init__(self) -> None:
-        check_adjacency(self.adjacency)
-        check_integer(self.n_columns, "n_columns", 1)
-        check_parameter(self.ratio, "ratio")
-        check_parameter(self.dof, "dof")
-        if self.dof < self.n_columns + 1:
-            raise ValueError(f"dof must be at least n_columns + 1 = {self.n_columns + 1}")
+        check_wishart(self.dof, self.n_columns, self.ratio, self.adjacency)
 
     @property
     def _dots(self) -> int:  # type: ignore[override]

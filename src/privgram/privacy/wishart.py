@@ -277,6 +277,16 @@ class _Corner:
         return beyond + inside
 
 
+def check_wishart(dof: float, n_columns: int, ratio: float, adjacency: str) -> None:
+    """Raise unless Wishart noise of these parameters has a density and they are for arrays."""
+    check_adjacency(adjacency)
+    check_integer(n_columns, "n_columns", 1)
+    check_parameter(ratio, "ratio")
+    check_parameter(dof, "dof")
+    if dof < n_columns + 1:
+        raise ValueError(f"dof must be at least n_columns + 1 = {n_columns + 1}")
+
+
 @dataclass(frozen=True)
 class WishartProfile(Profile):
     r"""Privacy profile of additive Wishart noise W_d(sigma^2 I, k).
@@ -315,12 +325,7 @@ class WishartProfile(Profile):
     adjacency: Adjacency = "replace"
 
     def __post_init__(self) -> None:
-        check_adjacency(self.adjacency)
-        check_integer(self.n_columns, "n_columns", 1)
-        check_parameter(self.ratio, "ratio")
-        check_parameter(self.dof, "dof")
-        if self.dof < self.n_columns + 1:
-            raise ValueError(f"dof must be at least n_columns + 1 = {self.n_columns + 1}")
+        check_wishart(self.dof, self.n_columns, self.ratio, self.adjacency)
 
     @property
     def _dots(self) -> int:  # type: ignore[override]
