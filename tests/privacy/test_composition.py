@@ -334,4 +334,4 @@ def test_a_release_saved_before_knows_its_orientation(tmp_path, mechanism, orien
         for name in ("orientation", "one_column"):
             del header["privacy"][name]
         header["privacy"]["adjacency"] = "add-remove"
-        assert module._build(header, arrays).privacy == release.privacy
+        assert module.build(header, arrays).privacy == release.privacy

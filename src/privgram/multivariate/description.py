@@ -39,6 +39,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Correlation", "Description", "correlation", "describe"]
 
+#: As `TRUSTED_NOISE`, for the correlations with all other columns fixed. Their error is of each
+#: inverse entry, and noise that makes a column look narrow makes the release look noisy: a stricter
+#: rule keeps the releases whose noise has widened them, of which intervals hold less.
+TRUSTED_REST = 1.0
+
 
 @dataclass(frozen=True, eq=False)
 class Description:
@@ -430,7 +435,7 @@ class _Basis:
             held = len(fixed)
         scatter = rows @ self.matrix @ rows.T
         if rest:
-            self._check_noise(rows)
+            self._check_noise(rows, TRUSTED_REST)
             scatter = np.asarray(np.linalg.inv(scatter))
             rows = scatter @ rows
             held = len(rows) - 2
@@ -454,7 +459,7 @@ class _Basis:
         centred: Matrix = rows - np.outer(sums / (self.ones @ self.matrix @ self.ones), self.ones)
         return centred
 
-    def _check_noise(self, rows: Matrix) -> None:
+    def _check_noise(self, rows: Matrix, limit: float = TRUSTED_NOISE) -> None:
         """Refuse columns that cannot be held fixed, as inference of a regression would."""
         gram = rows @ self.matrix @ rows.T
         law, released = self.release.noise, self.release.matrix
@@ -462,7 +467,7 @@ class _Basis:
         if values[0] > 1e-12 * values[-1]:
             inverse = np.linalg.inv(gram)
             second = rows @ law.sandwich(released, rows.T @ inverse @ rows) @ rows.T
-            if np.trace(inverse @ second) <= len(rows) * TRUSTED_NOISE:
+            if np.trace(inverse @ second) <= len(rows) * limit:
                 return
         raise RefusedError(
             "the noise is too large to hold these columns fixed, or they depend on each other: "
