@@ -463,8 +463,10 @@ def iv(
 
     Notes
     -----
-    With A the first stages' coefficients and v = (-theta, 1) on the features W and the target,
+    With A the first stages' coefficients and v = (-theta, 1) on the features W and the target, ::
+
         A M_ZW (estimate - theta) = A (Z^T e + (N v)_Z)
+
     to first order: the noise in A multiplies moments that are zero in expectation.
     Errors are taken to have equal variance.
     """
