@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._base.files import write_atomically
 from privgram._base.text import shown
 
 if TYPE_CHECKING:
@@ -166,6 +167,17 @@ class Form:
     what: str
     key: str
     arrays: tuple[str, ...]
+
+    def check_suffix(self, path: Path) -> None:
+        """Raise ValueError unless a path ends in `.json` or `.npz`."""
+        if path.suffix not in (".json", ".npz"):
+            raise ValueError(f"{path.name!r} must end in .json or .npz, to hold {self.what}")
+
+    def save(self, path: Path, header: dict[str, Any], arrays: Arrays) -> None:
+        """Write a file of the kind that its suffix says, whole or not at all."""
+        self.check_suffix(path)
+        write = self.to_json if path.suffix == ".json" else self.to_npz
+        write_atomically(path, write(header, arrays))
 
     def to_npz(self, header: dict[str, Any], arrays: Arrays) -> bytes:
         """A NumPy archive of arrays, and of the header as JSON."""

@@ -623,7 +623,7 @@ cdef class TableAccumulator:
         i, j = self.stored()
         full = []
         for values in self.totals():
-            square = np.zeros((*values.shape[:-1], self.t.d, self.t.d), values.dtype)
+            square = np.zeros((*values.shape[:values.ndim - 1], self.t.d, self.t.d), values.dtype)
             square[..., i, j] = square[..., j, i] = values
             full.append(square)
         return tuple(full)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.checks import check_integer
-from privgram._base.files import write_atomically
 from privgram._base.saved import Form
 from privgram._release import Release, build
 from privgram.columns.groups import Groups
@@ -203,10 +202,6 @@ class Releases(Mapping[Any, Release]):
         OSError
             If it cannot be written.
         """
-        path = Path(path)
-        write = {".json": FORM.to_json, ".npz": FORM.to_npz}.get(path.suffix)
-        if write is None:
-            raise ValueError(f"releases are saved to .json or .npz, not to {path.name!r}")
         headers = [one._header() for one in self.values()]
         shared = {name: value for name, value in headers[0].items() if name not in OWN}
         header = {
@@ -218,7 +213,7 @@ class Releases(Mapping[Any, Release]):
         arrays = {"matrix": np.array([one.matrix for one in self.values()])}
         if self._first.sketch is not None:
             arrays["sketch"] = np.array([one.sketch for one in self.values()])
-        write_atomically(path, write(header, arrays))
+        FORM.save(Path(path), header, arrays)
 
 
 def load_releases(path: str | os.PathLike[str]) -> Releases:

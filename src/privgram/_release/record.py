@@ -21,7 +21,6 @@ from privgram._base.checks import (
     check_number,
     check_positive,
 )
-from privgram._base.files import write_atomically
 from privgram._base.saved import Form
 from privgram._base.text import shown
 from privgram.columns import Columns
@@ -290,14 +289,10 @@ class ReleaseRecord:
         OSError
             If it cannot be written.
         """
-        path = Path(path)
-        write = {".json": FORM.to_json, ".npz": FORM.to_npz}.get(path.suffix)
-        if write is None:
-            raise ValueError(f"a release is saved to .json or .npz, not to {path.name!r}")
         arrays = {"matrix": self.matrix}
         if self.sketch is not None:
             arrays["sketch"] = self.sketch
-        write_atomically(path, write(self._header(), arrays))
+        FORM.save(Path(path), self._header(), arrays)
 
     def _header(self) -> dict[str, Any]:
         return {

@@ -32,7 +32,7 @@ from privgram.moment import SecondMoment
 from privgram.moment.weighed import Reaching, Weighed
 from privgram.regression import newton as rules
 from privgram.regression.design import AllColumns, design
-from privgram.regression.logistic import LogisticFit
+from privgram.regression.logistic import FORM, LogisticFit
 from privgram.regression.newton import Point, Space
 
 if TYPE_CHECKING:
@@ -139,8 +139,7 @@ def logistic(
     path = None if out is None else Path(out)
     check_ledger(ledger)
     if path is not None:
-        if path.suffix not in (".json", ".npz"):
-            raise ValueError(f"a fit is saved to .json or .npz, not to {path.name!r}")
+        FORM.check_suffix(path)
         check_distinct({}, {"ledger": None if ledger is None else ledger.path, "out": path})
         check_room(path)
     _check(source)

@@ -13,6 +13,7 @@ from privgram._base.checks import check_number, check_positive
 from privgram._base.files import check_distinct, check_room
 from privgram._release import Release
 from privgram._release.groups import Releases
+from privgram._release.record import FORM
 from privgram.columns import Columns
 from privgram.columns.groups import Groups, Unlisted
 from privgram.drawing import random
@@ -233,8 +234,7 @@ def release(
     of_groups = _groups(source, by, groups, unlisted, plan, chosen, adjacency, bound, checkpoint)
     path = None if out is None else Path(out)
     if path is not None:
-        if path.suffix not in BYTES:
-            raise ValueError(f"a release is saved to .json or .npz, not to {path.name!r}")
+        FORM.check_suffix(path)
         check_ledger(ledger)
         taken = {
             "ledger": None if ledger is None else ledger.path,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._base.checks import check_integer, check_not_negative, check_positive, check_within
-from privgram._base.files import write_atomically
 from privgram._base.saved import Form
 from privgram._base.text import shown
 from privgram.columns import Columns
@@ -389,12 +388,8 @@ class LogisticFit(Results):
         OSError
             If it cannot be written.
         """
-        path = Path(path)
-        write = {".json": FORM.to_json, ".npz": FORM.to_npz}.get(path.suffix)
-        if write is None:
-            raise ValueError(f"a fit is saved to .json or .npz, not to {path.name!r}")
         arrays = {name: getattr(self, name) for name in FORM.arrays}
-        write_atomically(path, write(self._header(), arrays))
+        FORM.save(Path(path), self._header(), arrays)
 
     def _header(self) -> dict[str, Any]:
         plain = (
