@@ -32,6 +32,7 @@ from privgram.mechanisms import (
 )
 from privgram.mechanisms.groups import calibrate_groups, check_groups
 from privgram.mechanisms.looks import names_of
+from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment.groups import SecondMoments
 from privgram.moment.units import UnitPlan, by_unit
 from privgram.sources.kept import Kept, room
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from privgram.columns.variables import Factor, Level
     from privgram.drawing.refined import Reread
     from privgram.ledger import Ledger
-    from privgram.mechanisms.norm_bound import NormBound
     from privgram.moment import SecondMoment
     from privgram.privacy import Adjacency, Profile
 
@@ -152,7 +152,7 @@ def release(
         With its parameters, or its name alone: "analyze-gauss". By default the one that
         `privgram.plan` says to take: `AnalyzeGauss`, or `AdditiveWishart` where publicly few
         rows might leave the release without a positive definite matrix, and `MatrixLaplace`
-        where delta is 0. `Refined` reads the table three to five times, for regressions with far
+        where delta is 0. `Refined` reads the table up to five times, for regressions with far
         less noise.
     epsilon, delta : float
         The guarantee; must be given.
@@ -227,6 +227,11 @@ def release(
     plan = by_unit(unit, unit_given, rows_per_unit, clip, within, unit_missing)
     if plan is not None and bound == "auto":
         raise ValueError('bound="auto" looks at single rows, not at units: take unit_bound="auto"')
+    if plan is not None and isinstance(bound, NormBound):
+        raise ValueError(
+            "a bound chosen by single rows is not private for units: choose a unit's bound by "
+            "private_norm_bound(..., unit=...)"
+        )
     if automatic and plan is None:
         raise ValueError(
             'unit_bound="auto" is for a unit: say by unit which column tells whose row a row is'
@@ -262,7 +267,9 @@ def release(
             source, wanted, bound_epsilon, bound_quantile, adjacency, columns, checkpoint, *of_units
         )
         _check_rereadable(chosen, source)
-        if (auto is not None or _rereads(chosen)) and scale_out(source) is None:
+        in_memory = plan is not None and plan.keys is not None
+        several = auto is not None or _rereads(chosen)
+        if several and scale_out(source) is None and not in_memory:
             source = Kept(source, room(cache))
         reread = _reread(chosen, source, columns, threads, progress)
         selected = None if bound == "auto" else bound

@@ -6,7 +6,7 @@ table is read again. Secret side: of what is read only the noisy sum leaves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -104,7 +104,11 @@ def look_again(
         ledger.check(epsilon, delta, adjacency=release.adjacency, privacy=noise.privacy)
     columns: Any = release.columns
     names = release.names if columns is None else columns.names
-    if columns is None and names != tuple(f"x{i}" for i in range(len(names))):
+    held = source if isinstance(source, Mapping) else getattr(source, "columns", ())
+    held = getattr(source, "column_names", held)  # of Arrow
+    # A table may have names that look like those of one without.
+    named = all(name in held for name in names)
+    if columns is None and (named or names != tuple(f"x{i}" for i in range(len(names)))):
         columns = names
     # Columns that the release has forgotten lengthen its rows, so all are read.
     frame = np.zeros((len(names), len(names)))

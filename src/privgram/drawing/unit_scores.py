@@ -90,6 +90,8 @@ class UnitScores:
 
 def _sums(values: Matrix, largest: float, starts: NDArray[np.intp]) -> Matrix:
     """Sums over units of values up to a largest one, exact but for rounding each to a grid."""
+    if not largest:  # nor has any value
+        return np.zeros((len(starts), values.shape[1]))
     steps = np.rint(values * (STEPS / largest)).astype(np.int64)
     sums: Matrix = np.add.reduceat(steps, starts, axis=0) * (largest / STEPS)
     return sums

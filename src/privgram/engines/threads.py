@@ -359,6 +359,11 @@ def accumulate_units(
     As `accumulate`, but that an accumulator's ``update`` takes whole units, as
     `privgram._core.units.UnitAccumulator` has it.
     """
+    if scale_out(source) is not None:
+        raise ValueError(
+            "the norms of units are counted by one machine, and this table is on a cluster: pass "
+            "its files, or a unit_bound or rows_per_unit"
+        )
     scaling, _ = _selection(columns)
     source, named = plan.with_keys(source, columns)
     layout = UnitLayout(named if scaling is None else scaling.selected, scaling)

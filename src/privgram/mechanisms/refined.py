@@ -126,14 +126,15 @@ class Refined(Mechanism):
         means, isotropic noise is best: "pca" is one look.
     target : str, optional
         The column that will be explained, by its name in the release: ``x3`` in a table without
-        names. Its regressions on any others get less noise where there are many columns, by a
-        factor of two thirds with 50 of them, and all others up to a half more. By default all
+        names. Its regressions on any others get less noise where there are many columns, and all
+        others more. By default all
         columns count alike.
 
     Notes
     -----
     Only `privgram.release` makes such a release, from a table that can be read again: it takes
-    three to five passes. A row moves look k by at most R_k^2, replacing one by sqrt(2) R_k^2.
+    three to five passes, and fewer where one look is all that is worth it. A row moves look k by at
+    most R_k^2, replacing one by sqrt(2) R_k^2.
     With mu_k = sensitivity / noise, the squares of mu_k add up, and the whole has the privacy
     profile of one Gaussian mechanism, whatever each look was decided by in those before. The
     noise is Gaussian, with independent entries in the last frame. What clipping does to

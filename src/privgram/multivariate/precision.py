@@ -123,6 +123,8 @@ def graphical_lasso(
     with extra("sklearn", "the graphical lasso needs"):
         from sklearn.covariance import graphical_lasso as solve
     variables = Variables(release, columns)
+    if len(variables.names) < 2:
+        raise ValueError("a graph takes two columns at least")
     covariance = variables.covariance
     correlation = covariance.correlation
     if isinstance(alpha, str):

@@ -249,7 +249,10 @@ class Variables:
     def _covariance(self, count: float, mean: Vector, scatter: Matrix) -> Covariance:
         divisor = max(count - 1.0, 1.0)
         if not self.center:
-            behind = rows_behind(self.release)
+            described = self.release.columns
+            # Without a column of ones there is no sum of the weights to divide by.
+            weighted = described is not None and described.row_weights is not None
+            behind = None if weighted else rows_behind(self.release)
             count = divisor = math.nan if behind is None else max(behind, 1.0)
         return Covariance(
             self.names,

@@ -61,7 +61,7 @@ def _of_both(epsilon: Array, first: SketchProfile, second: SketchProfile, with_r
     kink = np.log(((epsilon - end) / a_ - constant) / slope)
     kink = np.clip(np.where(np.isnan(kink), 0.0, kink), low, high)
     edges = tuple(np.sort([low, centre, kink, bulk, high], axis=0))
-    w, weight = log_panels(edges, _NODES if a >= 1.0 else 4 * _NODES)
+    w, weight = log_panels(edges, 4 * _NODES)
     level = epsilon[:, None] - a_ * (constant + slope * np.exp(w))
     rest = curve(level.ravel(), 2.0 * a, lam).reshape(w.shape)
     return np.asarray(np.sum(weight * np.exp(log_gamma_density(a_, w)) * rest, axis=-1))

@@ -213,7 +213,7 @@ class GroupFits(Mapping[Any, Fit]):
         self._fits = fits
         first = next(iter(fits.values()))
         self.target = first.target
-        ones = first.design.intercept
+        ones = bool(first.design.transform[-1].any())
         self.names = (*first.names, INTERCEPT) if ones else first.names
         self.refusals = dict(refusals)
         self.refusals |= {group: fit.refusal for group, fit in fits.items() if fit.refusal}
@@ -482,7 +482,8 @@ class Shrunk:
         values = np.asarray(values, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != len(slopes):
             raise ValueError(f"X must have shape (m, {len(slopes)}), not {values.shape}")
-        intercept = own[-1] if len(slopes) < len(own) else 0.0
+        design = next(iter(self.fits.values())).design
+        intercept = own[-1] if len(slopes) < len(own) else float(design.offset[-1])
         predicted: Vector = values @ own[: len(slopes)] + intercept
         return predicted
 

@@ -15,7 +15,13 @@ from privgram._base.text import shown
 from privgram.noise import ImageLaw
 from privgram.regression.asked import design_of
 from privgram.regression.cautions import uncounted
-from privgram.regression.inference import INTERCEPT, RefusedError, quantile_of, rows_behind
+from privgram.regression.inference import (
+    INTERCEPT,
+    RefusedError,
+    degrees_behind,
+    quantile_of,
+    rows_behind,
+)
 from privgram.regression.results import level_of
 
 if TYPE_CHECKING:
@@ -168,7 +174,9 @@ def posterior(
     if _base_of(law).depends:
         raise RefusedError("a posterior is given for mechanisms that add noise, as AnalyzeGauss")
     q = len(shifted) - 1
-    if n_rows <= q + 2:
+    degrees = degrees_behind(release, n_rows)
+    assert degrees is not None
+    if degrees <= q + 2:
         raise RefusedError("there are too few rows")
     variances = _prior(release, design, shifted - law.shift_matrix(q + 1), n_rows, prior_std)
     found, weights = [], []
@@ -176,7 +184,7 @@ def posterior(
     zero = np.zeros_like(shifted)
     middle = shifted - law.shift_matrix(q + 1)
     for _ in range(tried):
-        one = _weighed(middle - law.draw(zero, rng), variances, n_rows, rng)
+        one = _weighed(middle - law.draw(zero, rng), variances, degrees, rng)
         if one is not None:
             found.append(one[:2])
             weights.append(one[2])
@@ -191,10 +199,12 @@ def posterior(
     theta = np.array([found[i][0] for i in kept])
     own = theta @ design.transform.T + design.offset
     size = len(design.names) + design.intercept
+    # Weighted rows are stored with weights of at most 1.
+    unit = math.sqrt(1.0 if release.columns is None else release.columns.largest_weight)
     return Posterior(
         names=(*design.names, INTERCEPT)[:size],
         draws=own[:, :size],
-        sigma=np.array([found[i][1] for i in kept]) * float(design.spread[-1]),
+        sigma=np.array([found[i][1] for i in kept]) * float(design.spread[-1]) * unit,
         effective=effective,
         accepted=len(found) / tried,
     )
