@@ -7,6 +7,9 @@
 #define TILE_PANELS 3
 #define EXACT_BITS 51
 
+/* The compiler must keep what was read; see gram_portable.c. */
+#define READ_ONCE(x) __asm__("" : "+x"(x))
+
 typedef __m256d vec;
 typedef __m128 floats;
 

@@ -7,6 +7,9 @@
 #define TILE_PANELS 3
 #define EXACT_BITS 53
 
+/* The compiler must keep what was read; see gram_portable.c. */
+#define READ_ONCE(x) __asm__("" : "+v"(x))
+
 typedef __m512d vec;
 typedef __m256 floats;
 

@@ -49,10 +49,12 @@ INLINE vec v_items(const char *p, int kind)
     if (gram_size(kind) == 8) {
         vec x;
         memcpy(&x, p, sizeof x);
+        READ_ONCE(x);
         return v_convert(x, kind);
     }
     floats x;
     memcpy(&x, p, sizeof x);
+    READ_ONCE(x);
     return v_convert_4(x, kind);
 }
 

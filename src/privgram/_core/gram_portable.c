@@ -15,6 +15,10 @@
 #endif
 #define EXACT_BITS 51
 
+/* The compiler must keep what was read: short of registers it would read again, what
+ * another thread may have changed since. */
+#define READ_ONCE(x) __asm__("" : "+m"(x))
+
 typedef double vec __attribute__((vector_size(32), may_alias));
 typedef float floats __attribute__((vector_size(16), may_alias));
 typedef int64_t ivec __attribute__((vector_size(32), may_alias));
