@@ -40,7 +40,7 @@ FAULTS = {
     "late": (
         "import sys, privgram\ndef full(path, data):\n"
         "    raise OSError(28, 'No space left on device')\n"
-        "sys.modules['privgram._release.record'].write_atomically = full\n"
+        "sys.modules['privgram._base.saved'].write_atomically = full\n"
     ),
     # Between the bytes of a file and its name.
     "interrupt": (
