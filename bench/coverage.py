@@ -1,6 +1,6 @@
 """Coverage of 95 % intervals on a release, through the whole pipeline, and where it is worst.
 
-    python bench/coverage.py [--draws 200] [--tables wages ...] [--seed 0] [--out docs/benchmarks]
+    python bench/coverage.py [--draws 200] [--again 1000] [--tables wages ...] [--out .]
 
 Some minutes on one core (`OMP_NUM_THREADS=1`).  Every table is a fixed population, so the truth
 is exact: least squares on the population's rows, scaled and clipped as they are accumulated.  A
@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from scipy.special import ndtri
 
 import privgram as pg
 
@@ -237,14 +236,20 @@ def mechanisms(table: Table) -> list[tuple[str, pg.mechanisms.Mechanism, tuple[f
     return found
 
 
-def measure(name: str, draws: int, seed: int) -> list[dict[str, object]]:
-    """Coverage in every cell of one table."""
-    rng = np.random.default_rng([seed, list(TABLES).index(name)])
-    table = TABLES[name](rng)
+Cell = tuple[str, str, float]
+
+
+def measure(
+    name: str, draws: int, seed: int, wanted: set[Cell] | None = None
+) -> list[dict[str, object]]:
+    """Coverage in every cell of one table, or in those wanted: neighbours, mechanism, epsilon."""
+    number = list(TABLES).index(name)
+    table = TABLES[name](np.random.default_rng([0, number]))
+    rng = np.random.default_rng([1 + seed, number])
     truth = table.truth()
     columns = table.columns
-    hits: dict[tuple[str, str, float], list[np.ndarray]] = {}
-    counts: dict[tuple[str, str, float], int] = {}
+    hits: dict[Cell, list[np.ndarray]] = {}
+    counts: dict[Cell, int] = {}
     names: tuple[str, ...] = ()
     for _ in range(draws):
         moment = pg.SecondMoment(len(columns), table.bound or columns.bound, columns=columns)
@@ -253,6 +258,8 @@ def measure(name: str, draws: int, seed: int) -> list[dict[str, object]]:
             for adjacency in ("replace", "add-remove"):
                 for epsilon in epsilons:
                     key = adjacency, label, epsilon
+                    if wanted is not None and key not in wanted:
+                        continue
                     release = mechanism.release(moment, epsilon, DELTA, adjacency, rng=rng)
                     counts[key] = counts.get(key, 0) + 1
                     found = hits.setdefault(key, [])
@@ -281,14 +288,27 @@ def measure(name: str, draws: int, seed: int) -> list[dict[str, object]]:
     return rows
 
 
+def measure_twice(name: str, draws: int, again: int, seed: int) -> list[dict[str, object]]:
+    """As `measure`, and where a coefficient is below 92 % once more by other draws, which count."""
+
+    def key(row: dict[str, object]) -> Cell:
+        return str(row["adjacency"]), str(row["mechanism"]), float(str(row["epsilon"]))
+
+    rows = measure(name, draws, seed)
+    often = [row for row in rows if int(str(row["offered"])) >= draws / 4]
+    low = {key(row) for row in often if float(str(row["worst_share"])) < 0.92}
+    anew = measure(name, again, seed + 1, low) if low and again else []
+    return [({key(new): new for new in anew}).get(key(row), row) for row in rows]
+
+
 def error(row: dict[str, object]) -> float:
     """Standard error of a share, were it 95 %."""
     return math.sqrt(0.95 * 0.05 / int(str(row["offered"])))
 
 
-def markdown(rows: list[dict[str, object]], draws: int) -> str:
+def markdown(rows: list[dict[str, object]], draws: int, again: int) -> str:
     """The page: the worst cell first, then every cell."""
-    often = [r for r in rows if int(str(r["offered"])) >= draws / 4]
+    often = [r for r in rows if int(str(r["offered"])) >= int(str(r["draws"])) / 4]
     equal = [r for r in often if r["table"] != "unequal variance"]
     if not equal:
         return "no table of equal variance was measured\n"
@@ -299,6 +319,7 @@ def markdown(rows: list[dict[str, object]], draws: int) -> str:
     lines = [
         HEAD.format(
             draws=draws,
+            again=again,
             error=100 * error({"offered": draws}),
             worst=100 * float(str(worst["worst_share"])),
             who=worst["worst"],
@@ -309,7 +330,6 @@ def markdown(rows: list[dict[str, object]], draws: int) -> str:
             spread=100 * error(worst),
             cells=len(equal),
             coefficients=shares,
-            least=100 * (0.95 - float(ndtri(1 - 1 / shares)) * error(worst)),
             mean=100 * float(np.mean([float(str(r["mean_share"])) for r in equal])),
             widest=100 * float(str(widest["mean_share"])),
             widest_table=widest["table"],
@@ -339,12 +359,13 @@ Share of 95 % intervals that contain the coefficient, in percent, through the wh
 `second_moment`, `release`, `regress`, `conf_int`. Every table is a fixed population of known
 coefficients; {draws} draws of its rows are released by every mechanism, and the releases that
 offer intervals are counted. The standard error of a share is {error:.1f} points where all are
-offered, more where fewer are.
+offered, more where fewer are. Cells with a coefficient below 92 % are measured again by {again}
+other draws, which count alone.
 
 **The worst cell** of the {cells} that offer intervals in a quarter of the draws or more is
 {worst:.1f} ± {spread:.1f} % for `{who}`, on the table "{table}", by {mechanism} at ε = {epsilon:g}
-under "{adjacency}". It is the least of {coefficients} shares: were all 95 %, the least would be
-about {least:.1f} % by chance. The mean over all is {mean:.1f} %. Widest beyond need are
+under "{adjacency}". It is the least of {coefficients} shares. The mean over all is {mean:.1f} %.
+Widest beyond need are
 {widest_mechanism}'s on "{widest_table}": they cover {widest:.1f} % on average.
 The table "unequal variance" is left out of these numbers: the intervals assume errors of equal
 variance, which it breaks on purpose.
@@ -384,19 +405,20 @@ which writes this page and [coverage.csv](coverage.csv).
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument("--again", type=int, default=1000)
     parser.add_argument("--tables", nargs="*", default=list(TABLES), choices=list(TABLES))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("."))
     options = parser.parse_args()
     rows = []
     for name in options.tables:
-        rows += measure(name, options.draws, options.seed)
+        rows += measure_twice(name, options.draws, options.again, options.seed)
         print(f"{name}: done", flush=True)
     with open(options.out / "coverage.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, FIELDS)
         writer.writeheader()
         writer.writerows(rows)
-    page = markdown(rows, options.draws)
+    page = markdown(rows, options.draws, options.again)
     (options.out / "coverage.md").write_text(page, encoding="utf-8")
 
 

