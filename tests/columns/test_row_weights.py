@@ -89,12 +89,13 @@ def test_the_sum_of_weights_counts_no_rows():
     with pytest.raises(ValueError, match=r"sum of their weights was released$"):
         fit.feature_std()
     release = released(describe(), rows)
-    with pytest.raises(RefusedError, match="population=False"):
+    with pytest.raises(RefusedError, match='of="data"'):
         release.describe()
     weights = np.clip(rows["w"], 0, 4)
-    about_rows = release.describe(population=False)
+    about_rows = release.describe(of="data")
     mean = np.average(rows["x"], weights=weights)
     assert_allclose(about_rows.mean[0], mean, rtol=1e-4)
+    assert (release.correlation().stderr[0, 1:] > 0).all()
 
 
 def test_descriptions_keep_their_weights(tmp_path):

@@ -1,5 +1,7 @@
 """Means, standard deviations and correlations: equal to references, errors as stated."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from helpers import make_release
@@ -43,7 +45,7 @@ def test_description_is_that_of_statsmodels(name):
 def test_correlation_is_that_of_pandas_and_of_residuals(name):
     stats = pytest.importorskip("scipy.stats")
     case = study(name)
-    frame, found = case.frame, case.release.correlation(population=True)
+    frame, found = case.frame, case.release.correlation(of="normal")
     assert_allclose(found.matrix, frame.corr(), atol=DIGITS)
     assert_allclose(found.frame().loc[case.target], frame.corr()[case.target], atol=DIGITS)
     if len(frame) > 500:  # theirs is by Fisher's transformation, ours of the same order
@@ -53,9 +55,9 @@ def test_correlation_is_that_of_pandas_and_of_residuals(name):
     pair, controls = frame[[a, b]].to_numpy(), frame[rest].assign(ones=1.0).to_numpy()
     residuals = pair - controls @ np.linalg.lstsq(controls, pair)[0]
     expected = np.corrcoef(residuals.T)[0, 1]
-    held = case.release.correlation([a, b], partial=rest, population=True)
+    held = case.release.correlation([a, b], partial=rest, of="normal")
     assert_allclose(held.matrix[0, 1], expected, atol=DIGITS)
-    everything = case.release.correlation(partial=True, population=True)
+    everything = case.release.correlation(partial=True, of="normal")
     assert_allclose(everything.matrix[0, 1], expected, atol=DIGITS)
     assert_allclose(everything.stderr[0, 1], held.stderr[0, 1], rtol=1e-3, atol=1e-6)
 
@@ -90,16 +92,14 @@ def test_noise_has_the_stated_deviations(law):
     drawn = []
     for _ in range(200):
         one = make_release(law.draw(exact, rng), NAMES, law)
-        described = describe(one, population=False)
-        partial, plain = (
-            correlation(one, partial=held, population=False) for held in (True, False)
-        )
+        described = describe(one, of="data")
+        partial, plain = (correlation(one, partial=held, of="data") for held in (True, False))
         above = np.triu_indices(3, 1)
         drawn.append([described.mean, described.std, plain.matrix[above], partial.matrix[above]])
     one = make_release(exact, NAMES, law)
-    described = describe(one, population=False)
+    described = describe(one, of="data")
     stated = [described.mean_stderr, described.std_stderr] + [
-        correlation(one, partial=held, population=False).stderr[above] for held in (False, True)
+        correlation(one, partial=held, of="data").stderr[above] for held in (False, True)
     ]
     assert_allclose(np.std(drawn, axis=0), stated, rtol=0.25)
 
@@ -122,7 +122,7 @@ def test_intervals_hold_their_level(n_rows, partial):
         rows = tables(seed=seed)
         one = make_release(law.draw(rows.T @ rows, rng), NAMES, law)
         described = describe(one)
-        ends = correlation(one, partial=partial, population=True).intervals[above]
+        ends = correlation(one, partial=partial, of="normal").intervals[above]
         held.append(
             [
                 *inside(described.mean_interval, [0.3, 0.0, -0.5]),
@@ -137,6 +137,72 @@ def test_intervals_hold_their_level(n_rows, partial):
 
 def inside(ends, truth):
     return (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+
+
+# --- two values: second moments say the fourth ----------------------------------------------------
+
+COUNTS = np.array([90, 210, 30, 1670])  # of rows in which a and b, a, b, none is true
+
+
+def two_valued(counts, law=None, rng=None):
+    columns = pg.Columns({"a": bool, "b": ["no", "yes"]}, intercept=True)
+    table = {"a": [True, True, False, False], "b": ["yes", "no", "yes", "no"]}
+    rows = columns.encode(table)
+    matrix, n = (rows.T * counts) @ rows, int(sum(counts))
+    if law is not None:
+        matrix = law.draw(matrix, rng)
+    return make_release(matrix, columns.names, law, n, columns, columns.bound)
+
+
+def test_two_values_have_the_sampling_error_of_their_rows():
+    """The variance of what each row adds to the correlation, by its rows."""
+    found = two_valued(COUNTS).correlation(["a", "b[yes]"], of="population")
+    a, b = np.repeat([[1, 1], [1, 0], [0, 1], [0, 0]], COUNTS, axis=0).T
+    a, b = (a - a.mean()) / a.std(), (b - b.mean()) / b.std()
+    r = np.mean(a * b)
+    assert_allclose(found.matrix[0, 1], r, rtol=1e-6)
+    added = a * b - r * (a**2 + b**2) / 2
+    assert_allclose(found.stderr[0, 1], added.std() / np.sqrt(len(a) - 1), rtol=1e-6)
+    normal = two_valued(COUNTS).correlation(["a", "b[yes]"], of="normal")
+    assert found.stderr[0, 1] > 1.2 * normal.stderr[0, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("std", [None, 5.0])
+def test_two_values_of_any_population(std):
+    """400 tables: shares have a deviation of 1.1 %, so 90.5 % is 4 of these below 95."""
+    rng = np.random.default_rng(4)
+    share = COUNTS / COUNTS.sum()
+    a, b, both = share[:2].sum(), share[0] + share[2], share[0]
+    truth = (both - a * b) / np.sqrt(a * (1 - a) * b * (1 - b))
+    held = []
+    for counts in rng.multinomial(COUNTS.sum(), share, size=400):
+        law = None if std is None else GaussianLaw(std, std * 2**0.5)
+        one = two_valued(counts, law, rng=rng).correlation(["a", "b[yes]"], of="population")
+        low, high = one.intervals[0, 1]
+        held.append(low <= truth <= high)
+    assert np.mean(held) > 0.905
+
+
+def test_fourth_moments_are_not_guessed():
+    one = make_release(tables().T @ tables(), NAMES, n_rows=4000)
+    with pytest.raises(RefusedError, match='of="normal" if'):
+        one.correlation(of="population")
+    exact = two_valued(COUNTS)
+    pair = ["a", "b[yes]"]
+    for partial in (True, ["b[no]"]):
+        with pytest.raises(RefusedError, match="fourth moments"):
+            exact.correlation(pair, of="population", partial=partial)
+    clipped = dataclasses.replace(exact, bound=1.0)  # rows that count less have other values
+    with pytest.raises(RefusedError, match="fourth moments"):
+        clipped.correlation(pair, of="population")
+    # A column that is always true has no variance, and no correlation.
+    constant = two_valued(COUNTS * [1, 1, 0, 0]).correlation(pair, of="population")
+    assert np.isnan(constant.intervals[0, 1]).all()
+    with pytest.raises(ValueError, match="'data' or 'normal' or 'population', not 'rows'"):
+        one.correlation(of="rows")
+    with pytest.raises(ValueError, match="'population' or 'data', not 'normal'"):
+        one.describe(of="normal")
 
 
 # --- limits and refusals --------------------------------------------------------------------------

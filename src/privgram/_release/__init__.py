@@ -28,7 +28,9 @@ if TYPE_CHECKING:
         FactorAnalysis,
         GraphicalLasso,
     )
+    from privgram.multivariate.description import OfCorrelation
     from privgram.regression import Fit, InstrumentalFit, PenaltyPath, Posterior, Subsets
+    from privgram.regression.logistic import Of
 
 __all__ = ["Release", "load_release"]
 
@@ -179,12 +181,12 @@ class Release(ReleaseRecord):
         columns: Sequence[str] | None = None,
         *,
         level: float = 0.95,
-        population: bool = True,
+        of: Of = "population",
     ) -> Description:
         """Counts, means, standard deviations; see `privgram.multivariate.describe`."""
         from privgram.multivariate import describe
 
-        return describe(self, columns, level=level, population=population)
+        return describe(self, columns, level=level, of=of)
 
     def correlation(
         self,
@@ -192,12 +194,12 @@ class Release(ReleaseRecord):
         *,
         partial: bool | Sequence[str] = False,
         level: float = 0.95,
-        population: bool = False,
+        of: OfCorrelation = "data",
     ) -> Correlation:
         """Correlations, also partial; see `privgram.multivariate.correlation`."""
         from privgram.multivariate import correlation
 
-        return correlation(self, columns, partial=partial, level=level, population=population)
+        return correlation(self, columns, partial=partial, level=level, of=of)
 
     def factor_analysis(
         self,

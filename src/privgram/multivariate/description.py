@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.polynomial import Polynomial
@@ -33,11 +33,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._release.record import ReleaseRecord
+    from privgram.regression.logistic import Of
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
 __all__ = ["Correlation", "Description", "correlation", "describe"]
+
+#: What intervals of correlations are of; see `correlation`.
+OfCorrelation = Literal["data", "normal", "population"]
+
+#: What a fourth moment would have to say.
+FOURTH_MOMENTS = (
+    "the sampling error of correlations takes fourth moments, which a release does not hold: take "
+    'of="data", for intervals about the rows at hand, or of="normal" if the rows are about normal. '
+    "Truth values and levels of factors need none: ask for these columns alone, without partial"
+)
 
 #: As `TRUSTED_NOISE`, for the correlations with all other columns fixed. Their error is of each
 #: inverse entry, and noise that makes a column look narrow makes the release look noisy: a stricter
@@ -64,7 +75,7 @@ class Description:
         Of the rows; from 0 to half the distance of the bounds.
     level : float
         Of the intervals.
-    population : bool
+    of : {"population", "data"}
         Whether errors and intervals of means are about what the rows are a sample of, or about
         the rows.
     bounds : tuple of ndarray of shape (p,)
@@ -82,7 +93,7 @@ class Description:
     std_stderr: Vector
     std_interval: Matrix
     level: float
-    population: bool
+    of: Of
     bounds: tuple[Vector, Vector]
 
     @property
@@ -112,7 +123,7 @@ class Description:
         lines = [" " * width + "".join(f"{head:>13}" for head in heads)]
         for name, row in zip(self.names, zip(*self.columns.values(), strict=True), strict=True):
             lines.append(f"{shown(name):<{width}}" + "".join(f"{x:>13.5g}" for x in row))
-        about = "the population" if self.population else "these rows"
+        about = "the population" if self.of == "population" else "these rows"
         said = f"{self.level:.0%} intervals of means of {about}, of deviations of these rows."
         return "\n".join([*lines, said])
 
@@ -141,8 +152,8 @@ class Correlation:
         Standard deviation that noise alone would give to the correlation of columns without any.
     level : float
         Of the intervals.
-    population : bool
-        Whether they are about what the rows are a sample of, or about the rows.
+    of : {"data", "normal", "population"}
+        Whether they are about the rows, or what those are a sample of: normal, or any.
     partial : bool or tuple of str
         Whether the other columns are held fixed, or which are.
     """
@@ -153,7 +164,7 @@ class Correlation:
     intervals: NDArray[np.float64]
     noise: Matrix
     level: float
-    population: bool
+    of: OfCorrelation
     partial: bool | tuple[str, ...]
 
     def frame(self) -> Any:
@@ -183,7 +194,7 @@ def describe(
     columns: Sequence[str] | None = None,
     *,
     level: float = 0.95,
-    population: bool = True,
+    of: Of = "population",
 ) -> Description:
     """Counts, means and standard deviations of released columns, with errors and intervals.
 
@@ -195,10 +206,10 @@ def describe(
         Released columns, or indicators such as "sex[f]"; by default all but the intercept.
     level : float
         Of the intervals, in [0.5, 1).
-    population : bool
-        Whether errors of means cover sampling too. Otherwise they are of the noise alone, and
-        intervals are about the rows at hand. Those of standard deviations always are: their
-        sampling error takes fourth moments.
+    of : {"population", "data"}, default "population"
+        The means of the population that the rows are a sample of; or those of the rows at hand:
+        then errors are of the noise alone. Standard deviations are always those of the rows:
+        their sampling error takes fourth moments.
 
     Returns
     -------
@@ -209,11 +220,12 @@ def describe(
     RefusedError
         A ValueError: where the noise hides the number of rows, or a repair moved the matrix.
     ValueError
-        If there is no intercept, no such column, or the level is out of its range.
+        If there is no intercept, no such column, or `level` or `of` is none.
     """
     quantile = quantile_of(level)
-    basis = _Basis(release, columns, population)
-    means = [basis.mean(i, quantile, population) for i in range(len(basis.rows))]
+    _check_of(of, ("population", "data"))
+    basis = _Basis(release, columns, of)
+    means = [basis.mean(i, quantile) for i in range(len(basis.rows))]
     deviations = [basis.deviation(i, quantile) for i in range(len(basis.rows))]
     (mean, mean_error, *mean_ends), unit = np.array(means).T, basis.unit
     std, std_error, *std_ends = np.array(deviations).T * unit
@@ -231,7 +243,7 @@ def describe(
         std_stderr=std_error,
         std_interval=np.array(std_ends).T,
         level=level,
-        population=population,
+        of=of,
         bounds=basis.bounds,
     )
 
@@ -242,7 +254,7 @@ def correlation(
     *,
     partial: bool | Sequence[str] = False,
     level: float = 0.95,
-    population: bool = False,
+    of: OfCorrelation = "data",
 ) -> Correlation:
     """Correlations of released columns, or partial ones, with errors and intervals.
 
@@ -257,9 +269,11 @@ def correlation(
         What is held fixed: for each pair all other columns, or the columns named.
     level : float
         Of the intervals, in [0.5, 1).
-    population : bool
-        Whether errors cover sampling too, that of normal rows, as Fisher's intervals do; else they
-        are of the noise alone, and intervals are about the rows at hand, whatever they are.
+    of : {"data", "normal", "population"}, default "data"
+        The correlations of the rows at hand, whatever they are: errors are of the noise alone. Or
+        those of a population of normal rows, as Fisher's intervals are. Or those of any
+        population: of pairs of truth values or levels of factors only, whose fourth moments
+        follow from the second.
 
     Returns
     -------
@@ -269,28 +283,37 @@ def correlation(
     ------
     RefusedError
         A ValueError: where the noise hides all variances or the number of rows, or is too large
-        for what is held fixed.
+        for what is held fixed; where the sampling error takes fourth moments.
     ValueError
-        If there is no intercept, no such column, or the level is out of its range.
+        If there is no intercept, no such column, or `level` or `of` is none.
 
     Notes
     -----
     An interval holds the values r at which the estimate is within `quantile` standard errors, the
-    errors those at r: (1 - r^2)^2 / (n - 1 - k) of sampling, k columns being held fixed, and of
-    noise the variance of a^T N b - r (a^T N a + b^T N b) / 2, for the standardised columns'
-    rows a and b.  The means are taken with the released count of the ones.
+    errors those at r: (1 - r^2)^2 / (n - 1 - k) of sampling normal rows, k columns being held
+    fixed, and of noise the variance of a^T N b - r (a^T N a + b^T N b) / 2, for the standardised
+    columns' rows a and b.  The means are taken with the released count of the ones.  For two
+    columns of two values and skewnesses s and t the sampling variance is
+    (1 - r^2 + s t (r + r^3 / 2) - 3 (s^2 + t^2) r^2 / 4) / (n - 1) [1]_.
+
+    References
+    ----------
+    .. [1] G. U. Yule, "On the methods of measuring association between two attributes", J. R.
+       Statist. Soc. 75 (1912).
     """
     quantile = quantile_of(level)
+    _check_of(of, ("data", "normal", "population"))
     fixed = () if isinstance(partial, bool) else tuple(partial)
     if isinstance(partial, str):
         raise TypeError(f"partial is a list of columns; for one, pass [{partial!r}]")
     if columns is None and fixed:
         columns = [name for name in Variables(release).names if name not in fixed]
-    basis = _Basis(release, columns, population)
+    basis = _Basis(release, columns, of)
+    if of == "population" and (partial or not basis.variables.two_valued):
+        raise RefusedError(FOURTH_MOMENTS)
     a, matrix, held = basis.standardised(fixed, partial is True)
-    p, n = len(a), basis.count
+    p = len(a)
     law, released = release.noise, release.matrix
-    sampling = (Polynomial([1.0, 0.0, -1.0]) ** 2 / max(n - 1 - held, 1.0)) if population else 0.0
     stderr, noise, intervals = np.zeros((p, p)), np.zeros((p, p)), np.ones((p, p, 2))
     sign = -1.0 if partial is True else 1.0
     for i in range(p - 1):
@@ -303,7 +326,7 @@ def correlation(
         linear, square = (at_one - at_minus_one) / 2, (at_one + at_minus_one) / 2 - at_zero
         by_noise = np.stack([at_zero, linear, square], axis=1)
         for j, coefficients in enumerate(by_noise, i + 1):
-            variance = Polynomial(coefficients) + sampling
+            variance = Polynomial(coefficients) + basis.sampling(i, j, held)
             r = matrix[i, j]
             start = min(max(r, -1.0), 1.0)
             inside = quantile**2 * variance - Polynomial([r, -1.0]) ** 2
@@ -317,16 +340,21 @@ def correlation(
         intervals=intervals,
         noise=noise,
         level=level,
-        population=population,
+        of=of,
         partial=fixed or partial is True,
     )
+
+
+def _check_of(of: str, known: tuple[str, ...]) -> None:
+    if of not in known:
+        raise ValueError(f"of is {' or '.join(map(repr, known))}, not {of!r}")
 
 
 class _Basis:
     """The columns as images of the released ones, with the ones and their count."""
 
     def __init__(
-        self, release: ReleaseRecord, columns: Sequence[str] | None, population: bool
+        self, release: ReleaseRecord, columns: Sequence[str] | None, of: OfCorrelation
     ) -> None:
         if release.parameters.get("moved"):
             raise RefusedError(
@@ -339,12 +367,12 @@ class _Basis:
                 "Columns(..., intercept=True)"
             )
         columns_of = release.columns
-        if columns_of is not None and columns_of.row_weights is not None and population:
+        if columns_of is not None and columns_of.row_weights is not None and of != "data":
             raise RefusedError(
                 "the second moment of weighted rows does not tell their sampling error: take "
-                "population=False, for intervals about the rows at hand"
+                'of="data", for intervals about the rows at hand'
             )
-        self.release, self.ones = release, ones
+        self.release, self.ones, self.of = release, ones, of
         self.variables = Variables(release, columns, center=True)
         self.rows = self.variables._affine[0]
         self.origin, self.unit = self.variables.origin, self.variables.unit
@@ -380,7 +408,7 @@ class _Basis:
         _, means, scatter = self.variables.about()
         return means, scatter.diagonal()
 
-    def mean(self, i: int, quantile: float, population: bool) -> tuple[float, float, float, float]:
+    def mean(self, i: int, quantile: float) -> tuple[float, float, float, float]:
         """Mean, standard error and interval, in the scale of the matrix.
 
         Where the count is noisy too, the interval is Fieller's: of m for which the sum of the
@@ -388,7 +416,7 @@ class _Basis:
         """
         x, n = self.rows[i], self.n
         m, scatter = (float(moment[i]) for moment in self._moments)
-        sampling = max(scatter, 0.0) * n / max(n - 1, 1.0) if population else 0.0
+        sampling = max(scatter, 0.0) * n / max(n - 1, 1.0) if self.of == "population" else 0.0
         low, high = (float(ends[i]) for ends in self.variables._limits)
         if self.public is not None:
             stderr = math.sqrt(sampling + self._variance(x, self.ones)) / n
@@ -423,12 +451,34 @@ class _Basis:
             return math.nan, math.nan, least, most
         return std, error / (2 * std), least, most
 
+    def sampling(self, i: int, j: int, held: int) -> Polynomial:
+        """Variance that sampling gives a correlation r with so many columns fixed, by powers of r.
+
+        Of the data there is none.
+        """
+        if self.of == "data":
+            return Polynomial([0.0])
+        one_row = Polynomial([1.0, 0.0, -1.0]) ** 2
+        if self.of == "population":
+            s, t = self._skewness[[i, j]]
+            one_row = Polynomial([1.0, s * t, -1.0 - 0.75 * (s**2 + t**2), s * t / 2])
+        return one_row / max(self.count - 1 - held, 1.0)
+
+    @cached_property
+    def _skewness(self) -> Vector:
+        """Of columns with two values, the public bounds."""
+        low, high = self.variables._limits
+        mean = self._moments[0]
+        with np.errstate(divide="ignore", invalid="ignore"):  # NaN hides what has one value
+            found: Vector = (low + high - 2 * mean) / np.sqrt((mean - low) * (high - mean))
+        return found
+
     def standardised(self, fixed: tuple[str, ...], rest: bool) -> tuple[Matrix, Matrix, int]:
         """Rows of the columns with variance 1, less what is held fixed; correlations; how many."""
         rows = self._centred(self.rows)
         held = 0
         if fixed:
-            controls = self._centred(_Basis(self.release, fixed, population=False).rows)
+            controls = self._centred(_Basis(self.release, fixed, "data").rows)
             self._check_noise(controls)
             gram = controls @ self.matrix @ controls.T
             rows = rows - (rows @ self.matrix @ controls.T) @ np.linalg.solve(gram, controls)

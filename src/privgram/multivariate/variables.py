@@ -12,7 +12,7 @@ import numpy as np
 
 from privgram._base.text import shown
 from privgram.columns.terms import INTERCEPT, Piece
-from privgram.columns.variables import Dates, Factor, Log, Number, Numeric
+from privgram.columns.variables import Boolean, Dates, Factor, Log, Number, Numeric
 from privgram.noise import standard_wishart
 from privgram.regression import RefusedError
 from privgram.regression.design import intercept_of
@@ -195,6 +195,23 @@ class Variables:
             else:
                 lower[row], upper[row] = 0.0, 1.0
         return lower, upper
+
+    @cached_property
+    def two_valued(self) -> bool:
+        """Whether every column is a truth value or a level, and rows contribute in full."""
+        described = self.release.columns
+        if described is None or self.release.bound < described.bound:
+            return False
+        levels = {
+            f"{name}[{level}]"
+            for name, given in described.variables.items()
+            if isinstance(given, Factor)
+            for level in given.names
+        }
+        return all(
+            name in levels or isinstance(described.variables.get(name), Boolean)
+            for name in self.names
+        )
 
     @cached_property
     def _shift(self) -> Matrix:
