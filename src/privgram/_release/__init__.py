@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from privgram._release.derived import check_derived, derived
 from privgram._release.record import FORM, ReleaseRecord, check
 from privgram.columns import Columns
 from privgram.columns.unit import PrivacyUnit
@@ -266,6 +267,31 @@ class Release(ReleaseRecord):
 
         return to_html(self, targets, **options)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the release to `.json` or `.npz`, whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            Its suffix picks the format: `.json` is for other languages too and says more than once
+            what these would have to work out, `.npz` is small.  The file is written beside it
+            under another name, flushed to disk and renamed.
+
+        Raises
+        ------
+        ValueError
+            For any other suffix.
+        OSError
+            If it cannot be written.
+        """
+        path = Path(path)
+        header, arrays = self._header(), {"matrix": self.matrix}
+        if self.sketch is not None:
+            arrays["sketch"] = self.sketch
+        if path.suffix == ".json":
+            header["derived"] = derived(self)
+        FORM.save(path, header, arrays)
+
 
 def load_release(path: str | os.PathLike[str]) -> Release:
     """Read a release written by `Release.save`.
@@ -329,4 +355,5 @@ def build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Rel
         },
     )
     check(loaded)
+    check_derived(header.get("derived", {}), loaded)
     return loaded

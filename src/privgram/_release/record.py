@@ -8,9 +8,7 @@ from __future__ import annotations
 import json
 import math
 import operator
-import os
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -272,27 +270,6 @@ class ReleaseRecord:
         if not 0 <= position < self.n_columns:
             raise ValueError(f"no column {position}; there are {self.n_columns}")
         return position
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the release to `.json` or `.npz`, whole or not at all.
-
-        Parameters
-        ----------
-        path : path-like
-            Its suffix, `.json` or `.npz`, picks the format.  The file is
-            written beside it under another name, flushed to disk and renamed.
-
-        Raises
-        ------
-        ValueError
-            For any other suffix.
-        OSError
-            If it cannot be written.
-        """
-        arrays = {"matrix": self.matrix}
-        if self.sketch is not None:
-            arrays["sketch"] = self.sketch
-        FORM.save(Path(path), self._header(), arrays)
 
     def _header(self) -> dict[str, Any]:
         return {

@@ -1,0 +1,80 @@
+"""What a file in JSON says twice: what follows from the rest, for readers in other languages."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram.noise import TiedLaw
+from privgram.regression.design import intercept_of
+from privgram.regression.inference import degrees_behind, rows_behind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram._release.record import ReleaseRecord
+
+__all__ = ["check_derived", "derived"]
+
+
+def derived(release: ReleaseRecord) -> dict[str, Any]:
+    """What docs/guide/file-format.md lists under the key of this name, as plain values.
+
+    None also for what is beyond the largest number.
+    """
+    center, half_width = _scale(release)
+    ones = intercept_of(release)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows = degrees_behind(release, rows_behind(release))
+        variances = _variances(release)
+    return {
+        "center": center,
+        "half_width": half_width,
+        "ones": None if ones is None else ones.tolist(),
+        "rows": rows if rows is not None and math.isfinite(rows) else None,
+        "variances": None if variances is None else variances.tolist(),
+    }
+
+
+def check_derived(found: dict[str, Any], release: ReleaseRecord) -> None:
+    """Raise ValueError where a file says something else than what follows from the rest of it."""
+    for name, expected in derived(release).items() if found else ():
+        if name in found and not _alike(found[name], expected):
+            raise ValueError(f"its {name!r} does not follow from the rest of it")
+
+
+def _variances(release: ReleaseRecord) -> NDArray[np.float64] | None:
+    """Of the entries of the noise, if all that it does is to add them, or their projection."""
+    law, d = release.noise, release.n_columns
+    try:
+        # Of tied noise, those before the projection: the ties say the rest.
+        found = (law.base if isinstance(law, TiedLaw) else law).independent(d)
+    except OverflowError:
+        return None
+    if found is None or law.shift_matrix(d).any() or not np.isfinite(found).all():
+        return None
+    return found
+
+
+def _alike(found: Any, expected: Any) -> bool:
+    # None becomes NaN. Logarithms and sums may be rounded otherwise elsewhere.
+    one, other = (np.asarray(value, dtype=np.float64) for value in (found, expected))
+    return one.shape == other.shape and np.allclose(one, other, 1e-9, 1e-12, equal_nan=True)
+
+
+def _scale(release: ReleaseRecord) -> tuple[list[float | None], list[float | None]]:
+    """Centers and half-widths of variables and indicators; None for products and powers."""
+    columns, d = release.columns, release.n_columns
+    if columns is None:
+        return [0.0] * d, [1.0] * d
+    own: dict[str, tuple[float | None, float | None]] = dict.fromkeys(release.names, (None, None))
+    for stored in columns.layout.stored:
+        powers, factors = stored.piece.powers, stored.piece.factors
+        if powers and (factors or len(powers) > 1 or powers[0][1] > 1):
+            continue
+        for i in range(columns.layout.size)[stored.columns]:
+            own[columns.names[i]] = float(columns.center[i]), float(columns.half_width[i])
+    center, half_width = zip(*(own[name] for name in release.names), strict=True)
+    return list(center), list(half_width)
