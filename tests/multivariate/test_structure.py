@@ -81,10 +81,33 @@ def test_too_many_factors_and_hidden_ones_are_refused():
     noisy = released(np.random.default_rng(6), 100, GaussianLaw(60.0, 1.0))
     with pytest.raises(RefusedError, match="noise"):
         noisy.factor_analysis(2)
-    with pytest.raises(RefusedError, match="signal in some direction"):
+    with pytest.raises(RefusedError, match="noise"):
         noisy.cca(["a", "b", "c"], ["d", "e", "f"])
     with pytest.raises(TypeError, match="lists of columns"):
         release.cca("a", ["b"])
+    with pytest.raises(ValueError, match="a, c is in both sets"):
+        release.cca(["c", "a", "b"], ["a", "c"])
+
+
+def test_impossible_canonical_correlations_are_refused():
+    """Each set alone is positive definite, and noise makes a correlation of 1.25."""
+    moment = np.diag([1.0, 1.0, 1.0, 1.0]) * 100
+    moment[0, 1] = moment[1, 0] = 125.0
+    release = make_release(moment, "abcd", GaussianLaw(1.0, 1.4), n_rows=100)
+    with pytest.raises(RefusedError, match="exceeds the signal"):
+        release.cca(["a"], ["b"])
+    # Where noise nearly makes one, most other releases are impossible, and nothing has an error.
+    moment[0, 1] = moment[1, 0] = 99.9
+    with pytest.raises(RefusedError, match="standard errors"):
+        make_release(moment, "abcd", GaussianLaw(20.0, 28.0), n_rows=100).cca(["a"], ["b"])
+
+
+def test_the_edge_counts_releases_that_cannot_be():
+    """A draw for which a correlation would exceed 1 is not left out of the quantile."""
+    moment = np.diag([100.0, 100.0])
+    release = make_release(moment, "ab", GaussianLaw(80.0, 1.0), n_rows=10**6)
+    # |N(0, 1)| exceeds 100 / 80 in 21 %: in fewer than 6 of 100 with probability 1e-5.
+    assert release.cca(["a"], ["b"]).edge(0.95) == 1.0
 
 
 def test_the_penalty_by_noise_joins_what_is_correlated():
@@ -102,6 +125,10 @@ def test_the_penalty_by_noise_joins_what_is_correlated():
     assert sum(bool(release.graphical_lasso().edges) for release in releases) < 5
     with pytest.raises(ValueError, match="alpha"):
         releases[0].graphical_lasso(alpha="cv")
+    assert releases[0].graphical_lasso(alpha=0.9).edge == releases[0].graphical_lasso().alpha
+    drowned = make_release(np.diag([50.0, 50.0]), "ab", GaussianLaw(40.0, 1.0), n_rows=400)
+    with pytest.raises(RefusedError, match="drowns"):
+        drowned.graphical_lasso(alpha=0.1)
 
 
 # --- Discriminants ------------------------------------------------------------------------
@@ -139,6 +166,13 @@ def test_discriminants_are_of_the_weighted_columns_too():
     only = {name: table[name] for name in ("x", "y")}  # the factor itself is not read
     assert (found.predict(only) == table["kind"]).mean() > 0.75
     assert found.transform(only).shape == (3000, 2)
+    # A row that lacks a value is told nothing of.
+    lacking = {"x": [0.0, np.nan], "y": [1.0, 1.0]}
+    assert np.isnan(found.predict_proba(lacking)).any(axis=1).tolist() == [False, True]
+    with pytest.raises(ValueError, match="1 rows lack a value of x, y"):
+        found.predict(lacking)
+    with pytest.raises(ValueError, match=r"kind\[v\] is what"):
+        release.lda("kind", ["x", "kind[v]"])
 
 
 def test_errors_of_discriminants_are_their_spread():

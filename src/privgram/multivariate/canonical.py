@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.checks import check_integer, check_within
+from privgram._base.text import shown
 from privgram.multivariate.variables import Covariance, Variables
 from privgram.regression import RefusedError
 
@@ -34,7 +35,7 @@ class CCA:
     x_names, y_names : tuple of str
         The p and q columns.
     correlations : ndarray of shape (k,), float64
-        Falling. Noise may make one exceed 1.
+        Falling, in [0, 1).
     x_weights, y_weights : ndarray of shape (p, k) and (q, k), float64
         Per own unit of each column: scores have variance 1. The largest x weight per standard
         deviation of its column is positive.
@@ -64,7 +65,7 @@ class CCA:
         """What the largest correlation would be of sets that say nothing of each other.
 
         Its quantile over draws of noise and of normal rows. A correlation below it may be both
-        alone.
+        alone. 1 where noise may make any.
 
         Parameters
         ----------
@@ -81,9 +82,7 @@ class CCA:
             try:
                 found.append(_canonical(one, p, 1)[0][0])
             except RefusedError:
-                continue
-        if not found:
-            raise RefusedError("the noise is too large for canonical correlations")
+                found.append(1.0)
         return float(np.quantile(found, confidence, method="higher"))
 
     def transform(self, table: Any) -> tuple[Matrix, Matrix]:
@@ -120,7 +119,8 @@ def cca(
     Raises
     ------
     RefusedError
-        A ValueError: if noise leaves the covariance of a set not positive definite.
+        A ValueError: if noise leaves the covariance of all columns not positive definite, or would
+        in more than half of the releases that might have come instead.
     ValueError
         For an unknown column, one in both sets, or too many components.
 
@@ -130,6 +130,8 @@ def cca(
     """
     if isinstance(x, str) or isinstance(y, str):
         raise TypeError("x and y are lists of columns")
+    if both := set(x) & set(y):
+        raise ValueError(f"{', '.join(map(shown, sorted(both)))} is in both sets")
     variables = Variables(release, [*x, *y])
     most = min(len(x), len(y))
     if not most:
@@ -139,19 +141,16 @@ def cca(
     values, left, right = _canonical(covariance, len(x), k)
     largest = np.abs(left * covariance.std[: len(x), None]).argmax(axis=0)
     signs = np.sign(left[largest, np.arange(k)])
-    return CCA(tuple(x), tuple(y), values, left * signs, right * signs, release, variables)
+    found = CCA(tuple(x), tuple(y), values, left * signs, right * signs, release, variables)
+    found.stderr  # noqa: B018 - what has no errors is not offered either
+    return found
 
 
 def _canonical(one: Covariance, p: int, k: int) -> tuple[Vector, Matrix, Matrix]:
     """Correlations and weights: of the singular values of L_x^{-1} S_xy L_y^{-T}."""
+    one.check_definite()
     matrix = one.matrix
-    try:
-        left, right = np.linalg.cholesky(matrix[:p, :p]), np.linalg.cholesky(matrix[p:, p:])
-    except np.linalg.LinAlgError:
-        raise RefusedError(
-            "the noise exceeds the signal in some direction of a set: take fewer columns, or "
-            "release with more epsilon"
-        ) from None
+    left, right = np.linalg.cholesky(matrix[:p, :p]), np.linalg.cholesky(matrix[p:, p:])
     half = np.linalg.solve(left, np.linalg.solve(right, matrix[p:, :p]).T)
     u, values, v = np.linalg.svd(half)
     return values[:k], np.linalg.solve(left.T, u[:, :k]), np.linalg.solve(right.T, v[:k].T)

@@ -44,7 +44,7 @@ class PCA:
         standardised; of the covariance matrix in own units; in the scale of the bounds of the
         released matrix itself: sums over rows.
     explained_variance_ratio : ndarray of shape (k,), float64
-        The same as parts of the trace.
+        The same as parts of the trace; NaN where noise leaves no positive one.
     gap : float
         Between the released eigenvalues k and k + 1; infinite for k = d.
     confidence : float
@@ -262,11 +262,12 @@ def pca(
         k = max(_clear(values, of.edge(confidence)), 1)
     else:
         k = d if n_components is None else check_integer(n_components, "n_components", 1, d)
+    trace = values.sum()
     return PCA(
         names=of.variables.names,
         components=vectors[:k],
         explained_variance=values[:k],
-        explained_variance_ratio=values[:k] / values.sum(),
+        explained_variance_ratio=values[:k] / (trace if trace > 0 else math.nan),
         gap=float(values[k - 1] - values[k]) if k < d else math.inf,
         confidence=confidence,
         mean=of.mean if of.variables.center else None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._base.text import shown
 from privgram.columns.variables import Factor, Numeric
 from privgram.multivariate.variables import DRAWS, Variables, root_of
 from privgram.noise import standard_wishart
@@ -45,7 +46,8 @@ class LDA:
         Of the features within levels, pooled: per row, as scikit-learn has it. Others divide by
         rows less K.
     coef : ndarray of shape (K, p), float64
-        Of the discriminants, per own unit.
+        Of the discriminants, per own unit: of levels' means from that of all rows. The difference
+        of two levels' is what tells these two apart.
     intercept : ndarray of shape (K,), float64
     scalings : ndarray of shape (p, min(K - 1, p)), float64
         Canonical directions; scores on them have variance 1 within levels.
@@ -81,7 +83,10 @@ class LDA:
             except RefusedError:
                 continue
         if 2 * len(found) <= DRAWS:
-            raise RefusedError("the noise is too large for standard errors")
+            raise RefusedError(
+                "the noise is too large for standard errors: take fewer features, merge levels, or "
+                "release with more epsilon"
+            )
         errors: Matrix = np.std(found, axis=0)
         return errors
 
@@ -109,13 +114,19 @@ class LDA:
         return found
 
     def predict(self, table: Any) -> NDArray[Any]:
-        """The likeliest level of each row, shape (m,); SECRET, if the table is."""
-        found: NDArray[Any] = np.array(self.levels)[self.decision_function(table).argmax(axis=1)]
+        """The likeliest level of each row, shape (m,); SECRET, if the table is.
+
+        ValueError where a value is missing: leave out such rows. The other methods give NaN.
+        """
+        scores = self.decision_function(table)
+        if missing := int(np.isnan(scores[:, 0]).sum()):
+            raise ValueError(f"{missing} rows lack a value of {', '.join(map(shown, self.names))}")
+        found: NDArray[Any] = np.array(self.levels)[scores.argmax(axis=1)]
         return found
 
     def transform(self, table: Any) -> Matrix:
         """Scores on the canonical directions, about the mean of all rows."""
-        scores: Matrix = (self._split.rows(table) - self.priors @ self.means) @ self.scalings
+        scores: Matrix = (self._split.rows(table) - self._split.released.centre) @ self.scalings
         return scores
 
     def __repr__(self) -> str:
@@ -135,6 +146,17 @@ class _Groups:
         found: Matrix = self.within / max(self.counts.sum(), 1.0)
         return found
 
+    @property
+    def priors(self) -> Vector:
+        found: Vector = self.counts / self.counts.sum()
+        return found
+
+    @property
+    def centre(self) -> Vector:
+        """The mean of all rows."""
+        found: Vector = self.priors @ self.means
+        return found
+
     def rule(self) -> tuple[Matrix, Vector]:
         """Coefficients and intercepts."""
         if not (self.counts >= 1).all():
@@ -146,9 +168,11 @@ class _Groups:
                 "the noise exceeds the signal in some direction of the features, or they depend on "
                 "each other: take fewer, or release with more epsilon"
             )
-        coef = np.asarray(np.linalg.solve(self.covariance, self.means.T).T, dtype=np.float64)
-        priors = self.counts / self.counts.sum()
-        return coef, np.log(priors) - (coef * self.means).sum(axis=1) / 2
+        # About the mean of all rows: what levels have in common tells none of them apart, and its
+        # error would hide that of what does.
+        apart = self.means - self.centre
+        coef = np.asarray(np.linalg.solve(self.covariance, apart.T).T, dtype=np.float64)
+        return coef, np.log(self.priors) - (coef * (self.means + self.centre)).sum(axis=1) / 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,14 +244,17 @@ def lda(release: ReleaseRecord, factor: str, features: Sequence[str] | None = No
     ------
     RefusedError
         A ValueError: if noise hides a level, or the features' covariance within levels is not
-        positive definite.
+        positive definite, or would not be in more than half of the releases that might have come
+        instead.
     ValueError
         If there is no such factor or column.
 
     Notes
     -----
     Features are taken as normal with one covariance in all levels [1]_. Priors are the levels'
-    parts of the rows; for others add the log of their ratio to `decision_function`.
+    parts of the rows; for others add the log of their ratio to `decision_function`. Without noise
+    all are those of scikit-learn's default solver, which has one row of coefficients for two
+    levels, the second's less the first's.
 
     References
     ----------
@@ -250,16 +277,17 @@ def lda(release: ReleaseRecord, factor: str, features: Sequence[str] | None = No
     if isinstance(features, str) or not features:
         raise ValueError("features is a list of columns, at least one")
     indicators = [f"{factor}[{level}]" for level in given.names]
+    if own := [name for name in features if name in indicators]:
+        raise ValueError(f"{', '.join(map(shown, own))} is what the features are to tell")
     split = _Split(Variables(release, [*features, *indicators], center=False), len(features))
     groups = split.released
     coef, intercept = groups.rule()
-    priors = groups.counts / groups.counts.sum()
-    scalings, ratio = _directions(groups, priors)
-    return LDA(
+    scalings, ratio = _directions(groups)
+    found = LDA(
         factor=factor,
         levels=given.names,
         names=tuple(features),
-        priors=priors,
+        priors=groups.priors,
         means=groups.means,
         covariance=groups.covariance,
         coef=coef,
@@ -269,15 +297,17 @@ def lda(release: ReleaseRecord, factor: str, features: Sequence[str] | None = No
         release=release,
         _split=split,
     )
+    found.stderr  # noqa: B018 - what has no errors is not offered either
+    return found
 
 
-def _directions(groups: _Groups, priors: Vector) -> tuple[Matrix, Vector]:
+def _directions(groups: _Groups) -> tuple[Matrix, Vector]:
     """Directions of the largest variance between levels over that within, and their parts."""
     root = np.linalg.cholesky(groups.covariance)
     apart = np.linalg.solve(
-        root, ((groups.means - priors @ groups.means) * np.sqrt(priors)[:, None]).T
+        root, ((groups.means - groups.centre) * np.sqrt(groups.priors)[:, None]).T
     )
     left, sizes, _ = np.linalg.svd(apart, full_matrices=False)
-    k = min(len(priors) - 1, len(root))
+    k = min(len(groups.priors) - 1, len(root))
     squares = sizes[:k] ** 2
     return np.linalg.solve(root.T, left[:, :k]), squares / squares.sum()

@@ -169,7 +169,12 @@ def factor_analysis(
     d = len(variables.names)
     k = check_integer(n_factors, "n_factors", 1)
     if (d - k) ** 2 < d + k or k >= d:
-        raise ValueError(f"{k} factors of {d} columns have no one solution: take fewer")
+        most = max((j for j in range(1, d) if (d - j) ** 2 >= d + j), default=0)
+        raise ValueError(
+            f"{k} factors of {d} columns have no one solution: take {most} at most"
+            if most
+            else "factors need three columns at least"
+        )
     covariance = variables.covariance
     covariance.check_definite()
     loadings, unique = _likeliest(covariance.correlation, k)

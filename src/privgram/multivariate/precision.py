@@ -42,6 +42,9 @@ class GraphicalLasso:
         Its inverse: the correlations, shrunk.
     alpha : float
         The penalty.
+    edge : float
+        The largest correlation that noise and sampling make of columns without any, with
+        probability 95 %: under a smaller penalty they alone may join columns.
     covariance : Covariance
         What they were computed from.
     release : Release
@@ -51,6 +54,7 @@ class GraphicalLasso:
     precision: Matrix
     correlation: Matrix
     alpha: float
+    edge: float
     covariance: Covariance = field(repr=False)
     release: ReleaseRecord = field(repr=False)
 
@@ -92,8 +96,7 @@ def graphical_lasso(
         All but the intercept by default.
     alpha : float or "noise"
         Penalty on the entries off the diagonal of the inverse of the correlations, > 0. "noise" is
-        what noise and sampling make of the largest correlation of columns without any, with
-        probability 95 % [2]_: what is joined then is hardly noise.
+        the `edge` of the result [2]_: what is joined then is hardly noise.
 
     Returns
     -------
@@ -127,20 +130,19 @@ def graphical_lasso(
         raise ValueError("a graph takes two columns at least")
     covariance = variables.covariance
     correlation = covariance.correlation
-    if isinstance(alpha, str):
-        if alpha != "noise":
-            raise ValueError(f"alpha must be a number or 'noise', not {alpha!r}")
-        largest = [float(np.abs(np.triu(one, 1)).max()) for one in variables.unrelated()]
-        if not largest:
-            raise RefusedError("the noise hides the variances")
-        alpha = float(np.quantile(largest, CONFIDENCE, method="higher"))
-        if alpha >= 1:
-            raise RefusedError("the noise drowns all correlations: release with more epsilon")
-    alpha = check_positive(alpha, "alpha")
+    if isinstance(alpha, str) and alpha != "noise":
+        raise ValueError(f"alpha must be a number or 'noise', not {alpha!r}")
+    largest = [float(np.abs(np.triu(one, 1)).max()) for one in variables.unrelated()]
+    edge = float(np.quantile(largest, CONFIDENCE, method="higher")) if largest else 1.0
+    if edge >= 1:
+        raise RefusedError(
+            "the noise drowns all correlations: take fewer columns, or release with more epsilon"
+        )
+    alpha = edge if isinstance(alpha, str) else check_positive(alpha, "alpha")
     values, vectors = np.linalg.eigh(correlation)
     if values[0] <= 0:
         nearest = (vectors * np.maximum(values, 1e-6)) @ vectors.T
         size = np.sqrt(nearest.diagonal())
         correlation = nearest / np.outer(size, size)
     shrunk, precision = solve(correlation, alpha, tol=1e-5, enet_tol=1e-8, max_iter=1000)
-    return GraphicalLasso(variables.names, precision, shrunk, alpha, covariance, release)
+    return GraphicalLasso(variables.names, precision, shrunk, alpha, edge, covariance, release)
