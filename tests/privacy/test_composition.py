@@ -216,6 +216,17 @@ def test_a_sketch_of_one_row_and_an_inverse_of_a_thousand():
     assert two.delta(20.0) == pytest.approx(truth, rel=1e-8)
 
 
+@pytest.mark.parametrize(
+    ("ratio", "rows", "share"), [(30, (2, 9), 1.0), (900, (1, 1), 0.2), (900, (1, 1), 1.0)]
+)
+def test_two_sketches_of_one_ratio_are_one_with_all_rows(ratio, rows, share):
+    """However steep the profile of either is: `compose` would not take this route."""
+    first, second = (SketchProfile(r, ratio) for r in rows)
+    epsilon = share * ratio**2 / (1 + ratio) * sum(rows) / 2
+    expected = SketchProfile(sum(rows), ratio).delta(epsilon)
+    assert TwoSketchesProfile(first, second).delta(epsilon) == pytest.approx(expected, rel=1e-11)
+
+
 def test_two_sketches_need_a_worst_pair_in_common():
     known, unknown = SketchProfile(9, 0.1, "add-remove"), SketchProfile(9, 0.2, "add-remove", None)
     one_column = SketchProfile(9, 0.2, one_column=True)
