@@ -12,6 +12,8 @@ import pytest
 from privgram import Columns, second_moment
 
 BOUND, D = 1.0, 22
+#: Rows far beyond the bound, and rows so close below it that one wrong factor shows in the trace.
+LARGE, SMALL = 60.0, 0.2132
 
 
 def check(moment, n):
@@ -57,11 +59,11 @@ ARRAYS = {
 
 @pytest.mark.parametrize("kind", ARRAYS)
 def test_a_thread_that_writes(impl, alternate, kind):
-    """Rows of norm 280 whose factor would be that of rows of norm 0.14."""
+    """Rows of norm 280 whose factor would be that of rows within the bound."""
     x = ARRAYS[kind](2000)
     acc = impl(D, BOUND)
     scaled = kind in ("big-endian", "integers")
-    large, small = (60, 0) if kind == "integers" else (60.0, 0.03)
+    large, small = (60, 0) if kind == "integers" else (LARGE, SMALL)
     alternate(x, large, small)
     n = 0
     end = time.monotonic() + 0.1
@@ -76,7 +78,7 @@ def test_a_thread_that_writes(impl, alternate, kind):
 @pytest.mark.parametrize("scaled", [False, True])
 def test_a_whole_pass(alternate, kind, scaled):
     x = ARRAYS[kind](20_000)
-    large, small = (60, 0) if kind == "integers" else (60.0, 0.03)
+    large, small = (60, 0) if kind == "integers" else (LARGE, SMALL)
     columns = Columns({f"c{j}": (-1, 1) for j in range(D)}) if scaled else None
     alternate(x, large, small)
     for _ in range(5):
@@ -87,7 +89,7 @@ def test_arrow_columns(alternate):
     pa = pytest.importorskip("pyarrow")
     x = np.zeros((D, 2000))
     table = pa.table({f"c{j}": pa.array(x[j]) for j in range(D)})  # in place
-    alternate(x, 60.0, 0.03)
+    alternate(x, LARGE, SMALL)
     for _ in range(10):
         check(second_moment(table, BOUND), 2000)
 

@@ -6,7 +6,7 @@ import pytest
 import privgram as pg
 from privgram._core.rows import Accumulator
 from privgram._core.units import UnitAccumulator
-from privgram.drawing.unit_scores import UnitScores
+from privgram.drawing.unit_scores import UnitScores, _sums
 
 COLUMNS = pg.Columns({"x": (-1, 1), "z": (-1, 1), "y": (-3, 3)}, intercept=True, missing="drop")
 GIVEN = {"columns": COLUMNS, "unit": "id", "epsilon": 1e4, "delta": 1e-6}
@@ -109,6 +109,13 @@ def test_units_of_an_array_are_given_again():
     )
     theirs = named.regress("y").robust(data, 1e4, 1e-6, rng=np.random.default_rng(0))
     assert np.array_equal(ours.bse, theirs.bse)
+
+
+def test_a_unit_without_any_score():
+    """Nothing is divided by the largest value there may be where that is 0."""
+    sums = _sums(np.zeros((3, 2)), 0.0, np.array([0, 2]))
+    assert not sums.any()
+    assert sums.shape == (2, 2)
 
 
 def test_what_is_refused():

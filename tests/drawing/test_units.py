@@ -108,6 +108,19 @@ def test_a_bound_chosen_by_the_table(adjacency, tmp_path):
     assert any("for all rows of a unit" in entry.what for entry in ledger.entries)
 
 
+def test_a_bound_chosen_by_an_array():
+    """Its units lie beside it, so it is read from where it is, twice."""
+    data = panel(300)
+    x = np.stack([data[name] for name in "aby"], axis=1)
+    more = {"unit_bound": "auto", "bound_epsilon": 5.0}
+    named, plain = (
+        pg.release(source, **GIVEN | more | {"unit": unit}, rng=np.random.default_rng(0))
+        for source, unit in ((data, "id"), (x, data["id"]))
+    )
+    assert (plain.bound, plain.n_units) == (named.bound, 300)
+    np.testing.assert_array_equal(plain.matrix, named.matrix)
+
+
 def test_a_bound_chosen_before():
     bound = pg.private_norm_bound(
         panel(), 0.5, unit="id", columns=COLUMNS, rng=np.random.default_rng(0)
@@ -215,7 +228,7 @@ def test_within_beside_panel_ols():
     assert np.allclose(fit.bse[:2], expected.std_errors, rtol=5e-3)
 
 
-def test_a_choice_by_rows_is_none_for_units():
+def test_a_choice_by_rows_is_none_for_units(tmp_path):
     """It is private for single rows alone, and a unit may have changed many of them."""
     data = panel(300)
     rows = {name: column for name, column in data.items() if name != "id"}
@@ -228,10 +241,14 @@ def test_a_choice_by_rows_is_none_for_units():
     again = type(by_unit).from_dict(by_unit.to_dict())
     assert again.unit == "id"
     given = {"columns": COLUMNS, "epsilon": 1.0, "delta": 1e-6}
-    with pytest.raises(ValueError, match="not private for units"):
-        pg.release(data, **given, unit="id", bound=by_rows, rows_per_unit=6)
+    ledger = pg.Ledger(tmp_path / "ledger.json", epsilon=100.0, delta=1e-3)
+    more = {"unit": "id", "ledger": ledger}
+    for unit_bound in ({"rows_per_unit": 6}, {"unit_bound": "auto", "bound_epsilon": 1.0}):
+        with pytest.raises(ValueError, match="not private for units"):
+            pg.release(data, **given, **more, **unit_bound, bound=by_rows)
     with pytest.raises(ValueError, match="not at units"):
-        pg.release(data, **given, unit="id", bound="auto", bound_epsilon=1.0, rows_per_unit=6)
+        pg.release(data, **given, **more, rows_per_unit=6, bound="auto", bound_epsilon=1.0)
+    assert not ledger.entries
     with pytest.raises(ValueError, match="chosen for single rows"):
         pg.release(data, **given, unit="id", unit_bound=by_rows)
     with pytest.raises(ValueError, match="chosen for units by 'id'"):

@@ -445,6 +445,12 @@ def test_units_by_a_shuffle(frame, text):
     assert ours.to_bytes() == second_moment(units, **named).to_bytes()
 
 
+def test_norms_of_units_are_counted_by_one_machine(frame):
+    units = dd.from_pandas(frame[["a", "c"]].assign(who=1), npartitions=3)
+    with pytest.raises(ValueError, match="counted by one machine"):
+        private_norm_bound(units, 1.0, columns=COLUMNS, unit="who")
+
+
 def test_units_that_cannot_be_told(frame):
     units = frame[["a", "c"]].assign(who=frame["a"])
     arguments = {"columns": COLUMNS, "unit": "who", "rows_per_unit": 5}

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 from pairs import rule
-from scipy import stats
+from scipy import special, stats
 
 import privgram as pg
 from privgram.privacy import (
@@ -198,6 +198,33 @@ def test_two_ratios_under_replace():
     for epsilon in (0.2, 1.5):
         rest = second.delta(epsilon - loss)
         assert two.delta(epsilon) == pytest.approx(weight @ rest @ weight, rel=1e-6)
+
+
+def test_a_sketch_of_one_row_and_an_inverse_of_a_thousand():
+    """By incomplete gamma functions over the normal deviate of the one row, as wide as it is."""
+    one = SketchProfile(1, 5.0, "add-remove", "wide")
+    two = TwoSketchesProfile(one, SketchProfile(1000, 0.01, "add-remove", "narrow"))
+    edges = np.arange(0.0, 60.0)
+    y, weight = (part.ravel() for part in rule(edges, edges + 1.0, 100))
+    density = 2.0 * stats.norm(scale=np.sqrt(6.0)).pdf(y)
+    level = 20.0 - (y * y * 5.0 / 12.0 - np.log(6.0) / 2.0)
+    x = np.maximum((500.0 * np.log1p(0.01) - level) / 0.01, 0.0)
+    lower = [special.gammainc(500.0, z) for z in (1.01 * x, x)]
+    rest = np.where(x > 0.0, lower[0] - np.exp(np.minimum(level, 700.0)) * lower[1], 0.0)
+    truth = np.sum(weight * density * rest)
+    assert truth == pytest.approx(3.16908840e-3, rel=1e-8)
+    assert two.delta(20.0) == pytest.approx(truth, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "rows", "share"), [(30, (2, 9), 1.0), (900, (1, 1), 0.2), (900, (1, 1), 1.0)]
+)
+def test_two_sketches_of_one_ratio_are_one_with_all_rows(ratio, rows, share):
+    """However steep the profile of either is: `compose` would not take this route."""
+    first, second = (SketchProfile(r, ratio) for r in rows)
+    epsilon = share * ratio**2 / (1 + ratio) * sum(rows) / 2
+    expected = SketchProfile(sum(rows), ratio).delta(epsilon)
+    assert TwoSketchesProfile(first, second).delta(epsilon) == pytest.approx(expected, rel=1e-11)
 
 
 def test_two_sketches_need_a_worst_pair_in_common():

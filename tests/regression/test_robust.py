@@ -111,6 +111,19 @@ def test_a_table_without_bounds(columns):
         robust(fit, np.zeros((4000, 4)) if columns is None else {"u": TABLE[:, 0]})
 
 
+@pytest.mark.parametrize("package", ["dict", "pandas", "polars", "pyarrow"])
+def test_columns_are_told_by_names_that_look_like_positions(package):
+    """A frame of x1, x0, y is not a table of x0, x1, x2, nor are its columns in that order."""
+    source = dict(zip(("x1", "x0", "x2"), TABLE.T, strict=True))
+    if package != "dict":
+        module = pytest.importorskip(package)
+        source = getattr(module, "table" if package == "pyarrow" else "DataFrame")(source)
+    fit = released(source, columns=["x0", "x1", "x2"], bound=2.0, **SURE).regress("x2")
+    found = robust(fit, source, **SURE)
+    _, covariance = by_hand(TABLE[:, [1, 0]], TABLE[:, 2])
+    np.testing.assert_allclose(found.bse, np.sqrt(np.diag(covariance)), rtol=5e-3)
+
+
 def test_of_some_of_the_columns_and_without_missing_rows():
     table = TABLE.copy()
     table[::5, 1] = np.nan

@@ -141,6 +141,16 @@ def _chi_rule(
     return s, weight
 
 
+def steepness(epsilon: Array, kappa: Array) -> Array:
+    """How many times too long the steps of `_chi_rule` are: it is made for at most 1.
+
+    The Gaussian profile rises within 1 / kappa around S = sqrt(2 epsilon) / kappa. From an epsilon
+    of about 60 on that may be too steep.
+    """
+    step = 0.25 * -np.expm1(-np.sqrt(2.0 * epsilon) / (4.0 * kappa))
+    return np.asarray(kappa * step / 0.7)
+
+
 def chi_gaussian_delta(
     epsilon: Array,
     k: float,
@@ -154,16 +164,14 @@ def chi_gaussian_delta(
     """
     epsilon, kappa = np.broadcast_arrays(epsilon, kappa)
     out = np.empty(epsilon.shape)
-    # The Gaussian profile rises within 1 / kappa around S = sqrt(2 epsilon) / kappa. From
-    # epsilon of about 60 on that may be too steep for the rule.
-    step = 0.25 * -np.expm1(-np.sqrt(2.0 * epsilon) / (4.0 * kappa))
-    steep = kappa * step > 0.7
+    times = steepness(epsilon, kappa)
+    steep = times > 1.0
     chunk = _CHUNK
     if steep.any():
         if offset == 0.0:
             out[steep] = _chi_gaussian_delta_by_parts(epsilon[steep], k, kappa[steep])
         else:
-            refine = math.ceil(np.max(kappa * step) / 0.7)
+            refine = math.ceil(np.max(times))
             rule, chunk = _chi_rule(k, refine=refine), max(1, _CHUNK // refine)
             steep[:] = False
     s, weight = _chi_rule(k) if rule is None else rule

@@ -7,6 +7,7 @@ order, and no more than an expectation over the loss of one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +32,7 @@ from .sketch import (
     chi_gaussian_delta,
     mixture_ratio,
     narrow_against_wide,
+    steepness,
     wide_against_narrow,
 )
 
@@ -132,7 +134,8 @@ class TwoSketchesProfile(Profile):
         )
         kappa = np.asarray(large[0])
         delta = np.zeros(epsilon.size)
-        for s, weight in zip(*_chi_rule(small[1]), strict=True):
+        refine = math.ceil(np.max(steepness(epsilon, np.asarray(small[0])), initial=1.0))
+        for s, weight in zip(*_chi_rule(small[1], refine=refine), strict=True):
             part = chi_gaussian_delta(epsilon, large[1], kappa, offset=small[0] * float(s))
             delta += weight * part
         return delta
