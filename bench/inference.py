@@ -213,7 +213,7 @@ def answers(
     if fit.refusal is None:
         size = len(truth.coef)
         yield "coefficient", held(fit.conf_int(intercept=True), truth.coef)
-        yield "R squared", held(fit.rsquared_int(), np.float64(truth.rsquared))
+        yield "R squared", held(fit.rsquared_int(of="normal"), np.float64(truth.rsquared))
         predicted = fit.get_prediction(truth.new)
         yield "predicted mean", held(predicted.conf_int(), truth.means)
         yield "F test of all", [fit.f_test((np.eye(size), truth.coef)).pvalue < 0.05]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram.regression.inference import satterthwaite
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["WaldTest", "verdict", "wald"]
+__all__ = ["WaldTest", "f_test", "verdict", "wald"]
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,9 @@ class WaldTest:
     df : int
     pvalue : float
     df_denom : float
-        Degrees of freedom of the errors' variance, by which the P value is that of an F test;
-        infinite where it is that of `statistic`.
+        Degrees of freedom of the variance in `statistic`, by which the P value is that of an F
+        test: those of the errors', and more where noise, of known variance, is in it. Infinite
+        where the P value is that of chi-squared.
     """
 
     hypothesis: tuple[str, ...]
@@ -75,6 +78,40 @@ def wald(equations: Equations, contrasts: Matrix, offset: Vector) -> tuple[float
     contrasts : ndarray of shape (k, p), float64
     offset : ndarray of shape (k,), float64
     """
+    gap, sampling, noise = _restricted(equations, contrasts, offset)
+    return float(gap @ np.linalg.solve(sampling + noise, gap)), len(gap)
+
+
+def f_test(
+    said: tuple[str, ...],
+    equations: Equations,
+    contrasts: Matrix,
+    offset: Vector,
+    df_resid: float,
+) -> WaldTest:
+    """The test of `wald` with the P value of F.
+
+    Parameters
+    ----------
+    said : tuple of str
+        The hypothesis.
+    equations, contrasts, offset
+        As of `wald`.
+    df_resid : float
+        Degrees of freedom of the errors' variance. By Satterthwaite those of F are more, by the
+        mean share that sampling has in the variance of the contrasts.
+    """
+    gap, sampling, noise = _restricted(equations, contrasts, offset)
+    solved = np.linalg.solve(sampling + noise, np.column_stack([gap, sampling]))
+    share = np.array([np.trace(solved[:, 1:]) / len(gap)])
+    df_denom = float(satterthwaite(df_resid, share, np.ones(1))[0])
+    return verdict(said, float(gap @ solved[:, 0]), len(gap), df_denom)
+
+
+def _restricted(
+    equations: Equations, contrasts: Matrix, offset: Vector
+) -> tuple[Vector, Matrix, Matrix]:
+    """What independent contrasts are less what they should be; its sampling and noise variance."""
     inverse, theta = equations.inverse, equations.theta
     found = contrasts @ theta + offset
     # Some contrasts may follow from others.
@@ -85,9 +122,8 @@ def wald(equations: Equations, contrasts: Matrix, offset: Vector) -> tuple[float
     step = inverse @ contrasts.T @ np.linalg.solve(contrasts @ inverse @ contrasts.T, found)
     v = np.append(step - theta, 1.0)
     pulled = contrasts @ inverse
-    at_null = equations.sampling(pulled) + pulled @ equations.noise_at(v) @ pulled.T
     gap = found + pulled @ (equations.second @ v)
-    return float(gap @ np.linalg.solve(at_null, gap)), int(kept.sum())
+    return gap, equations.sampling(pulled), pulled @ equations.noise_at(v) @ pulled.T
 
 
 def verdict(
