@@ -162,6 +162,30 @@ def test_terms_are_tested_by_name():
     several = fit.wald_test(["region[south] = 2 * region[west]", "education = 0.1"])
     assert several.df == 2
     assert "F(3, 28150)" in str(test)
+    assert fit.f_test("region[T.south] = 0") == fit.f_test("region[south] = 0")
+    with pytest.raises(ValueError, match=r"^region\[east\] = 0 is not understood"):
+        fit.f_test("education = 1, region[east] = 0")
+
+
+@pytest.mark.parametrize("degree", [2, 3])
+def test_powers_of_large_numbers_are_tested_each(degree):
+    """Years: in own units the coefficients of their powers are correlated but for 1e-10 or less."""
+    rng = np.random.default_rng(0)
+    year, x = rng.integers(1978, 2017, 3000), rng.uniform(0, 1, 3000)
+    y = 0.02 * (year - 1997) + x + rng.uniform(-1, 1, 3000)
+    terms = ["y", f"poly(year, {degree})", "x"]
+    columns = pg.Columns({"y": (-6, 6), "year": (1978, 2016), "x": (0, 1)}, True, terms=terms)
+    rows = {"year": year, "x": x, "y": y}
+    fit = pg.release(rows, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=rng).regress("y")
+    powers = ((year - 1997.0)[:, None] / 19) ** np.arange(1, degree + 1)
+    ols = sm.OLS(y, np.column_stack([powers, x, np.ones(3000)])).fit()
+    assert_allclose(fit.fvalue, ols.fvalue, rtol=DIGITS)
+    test, theirs = fit.f_test(f"poly(year, {degree})"), ols.f_test(np.eye(degree + 2)[:degree])
+    assert test.df_num == degree
+    assert_allclose(test.fvalue, theirs.fvalue, rtol=DIGITS)
+    for typ in (2, 3):
+        assert_allclose(fit.anova(typ).fvalue[0], theirs.fvalue, rtol=DIGITS)
+        assert_allclose(fit.anova(typ).sum_sq[0], theirs.fvalue * degree * ols.scale, rtol=DIGITS)
 
 
 # --- errors of R squared and of F -----------------------------------------------------------------

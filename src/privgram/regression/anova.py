@@ -11,7 +11,7 @@ import numpy as np
 from privgram._base.optional import extra
 from privgram._base.text import shown
 from privgram.regression.equations import Equations
-from privgram.regression.testing import f_test
+from privgram.regression.testing import f_test, independent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -114,8 +114,9 @@ def anova(design: Design, equations: Equations, typ: Literal[1, 2, 3], unit: flo
             part = Equations(law, block, equations.n_rows, meat[np.ix_(kept, kept)])
             contrasts = np.eye(len(own), len(kept))
         test = f_test((name,), part, contrasts, np.zeros(len(own)), df_resid)
-        theta = contrasts @ part.theta
-        gap = np.linalg.lstsq(contrasts @ part.inverse @ contrasts.T, theta, rcond=1e-12)[0]
+        alone, _ = independent(contrasts, np.zeros(len(own)))
+        theta = alone @ part.theta
+        gap = np.linalg.solve(alone @ part.inverse @ alone.T, theta)
         df.append(test.df)
         squares.append(float(theta @ gap))
         f.append(test.fvalue)

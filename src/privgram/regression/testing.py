@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["WaldTest", "f_test", "verdict", "wald"]
+__all__ = ["WaldTest", "f_test", "independent", "verdict", "wald"]
+
+#: Contrasts follow from others where singular values of theirs, scaled to length 1, are less.
+_SAME = 1e-9
 
 
 @dataclass(frozen=True)
@@ -113,17 +116,35 @@ def _restricted(
 ) -> tuple[Vector, Matrix, Matrix]:
     """What independent contrasts are less what they should be; its sampling and noise variance."""
     inverse, theta = equations.inverse, equations.theta
+    contrasts, offset = independent(contrasts, offset)
     found = contrasts @ theta + offset
-    # Some contrasts may follow from others.
-    sizes, vectors = np.linalg.eigh(contrasts @ inverse @ contrasts.T)
-    kept = sizes > 1e-12 * sizes[-1]
-    contrasts, found = vectors[:, kept].T @ contrasts, vectors[:, kept].T @ found
     # The least change, in the metric of the features, that obeys.
     step = inverse @ contrasts.T @ np.linalg.solve(contrasts @ inverse @ contrasts.T, found)
     v = np.append(step - theta, 1.0)
     pulled = contrasts @ inverse
     gap = found + pulled @ (equations.second @ v)
     return gap, equations.sampling(pulled), pulled @ equations.noise_at(v) @ pulled.T
+
+
+def independent(contrasts: Matrix, offset: Vector) -> tuple[Matrix, Vector]:
+    """Orthonormal contrasts that say the same: some may follow from others, in units of any size.
+
+    Parameters
+    ----------
+    contrasts : ndarray of shape (k, p), float64
+    offset : ndarray of shape (k,), float64
+        Of the hypothesis contrasts @ theta + offset = 0.
+
+    Returns
+    -------
+    contrasts : ndarray of shape (r, p), float64
+    offset : ndarray of shape (r,), float64
+    """
+    unit = np.linalg.norm(contrasts, axis=1)
+    unit[unit == 0] = 1.0
+    left, sizes, rows = np.linalg.svd(contrasts / unit[:, None], full_matrices=False)
+    kept = sizes > _SAME * sizes[0]
+    return rows[kept], left[:, kept].T @ (offset / unit) / sizes[kept]
 
 
 def verdict(
