@@ -71,8 +71,12 @@ def test_difference(fits):
     one = fits.difference(3, 5)
     assert_allclose(one.estimate, fits.params[3] - fits.params[5])
     assert_allclose(one.stderr, np.hypot(fits.bse[3], fits.bse[5]))
-    assert_allclose(one.pvalues, 2 * stats.norm.sf(np.abs(one.estimate / one.stderr)))
-    half = stats.norm.ppf(0.95) * one.stderr
+    # Welch's degrees of freedom: those of the two variances, by their fourth powers.
+    each = [fits[group].inference.df for group in (3, 5)]
+    fourth = fits.bse[3] ** 4 / each[0] + fits.bse[5] ** 4 / each[1]
+    assert_allclose(one.df, one.stderr**4 / fourth)
+    assert_allclose(one.pvalues, 2 * stats.t.sf(np.abs(one.estimate / one.stderr), one.df))
+    half = stats.t.ppf(0.95, one.df) * one.stderr
     assert_allclose(one.conf_int(0.9), np.transpose([one.estimate - half, one.estimate + half]))
     assert "3 less 5" in str(one)
     with pytest.raises(KeyError):

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 from helpers import make_release
+from scipy import stats
 
 import privgram as pg
 from privgram.noise import (
@@ -15,6 +16,7 @@ from privgram.noise import (
     SketchLaw,
     WishartLaw,
 )
+from privgram.regression import RefusedError
 
 NAMES = ("a", "b", "y", "intercept")
 
@@ -160,12 +162,14 @@ def test_one_feature_has_the_interval_of_fieller_1954():
     noise = tau**2 + 2 * (theta * tau) ** 2
     sigma2 = max(yy - s * theta + noise / S, 0) / (n - 1)
     # (s - t S)^2 = z^2 (sigma^2 S + tau^2 + 2 t^2 tau^2), a quadratic equation in t.
-    z = 1.959963984540054
+    df = (n - 1) * (1 + noise / (sigma2 * S)) ** 2  # Satterthwaite's
+    z = stats.t.ppf(0.975, df)
     ends = np.roots([S**2 - 2 * (z * tau) ** 2, -2 * s * S, s**2 - z**2 * (sigma2 * S + tau**2)])
     np.testing.assert_allclose(fit.conf_int()[0], sorted(ends), rtol=1e-9)
     assert "std err depend on the coefficient" in fit.summary()
     # The test of zero has the deviation under that hypothesis.
     np.testing.assert_allclose(fit.tvalues, s / np.sqrt(sigma2 * S + tau**2), rtol=1e-9)
+    np.testing.assert_allclose(fit.pvalues, 2 * stats.t.sf(fit.tvalues, df), rtol=1e-9)
 
 
 @pytest.mark.slow
@@ -261,6 +265,75 @@ def test_the_worst_direction_is_covered(noise):
     assert offered > 0.4
     assert share.min() > 0.91
     assert share.max() < 0.99
+
+
+# --- about the rows at hand -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def uneven():
+    """Errors whose spread grows with a, of which the textbook's intervals know nothing."""
+    rng = np.random.default_rng(11)
+    X = rng.standard_normal((1000, 2))
+    y = X @ [0.6, -0.3] + 1 + (0.2 + X[:, 0] ** 2) * rng.standard_exponential(1000)
+    return np.column_stack([X, y, np.ones(1000)])
+
+
+@pytest.mark.slow
+def test_intervals_of_the_rows_at_hand_count_the_noise_alone(uneven):
+    """400 draws of noise on one table: a deviation of 1.1 %, so 90.5 to 99.5 is 4 of these."""
+    X, y = uneven[:, [0, 1, 3]], uneven[:, 2]
+    best, left = np.linalg.lstsq(X, y)[:2]
+    share = 1 - left[0] / np.sum((y - y.mean()) ** 2)
+    new = [[1.0, -2.0]]
+    truth = [*best, best @ [1, -2, 1], share]
+    law, rng = GaussianLaw(25.0, 30.0), np.random.default_rng(12)
+    held = []
+    for _ in range(400):
+        fit = make_release(law.draw(moment(uneven), rng), NAMES, law, 1000).regress("y")
+        found = fit.conf_int(intercept=True, of="data")
+        there = fit.get_prediction(new).conf_int(of="data")
+        low, high = np.vstack([found, there, fit.rsquared_int()]).T
+        held.append((low <= truth) & (truth <= high))
+        assert (fit.conf_int(of="population") == fit.conf_int()).all()
+    shares = np.mean(held, axis=0)
+    assert (shares > 0.905).all(), shares
+    assert (shares < 0.995).all(), shares
+
+
+def test_without_noise_the_rows_at_hand_are_known(uneven):
+    fit = make_release(moment(uneven), NAMES, n_rows=1000).regress("y")
+    ends = fit.conf_int(intercept=True, of="data")
+    np.testing.assert_allclose(ends, np.transpose([fit.params, fit.params]), atol=1e-9)
+    np.testing.assert_allclose(fit.rsquared_int(), fit.rsquared, atol=1e-6)
+    assert fit.rsquared_stderr < 1e-6
+    low, high = fit.rsquared_int(of="normal")
+    error = 2 * np.sqrt(fit.rsquared / 1000) * (1 - fit.rsquared)
+    np.testing.assert_allclose(high - low, 2 * 1.96 * error, rtol=0.05)
+
+
+def test_the_rows_at_hand_need_not_be_counted(uneven):
+    law = GaussianLaw(2.0, 3.0)
+    fit = make_release(moment(uneven)[:3, :3], NAMES[:3], law).regress("y")
+    assert "number of rows is private" in fit.refusal
+    assert np.isnan(fit.conf_int()).all()
+    best = np.linalg.lstsq(uneven[:, :2], uneven[:, 2])[0]
+    low, high = fit.conf_int(of="data").T
+    assert ((low < best) & (best < high)).all()
+    drowned = make_release(-moment(uneven)[:3, :3], NAMES[:3], law).regress("y", ridge=1e5)
+    assert np.isnan(drowned.conf_int(of="data")).all()
+
+
+def test_whose_intervals_there_are(fit):
+    with pytest.raises(ValueError, match="'population' or 'data', not 'rows'"):
+        fit.conf_int(of="rows")
+    with pytest.raises(ValueError, match="'data' or 'normal', not 'rows'"):
+        fit.rsquared_int(of="rows")
+    with pytest.raises(RefusedError, match=r"fourth moments.*of='data' or of='normal'"):
+        fit.rsquared_int(of="population")
+    predicted = fit.get_prediction([[0.0, 0.0]])
+    with pytest.raises(ValueError, match="new observation"):
+        predicted.conf_int(obs=True, of="data")
 
 
 # --- what a summary says ----------------------------------------------------------------------

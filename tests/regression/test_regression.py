@@ -56,7 +56,8 @@ def test_standard_errors_without_noise_are_the_textbook_ones(table, release):
     np.testing.assert_allclose(fit.stderr, np.sqrt(np.diag(covariance))[:3], rtol=1e-6)
     np.testing.assert_allclose(fit.stderr_intercept, np.sqrt(covariance[3, 3]), rtol=1e-6)
     low, high = fit.conf_int(0.9).T
-    np.testing.assert_allclose((high - low) / 2, 1.6448536 * fit.stderr, rtol=1e-6)
+    half = stats.t.ppf(0.95, len(y) - 4) * fit.stderr
+    np.testing.assert_allclose((high - low) / 2, half, rtol=1e-6)
 
 
 def test_features_by_name_and_position(table, release):
@@ -226,7 +227,7 @@ def test_summary_is_the_table_statisticians_know(release):
     ):
         assert any(re.fullmatch(f"{left}   {right}", line) for line in lines)
     header = next(i for i, line in enumerate(lines) if "std err" in line)
-    assert lines[header].split() == ["coef", "std", "err", "z", "P>|z|", "[0.05", "0.95]"]
+    assert lines[header].split() == ["coef", "std", "err", "t", "P>|t|", "[0.05", "0.95]"]
     assert [line.split()[0] for line in lines[header + 2 : header + 6]] == ["a", "b", "c", NAMES[4]]
     fit = release.regress("y")
     shown = [float(x) for x in lines[header + 2].split()[1:]]

@@ -11,7 +11,7 @@ import numpy as np
 from privgram._base.optional import extra
 from privgram._base.text import shown
 from privgram.regression.equations import Equations
-from privgram.regression.testing import verdict, wald
+from privgram.regression.testing import f_test, independent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,8 +97,7 @@ def anova(design: Design, equations: Equations, typ: Literal[1, 2, 3], unit: flo
     unit : float
         Of the sums of squares.
     """
-    assert equations.n_rows is not None
-    df_resid = equations.n_rows - equations.size
+    df_resid = equations.df_resid
     meat = equations.variance * equations.gram if equations.meat is None else equations.meat
     ones = [equations.size - 1] if design.intercept else []
     spans = {name: list(range(at.start, at.stop)) for name, at in design.terms.items()}
@@ -114,11 +113,11 @@ def anova(design: Design, equations: Equations, typ: Literal[1, 2, 3], unit: flo
             block = equations.shifted[np.ix_(at, at)]
             part = Equations(law, block, equations.n_rows, meat[np.ix_(kept, kept)])
             contrasts = np.eye(len(own), len(kept))
-        found, size = wald(part, contrasts, np.zeros(len(own)))
-        theta = contrasts @ part.theta
-        gap = np.linalg.lstsq(contrasts @ part.inverse @ contrasts.T, theta, rcond=1e-12)[0]
-        test = verdict((name,), found, size, df_resid)
-        df.append(size)
+        test = f_test((name,), part, contrasts, np.zeros(len(own)), df_resid)
+        alone, _ = independent(contrasts, np.zeros(len(own)))
+        theta = alone @ part.theta
+        gap = np.linalg.solve(alone @ part.inverse @ alone.T, theta)
+        df.append(test.df)
         squares.append(float(theta @ gap))
         f.append(test.fvalue)
         p.append(test.pvalue)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -101,10 +102,22 @@ class Equations:
         return max(float(noisy), 0.0)
 
     @property
+    def df_resid(self) -> float:
+        """Degrees of freedom of `variance`."""
+        return math.nan if self.n_rows is None else self.n_rows - self.size
+
+    @property
     def variance(self) -> float:
         """Variance of the errors."""
-        assert self.n_rows is not None
-        return self.squares / (self.n_rows - self.size)
+        return self.squares / self.df_resid
+
+    @cached_property
+    def at_hand(self) -> Equations:
+        """The same about the least squares of the rows at hand: the noise is the only error.
+
+        Of that solution X^T e is zero, whatever the errors are.
+        """
+        return replace(self, meat=np.zeros_like(self.gram))
 
     def sampling(self, pulled: Matrix) -> Matrix:
         """Covariance of pulled @ X^T e, for `pulled` of shape (k, p)."""

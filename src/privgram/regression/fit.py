@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -16,22 +16,23 @@ from privgram.regression.cautions import dependent, pinned, uncounted
 from privgram.regression.clipping import clipping_shift, clips
 from privgram.regression.design import intercept_of
 from privgram.regression.equations import Equations
-from privgram.regression.goodness import Goodness
+from privgram.regression.goodness import Goodness, ShareOf
 from privgram.regression.hypotheses import Hypothesis, restrictions
 from privgram.regression.inference import (
     INTERCEPT,
     Inference,
+    Of,
     RefusedError,
     degrees_behind,
     infer,
     quantile_of,
     refuse,
 )
-from privgram.regression.prediction import Prediction, predict
+from privgram.regression.prediction import Prediction
 from privgram.regression.results import Results, level_of
 from privgram.regression.robust import meat_of, plan_look
 from privgram.regression.summary import FitTable, tabulate
-from privgram.regression.testing import WaldTest, verdict, wald
+from privgram.regression.testing import WaldTest, f_test, verdict, wald
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,7 +72,7 @@ class Fit(Results):
     refusal : str or None
         Why there is no inference, or None.
     params, bse, tvalues, pvalues : ndarray of shape (p,) or (p + 1,), float64
-        What inference is about, as statsmodels names it: estimates, standard errors, z
+        What inference is about, as statsmodels names it: estimates, standard errors, t
         statistics and P values in the order of `param_names`, the intercept last.
     n_rows : float or None
         Rows behind the fit: public, or estimated from the release; those with missing
@@ -110,14 +111,26 @@ class Fit(Results):
     @cached_property
     def inference(self) -> Inference:
         """Estimates and their errors, the intercept last: when first asked for."""
+        return self._about("population")
+
+    def _about(self, of: Of) -> Inference:
+        return self._infer(np.eye(len(self.design.transform)), of)
+
+    def _infer(self, contrasts: Matrix, of: Of = "population") -> Inference:
+        """Of contrasts of the coefficients in own units, the intercept last."""
         reason = self.without or pinned(self.release, self.design)
         if reason is not None:
-            return refuse(len(self.design.transform), reason)
-        design = self.design
-        found = infer(self.release, self._equations, design.transform, design.offset)
+            return refuse(len(contrasts), reason)
+        transform, offset = contrasts @ self.design.transform, contrasts @ self._offset
+        return infer(self.release, self._equations, transform, offset, of)
+
+    @cached_property
+    def _offset(self) -> Vector:
+        """What is to be added to coefficients in own units: the bounds' part, less clipping."""
         if self.clipping is None:
-            return found
-        return replace(found, estimate=found.estimate - self.design.transform @ self.clipping)
+            return self.design.offset
+        moved: Vector = self.design.offset - self.design.transform @ self.clipping
+        return moved
 
     @cached_property
     def _equations(self) -> Equations:
@@ -329,7 +342,8 @@ class Fit(Results):
             that all its coefficients are 0. An array R says R params = 0, a tuple (R, r) R params
             = r, both in the order of `param_names`.
         use_f : bool
-            Take the P value from F with `df_resid` degrees of freedom below, not from chi-squared.
+            Take the P value from F with `df_resid` degrees of freedom below, or more as noise has
+            a share in the errors, not from chi-squared.
 
         Returns
         -------
@@ -344,7 +358,7 @@ class Fit(Results):
             If the hypothesis is not linear, or of other names.
         """
         said, matrix, values = restrictions(hypothesis, self.param_names, self.design.terms)
-        return self._tested(said, matrix, values, self.df_resid if use_f else math.inf)
+        return self._tested(said, matrix, values, use_f=use_f)
 
     def f_test(self, hypothesis: Hypothesis) -> WaldTest:
         """`wald_test` with the P value of F."""
@@ -375,13 +389,15 @@ class Fit(Results):
         return anova(self.design, self._equations, typ, self._unit**2 * self._largest_weight)
 
     def _tested(
-        self, said: tuple[str, ...], matrix: Matrix, values: Vector, df_denom: float = math.inf
+        self, said: tuple[str, ...], matrix: Matrix, values: Vector, *, use_f: bool = False
     ) -> WaldTest:
         self._need_inference()
         size = len(self.param_names)
-        transform, offset = self.design.transform[:size], self.design.offset[:size]
-        found = wald(self._equations, matrix @ transform, matrix @ offset - values)
-        return verdict(said, *found, df_denom)
+        transform, offset = self.design.transform[:size], self._offset[:size]
+        equations, asked = self._equations, (matrix @ transform, matrix @ offset - values)
+        if use_f:
+            return f_test(said, equations, *asked, equations.df_resid)
+        return verdict(said, *wald(equations, *asked))
 
     def _need_inference(self) -> None:
         if self.refusal is not None:
@@ -408,24 +424,47 @@ class Fit(Results):
 
     @property
     def rsquared_stderr(self) -> float:
-        """Standard error of `rsquared_adj`, of noise and, were the rows normal, sampling."""
+        """Standard error of `rsquared` about that of the rows at hand: of the noise alone."""
         return self._goodness.stderr
 
-    def rsquared_int(self, level: float = 0.95, *, alpha: float | None = None) -> Vector:
-        """Confidence interval of the population's R squared, for normal rows.
+    def rsquared_int(
+        self, level: float = 0.95, *, alpha: float | None = None, of: ShareOf = "data"
+    ) -> Vector:
+        """Confidence interval of R squared.
+
+        Parameters
+        ----------
+        level, alpha
+            As of `conf_int`.
+        of : {"data", "normal"}, default "data"
+            R squared of least squares on the rows at hand, from which noise alone keeps the
+            released one; or that of the population, if its rows are normal.
 
         Returns
         -------
         ndarray of shape (2,), float64
             Within [0, 1].
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: for the population, whose rows need not be normal, or where there is no
+            inference.
         """
-        return np.array(self._goodness.interval(quantile_of(level_of(level, alpha))))
+        if of not in get_args(ShareOf):
+            if of in get_args(Of):
+                raise RefusedError(
+                    "the sampling error of R squared takes fourth moments, which a release does "
+                    "not hold: take of='data' or of='normal'"
+                )
+            raise ValueError(f"of is 'data' or 'normal', not {of!r}")
+        quantile = quantile_of(level_of(level, alpha))
+        return np.array(self._goodness.interval(quantile, of))
 
     @property
     def df_resid(self) -> float:
         """Rows less parameters that were fitted, and effects of units that were taken off."""
-        n_rows = self._equations.n_rows
-        return math.nan if n_rows is None else n_rows - self._equations.size
+        return self._equations.df_resid
 
     @property
     def df_model(self) -> int:
@@ -471,7 +510,9 @@ class Fit(Results):
             A ValueError: where there is no inference.
         """
         self._need_inference()
-        return predict(self.release, self.design, self._equations, self._features(X))
+        features = self._features(X)
+        rows = np.column_stack([features, np.ones(len(features))])
+        return Prediction(rows, self.scale, self.df_resid, self._infer)
 
     @property
     def _largest_weight(self) -> float:
@@ -600,7 +641,8 @@ class Fit(Results):
         if self.design.positions is None:  # indicators are not normal
             return 0.0
         own = self.design.transform @ clipping_shift(self.release, self.design, self.n_rows)
-        return float(np.max(np.abs(own[: len(self.bse)]) / self.bse, initial=0.0))
+        size = len(self.param_names)
+        return float(np.max(np.abs(own[:size]) / self.inference.stderr[:size], initial=0.0))
 
     def _says_of_look(self) -> list[str]:
         """Notes on a second look, if there is one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Goodness"]
+__all__ = ["Goodness", "ShareOf"]
+
+#: Whose R squared: that of the rows at hand, or of a population of normal rows.
+ShareOf = Literal["data", "normal"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +61,8 @@ class Goodness:
     @property
     def adjusted(self) -> float:
         """R squared with both sums over their degrees of freedom: of the population."""
-        rows = self.equations.n_rows
-        assert rows is not None
-        freedom = (rows - self.centred) / (rows - self.equations.size)
+        assert self.equations.n_rows is not None
+        freedom = (self.equations.n_rows - self.centred) / self.equations.df_resid
         return 1 - freedom * (1 - self.rsquared)
 
     @cached_property
@@ -81,43 +83,49 @@ class Goodness:
         in_t = in_s(np.polynomial.Polynomial([1.0, -1.0])).coef
         return np.pad(np.asarray(in_t, dtype=np.float64), (0, 3 - len(in_t)))
 
-    @cached_property
-    def _at_zero(self) -> float:
+    def _at_zero(self, of: ShareOf) -> float:
         """What is left of the variance where nothing is explained: of second order.
 
         A square of normal errors of covariance C, in the metric S of the features about their
         means, has the variance 2 tr((S C)^2).
         """
-        gram, covariance = self.equations.gram, self.equations.covariance
+        equations = self.equations.at_hand if of == "data" else self.equations
+        gram, covariance = equations.gram, equations.covariance
         if self.centred:
             gram = (gram - np.outer(gram[-1], gram[-1]) / gram[-1, -1])[:-1, :-1]
             covariance = covariance[:-1, :-1]
         image = gram @ covariance
         return float(2 * (image * image.T).sum()) / self.total**2
 
-    @cached_property
-    def _variance(self) -> Vector:
-        """Variance of the estimate where the population's R squared is t: by rising power.
+    def _variance(self, of: ShareOf) -> np.polynomial.Polynomial:
+        """Variance of the estimate as a function of the true R squared t.
 
-        The sampling part is that of normal rows, 4 t (1 - t)^2 / n [1]_.
+        Of the rows at hand that of the noise. What sampling adds is that of normal rows,
+        4 t (1 - t)^2 / n [1]_.
 
         References
         ----------
         .. [1] Olkin, Finn, "Correlations redux", Psychol. Bull. 118 (1995).
         """
-        assert self.equations.n_rows is not None
-        sampling = np.array([0.0, 4.0, -8.0, 4.0]) / self.equations.n_rows
-        sampling[0] = self._at_zero
-        return sampling + np.pad(self._noise, (0, 1))
+        variance = np.pad(self._noise, (0, 1))
+        variance[0] += self._at_zero(of)
+        if of == "normal":
+            assert self.equations.n_rows is not None
+            variance += np.array([0.0, 4.0, -8.0, 4.0]) / self.equations.n_rows
+        return np.polynomial.Polynomial(variance)
 
     @property
     def stderr(self) -> float:
-        """Standard error of the estimate, at the estimate."""
-        at = min(max(self.adjusted, 0.0), 1.0)
-        return math.sqrt(max(float(np.polynomial.Polynomial(self._variance)(at)), 0.0))
+        """Standard error of `rsquared` about that of the rows at hand."""
+        at = min(max(self.rsquared, 0.0), 1.0)
+        return math.sqrt(max(float(self._variance("data")(at)), 0.0))
 
-    def interval(self, quantile: float) -> tuple[float, float]:
-        """Where the adjusted R squared is within so many standard errors, in [0, 1]."""
-        gap = np.polynomial.Polynomial([self.adjusted, -1.0])
-        inside = quantile**2 * np.polynomial.Polynomial(self._variance) - gap**2
-        return hull(inside, 0.0, 1.0, min(max(self.adjusted, 0.0), 1.0))
+    def interval(self, quantile: float, of: ShareOf) -> tuple[float, float]:
+        """Where R squared is within so many standard errors, in [0, 1].
+
+        About `rsquared` for the rows at hand, and about `adjusted` for a population.
+        """
+        estimate = self.rsquared if of == "data" else self.adjusted
+        gap = np.polynomial.Polynomial([estimate, -1.0])
+        inside = quantile**2 * self._variance(of) - gap**2
+        return hull(inside, 0.0, 1.0, min(max(estimate, 0.0), 1.0))

@@ -23,7 +23,7 @@ import numpy as np
 from privgram._base.optional import extra
 from privgram._base.text import shown
 from privgram.regression import Fit, RefusedError, regress
-from privgram.regression.inference import INTERCEPT, quantile_of, rows_behind
+from privgram.regression.inference import INTERCEPT, rows_behind, students
 from privgram.regression.shrinkage import information, posterior
 
 if TYPE_CHECKING:
@@ -96,12 +96,15 @@ class Estimates:
     names : tuple of str
     estimate : ndarray of shape (p,), float64
     covariance : ndarray of shape (p, p), float64
+    df : ndarray of shape (p,), float64
+        Degrees of freedom of Student's law of `tvalues`; infinite where it is normal.
     """
 
     what: str
     names: tuple[str, ...]
     estimate: Vector
     covariance: Matrix
+    df: Vector
 
     @property
     def stderr(self) -> Vector:
@@ -117,23 +120,24 @@ class Estimates:
     @property
     def pvalues(self) -> Vector:
         """Two-sided P values of the hypotheses that they are 0."""
-        from scipy.special import ndtr
+        from scipy.special import stdtr
 
-        p: Vector = 2 * ndtr(-np.abs(self.tvalues))
+        p: Vector = 2 * stdtr(self.df, -np.abs(self.tvalues))
         return p
 
     def conf_int(self, level: float = 0.95) -> Matrix:
         """Confidence intervals, shape (p, 2)."""
-        reach = quantile_of(level) * self.stderr
+        reach = students(level, self.df) * self.stderr
         return np.stack([self.estimate - reach, self.estimate + reach], axis=1)
 
     def _columns(self) -> dict[str, Vector]:
         low, high = self.conf_int().T
+        law = "z" if np.isinf(self.df).all() else "t"
         return {
             "estimate": self.estimate,
             "std err": self.stderr,
-            "z": self.tvalues,
-            "P>|z|": self.pvalues,
+            law: self.tvalues,
+            f"P>|{law}|": self.pvalues,
             "[0.025": low,
             "0.975]": high,
         }
@@ -148,8 +152,8 @@ class Pooled(Estimates):
 
     Attributes
     ----------
-    what, names, estimate, covariance
-        As of `Estimates`; the covariance is diagonal.
+    what, names, estimate, covariance, df
+        As of `Estimates`; the covariance is diagonal, and the law normal.
     method : {"fixed", "dersimonian-laird", "paule-mandel"}
     n_groups : int
         Groups that were pooled.
@@ -301,7 +305,8 @@ class GroupFits(Mapping[Any, Fit]):
         Returns
         -------
         Estimates
-            Variances add up: the groups share neither rows nor noise.
+            Variances add up: the groups share neither rows nor noise. Degrees of freedom are
+            Satterthwaite's.
 
         Raises
         ------
@@ -316,9 +321,14 @@ class GroupFits(Mapping[Any, Fit]):
             fit = self[group]
             if fit.refusal is not None:
                 raise RefusedError(f"there is no inference in this group: {fit.refusal}")
-            both.append((fit.inference.estimate[:p], fit.inference.covariance[:p, :p]))
-        (b, v), (c, w) = both
-        return Estimates(f"{shown(str(one))} less {shown(str(other))}", self.names, b - c, v + w)
+            found = fit.inference
+            both.append((found.estimate[:p], found.covariance[:p, :p], found.df[:p]))
+        (b, v, m), (c, w, n) = both
+        what = f"{shown(str(one))} less {shown(str(other))}"
+        whole = (v + w).diagonal()
+        spread = v.diagonal() ** 2 / m + w.diagonal() ** 2 / n
+        df = np.divide(whole**2, spread, out=np.full(p, np.inf), where=spread > 0)
+        return Estimates(what, self.names, b - c, v + w, df)
 
     def pool(
         self, method: Literal["fixed", "dersimonian-laird", "paule-mandel"] = "paule-mandel"
@@ -364,6 +374,7 @@ class GroupFits(Mapping[Any, Fit]):
             self.names,
             mean,
             np.diag(1 / w.sum(axis=0)),
+            np.full(len(mean), np.inf),
             method,
             len(b),
             tau2,

@@ -105,7 +105,10 @@ class _Tokens:
     """The words of a text: names first, however they look, the longest first."""
 
     def __init__(self, text: str, names: Sequence[str], terms: Mapping[str, slice]) -> None:
-        self.text, self.known = text, [*names, *terms]
+        self.known = [*names, *terms]
+        # As others write the level of a factor that is compared with its reference.
+        ours = any("[T." in name for name in self.known)
+        self.text = text if ours else text.replace("[T.", "[")
         longest = sorted(map(re.escape, self.known), key=len, reverse=True)
         self.pattern = re.compile(rf"\s*({'|'.join(longest)}|{_NUMBER}|[-+*/=(),])\s*")
 
@@ -116,8 +119,10 @@ class _Tokens:
         while place < len(self.text):
             match = self.pattern.match(self.text, place)
             if match is None:
+                word = re.search(r"[^-+*/=(),\s]*$", self.text[:place])
+                start = place if word is None else word.start()
                 raise ValueError(
-                    f"{shown(self.text[place:].strip())} is not understood: the names are "
+                    f"{shown(self.text[start:].strip())} is not understood: the names are "
                     f"{', '.join(map(shown, dict.fromkeys(self.known)))}"
                 )
             place = match.end()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Inference",
+    "Of",
     "RefusedError",
     "contrasts",
     "hull",
@@ -30,12 +31,18 @@ __all__ = [
     "quantile_of",
     "refuse",
     "rows_behind",
+    "satterthwaite",
+    "students",
     "why_hidden",
     "why_refused",
     "why_unknown",
 ]
 
 INTERCEPT = "intercept"
+
+#: What is inferred: coefficients of the population that the rows are a sample of, or the least
+#: squares of the rows at hand, which differs from the released one by the noise alone.
+Of = Literal["population", "data"]
 
 #: Inference is refused where the noise over the features' second moment S, the mean square
 #: of S^{-1/2} N S^{-1/2} over directions, exceeds this: expansions no longer hold beyond.
@@ -71,6 +78,8 @@ class Inference:
     slope, curvature : ndarray of shape (k,), float64
         How the variance depends on the contrast; curvature is the noise to signal ratio,
         squared, in the direction of the contrast.
+    df : ndarray of shape (k,), float64
+        Degrees of freedom of Student's law of the statistics; infinite where it is normal.
     """
 
     estimate: Vector
@@ -79,6 +88,7 @@ class Inference:
     refusal: str | None
     slope: Vector
     curvature: Vector
+    df: Vector
 
     @cached_property
     def stderr(self) -> Vector:
@@ -87,7 +97,7 @@ class Inference:
         return stderr
 
     def statistic(self) -> Vector:
-        """Standard normal statistics of the hypotheses that contrasts are 0, shape (k,)."""
+        """Statistics of the hypotheses that contrasts are 0, shape (k,)."""
         with np.errstate(divide="ignore", invalid="ignore"):
             distance = -self.estimate / self.stderr
             variance = 1 + 2 * self.slope * distance + self.curvature * distance**2
@@ -95,11 +105,23 @@ class Inference:
             z: Vector = -distance / np.sqrt(np.maximum(variance, np.finfo(float).tiny))
         return z
 
-    def intervals(self, quantile: float) -> Matrix:
+    def pvalues(self) -> Vector:
+        """Two-sided P values of the statistics, shape (k,)."""
+        from scipy.special import stdtr
+
+        p: Vector = 2 * stdtr(self.df, -np.abs(self.statistic()))
+        return p
+
+    def quantile(self, level: float) -> Vector:
+        """Half widths of intervals of this level, in standard errors, shape (k,)."""
+        return students(level, self.df)
+
+    def intervals(self, quantile: float | Vector) -> Matrix:
         """Where the statistic stays within +-`quantile`, shape (k, 2).
 
         Fieller's interval: without ends where the noise exceeds 1/quantile of the signal.
         """
+        quantile = np.asarray(quantile)
         square = quantile**2
         slack = 1 - square * self.curvature
         open_ended = slack <= 0
@@ -115,12 +137,26 @@ class Inference:
 def refuse(size: int, reason: str) -> Inference:
     """No inference on `size` contrasts."""
     nothing = np.full(size, np.nan)
-    return Inference(nothing, np.full((size, size), np.nan), "none", reason, nothing, nothing)
+    unknown = np.full((size, size), np.nan)
+    return Inference(nothing, unknown, "none", reason, nothing, nothing, nothing)
 
 
 def quantile_of(level: float) -> float:
-    """Half width of an interval of this level, in standard errors."""
-    from scipy.special import ndtri
+    """Half width of a normal interval of this level, in standard errors."""
+    return float(students(level, math.inf))
+
+
+def students(level: float, df: float | Vector) -> Vector:
+    """Half widths of Student's intervals of this level, in standard errors.
+
+    Parameters
+    ----------
+    level : float
+        In [0.5, 1).
+    df : float or ndarray
+        Degrees of freedom; normal where they are infinite.
+    """
+    from scipy.special import stdtrit
 
     level = check_within(level, "level", 0, 1)
     if level < 0.5:
@@ -128,7 +164,22 @@ def quantile_of(level: float) -> float:
             f"level={level:g} would be an interval of {level:.3g} probability; for one of "
             f"{1 - level:.3g}, pass level={1 - level:g} or alpha={level:g}"
         )
-    return float(ndtri(0.5 + level / 2))
+    return np.asarray(stdtrit(df, 0.5 + level / 2), dtype=np.float64)
+
+
+def satterthwaite(df: float, part: Vector, whole: Vector) -> Vector:
+    """Degrees of freedom of a variance of which a part is estimated with `df` and the rest known.
+
+    So that a scaled chi-squared law has its mean and variance [1]_; infinite without that part.
+
+    References
+    ----------
+    .. [1] F. E. Satterthwaite, "An approximate distribution of estimates of variance components",
+       Biometrics Bull. 2 (1946).
+    """
+    share = np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(df / share**2, dtype=np.float64)
 
 
 def hull(
@@ -205,13 +256,15 @@ def why_hidden(equations: Equations) -> str | None:
     return None
 
 
-def why_refused(release: ReleaseRecord, equations: Equations) -> str | None:
-    """Why there is no inference, or None."""
+def why_refused(release: ReleaseRecord, equations: Equations, of: Of = "population") -> str | None:
+    """Why there is no inference, or None; on the rows at hand it takes not their number."""
     p, n_rows = equations.size, equations.n_rows
     if release.parameters.get("moved"):
         return "the repair moved the released matrix, whose error is not the noise's alone"
     if (reason := why_hidden(equations)) is not None:
         return reason
+    if of == "data":
+        return None
     if n_rows is None:
         return f"{why_unknown(release)} and the release has no intercept column to count by"
     if _miscounted(release):
@@ -220,7 +273,11 @@ def why_refused(release: ReleaseRecord, equations: Equations) -> str | None:
 
 
 def infer(
-    release: ReleaseRecord, equations: Equations, transform: Matrix, offset: Vector
+    release: ReleaseRecord,
+    equations: Equations,
+    transform: Matrix,
+    offset: Vector,
+    of: Of = "population",
 ) -> Inference:
     """What a release says of contrasts of the coefficients, without penalty.
 
@@ -232,15 +289,19 @@ def infer(
     transform : ndarray of shape (k, p), float64
     offset : ndarray of shape (k,), float64
         The contrasts are transform @ theta + offset, theta the coefficients.
+    of : {"population", "data"}
+        Whose coefficients.
 
     Notes
     -----
     A contrast c is tested by a^T (s - S theta), a = S^{-1} c, whose variance is taken at the theta
     that is nearest where the contrast has the tested value.
     """
-    reason = why_refused(release, equations)
+    reason = why_refused(release, equations, of)
     if reason is not None:
         return refuse(len(transform), reason)
+    if of == "data":
+        return contrasts(equations.at_hand, transform, offset)
     robust = "HC1" if release.privacy_unit is None else "CR1"
     method = "first-order" if equations.meat is None else f"first-order, {robust}"
     return contrasts(equations, transform, offset, method)
@@ -262,7 +323,11 @@ def contrasts(
     # The bias of the statistic, not of the estimate: what moves with its variance is not bias.
     bias = -transform @ (inverse @ (second @ v)) - stderr * slope
     estimate = transform @ equations.theta + offset - bias
-    return Inference(estimate, own, method, None, slope, curvature)
+    # Of a given meat the degrees of freedom are unknown.
+    df = equations.df_resid if equations.meat is None else math.inf
+    sampling = equations.sampling(transform @ inverse).diagonal()
+    df_each = satterthwaite(df, sampling, own.diagonal())
+    return Inference(estimate, own, method, None, slope, curvature, df_each)
 
 
 def _dependence(equations: Equations, solved: Matrix, pulled: Matrix) -> tuple[Vector, Vector]:

@@ -16,16 +16,18 @@ from privgram.regression.equations import Equations
 from privgram.regression.inference import (
     INTERCEPT,
     Inference,
+    Of,
     RefusedError,
     degrees_behind,
     quantile_of,
     refuse,
     rows_behind,
+    satterthwaite,
     why_refused,
 )
 from privgram.regression.results import Results, level_of
 from privgram.regression.summary import FitTable, tabulate
-from privgram.regression.testing import WaldTest, verdict, wald
+from privgram.regression.testing import WaldTest, f_test, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,10 +106,13 @@ class InstrumentalFit(Results):
     @cached_property
     def inference(self) -> Inference:
         """Estimates and their errors, the intercept last."""
-        reason = why_refused(self.release, self._moments.reduced)
+        return self._about("population")
+
+    def _about(self, of: Of) -> Inference:
+        reason = why_refused(self.release, self._moments.reduced, of)
         if reason is not None:
             return refuse(len(self.design.transform), reason)
-        return self._moments.infer(self.design.transform, self.design.offset)
+        return self._moments.infer(self.design.transform, self.design.offset, of)
 
     @cached_property
     def first_stage(self) -> dict[str, WaldTest]:
@@ -224,6 +229,7 @@ class InstrumentalFit(Results):
             clipping=None,
             level=level,
             guarantee=(self.release.epsilon, self.release.delta),
+            robust=["They assume errors of equal variance, which second moments cannot show."],
         )
         facts = {("Method" if name == "Ridge" else name): x for name, x in found.facts.items()}
         facts["Method"] = self.method.upper()
@@ -311,8 +317,7 @@ class _Moments:
         equations = self.equations(goal)
         size, own = equations.size, len(self.shifted) - 1 - self.n_features
         contrasts = np.eye(own, size, size - own)
-        assert self.n_rows is not None
-        return verdict(said, *wald(equations, contrasts, np.zeros(own)), self.n_rows - size)
+        return f_test(said, equations, contrasts, np.zeros(own), equations.df_resid)
 
     @cached_property
     def kappa(self) -> float:
@@ -376,13 +381,15 @@ class _Moments:
         spread = np.trace(self.matrix[self.w, self.w] @ pull @ self.noise @ pull.T)
         return max(float(self.v @ self.matrix @ self.v + 2 * alike - spread), 0.0)
 
-    def infer(self, transform: Matrix, offset: Vector) -> Inference:
+    def infer(self, transform: Matrix, offset: Vector, of: Of) -> Inference:
         """Fieller's, as of a regression: with first stages in the place of the features."""
-        assert self.n_rows is not None
+        df, sampling = math.inf, np.zeros_like(self.bread)
+        if of == "population":
+            assert self.n_rows is not None
+            df = self.n_rows - self.n_features
+            sampling = self.squares / df * (self.bread + self.bread.T) / 2
         pull = self.bread @ self.weights
-        variance = self.squares / (self.n_rows - self.n_features)
-        covariance = variance * self.bread + pull @ self.noise @ pull.T
-        covariance = (covariance + covariance.T) / 2
+        covariance = sampling + pull @ self.noise @ pull.T
         own = transform @ covariance @ transform.T
         stderr = np.sqrt(own.diagonal())
         unit = np.where(stderr > 0, stderr, 1.0)[:, None]
@@ -394,7 +401,9 @@ class _Moments:
         alone = ((frame[:, 0] @ self.noise) * frame[:, 0]).sum(axis=1)
         slope = (both - alone - curvature) / 2
         estimate = transform @ self.theta + offset
-        return Inference(estimate, own, "first-order", None, slope, curvature)
+        part = (transform @ sampling @ transform.T).diagonal()
+        df_each = satterthwaite(df, part, own.diagonal())
+        return Inference(estimate, own, "first-order", None, slope, curvature, df_each)
 
     def sargan(self) -> tuple[float, int]:
         """Statistic and degrees of freedom of the overidentification test."""

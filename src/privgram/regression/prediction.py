@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.optional import extra
-from privgram.regression.inference import Inference, infer, quantile_of
-from privgram.regression.results import level_of
+from privgram.regression.inference import Inference, Of, students
+from privgram.regression.results import check_of, level_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Callable
 
-    from privgram._release.record import ReleaseRecord
-    from privgram.regression.design import Design
-    from privgram.regression.equations import Equations
+    from numpy.typing import NDArray
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Prediction", "predict"]
+__all__ = ["Prediction"]
 
 #: Rows that are predicted at once.
 _ROWS = 256
@@ -34,24 +32,37 @@ class Prediction:
 
     Attributes
     ----------
-    parts : tuple of Inference
-        On the means, of some rows each.
+    rows : ndarray of shape (m, p + 1), float64
+        The features in own units, and ones.
     var_resid : float
         Variance of an observation about its mean, in the target's units, squared.
+    df_resid : float
+        Its degrees of freedom.
     """
 
-    parts: tuple[Inference, ...]
+    rows: Matrix
     var_resid: float
+    df_resid: float
+    _infer: Callable[[Matrix, Of], Inference]
+
+    def _parts(self, of: Of) -> list[Inference]:
+        """Inference on the means, of some rows each."""
+        starts = range(0, max(len(self.rows), 1), _ROWS)
+        return [self._infer(self.rows[start : start + _ROWS], of) for start in starts]
+
+    @cached_property
+    def _of_population(self) -> list[Inference]:
+        return self._parts("population")
 
     @cached_property
     def predicted_mean(self) -> Vector:
         """Means of the target, shape (m,), of the estimate `Fit.params`."""
-        return np.concatenate([part.estimate for part in self.parts])
+        return np.concatenate([part.estimate for part in self._of_population])
 
     @cached_property
     def se_mean(self) -> Vector:
         """Their standard errors, shape (m,)."""
-        return np.concatenate([part.stderr for part in self.parts])
+        return np.concatenate([part.stderr for part in self._of_population])
 
     @property
     def se_obs(self) -> Vector:
@@ -59,7 +70,12 @@ class Prediction:
         return np.hypot(self.se_mean, np.sqrt(self.var_resid))
 
     def conf_int(
-        self, level: float = 0.95, *, obs: bool = False, alpha: float | None = None
+        self,
+        level: float = 0.95,
+        *,
+        obs: bool = False,
+        alpha: float | None = None,
+        of: Of = "population",
     ) -> Matrix:
         """Intervals of the means, or of new observations.
 
@@ -71,17 +87,29 @@ class Prediction:
             Of an observation, whose error is taken to be normal, and not of the mean.
         alpha : float, optional
             1 - level.
+        of : {"population", "data"}, default "population"
+            Means of the population, or what a fit without privacy predicts, from which the noise
+            alone keeps these; see `Fit.conf_int`. Not with `obs`.
 
         Returns
         -------
         ndarray of shape (m, 2), float64
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of its range, or a new observation is asked for of the data.
         """
-        quantile = quantile_of(level_of(level, alpha))
-        ends = np.concatenate([part.intervals(quantile) for part in self.parts])
+        if obs and check_of(of) == "data":
+            raise ValueError("a new observation is not of the data at hand: leave obs or of out")
+        level = level_of(level, alpha)
+        parts = self._of_population if check_of(of) == "population" else self._parts(of)
+        ends = np.concatenate([part.intervals(part.quantile(level)) for part in parts])
         if not obs:
             return ends
         middle = self.predicted_mean[:, None]
-        half = np.hypot(ends - middle, quantile * np.sqrt(self.var_resid))
+        around = students(level, self.df_resid) * np.sqrt(self.var_resid)
+        half = np.hypot(ends - middle, around)
         intervals: Matrix = middle + half * [-1.0, 1.0]
         return intervals
 
@@ -99,17 +127,3 @@ class Prediction:
             "obs_ci_upper": obs[:, 1],
         }
         return pandas.DataFrame(columns)
-
-
-def predict(
-    release: ReleaseRecord, design: Design, equations: Equations, rows: Matrix
-) -> Prediction:
-    """Predict from rows of features in own units, shape (m, p), with a fit's inference."""
-    rows = np.column_stack([rows, np.ones(len(rows))])
-    parts = []
-    for start in range(0, max(len(rows), 1), _ROWS):
-        some = rows[start : start + _ROWS]
-        parts.append(infer(release, equations, some @ design.transform, some @ design.offset))
-    largest = 1.0 if release.columns is None else release.columns.largest_weight
-    variance = equations.variance * float(design.spread[-1]) ** 2 * largest
-    return Prediction(tuple(parts), variance)

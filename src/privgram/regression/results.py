@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from privgram._base.checks import check_within
 from privgram._base.optional import extra
-from privgram.regression.inference import Inference, quantile_of
+from privgram.regression.inference import Inference, Of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Named", "Results", "level_of"]
+__all__ = ["Named", "Results", "check_of", "level_of"]
 
 
 def level_of(level: float, alpha: float | None) -> float:
@@ -26,6 +26,13 @@ def level_of(level: float, alpha: float | None) -> float:
     if level != 0.95:
         raise ValueError("level is 1 - alpha: give one of them")
     return 1 - check_within(alpha, "alpha", 0, 1)
+
+
+def check_of(of: Of) -> Of:
+    """`of`, or one clear error."""
+    if of not in get_args(Of):
+        raise ValueError(f"of is 'population' or 'data', not {of!r}")
+    return of
 
 
 class Results:
@@ -76,7 +83,7 @@ class Results:
 
     @property
     def tvalues(self) -> Vector:
-        """Statistics of the hypotheses that parameters are 0, standard normal if they are.
+        """Statistics of the hypotheses that parameters are 0: Student's or normal if they are.
 
         The standard error in them is that under the hypothesis, so they agree with
         `conf_int`, and with params / bse where the noise is small beside the features.
@@ -85,11 +92,8 @@ class Results:
 
     @property
     def pvalues(self) -> Vector:
-        """Two-sided P values of `tvalues`."""
-        from scipy.special import ndtr
-
-        p: Vector = 2 * ndtr(-np.abs(self.tvalues))
-        return p
+        """Two-sided P values of `tvalues`, with the degrees of freedom of `inference`."""
+        return self.inference.pvalues()[: len(self.param_names)]
 
     def cov_params(self) -> Matrix:
         """Covariance of `params`."""
@@ -97,7 +101,12 @@ class Results:
         return self.inference.covariance[:size, :size]
 
     def conf_int(
-        self, level: float = 0.95, *, alpha: float | None = None, intercept: bool = False
+        self,
+        level: float = 0.95,
+        *,
+        alpha: float | None = None,
+        intercept: bool = False,
+        of: Of = "population",
     ) -> Matrix:
         """Confidence intervals of the coefficients.
 
@@ -109,6 +118,10 @@ class Results:
             1 - level, as other packages have it; in (0, 0.5].
         intercept : bool
             Append the intercept's, if the fit has one: intervals of all `params`.
+        of : {"population", "data"}, default "population"
+            The coefficients of the population that the rows are a sample of; or those that a fit
+            without privacy has on these rows. The latter count the noise alone and assume nothing
+            of the errors, and they take no number of rows.
 
         Returns
         -------
@@ -120,10 +133,16 @@ class Results:
         Raises
         ------
         ValueError
-            If `level` or `alpha` is out of its range, or both are given.
+            If `level`, `alpha` or `of` is out of its range, or both of the former are given.
         """
-        intervals = self.inference.intervals(quantile_of(level_of(level, alpha)))
+        found = self._about(check_of(of))
+        intervals = found.intervals(found.quantile(level_of(level, alpha)))
         return intervals[: len(self.param_names) if intercept else len(self.names)]
+
+    def _about(self, of: Of) -> Inference:
+        """Of the parameters of the population, or of those that the rows at hand have."""
+        assert of == "population"
+        return self.inference
 
     @property
     def nobs(self) -> float:

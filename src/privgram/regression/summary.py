@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privgram._base.text import shown
-from privgram.regression.inference import quantile_of
+from privgram.regression.inference import students
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,8 +38,12 @@ NOTICED_SKEW = 0.05
 #: `coef` is shown beside the estimate if they are so many standard errors apart.
 NOTICED_PENALTY = 0.05
 
-#: Columns whose numbers have three decimals; the others have four significant digits.
-_DECIMALS = ("z", "P>|z|")
+#: What standard errors of a population assume where no second look was taken.
+EQUAL = "Of a population they assume errors of equal variance; fit.robust does not."
+
+#: Columns of statistics, Student's or normal, and of their P values. They have three decimals; the
+#: others have four significant digits.
+_STATISTICS, _PVALUES = ("t", "z"), ("P>|t|", "P>|z|")
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,14 +194,14 @@ def tabulate(
     differ = "fit.coef" in columns
     notes = [
         f"Standard errors cover sampling and privacy noise ({inference.method}).",
-        *(robust or ["They assume errors of equal variance, which second moments cannot show."]),
+        *(robust or [EQUAL]),
     ]
     if unit is not None and not robust:
         notes.append(
             f"They assume that errors of rows of one {shown(unit.name)} are independent; where "
             "they are not, std err is too small."
         )
-    marks = skewed(table, level, notes)
+    marks = skewed(table, level, notes, inference.df[: len(names)])
     if unclip:
         notes.append("The effect of clipping rows was taken off, as if they were normal.")
     elif clipping is not None:
@@ -232,20 +237,24 @@ def columns_of(inference: Inference, used: Vector, level: float) -> tuple[tuple[
     level : float
         Of the intervals.
     """
-    from scipy.special import ndtr
-
+    params, bse = inference.estimate, inference.stderr
+    low, high = inference.intervals(inference.quantile(level)).T
+    law = int(np.isinf(inference.df).all())
+    heads = ["coef", "std err", _STATISTICS[law], _PVALUES[law]]
+    columns = [*heads, f"[{(1 - level) / 2:.3g}", f"{(1 + level) / 2:.3g}]"]
+    numbers = [params, bse, inference.statistic(), inference.pvalues(), low, high]
     size = len(used)
-    params, bse = inference.estimate[:size], inference.stderr[:size]
-    z, ends = inference.statistic()[:size], inference.intervals(quantile_of(level))[:size]
-    columns = ["coef", "std err", *_DECIMALS, f"[{(1 - level) / 2:.3g}", f"{(1 + level) / 2:.3g}]"]
-    values = [params, bse, z, 2 * ndtr(-np.abs(z)), ends[:, 0], ends[:, 1]]
+    values = [column[:size] for column in numbers]
+    params, bse = values[:2]
     if np.any(np.abs(used - params) > NOTICED_PENALTY * bse):
         columns.append("fit.coef")
         values.append(used)
     return tuple(columns), np.stack(values, axis=1)
 
 
-def skewed(table: Matrix, level: float, notes: list[str]) -> tuple[tuple[int, ...], ...]:
+def skewed(
+    table: Matrix, level: float, notes: list[str], df: float | Vector = math.inf
+) -> tuple[tuple[int, ...], ...]:
     """Add notes on where estimate, error, z and interval disagree; the marks of the rows.
 
     Parameters
@@ -255,10 +264,12 @@ def skewed(table: Matrix, level: float, notes: list[str]) -> tuple[tuple[int, ..
     level : float
     notes : list of str
         To be added to.
+    df : float or ndarray of shape (k,)
+        As of `Inference`.
     """
     params, bse, z, _, *both = table.T[:6]
     ends = np.stack(both, axis=1)
-    half = quantile_of(level) * bse
+    half = students(level, df) * bse
     plain = np.stack([params - half, params + half], axis=1)
     leaning = np.abs(ends - plain) > NOTICED_SKEW * half[:, None]
     moved = np.abs(z * bse - params) > NOTICED_SKEW * np.abs(params)
@@ -267,8 +278,8 @@ def skewed(table: Matrix, level: float, notes: list[str]) -> tuple[tuple[int, ..
     if unlike.any():
         _mark(marks, unlike, len(notes))
         notes.append(
-            "Noise in the features makes the std err depend on the coefficient: z takes it at "
-            "0, an interval at its ends."
+            "Noise in the features makes the std err depend on the coefficient: "
+            f"{_STATISTICS[int(np.isinf(df).all())]} takes it at 0, an interval at its ends."
         )
     if np.isinf(ends).any():
         _mark(marks, np.isinf(ends[:, 0]), len(notes))
@@ -322,12 +333,12 @@ def _short(name: str) -> str:
 
 
 def _width(column: str) -> int:
-    return 10 if column in ("coef", "P>|z|") else 11
+    return 10 if column in ("coef", *_PVALUES) else 11
 
 
 def _cell(value: float, column: str) -> str:
     width = _width(column)
-    return f"{value:>{width}.3f}" if column in _DECIMALS else _number(value, width)
+    return f"{value:>{width}.3f}" if column in (*_STATISTICS, *_PVALUES) else _number(value, width)
 
 
 def _number(value: float, width: int) -> str:

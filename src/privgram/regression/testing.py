@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram.regression.inference import satterthwaite
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -16,7 +18,10 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["WaldTest", "verdict", "wald"]
+__all__ = ["WaldTest", "f_test", "independent", "verdict", "wald"]
+
+#: Contrasts follow from others where singular values of theirs, scaled to length 1, are less.
+_SAME = 1e-9
 
 
 @dataclass(frozen=True)
@@ -32,8 +37,9 @@ class WaldTest:
     df : int
     pvalue : float
     df_denom : float
-        Degrees of freedom of the errors' variance, by which the P value is that of an F test;
-        infinite where it is that of `statistic`.
+        Degrees of freedom of the variance in `statistic`, by which the P value is that of an F
+        test: those of the errors', and more where noise, of known variance, is in it. Infinite
+        where the P value is that of chi-squared.
     """
 
     hypothesis: tuple[str, ...]
@@ -75,19 +81,70 @@ def wald(equations: Equations, contrasts: Matrix, offset: Vector) -> tuple[float
     contrasts : ndarray of shape (k, p), float64
     offset : ndarray of shape (k,), float64
     """
+    gap, sampling, noise = _restricted(equations, contrasts, offset)
+    return float(gap @ np.linalg.solve(sampling + noise, gap)), len(gap)
+
+
+def f_test(
+    said: tuple[str, ...],
+    equations: Equations,
+    contrasts: Matrix,
+    offset: Vector,
+    df_resid: float,
+) -> WaldTest:
+    """The test of `wald` with the P value of F.
+
+    Parameters
+    ----------
+    said : tuple of str
+        The hypothesis.
+    equations, contrasts, offset
+        As of `wald`.
+    df_resid : float
+        Degrees of freedom of the errors' variance. By Satterthwaite those of F are more, by the
+        mean share that sampling has in the variance of the contrasts.
+    """
+    gap, sampling, noise = _restricted(equations, contrasts, offset)
+    solved = np.linalg.solve(sampling + noise, np.column_stack([gap, sampling]))
+    share = np.array([np.trace(solved[:, 1:]) / len(gap)])
+    df_denom = float(satterthwaite(df_resid, share, np.ones(1))[0])
+    return verdict(said, float(gap @ solved[:, 0]), len(gap), df_denom)
+
+
+def _restricted(
+    equations: Equations, contrasts: Matrix, offset: Vector
+) -> tuple[Vector, Matrix, Matrix]:
+    """What independent contrasts are less what they should be; its sampling and noise variance."""
     inverse, theta = equations.inverse, equations.theta
+    contrasts, offset = independent(contrasts, offset)
     found = contrasts @ theta + offset
-    # Some contrasts may follow from others.
-    sizes, vectors = np.linalg.eigh(contrasts @ inverse @ contrasts.T)
-    kept = sizes > 1e-12 * sizes[-1]
-    contrasts, found = vectors[:, kept].T @ contrasts, vectors[:, kept].T @ found
     # The least change, in the metric of the features, that obeys.
     step = inverse @ contrasts.T @ np.linalg.solve(contrasts @ inverse @ contrasts.T, found)
     v = np.append(step - theta, 1.0)
     pulled = contrasts @ inverse
-    at_null = equations.sampling(pulled) + pulled @ equations.noise_at(v) @ pulled.T
     gap = found + pulled @ (equations.second @ v)
-    return float(gap @ np.linalg.solve(at_null, gap)), int(kept.sum())
+    return gap, equations.sampling(pulled), pulled @ equations.noise_at(v) @ pulled.T
+
+
+def independent(contrasts: Matrix, offset: Vector) -> tuple[Matrix, Vector]:
+    """Orthonormal contrasts that say the same: some may follow from others, in units of any size.
+
+    Parameters
+    ----------
+    contrasts : ndarray of shape (k, p), float64
+    offset : ndarray of shape (k,), float64
+        Of the hypothesis contrasts @ theta + offset = 0.
+
+    Returns
+    -------
+    contrasts : ndarray of shape (r, p), float64
+    offset : ndarray of shape (r,), float64
+    """
+    unit = np.linalg.norm(contrasts, axis=1)
+    unit[unit == 0] = 1.0
+    left, sizes, rows = np.linalg.svd(contrasts / unit[:, None], full_matrices=False)
+    kept = sizes > _SAME * sizes[0]
+    return rows[kept], left[:, kept].T @ (offset / unit) / sizes[kept]
 
 
 def verdict(
