@@ -71,7 +71,7 @@ class Fit(Results):
     covariance : ndarray of shape (p, p), float64
     refusal : str or None
         Why there is no inference, or None.
-    params, bse, tvalues, pvalues : ndarray of shape (p,) or (p + 1,), float64
+    params, bse, tvalues, pvalues : Series, or ndarray of shape (p,) or (p + 1,), float64
         What inference is about, as statsmodels names it: estimates, standard errors, t
         statistics and P values in the order of `param_names`, the intercept last.
     n_rows : float or None

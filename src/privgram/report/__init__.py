@@ -340,10 +340,10 @@ def _fit(release: ReleaseRecord, target: str, ridge: float | str) -> dict[str, A
     known = fit.refusal is None
     per = "sd" if fit.n_rows is not None and fit.n_rows >= 1 else "unit"
     ends = fit.conf_int(intercept=True)
-    used = [*fit.coef, fit.intercept]
+    used, errors = [*fit.coef, fit.intercept], fit.inference.stderr
     rows = [
         [shown(name), _number(used[i])]
-        + ([_number(fit.bse[i]), _number(ends[i, 0]), _number(ends[i, 1])] if known else [])
+        + ([_number(errors[i]), _number(ends[i, 0]), _number(ends[i, 1])] if known else [])
         for i, name in enumerate(fit.param_names)
     ]
     groups = [
