@@ -86,7 +86,7 @@ class InstrumentalFit(Results):
     @property
     def param_names(self) -> tuple[str, ...]:
         """Names of `params`: the features, then the intercept if the fit has one."""
-        return (*self.names, INTERCEPT) if self.design.intercept else self.names
+        return (*self.names, INTERCEPT) if self.design.has_level else self.names
 
     @property
     def coef(self) -> Vector:

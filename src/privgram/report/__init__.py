@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -338,7 +338,11 @@ def _fit(release: ReleaseRecord, target: str, ridge: float | str) -> dict[str, A
         text = str(refusal)
         return {"target": shown(target), "refusal": f"{text[0].upper()}{text[1:]}."}
     known = fit.refusal is None
-    per = "sd" if fit.n_rows is not None and fit.n_rows >= 1 else "unit"
+    per: Literal["unit", "sd"] = "sd"
+    try:
+        fit.feature_std()
+    except ValueError:  # nothing tells how many rows there are, or their weight
+        per = "unit"
     ends = fit.conf_int(intercept=True)
     used, errors = [*fit.coef, fit.intercept], fit.inference.stderr
     rows = [
