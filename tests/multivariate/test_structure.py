@@ -6,6 +6,7 @@ from helpers import make_release
 
 import privgram as pg
 from privgram.multivariate import varimax
+from privgram.multivariate.variables import Variables
 from privgram.noise import GaussianLaw
 from privgram.regression import RefusedError
 
@@ -192,3 +193,29 @@ def test_discriminants_are_refused_where_noise_hides_them():
         release.lda("x")
     with pytest.raises(RefusedError, match="depend on each other"):
         release.lda("kind", ["sex[f]", "sex[m]", "x"])
+
+
+# --- few columns, weighted rows -------------------------------------------------------------------
+
+
+def test_a_graph_takes_two_columns():
+    pytest.importorskip("sklearn")
+    release = make_release(np.diag([50.0, 40.0, 100.0]), ("a", "b", "intercept"), n_rows=100)
+    with pytest.raises(ValueError, match="two columns at least"):
+        release.graphical_lasso(["a"])
+
+
+def test_weighted_rows_without_ones_have_correlations_about_zero_alone():
+    """Their weights have no known sum, by which a variance would be divided."""
+    rng = np.random.default_rng(3)
+    rows = np.column_stack([rng.uniform(-1, 1, (500, 2)), rng.uniform(0, 1, 500)])
+    rows[:, 1] += rows[:, 0]
+    columns = pg.Columns({"a": (-2, 2), "b": (-2, 2), "w": (0, 1)}, row_weights="w")
+    release = pg.release(rows, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=rng)
+    covariance = Variables(release).covariance
+    moment = (rows[:, :2] * rows[:, 2:]).T @ rows[:, :2]
+    expected = moment / np.sqrt(np.outer(moment.diagonal(), moment.diagonal()))
+    np.testing.assert_allclose(covariance.correlation, expected, atol=1e-5)
+    assert np.isnan(covariance.rows)
+    with pytest.raises(RefusedError, match="intercept=True"):
+        _ = covariance.std

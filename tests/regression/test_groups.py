@@ -123,6 +123,8 @@ def test_groups_that_are_refused(rng):
         fits["empty"]
     with pytest.raises(RefusedError, match="no fit"):
         fits.difference(0, "empty")
+    assert fits.get("empty") is fits.get("unknown") is None
+    assert fits.get(0) is fits[0]
     assert fits.pool().n_groups == 3
     shrunk = fits.shrink()
     assert_allclose(shrunk.coef[-1], shrunk.mean)
@@ -145,6 +147,20 @@ def test_exact_groups_are_not_shrunk(rng):
         design = np.column_stack([part[:, 0], np.ones(len(part))])
         assert_allclose(shrunk.coef[group], np.linalg.lstsq(design, part[:, 1])[0], atol=2e-4)
         assert_allclose(shrunk.predict(group, part[:5, :1]), design[:5] @ shrunk.coef[group])
+
+
+def test_groups_without_an_intercept_are_shrunk_about_the_middle_of_the_bounds(rng):
+    """The target's bounds are about 5, where all lines go through."""
+    columns = pg.Columns({"x": (-4, 4), "y": (0, 10)})
+    made = {}
+    for group, slope in enumerate([0.5, 0.8, -0.3]):
+        x = rng.uniform(-4, 4, 5000)
+        z = np.column_stack([x / 4, (slope * x + 0.1 * rng.standard_normal(5000)) / 5])
+        made[group] = make_release(z.T @ z, ("x", "y"), None, 5000, columns, bound=2.0)
+    shrunk = regress_groups(made, "y", ["x"]).shrink()
+    assert shrunk.coef.shape == (3, 1)
+    assert_allclose(shrunk.coef[:, 0], [0.5, 0.8, -0.3], atol=5e-3)
+    assert_allclose(shrunk.predict(1, [[2.0], [0.0]]), [6.6, 5.0], atol=0.02)
 
 
 def test_em_finds_the_largest_likelihood(rng):

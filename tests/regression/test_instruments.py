@@ -95,6 +95,44 @@ def test_anderson_rubin_is_the_f_test_of_the_reduced_form():
         fit.anderson_rubin_test(1.0, 2.0)
 
 
+@pytest.mark.parametrize("method", ["2sls", "liml"])
+def test_weighted_rows_are_those_of_linearmodels(method):
+    iv = pytest.importorskip("linearmodels.iv")
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(4)
+    z, weight = rng.uniform(-1, 1, (1000, 2)), rng.uniform(0.2, 3, 1000)
+    hidden = rng.uniform(-1, 1, 1000)
+    w = z @ [1.0, 0.5] + hidden
+    y = 1 + 0.5 * w + hidden + rng.uniform(-1, 1, 1000)
+    frame = pd.DataFrame({"w": w, "z1": z[:, 0], "z2": z[:, 1], "y": y, "k": weight})
+    bounds = {"w": (-3, 3), "z1": (-1, 1), "z2": (-1, 1), "y": (-4, 6), "k": (0, 4)}
+    columns = pg.Columns(bounds, intercept=True, row_weights="k")
+    own = pg.release(frame, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=rng)
+    fit = own.iv("y", ["w"], ["z1", "z2"], method=method)
+    model = {"2sls": iv.IV2SLS, "liml": iv.IVLIML}[method]
+    ones = pd.DataFrame({"intercept": np.ones(1000)})
+    parts = frame.y, ones, frame[["w"]], frame[["z1", "z2"]]
+    theirs = model(*parts, weights=weight).fit(cov_type="unadjusted", debiased=True)
+    names = list(fit.param_names)
+    assert_allclose(fit.params, theirs.params[names], rtol=DIGITS)
+    assert_allclose(fit.bse, theirs.std_errors[names], rtol=DIGITS)
+
+
+def test_a_constant_that_no_column_of_ones_has():
+    """Without ones the line goes through the middle of the bounds."""
+    rng = np.random.default_rng(5)
+    z = rng.uniform(0, 10, 4000)
+    w = 0.5 * z + rng.uniform(0, 5, 4000)
+    rows = np.column_stack([w, z, 3 + 0.4 * w + 0.2 * rng.standard_normal(4000)])
+    columns = pg.Columns({"w": (0, 10), "z": (0, 10), "y": (0, 10)})
+    own = pg.release(rows, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=rng)
+    fit = own.iv("y", ["w"], ["z"])
+    slope = np.dot(z - 5, rows[:, 2] - 5) / np.dot(z - 5, w - 5)
+    assert fit.param_names == ("w", "intercept")
+    assert_allclose(fit.params, [slope, 5 - 5 * slope], rtol=DIGITS)
+    assert_allclose(fit.bse[1], 5 * fit.bse[0])
+
+
 # --- with noise -----------------------------------------------------------------------------------
 
 NAMES = ("w", "x", "z1", "z2", "y", "intercept")

@@ -1,11 +1,14 @@
 """Posterior draws: conjugate without noise, by another route with it, and of the stated level."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from helpers import make_release
 from numpy.testing import assert_allclose
 
 import privgram as pg
+from privgram.columns.unit import PrivacyUnit
 from privgram.noise import GaussianLaw, MatrixLaplaceLaw, SketchLaw, WishartLaw
 from privgram.regression import RefusedError, posterior
 
@@ -99,6 +102,62 @@ def test_own_units_and_frames():
     assert list(found.frame().columns) == ["x", "intercept", "sigma"]
     again = release.posterior("y", draws=1000)
     assert (again.draws == found.draws).all()
+
+
+def test_a_constant_that_no_column_of_ones_has():
+    """Without ones a line goes through the middle of the bounds: its constant follows the slope."""
+    rng = np.random.default_rng(3)
+    x = rng.uniform(0, 10, 4000)
+    rows = np.column_stack([x, 5 + 0.4 * (x - 5) + 0.5 * rng.standard_normal(4000)])
+    for ends, names in (((0, 10), ("x", "intercept")), ((-20, 20), ("x",))):
+        columns = pg.Columns({"x": ends, "y": ends})
+        own = pg.release(rows, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=rng)
+        found, fit = own.posterior("y", draws=500), own.regress("y")
+        assert found.names == fit.param_names == names
+        assert_allclose((found.mean - fit.params) / fit.bse, 0, atol=0.25)
+
+
+def test_effects_of_units_take_degrees_of_freedom():
+    """500 of 2,000: the deviation of the errors is larger by 15 %, and known to 0.3 %."""
+    plain = drawn(0, GaussianLaw(1e-9, 1e-9))
+    own = replace(plain, n_rows=None, privacy_unit=PrivacyUnit("id", within=True), n_units=500)
+    found, fit = posterior(own, "y", draws=1000), own.regress("y")
+    squares = plain.regress("y").scale * 1997
+    assert found.sigma.mean() == pytest.approx(np.sqrt(squares / 1497), rel=0.005)
+    assert_allclose(found.std, fit.bse, rtol=0.1)
+
+
+def weighted(n, **options):
+    rng = np.random.default_rng(6)
+    x, w = rng.uniform(2, 10, n), rng.uniform(0.1, 1.0, n)
+    y = 1 + 0.3 * x + rng.standard_normal(n) / np.sqrt(w)
+    bounds = {"x": (0, 10), "y": (-9, 15), "w": (0, 4)}
+    columns = pg.Columns(bounds, row_weights="w", **options)
+    rows = np.column_stack([x, y.clip(-9, 15), w])
+    return rows, pg.release(rows, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=rng)
+
+
+def test_errors_of_weighted_rows_are_those_of_weight_one():
+    rows, own = weighted(3000, intercept=True)
+    x, y, root = rows[:, 0], rows[:, 1], np.sqrt(rows[:, 2])
+    left = np.linalg.lstsq(np.column_stack([x, np.ones(3000)]) * root[:, None], y * root)[1]
+    found = own.posterior("y", draws=1000)
+    assert found.sigma.mean() == pytest.approx(np.sqrt(left[0] / 2998), rel=0.005)
+    assert_allclose(found.std, own.regress("y").bse, rtol=0.1)
+
+
+def test_the_prior_is_by_weighted_deviations():
+    """So few rows that it matters: the same draws as where the same number is given."""
+    rows, own = weighted(12, intercept=True)
+    x, y, w = rows.T
+    spread = [np.average((z - np.average(z, weights=w)) ** 2, weights=w) for z in (y, x)]
+    given = own.posterior("y", draws=500, prior_std=2.5 * np.sqrt(spread[0] / spread[1]))
+    assert_allclose(own.posterior("y", draws=500).draws, given.draws, rtol=1e-4, atol=1e-5)
+
+
+def test_deviations_of_weighted_rows_take_the_sum_of_weights():
+    with pytest.raises(ValueError, match=r"sum of the rows' weights.*intercept"):
+        weighted(500)[1].regress("y").feature_std()
 
 
 def test_what_has_no_posterior():

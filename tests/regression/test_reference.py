@@ -1,5 +1,7 @@
 """Where noise is nothing, every number is the reference implementation's, to four digits."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -68,11 +70,38 @@ def test_covariance_and_frames(case):
     covariance = ols.cov_params()
     scale = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
     assert_allclose(fit.cov_params() / scale, covariance / scale, atol=DIGITS)
-    named = fit.named
-    assert list(named.params.index) == list(ols.params.index)
-    assert_allclose(named.bse, fit.bse)
-    assert_allclose(named.cov_params().loc["intercept"], fit.cov_params()[-1])
-    assert_allclose(named.conf_int(alpha=0.1).iloc[:-1], fit.conf_int(0.9))
+    for name in ("params", "bse", "tvalues", "pvalues"):
+        assert list(getattr(fit, name).index) == list(ols.params.index)
+    assert list(fit.cov_params().columns) == list(ols.params.index)
+    own = fit.table(0.9).frame()
+    assert_allclose(own["std err"], fit.bse)
+    assert_allclose(own.loc[list(fit.names), ["[0.05", "0.95]"]], fit.conf_int(0.9))
+
+
+def test_numbers_with_names_take_positions_and_cannot_be_changed(small, monkeypatch):
+    assert small.params["b"] == small.params[1] == small.params[np.int64(-2)]
+    assert list(small.params[:2].index) == ["a", "b"]
+    for changed in (small.params, small.cov_params()):
+        changed.iloc[0] = 7.0
+    assert small.params["a"] == small.inference.estimate[0] != 7.0
+    assert small.cov_params().loc["a", "a"] == small.inference.covariance[0, 0] != 7.0
+    # Without pandas they are arrays.
+    monkeypatch.setitem(sys.modules, "privgram.regression.named", None)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert type(small.params) is type(small.cov_params()) is np.ndarray
+    assert_allclose(small.params, small.inference.estimate[:3])
+
+
+def test_a_summary_takes_no_pandas():
+    """Pandas is imported where its objects are asked for: it takes longer than all regressions."""
+    script = (
+        "import sys, numpy as np, privgram as pg\n"
+        "rows = np.random.default_rng(0).uniform(-1, 1, (500, 3))\n"
+        "fit = pg.release(rows, bound=2.0, epsilon=10, delta=1e-6).regress('x2')\n"
+        "fit.summary(), fit.conf_int(), fit.test('x0'), fit.anova(), fit.rsquared_int()\n"
+        "assert 'pandas' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
 def assert_same_pvalue(own, theirs):

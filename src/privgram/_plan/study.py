@@ -335,6 +335,7 @@ class _Setting:
         exact = self.design.moment * n_rows
         plain = self._record(mechanism, exact, GaussianLaw(0.0, 0.0), n_rows, epsilon, delta, None)
         without = regress(plain, target)
+        size = len(without.param_names)
         try:
             calibration = mechanism.calibrate(
                 len(self.columns),
@@ -345,16 +346,16 @@ class _Setting:
                 n_rows=n_rows if self.adjacency == "replace" else None,
             )
         except ValueError:
-            found = np.full((1, len(without.param_names)), math.nan)
+            found = np.full((1, size), math.nan)
         else:
             drawn = []
             for seed in range(REHEARSALS):
                 matrix, law = self._drawn(mechanism, calibration, n_rows, seed)
                 record = self._record(mechanism, matrix, law, n_rows, epsilon, delta, calibration)
                 try:
-                    drawn.append(regress(record, target).bse)
+                    drawn.append(regress(record, target).inference.stderr[:size])
                 except RefusedError:
-                    drawn.append(np.full(len(without.param_names), math.nan))
+                    drawn.append(np.full(size, math.nan))
             found = np.array(drawn)
         kept = found[~np.isnan(found).any(axis=1)]
         good = 2 * len(kept) > len(found)
@@ -362,8 +363,8 @@ class _Setting:
             StudyRow(
                 target,
                 name,
-                float(without.params[j]),
-                float(without.bse[j]),
+                float(without.inference.estimate[j]),
+                float(without.inference.stderr[j]),
                 {"": float(np.median(kept[:, j])) if good else None},
                 {"": (float(kept[:, j].min()), float(kept[:, j].max())) if good else None},
             )

@@ -109,8 +109,8 @@ def command(
                 "level": level,
                 "conf_int": intervals[:size],
                 "conf_int_intercept": intervals[size] if len(intervals) > size else None,
-                "params": fit.params,
-                "pvalues": fit.pvalues,
+                "params": fit.inference.estimate[: len(fit.param_names)],
+                "pvalues": fit.inference.pvalues()[: len(fit.param_names)],
                 "refusal": fit.refusal,
             }
         )

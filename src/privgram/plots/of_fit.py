@@ -25,7 +25,7 @@ class HasCoefficients(Protocol):
     @property
     def coef(self) -> Any: ...
     @property
-    def tvalues(self) -> Any: ...
+    def inference(self) -> Any: ...
     @property
     def design(self) -> Any: ...
     @property
@@ -76,7 +76,7 @@ def plot_coefficients(
     coef = fit.coef * scale
     ends = fit.conf_int(level) * scale[:, None]
     known = fit.refusal is None
-    size = fit.tvalues[: len(coef)] if known else coef
+    size = fit.inference.statistic()[: len(coef)] if known else coef
     order = _order(np.abs(size), list(fit.design.terms.values()))
     p = len(order)
     few = p <= MOST_NAMES

@@ -89,6 +89,11 @@ class Design:
     references: dict[str, str] = field(default_factory=dict)
     functions: tuple[tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]], ...] = ()
 
+    @property
+    def has_level(self) -> bool:
+        """Whether own units have a constant: of the ones, or where bounds are not about 0."""
+        return bool(self.transform[-1].any() or self.offset[-1])
+
     def block(self, release: ReleaseRecord) -> tuple[NoiseLaw, Matrix]:
         """The second moment of the design's columns, as released, and the law of its noise."""
         if self.positions is not None:

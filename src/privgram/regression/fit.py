@@ -27,6 +27,7 @@ from privgram.regression.inference import (
     infer,
     quantile_of,
     refuse,
+    weight_behind,
 )
 from privgram.regression.prediction import Prediction
 from privgram.regression.results import Results, level_of
@@ -71,7 +72,7 @@ class Fit(Results):
     covariance : ndarray of shape (p, p), float64
     refusal : str or None
         Why there is no inference, or None.
-    params, bse, tvalues, pvalues : ndarray of shape (p,) or (p + 1,), float64
+    params, bse, tvalues, pvalues : Series, or ndarray of shape (p,) or (p + 1,), float64
         What inference is about, as statsmodels names it: estimates, standard errors, t
         statistics and P values in the order of `param_names`, the intercept last.
     n_rows : float or None
@@ -206,7 +207,7 @@ class Fit(Results):
     @property
     def param_names(self) -> tuple[str, ...]:
         """Names of `params`: the features, then the intercept if the fit has one."""
-        return (*self.names, INTERCEPT) if self._has_intercept else self.names
+        return (*self.names, INTERCEPT) if self.design.has_level else self.names
 
     def robust(
         self,
@@ -525,10 +526,6 @@ class Fit(Results):
         """Target units of a residual of 1 in the scale of the released matrix."""
         return float(self.design.spread[-1])
 
-    @property
-    def _has_intercept(self) -> bool:
-        return bool(self.intercept != 0 or self.inference.covariance[-1, -1] > 0)
-
     def predict(self, X: ArrayLike) -> Vector:
         """Predicted target.
 
@@ -577,16 +574,20 @@ class Fit(Results):
         Raises
         ------
         ValueError
-            If the number of rows is unknown.
+            If the number of rows is unknown, or the sum of the weights of weighted rows.
         """
         if self.n_rows is None or self.n_rows < 1:
             raise ValueError(uncounted(self.release))
+        total = weight_behind(self.release, self.n_rows)
+        if total is None:
+            raise ValueError(
+                "the sum of the rows' weights was not released: use a release with an intercept "
+                "column, which holds it"
+            )
         release, design = self.release, self.design
         moment = release.matrix - release.noise.shift_matrix(release.n_columns)
         rows, unit = design.own_frame()
-        ones, total = intercept_of(release), self.n_rows
-        if ones is not None and release.columns is not None and release.columns.row_weights:
-            total = max(float(ones @ moment @ ones), 1.0)
+        ones = intercept_of(release)
         variance = np.diag(rows @ moment @ rows.T) / total
         if ones is not None:
             variance = variance - (rows @ moment @ ones / total) ** 2

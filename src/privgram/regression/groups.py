@@ -236,6 +236,10 @@ class GroupFits(Mapping[Any, Fit]):
             raise RefusedError(f"there is no fit of this group: {self.refusals[group]}")
         return self._fits[group]
 
+    def get(self, group: Any, default: Any = None) -> Any:
+        """The fit of a group, or `default` where there is none: `refusals` says why."""
+        return self._fits.get(group, default)
+
     def __eq__(self, other: object) -> bool:
         return self is other
 

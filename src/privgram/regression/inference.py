@@ -33,6 +33,7 @@ __all__ = [
     "rows_behind",
     "satterthwaite",
     "students",
+    "weight_behind",
     "why_hidden",
     "why_refused",
     "why_unknown",
@@ -209,6 +210,17 @@ def rows_behind(release: ReleaseRecord) -> float | None:
         count = max(float(ones @ moment @ ones), 0.0)
         return count if release.n_rows is None else min(count, float(release.n_rows))
     return None
+
+
+def weight_behind(release: ReleaseRecord, n_rows: float) -> float | None:
+    """Sum of the weights of so many rows; None where they are weighted and no ones hold it."""
+    if not _weighted(release):
+        return n_rows
+    ones = intercept_of(release)
+    if ones is None:
+        return None
+    moment = release.matrix - release.noise.shift_matrix(release.n_columns)
+    return max(float(ones @ moment @ ones), 1.0)
 
 
 def degrees_behind(release: ReleaseRecord, n_rows: float | None) -> float | None:

@@ -86,7 +86,7 @@ class InstrumentalFit(Results):
     @property
     def param_names(self) -> tuple[str, ...]:
         """Names of `params`: the features, then the intercept if the fit has one."""
-        return (*self.names, INTERCEPT) if self.design.intercept else self.names
+        return (*self.names, INTERCEPT) if self.design.has_level else self.names
 
     @property
     def coef(self) -> Vector:
@@ -184,7 +184,7 @@ class InstrumentalFit(Results):
         if len(self.endogenous) != 1:
             raise ValueError("a set is given for one endogenous column; test values of several")
         quantile_of(level := level_of(level, alpha))
-        unit, center = self.bse[0], self.params[0]
+        unit, center = self.inference.stderr[0], self.inference.estimate[0]
 
         def kept(angle: float) -> float:
             value = center + unit * math.tan(angle)

@@ -258,7 +258,8 @@ class LogisticFit(Results):
             exp of `params` and of `conf_int`.
         """
         with np.errstate(over="ignore"):
-            return np.exp(np.column_stack([self.params[: len(self.names)], self.conf_int(level)]))
+            estimate = self.inference.estimate[: len(self.names)]
+            return np.exp(np.column_stack([estimate, self.conf_int(level)]))
 
     def test(self, *hypothesis: str) -> WaldTest:
         """Test that all coefficients of some terms are 0; see `privgram.regression.Fit.test`."""

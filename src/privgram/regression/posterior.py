@@ -21,6 +21,7 @@ from privgram.regression.inference import (
     degrees_behind,
     quantile_of,
     rows_behind,
+    weight_behind,
 )
 from privgram.regression.results import level_of
 
@@ -198,7 +199,7 @@ def posterior(
     kept = rng.choice(len(found), size=draws, p=chances)
     theta = np.array([found[i][0] for i in kept])
     own = theta @ design.transform.T + design.offset
-    size = len(design.names) + design.intercept
+    size = len(design.names) + design.has_level
     # Weighted rows are stored with weights of at most 1.
     unit = math.sqrt(1.0 if release.columns is None else release.columns.largest_weight)
     return Posterior(
@@ -253,15 +254,17 @@ def _prior(
 ) -> Matrix:
     """Covariance of the prior of the design's coefficients, shape (q, q)."""
     q, p = len(moment) - 1, len(design.names)
-    sizes = moment.diagonal() / n_rows
+    # The same factor everywhere, where weights have no known sum.
+    total = weight_behind(release, n_rows) or n_rows
+    sizes = moment.diagonal() / total
     if design.intercept:
-        sizes = sizes - (moment[-2] / n_rows) ** 2
+        sizes = sizes - (moment[-2] / total) ** 2
     noise = release.noise.entry_variance(release.matrix, design.frame).diagonal()
     # No less than its noise: the prior is wide where that hides a feature.
-    deviation = np.sqrt(np.maximum(sizes, np.sqrt(noise) / n_rows))
+    deviation = np.sqrt(np.maximum(sizes, np.sqrt(noise) / total))
     found = np.eye(q) * (LEVEL * max(float(deviation[-1]), 1e-6)) ** 2
     if design.intercept:
-        found[-1, -1] = LEVEL**2 * max(moment[-1, -1] / n_rows, float(deviation[-1]) ** 2)
+        found[-1, -1] = LEVEL**2 * max(moment[-1, -1] / total, float(deviation[-1]) ** 2)
     slopes = slice(0, p)
     if prior_std is None:
         wide = SLOPES * deviation[-1] / deviation[:p]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from privgram._base.checks import check_within
-from privgram._base.optional import extra
 from privgram.regression.inference import Inference, Of
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Named", "Results", "check_of", "level_of"]
+__all__ = ["Results", "check_of", "level_of"]
 
 
 def level_of(level: float, alpha: float | None) -> float:
@@ -37,6 +36,10 @@ def check_of(of: Of) -> Of:
 
 class Results:
     """What is known of the parameters of a regression, under the names that statsmodels has.
+
+    Where pandas is installed, `params`, `bse`, `tvalues` and `pvalues` are Series and
+    `cov_params()` a data frame, with `param_names` for index; a Series takes positions too. Where
+    it is not they are arrays. All else is arrays always; `inference` has the numbers themselves.
 
     Attributes
     ----------
@@ -68,37 +71,51 @@ class Results:
         return self.inference.refusal
 
     @property
-    def params(self) -> Vector:
+    def params(self) -> Any:
         """Estimates that inference is about, in the order of `param_names`.
 
         Without penalty, the mechanism's known shift and the noise's second-order bias: not
         exactly `coef`, which `predict` uses.  NaN where `refusal` says why.
         """
-        return self.inference.estimate[: len(self.param_names)]
+        return self._named(self.inference.estimate)
 
     @property
-    def bse(self) -> Vector:
+    def bse(self) -> Any:
         """Standard errors of `params`."""
-        return self.inference.stderr[: len(self.param_names)]
+        return self._named(self.inference.stderr)
 
     @property
-    def tvalues(self) -> Vector:
+    def tvalues(self) -> Any:
         """Statistics of the hypotheses that parameters are 0: Student's or normal if they are.
 
         The standard error in them is that under the hypothesis, so they agree with
         `conf_int`, and with params / bse where the noise is small beside the features.
         """
-        return self.inference.statistic()[: len(self.param_names)]
+        return self._named(self.inference.statistic())
 
     @property
-    def pvalues(self) -> Vector:
+    def pvalues(self) -> Any:
         """Two-sided P values of `tvalues`, with the degrees of freedom of `inference`."""
-        return self.inference.pvalues()[: len(self.param_names)]
+        return self._named(self.inference.pvalues())
 
-    def cov_params(self) -> Matrix:
-        """Covariance of `params`."""
-        size = len(self.param_names)
-        return self.inference.covariance[:size, :size]
+    def cov_params(self) -> Any:
+        """Covariance of `params`, shape (m, m)."""
+        names = list(self.param_names)
+        found = self.inference.covariance[: len(names), : len(names)]
+        try:
+            import pandas
+        except ImportError:
+            return found
+        return pandas.DataFrame(found, names, names, copy=True)
+
+    def _named(self, values: Vector) -> Any:
+        """Numbers of the parameters with their names, where pandas is there to hold them."""
+        names = list(self.param_names)
+        try:
+            from privgram.regression.named import Named
+        except ImportError:
+            return values[: len(names)]
+        return Named(values[: len(names)], names, copy=True)
 
     def conf_int(
         self,
@@ -128,7 +145,7 @@ class Results:
         ndarray of shape (p, 2) or (p + 1, 2), float64
             Lower and upper ends, of the unpenalised estimate `params`, so not always around
             `coef`.  Infinite where the noise in a feature leaves its coefficient open, NaN where
-            `refusal` says why.
+            `refusal` says why. `table` has them with names.
 
         Raises
         ------
@@ -153,54 +170,3 @@ class Results:
     def df_resid(self) -> float:
         """Rows less parameters."""
         return self.nobs - len(self.param_names)
-
-    @property
-    def named(self) -> Named:
-        """The same numbers as pandas has them, with the names of the parameters."""
-        return Named(self)
-
-
-class Named:
-    """`Results` as Series and data frames whose index is the parameters' names.
-
-    Needs pandas. Under the names that statsmodels has: `params`, `bse`, `tvalues`, `pvalues`,
-    `cov_params()` and `conf_int()`.
-    """
-
-    def __init__(self, results: Results) -> None:
-        with extra("pandas", "named results need"):
-            import pandas
-        self._pandas, self._results = pandas, results
-        self._index = list(results.param_names)
-
-    def _series(self, values: Vector) -> Any:
-        return self._pandas.Series(values, index=self._index)
-
-    @property
-    def params(self) -> Any:
-        """Series of `Results.params`."""
-        return self._series(self._results.params)
-
-    @property
-    def bse(self) -> Any:
-        """Series of `Results.bse`."""
-        return self._series(self._results.bse)
-
-    @property
-    def tvalues(self) -> Any:
-        """Series of `Results.tvalues`."""
-        return self._series(self._results.tvalues)
-
-    @property
-    def pvalues(self) -> Any:
-        """Series of `Results.pvalues`."""
-        return self._series(self._results.pvalues)
-
-    def cov_params(self) -> Any:
-        """Data frame of `Results.cov_params`."""
-        return self._pandas.DataFrame(self._results.cov_params(), self._index, self._index)
-
-    def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> Any:
-        """Data frame of `Results.conf_int`, of all parameters, with columns 0 and 1."""
-        ends = self._results.conf_int(level, alpha=alpha, intercept=True)
-        return self._pandas.DataFrame(ends, self._index)

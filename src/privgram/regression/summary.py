@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._base.optional import extra
 from privgram._base.text import shown
 from privgram.regression.inference import students
 
@@ -120,6 +121,12 @@ class FitTable:
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
             f"{refused}<ol>{notes}</ol>"
         )
+
+    def frame(self) -> Any:
+        """The numbers as a data frame (needs pandas), a row a parameter."""
+        with extra("pandas", "a data frame needs"):
+            import pandas
+        return pandas.DataFrame(self.values, list(self.names), list(self.columns), copy=True)
 
     def _rows(self) -> Iterator[tuple[str, list[float], str]]:
         """Name, numbers and the marks of each row."""

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -338,12 +338,16 @@ def _fit(release: ReleaseRecord, target: str, ridge: float | str) -> dict[str, A
         text = str(refusal)
         return {"target": shown(target), "refusal": f"{text[0].upper()}{text[1:]}."}
     known = fit.refusal is None
-    per = "sd" if fit.n_rows is not None and fit.n_rows >= 1 else "unit"
+    per: Literal["unit", "sd"] = "sd"
+    try:
+        fit.feature_std()
+    except ValueError:  # nothing tells how many rows there are, or their weight
+        per = "unit"
     ends = fit.conf_int(intercept=True)
-    used = [*fit.coef, fit.intercept]
+    used, errors = [*fit.coef, fit.intercept], fit.inference.stderr
     rows = [
         [shown(name), _number(used[i])]
-        + ([_number(fit.bse[i]), _number(ends[i, 0]), _number(ends[i, 1])] if known else [])
+        + ([_number(errors[i]), _number(ends[i, 0]), _number(ends[i, 1])] if known else [])
         for i, name in enumerate(fit.param_names)
     ]
     groups = [
