@@ -8,7 +8,7 @@ from helpers import make_release
 
 import privgram as pg
 from privgram.multivariate import Variables, synthetic
-from privgram.noise import GaussianLaw
+from privgram.noise import EntryLaw, GaussianLaw, ImageLaw, WishartLaw
 from privgram.regression import RefusedError
 
 COLUMNS = pg.Columns(
@@ -85,6 +85,8 @@ def test_means_and_products_are_kept():
         (pg.AnalyzeGauss(), 1.0, 0.1),
         # Its noise leaves counts that no table can have, and the nearest are kept.
         (pg.AdditiveWishart(), 2.0, 1.0),
+        # So does that of later looks, where sampling weighs more.
+        (pg.Refined(), 2.0, 0.2),
     ],
     ids=str,
 )
@@ -97,6 +99,77 @@ def test_least_squares_on_rows_is_the_release_s(mechanism, epsilon, most):
         fit, other = release.regress(target), rows.regress(target)
         off = (np.append(other.coef, other.intercept) - fit.params) / fit.bse
         assert np.abs(off).max() < most
+
+
+WEIGHTED = pg.Columns(
+    {"age": (18, 70), "sex": ["f", "m"], "region": pg.Factor([1, 2, 3], other=True), "union": bool},
+    intercept=True,
+    weights={"union": 3.0, "sex": 0.5},
+)
+
+
+def laws(d):
+    rng = np.random.default_rng(4)
+    variances = rng.uniform(1, 100, (d, d))
+    entries = EntryLaw(variances + variances.T)
+    return {
+        "isotropic": GaussianLaw(10.0, 10 * np.sqrt(2)),
+        "entries": entries,
+        "image": ImageLaw(entries, rng.normal(size=(d, d))),
+        "wishart": WishartLaw(1.0, 100.0),
+    }
+
+
+@pytest.mark.parametrize("name", laws(9))
+def test_the_likeliest_moment_that_a_table_can_have_is_taken(name):
+    """By regressing on the equations what one draw of normals was, in another frame."""
+    rows = WEIGHTED.encode(people())
+    exact, d = rows.T @ rows, len(WEIGHTED)
+    equations = list(synthetic._equations(WEIGHTED))
+    forms = np.zeros((len(equations), d, d))
+    for form, equation in zip(forms, equations, strict=True):
+        for i, j, c in equation:
+            form[i, j] += c / 2
+            form[j, i] += c / 2
+    np.testing.assert_allclose(np.tensordot(forms, exact), 0, atol=1e-8)  # as they say
+
+    law = laws(d)[name]
+    matrix = law.draw(exact, np.random.default_rng(5))
+    release = make_release(matrix, WEIGHTED.names, law, 4000, WEIGHTED, WEIGHTED.bound)
+    found = synthetic._consistent(release)
+    frame = law.frame if name == "image" else np.eye(d)
+    base = law.base if name == "image" else law
+    entries = base.independent(d)
+    std = np.sqrt(1 + np.eye(d) if entries is None else entries)
+    # What each independent entry does to the equations.
+    upper = [(i, j) for i in range(d) for j in range(i, d)]
+    each = []
+    for i, j in upper:
+        unit = np.zeros((d, d))
+        unit[i, j] = unit[j, i] = std[i, j]
+        each.append(frame @ unit @ frame.T)
+    each = np.array(each)
+    whole = matrix - law.shift_matrix(d)
+    effects = np.tensordot(forms, each, axes=([1, 2], [1, 2]))
+    least = np.linalg.lstsq(effects, np.tensordot(forms, whole), rcond=1e-10)[0]
+    np.testing.assert_allclose(found, whole - np.tensordot(least, each, axes=1), atol=1e-5 * 4000)
+    assert np.abs(found - whole).max() > 1  # there was something to take off
+
+
+def test_a_level_that_noise_has_left_with_hardly_a_row_takes_no_variance():
+    columns = pg.Columns({"a": (-1, 1), "b": (-1, 1), "level": ["x", "y", "z"]})
+    rng = np.random.default_rng(11)
+    level = rng.choice(["x", "y", "z"], 5000, p=[0.6, 0.399, 0.001])
+    a = rng.uniform(-0.3, 0.3, 5000)
+    stored = columns.encode({"a": a, "b": a + rng.uniform(-0.1, 0.1, 5000), "level": level})
+    noisy = stored.T @ stored
+    z, y = columns.names.index("level[z]"), columns.names.index("level[y]")
+    noisy[:2, z] = noisy[z, :2] = [40.0, -40.0]  # of some five rows
+    noisy[:2, y] = noisy[y, :2] = noisy[:2, y] - [40.0, -40.0]
+    release = make_release(noisy, columns.names, None, 5000, columns, columns.bound)
+    again = columns.encode(release.synthesize(50_000, rng=1))
+    moments = again[:, :2].T @ again[:, :2] / 50_000
+    np.testing.assert_allclose(moments, noisy[:2, :2] / 5000, atol=0.01 * moments[0, 0])
 
 
 def test_values_at_their_bounds_are_within_them():

@@ -8,18 +8,27 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import LinearOperator, minres
 
 from privgram._base.checks import check_integer
+from privgram.columns.structure import ties, zeros
+from privgram.columns.terms import ONES, Piece
 from privgram.columns.variables import DAYS, Boolean, Dates, Factor, Log, Numeric
 from privgram.multivariate.variables import image_of, root_of
+from privgram.noise import ImageLaw, TiedLaw
 from privgram.regression import RefusedError
 from privgram.regression.design import intercept_of
 from privgram.regression.inference import rows_behind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from privgram._release.record import ReleaseRecord
+    from privgram.columns import Columns
+    from privgram.columns.structure import Tie
     from privgram.columns.variables import Variable
 
     Vector = NDArray[np.float64]
@@ -74,9 +83,9 @@ def synthesize(release: ReleaseRecord, n: int, rng: np.random.Generator | int | 
       released), as far as their bounds allow.
 
     Where noise has made these impossible, as negative counts or variances, the nearest possible
-    ones are kept. So least squares on the rows, of any number on numbers and factors, gives the
-    release's coefficients. Standard errors from the rows are those of n rows without noise: take
-    them from the release.
+    ones are kept, after what every table obeys was imposed by the noise's law. So least squares on
+    the rows, of any number on numbers and factors, gives the release's coefficients. Standard
+    errors from the rows are those of n rows without noise: take them from the release.
 
     Not kept is what a second moment does not hold, or only for columns of its own: three variables
     at a time, products and polynomials, the shape of a distribution. Levels have the largest
@@ -177,8 +186,7 @@ class _Parts:
         if not self.described:
             raise ValueError("there is no variable to make rows of")
         frame = np.array([np.zeros(release.n_columns) if ones is None else ones, *levels, *images])
-        whole = release.matrix - release.noise.shift_matrix(release.n_columns)
-        moment = frame @ whole @ frame.T
+        moment = frame @ _consistent(release) @ frame.T
         rows = rows_behind(release)
         count = moment[0, 0] if ones is not None else rows
         if count is None or not count >= 1:
@@ -200,6 +208,58 @@ def _scaled(release: ReleaseRecord, name: str, given: Variable | None) -> Vector
     if isinstance(given, Numeric):
         image = image * (unit / given.half_width)
     return image
+
+
+def _consistent(release: ReleaseRecord) -> Matrix:
+    """The second moment that is likeliest of those that obey what every table does.
+
+    The least squares correction of noise that has independent entries in some frame, else of
+    isotropic noise.
+    """
+    columns, law, d = release.columns, release.noise, release.n_columns
+    whole = release.matrix - law.shift_matrix(d)
+    if columns is None:
+        return whole
+    frame = np.eye(d)
+    if isinstance(law, ImageLaw):
+        frame, law = law.frame, law.base
+    m = frame.shape[1]
+    entries = (law.base if isinstance(law, TiedLaw) else law).independent(m)
+    weights = (1 + np.eye(m) if entries is None else entries) * (2 - np.eye(m))
+    place = {columns.names.index(name): i for i, name in enumerate(release.names)}
+    known = [
+        tuple((place[i], place[j], c) for i, j, c in tie)
+        for tie in _equations(columns)
+        if all(i in place and j in place for i, j, _ in tie)
+    ]
+    if not known:
+        return whole
+    at = [(row, d * i + j, c) for row, tie in enumerate(known) for i, j, c in tie]
+    rows, cells, values = zip(*at, strict=True)
+    forms = csr_array((values, (rows, cells)), shape=(len(known), d * d))
+
+    def moved(multipliers: Vector) -> Matrix:
+        form = (forms.T @ multipliers).reshape(d, d)
+        found: Matrix = frame @ (weights * (frame.T @ (form + form.T) @ frame)) @ frame.T
+        return found
+
+    # Equations may follow from others: minres solves what is singular and consistent.
+    normal = LinearOperator((len(known),) * 2, lambda u: forms @ moved(u.ravel()).ravel())
+    return whole - moved(minres(normal, forms @ whole.ravel(), rtol=1e-10)[0])
+
+
+def _equations(columns: Columns) -> Iterator[Tie]:
+    """What the entries of every table's second moment solve, weighted or not."""
+    layout = columns.layout
+    yield from ties(layout)
+    for block in zeros(layout):
+        yield from (((i, j, 1.0),) for i, j in combinations(block, 2))
+    ones = layout.find(ONES)
+    for name, given in columns.variables.items():
+        squared = layout.find(Piece(((name, 1),)))
+        if isinstance(given, Boolean) and ones and squared and squared.size == 1:  # -1 or 1
+            counts = tuple((i, i, -1 / ones.weight**2) for i in range(layout.size)[ones.columns])
+            yield (squared.start, squared.start, 1 / squared.weight**2), *counts
 
 
 def _draw_levels(parts: _Parts, n: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
@@ -278,9 +338,13 @@ def _draw_numbers(parts: _Parts, indicators: Matrix, rng: np.random.Generator) -
     if not p:
         return np.zeros((n, 0))
     inverse = np.asarray(np.linalg.pinv(indicators.T @ indicators, hermitian=True), np.float64)
-    fitted = _Fitted(
-        indicators, inverse, inverse @ (n * parts.moment[:q, q:]), n * parts.moment[q:, q:]
-    )
+    sums = n * parts.moment[:q, q:]
+    if parts.bounded:
+        counts = indicators.sum(axis=0)[:, None]
+        sums[0] = sums[0].clip(-n, n)
+        for at in map(parts.block, range(len(parts.factors))):
+            sums[at] = _within(sums[at], counts[at], sums[0])
+    fitted = _Fitted(indicators, inverse, inverse @ sums, n * parts.moment[q:, q:])
     found = fitted.means + rng.standard_normal((n, p)) @ root_of(fitted.left).T / math.sqrt(n)
     if not parts.bounded:
         return fitted.moved(found)
@@ -294,6 +358,19 @@ def _draw_numbers(parts: _Parts, indicators: Matrix, rng: np.random.Generator) -
         if np.abs(found - free).sum(axis=0).max() < CLOSE * n:
             break
     return found
+
+
+def _within(sums: Matrix, counts: Matrix, total: Vector) -> Matrix:
+    """Sums over levels of numbers in [-1, 1], made possible, with the same total.
+
+    What a level cannot hold goes to the others by their room: a level that noise has left with
+    a few rows would else take a variance that belongs to all.
+    """
+    found = sums.clip(-counts, counts)
+    missing = total - found.sum(axis=0)
+    room = np.where(missing > 0, counts - found, counts + found)
+    boxed: Matrix = found + room * _ratio(missing, room.sum(axis=0))
+    return boxed
 
 
 @dataclass(frozen=True, eq=False)
