@@ -12,7 +12,7 @@ from privgram.drawing.refined import Looks
 from privgram.exact.limbs import to_integers
 from privgram.mechanisms import Refined
 from privgram.moment.mapped import Mapped
-from privgram.moment.weighed import Weighed
+from privgram.moment.weighed import PARTS, Reaching, Weighed
 from privgram.privacy import GaussianProfile
 from privgram.regression.design import AllColumns, design
 
@@ -234,6 +234,44 @@ def test_no_row_moves_a_look_by_more_than_it_is_calibrated_for(rng):
     assert most[2] > 0.99
 
 
+def test_no_row_moves_the_histogram_by_more_than_one(rng):
+    """Whatever its target says: one interval, by at most `PARTS`, which is attained."""
+    most = 0
+    for trial in range(100):
+        rows = rng.standard_normal((8, 4)) * 10.0 ** rng.integers(-3, 4)
+        rows[:, 2] = rng.choice([-1.0, 1.0, 5.0, -1e6], 8)
+        coef = rng.standard_normal(2) * 10.0 ** rng.integers(-3, 3)
+        for row in rows if trial else np.zeros((1, 4)):
+            total = Reaching(coef, (0.5, 0.5), np.geomspace(1e-3, 1e3, 9))
+            assert total.update(row[None].copy()) == -1
+            assert np.count_nonzero(total.counts) <= 1
+            assert total.counts.min() >= 0
+            most = max(most, total.counts.max())
+    assert most == PARTS
+
+
+def test_the_histogram_adds_up_errors_by_how_long_scores_can_be(rng):
+    rows, coef, grid = rng.standard_normal((500, 4)), np.array([0.7, -1.5]), np.geomspace(0.2, 9, 7)
+    rows[:, 2] = rng.choice([-1.0, 1.0], 500)
+    rows[7, 1] = np.nan
+    total = Reaching(coef, (0.5, 0.5), grid)
+    assert total.update(rows.copy()) == 7
+    whole, halves = (Reaching(coef, (0.5, 0.5), grid) for _ in range(2))
+    assert whole.update(rows.copy(), True) == -1
+    for start in (0, 200):
+        part = Reaching(coef, (0.5, 0.5), grid)
+        part.update(rows[start : start + 200 + start].copy(), True)
+        halves.merge(part)
+    np.testing.assert_array_equal(whole.counts, halves.counts)
+    assert whole.n_rows == halves.n_rows == 500
+    z, y = np.delete(rows, 7, 0)[:, :2], np.delete(rows, 7, 0)[:, 2] > 0
+    p = 1 / (1 + np.exp(-z @ coef))
+    m = np.maximum(p, 1 - p)
+    at = np.searchsorted(grid[:-1], m * np.linalg.norm(z, axis=1))
+    exact = np.bincount(at, np.rint(PARTS * np.abs(y - p) / m), len(grid))
+    np.testing.assert_array_equal(whole.counts, exact)
+
+
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_the_shares_add_up_to_the_guarantee(adjacency):
     fit = fitted(adjacency=adjacency)
@@ -301,8 +339,8 @@ class Watched(drawing._Steps):
         counts, std = super()._count(point, grid)
         exact = []
         for steps in (self, self.theirs):
-            steps.looks.noisy, kept = (lambda counted, _: counted), steps.looks.noisy
-            exact.append(drawing._Steps._count(steps, point, grid).counts)
+            steps.looks.noisy, kept = (lambda total, *_: (total.counts, std)), steps.looks.noisy
+            exact.append(drawing._Steps._count(steps, point, grid)[0])
             steps.looks.noisy = kept
         self.score(counts, *exact, 2 * std**2)
         return counts, std

@@ -69,25 +69,30 @@ def test_steps_are_short_where_noise_hides_the_curvature():
     assert np.linalg.norm(rules.careful(curved, np.full(3, 1e9), 20.0)) == pytest.approx(2.0)
 
 
-def exact_counts(lengths, grid):
-    return np.bincount(np.searchsorted(grid[:-1], lengths), minlength=len(grid)).astype(float)
+def errors_by_length(rng, n=4000, q=3, spread=0.5):
+    """Lengths that scores can have, and what the histogram adds up, where p is 0.2."""
+    z = rng.standard_normal((n, q)) * np.exp(spread * rng.standard_normal((n, 1)))
+    z /= np.sqrt(0.16 * np.mean(z**2, axis=0))  # the curvature is n times the identity
+    return z, 0.8 * np.linalg.norm(z, axis=1), np.where(rng.random(n) < 0.2, 1.0, 0.25)
 
 
 @pytest.mark.parametrize("noise", [0.5, 5.0, 50.0])
 def test_the_clip_adds_the_least_variance(rng, noise):
     """As found by brute force from the rows themselves, within what the grid and its tail guess."""
-    z = rng.standard_normal((4000, 3)) * np.exp(0.5 * rng.standard_normal((4000, 1)))
-    lengths = 0.5 * np.linalg.norm(z, axis=1)
-    grid = np.geomspace(0.3, 40, 29)
-    noise_std = noise * grid
-    chosen = rules.choose_clip(exact_counts(lengths, grid), grid, 0.01, noise_std, 4000)
+    n, q = 4000, 3
+    _, lengths, errors = errors_by_length(rng)
+    grid = np.geomspace(0.5, 60, 29)
+    counts = np.bincount(np.searchsorted(grid[:-1], lengths), errors, len(grid))
+    chosen = rules.choose_clip(counts, grid, 0.01, noise * grid, 1e-9 * grid**2, n, q)
+    part = errors * lengths**2
+    trace = part.sum()
 
     def added(clip):
         weights = np.minimum(1, clip / lengths)
-        part = lengths**2 / np.sum(lengths**2)
-        kept = weights @ part
-        moved = (weights / kept - 1) ** 2 @ part
-        return (noise * clip / kept) ** 2 + rules.WARY * 4000 * moved, kept, moved
+        kept = weights @ part / trace
+        moved = (weights / kept - 1) ** 2 @ part / trace
+        weighed = rules.WARY * (1 + rules.MISFIT**2 * n) * moved
+        return (noise * clip / kept) ** 2 * q / trace + weighed, kept, moved
 
     costs = [added(clip)[0] for clip in grid]
     cost, kept, moved = added(chosen.size)
@@ -96,22 +101,49 @@ def test_the_clip_adds_the_least_variance(rng, noise):
     assert chosen.moved == pytest.approx(moved, abs=0.04)
 
 
+def test_no_clip_is_taken_whose_curvature_is_lost(rng):
+    n, q = 4000, 3
+    _, lengths, errors = errors_by_length(rng)
+    grid = np.geomspace(0.5, 60, 29)
+    counts = np.bincount(np.searchsorted(grid[:-1], lengths), errors, len(grid))
+    free = rules.choose_clip(counts, grid, 0.01, 0.1 * grid, 0.0 * grid, n, q)
+    for noise in (3.0, 30.0, 1e6):  # for the last no clip is good, and the best one is taken
+        curved_std = noise * grid**2
+        chosen = rules.choose_clip(counts, grid, 0.01, 0.1 * grid, curved_std, n, q)
+        assert chosen.size < free.size
+        blur = 2 * noise * chosen.size**2 * q / (chosen.kept * (errors @ lengths**2))
+        blur /= 1.1  # bins count as at their far ends
+        assert noise == 1e6 or blur <= rules.BLUR
+
+
 def test_weights_move_estimates_by_what_is_recorded(rng):
     """D by simulation: the difference of two estimates of the same data, over its variance."""
-    n, clip = 2000, 0.8
-    z = rng.standard_normal((n, 2)) * np.exp(0.4 * rng.standard_normal((n, 1)))
-    lengths, weights = 0.5 * np.linalg.norm(z, axis=1), None
+    n, clip = 2000, 3.0
+    z, lengths, _ = errors_by_length(rng, n, 2, 0.4)
     weights = np.minimum(1, clip / lengths)
     kept = weights @ lengths**2 / np.sum(lengths**2)
-    curved = 0.25 * z.T @ z
+    curved = 0.16 * z.T @ z
     gaps = []
     for _ in range(400):
-        scores = z * rng.choice([-0.5, 0.5], (n, 1))  # at the truth, where p is a half
+        scores = z * np.where(rng.random((n, 1)) < 0.2, 0.8, -0.2)  # at the truth
         gaps.append(np.linalg.solve(curved, (weights / kept - 1) @ scores))
     part = lengths**2 / np.sum(lengths**2)
     moved = (weights / kept - 1) ** 2 @ part
     found = np.trace(np.cov(np.array(gaps).T) @ curved) / 2
     assert found == pytest.approx(moved, rel=0.2)
+
+
+def test_a_wrong_model_moves_them_by_no_more_than_is_allowed(rng):
+    """The mean of y off by `MISFIT` deviations, in the direction that matters most."""
+    n, clip = 20_000, 3.0
+    z, lengths, _ = errors_by_length(rng, n, 2, 0.4)
+    weights = np.minimum(1, clip / lengths)
+    kept = weights @ lengths**2 / np.sum(lengths**2)
+    moved = (weights / kept - 1) ** 2 @ lengths**2 / np.sum(lengths**2)
+    pull = 0.4 * (weights / kept - 1) * z[:, 0]  # of a mean off by a deviation, which is 0.4
+    worst = rules.MISFIT**2 * np.sum(pull**2)  # by Cauchy and Schwarz
+    assert worst <= 1.1 * (rules.misfit(n) - 1) * moved
+    assert worst >= 0.5 * (rules.misfit(n) - 1) * moved
 
 
 def test_the_curvature_gets_what_makes_both_noises_least():

@@ -21,7 +21,6 @@ from privgram.columns.terms import parse_terms
 from privgram.columns.variables import Boolean, Number
 from privgram.drawing import random
 from privgram.drawing.additive import add_noise
-from privgram.drawing.norm_bound import NormCounts
 from privgram.drawing.refined import Looks
 from privgram.drawing.release import warn_of_weak
 from privgram.engines import scale_out
@@ -29,7 +28,7 @@ from privgram.engines.threads import accumulate, second_moment
 from privgram.ledger import check_ledger
 from privgram.mechanisms.refined import Refined, radii
 from privgram.moment import SecondMoment
-from privgram.moment.weighed import Reaching, Weighed
+from privgram.moment.weighed import PARTS, Reaching, Weighed
 from privgram.regression import newton as rules
 from privgram.regression.design import AllColumns, design
 from privgram.regression.logistic import FORM, LogisticFit
@@ -210,7 +209,7 @@ class _Steps:
 
     def take(self) -> dict[str, Any]:
         """All looks; what the record has of the last one."""
-        looks, bound = self.looks, float(self.looks.moment.bound)
+        looks = self.looks
         first = looks.take(looks.moment, rules.FIRST)
         rows, spent = self._rows(first)
         left = 1 - rules.FIRST - spent - rules.COUNTS
@@ -220,19 +219,17 @@ class _Steps:
             left -= rules.MIDDLE
             share = rules.MIDDLE * rules.MIDDLE_CURVED
             curved, pulled = self._look(point, point.clip, share, rules.MIDDLE - share)
+            frame, std = point.frame, self._last_std
             point, move = point.step(curved, pulled, looks.std[-1], rows, mean)
-            if not (point.frame.hidden or rules.unsettled(move, curved, 0.0, rows)):
+            runaway = self.space.spread(frame, move, first, looks.std[0], rows) > rules.RUNAWAY
+            far = rules.unsettled(move, curved, std, rows, rules.FAR)
+            if not (point.frame.hidden or runaway or far):
                 break
-        grid = np.sqrt(radii(point.frame.typical, point.frame.largest(bound)))
-        counts, counts_std = self._count(point, grid)
-        mu = looks.mu(left * (1 - rules.CURVED_MOST / 2))
-        noise_std = np.array([self._pulled_std(clip, mu) for clip in grid])
-        clip = rules.choose_clip(counts, grid, counts_std, noise_std, rows)
-        before_std = looks.record["parameters"]["score_noise_std"][-1]
-        share = left * rules.curved_share(
-            clip.size, looks.mu(left), before_std, rows, len(point.coef)
-        )
-        curved, pulled = self._look(point, clip.size, share, left - share)
+        near, left = left * rules.NEAR, left * (1 - rules.NEAR)
+        clip = self._choose(point, left, rows)
+        curved, pulled = self._divided(point, clip.size, near, rows)
+        point = point.moved(curved, pulled, looks.std[-1])
+        curved, pulled = self._divided(point, clip.size, left, rows)
         parameters = looks.record["parameters"]
         last = rules.newton_step(curved, pulled)
         step = self.space.spread(point.frame, last, first, looks.std[0], rows)
@@ -244,7 +241,7 @@ class _Steps:
             "start": back @ point.coef,
             "back": back,
             "curved_std": looks.std[-1],
-            "pulled_std": parameters["score_noise_std"][-1],
+            "pulled_std": self._last_std,
             "n_rows": rows,
         }
 
@@ -262,6 +259,30 @@ class _Steps:
     def _pulled_std(self, clip: float, mu: float) -> float:
         """Noise of a score whose rows are up to `clip` long; a row replaced moves it by two."""
         return (2.0 if self.looks.noise.adjacency == "replace" else 1.0) * clip / mu
+
+    @property
+    def _last_std(self) -> float:
+        """Noise of the score that was released last."""
+        return float(self.looks.record["parameters"]["score_noise_std"][-1])
+
+    def _choose(self, point: Point, share: float, rows: float) -> rules.Clip:
+        """The clip of a look with a share of the budget, by a released histogram."""
+        largest = point.frame.largest(float(self.looks.moment.bound))
+        grid = np.sqrt(radii(point.frame.typical, largest))
+        counts, counts_std = self._count(point, grid)
+        mu = self.looks.mu(share * (1 - rules.CURVED_MOST / 2))
+        score_std = np.array([self._pulled_std(clip, mu) for clip in grid])
+        curved_std = np.array([self.looks.std_at(clip, share * rules.CURVED_MOST) for clip in grid])
+        q = len(point.coef)
+        return rules.choose_clip(counts, grid, counts_std, score_std, curved_std, rows, q)
+
+    def _divided(
+        self, point: Point, clip: float, share: float, rows: float
+    ) -> tuple[Matrix, Vector]:
+        """A look whose share is divided so that the step after it has the least noise."""
+        mu = self.looks.mu(share)
+        part = rules.curved_share(clip, mu, self._last_std, rows, len(point.coef))
+        return self._look(point, clip, share * part, share * (1 - part))
 
     def _look(
         self, point: Point, clip: float, curved_share: float, pulled_share: float
@@ -294,12 +315,13 @@ class _Steps:
         return curved, SecondMoment.from_accumulator(total.pulled, None, None)
 
     def _count(self, point: Point, grid: Vector) -> tuple[Vector, float]:
-        """Release how many scores can be as long as the points of a grid."""
+        """Release the squares of scores by how long they can be, as points of a grid."""
         total = self.looks.read(
             self.space.whole(point.frame),
-            lambda _: Reaching(point.coef, NormCounts(len(point.coef), grid)),
+            lambda _: Reaching(point.coef, self.space.target, grid),
         )
-        return self.looks.noisy(total.counted, rules.COUNTS)
+        counts, std = self.looks.noisy(total, rules.COUNTS, PARTS)
+        return counts / PARTS, std / PARTS
 
 
 def _check(source: Any) -> None:

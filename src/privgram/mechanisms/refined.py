@@ -65,6 +65,9 @@ WINDOW, RESOLVED = 6, 5.0
 #: is exponential in it. By the last bin alone noise decides it, and releases of one table come out
 #: with standard errors that differ by a factor of two.
 STEADY, FASTER = 3, 1.2
+#: By which power the ratio of the rows beyond a point to those beyond the one before is taken to
+#: fall where noise hides them.
+FALLING = 2.0
 
 #: Radii to choose from, for each factor of 2 in R^2.
 FINENESS = 32
@@ -369,17 +372,19 @@ def choose_radius(
     return Choice(float(places[place]), float(beyond[place]), float(moved[place]))
 
 
-def rows_beyond(counts: Vector, counts_std: float) -> Vector:
+def rows_beyond(
+    counts: Vector, counts_std: float, resolved: float = RESOLVED, falling: float = FALLING
+) -> Vector:
     """Rows beyond each point of a grid, as far as they stand out of the noise, and then a guess.
 
-    Farther out their number is taken to fall faster and faster, each time by the square of the
-    ratio before. That is a guess, which may be wrong by as much as it is: what the next two bins
-    hold is weighed against it, by their noise. Few rows that are far longer than all others go
-    unseen, as they must.
+    Farther out their number is taken to fall faster and faster, each time by a power, the square
+    by default, of the ratio before. That is a guess, which may be wrong by as much as it is: what
+    the next two bins hold is weighed against it, by their noise. Few rows that are far longer than
+    all others go unseen, as they must.
     """
     tails = np.array([counts[i + 1 : i + 1 + WINDOW].sum() for i in range(len(counts))])
     bins = np.clip(np.arange(len(counts))[::-1], 1, WINDOW)
-    seen = np.flatnonzero(tails > RESOLVED * counts_std * np.sqrt(bins))
+    seen = np.flatnonzero(tails > resolved * counts_std * np.sqrt(bins))
     last = int(seen[-1]) if len(seen) else 0
     beyond = np.zeros(len(counts))
     beyond[last] = tails[last]
@@ -390,7 +395,7 @@ def rows_beyond(counts: Vector, counts_std: float) -> Vector:
         fallen = beyond[last] / max(beyond[last - back], 1.0)
         ratio = min(fallen ** min(FASTER / back, 1.0), 0.95)
     for i in range(last + 1, len(counts)):
-        ratio **= 2
+        ratio **= falling
         guess = beyond[i - 1] * ratio
         near, variance = counts[i + 1 : i + 3].sum(), 2 * counts_std**2
         beyond[i] = guess * (variance + guess * max(near, 0.0)) / (variance + guess**2)

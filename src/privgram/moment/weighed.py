@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram._core.norms import squared_norms
 from privgram._core.rows import Accumulator
 from privgram._core.weigh import reach, weigh
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Reaching", "Weighed"]
+__all__ = ["PARTS", "Reaching", "Weighed"]
+
+#: What a row counts is a multiple of one over this.
+PARTS = 32
 
 
 class Weighed:
@@ -67,30 +71,60 @@ class Weighed:
 
 
 class Reaching:
-    """Count how long the scores of rows (z, target, ...) can be.
+    """Add up the squares of scores of rows (z, target, ...), by how long they can be.
+
+    A score e z can be as long as m |z|, m = max(p, 1 - p). Of a row counts the part (e / m)^2, in
+    [0, 1] and rounded to a multiple of 1 / `PARTS`, where m |z| is.
 
     Parameters
     ----------
     coef : ndarray of shape (p,), float64
-    counted : accumulator
-        Of lengths of rows of p columns.
+    target : tuple of float
+        Center and half-width of the target.
+    grid : ndarray of shape (m,), float64
+        Increasing. Interval i ends at grid[i]; the last one takes all that is longer.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (m,), int64
+        In units of 1 / `PARTS`.
+    n_rows : int
+        Rows so far, those left out counted too.
     """
 
-    def __init__(self, coef: NDArray[np.float64], counted: Any) -> None:
-        self.counted = counted
-        self._coef = coef
+    def __init__(
+        self,
+        coef: NDArray[np.float64],
+        target: tuple[float, float],
+        grid: NDArray[np.float64],
+    ) -> None:
+        self.counts = np.zeros(len(grid), np.int64)
+        self.n_rows = 0
+        self._given = coef, target
+        self._edges = grid[:-1] ** 2
 
     def update(self, block: NDArray[np.float64], drop: bool = False) -> int:
-        """Count the rows of a block."""
-        out = np.empty((len(block), len(self._coef)))
-        reach(block, self._coef, out)
-        return int(self.counted.update(out, drop))
+        """Count the rows of a block; see `privgram._core.rows.Accumulator.update`."""
+        (coef, target), n, p = self._given, len(block), len(self._given[0])
+        most, curved, pulled = np.empty((n, p)), np.empty((n, p)), np.empty((n, p + 1))
+        reach(block, coef, most)
+        weigh(block, coef, target, np.inf, curved, pulled)
+        square = np.empty((2, n))
+        squared_norms(most, square[0])
+        squared_norms(pulled[:, :p], square[1])
+        bad = np.flatnonzero(np.isnan(square).any(axis=0))
+        if len(bad) and not drop:
+            return int(bad[0])
+        square = np.delete(square, bad, axis=1)
+        part = np.divide(square[1], square[0], out=np.zeros(square.shape[1]), where=square[0] > 0)
+        weights = np.rint(PARTS * np.sqrt(np.minimum(part, 1.0)))
+        at = np.searchsorted(self._edges, square[0])
+        # Sums of whole numbers, below 2^53.
+        self.counts += np.bincount(at, weights, len(self.counts)).astype(np.int64)
+        self.n_rows += n
+        return -1
 
     def merge(self, other: Reaching) -> None:
         """Add the rows of another."""
-        self.counted.merge(other.counted)
-
-    @property
-    def n_rows(self) -> int:
-        """Rows so far, those left out counted too."""
-        return int(self.counted.n_rows)
+        self.counts += other.counts
+        self.n_rows += other.n_rows

@@ -27,7 +27,7 @@ from privgram.regression.inference import (
     refuse,
     why_hidden,
 )
-from privgram.regression.newton import RUNAWAY, careful, newton_step, unsettled
+from privgram.regression.newton import RUNAWAY, careful, misfit, newton_step, unsettled
 from privgram.regression.results import Results, level_of
 from privgram.regression.summary import FitTable, columns_of, skewed
 from privgram.regression.testing import WaldTest, verdict, wald
@@ -245,7 +245,8 @@ class LogisticFit(Results):
         if of == "population":
             return super().conf_int(level, alpha=alpha, intercept=intercept)
         # What weighing the rows moves the estimates by is in it too.
-        found = self._inference(self.parameters["moved"] * self.curved)
+        moved = misfit(self.n_rows) * self.parameters["moved"]
+        found = self._inference(moved * self.curved)
         ends = found.intervals(quantile_of(level_of(level, alpha)))
         return ends[: len(self.param_names) if intercept else len(self.names)]
 

@@ -30,13 +30,18 @@ __all__ = [
     "careful",
     "choose_clip",
     "curved_share",
+    "misfit",
     "newton_step",
     "unsettled",
 ]
 
 #: Shares of mu^2: of the first look, of each at the middle, of the histogram of lengths and, where
-#: nothing else says it, of the number of rows. The last look has the rest.
-FIRST, MIDDLE, COUNTS, NUMBER = 0.07, 0.15, 0.05, 0.01
+#: nothing else says it, of the number of rows.
+FIRST, MIDDLE, COUNTS, NUMBER = 0.07, 0.15, 0.1, 0.01
+
+#: Part of the rest for a look with the clip of the last one, which has what is left then: so the
+#: last step is a short one, and leaves out next to nothing.
+NEAR = 0.2
 
 #: At most so many looks at the middle, and what part of one is for the curvature.
 MOST_MIDDLE, MIDDLE_CURVED = 3, 0.4
@@ -45,16 +50,27 @@ MOST_MIDDLE, MIDDLE_CURVED = 3, 0.4
 #: noise of the curvature may be so much of it, as far as it gets no more than so much of the look.
 STEP, CURVED_NOISE, CURVED_MOST = 5.0, 0.03, 0.5
 
-#: What weighing moves estimates by counts so much more than noise: it is worse where the model is
-#: wrong.
-WARY = 2.0
+#: Models are somewhat wrong. Where weights are, the mean of y may be off by this part of its
+#: standard deviation: what that moves estimates by grows with the number of rows.
+MISFIT = 0.1
+
+#: What the weights move estimates by counts so much of noise: it goes one way of many.
+WARY = 0.5
+
+#: No clip is taken for which the noise of the curvature, as a root mean square over the curvature,
+#: may be larger: inference would be refused.
+BLUR = 0.15
+
+#: So many deviations of noise are seen in the histogram, and by which power the ratio of one bin
+#: to the one before falls beyond. To see too much widens intervals, to see too little is worse.
+RESOLVED, FALLING = 3.0, 1.5
 
 #: No step is longer, in the root mean square of eta where the frame is white.
 LONGEST = 2.0
 
-#: A step leaves out about this part of its square, times the rows, from the score. Another is
-#: taken, or the last one refused, where that may be so many deviations of the score.
-BEND, MOST_BENT = 0.25, 0.35
+#: A step leaves out about this part of its square, times the rows, from the score. Where that may
+#: be so many deviations of the score, another step is taken at the middle, or the last one refused.
+BEND, FAR, MOST_BENT = 0.25, 2.0, 0.35
 
 #: A last step that changes log odds by more, as a root mean square, says that they run away.
 RUNAWAY = 0.5
@@ -175,6 +191,10 @@ class Point:
         most = max(mean, 1 - mean)
         return Point(frame, turned, math.sqrt(most / (1 - most) * frame.typical)), move
 
+    def moved(self, curved: Matrix, pulled: Vector, noise_std: float) -> Point:
+        """Where a step leads, in the same frame: for another look with the same clip."""
+        return replace(self, coef=self.coef + careful(curved, pulled, noise_std))
+
 
 def newton_step(curved: Matrix, pulled: Vector) -> Vector:
     """H^{-1} g, or the least step where H is singular."""
@@ -213,35 +233,59 @@ class Clip:
 
 
 def choose_clip(
-    counts: Vector, grid: Vector, counts_std: float, noise_std: Vector, rows: float
+    counts: Vector,
+    grid: Vector,
+    counts_std: float,
+    score_std: Vector,
+    curved_std: Vector,
+    rows: float,
+    q: int,
 ) -> Clip:
     """The clip that adds the least variance to the estimates.
 
     Parameters
     ----------
-    counts, counts_std
-        As for `privgram.mechanisms.refined.choose_radius`.
+    counts : ndarray of shape (m,), float64
+        Released: sums of |e| / m over rows whose score can be as long as this point of the grid,
+        and longer than the one before.
     grid : ndarray of shape (m,), float64
         Sizes that a score can have, ascending; none is larger than the last.
-    noise_std : ndarray of shape (m,), float64
-        Noise of the score for each clip.
+    counts_std : float
+        Noise of the counts.
+    score_std, curved_std : ndarray of shape (m,), float64
+        Noise of the score for each clip, and of the curvature off its diagonal.
     rows : float
+    q : int
+        Number of features.
 
     Notes
     -----
-    Rows whose score may be r > clip weigh clip / r. In units in which the curvature is the
-    identity times the rows, the noise moves estimates by noise_std / (kept rows), and the weights
-    by the sum of (o / kept - 1) e z, over the rows.
+    Rows whose score may be r > clip weigh o = clip / r. What was counted times r^2 is |e| m |z|^2,
+    whose mean is 2 m w |z|^2, m in [1/2, 1]: as good as the trace of the curvature. In units in
+    which the curvature is s times the identity, the noise moves estimates by score_std / (kept s),
+    and the weights by the sum of (o / kept - 1) e z, over s.
     """
-    beyond = rows_beyond(counts, counts_std)
-    numbers = np.maximum(-np.diff(beyond, prepend=max(rows, beyond[0])), 0.0)
+    beyond = rows_beyond(counts, counts_std, RESOLVED, FALLING)
+    numbers = np.maximum(-np.diff(beyond, prepend=beyond[0] + max(counts[0], 1.0)), 0.0)
     part = numbers * grid**2
+    s = max(float(part.sum()) / q, rows)
     part = part / part.sum()
     weights = np.minimum(1.0, grid[:, None] / grid)  # of rows j at clip i
     kept = weights @ part
     moved = (weights / kept[:, None] - 1) ** 2 @ part
-    best = int(np.argmin((noise_std / kept) ** 2 + WARY * rows * moved))
+    cost = (score_std / kept) ** 2 / s + WARY * misfit(rows) * moved
+    blur = math.sqrt(q + 1) * curved_std / (kept * s)
+    best = int(np.argmin(np.where(blur <= max(BLUR, blur.min()), cost, np.inf)))
     return Clip(float(grid[best]), float(kept[best]), float(moved[best]))
+
+
+def misfit(rows: float) -> float:
+    """How much more weights move estimates than where the model holds, as a variance.
+
+    There it is `Clip.moved`. Where the mean of y is off by `MISFIT` of a deviation, all in one
+    direction, it is so many times the rows.
+    """
+    return 1 + MISFIT**2 * rows
 
 
 def curved_share(clip: float, mu: float, before_std: float, rows: float, q: int) -> float:
@@ -270,7 +314,9 @@ def curved_share(clip: float, mu: float, before_std: float, rows: float, q: int)
     return min(max(noise / (1 + noise), needed**2), CURVED_MOST)
 
 
-def unsettled(move: Vector, curved: Matrix, noise_std: float, rows: float) -> bool:
+def unsettled(
+    move: Vector, curved: Matrix, noise_std: float, rows: float, most: float = MOST_BENT
+) -> bool:
     """Whether a step was so long that what it leaves out may matter.
 
     Parameters
@@ -280,6 +326,9 @@ def unsettled(move: Vector, curved: Matrix, noise_std: float, rows: float) -> bo
         Released; about `rows` times the identity.
     noise_std : float
         Of the score.
+    rows : float
+    most : float
+        How many deviations of the score it may leave out.
     """
     square = max(float(move @ curved @ move), 0.0)
-    return not BEND * square <= MOST_BENT * math.sqrt(rows + noise_std**2)
+    return not BEND * square <= most * math.sqrt(rows + noise_std**2)
