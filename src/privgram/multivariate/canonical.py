@@ -106,7 +106,7 @@ def cca(
     Parameters
     ----------
     release : Release
-        With an intercept or all levels of a factor, or of columns about zero.
+        With an intercept or all levels of a factor.
     x, y : sequence of str
         The p and q columns, none in both.
     n_components : int, optional
@@ -122,7 +122,7 @@ def cca(
         A ValueError: if noise leaves the covariance of all columns not positive definite, or would
         in more than half of the releases that might have come instead.
     ValueError
-        For an unknown column, one in both sets, or too many components.
+        For an unknown column, one in both sets, too many components, or no intercept.
 
     References
     ----------
@@ -132,7 +132,7 @@ def cca(
         raise TypeError("x and y are lists of columns")
     if both := set(x) & set(y):
         raise ValueError(f"{', '.join(map(shown, sorted(both)))} is in both sets")
-    variables = Variables(release, [*x, *y])
+    variables = Variables(release, [*x, *y], center=True)
     most = min(len(x), len(y))
     if not most:
         raise ValueError("both sets need a column")

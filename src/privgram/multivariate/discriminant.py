@@ -10,7 +10,7 @@ import numpy as np
 
 from privgram._base.text import shown
 from privgram.columns.variables import Factor, Numeric
-from privgram.multivariate.variables import DRAWS, Variables, root_of
+from privgram.multivariate.variables import DRAWS, Variables, image_of, root_of
 from privgram.noise import standard_wishart
 from privgram.regression import RefusedError
 
@@ -236,7 +236,7 @@ def lda(release: ReleaseRecord, factor: str, features: Sequence[str] | None = No
         Whose levels are to be told apart.
     features : sequence of str, optional
         Released columns, or levels of other factors such as "sex[f]" (not all of one); by default
-        all numbers.
+        all numbers that follow from what was released.
 
     Returns
     -------
@@ -271,11 +271,10 @@ def lda(release: ReleaseRecord, factor: str, features: Sequence[str] | None = No
             f"{factor!r} is not a factor of this release; there are {', '.join(factors) or 'none'}"
         )
     if features is None:
-        features = [
-            other.label(name)
-            for name, other in described.items()
-            if isinstance(other, Numeric) and other.label(name) in release.names
+        numbers = [
+            other.label(name) for name, other in described.items() if isinstance(other, Numeric)
         ]
+        features = [name for name in numbers if _follows(release, name)]
     if isinstance(features, str) or not features:
         raise ValueError("features is a list of columns, at least one")
     indicators = [f"{factor}[{level}]" for level in given.names]
@@ -301,6 +300,14 @@ def lda(release: ReleaseRecord, factor: str, features: Sequence[str] | None = No
     )
     found.stderr  # noqa: B018 - what has no errors is not offered either
     return found
+
+
+def _follows(release: ReleaseRecord, name: str) -> bool:
+    try:
+        image_of(release, name)
+    except ValueError:
+        return False
+    return True
 
 
 def _directions(groups: _Groups) -> tuple[Matrix, Vector]:

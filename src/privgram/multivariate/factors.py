@@ -127,7 +127,7 @@ def factor_analysis(
     Parameters
     ----------
     release : Release
-        With an intercept or all levels of a factor, or of columns about zero.
+        With an intercept or all levels of a factor.
     n_factors : int
         k, so that (d - k)^2 >= d + k: more have no one solution.
     columns : sequence of str, optional
@@ -147,7 +147,7 @@ def factor_analysis(
         A ValueError: if noise hides a variance or leaves correlations that are not positive
         definite.
     ValueError
-        If `n_factors` is too large.
+        If `n_factors` is too large, or there is no intercept.
 
     Notes
     -----
@@ -165,7 +165,7 @@ def factor_analysis(
     """
     if rotation not in ("varimax", "none"):
         raise ValueError(f"rotation is 'varimax' or 'none', not {rotation!r}")
-    variables = Variables(release, columns)
+    variables = Variables(release, columns, center=True)
     d = len(variables.names)
     k = check_integer(n_factors, "n_factors", 1)
     if (d - k) ** 2 < d + k or k >= d:

@@ -91,7 +91,7 @@ def graphical_lasso(
     Parameters
     ----------
     release : Release
-        With an intercept or all levels of a factor, or of columns about zero.
+        With an intercept or all levels of a factor.
     columns : sequence of str, optional
         All but the intercept by default.
     alpha : float or "noise"
@@ -107,7 +107,7 @@ def graphical_lasso(
     RefusedError
         A ValueError: if noise hides a variance, or drowns all correlations.
     ValueError
-        If `alpha` is not positive.
+        If `alpha` is not positive, or there is no intercept.
     ImportError
         Without scikit-learn: ``pip install "privgram[sklearn]"``.
 
@@ -125,7 +125,7 @@ def graphical_lasso(
     """
     with extra("sklearn", "the graphical lasso needs"):
         from sklearn.covariance import graphical_lasso as solve
-    variables = Variables(release, columns)
+    variables = Variables(release, columns, center=True)
     if len(variables.names) < 2:
         raise ValueError("a graph takes two columns at least")
     covariance = variables.covariance
