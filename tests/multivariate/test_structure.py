@@ -159,6 +159,7 @@ def kinds(rng, rows=3000, law=GaussianLaw(1e-9, 1e-9)):  # noqa: B008 - a frozen
 
 
 def test_discriminants_are_of_the_weighted_columns_too():
+    pytest.importorskip("pandas")
     table, release = kinds(np.random.default_rng(9))
     found = release.lda("kind")
     assert found.names == ("x", "y")
@@ -171,6 +172,8 @@ def test_discriminants_are_of_the_weighted_columns_too():
     only = {name: table[name] for name in ("x", "y")}  # the factor itself is not read
     assert (found.predict(only) == table["kind"]).mean() > 0.75
     assert found.transform(only).shape == (3000, 2)
+    assert found.frame().loc["y", "w"] == found.coef[2, 1]
+    assert str(found).splitlines()[-1].split()[-1] == f"{found.priors[2]:.4g}"
     # A row that lacks a value is told nothing of.
     lacking = {"x": [0.0, np.nan], "y": [1.0, 1.0]}
     assert np.isnan(found.predict_proba(lacking)).any(axis=1).tolist() == [False, True]

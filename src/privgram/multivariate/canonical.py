@@ -10,6 +10,7 @@ import numpy as np
 
 from privgram._base.checks import check_integer, check_within
 from privgram._base.text import shown
+from privgram.multivariate.named import as_frame, as_text
 from privgram.multivariate.variables import Covariance, Variables
 from privgram.regression import RefusedError
 
@@ -90,6 +91,25 @@ class CCA:
         p = len(self.x_names)
         rows = self._variables.encode(table) - self._variables.covariance.mean
         return rows[:, :p] @ self.x_weights, rows[:, p:] @ self.y_weights
+
+    @property
+    def _table(self) -> dict[str, Vector]:
+        return {"correlation": self.correlations, "std err": self.stderr}
+
+    def frame(self) -> Any:
+        """Correlations and standard errors as a data frame (needs pandas), a row for each pair."""
+        return as_frame(self._pairs, self._table)
+
+    @property
+    def _pairs(self) -> list[str]:
+        return [f"pair {number + 1}" for number in range(len(self.correlations))]
+
+    def __str__(self) -> str:
+        return as_text(
+            self._pairs,
+            self._table,
+            f"Below {self.edge():.3g} all may be noise and sampling (95%).",
+        )
 
     def __repr__(self) -> str:
         return f"<CCA: {len(self.x_names)} with {len(self.y_names)} columns>"

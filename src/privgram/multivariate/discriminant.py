@@ -10,6 +10,7 @@ import numpy as np
 
 from privgram._base.text import shown
 from privgram.columns.variables import Factor, Numeric
+from privgram.multivariate.named import as_frame, as_text
 from privgram.multivariate.variables import DRAWS, Variables, image_of, root_of
 from privgram.noise import standard_wishart
 from privgram.regression import RefusedError
@@ -130,6 +131,17 @@ class LDA:
         """Scores on the canonical directions, about the mean of all rows."""
         scores: Matrix = (self._split.rows(table) - self._split.released.centre) @ self.scalings
         return scores
+
+    def frame(self) -> Any:
+        """`coef` as a data frame (needs pandas), with a row for each feature."""
+        return as_frame(self.names, dict(zip(self.levels, self.coef, strict=True)))
+
+    def __str__(self) -> str:
+        numbers = np.column_stack([self.coef, self.intercept, self.priors])
+        return as_text(
+            [*self.names, "intercept", "part of the rows"],
+            dict(zip(self.levels, numbers, strict=True)),
+        )
 
     def __repr__(self) -> str:
         return f"<LDA: {len(self.levels)} levels of {self.factor} by {len(self.names)} columns>"

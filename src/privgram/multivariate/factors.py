@@ -12,6 +12,7 @@ import numpy as np
 
 from privgram._base.checks import check_integer
 from privgram.multivariate.components import upright
+from privgram.multivariate.named import as_frame, as_text
 from privgram.multivariate.variables import Covariance, Variables
 from privgram.regression import RefusedError
 
@@ -110,6 +111,19 @@ class FactorAnalysis:
         rows = (self._variables.encode(table) - self.covariance.mean) / self.covariance.std
         scores: Matrix = rows @ np.linalg.solve(self.implied_correlation, self.loadings)
         return scores
+
+    @property
+    def _table(self) -> dict[str, Vector]:
+        found = {f"factor {number}": row for number, row in enumerate(self.loadings.T, 1)}
+        return found | {"uniqueness": self.uniquenesses}
+
+    def frame(self) -> Any:
+        """Loadings and uniquenesses as a data frame (needs pandas), with a row for each name."""
+        return as_frame(self.names, self._table)
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{part:.1%}" for part in self.explained_variance_ratio)
+        return as_text(self.names, self._table, f"Factors explain {parts} of all variance.")
 
     def __repr__(self) -> str:
         return f"<FactorAnalysis: {self.loadings.shape[1]} factors of {len(self.names)} columns>"

@@ -9,6 +9,7 @@ import numpy as np
 
 from privgram._base.checks import check_positive
 from privgram._base.optional import extra
+from privgram._base.text import shown
 from privgram.multivariate.variables import Covariance, Variables
 from privgram.regression import RefusedError
 
@@ -75,6 +76,11 @@ class GraphicalLasso:
             for i, j in np.argwhere(np.triu(self.precision != 0, 1)).tolist()
         ]
         return sorted(pairs, key=lambda pair: -abs(pair[2]))
+
+    def __str__(self) -> str:
+        found = [f"{shown(a)} - {shown(b)}: {partial:.3f}" for a, b, partial in self.edges]
+        below = f"Under a penalty of {self.edge:.3g} noise and sampling alone may join columns."
+        return "\n".join([*(found or ["no edges"]), *([below] if self.alpha < self.edge else [])])
 
     def __repr__(self) -> str:
         return f"<GraphicalLasso: {len(self.edges)} edges between {len(self.names)} columns>"
