@@ -92,21 +92,25 @@ def test_too_many_factors_and_hidden_ones_are_refused():
 
 def test_impossible_canonical_correlations_are_refused():
     """Each set alone is positive definite, and noise makes a correlation of 1.25."""
-    moment = np.diag([1.0, 1.0, 1.0, 1.0]) * 100
+    names = ("a", "b", "intercept")
+    moment = np.diag([100.0, 100.0, 100.0])
     moment[0, 1] = moment[1, 0] = 125.0
-    release = make_release(moment, "abcd", GaussianLaw(1.0, 1.4), n_rows=100)
+    release = make_release(moment, names, GaussianLaw(1.0, 1.4), n_rows=100)
     with pytest.raises(RefusedError, match="exceeds the signal"):
         release.cca(["a"], ["b"])
     # Where noise nearly makes one, most other releases are impossible, and nothing has an error.
     moment[0, 1] = moment[1, 0] = 99.9
     with pytest.raises(RefusedError, match="standard errors"):
-        make_release(moment, "abcd", GaussianLaw(20.0, 28.0), n_rows=100).cca(["a"], ["b"])
+        make_release(moment, names, GaussianLaw(20.0, 28.0), n_rows=100).cca(["a"], ["b"])
+    with pytest.raises(ValueError, match="intercept"):
+        release.marginal(["a", "b"]).cca(["a"], ["b"])
 
 
 def test_the_edge_counts_releases_that_cannot_be():
     """A draw for which a correlation would exceed 1 is not left out of the quantile."""
-    moment = np.diag([100.0, 100.0])
-    release = make_release(moment, "ab", GaussianLaw(80.0, 1.0), n_rows=10**6)
+    moment = np.diag([100.0, 100.0, 1e6])
+    names = ("a", "b", "intercept")
+    release = make_release(moment, names, GaussianLaw(80.0, 1.0), n_rows=10**6)
     # |N(0, 1)| exceeds 100 / 80 in 21 %: in fewer than 6 of 100 with probability 1e-5.
     assert release.cca(["a"], ["b"]).edge(0.95) == 1.0
 
@@ -121,13 +125,14 @@ def test_the_penalty_by_noise_joins_what_is_correlated():
     np.testing.assert_allclose(joined.precision @ joined.correlation, np.eye(6), atol=5e-3)
     # Without correlations nothing is joined in 19 of 20: 5 of 20 or more have probability 2.6e-3.
     rng = np.random.default_rng(8)
-    plain = [rng.standard_normal((400, 4)) for _ in range(20)]
-    releases = [make_release(LAW.draw(t.T @ t, rng), "abcd", LAW, n_rows=400) for t in plain]
+    names = (*"abcd", "intercept")
+    plain = [np.hstack([rng.standard_normal((400, 4)), np.ones((400, 1))]) for _ in range(20)]
+    releases = [make_release(LAW.draw(t.T @ t, rng), names, LAW, n_rows=400) for t in plain]
     assert sum(bool(release.graphical_lasso().edges) for release in releases) < 5
     with pytest.raises(ValueError, match="alpha"):
         releases[0].graphical_lasso(alpha="cv")
     assert releases[0].graphical_lasso(alpha=0.9).edge == releases[0].graphical_lasso().alpha
-    drowned = make_release(np.diag([50.0, 50.0]), "ab", GaussianLaw(40.0, 1.0), n_rows=400)
+    drowned = make_release(np.diag([50.0] * 4 + [400.0]), names, GaussianLaw(40.0, 1.0), n_rows=400)
     with pytest.raises(RefusedError, match="drowns"):
         drowned.graphical_lasso(alpha=0.1)
 
@@ -155,6 +160,7 @@ def kinds(rng, rows=3000, law=GaussianLaw(1e-9, 1e-9)):  # noqa: B008 - a frozen
 
 
 def test_discriminants_are_of_the_weighted_columns_too():
+    pytest.importorskip("pandas")
     table, release = kinds(np.random.default_rng(9))
     found = release.lda("kind")
     assert found.names == ("x", "y")
@@ -167,6 +173,8 @@ def test_discriminants_are_of_the_weighted_columns_too():
     only = {name: table[name] for name in ("x", "y")}  # the factor itself is not read
     assert (found.predict(only) == table["kind"]).mean() > 0.75
     assert found.transform(only).shape == (3000, 2)
+    assert found.frame().loc["y", "w"] == found.coef[2, 1]
+    assert str(found).splitlines()[-1].split()[-1] == f"{found.priors[2]:.4g}"
     # A row that lacks a value is told nothing of.
     lacking = {"x": [0.0, np.nan], "y": [1.0, 1.0]}
     assert np.isnan(found.predict_proba(lacking)).any(axis=1).tolist() == [False, True]
@@ -193,6 +201,13 @@ def test_discriminants_are_refused_where_noise_hides_them():
         release.lda("x")
     with pytest.raises(RefusedError, match="depend on each other"):
         release.lda("kind", ["sex[f]", "sex[m]", "x"])
+    # A number is a feature though only its products were released.
+    columns = pg.Columns({"x": (-6, 6), "kind": ["u", "v"]}, terms=["x*kind"])
+    rng = np.random.default_rng(12)
+    stored = columns.encode({"x": rng.normal(size=500), "kind": rng.choice(["u", "v"], 500)})
+    law = GaussianLaw(1e-9, 1e-9)
+    products = make_release(stored.T @ stored, columns.names, law, 500, columns, columns.bound)
+    assert products.lda("kind").names == ("x",)
 
 
 # --- few columns, weighted rows -------------------------------------------------------------------

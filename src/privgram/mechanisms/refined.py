@@ -60,11 +60,12 @@ REACH = 4.0
 #: noise are seen: where noise is taken for long rows the release is lost, so that must be rare.
 WINDOW, RESOLVED = 6, 5.0
 
-#: How fast rows become fewer where they are seen last is taken over so many bins, and in the last of
-#: them so much faster than on average: by 1 in a tail that is a power of |z|^2, by 1.36 in one that
-#: is exponential in it. By the last bin alone noise decides it, and releases of one table come out
-#: with standard errors that differ by a factor of two.
+#: How fast rows become fewer where they are seen last is taken over so many bins, and in the last
+#: of them so much faster than on average: by 1 in a tail that is a power of |z|^2, by 1.36 in one
+#: that is exponential in it. By the last bin alone noise decides it, and releases of one table come
+#: out with standard errors that differ by a factor of two.
 STEADY, FASTER = 3, 1.2
+
 #: By which power the ratio of the rows beyond a point to those beyond the one before is taken to
 #: fall where noise hides them.
 FALLING = 2.0

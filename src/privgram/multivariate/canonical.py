@@ -10,6 +10,7 @@ import numpy as np
 
 from privgram._base.checks import check_integer, check_within
 from privgram._base.text import shown
+from privgram.multivariate.named import as_frame, as_text
 from privgram.multivariate.variables import Covariance, Variables
 from privgram.regression import RefusedError
 
@@ -91,6 +92,25 @@ class CCA:
         rows = self._variables.encode(table) - self._variables.covariance.mean
         return rows[:, :p] @ self.x_weights, rows[:, p:] @ self.y_weights
 
+    @property
+    def _table(self) -> dict[str, Vector]:
+        return {"correlation": self.correlations, "std err": self.stderr}
+
+    def frame(self) -> Any:
+        """Correlations and standard errors as a data frame (needs pandas), a row for each pair."""
+        return as_frame(self._pairs, self._table)
+
+    @property
+    def _pairs(self) -> list[str]:
+        return [f"pair {number + 1}" for number in range(len(self.correlations))]
+
+    def __str__(self) -> str:
+        return as_text(
+            self._pairs,
+            self._table,
+            f"Below {self.edge():.3g} all may be noise and sampling (95%).",
+        )
+
     def __repr__(self) -> str:
         return f"<CCA: {len(self.x_names)} with {len(self.y_names)} columns>"
 
@@ -106,7 +126,7 @@ def cca(
     Parameters
     ----------
     release : Release
-        With an intercept or all levels of a factor, or of columns about zero.
+        With an intercept or all levels of a factor.
     x, y : sequence of str
         The p and q columns, none in both.
     n_components : int, optional
@@ -122,7 +142,7 @@ def cca(
         A ValueError: if noise leaves the covariance of all columns not positive definite, or would
         in more than half of the releases that might have come instead.
     ValueError
-        For an unknown column, one in both sets, or too many components.
+        For an unknown column, one in both sets, too many components, or no intercept.
 
     References
     ----------
@@ -132,7 +152,7 @@ def cca(
         raise TypeError("x and y are lists of columns")
     if both := set(x) & set(y):
         raise ValueError(f"{', '.join(map(shown, sorted(both)))} is in both sets")
-    variables = Variables(release, [*x, *y])
+    variables = Variables(release, [*x, *y], center=True)
     most = min(len(x), len(y))
     if not most:
         raise ValueError("both sets need a column")

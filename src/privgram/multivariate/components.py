@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._base.checks import check_integer, check_within
+from privgram.multivariate.named import as_frame, as_text
 from privgram.multivariate.variables import Covariance, Variables
 from privgram.regression import RefusedError
 
@@ -176,6 +177,21 @@ class PCA:
         from privgram.plots.of_components import plot_scree
 
         return plot_scree(self, ax)
+
+    def frame(self) -> Any:
+        """The components as columns of a data frame (needs pandas), with a row for each name."""
+        return as_frame(self.names, _numbered("component", self.components))
+
+    def __str__(self) -> str:
+        below = np.array([self.explained_variance, self.explained_variance_ratio]).T
+        columns = _numbered("component", np.hstack([self.components, below]))
+        beyond = " and sampling" if self.of_correlations else ""
+        return as_text(
+            [*self.names, "explained variance", "part of the whole"],
+            columns,
+            f"{self.n_clear} of {len(self.names)} eigenvalues exceed what noise{beyond} may make "
+            f"({self.confidence:.0%}).",
+        )
 
     def __repr__(self) -> str:
         return f"<PCA: {len(self.components)} components of {len(self.names)} columns>"
@@ -373,6 +389,10 @@ class _Decomposed:
             raise RefusedError("the noise hides the variances")
         found: Vector = np.quantile(null, confidence, axis=0, method="higher")
         return found
+
+
+def _numbered(kind: str, rows: Matrix) -> dict[str, Vector]:
+    return {f"{kind} {number}": row for number, row in enumerate(rows, 1)}
 
 
 def _leading(matrix: Matrix, k: int) -> tuple[Vector, Matrix]:

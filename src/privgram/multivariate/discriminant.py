@@ -10,7 +10,8 @@ import numpy as np
 
 from privgram._base.text import shown
 from privgram.columns.variables import Factor, Numeric
-from privgram.multivariate.variables import DRAWS, Variables, root_of
+from privgram.multivariate.named import as_frame, as_text
+from privgram.multivariate.variables import DRAWS, Variables, image_of, root_of
 from privgram.noise import standard_wishart
 from privgram.regression import RefusedError
 
@@ -131,6 +132,17 @@ class LDA:
         scores: Matrix = (self._split.rows(table) - self._split.released.centre) @ self.scalings
         return scores
 
+    def frame(self) -> Any:
+        """`coef` as a data frame (needs pandas), with a row for each feature."""
+        return as_frame(self.names, dict(zip(self.levels, self.coef, strict=True)))
+
+    def __str__(self) -> str:
+        numbers = np.column_stack([self.coef, self.intercept, self.priors])
+        return as_text(
+            [*self.names, "intercept", "part of the rows"],
+            dict(zip(self.levels, numbers, strict=True)),
+        )
+
     def __repr__(self) -> str:
         return f"<LDA: {len(self.levels)} levels of {self.factor} by {len(self.names)} columns>"
 
@@ -236,7 +248,7 @@ def lda(release: ReleaseRecord, factor: str, features: Sequence[str] | None = No
         Whose levels are to be told apart.
     features : sequence of str, optional
         Released columns, or levels of other factors such as "sex[f]" (not all of one); by default
-        all numbers.
+        all numbers that follow from what was released.
 
     Returns
     -------
@@ -271,11 +283,10 @@ def lda(release: ReleaseRecord, factor: str, features: Sequence[str] | None = No
             f"{factor!r} is not a factor of this release; there are {', '.join(factors) or 'none'}"
         )
     if features is None:
-        features = [
-            other.label(name)
-            for name, other in described.items()
-            if isinstance(other, Numeric) and other.label(name) in release.names
+        numbers = [
+            other.label(name) for name, other in described.items() if isinstance(other, Numeric)
         ]
+        features = [name for name in numbers if _follows(release, name)]
     if isinstance(features, str) or not features:
         raise ValueError("features is a list of columns, at least one")
     indicators = [f"{factor}[{level}]" for level in given.names]
@@ -301,6 +312,14 @@ def lda(release: ReleaseRecord, factor: str, features: Sequence[str] | None = No
     )
     found.stderr  # noqa: B018 - what has no errors is not offered either
     return found
+
+
+def _follows(release: ReleaseRecord, name: str) -> bool:
+    try:
+        image_of(release, name)
+    except ValueError:
+        return False
+    return True
 
 
 def _directions(groups: _Groups) -> tuple[Matrix, Vector]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from privgram._base.checks import check_integer
 from privgram.multivariate.components import upright
+from privgram.multivariate.named import as_frame, as_text
 from privgram.multivariate.variables import Covariance, Variables
 from privgram.regression import RefusedError
 
@@ -111,6 +112,19 @@ class FactorAnalysis:
         scores: Matrix = rows @ np.linalg.solve(self.implied_correlation, self.loadings)
         return scores
 
+    @property
+    def _table(self) -> dict[str, Vector]:
+        found = {f"factor {number}": row for number, row in enumerate(self.loadings.T, 1)}
+        return found | {"uniqueness": self.uniquenesses}
+
+    def frame(self) -> Any:
+        """Loadings and uniquenesses as a data frame (needs pandas), with a row for each name."""
+        return as_frame(self.names, self._table)
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{part:.1%}" for part in self.explained_variance_ratio)
+        return as_text(self.names, self._table, f"Factors explain {parts} of all variance.")
+
     def __repr__(self) -> str:
         return f"<FactorAnalysis: {self.loadings.shape[1]} factors of {len(self.names)} columns>"
 
@@ -127,7 +141,7 @@ def factor_analysis(
     Parameters
     ----------
     release : Release
-        With an intercept or all levels of a factor, or of columns about zero.
+        With an intercept or all levels of a factor.
     n_factors : int
         k, so that (d - k)^2 >= d + k: more have no one solution.
     columns : sequence of str, optional
@@ -147,7 +161,7 @@ def factor_analysis(
         A ValueError: if noise hides a variance or leaves correlations that are not positive
         definite.
     ValueError
-        If `n_factors` is too large.
+        If `n_factors` is too large, or there is no intercept.
 
     Notes
     -----
@@ -165,7 +179,7 @@ def factor_analysis(
     """
     if rotation not in ("varimax", "none"):
         raise ValueError(f"rotation is 'varimax' or 'none', not {rotation!r}")
-    variables = Variables(release, columns)
+    variables = Variables(release, columns, center=True)
     d = len(variables.names)
     k = check_integer(n_factors, "n_factors", 1)
     if (d - k) ** 2 < d + k or k >= d:

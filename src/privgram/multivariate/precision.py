@@ -9,6 +9,7 @@ import numpy as np
 
 from privgram._base.checks import check_positive
 from privgram._base.optional import extra
+from privgram._base.text import shown
 from privgram.multivariate.variables import Covariance, Variables
 from privgram.regression import RefusedError
 
@@ -76,6 +77,11 @@ class GraphicalLasso:
         ]
         return sorted(pairs, key=lambda pair: -abs(pair[2]))
 
+    def __str__(self) -> str:
+        found = [f"{shown(a)} - {shown(b)}: {partial:.3f}" for a, b, partial in self.edges]
+        below = f"Under a penalty of {self.edge:.3g} noise and sampling alone may join columns."
+        return "\n".join([*(found or ["no edges"]), *([below] if self.alpha < self.edge else [])])
+
     def __repr__(self) -> str:
         return f"<GraphicalLasso: {len(self.edges)} edges between {len(self.names)} columns>"
 
@@ -91,7 +97,7 @@ def graphical_lasso(
     Parameters
     ----------
     release : Release
-        With an intercept or all levels of a factor, or of columns about zero.
+        With an intercept or all levels of a factor.
     columns : sequence of str, optional
         All but the intercept by default.
     alpha : float or "noise"
@@ -107,7 +113,7 @@ def graphical_lasso(
     RefusedError
         A ValueError: if noise hides a variance, or drowns all correlations.
     ValueError
-        If `alpha` is not positive.
+        If `alpha` is not positive, or there is no intercept.
     ImportError
         Without scikit-learn: ``pip install "privgram[sklearn]"``.
 
@@ -125,7 +131,7 @@ def graphical_lasso(
     """
     with extra("sklearn", "the graphical lasso needs"):
         from sklearn.covariance import graphical_lasso as solve
-    variables = Variables(release, columns)
+    variables = Variables(release, columns, center=True)
     if len(variables.names) < 2:
         raise ValueError("a graph takes two columns at least")
     covariance = variables.covariance
