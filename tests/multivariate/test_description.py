@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from regression_references import STUDIES, release, study, table
 
 import privgram as pg
-from privgram.multivariate import correlation, describe
+from privgram.multivariate import correlation, describe, posterior
 from privgram.noise import GaussianLaw, SketchLaw, WishartLaw
 from privgram.regression import RefusedError
 
@@ -84,8 +84,9 @@ def test_levels_of_a_factor_are_described():
         pytest.param(SketchLaw(3000, 50.0), marks=pytest.mark.long, id="sketch"),
     ],
 )
-def test_noise_has_the_stated_deviations(law):
+def test_noise_has_the_stated_deviations(law, monkeypatch):
     """200 draws: each deviation is known to 5 %; 25 % of 12 numbers is 5 of these."""
+    monkeypatch.setattr(posterior, "DRAWS", 20)  # intervals are not looked at
     rows = tables()
     exact = rows.T @ rows + law.shift_matrix(4)
     rng = np.random.default_rng(1)
@@ -107,8 +108,9 @@ def test_noise_has_the_stated_deviations(law):
 @pytest.mark.long
 @pytest.mark.parametrize("n_rows", [4000, None])
 @pytest.mark.parametrize("partial", [False, True])
-def test_intervals_hold_their_level(n_rows, partial):
+def test_intervals_hold_their_level(n_rows, partial, monkeypatch):
     """600 tables and draws: shares have a deviation of 0.9 %, so 91 % is 4.5 of these below 95."""
+    monkeypatch.setattr(posterior, "DRAWS", 200)
     law = GaussianLaw(60.0, 85.0)
     rng = np.random.default_rng(2)
     root = np.array([[1.0, 0.5, 0.1], [0, 0.8, -0.3], [0, 0, 1]])
@@ -133,6 +135,42 @@ def test_intervals_hold_their_level(n_rows, partial):
     shares = np.mean(held, axis=0)
     assert (shares > 0.91).all(), shares
     assert (shares < 0.985).all(), shares
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("partial", [True, ["w", "y"]])
+def test_partial_intervals_hold_where_noise_is_near_the_signal(partial, monkeypatch):
+    """250 draws: shares have a deviation of 1.4 %, so 90 % is 3.6 of these below 95.
+
+    Two columns that are nearly one, as an outcome and what instruments move. The first-order law
+    of a ratio of inverse entries gives 82 %.
+    """
+    monkeypatch.setattr(posterior, "DRAWS", 150)
+    names = ["w", "x", "z1", "z2", "y"]
+    made = np.eye(5)[[3, 2, 0, 1, 4]] * [1, 1, 1, 1, 0.5]  # of z1, z2, x, u, e
+    made[0] += [0.25, 0.25, 0.3, 0.0, 0.0]
+    made[4] += 0.5 * made[0] + [0, 0, 0.3, 0.6, 0]
+    made[[0, 4]] /= 3
+    exact = np.pad(20_000 / 3 * made @ made.T, (0, 1))
+    exact[5, 5] = 20_000.0
+    held = [names.index(name) for name in (names if partial is True else partial)]
+    free = [i for i in range(5) if partial is True or i not in held]
+    inverse = np.linalg.inv(exact[:5, :5])[np.ix_(free, free)]
+    inverse = inverse if partial is True else -np.linalg.inv(inverse)
+    size = np.sqrt(np.abs(inverse.diagonal()))
+    above = np.triu_indices(len(free), 1)
+    truth = (-inverse / np.outer(size, size))[above]
+    law = GaussianLaw(45.0, 45.0 * 2**0.5)
+    rng, found = np.random.default_rng(5), []
+    for _ in range(250):
+        one = make_release(law.draw(exact, rng), [*names, "intercept"], law, 20_000)
+        try:
+            ends = correlation(one, [names[i] for i in free], partial=partial).intervals
+        except RefusedError:
+            continue
+        found.append(inside(ends[above], truth))
+    assert len(found) > 200
+    assert (np.mean(found, axis=0) > 0.90).all(), np.mean(found, axis=0)
 
 
 def inside(ends, truth):

@@ -17,12 +17,12 @@ from numpy.polynomial import Polynomial
 
 from privgram._base.optional import extra
 from privgram._base.text import shown
+from privgram.multivariate.posterior import credible, related
 from privgram.multivariate.variables import Variables
 from privgram.regression import RefusedError
 from privgram.regression.design import intercept_of
 from privgram.regression.inference import (
     TRUSTED_COUNT,
-    TRUSTED_NOISE,
     hull,
     quantile_of,
     rows_behind,
@@ -50,10 +50,10 @@ FOURTH_MOMENTS = (
     "Truth values and levels of factors need none: ask for these columns alone, without partial"
 )
 
-#: As `TRUSTED_NOISE`, for the correlations with all other columns fixed. Their error is of each
-#: inverse entry, and noise that makes a column look narrow makes the release look noisy: a stricter
-#: rule keeps the releases whose noise has widened them, of which intervals hold less.
-TRUSTED_REST = 1.0
+LOST = (
+    "the noise is too large to hold these columns fixed, or they depend on each other: "
+    "take fewer columns, or release with more epsilon"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,6 +296,10 @@ def correlation(
     columns of two values and skewnesses s and t the sampling variance is
     (1 - r^2 + s t (r + r^3 / 2) - 3 (s^2 + t^2) r^2 / 4) / (n - 1) [1]_.
 
+    With columns held fixed no such expansion holds where the noise is near the signal in some
+    direction of these. The interval is then a central one of the posterior that a flat prior of the
+    second moment gives, by 1000 draws, which are always the same for the same release.
+
     References
     ----------
     .. [1] G. U. Yule, "On the methods of measuring association between two attributes", J. R.
@@ -311,11 +315,12 @@ def correlation(
     basis = _Basis(release, columns, of)
     if of == "population" and (partial or not basis.variables.two_valued):
         raise RefusedError(FOURTH_MOMENTS)
-    a, matrix, held = basis.standardised(fixed, partial is True)
+    rest = partial is True
+    a, matrix, frame, held = basis.standardised(fixed, rest)
     p = len(a)
     law, released = release.noise, release.matrix
     stderr, noise, intervals = np.zeros((p, p)), np.zeros((p, p)), np.ones((p, p, 2))
-    sign = -1.0 if partial is True else 1.0
+    sign = -1.0 if rest else 1.0
     for i in range(p - 1):
         b = sign * a[i + 1 :]
         one = np.broadcast_to(a[i], b.shape)
@@ -333,6 +338,12 @@ def correlation(
             stderr[i, j] = stderr[j, i] = math.sqrt(max(variance(start), 0.0))
             noise[i, j] = noise[j, i] = math.sqrt(max(coefficients[0], 0.0))
             intervals[i, j] = intervals[j, i] = hull(inside, -1.0, 1.0, start)
+    if partial:
+        sampled = 0.0 if of == "data" else 1 / max(basis.count - 1 - held, 1.0)
+        tails = np.array([1 - level, 1 + level]) / 2
+        intervals = credible(law, released, frame, p, rest, sampled, tails)
+        if p > 1 and np.isnan(intervals[~np.eye(p, dtype=bool)]).all():
+            raise RefusedError(LOST)
     return Correlation(
         names=basis.variables.names,
         matrix=matrix,
@@ -341,7 +352,7 @@ def correlation(
         noise=noise,
         level=level,
         of=of,
-        partial=fixed or partial is True,
+        partial=fixed or rest,
     )
 
 
@@ -473,53 +484,35 @@ class _Basis:
             found: Vector = (low + high - 2 * mean) / np.sqrt((mean - low) * (high - mean))
         return found
 
-    def standardised(self, fixed: tuple[str, ...], rest: bool) -> tuple[Matrix, Matrix, int]:
-        """Rows of the columns with variance 1, less what is held fixed; correlations; how many."""
-        rows = self._centred(self.rows)
-        held = 0
-        if fixed:
-            controls = self._centred(_Basis(self.release, fixed, "data").rows)
-            self._check_noise(controls)
-            gram = controls @ self.matrix @ controls.T
-            rows = rows - (rows @ self.matrix @ controls.T) @ np.linalg.solve(gram, controls)
-            held = len(fixed)
-        scatter = rows @ self.matrix @ rows.T
-        if rest:
-            self._check_noise(rows, TRUSTED_REST)
-            scatter = np.asarray(np.linalg.inv(scatter))
-            rows = scatter @ rows
-            held = len(rows) - 2
+    def standardised(
+        self, fixed: tuple[str, ...], rest: bool
+    ) -> tuple[Matrix, Matrix, Matrix, int]:
+        """Rows with variance 1, less what is held fixed; correlations; all rows; how many held."""
+        controls = _Basis(self.release, fixed, "data").rows if fixed else self.rows[:0]
+        frame, p = np.vstack([self.rows, controls, self.ones]), len(self.rows)
+        moment = frame @ self.matrix @ frame.T
+        if fixed or rest:
+            _check_definite(moment if rest else moment[p:, p:])
+        scatter = related(moment, p, rest)
+        rows = self.rows - np.linalg.solve(moment[p:, p:], moment[p:, :p]).T @ frame[p:]
+        rows = scatter @ rows if rest else rows
         size = scatter.diagonal()
-        law = self.release.noise
-        noise = law.entry_variance(self.release.matrix, rows).diagonal()
-        # With all others fixed the columns were judged together: to judge each by the noise that
-        # moved it would make what is offered worse (docs/theory/inference.md, refusal).
-        hidden = ~((size > 0) & (rest | (noise <= TRUSTED_COUNT * size**2)))
+        hidden = size <= 0
+        if not (fixed or rest):
+            law = self.release.noise
+            noise = law.entry_variance(self.release.matrix, rows).diagonal()
+            hidden = ~((size > 0) & (noise <= TRUSTED_COUNT * size**2))
         if hidden.all():
             raise RefusedError("the noise hides the variances of these columns")
         size = np.where(hidden, math.nan, size)
         rows = rows / np.sqrt(size)[:, None]
         found = scatter / np.sqrt(np.outer(size, size)) * (-1.0 if rest else 1.0)
         np.fill_diagonal(found, 1.0)
-        return rows, found, max(held, 0)
+        return rows, found, frame, max(p - 2, 0) if rest else len(fixed)
 
-    def _centred(self, rows: Matrix) -> Matrix:
-        """Rows less their means, by the released count of the ones."""
-        sums = rows @ self.matrix @ self.ones
-        centred: Matrix = rows - np.outer(sums / (self.ones @ self.matrix @ self.ones), self.ones)
-        return centred
 
-    def _check_noise(self, rows: Matrix, limit: float = TRUSTED_NOISE) -> None:
-        """Refuse columns that cannot be held fixed, as inference of a regression would."""
-        gram = rows @ self.matrix @ rows.T
-        law, released = self.release.noise, self.release.matrix
-        values = np.linalg.eigvalsh(gram)
-        if values[0] > 1e-12 * values[-1]:
-            inverse = np.linalg.inv(gram)
-            second = rows @ law.sandwich(released, rows.T @ inverse @ rows) @ rows.T
-            if np.trace(inverse @ second) <= len(rows) * limit:
-                return
-        raise RefusedError(
-            "the noise is too large to hold these columns fixed, or they depend on each other: "
-            "take fewer columns, or release with more epsilon"
-        )
+def _check_definite(moment: Matrix) -> None:
+    """Refuse columns that cannot be held fixed."""
+    values = np.linalg.eigvalsh(moment)
+    if values[0] <= 1e-12 * values[-1]:
+        raise RefusedError(LOST)
