@@ -107,7 +107,7 @@ def test_releases_without_a_record_of_the_row_bound():
         for release in (whole, replace(whole, privacy_unit=unit))
     ]
     np.testing.assert_allclose(*again, rtol=0.05)
-    for options in ({"unit_bound": 2.0}, {"rows_per_unit": 6, "bound": 1.1}):
+    for options in ({"unit_bound": 2.5}, {"rows_per_unit": 6, "bound": 1.1}):
         old = replace(pg.release(data, **GIVEN, **options, rng=rng), privacy_unit=unit)
         with pytest.raises(ValueError, match="does not say to which bound its rows were clipped"):
             old.regress("y").robust(data, 1e4, 1e-6)

@@ -56,8 +56,8 @@ class PrivacyUnit:
     within : bool
         Whether a unit's own means were subtracted from its rows, in all columns but the intercept.
     row_bound : float or None
-        L2 bound to which single rows were clipped before that; None where it was not recorded, as in
-        older files. It does not tell one unit from another.
+        L2 bound to which single rows were clipped before that; None where it was not recorded, as
+        in older files. It does not tell one unit from another.
     """
 
     name: str
