@@ -40,7 +40,10 @@ def test_a_release_by_unit(visits):
     release = pg.load_release("r.json")
     assert release.privacy_unit == pg.PrivacyUnit("who")
     shown = json.loads(CliRunner().invoke(program, ["info", "r.json", "--json"]).stdout)
-    assert shown["unit"] == {"name": "who", "clip": "frobenius", "within": False}
+    bound = release.columns.bound
+    assert shown["unit"] == {
+        "name": "who", "clip": "frobenius", "within": False, "row_bound": bound,
+    }  # fmt: skip
     assert shown["units"] == units
 
 

@@ -1,5 +1,7 @@
 """Cluster-robust standard errors by a second look: statsmodels' where there is no noise."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -68,6 +70,47 @@ def test_within():
     expected = cr1(x[:, None], y - x * theta, data["id"])
     assert np.allclose(robust.bse[0], expected[0], rtol=0.1)
     assert robust.bse[0] >= expected[0] * 0.99
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_rows_are_clipped_as_the_release_clipped_them(saved, tmp_path):
+    """To a bound below the columns' own: the look is of the same rows as the release."""
+    data, rng = clustered(), np.random.default_rng(0)
+    far = data["id"] % 20 == 0
+    data["y"][far] = np.where(data["id"][far] % 40 == 0, 3.0, -3.0)
+    release = pg.release(data, **GIVEN, rows_per_unit=6, bound=0.8, rng=rng)
+    assert release.privacy_unit.row_bound == 0.8
+    if saved:
+        release.save(tmp_path / "release.json")
+        release = pg.load_release(tmp_path / "release.json")
+    robust = release.regress("y").robust(data, 1e4, 1e-6, rng=rng)
+    rows = COLUMNS.encode({name: data[name] for name in "xzy"})
+    short = rows * np.minimum(1, 0.8 / np.linalg.norm(rows, axis=1))[:, None]
+    x, y = short[:, [0, 1, 3]], short[:, 2]
+    theta = np.linalg.lstsq(x, y, rcond=None)[0]
+    expected = 3 * cr1(x, y - x @ theta, data["id"])  # y is in thirds
+    whole = np.column_stack([data["x"], data["z"], np.ones(18_000)])
+    whole_theta = np.linalg.lstsq(whole, data["y"], rcond=None)[0]
+    unclipped = cr1(whole, data["y"] - whole @ whole_theta, data["id"])
+    assert np.all(robust.bse >= expected * 0.98)
+    assert np.all(robust.bse <= expected * 1.15)
+    assert np.all(unclipped > expected * 1.25)  # or the bound would not show
+
+
+def test_releases_without_a_record_of_the_row_bound():
+    """Of older files: it is known where rows were counted in whole ones, and else refused."""
+    data, rng = clustered(), np.random.default_rng(0)
+    unit = pg.PrivacyUnit("id")
+    whole = pg.release(data, **GIVEN, rows_per_unit=6, rng=rng)
+    again = [
+        release.regress("y").robust(data, 1e4, 1e-6, rng=np.random.default_rng(1)).bse
+        for release in (whole, replace(whole, privacy_unit=unit))
+    ]
+    np.testing.assert_allclose(*again, rtol=0.05)
+    for options in ({"unit_bound": 2.5}, {"rows_per_unit": 6, "bound": 1.1}):
+        old = replace(pg.release(data, **GIVEN, **options, rng=rng), privacy_unit=unit)
+        with pytest.raises(ValueError, match="does not say to which bound its rows were clipped"):
+            old.regress("y").robust(data, 1e4, 1e-6)
 
 
 def test_order_of_rows_does_not_matter():

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
-from privgram._base.checks import check_integer
+from privgram._base.checks import check_integer, check_positive
 from privgram.columns.variables import Variable
 
 __all__ = ["Clip", "Identifier", "PrivacyUnit"]
@@ -55,11 +55,15 @@ class PrivacyUnit:
         Whether the Frobenius norm of M is at most C^2, or its trace, the sum of squared row norms.
     within : bool
         Whether a unit's own means were subtracted from its rows, in all columns but the intercept.
+    row_bound : float or None
+        L2 bound to which single rows were clipped before that; None where it was not recorded, as
+        in older files. It does not tell one unit from another.
     """
 
     name: str
     clip: Clip = "frobenius"
     within: bool = False
+    row_bound: float | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
@@ -68,6 +72,8 @@ class PrivacyUnit:
             raise ValueError(f"clip is {' or '.join(map(repr, CLIPS))}, not {self.clip!r}")
         if not isinstance(self.within, bool):
             raise TypeError("within is True or False")
+        if self.row_bound is not None:
+            check_positive(self.row_bound, "row_bound")
 
     def to_dict(self) -> dict[str, Any]:
         """The attributes, as plain values."""

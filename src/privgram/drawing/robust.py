@@ -6,6 +6,7 @@ table is read again. Secret side: of what is read only the noisy sum leaves.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -132,13 +133,11 @@ def look_again(
         whose = protected.name if unit is None else unit
         plan = by_unit(whose, release.bound, None, protected.clip, protected.within, "drop")
         assert plan is not None
-        scaling = release.columns
-        rows = None if scaling is None else scaling.bound
-        row_bound, bound = plan.bounds(rows)
+        row_bound = _row_bound(release)
 
         def of_units(n_columns: int) -> UnitScores:
             check_width(n_columns)
-            units = plan.new_total(n_columns, bound, row_bound, scaling)
+            units = plan.new_total(n_columns, release.bound, row_bound, release.columns)
             return UnitScores(frame, look.clip, Accumulator(q, look.radius), units)
 
         total = accumulate_units(source, columns, threads, False, plan, of_units)[0].inner
@@ -161,6 +160,21 @@ def look_again(
         purpose=", for robust standard errors",
     )
     return replace(made, parameters=made.parameters | {"clip": look.clip, "clips": look.clips})
+
+
+def _row_bound(release: ReleaseRecord) -> float:
+    """The bound of the rows of a release by unit, of which old ones have no record."""
+    assert release.privacy_unit is not None
+    if release.privacy_unit.row_bound is not None:
+        return release.privacy_unit.row_bound
+    if release.columns is not None:
+        ratio = (release.bound / release.columns.bound) ** 2
+        if round(ratio) >= 1 and math.isclose(ratio, round(ratio), rel_tol=1e-9):
+            return release.columns.bound  # `rows_per_unit`, and no bound of rows
+    raise ValueError(
+        "this release does not say to which bound its rows were clipped, as those of older "
+        "versions do not, and robust standard errors need it: release the table again"
+    )
 
 
 def _check(source: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -125,7 +125,8 @@ class UnitPlan:
         at = empty.stored() if hasattr(empty, "stored") else np.triu_indices(total.n_columns)
         summed = restored(empty, (hi[at], lo[at]), total.n_units, 0)
         named = names if columns is not None or self.keys is None else None
-        return SecondMoment.from_accumulator(summed, named, columns, bound, self.unit)
+        unit = replace(self.unit, row_bound=float(total.row_bound))
+        return SecondMoment.from_accumulator(summed, named, columns, bound, unit)
 
 
 def by_unit(

@@ -112,7 +112,8 @@ def _units_behind(release: ReleaseRecord, matrix: Matrix) -> float:
 
 def _reach(release: ReleaseRecord, frame: Matrix) -> tuple[float, float]:
     """The largest |x| and |e| of rows within the public bounds, x and e being images by a frame."""
-    rows = release.bound
+    unit = release.privacy_unit
+    rows = release.bound if unit is None or unit.row_bound is None else unit.row_bound
     features, error = float(np.linalg.norm(frame[:-1], 2)), float(np.linalg.norm(frame[-1])) * rows
     columns = release.columns
     if columns is None:
