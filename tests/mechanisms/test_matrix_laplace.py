@@ -10,6 +10,7 @@ from scipy import stats
 import privgram as pg
 from privgram import mechanisms, privacy
 from privgram.exact import limbs
+from privgram.mechanisms import Mechanism
 from privgram.noise import MatrixLaplaceLaw
 
 TABLE = np.random.default_rng(0).uniform(-1, 1, (500, 3))
@@ -59,7 +60,7 @@ def test_one_column_is_the_laplace_mechanism(adjacency):
     moment = pg.second_moment(np.ones((20, 1)), bound=1.0)
     rng = np.random.default_rng(1)
     drawn = [
-        pg.MatrixLaplace().release(moment, 0.5, 0.0, adjacency, rng=rng).matrix[0, 0]
+        pg.MatrixLaplace(draws="floats").release(moment, 0.5, 0.0, adjacency, rng=rng).matrix[0, 0]
         for _ in range(6000)
     ]
     noise = (np.array(drawn) - moment.matrix()[0, 0]) / moment.sensitivity_bound**2
@@ -107,8 +108,20 @@ def test_exact_draws_lie_on_the_grid_of_the_others():
     assert (release.matrix == release.matrix.T).all()
     assert release.noise == pg.MatrixLaplace().release(MOMENT, 1.0, 0.0).noise
     assert release.mechanism == mechanism
-    with pytest.raises(ValueError, match="draws must be floats or exact"):
+    with pytest.raises(ValueError, match="draws must be auto, exact or floats"):
         pg.MatrixLaplace(draws="bits")
+
+
+@pytest.mark.parametrize(("delta", "draws"), [(0.0, "exact"), (1e-6, "floats")])
+def test_draws_are_exact_by_default_where_delta_is_zero(delta, draws):
+    made, like = (
+        mechanism.release(MOMENT, 1.0, delta, rng=np.random.default_rng(5)).matrix
+        for mechanism in (pg.MatrixLaplace(), pg.MatrixLaplace(draws=draws))
+    )
+    np.testing.assert_array_equal(made, like)
+    # Releases from before there were exact ones say nothing of it.
+    old = {"name": "MatrixLaplace", "dof": None, "repair": "none"}
+    assert Mechanism.from_dict(old) == pg.MatrixLaplace(draws="floats")
 
 
 def test_the_trace_of_the_noise_has_its_characteristic_function():

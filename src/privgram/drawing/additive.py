@@ -148,7 +148,7 @@ def matrix_laplace(
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.float64], MatrixLaplaceLaw, dict[str, Any]]:
     """Draw the difference of two Wishart matrices."""
-    if mechanism.draws == "exact":
+    if mechanism.draws == "exact" or (mechanism.draws == "auto" and noise.delta == 0.0):
         matrix = _add_exact(moment, noise, rng)
     else:
         draw = noise.scale * matrix_laplace_noise(moment.n_columns, noise.dof, rng)

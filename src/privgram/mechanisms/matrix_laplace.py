@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from privgram._base.checks import check_integer
 from privgram.mechanisms._base import Calibration, Mechanism, Request
@@ -47,10 +47,12 @@ class MatrixLaplace(Mechanism):
         noise: d + 1 where delta is 0 or the columns are few, more otherwise.
     repair : {"none", "feasible"}
         As of `AnalyzeGauss`.
-    draws : {"floats", "exact"}
-        "floats": by samplers that work in float64, which have a largest number. "exact": real
-        numbers with exactly their laws, of which as many bits are drawn as rounding the release
-        takes, so that delta is 0 on the machine too. They take some ten times as long.
+    draws : {"auto", "exact", "floats"}
+        "exact": real numbers with exactly their laws, of which as many bits are drawn as rounding
+        the release takes, so that delta is 0 on the machine too. "floats": by samplers that work
+        in float64, which have a largest number. By default exact where delta is 0. A release of
+        22 columns then takes 4 ms instead of 0.4, of 500 columns 0.4 s instead of 0.02, and of
+        2,000 columns 12 s and 1.3 GB instead of 0.5 s and 0.5 GB.
 
     Notes
     -----
@@ -68,7 +70,7 @@ class MatrixLaplace(Mechanism):
 
     dof: int | None = None
     repair: Literal["none", "feasible"] = "none"
-    draws: Literal["floats", "exact"] = "floats"
+    draws: Literal["auto", "exact", "floats"] = "auto"
 
     pure: ClassVar[bool] = True
 
@@ -82,8 +84,13 @@ class MatrixLaplace(Mechanism):
             check_integer(self.dof, "dof", 2)
         if self.repair not in ("none", "feasible"):
             raise ValueError(f"repair must be none or feasible, got {self.repair!r}")
-        if self.draws not in ("floats", "exact"):
-            raise ValueError(f"draws must be floats or exact, got {self.draws!r}")
+        if self.draws not in ("auto", "exact", "floats"):
+            raise ValueError(f"draws must be auto, exact or floats, got {self.draws!r}")
+
+    @classmethod
+    def _rebuild(cls, parameters: dict[str, Any]) -> MatrixLaplace:
+        # Files of before there was a choice do not say it.
+        return cls(**{"draws": "floats"} | parameters)
 
     def _exact(self, request: Request) -> MatrixLaplaceCalibration:
         from privgram import privacy
