@@ -1,0 +1,42 @@
+"""Statistics of the releases that might have come instead, by which errors are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from privgram.multivariate.variables import DRAWS
+from privgram.regression import RefusedError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["of_draws"]
+
+Drawn = TypeVar("Drawn")
+
+
+def of_draws(draws: Iterable[Drawn], statistic: Callable[[Drawn], Any]) -> Array:
+    """A statistic of each draw, along the first axis; without those where noise hides it.
+
+    Raises
+    ------
+    RefusedError
+        If it hides more than half.
+    """
+    found = []
+    for one in draws:
+        try:
+            found.append(statistic(one))
+        except (RefusedError, np.linalg.LinAlgError):
+            continue
+    if 2 * len(found) <= DRAWS:
+        raise RefusedError(
+            "the noise is too large for standard errors: take fewer columns, or release with more "
+            "epsilon"
+        )
+    return np.array(found, dtype=np.float64)
