@@ -11,7 +11,7 @@ import numpy as np
 from privgram._base.checks import check_integer, check_within
 from privgram._base.text import shown
 from privgram.multivariate.named import as_frame, as_text
-from privgram.multivariate.redrawn import of_draws
+from privgram.multivariate.redrawn import definite, of_draws
 from privgram.multivariate.variables import Covariance, Variables
 from privgram.regression import RefusedError
 
@@ -162,13 +162,11 @@ def cca(
     if not most:
         raise ValueError("both sets need a column")
     k = most if n_components is None else check_integer(n_components, "n_components", 1, most)
-    covariance = variables.covariance
+    covariance = definite(variables)
     values, left, right = _canonical(covariance, len(x), k)
     largest = np.abs(left * covariance.std[: len(x), None]).argmax(axis=0)
     signs = np.sign(left[largest, np.arange(k)])
-    found = CCA(tuple(x), tuple(y), values, left * signs, right * signs, release, variables)
-    found.stderr  # noqa: B018 - what has no errors is not offered either
-    return found
+    return CCA(tuple(x), tuple(y), values, left * signs, right * signs, release, variables)
 
 
 def _canonical(one: Covariance, p: int, k: int) -> tuple[Vector, Matrix, Matrix]:

@@ -13,7 +13,7 @@ import numpy as np
 from privgram._base.checks import check_integer
 from privgram.multivariate.components import upright
 from privgram.multivariate.named import as_frame, as_text
-from privgram.multivariate.redrawn import of_draws
+from privgram.multivariate.redrawn import definite, of_draws
 from privgram.multivariate.variables import Covariance, Variables
 from privgram.regression import RefusedError
 
@@ -168,7 +168,7 @@ def factor_analysis(
     ------
     RefusedError
         A ValueError: if noise hides a variance or leaves correlations that are not positive
-        definite.
+        definite, or would in more than half of the releases that might have come instead.
     ValueError
         If `n_factors` is too large, or there is no intercept.
 
@@ -198,8 +198,7 @@ def factor_analysis(
             if most
             else "factors need three columns at least"
         )
-    covariance = variables.covariance
-    covariance.check_definite()
+    covariance = definite(variables)
     loadings, unique = _likeliest(covariance.correlation, k)
     if rotation == "varimax" and k > 1:
         loadings = varimax(loadings)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from privgram.multivariate.variables import DRAWS
+from privgram.multivariate.variables import DRAWS, Covariance, Variables
 from privgram.regression import RefusedError
 
 if TYPE_CHECKING:
@@ -15,9 +15,22 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["of_draws"]
+__all__ = ["definite", "of_draws"]
 
 Drawn = TypeVar("Drawn")
+
+
+def definite(variables: Variables) -> Covariance:
+    """The covariance as released, for statistics that invert it: what has errors to tell of it.
+
+    Raises
+    ------
+    RefusedError
+        If it is not positive definite, or in more than half of the draws would not be.
+    """
+    variables.covariance.check_definite()
+    of_draws(variables.redrawn(sampling=True), Covariance.check_definite)
+    return variables.covariance
 
 
 def of_draws(draws: Iterable[Drawn], statistic: Callable[[Drawn], Any]) -> Array:
