@@ -217,7 +217,7 @@ class _Split:
         root = root_of(released.covariance)
         counts = np.maximum(released.counts, 1.0)
         dof = max(round(counts.sum()) - len(counts), 1)
-        for _ in range(DRAWS):
+        for _ in range(2 * DRAWS):  # quantiles are less certain than deviations
             drawn = release.noise.draw(release.matrix, rng)
             noisy = self.groups(self.variables.about(drawn)[2])
             if not sampling:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from privgram.multivariate.variables import DRAWS, Covariance, Variables
+from privgram.multivariate.variables import Covariance, Variables
 from privgram.regression import RefusedError
 
 if TYPE_CHECKING:
@@ -41,13 +41,14 @@ def of_draws(draws: Iterable[Drawn], statistic: Callable[[Drawn], Any]) -> Array
     RefusedError
         If it hides more than half.
     """
-    found = []
+    found, tried = [], 0
     for one in draws:
+        tried += 1
         try:
             found.append(statistic(one))
         except (RefusedError, np.linalg.LinAlgError):
             continue
-    if 2 * len(found) <= DRAWS:
+    if 2 * len(found) <= tried:
         raise RefusedError(
             "the noise is too large for standard errors: take fewer columns, or release with more "
             "epsilon"
