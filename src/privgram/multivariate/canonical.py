@@ -11,6 +11,7 @@ import numpy as np
 from privgram._base.checks import check_integer, check_within
 from privgram._base.text import shown
 from privgram.multivariate.named import as_frame, as_text
+from privgram.multivariate.redrawn import definite, of_draws
 from privgram.multivariate.variables import Covariance, Variables
 from privgram.regression import RefusedError
 
@@ -53,14 +54,18 @@ class CCA:
 
     @cached_property
     def stderr(self) -> Vector:
-        """Standard errors of `correlations`, from sampling and privacy noise, by simulation."""
+        """Standard errors of `correlations`, from sampling and privacy noise, as `PCA.stderr`."""
+        return self._errors(sampling=True)
+
+    @cached_property
+    def noise_stderr(self) -> Vector:
+        """The same from privacy noise alone: about these rows, of which it assumes nothing."""
+        return self._errors(sampling=False)
+
+    def _errors(self, sampling: bool) -> Vector:
         p, k = len(self.x_names), len(self.correlations)
-
-        def again(one: Covariance) -> Vector:
-            return _canonical(one, p, k)[0]
-
-        errors: Vector = self._variables.deviation(again)
-        return errors
+        draws = self._variables.redrawn(sampling=sampling)
+        return np.asarray(of_draws(draws, lambda one: _canonical(one, p, k)[0]).std(axis=0))
 
     def edge(self, confidence: float = 0.95) -> float:
         """What the largest correlation would be of sets that say nothing of each other.
@@ -157,13 +162,11 @@ def cca(
     if not most:
         raise ValueError("both sets need a column")
     k = most if n_components is None else check_integer(n_components, "n_components", 1, most)
-    covariance = variables.covariance
+    covariance = definite(variables)
     values, left, right = _canonical(covariance, len(x), k)
     largest = np.abs(left * covariance.std[: len(x), None]).argmax(axis=0)
     signs = np.sign(left[largest, np.arange(k)])
-    found = CCA(tuple(x), tuple(y), values, left * signs, right * signs, release, variables)
-    found.stderr  # noqa: B018 - what has no errors is not offered either
-    return found
+    return CCA(tuple(x), tuple(y), values, left * signs, right * signs, release, variables)
 
 
 def _canonical(one: Covariance, p: int, k: int) -> tuple[Vector, Matrix, Matrix]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from privgram._base.checks import check_integer, check_within
 from privgram.multivariate.named import as_frame, as_text
+from privgram.multivariate.redrawn import of_draws
 from privgram.multivariate.variables import Covariance, Variables
 from privgram.regression import RefusedError
 
@@ -134,15 +135,21 @@ class PCA:
         By simulation: other draws of the noise, by its law, and other rows, normal ones of the
         released covariance. `RefusedError` where the number of rows is unknown.
         """
-        k = len(self.components)
+        return self._errors(sampling=True)
 
+    @cached_property
+    def noise_stderr(self) -> Matrix:
+        """The same from privacy noise alone: about these rows, of which it assumes nothing."""
+        return self._errors(sampling=False)
+
+    def _errors(self, sampling: bool) -> Matrix:
         def again(one: Covariance) -> Matrix:
-            found = _leading(self._of.matrix(one), k)[1]
+            found = _leading(self._of.matrix(one), len(self.components))[1]
             signs: Matrix = np.sign((found * self.components).sum(axis=1))[:, None]
             return found * signs
 
-        errors: Matrix = self._of.variables.deviation(again)
-        return errors
+        draws = self._of.variables.redrawn(sampling=sampling)
+        return np.asarray(of_draws(draws, again).std(axis=0))
 
     def transform(self, table: Any) -> Matrix:
         """Scores of new rows.

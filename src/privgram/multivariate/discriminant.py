@@ -11,12 +11,13 @@ import numpy as np
 from privgram._base.text import shown
 from privgram.columns.variables import Factor, Numeric
 from privgram.multivariate.named import as_frame, as_text
+from privgram.multivariate.redrawn import of_draws
 from privgram.multivariate.variables import DRAWS, Variables, image_of, root_of
 from privgram.noise import standard_wishart
 from privgram.regression import RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -78,20 +79,17 @@ class LDA:
         the levels. Half of what the middle 68 % of them span, since a few with a nearly singular
         covariance would make a standard deviation anything.
         """
-        found = []
-        for groups in self._split.redrawn():
-            try:
-                found.append(groups.rule()[0])
-            except RefusedError:
-                continue
-        if 2 * len(found) <= DRAWS:
-            raise RefusedError(
-                "the noise is too large for standard errors: take fewer features, merge levels, or "
-                "release with more epsilon"
-            )
+        return self._errors(sampling=True)
+
+    @cached_property
+    def noise_stderr(self) -> Matrix:
+        """The same from privacy noise alone: about these rows, of which it assumes nothing."""
+        return self._errors(sampling=False)
+
+    def _errors(self, sampling: bool) -> Matrix:
+        found = of_draws(self._split.redrawn(sampling), lambda groups: groups.rule()[0])
         low, high = np.quantile(found, [0.159, 0.841], axis=0)
-        errors: Matrix = (high - low) / 2
-        return errors
+        return np.asarray((high - low) / 2)
 
     def decision_function(self, table: Any) -> Matrix:
         """Log posteriors of the levels, but for a constant of each row.
@@ -212,16 +210,19 @@ class _Split:
         unit, origin = v.unit[:p], v.origin[:p]
         return _Groups(counts, origin + unit * means, unit[:, None] * within * unit)
 
-    def redrawn(self) -> Any:
-        """As other draws of the noise and other rows would have made them."""
+    def redrawn(self, sampling: bool) -> Iterator[_Groups]:
+        """As other draws of the noise, and other rows, would have made them."""
         rng = np.random.default_rng(0)
         release, released = self.variables.release, self.released
         root = root_of(released.covariance)
         counts = np.maximum(released.counts, 1.0)
         dof = max(round(counts.sum()) - len(counts), 1)
-        for _ in range(DRAWS):
+        for _ in range(2 * DRAWS):  # quantiles are less certain than deviations
             drawn = release.noise.draw(release.matrix, rng)
             noisy = self.groups(self.variables.about(drawn)[2])
+            if not sampling:
+                yield noisy
+                continue
             means = rng.standard_normal(released.means.shape) @ root.T
             sampled = root @ (standard_wishart(len(root), dof, rng) - dof * np.eye(len(root)))
             yield _Groups(

@@ -13,6 +13,7 @@ import numpy as np
 from privgram._base.checks import check_integer
 from privgram.multivariate.components import upright
 from privgram.multivariate.named import as_frame, as_text
+from privgram.multivariate.redrawn import definite, of_draws
 from privgram.multivariate.variables import Covariance, Variables
 from privgram.regression import RefusedError
 
@@ -83,6 +84,14 @@ class FactorAnalysis:
 
         By simulation, as `PCA.stderr`; every draw's factors are turned towards these.
         """
+        return self._errors(sampling=True)
+
+    @cached_property
+    def noise_stderr(self) -> Matrix:
+        """The same from privacy noise alone: about these rows, of which it assumes nothing."""
+        return self._errors(sampling=False)
+
+    def _errors(self, sampling: bool) -> Matrix:
         k = self.loadings.shape[1]
 
         def again(one: Covariance) -> Matrix:
@@ -92,8 +101,8 @@ class FactorAnalysis:
             turned: Matrix = found @ left @ right
             return turned
 
-        errors: Matrix = self._variables.deviation(again)
-        return errors
+        draws = self._variables.redrawn(sampling=sampling)
+        return np.asarray(of_draws(draws, again).std(axis=0))
 
     def transform(self, table: Any) -> Matrix:
         """Factor scores of new rows, by regression (Thomson): the expected factors.
@@ -159,7 +168,7 @@ def factor_analysis(
     ------
     RefusedError
         A ValueError: if noise hides a variance or leaves correlations that are not positive
-        definite.
+        definite, or would in more than half of the releases that might have come instead.
     ValueError
         If `n_factors` is too large, or there is no intercept.
 
@@ -189,8 +198,7 @@ def factor_analysis(
             if most
             else "factors need three columns at least"
         )
-    covariance = variables.covariance
-    covariance.check_definite()
+    covariance = definite(variables)
     loadings, unique = _likeliest(covariance.correlation, k)
     if rotation == "varimax" and k > 1:
         loadings = varimax(loadings)
