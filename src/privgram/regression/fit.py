@@ -400,9 +400,12 @@ class Fit(Results):
             return f_test(said, equations, *asked, equations.df_resid)
         return verdict(said, *wald(equations, *asked))
 
-    def _need_inference(self) -> None:
-        if self.refusal is not None:
-            raise RefusedError(f"there is no inference: {self.refusal}")
+    def _need_inference(self, of: Of = "population") -> None:
+        reason = self.refusal
+        if reason is None and of == "data":
+            reason = self._about(of).refusal
+        if reason is not None:
+            raise RefusedError(f"there is no inference: {reason}")
 
     @cached_property
     def _goodness(self) -> Goodness:
@@ -426,6 +429,7 @@ class Fit(Results):
     @property
     def rsquared_stderr(self) -> float:
         """Standard error of `rsquared` about that of the rows at hand: of the noise alone."""
+        self._need_inference("data")
         return self._goodness.stderr
 
     def rsquared_int(
@@ -449,8 +453,8 @@ class Fit(Results):
         Raises
         ------
         RefusedError
-            A ValueError: for the population, whose rows need not be normal, or where there is no
-            inference.
+            A ValueError: for the population, whose rows need not be normal; or where there is no
+            inference, on the data as `conf_int` has it.
         """
         if of not in get_args(ShareOf):
             if of in get_args(Of):
@@ -459,6 +463,8 @@ class Fit(Results):
                     "not hold: take of='data' or of='normal'"
                 )
             raise ValueError(f"of is 'data' or 'normal', not {of!r}")
+        if of == "data":
+            self._need_inference(of)
         quantile = quantile_of(level_of(level, alpha))
         return np.array(self._goodness.interval(quantile, of))
 
