@@ -410,12 +410,14 @@ class Fit(Results):
     @cached_property
     def _goodness(self) -> Goodness:
         self._need_inference()
-        return Goodness(self._equations, self.design.intercept)
+        return Goodness(self._equations, self.design.constant)
 
     @property
     def rsquared(self) -> float:
-        """Share of the target's sum of squares, about its mean if there is one, explained.
+        """Share of the target's sum of squares that is explained.
 
+        About its mean, where the features hold a constant: ones or all levels of a factor. Else
+        about what is predicted where all coefficients are 0: the middle of the target's bounds.
         Estimated without the noise's bias, so that noise may push it out of [0, 1].
         RefusedError without inference; so of all that follows from it.
         """
@@ -475,12 +477,12 @@ class Fit(Results):
 
     @property
     def df_model(self) -> int:
-        """Parameters without the intercept."""
-        return len(self.names)
+        """Parameters beside a constant."""
+        return len(self._beside_constant)
 
     @property
     def fvalue(self) -> float:
-        """F statistic of the hypothesis that all parameters but the intercept are 0."""
+        """F statistic of the hypothesis that nothing but a constant explains the target."""
         return self._overall.fvalue
 
     @property
@@ -490,7 +492,19 @@ class Fit(Results):
 
     @cached_property
     def _overall(self) -> WaldTest:
-        return self.f_test(np.eye(len(self.names), len(self.param_names)))
+        return self.f_test(self._beside_constant)
+
+    @cached_property
+    def _beside_constant(self) -> Matrix:
+        """Contrasts of the parameters that are all 0 where only a constant explains the target."""
+        constant, size = self.design.constant, len(self.names)
+        contrasts = np.eye(size, len(self.param_names))
+        if constant is None or self.design.intercept:
+            return contrasts
+        from scipy.linalg import null_space
+
+        own = self.design.transform[:size] @ constant
+        return np.asarray(null_space(own[None]).T @ contrasts)
 
     @property
     def scale(self) -> float:
