@@ -2,6 +2,7 @@
 
 import importlib
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -322,6 +323,17 @@ def test_the_rows_at_hand_need_not_be_counted(uneven):
     assert ((low < best) & (best < high)).all()
     drowned = make_release(-moment(uneven)[:3, :3], NAMES[:3], law).regress("y", ridge=1e5)
     assert np.isnan(drowned.conf_int(of="data")).all()
+
+
+def test_looks_that_shortened_rows_say_nothing_of_the_rows_at_hand(fit):
+    looked = replace(fit.release, parameters={"clipping_bias": 0.2, "clipped_rows": 5.0})
+    own = looked.regress("y")
+    assert own.refusal is None
+    predicted = own.get_prediction([[0.0, 0.0]])
+    for ask in (own.conf_int, own.rsquared_int, predicted.conf_int):
+        with pytest.raises(RefusedError, match=r"shortened rows.*AnalyzeGauss"):
+            ask(of="data")
+    assert np.isfinite([own.rsquared_int(of="normal"), *own.conf_int()]).all()
 
 
 def test_whose_intervals_there_are(fit):

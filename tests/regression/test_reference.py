@@ -232,11 +232,32 @@ def test_noise_in_r_squared_has_the_stated_deviation(slope):
     names = ("a", "b", "y", "intercept")
     shares = []
     for _ in range(1000):
-        equations = make_release(noise.draw(exact, rng), names, noise, 2000).regress("y")._equations
-        shares.append(Goodness(equations, True).rsquared)
+        one = make_release(noise.draw(exact, rng), names, noise, 2000).regress("y")
+        shares.append(Goodness(one._equations, one.design.constant).rsquared)
     fit = make_release(exact, names, noise, 2000).regress("y")
     assert np.std(shares) == pytest.approx(fit.rsquared_stderr, rel=0.1)
     assert np.mean(shares) == pytest.approx(fit.rsquared, abs=0.004)
+
+
+@pytest.mark.parametrize("by_hand", [False, True], ids=["terms", "indicators"])
+def test_levels_that_hold_a_constant_count_as_one(by_hand):
+    """As in statsmodels, R squared is about the mean, and F is of what else there is."""
+    frame = table("cps1988")[["wage", "education", "region", "smsa"]]
+    rng = np.random.default_rng(0)
+    levels = {"region": ["midwest", "northeast", "south", "west"], "smsa": ["no", "yes"]}
+    columns = pg.Columns({"wage": (3, 11), "education": (0, 18), **levels})
+    found = pg.release(frame, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=rng)
+    if by_hand:
+        fit = found.regress("wage", [f"region[{level}]" for level in levels["region"]])
+        ols = smf.ols("wage ~ C(region) - 1", frame).fit()
+    else:
+        # The image of the ones may be by the other factor, whose reference is left out.
+        fit = found.regress("wage", ["education", "smsa", "region"], reference={"smsa": "yes"})
+        ols = smf.ols("wage ~ education + C(smsa) + C(region) - 1", frame).fit()
+    assert not fit.design.intercept
+    for name in ("rsquared", "rsquared_adj", "fvalue", "df_model", "df_resid"):
+        assert_allclose(getattr(fit, name), getattr(ols, name), rtol=DIGITS, err_msg=name)
+    assert_allclose(fit.rsquared_int(), ols.rsquared, rtol=DIGITS)
 
 
 # --- what is shown --------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.checks import MAX_BOUND, MIN_BOUND
-from privgram.regression.design import Design
+from privgram.regression.design import Design, ones_of
 from privgram.regression.design import design as terms_design
 from privgram.regression.inference import INTERCEPT
 
@@ -115,10 +115,11 @@ def _of_columns(
         raise ValueError("there is no feature to regress on")
     names = tuple(release.names[i] for i in chosen if release.names[i] != INTERCEPT)
     transform, offset, spread = _own_units(release, chosen, goal)
+    frame = np.eye(release.n_columns)[[*chosen, goal]]
     return Design(
         target=release.names[goal],
         names=names,
-        frame=np.eye(release.n_columns)[[*chosen, goal]],
+        frame=frame,
         positions=(*chosen, goal),
         intercept=len(names) < len(chosen),
         transform=transform,
@@ -126,6 +127,10 @@ def _of_columns(
         terms={name: slice(i, i + 1) for i, name in enumerate(names)},
         spread=spread,
         ends=(offset[-1] - spread[-1], offset[-1] + spread[-1]),
+        constant=next(
+            (frame[:-1] @ ones for ones in ones_of(release) if not np.delete(ones, chosen).any()),
+            None,
+        ),
     )
 
 

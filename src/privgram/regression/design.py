@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["AllColumns", "Described", "Design", "design", "intercept_of"]
+__all__ = ["AllColumns", "Described", "Design", "design", "intercept_of", "ones_of"]
 
 #: A function of a row: coefficients of monomials in own units, times indicators of levels.
 #: Keys are powers by variable and levels by factor, each in the order of the description.
@@ -71,6 +71,9 @@ class Design:
         What the target is in own units where its column is -1 and 1.
     references : dict of str to str
         The levels that were left out, by factor.
+    constant : ndarray of shape (q,), float64, or None
+        Coefficients of the design's columns whose sum is 1 in every row, as of a column of ones or
+        of all levels of a factor; None where there are none.
     functions : tuple
         For each name its powers of variables and the levels that it indicates; empty where the
         features are released columns.
@@ -87,6 +90,7 @@ class Design:
     spread: Vector
     ends: tuple[float, float]
     references: dict[str, str] = field(default_factory=dict)
+    constant: Vector | None = None
     functions: tuple[tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]], ...] = ()
 
     @property
@@ -212,6 +216,19 @@ def intercept_of(release: Described) -> Vector | None:
     return None if image is None else image[0]
 
 
+def ones_of(release: Described) -> Iterator[Vector]:
+    """The column of ones as images of the released ones: by itself, and by each factor's levels."""
+    ones = intercept_of(release)
+    if ones is not None:
+        yield ones
+    variables = {} if release.columns is None else release.columns.variables
+    for name, given in variables.items():
+        if isinstance(given, Factor):
+            levels = _image(release, Piece((), (name,)))
+            if levels is not None:
+                yield levels.sum(axis=0)
+
+
 def _image(release: Described, piece: Piece) -> Matrix | None:
     """The columns of a piece as images of the released columns, of which some may be gone."""
     assert release.columns is not None
@@ -328,7 +345,9 @@ class _Builder:
         if ones is not None:
             frame.append(ones)
             scaled.append(_ONE)
-        transform, offset = self._in_own_units(scaled, own, center, half_width)
+        transform, offset, constant = self._in_own_units(scaled, own, center, half_width)
+        if ones is not None:
+            constant = np.eye(len(frame))[-1]
         used = {name for piece in pieces for name in piece.factors}
         return Design(
             target=target,
@@ -346,6 +365,7 @@ class _Builder:
                 for name in self.columns.variables
                 if name in used
             },
+            constant=constant,
             functions=tuple(functions),
         )
 
@@ -456,8 +476,11 @@ class _Builder:
 
     def _in_own_units(
         self, scaled: list[Function], own: list[Function], center: float, half_width: float
-    ) -> tuple[Matrix, Vector]:
-        """The affine map of coefficients: y = center + half_width sum theta_j scaled_j."""
+    ) -> tuple[Matrix, Vector, Vector | None]:
+        """The affine map of coefficients: y = center + half_width sum theta_j scaled_j.
+
+        And the coefficients of scaled columns whose sum is 1, if own columns span it.
+        """
         keys: dict[Key, int] = {}
         for function in (*scaled, *own, _ONE):
             for key in function:
@@ -481,7 +504,8 @@ class _Builder:
         one = basis.shape[1]
         with_ones = np.column_stack([basis, matrix([_ONE]) * unit])
         # Where the indicators of all levels are there, they hold the intercept.
-        if np.linalg.matrix_rank(basis) < np.linalg.matrix_rank(with_ones):
+        spanned = np.linalg.matrix_rank(basis) == np.linalg.matrix_rank(with_ones)
+        if not spanned:
             basis = with_ones
         solved, *_ = np.linalg.lstsq(basis, goal, rcond=None)
         left = np.abs(basis @ solved - goal).max(axis=0)
@@ -493,7 +517,8 @@ class _Builder:
             )
         full = np.zeros((one + 1, goal.shape[1]))
         full[: len(solved)] = solved
-        return half_width * full[:, :-1], center * full[:, -1]
+        constant = np.linalg.solve(full[:one, :-1], full[:one, -1]) if spanned else None
+        return half_width * full[:, :-1], center * full[:, -1], constant
 
 
 def _spanned(pieces: list[Piece], ones: bool) -> dict[Piece, set[frozenset[str]]]:

@@ -400,19 +400,24 @@ class Fit(Results):
             return f_test(said, equations, *asked, equations.df_resid)
         return verdict(said, *wald(equations, *asked))
 
-    def _need_inference(self) -> None:
-        if self.refusal is not None:
-            raise RefusedError(f"there is no inference: {self.refusal}")
+    def _need_inference(self, of: Of = "population") -> None:
+        reason = self.refusal
+        if reason is None and of == "data":
+            reason = self._about(of).refusal
+        if reason is not None:
+            raise RefusedError(f"there is no inference: {reason}")
 
     @cached_property
     def _goodness(self) -> Goodness:
         self._need_inference()
-        return Goodness(self._equations, self.design.intercept)
+        return Goodness(self._equations, self.design.constant)
 
     @property
     def rsquared(self) -> float:
-        """Share of the target's sum of squares, about its mean if there is one, explained.
+        """Share of the target's sum of squares that is explained.
 
+        About its mean, where the features hold a constant: ones or all levels of a factor. Else
+        about what is predicted where all coefficients are 0: the middle of the target's bounds.
         Estimated without the noise's bias, so that noise may push it out of [0, 1].
         RefusedError without inference; so of all that follows from it.
         """
@@ -426,6 +431,7 @@ class Fit(Results):
     @property
     def rsquared_stderr(self) -> float:
         """Standard error of `rsquared` about that of the rows at hand: of the noise alone."""
+        self._need_inference("data")
         return self._goodness.stderr
 
     def rsquared_int(
@@ -449,8 +455,8 @@ class Fit(Results):
         Raises
         ------
         RefusedError
-            A ValueError: for the population, whose rows need not be normal, or where there is no
-            inference.
+            A ValueError: for the population, whose rows need not be normal; or where there is no
+            inference, on the data as `conf_int` has it.
         """
         if of not in get_args(ShareOf):
             if of in get_args(Of):
@@ -459,6 +465,8 @@ class Fit(Results):
                     "not hold: take of='data' or of='normal'"
                 )
             raise ValueError(f"of is 'data' or 'normal', not {of!r}")
+        if of == "data":
+            self._need_inference(of)
         quantile = quantile_of(level_of(level, alpha))
         return np.array(self._goodness.interval(quantile, of))
 
@@ -469,12 +477,12 @@ class Fit(Results):
 
     @property
     def df_model(self) -> int:
-        """Parameters without the intercept."""
-        return len(self.names)
+        """Parameters beside a constant."""
+        return len(self._beside_constant)
 
     @property
     def fvalue(self) -> float:
-        """F statistic of the hypothesis that all parameters but the intercept are 0."""
+        """F statistic of the hypothesis that nothing but a constant explains the target."""
         return self._overall.fvalue
 
     @property
@@ -484,7 +492,19 @@ class Fit(Results):
 
     @cached_property
     def _overall(self) -> WaldTest:
-        return self.f_test(np.eye(len(self.names), len(self.param_names)))
+        return self.f_test(self._beside_constant)
+
+    @cached_property
+    def _beside_constant(self) -> Matrix:
+        """Contrasts of the parameters that are all 0 where only a constant explains the target."""
+        constant, size = self.design.constant, len(self.names)
+        contrasts = np.eye(size, len(self.param_names))
+        if constant is None or self.design.intercept:
+            return contrasts
+        from scipy.linalg import null_space
+
+        own = self.design.transform[:size] @ constant
+        return np.asarray(null_space(own[None]).T @ contrasts)
 
     @property
     def scale(self) -> float:

@@ -31,22 +31,24 @@ class Goodness:
     Attributes
     ----------
     equations : Equations
-    centred : bool
-        Whether the variance is about the mean; else about zero.  The column of ones is the
-        last that explains.
+    constant : ndarray of shape (p,), float64, or None
+        Coefficients of columns that explain whose sum is 1: the variance is about the mean.
+        Without them it is about zero in the scale of the equations.
     """
 
     equations: Equations
-    centred: bool
+    constant: Vector | None
 
     @cached_property
     def _mean_row(self) -> Vector:
         """The target less its mean, as an image of the columns."""
         row = np.append(np.zeros(self.equations.size), 1.0)
-        if self.centred:
-            matrix = self.equations.matrix
-            row[-2] = -matrix[-1, -2] / matrix[-2, -2]
-        return row
+        if self.constant is None:
+            return row
+        ones = np.append(self.constant, 0.0)
+        sums = self.equations.matrix @ ones
+        mean = float(sums[-1] / (sums @ ones))
+        return row - mean * ones
 
     @cached_property
     def total(self) -> float:
@@ -62,7 +64,7 @@ class Goodness:
     def adjusted(self) -> float:
         """R squared with both sums over their degrees of freedom: of the population."""
         assert self.equations.n_rows is not None
-        freedom = (self.equations.n_rows - self.centred) / self.equations.df_resid
+        freedom = (self.equations.n_rows - (self.constant is not None)) / self.equations.df_resid
         return 1 - freedom * (1 - self.rsquared)
 
     @cached_property
@@ -91,9 +93,9 @@ class Goodness:
         """
         equations = self.equations.at_hand if of == "data" else self.equations
         gram, covariance = equations.gram, equations.covariance
-        if self.centred:
-            gram = (gram - np.outer(gram[-1], gram[-1]) / gram[-1, -1])[:-1, :-1]
-            covariance = covariance[:-1, :-1]
+        if self.constant is not None:
+            sums = gram @ self.constant
+            gram = gram - np.outer(sums, sums) / (sums @ self.constant)
         image = gram @ covariance
         return float(2 * (image * image.T).sum()) / self.total**2
 

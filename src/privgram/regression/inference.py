@@ -270,6 +270,11 @@ def why_hidden(equations: Equations) -> str | None:
 
 def why_refused(release: ReleaseRecord, equations: Equations, of: Of = "population") -> str | None:
     """Why there is no inference, or None; on the rows at hand it takes not their number."""
+    if of == "data" and release.parameters.get("clipping_bias"):
+        return (
+            "the last look shortened rows that lie far out, and nothing public tells by how much "
+            "that moved least squares of the rows at hand: take one look, as AnalyzeGauss does"
+        )
     p, n_rows = equations.size, equations.n_rows
     if release.parameters.get("moved"):
         return "the repair moved the released matrix, whose error is not the noise's alone"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.optional import extra
-from privgram.regression.inference import Inference, Of, students
+from privgram.regression.inference import Inference, Of, RefusedError, students
 from privgram.regression.results import check_of, level_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,10 @@ class Prediction:
     def _parts(self, of: Of) -> list[Inference]:
         """Inference on the means, of some rows each."""
         starts = range(0, max(len(self.rows), 1), _ROWS)
-        return [self._infer(self.rows[start : start + _ROWS], of) for start in starts]
+        parts = [self._infer(self.rows[start : start + _ROWS], of) for start in starts]
+        if parts[0].refusal is not None:
+            raise RefusedError(f"there is no inference: {parts[0].refusal}")
+        return parts
 
     @cached_property
     def _of_population(self) -> list[Inference]:
@@ -97,6 +100,8 @@ class Prediction:
 
         Raises
         ------
+        RefusedError
+            A ValueError: where `Fit.conf_int` raises it.
         ValueError
             If an argument is out of its range, or a new observation is asked for of the data.
         """

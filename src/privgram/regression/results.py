@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from privgram._base.checks import check_within
-from privgram.regression.inference import Inference, Of
+from privgram.regression.inference import Inference, Of, RefusedError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -138,7 +138,8 @@ class Results:
         of : {"population", "data"}, default "population"
             The coefficients of the population that the rows are a sample of; or those that a fit
             without privacy has on these rows. The latter count the noise alone and assume nothing
-            of the errors, and they take no number of rows.
+            of the errors, and they take no number of rows. Rows are those that count in the
+            release: clamped to their bounds, and clipped where they are longer than its bound.
 
         Returns
         -------
@@ -149,10 +150,14 @@ class Results:
 
         Raises
         ------
+        RefusedError
+            A ValueError: for the data, where the last of several looks shortened rows.
         ValueError
             If `level`, `alpha` or `of` is out of its range, or both of the former are given.
         """
         found = self._about(check_of(of))
+        if found.refusal is not None and self.refusal is None:
+            raise RefusedError(f"there is no inference on the rows at hand: {found.refusal}")
         intervals = found.intervals(found.quantile(level_of(level, alpha)))
         return intervals[: len(self.param_names) if intercept else len(self.names)]
 
