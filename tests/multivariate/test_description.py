@@ -313,6 +313,45 @@ def test_second_looks_that_may_have_clipped(n_rows, clipped):
         one.correlation()
 
 
+def test_levels_are_held_fixed():
+    """All levels of a factor follow from the ones and all but one."""
+    frame = table("cps1988")[["wage", "region", "parttime"]]
+    columns = pg.Columns(
+        {
+            "wage": (3, 11),
+            "region": ["midwest", "northeast", "south", "west"],
+            "parttime": ["no", "yes"],
+        },
+        intercept=True,
+    )
+    rng = np.random.default_rng(0)
+    one = pg.release(frame, pg.AnalyzeGauss(), 1e9, 1e-6, columns=columns, rng=rng)
+    found = one.correlation(partial=True)
+    assert found.names == (
+        *("wage", "region[northeast]", "region[south]", "region[west]", "parttime[yes]"),
+    )
+    dummies = np.column_stack(
+        [frame.wage]
+        + [frame.region == at for at in ("northeast", "south", "west")]
+        + [frame.parttime == "yes"]
+    )
+    inverse = np.linalg.inv(np.cov(dummies.astype(float).T))
+    size = np.sqrt(np.diag(inverse))
+    expected = -inverse / np.outer(size, size)
+    assert_allclose(found.matrix[0, 1:], expected[0, 1:], atol=1e-4)
+    regions = [name for name in one.names if name.startswith("region")]
+    pair = ["wage", "parttime[yes]"]
+    held = one.correlation(pair, partial=regions)
+    assert_allclose(held.matrix[0, 1], found.matrix[0, 4], atol=1e-4)
+    assert_allclose(held.matrix, one.correlation(pair, partial=regions[1:]).matrix)
+    with pytest.raises(ValueError, match=r"region\[midwest\] follows from the other levels"):
+        one.correlation([*pair, *regions], partial=True)
+    with pytest.raises(ValueError, match=r"name levels of it, as region\[level\]"):
+        one.correlation(["wage", "region"])
+    with pytest.raises(ValueError, match="wage twice"):
+        one.correlation(["wage", "wage"])
+
+
 def test_a_hidden_variance_leaves_the_others():
     rows = tables() * [1.0, 1.0, 0.001, 1.0]
     found = correlation(make_release(rows.T @ rows, NAMES, GaussianLaw(5.0, 7.0), 4000))

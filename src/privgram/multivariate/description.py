@@ -18,7 +18,7 @@ from numpy.polynomial import Polynomial
 from privgram._base.optional import extra
 from privgram._base.text import shown
 from privgram.multivariate.posterior import credible, related
-from privgram.multivariate.variables import Variables
+from privgram.multivariate.variables import Variables, implied
 from privgram.regression import RefusedError
 from privgram.regression.clipping import MOST_UNSEEN, unseen_share
 from privgram.regression.design import intercept_of
@@ -278,7 +278,8 @@ def correlation(
         With an intercept, or all levels of a factor.
     columns : sequence of str, optional
         Released columns, or indicators such as "sex[f]"; by default all but the intercept and
-        those held fixed.
+        those held fixed. With all others fixed, one level of a factor is left out: by default the
+        first.
     partial : bool or sequence of str
         What is held fixed: for each pair all other columns, or the columns named.
     level : float
@@ -325,8 +326,15 @@ def correlation(
     fixed = () if isinstance(partial, bool) else tuple(partial)
     if isinstance(partial, str):
         raise TypeError(f"partial is a list of columns; for one, pass [{partial!r}]")
-    if columns is None and fixed:
-        columns = [name for name in Variables(release).names if name not in fixed]
+    if columns is None and partial:
+        everything = Variables(release).names
+        left_out = fixed or implied(release, everything)
+        columns = [name for name in everything if name not in left_out]
+    if partial is True and (follows := implied(release, columns or ())):
+        raise ValueError(
+            f"{shown(follows[0])} follows from the other levels of its factor, which leave nothing "
+            "of it where they are held fixed: leave one of these levels out"
+        )
     basis = _Basis(release, columns, of)
     if of == "population" and (partial or not basis.variables.two_valued):
         raise RefusedError(FOURTH_MOMENTS)
@@ -506,6 +514,7 @@ class _Basis:
         self, fixed: tuple[str, ...], rest: bool
     ) -> tuple[Matrix, Matrix, Matrix, int]:
         """Rows with variance 1, less what is held fixed; correlations; all rows; how many held."""
+        fixed = tuple(name for name in fixed if name not in implied(self.release, fixed))
         controls = _Basis(self.release, fixed, "data").rows if fixed else self.rows[:0]
         frame, p = np.vstack([self.rows, controls, self.ones]), len(self.rows)
         moment = frame @ self.matrix @ frame.T
