@@ -12,6 +12,7 @@ import privgram as pg
 from privgram.multivariate import correlation, describe, posterior
 from privgram.noise import GaussianLaw, SketchLaw, WishartLaw
 from privgram.regression import RefusedError
+from privgram.regression.clipping import unseen_share
 
 DIGITS = 1e-4
 
@@ -289,6 +290,66 @@ def test_what_cannot_be_described():
     dependent = make_release(twice.T @ twice, NAMES, n_rows=4000)
     with pytest.raises(RefusedError, match="depend on each other"):
         correlation(dependent, partial=True)
+
+
+@pytest.mark.parametrize(("n_rows", "clipped"), [(4000, True), (16_000, False)])
+def test_second_looks_that_may_have_clipped(n_rows, clipped):
+    """As of lognormal rows at epsilon = 1, where deviations of 4000 held 75 %."""
+    rows = tables()
+    one = make_release(rows.T @ rows, NAMES, n_rows=n_rows)
+    assert unseen_share(one) == 0
+    one.parameters.update(counts_mu=[0.1, 0.0529], clipping_bias=0.2)
+    assert unseen_share(one) == pytest.approx(5 * 2**0.5 / 0.0529 * 6**0.5 / n_rows)
+    found = one.describe()
+    assert found.clipped == np.isnan(found.std_stderr).all() == clipped
+    assert np.isnan(found.std_interval).all() == clipped
+    assert np.isfinite(found.mean_interval).all()
+    assert np.isfinite(found.std).all()
+    assert ("AnalyzeGauss" in str(found)) == clipped
+    if clipped:
+        with pytest.raises(RefusedError, match="one look"):
+            one.correlation()
+    else:
+        one.correlation()
+
+
+def test_levels_are_held_fixed():
+    """All levels of a factor follow from the ones and all but one."""
+    frame = table("cps1988")[["wage", "region", "parttime"]]
+    columns = pg.Columns(
+        {
+            "wage": (3, 11),
+            "region": ["midwest", "northeast", "south", "west"],
+            "parttime": ["no", "yes"],
+        },
+        intercept=True,
+    )
+    rng = np.random.default_rng(0)
+    one = pg.release(frame, pg.AnalyzeGauss(), 1e9, 1e-6, columns=columns, rng=rng)
+    found = one.correlation(partial=True)
+    assert found.names == (
+        *("wage", "region[northeast]", "region[south]", "region[west]", "parttime[yes]"),
+    )
+    dummies = np.column_stack(
+        [frame.wage]
+        + [frame.region == at for at in ("northeast", "south", "west")]
+        + [frame.parttime == "yes"]
+    )
+    inverse = np.linalg.inv(np.cov(dummies.astype(float).T))
+    size = np.sqrt(np.diag(inverse))
+    expected = -inverse / np.outer(size, size)
+    assert_allclose(found.matrix[0, 1:], expected[0, 1:], atol=1e-4)
+    regions = [name for name in one.names if name.startswith("region")]
+    pair = ["wage", "parttime[yes]"]
+    held = one.correlation(pair, partial=regions)
+    assert_allclose(held.matrix[0, 1], found.matrix[0, 4], atol=1e-4)
+    assert_allclose(held.matrix, one.correlation(pair, partial=regions[1:]).matrix)
+    with pytest.raises(ValueError, match=r"region\[midwest\] follows from the other levels"):
+        one.correlation([*pair, *regions], partial=True)
+    with pytest.raises(ValueError, match=r"name levels of it, as region\[level\]"):
+        one.correlation(["wage", "region"])
+    with pytest.raises(ValueError, match="wage twice"):
+        one.correlation(["wage", "wage"])
 
 
 def test_a_hidden_variance_leaves_the_others():

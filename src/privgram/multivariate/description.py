@@ -18,8 +18,9 @@ from numpy.polynomial import Polynomial
 from privgram._base.optional import extra
 from privgram._base.text import shown
 from privgram.multivariate.posterior import credible, related
-from privgram.multivariate.variables import Variables
+from privgram.multivariate.variables import Variables, implied
 from privgram.regression import RefusedError
+from privgram.regression.clipping import MOST_UNSEEN, unseen_share
 from privgram.regression.design import intercept_of
 from privgram.regression.inference import (
     TRUSTED_COUNT,
@@ -50,6 +51,12 @@ FOURTH_MOMENTS = (
     "Truth values and levels of factors need none: ask for these columns alone, without partial"
 )
 
+#: Why variances are not what their errors say.
+CLIPPED = (
+    "rows too long for second looks were clipped, and too few rows show how many: variances may be "
+    "smaller than the table's. Take one look at it for these, as pg.AnalyzeGauss() does"
+)
+
 LOST = (
     "the noise is too large to hold these columns fixed, or they depend on each other: "
     "take fewer columns, or release with more epsilon"
@@ -70,7 +77,8 @@ class Description:
     mean_interval : ndarray of shape (p, 2), float64
         Within the public bounds.
     std, std_stderr : ndarray of shape (p,), float64
-        Of the rows, with divisor n - 1; NaN where noise hides the variance.
+        Of the rows, with divisor n - 1; NaN where noise hides the variance. The error is NaN, and
+        so is the interval, where second looks may have clipped too many rows.
     std_interval : ndarray of shape (p, 2), float64
         Of the rows; from 0 to half the distance of the bounds.
     level : float
@@ -80,6 +88,8 @@ class Description:
         the rows.
     bounds : tuple of ndarray of shape (p,)
         Lower and upper public bounds; without `Columns` what a row's bound allows.
+    clipped : bool
+        Whether second looks may have clipped too many rows for errors of deviations.
     """
 
     names: tuple[str, ...]
@@ -95,6 +105,7 @@ class Description:
     level: float
     of: Of
     bounds: tuple[Vector, Vector]
+    clipped: bool = False
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -125,7 +136,7 @@ class Description:
             lines.append(f"{shown(name):<{width}}" + "".join(f"{x:>13.5g}" for x in row))
         about = "the population" if self.of == "population" else "these rows"
         said = f"{self.level:.0%} intervals of means of {about}, of deviations of these rows."
-        return "\n".join([*lines, said])
+        return "\n".join([*lines, said, *([f"Deviations: {CLIPPED}."] if self.clipped else [])])
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw means and deviations; see `privgram.plots.plot_description`."""
@@ -229,6 +240,8 @@ def describe(
     deviations = [basis.deviation(i, quantile) for i in range(len(basis.rows))]
     (mean, mean_error, *mean_ends), unit = np.array(means).T, basis.unit
     std, std_error, *std_ends = np.array(deviations).T * unit
+    if basis.clipped:
+        std_error, *std_ends = np.full((3, len(std)), math.nan)
     ends = basis.origin[:, None] + unit[:, None] * np.array(mean_ends).T
     count, error = basis.count, basis.count_stderr
     return Description(
@@ -245,6 +258,7 @@ def describe(
         level=level,
         of=of,
         bounds=basis.bounds,
+        clipped=basis.clipped,
     )
 
 
@@ -264,7 +278,8 @@ def correlation(
         With an intercept, or all levels of a factor.
     columns : sequence of str, optional
         Released columns, or indicators such as "sex[f]"; by default all but the intercept and
-        those held fixed.
+        those held fixed. With all others fixed, one level of a factor is left out: by default the
+        first.
     partial : bool or sequence of str
         What is held fixed: for each pair all other columns, or the columns named.
     level : float
@@ -283,7 +298,8 @@ def correlation(
     ------
     RefusedError
         A ValueError: where the noise hides all variances or the number of rows, or is too large
-        for what is held fixed; where the sampling error takes fourth moments.
+        for what is held fixed; where the sampling error takes fourth moments; where second looks
+        may have clipped too many rows.
     ValueError
         If there is no intercept, no such column, or `level` or `of` is none.
 
@@ -310,11 +326,20 @@ def correlation(
     fixed = () if isinstance(partial, bool) else tuple(partial)
     if isinstance(partial, str):
         raise TypeError(f"partial is a list of columns; for one, pass [{partial!r}]")
-    if columns is None and fixed:
-        columns = [name for name in Variables(release).names if name not in fixed]
+    if columns is None and partial:
+        everything = Variables(release).names
+        left_out = fixed or implied(release, everything)
+        columns = [name for name in everything if name not in left_out]
+    if partial is True and (follows := implied(release, columns or ())):
+        raise ValueError(
+            f"{shown(follows[0])} follows from the other levels of its factor, which leave nothing "
+            "of it where they are held fixed: leave one of these levels out"
+        )
     basis = _Basis(release, columns, of)
     if of == "population" and (partial or not basis.variables.two_valued):
         raise RefusedError(FOURTH_MOMENTS)
+    if basis.clipped:
+        raise RefusedError(CLIPPED)
     rest = partial is True
     a, matrix, frame, held = basis.standardised(fixed, rest)
     p = len(a)
@@ -384,6 +409,7 @@ class _Basis:
                 'of="data", for intervals about the rows at hand'
             )
         self.release, self.ones, self.of = release, ones, of
+        self.clipped = unseen_share(release) > MOST_UNSEEN
         self.variables = Variables(release, columns, center=True)
         self.rows = self.variables._affine[0]
         self.origin, self.unit = self.variables.origin, self.variables.unit
@@ -488,6 +514,7 @@ class _Basis:
         self, fixed: tuple[str, ...], rest: bool
     ) -> tuple[Matrix, Matrix, Matrix, int]:
         """Rows with variance 1, less what is held fixed; correlations; all rows; how many held."""
+        fixed = tuple(name for name in fixed if name not in implied(self.release, fixed))
         controls = _Basis(self.release, fixed, "data").rows if fixed else self.rows[:0]
         frame, p = np.vstack([self.rows, controls, self.ones]), len(self.rows)
         moment = frame @ self.matrix @ frame.T

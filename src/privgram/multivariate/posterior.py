@@ -46,7 +46,7 @@ def related(moment: Matrix, size: int, rest: bool) -> Matrix:
     across = moment[..., :size, size:]
     held = np.linalg.solve(moment[..., size:, size:], across.mT)
     scatter: Matrix = moment[..., :size, :size] - across @ held
-    return np.linalg.inv(scatter) if rest else scatter
+    return np.asarray(np.linalg.inv(scatter)) if rest else scatter
 
 
 def credible(

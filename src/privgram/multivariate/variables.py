@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Covariance", "Variables", "image_of", "mean_and_covariance", "root_of"]
+__all__ = ["Covariance", "Variables", "image_of", "implied", "mean_and_covariance", "root_of"]
 
 #: Draws by which errors are judged: a standard deviation of so many is within 7 % of the true one.
 DRAWS = 100
@@ -144,8 +144,11 @@ class Variables:
             names = [name for name in self.release.names if name != INTERCEPT]
         if not names:
             raise ValueError("there is no column but the intercept")
-        if len(set(names)) < len(names) or INTERCEPT in names:
-            raise ValueError("columns are different ones, and not the intercept")
+        twice = [name for i, name in enumerate(names) if name in names[:i]]
+        if twice:
+            raise ValueError(f"columns has {shown(twice[0])} twice")
+        if INTERCEPT in names:
+            raise ValueError("the intercept is the same in all rows: leave it out of columns")
         object.__setattr__(self, "columns", tuple(names))
         object.__setattr__(self, "center", has_ones if self.center is None else bool(self.center))
 
@@ -202,12 +205,7 @@ class Variables:
         described = self.release.columns
         if described is None or self.release.bound < described.bound:
             return False
-        levels = {
-            f"{name}[{level}]"
-            for name, given in described.variables.items()
-            if isinstance(given, Factor)
-            for level in given.names
-        }
+        levels = {level for several in _levels(self.release) for level in several}
         return all(
             name in levels or isinstance(described.variables.get(name), Boolean)
             for name in self.names
@@ -435,6 +433,22 @@ def root_of(matrix: Matrix) -> Matrix:
     return found
 
 
+def _levels(release: ReleaseRecord) -> list[list[str]]:
+    """Names of the indicators of each factor that describes the table."""
+    described = release.columns
+    given = {} if described is None else described.variables
+    return [
+        [f"{name}[{level}]" for level in factor.names]
+        for name, factor in given.items()
+        if isinstance(factor, Factor)
+    ]
+
+
+def implied(release: ReleaseRecord, names: Sequence[str]) -> list[str]:
+    """First levels of the factors of which all levels are named: they follow from the others."""
+    return [several[0] for several in _levels(release) if set(several) <= set(names)]
+
+
 def image_of(release: ReleaseRecord, name: str) -> tuple[Vector, float, float]:
     """A column as an image of the released ones, shape (d,), and its way to own units.
 
@@ -479,6 +493,8 @@ def image_of(release: ReleaseRecord, name: str) -> tuple[Vector, float, float]:
                 stored = dict(zip(described.names, images[at], strict=True))
                 if all(kept in release.names for kept, value in stored.items() if value):
                     return np.array([stored[kept] for kept in release.names]), origin, unit
+        if isinstance(described.variables.get(name), Factor):
+            raise ValueError(f"{shown(name)} is a factor: name levels of it, as {name}[level]")
     raise ValueError(f"no column {name!r}; there are {', '.join(map(shown, release.names))}")
 
 

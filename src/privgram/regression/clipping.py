@@ -13,12 +13,14 @@ clipped: an average over the clipped rows alone that simulation finds to a few p
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram.mechanisms.refined import RESOLVED, WINDOW, count_sensitivity
 from privgram.regression.cautions import uncounted
-from privgram.regression.inference import INTERCEPT
+from privgram.regression.inference import INTERCEPT, rows_behind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +31,10 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["clipping_shift", "clips", "normal_shift"]
+__all__ = ["MOST_UNSEEN", "clipping_shift", "clips", "normal_shift", "unseen_share"]
+
+#: With more of the rows unseen, second looks can take more off variances than their errors say.
+MOST_UNSEEN = 0.03
 
 #: Simulated numbers; rows are these over the columns, but no fewer than so many.
 _NUMBERS, _FEWEST_ROWS = 2**21, 2**15
@@ -42,6 +47,19 @@ def clips(release: ReleaseRecord) -> bool:
     if release.privacy_unit is not None:  # whole units are, and nobody knows how many
         return False
     return release.columns is None or release.bound < release.columns.bound
+
+
+def unseen_share(release: ReleaseRecord) -> float:
+    """Share of the rows that second looks may have clipped without seeing them; 0 for one look.
+
+    The private histogram by which `Refined` chose its radius shows long rows where a window of it
+    stands out of the noise. Clipping hardly moves coefficients, but variances become smaller.
+    """
+    if "clipping_bias" not in release.parameters:
+        return 0.0
+    std = count_sensitivity(release.adjacency) / release.parameters["counts_mu"][-1]
+    rows = rows_behind(release)
+    return math.inf if rows is None else RESOLVED * std * math.sqrt(WINDOW) / max(rows, 1.0)
 
 
 def clipping_shift(release: ReleaseRecord, design: Design, n_rows: float | None) -> Vector:
