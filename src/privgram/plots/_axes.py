@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -64,7 +64,7 @@ def listed(intro: str, names: Iterable[str], width: int = 70) -> str:
 
 
 def write_names(
-    ax: Axes, names: Sequence[str], points: NDArray[np.float64], colors: Sequence[str]
+    ax: Axes, names: Sequence[str], points: NDArray[np.float64], colors: Sequence[Any]
 ) -> list[str]:
     """Write names beside points where they hide no other; those without room are returned.
 

@@ -173,7 +173,7 @@ def plot_biplot(
     errors = 2 * np.abs(scale) * pca.stderr[at].T
     ax = axes_for(ax, (6.5, 6.0))
     ink = ax.xaxis.label.get_color()
-    colors: list[str] = []
+    colors: list[Any] = []
     for (x, y), (dx, dy) in zip(loadings, errors, strict=True):
         clear = abs(x) > dx or abs(y) > dy
         color = BLUE if clear else GREY
