@@ -273,7 +273,36 @@ def test_a_biplot_greys_what_noise_may_be_and_names_all(release):
     assert "of the variance" in ax.get_xlabel()
     assert pca.plot(axes=(2, 3)).get_xlabel().startswith("component 2")
     with pytest.raises(ValueError, match="axes"):
+        pca.plot(axes=(1, 4))
+    with pytest.raises(ValueError, match=r"ask for two, as pca\(2\)"):
         release.pca(1).plot()
+
+
+def test_names_hide_no_other_and_the_shortest_arrows_go_without():
+    from matplotlib import pyplot
+
+    ax = pyplot.subplots(figsize=(6, 6))[1]
+    ax.set(xlim=(-1, 1), ylim=(-1, 1))
+    rng = np.random.default_rng(1)
+    points = np.vstack([rng.normal(scale=0.05, size=(25, 2)), [[0.8, 0.1], [0.8, 0.11]]])
+    names = [f"column{i}" for i in range(27)]
+    left_out = _axes.write_names(ax, names, points, ["black"] * 27)
+    renderer = ax.figure.canvas.get_renderer()
+    boxes = [text.get_window_extent(renderer) for text in ax.texts]
+    assert len(boxes) + len(left_out) == 27
+    assert 0 < len(left_out) < 20
+    assert {"column25", "column26"}.isdisjoint(left_out)
+    for i, box in enumerate(boxes):
+        for other in boxes[:i]:
+            both = box.intersection(box, other)
+            assert both is None or both.height < 2 or both.width < 2
+
+
+def test_lists_take_as_many_lines_as_they_need():
+    assert _axes.listed("from", ["a b", "c"]) == "from a b, c"
+    lines = _axes.listed("from", [f"factor{i} level" for i in range(9)]).split("\n")
+    assert max(map(len, lines)) <= 72
+    assert " ".join(lines).count("level,") == 8
 
 
 def test_a_scree_counts_what_is_above_uncorrelated_columns(release):

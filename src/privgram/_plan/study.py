@@ -169,6 +169,10 @@ class Curve:
                 order = np.argsort(x)
                 without = [row.sampling for row in rows]
                 ax.plot(np.array(x)[order], np.array(without)[order], color=f"C{j}", alpha=0.35)
+        ticks = sorted({row.n_rows if by_rows else row.epsilon for row in self.rows})
+        ticks = ticks[:: -(-len(ticks) // 9)]
+        ax.set_xticks(ticks, [f"{tick:,.8g}" for tick in ticks])
+        ax.minorticks_off()
         ax.set_xlabel("rows" if by_rows else "epsilon")
         ax.set_ylabel(f"standard error for {cut(self.target)}")
         ax.set_title("Pale: without privacy", fontsize="medium", loc="left", color=GREY)

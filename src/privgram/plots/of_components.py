@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from privgram._base.checks import check_integer
-from privgram.plots._axes import BLUE, GREY, ORANGE, axes_for, bare, cut
+from privgram.plots._axes import BLUE, GREY, ORANGE, axes_for, bare, write_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,6 +101,8 @@ def plot_scree(pca: HasComponents, ax: Axes | None = None) -> Axes:
     ax.margins(y=0.08)
     if len(values) <= 20:
         ax.set_xticks(rank)
+    else:
+        ax.set_xticks([1, *(t for t in ax.get_xticks() if 1 < t <= len(values))])
     ax.set_xlabel("rank of the eigenvalue")
     about = " about the mean" if pca.mean is not None else ""
     of = "of the correlations" if pca.of_correlations else f"{about} (scale of the matrix)"
@@ -161,6 +163,8 @@ def plot_biplot(
         Without matplotlib: ``pip install "privgram[plot]"``.
     """
     k = len(pca.components)
+    if k < 2:
+        raise ValueError("a biplot draws two components, and there is one: ask for two, as pca(2)")
     at = [check_integer(axis, "axes", 1, k) - 1 for axis in axes]
     loadings = pca.loadings[:, at]
     scale = np.divide(
@@ -169,21 +173,13 @@ def plot_biplot(
     errors = 2 * np.abs(scale) * pca.stderr[at].T
     ax = axes_for(ax, (6.5, 6.0))
     ink = ax.xaxis.label.get_color()
-    for name, (x, y), (dx, dy) in zip(pca.names, loadings, errors, strict=True):
+    colors: list[Any] = []
+    for (x, y), (dx, dy) in zip(loadings, errors, strict=True):
         clear = abs(x) > dx or abs(y) > dy
         color = BLUE if clear else GREY
         ax.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "->", "color": color})
         ax.errorbar(x, y, dy, dx, color=color, linewidth=0.8, alpha=0.6)
-        side = "left" if x >= 0 else "right"
-        ax.annotate(
-            cut(name),
-            (x, y),
-            (4 if x >= 0 else -4, 3 if y >= 0 else -9),
-            textcoords="offset points",
-            ha=side,
-            fontsize="small",
-            color=ink if clear else GREY,
-        )
+        colors.append(ink if clear else GREY)
     reach = 1.25 * float(np.abs(loadings).max() or 1.0)
     ax.set_xlim(-reach, reach)
     ax.set_ylim(-reach, reach)
@@ -197,8 +193,9 @@ def plot_biplot(
     ]
     ax.set_xlabel(labels[0])
     ax.set_ylabel(labels[1])
-    ax.set_title(
-        "Columns by their loadings; crosses: two standard errors", fontsize="medium", loc="left"
-    )
+    heading = "Columns by their loadings; crosses: two standard errors"
+    if unnamed := write_names(ax, pca.names, loadings, colors):
+        heading += f"\n{len(unnamed)} short arrow{'s' * (len(unnamed) > 1)} without a name"
+    ax.set_title(heading, fontsize="medium", loc="left")
     bare(ax)
     return ax

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from privgram.plots._axes import BLUE, GREY, MOST_NAMES, apart, axes_for, bare, cut
+from privgram.plots._axes import BLUE, GREY, MOST_NAMES, apart, axes_for, bare, cut, listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -125,8 +125,8 @@ def plot_coefficients(
         clear_ones = int(((ends > 0).all(axis=1) | (ends < 0).all(axis=1)).sum())
         heading += f" ({clear_ones} without zero)"
     if fit.design.references:
-        left_out = ", ".join(f"{name} {level}" for name, level in fit.design.references.items())
-        heading += f"\nlevels: differences from {cut(left_out)}"
+        left_out = (f"{name} {level}" for name, level in fit.design.references.items())
+        heading += "\n" + listed("levels: differences from", left_out)
     ax.set_title(heading, fontsize="medium", loc="left")
     ax.grid(axis="x", color=GREY, alpha=0.25, linewidth=0.6)
     bare(ax)

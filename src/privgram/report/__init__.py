@@ -18,7 +18,7 @@ from privgram._base.optional import extra
 from privgram._base.text import shown
 from privgram.columns.shares import by_term, share
 from privgram.columns.terms import INTERCEPT
-from privgram.columns.variables import Factor
+from privgram.columns.variables import Factor, Numeric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -136,7 +136,7 @@ def to_html(
         columns=_columns(release),
         fits=fits,
         facts=_facts(release, path, __version__),
-        code=_code(release, path),
+        code=_code(release, path, fits),
     )
     return page
 
@@ -275,7 +275,7 @@ def _warnings(release: ReleaseRecord) -> list[dict[str, str]]:
                 "some row as it is. This one does not, but the number promises little.",
             )
         )
-    if np.linalg.eigvalsh(release.matrix)[0] <= 0:
+    if _smallest(release) <= 0:
         found.append(
             (
                 "Not positive definite.",
@@ -284,6 +284,21 @@ def _warnings(release: ReleaseRecord) -> list[dict[str, str]]:
             )
         )
     return [{"head": head, "text": text} for head, text in found]
+
+
+def _smallest(release: ReleaseRecord) -> float:
+    """The smallest eigenvalue but for what no table has: the levels of all factors sum to ones."""
+    matrix, columns = release.matrix, release.columns
+    if columns is not None and columns.names == release.names:
+        sums = [
+            np.bincount(np.arange(len(columns))[one.columns], minlength=len(columns)) / one.weight
+            for one in columns.layout.stored
+            if not one.piece.powers
+        ]
+        nothing = np.diff(sums, axis=0) if sums else np.zeros((0, len(columns)))
+        kept = np.linalg.qr(nothing.T, mode="complete")[0][:, len(nothing) :]
+        matrix = kept.T @ matrix @ kept
+    return float(np.linalg.eigvalsh(matrix)[0])
 
 
 def _columns(release: ReleaseRecord) -> list[dict[str, str]]:
@@ -335,8 +350,7 @@ def _fit(release: ReleaseRecord, target: str, ridge: float | str) -> dict[str, A
     try:
         fit = regress(release, target, ridge=ridge)
     except RefusedError as refusal:
-        text = str(refusal)
-        return {"target": shown(target), "refusal": f"{text[0].upper()}{text[1:]}."}
+        return {"target": shown(target), "refusal": _sentence(refusal)}
     known = fit.refusal is None
     per: Literal["unit", "sd"] = "sd"
     try:
@@ -395,14 +409,17 @@ def _components(release: ReleaseRecord) -> dict[str, Any] | None:
     columns = len(names)
     if not 2 <= columns <= MOST_NAMES:
         return None
+    page: dict[str, Any] = {
+        "correlation": _correlation(release, names),
+        "left_out": "The first level of each factor is left out." if first else "",
+        "refusal": None,
+    }
     try:
         found = pca(release, 2, standardize=True, columns=names)
         clear, _ = found.n_clear, found.stderr
     except RefusedError as refusal:
-        text = str(refusal)
-        return {"refusal": f"{text[0].upper()}{text[1:]}."}
-    return {
-        "refusal": None,
+        return page | {"refusal": _sentence(refusal)}
+    return page | {
         "scree": _draw(
             lambda: plot_scree(found),
             f"Eigenvalues of the correlations of {columns} columns by rank; {clear} exceed what "
@@ -413,9 +430,34 @@ def _components(release: ReleaseRecord) -> dict[str, Any] | None:
             f"The {columns} columns as arrows by their loadings on the first two components.",
         ),
         "note": "The rows are secret, so there are only columns. "
-        + ("The first level of each factor is left out. " if first else "")
         + ("About the mean." if found.mean is not None else "About the middle of the bounds."),
     }
+
+
+def _correlation(release: ReleaseRecord, names: list[str]) -> Plot | None:
+    """Correlations, where the release knows them."""
+    from privgram.multivariate import correlation
+    from privgram.plots import plot_correlation
+    from privgram.regression import RefusedError
+    from privgram.regression.design import intercept_of
+
+    if intercept_of(release) is None:
+        return None
+    try:
+        found = correlation(release, names)
+    except RefusedError:
+        return None
+    clear = np.abs(found.matrix) >= 2 * found.noise
+    part = float(clear[np.triu_indices(len(names), 1)].mean())
+    return _draw(
+        lambda: plot_correlation(found),
+        f"Correlations of {len(names)} columns; {part:.0%} are more than noise alone would make.",
+    )
+
+
+def _sentence(refusal: Exception) -> str:
+    text = str(refusal)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _heading(fit: Fit, term: str, at: slice) -> str:
@@ -459,10 +501,7 @@ def _facts(release: ReleaseRecord, path: Path | None, version: str) -> list[tupl
          f"{release.bound:g} (L2 norm, after mapping to [-1, 1])"
          if release.columns is not None else f"{release.bound:g} (L2 norm)"),
     ]  # fmt: skip
-    facts += [
-        (name.replace("_", " "), f"{value:g}" if isinstance(value, float) else str(value))
-        for name, value in release.parameters.items()
-    ]
+    facts += [(name.replace("_", " "), _plain(value)) for name, value in release.parameters.items()]
     shift = np.diag(release.noise.shift_matrix(release.n_columns))
     ends = sorted({float(shift.min()), float(shift.max())})
     facts.append(("known shift", " to ".join(f"{value:g}" for value in ends)))
@@ -473,21 +512,28 @@ def _facts(release: ReleaseRecord, path: Path | None, version: str) -> list[tupl
     return facts
 
 
-def _code(release: ReleaseRecord, path: Path | None) -> str:
+def _code(release: ReleaseRecord, path: Path | None, fits: list[dict[str, Any]]) -> str:
     others = [name for name in release.names if name != "intercept"]
-    if release.columns is not None and not release.columns.plain:
-        numbers = [term for term in release.columns.terms if term in release.names]
-        others = numbers or others
+    described = {} if release.columns is None else release.columns.variables
+    labels = [one.label(name) for name, one in described.items() if isinstance(one, Numeric)]
+    others = [name for name in labels if name in release.names] or others
+    target = next((fit["target"] for fit in fits if fit["refusal"] is None), others[-1])
     return "\n".join(
         [
             "import privgram as pg",
             "",
             f"release = pg.load_release({(path.name if path else 'release.json')!r})",
-            f"print(release.regress({others[-1]!r}).summary())",
+            f"print(release.regress({target!r}).summary())",
             "release.pca(2).components",
             "release.matrix  # with noise, in the scale of the table above",
         ]
     )
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_plain, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _number(value: float) -> str:
