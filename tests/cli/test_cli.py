@@ -276,7 +276,14 @@ def test_nothing_secret_is_printed(folder):
         (["plan", "--columns", "5", "--bound", "1", *GUARANTEE, "--plot", "a.xyz"], "xyz"),
         (["plan", "--columns", "4.5", "--bound", "1", *GUARANTEE], "whole number"),
         (["plan", "--columns", "a,,b", "--bound", "1", *GUARANTEE], "between two commas"),
-        (["magic"], "No such command"),
+        (["magic"], "there is no command 'magic': demo, doctor"),
+        (["info", "table.npy"], "table.npy is a table, and a release is needed here"),
+        (["plan", "--columns", "columns.toml", *GUARANTEE, "--design", "table.npy"], "is a table"),
+        (["release", "table.npy", "--columns", "table.npy", *GUARANTEE, "--out", "new.json"],
+         "described in a .toml or .json file"),
+        (["release", "table.npy", "--columns", "age,cost", *GUARANTEE, "--out", "new.json"],
+         "--bound is needed, or --columns with a file"),
+        ([*RELEASE, "--unit", "age", "--out", "new.json"], "--unit needs a bound: --rows-per-unit"),
         (["reproduce", "fig1"], "python -m bench.paper"),
         (["plan", "--magic"], "No such option"),
     ],
@@ -515,13 +522,24 @@ def test_release_and_regress_by_group(folder):
     asked = ["regress", "sites.json", "--target", "cost", "--features", "age", "--json"]
     found = json.loads(succeed(*asked))
     assert found["groups"] == [1, 2, 3]
+    wide, narrow = (json.loads(succeed(*asked, "--level", x))["conf_int"] for x in ("0.99", "0.6"))
+    assert np.shape(wide) == (3, 2, 2)
+    assert np.all(np.diff(wide) > 2 * np.diff(narrow))
+    assert "--json has intervals" in fail(*asked[:-1], "--level", "0.9")
     assert np.shape(found["coef"]) == np.shape(found["stderr"]) == (3, 2)
     (folder / "sites.txt").write_text("1\n2\n")
     others = ["--groups", "sites.txt", "--unlisted", "other", "--out", "other.npz"]
     assert "groups" in succeed(*ask, *others)
     assert list(pg.load_releases("other.npz")) == [1, 2, "other"]
+    for option in ("--checkpoint", "--ledger"):
+        taken = [*ask, "--groups", "sites.txt", "--out", "new.json", option, "sites.txt"]
+        assert f"--groups and {option} are one file" in fail(*taken)
+    assert (folder / "sites.txt").read_text() == "1\n2\n"
     assert "not listed" in fail(*ask, "--groups", "[1, 2]", "--out", "new.json")
     assert "go together" in fail(*ask, "--out", "new.json")
     assert "JSON" in fail(*ask, "--groups", "[1, 2", "--out", "new.json")
     assert "groups" in fail(*asked, "--unclip")
+    assert "holds releases of groups, which only `privgram regress` takes" in fail(
+        "info", "sites.json"
+    )
     assert not (folder / "new.json").exists()

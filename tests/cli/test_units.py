@@ -60,7 +60,7 @@ def test_every_option_arrives(visits):
     ("more", "text"),
     [
         ("--unit-bound 3", "say by unit which column"),
-        ("--unit who", "a unit needs a bound"),
+        ("--unit who", "--unit needs a bound"),
         ("--unit who --unit-bound auto", "say how much by --bound-epsilon"),
         ("--unit who --unit-bound wide", "must be a number or auto"),
         ("--unit whom --rows-per-unit 3", "no column named 'whom'; did you mean 'who'"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +51,33 @@ def read_columns(text: str | None) -> Columns | list[str] | None:
         return None
     for file in columns_file(text):
         return Columns.load(file)
+    if Path(text).is_file():
+        raise click.UsageError(f"--columns {text}: columns are described in a .toml or .json file")
     return read_names("--columns", text)
+
+
+def read_release(path: Path, groups: bool = False) -> Any:
+    """Read a release, or the releases of groups, where a command takes them."""
+    import privgram as pg
+
+    if path.suffix.lower() in (".csv", ".npy", ".parquet") and path.exists():
+        raise click.UsageError(
+            f"{path} is a table, and a release is needed here: `privgram release` makes one"
+        )
+    try:
+        return pg.load_release(path)
+    except pg.DamagedFile:
+        found = None
+        with suppress(pg.DamagedFile):
+            found = pg.load_releases(path)
+        if found is None:
+            raise
+    if not groups:
+        raise click.UsageError(
+            f"{path} holds releases of groups, which only `privgram regress` takes; in Python, "
+            "privgram.load_releases"
+        )
+    return found
 
 
 def read_names(option: str, text: str) -> list[str]:

@@ -116,7 +116,7 @@ class Program(OneLine, click.Group):
         if cmd_name in MOVED:
             raise click.UsageError(MOVED[cmd_name])
         if cmd_name not in COMMANDS:
-            return None
+            raise click.UsageError(f"there is no command {cmd_name!r}: {', '.join(COMMANDS)}")
         module = importlib.import_module(f".{cmd_name}", __package__)
         command: click.Command = module.command
         return command

@@ -8,7 +8,7 @@ import click
 
 from privgram._base.text import listed
 
-from ._options import example
+from ._options import example, read_release
 from ._output import console, facts, json_option, print_json
 
 
@@ -30,9 +30,7 @@ def command(release: Path, as_json: bool) -> None:
 
 
 def _contents(path: Path) -> dict[str, object]:
-    import privgram as pg
-
-    release = pg.load_release(path)
+    release = read_release(path)
     columns = release.columns
     return {
         "release": str(path),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ._options import example
+from ._options import example, read_release
 from ._output import console, json_option, print_json, table
 
 
@@ -36,9 +36,7 @@ def command(release: Path, components: int, standardize: bool, as_json: bool) ->
 
     They are about the mean where the release has an intercept, about zero otherwise.
     """
-    import privgram as pg
-
-    pca = pg.load_release(release).pca(components, standardize=standardize)
+    pca = read_release(release).pca(components, standardize=standardize)
     if as_json:
         print_json(
             {

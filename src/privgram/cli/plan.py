@@ -10,7 +10,7 @@ import click
 from privgram._base.checks import is_number
 from privgram._base.files import check_distinct
 
-from ._options import columns_file, example, guarantee, read_columns
+from ._options import columns_file, example, guarantee, read_columns, read_release
 from ._output import console, json_option, print_json, table
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def command(
         adjacency,
         error=error,
         targets=targets or None,
-        design=None if design is None else pg.load_release(design),
+        design=None if design is None else read_release(design),
     )
     if plot is not None:
         plan.plot(plot)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._options import example, read_names, read_references
+from ._options import example, read_names, read_references, read_release
 from ._output import json_option, print_json, print_lines
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def command(
         raise click.UsageError(f"{formula!r} is no formula; for one column, use --target")
     if formula is not None and features is not None:
         raise click.UsageError("a FORMULA names the features: leave --features out")
-    loaded = _load(release)
+    loaded = read_release(release, groups=True)
     asked: dict[str, Any] = {
         "features": None if features is None else read_names("--features", features),
         "ridge": read_penalty(ridge),
@@ -89,7 +89,11 @@ def command(
     if isinstance(loaded, pg.Releases):
         if unclip:
             raise click.UsageError("--unclip is for one release, not for groups")
-        _print_groups(loaded.regress(formula or target or "", **asked), as_json)
+        if level != 0.95 and not as_json:
+            raise click.UsageError(
+                "--level: groups are shown with standard errors; --json has intervals of any level"
+            )
+        _print_groups(loaded.regress(formula or target or "", **asked), level, as_json)
         return
     fit = loaded.regress(formula or target or "", unclip=unclip, **asked)
     intervals = fit.conf_int(level, intercept=True)
@@ -118,19 +122,7 @@ def command(
     print_lines(fit.summary(level))
 
 
-def _load(path: Path) -> Any:
-    """Read a release, or the releases of groups."""
-    import privgram as pg
-
-    try:
-        return pg.load_release(path)
-    except pg.DamagedFile:
-        with suppress(pg.DamagedFile):
-            return pg.load_releases(path)
-        raise
-
-
-def _print_groups(fits: GroupFits, as_json: bool) -> None:
+def _print_groups(fits: GroupFits, level: float, as_json: bool) -> None:
     """Print a row for each group, and the coefficients pooled where that can be."""
     if as_json:
         known = dict.fromkeys(fits.groups) | fits.refusals
@@ -142,6 +134,11 @@ def _print_groups(fits: GroupFits, as_json: bool) -> None:
                 "groups": fits.groups,
                 "coef": fits.coef,
                 "stderr": fits.bse,
+                "level": level,
+                "conf_int": [
+                    fits[group].conf_int(level, intercept=True) if group in fits else None
+                    for group in fits.groups
+                ],
                 "refusal": list(known.values()),
             }
         )

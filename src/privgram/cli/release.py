@@ -180,9 +180,21 @@ def command(
         raise click.UsageError("--by and --groups go together: a column, and its public values")
     check_out(out, force)
     check_distinct(
-        {"SOURCE": files_of(sources), "--columns": columns_file(columns)},
+        {
+            "SOURCE": files_of(sources),
+            "--columns": columns_file(columns),
+            "--groups": groups_file(groups),
+        },
         {"--ledger": ledger, "--checkpoint": checkpoint, "--out": out},
     )
+    described = read_columns(columns)
+    if bound is None and (described is None or isinstance(described, list)) and unit_bound is None:
+        raise click.UsageError(
+            "--bound is needed, or --columns with a file of public bounds: the largest L2 norm of "
+            "a row, known without looking at the data, or auto"
+        )
+    if unit is not None and unit_bound is None and rows_per_unit is None:
+        raise click.UsageError("--unit needs a bound: --rows-per-unit, or --unit-bound")
     if checkpoint is not None and bound_epsilon is not None:
         raise click.UsageError(
             "--checkpoint cannot go with --bound auto: the bound differs from run to run"
@@ -200,7 +212,7 @@ def command(
             delta,
             adjacency=adjacency,
             calibration=calibration,
-            columns=read_columns(columns),
+            columns=described,
             bound=_read_bound(bound, bound_epsilon, unit_bound),
             bound_epsilon=bound_epsilon,
             bound_quantile=bound_quantile,
@@ -289,13 +301,20 @@ def _read_groups(text: str) -> list[str] | list[int]:
         except ValueError:
             raise click.UsageError("--groups: this is not a JSON list") from None
         return found
-    if Path(text).suffix == ".txt":
-        names = Path(text).read_text(encoding="utf-8").splitlines()
+    files = groups_file(text)
+    if files:
+        names = files[0].read_text(encoding="utf-8").splitlines()
     else:
         names = read_names("--groups", text)
     if all(re.fullmatch(r"0|-?[1-9]\d*", name) for name in names):
         return [int(name) for name in names]
     return names
+
+
+def groups_file(text: str | None) -> list[Path]:
+    """Give the file that ``--groups`` names, if it names one."""
+    file = Path(text or "")
+    return [file] if file.suffix == ".txt" else []
 
 
 def files_of(sources: tuple[str, ...]) -> Iterator[Path]:

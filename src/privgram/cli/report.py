@@ -8,7 +8,7 @@ import click
 
 from privgram._base.text import shown
 
-from ._options import example
+from ._options import example, read_release
 from ._output import print_lines
 from .regress import read_penalty
 
@@ -50,7 +50,6 @@ def command(
     The page says what was released, how, under which guarantee, and how to use it. It
     loads nothing and runs no script.
     """
-    import privgram as pg
     from privgram._base.files import check_distinct, write_atomically
 
     if out.suffix not in (".html", ".htm"):
@@ -58,7 +57,7 @@ def command(
     if not out.parent.is_dir():
         raise click.UsageError(f"--out {out}: there is no folder {out.parent}")
     check_distinct({"RELEASE": [release]}, {"--out": out})
-    page = pg.load_release(release).to_html(
+    page = read_release(release).to_html(
         targets, ridge=read_penalty(ridge), title=title, file=release
     )
     write_atomically(out, page.encode())
