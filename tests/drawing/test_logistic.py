@@ -474,7 +474,7 @@ def test_what_cannot_be_told_is_said(kind):
 def test_intervals_of_the_data_hold_where_the_model_is_wrong():
     """Log odds that bend far out, where rows weigh less: without room for that they hold in 25 %.
 
-    40 draws of one table. If each holds in 92 %, fewer than 28 of one do once in sixty thousand times.
+    40 draws of one table. If each holds in 92 %, fewer than 28 of one do once in sixty thousand.
     """
     rng = np.random.default_rng(4)
     a = rng.standard_t(4, 20_000).clip(-8, 8)
