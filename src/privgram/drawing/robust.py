@@ -7,7 +7,7 @@ table is read again. Secret side: of what is read only the noisy sum leaves.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from privgram._core.rows import Accumulator
 from privgram._release.record import ReleaseRecord
 from privgram.drawing.release import release_moment
 from privgram.drawing.unit_scores import UnitScores
-from privgram.engines import scale_out
+from privgram.engines import check_here
 from privgram.engines.threads import accumulate, accumulate_units
 from privgram.ledger import check_ledger
 from privgram.mechanisms import AnalyzeGauss
@@ -94,7 +94,7 @@ def look_again(
     Release
         Of q columns, with `clip` and `clips` of the look among its parameters.
     """
-    _check(source)
+    check_here(source, "robust standard errors read")
     check_ledger(ledger)
     q = len(look.frame) - 1
     mechanism = AnalyzeGauss()
@@ -175,25 +175,6 @@ def _row_bound(release: ReleaseRecord) -> float:
         "this release does not say to which bound its rows were clipped, as those of older "
         "versions do not, and robust standard errors need it: release the table again"
     )
-
-
-def _check(source: Any) -> None:
-    """Refuse what cannot be read again as it was for the release."""
-    if hasattr(source, "sensitivity_bound"):
-        raise TypeError(
-            "robust standard errors read the rows of the table, and a SecondMoment has none: pass "
-            "the table itself"
-        )
-    if scale_out(source) is not None:
-        raise ValueError(
-            "robust standard errors read tables by one machine, and this one is on a cluster: pass "
-            "its files"
-        )
-    if isinstance(source, Iterator):
-        raise ValueError(
-            "robust standard errors read the table again, and an iterator or a stream is read "
-            "once: pass a path, a data frame or a list of blocks"
-        )
 
 
 ReleaseRecord._look_again = staticmethod(look_again)

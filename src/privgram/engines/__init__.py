@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -20,3 +21,34 @@ def scale_out(source: Any) -> ModuleType | None:
     if type(source).__module__.partition(".")[0] == "pyspark":
         return import_module("privgram.engines.spark")
     return None
+
+
+def check_rereadable(source: Any, what: str, instead: str = "") -> None:
+    """Refuse a table that is read once by what reads it several times.
+
+    Parameters
+    ----------
+    source : table
+    what : str
+        Names what reads it, a plural or a noun with its verb: "Refined() reads".
+    instead : str
+        What to do other than to pass a table of another form.
+    """
+    if isinstance(source, Iterator):
+        raise ValueError(
+            f"{what} the table several times, and an iterator or a stream is read once: pass a "
+            f"path, a data frame or a list of blocks{instead}"
+        )
+
+
+def check_here(source: Any, what: str) -> None:
+    """Refuse what has no rows that one machine can read again; `what` as in `check_rereadable`."""
+    if hasattr(source, "sensitivity_bound"):
+        raise TypeError(
+            f"{what} the rows of the table, and a SecondMoment has none: pass the table itself"
+        )
+    if scale_out(source) is not None:
+        raise ValueError(
+            f"{what} tables by one machine, and this one is on a cluster: pass its files"
+        )
+    check_rereadable(source, what)

@@ -233,8 +233,9 @@ class LogisticFit(Results):
             As of `privgram.regression.Fit.conf_int`.
         of : {"population", "data"}, default "population"
             The coefficients of the population that the rows are a sample of, if the model holds;
-            or those that a fit without privacy has on these rows: then the privacy noise alone
-            is in the interval.
+            or those that a fit without privacy has on these rows. Then the interval is of the
+            privacy noise, and of what the weights of rows far out may move, with room for a mean
+            of the target that is off by a tenth of its standard deviation.
 
         Returns
         -------
@@ -244,7 +245,6 @@ class LogisticFit(Results):
             raise ValueError(f"of is 'population' or 'data', not {of!r}")
         if of == "population":
             return super().conf_int(level, alpha=alpha, intercept=intercept)
-        # What weighing the rows moves the estimates by is in it too.
         moved = misfit(self.n_rows) * self.parameters["moved"]
         found = self._inference(moved * self.curved)
         ends = found.intervals(quantile_of(level_of(level, alpha)))
