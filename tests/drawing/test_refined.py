@@ -327,6 +327,19 @@ def test_rows_with_missing_values_are_dropped_in_every_look():
     np.testing.assert_array_equal(ours.matrix, theirs.matrix)
 
 
+def test_where_rows_are_dropped_the_number_that_counts_is_asked_for():
+    """The public one has those without values too: rows would seem shorter than they are."""
+    gaps = np.concatenate([TABLE, np.full((3 * len(TABLE), 3), np.nan)])
+    for missing, asked in (("drop", True), ("error", False)):
+        source = gaps if asked else TABLE
+        columns = pg.Columns(dict.fromkeys(NAMES, (-1.0, 1.0)), missing=missing)
+        made = refined(source, seed=7, columns=columns, adjacency="replace")
+        assert ("number_mu" in made.parameters) == asked
+        frame = np.linalg.inv(made.noise.frame)
+        square = np.trace(frame @ made.matrix @ frame.T) / len(TABLE)
+        assert 1.5 < square < 3.5  # three columns, of which whitening leaves less than 1 each
+
+
 @pytest.mark.parametrize("suffix", [".json", ".npz"])
 def test_saved_and_read_back(tmp_path, suffix):
     path = tmp_path / f"release{suffix}"

@@ -38,7 +38,7 @@ class Looks(ABC):
     Attributes
     ----------
     moment : Any
-        Second moment of the table, with its `n_columns`, `names` and `bound`.
+        Second moment of the table, with its `n_columns`, `names`, `columns` and `bound`.
     noise : RefinedCalibration
     again : bool
         Whether the table can be read again.
@@ -71,6 +71,12 @@ class Looks(ABC):
     @abstractmethod
     def mapped(self, frame: Frame, radius: float) -> Any:
         """The exact second moment in a frame, of rows clipped to a radius there."""
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows that count, if it is public: not if some may have been dropped."""
+        columns = self.moment.columns
+        return None if columns is not None and columns.missing == "drop" else self.noise.n_rows
 
     def prepare(self, radius: float) -> None:  # noqa: B027 - not all need to be told
         """Be told that `mapped` may follow `count`: one pass can do both."""
@@ -116,8 +122,8 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
     if INTERCEPT in names:
         at = names.index(INTERCEPT)
         rows = float(first[at, at])
-    elif looks.noise.n_rows is not None:
-        rows = float(looks.noise.n_rows)
+    elif (counted := looks.n_rows) is not None:
+        rows = float(counted)
     else:
         rows = looks.number(rules.NUMBER)
         left -= rules.NUMBER

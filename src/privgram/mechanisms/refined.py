@@ -37,8 +37,8 @@ FIRST, MIDDLE, TRIAL, NUMBER = 0.08, 0.1, 0.02, 0.01
 #: look's noise is above the sampling error and so above what clipping does.
 COUNTS, COUNTS_IF_NOISY = 0.1, 0.05
 
-#: Signal to noise mu n / sqrt(d) from which on a second look is taken, and more.
-TWO_LOOKS, MORE_LOOKS = 30.0, 200.0
+#: Signal to noise mu n / sqrt(d) from which on second looks are taken.
+CLEAR = 15.0
 
 #: A frame is worth a look if it lowers the noise by this factor. For a look at the middle, while
 #: some direction is hidden in the noise, less will do: the next frame gains more.
@@ -61,9 +61,9 @@ REACH = 4.0
 WINDOW, RESOLVED = 6, 5.0
 
 #: How fast rows become fewer where they are seen last is taken over so many bins, and in the last
-#: of them so much faster than on average: by 1 in a tail that is a power of |z|^2, by 1.36 in one
-#: that is exponential in it. By the last bin alone noise decides it, and releases of one table come
-#: out with standard errors that differ by a factor of two.
+#: of them so much faster than on average: 1 in a tail that is a power of |z|^2, 1.36 in one that
+#: is exponential in it. By the last bin alone noise decides it, and releases of one table come out
+#: with standard errors that differ by a factor of two.
 STEADY, FASTER = 3, 1.2
 
 #: By which power the ratio of the rows beyond a point to those beyond the one before is taken to
@@ -192,8 +192,7 @@ class Refined(Mechanism):
 
     def looks_worth(self, rate: float) -> int:
         """Most looks that are worth it at a rate of signal to noise, mu n / sqrt(d)."""
-        worth = 1 if rate < TWO_LOOKS else 2 if rate < MORE_LOOKS else 4
-        return min(worth, self.most_looks)
+        return 1 if rate < CLEAR else self.most_looks
 
     def _exact(self, request: Request) -> RefinedCalibration:
         return _together(AnalyzeGauss()._exact(request))
