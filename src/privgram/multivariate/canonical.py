@@ -11,7 +11,7 @@ import numpy as np
 from privgram._base.checks import check_integer, check_within
 from privgram._base.text import shown
 from privgram.multivariate.named import as_frame, as_text
-from privgram.multivariate.redrawn import definite, of_draws
+from privgram.multivariate.redrawn import definite, draws_of, of_draws
 from privgram.multivariate.variables import Covariance, Variables
 from privgram.regression import RefusedError
 
@@ -64,8 +64,8 @@ class CCA:
 
     def _errors(self, sampling: bool) -> Vector:
         p, k = len(self.x_names), len(self.correlations)
-        draws = self._variables.redrawn(sampling=sampling)
-        return np.asarray(of_draws(draws, lambda one: _canonical(one, p, k)[0]).std(axis=0))
+        draws = self._variables.redrawn(draws_of(self._variables), sampling=sampling)
+        return np.asarray(np.std(of_draws(draws, lambda one: _canonical(one, p, k)[0]), axis=0))
 
     def edge(self, confidence: float = 0.95) -> float:
         """What the largest correlation would be of sets that say nothing of each other.
@@ -84,7 +84,8 @@ class CCA:
         apart = released.scatter.copy()
         apart[:p, p:] = apart[p:, :p] = 0.0
         found = []
-        for one in self._variables.redrawn(sampling=True, null=apart):
+        draws = draws_of(self._variables)
+        for one in self._variables.redrawn(draws, sampling=True, null=apart):
             try:
                 found.append(_canonical(one, p, 1)[0][0])
             except RefusedError:

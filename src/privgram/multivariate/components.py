@@ -11,7 +11,7 @@ import numpy as np
 
 from privgram._base.checks import check_integer, check_within
 from privgram.multivariate.named import as_frame, as_text
-from privgram.multivariate.redrawn import of_draws
+from privgram.multivariate.redrawn import draws_of, of_draws
 from privgram.multivariate.variables import Covariance, Variables
 from privgram.regression import RefusedError
 
@@ -148,8 +148,9 @@ class PCA:
             signs: Matrix = np.sign((found * self.components).sum(axis=1))[:, None]
             return found * signs
 
-        draws = self._of.variables.redrawn(sampling=sampling)
-        return np.asarray(of_draws(draws, again).std(axis=0))
+        variables = self._of.variables
+        draws = variables.redrawn(draws_of(variables), sampling=sampling)
+        return np.asarray(np.std(of_draws(draws, again), axis=0))
 
     def transform(self, table: Any) -> Matrix:
         """Scores of new rows.
@@ -391,7 +392,8 @@ class _Decomposed:
         d = len(self.variables.names)
         if not self.standardize:
             return np.full(d, self.noise_norms(confidence)[0])
-        null = [np.linalg.eigvalsh(one)[::-1] for one in self.variables.unrelated()]
+        draws = draws_of(self.variables)
+        null = [np.linalg.eigvalsh(one)[::-1] for one in self.variables.unrelated(draws)]
         if not null:
             raise RefusedError("the noise hides the variances")
         found: Vector = np.quantile(null, confidence, axis=0, method="higher")

@@ -11,7 +11,7 @@ import numpy as np
 from privgram._base.text import shown
 from privgram.columns.variables import Factor, Numeric
 from privgram.multivariate.named import as_frame, as_text
-from privgram.multivariate.redrawn import of_draws
+from privgram.multivariate.redrawn import draws_of, of_draws
 from privgram.multivariate.variables import DRAWS, Variables, image_of, root_of
 from privgram.noise import standard_wishart
 from privgram.regression import RefusedError
@@ -87,7 +87,9 @@ class LDA:
         return self._errors(sampling=False)
 
     def _errors(self, sampling: bool) -> Matrix:
-        found = of_draws(self._split.redrawn(sampling), lambda groups: groups.rule()[0])
+        split = self._split
+        draws = split.redrawn(2 * draws_of(split.variables), sampling)  # for quantiles
+        found = of_draws(draws, lambda groups: groups.rule()[0])
         low, high = np.quantile(found, [0.159, 0.841], axis=0)
         return np.asarray((high - low) / 2)
 
@@ -210,14 +212,14 @@ class _Split:
         unit, origin = v.unit[:p], v.origin[:p]
         return _Groups(counts, origin + unit * means, unit[:, None] * within * unit)
 
-    def redrawn(self, sampling: bool) -> Iterator[_Groups]:
+    def redrawn(self, draws: int, sampling: bool) -> Iterator[_Groups]:
         """As other draws of the noise, and other rows, would have made them."""
         rng = np.random.default_rng(0)
         release, released = self.variables.release, self.released
         root = root_of(released.covariance)
         counts = np.maximum(released.counts, 1.0)
         dof = max(round(counts.sum()) - len(counts), 1)
-        for _ in range(2 * DRAWS):  # quantiles are less certain than deviations
+        for _ in range(draws):
             drawn = release.noise.draw(release.matrix, rng)
             noisy = self.groups(self.variables.about(drawn)[2])
             if not sampling:
@@ -296,8 +298,9 @@ def lda(release: ReleaseRecord, factor: str, features: Sequence[str] | None = No
     split = _Split(Variables(release, [*features, *indicators], center=False), len(features))
     groups = split.released
     coef, intercept = groups.rule()
+    of_draws(split.redrawn(DRAWS, sampling=True), _Groups.rule)
     scalings, ratio = _directions(groups)
-    found = LDA(
+    return LDA(
         factor=factor,
         levels=given.names,
         names=tuple(features),
@@ -311,8 +314,6 @@ def lda(release: ReleaseRecord, factor: str, features: Sequence[str] | None = No
         release=release,
         _split=split,
     )
-    found.stderr  # noqa: B018 - what has no errors is not offered either
-    return found
 
 
 def _follows(release: ReleaseRecord, name: str) -> bool:

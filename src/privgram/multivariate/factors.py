@@ -14,7 +14,7 @@ from privgram._base.checks import check_integer
 from privgram.multivariate.components import upright
 from privgram.multivariate.named import as_frame, as_text
 from privgram.multivariate.redrawn import definite, of_draws
-from privgram.multivariate.variables import Covariance, Variables
+from privgram.multivariate.variables import DRAWS, Covariance, Variables
 from privgram.regression import RefusedError
 
 if TYPE_CHECKING:
@@ -101,8 +101,8 @@ class FactorAnalysis:
             turned: Matrix = found @ left @ right
             return turned
 
-        draws = self._variables.redrawn(sampling=sampling)
-        return np.asarray(of_draws(draws, again).std(axis=0))
+        draws = self._variables.redrawn(2 * DRAWS, sampling=sampling)  # each takes long
+        return np.asarray(np.std(of_draws(draws, again), axis=0))
 
     def transform(self, table: Any) -> Matrix:
         """Factor scores of new rows, by regression (Thomson): the expected factors.

@@ -10,6 +10,7 @@ import numpy as np
 from privgram._base.checks import check_positive
 from privgram._base.optional import extra
 from privgram._base.text import shown
+from privgram.multivariate.redrawn import draws_of
 from privgram.multivariate.variables import Covariance, Variables
 from privgram.regression import RefusedError
 
@@ -138,7 +139,8 @@ def graphical_lasso(
     correlation = covariance.correlation
     if isinstance(alpha, str) and alpha != "noise":
         raise ValueError(f"alpha must be a number or 'noise', not {alpha!r}")
-    largest = [float(np.abs(np.triu(one, 1)).max()) for one in variables.unrelated()]
+    null = variables.unrelated(draws_of(variables))
+    largest = [float(np.abs(np.triu(one, 1)).max()) for one in null]
     edge = float(np.quantile(largest, CONFIDENCE, method="higher")) if largest else 1.0
     if edge >= 1:
         raise RefusedError(

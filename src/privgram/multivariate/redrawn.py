@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from privgram.multivariate.variables import Covariance, Variables
+from privgram.multivariate.variables import DRAWS, Covariance, Variables
 from privgram.regression import RefusedError
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-
-__all__ = ["definite", "of_draws"]
+__all__ = ["definite", "draws_of", "of_draws"]
 
 Drawn = TypeVar("Drawn")
+Result = TypeVar("Result")
+
+
+def draws_of(variables: Variables) -> int:
+    """How many draws judge an error: 400, and fewer where each takes long.
+
+    They are the same for every release, so what they miss is missed always. Of 400 a deviation is
+    within 3.5 % at one sigma, and 3.9 to 6.1 % are beyond their upper 5 %; of 100 within 7 %, and
+    2.8 to 7.2 %.
+    """
+    return max(DRAWS, min(400, 20_000 // variables.release.n_columns))
 
 
 def definite(variables: Variables) -> Covariance:
@@ -33,8 +39,8 @@ def definite(variables: Variables) -> Covariance:
     return variables.covariance
 
 
-def of_draws(draws: Iterable[Drawn], statistic: Callable[[Drawn], Any]) -> Array:
-    """A statistic of each draw, along the first axis; without those where noise hides it.
+def of_draws(draws: Iterable[Drawn], statistic: Callable[[Drawn], Result]) -> list[Result]:
+    """A statistic of each draw, without those where noise hides it.
 
     Raises
     ------
@@ -53,4 +59,4 @@ def of_draws(draws: Iterable[Drawn], statistic: Callable[[Drawn], Any]) -> Array
             "the noise is too large for standard errors: take fewer columns, or release with more "
             "epsilon"
         )
-    return np.array(found, dtype=np.float64)
+    return found
