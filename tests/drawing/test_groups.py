@@ -233,7 +233,7 @@ def test_save_and_load(table, tmp_path, suffix):
             ValueError,
             "AnalyzeGauss",
         ),
-        ({"bound": "auto", "bound_epsilon": 0.1}, ValueError, "what private_norm_bound chooses"),
+        ({"bound": "auto"}, ValueError, "how much by bound_epsilon"),
         ({"checkpoint": "c"}, ValueError, "without groups"),
         ({"by": None}, ValueError, "name it by `by`"),
         ({"groups": None}, ValueError, "must be public"),
@@ -255,6 +255,60 @@ def test_a_bound_that_was_chosen_is_counted_once(table, tmp_path):
     assert [entry.epsilon for entry in ledger.entries] == [0.1, 1.0]
     assert made.epsilon == made.total().epsilon == 1.1
     assert made.total().parameters["bound_epsilon"] == 0.1
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+@pytest.mark.parametrize("kind", ["plain", "names", "array", "factor", "drop", "other"])
+def test_a_bound_chosen_by_the_rows_of_all_groups(table, tmp_path, adjacency, kind):
+    """The same choice, of the same rows, as `private_norm_bound` makes; one pass for its counts."""
+    ask, rows = dict(ASK), {name: table[name] for name in ("x", "y")}
+    columns, source = ask["columns"], table
+    if kind == "factor":
+        columns = pg.Columns({"x": (-3, 3), "y": (-3, 3), "k": pg.Factor(["u", "v"])})
+        rows["k"] = np.array(["u", "v", "v"], object)[np.arange(900) % 3]
+        source = table | rows
+    elif kind == "names":
+        columns = ["x", "y"]
+    elif kind == "array":
+        numbers = np.unique(table["site"].astype(str), return_inverse=True)[1]
+        rows = np.stack([table["x"], table["y"]], axis=1)
+        columns, source = None, np.column_stack([rows, numbers])
+        ask |= {"groups": [0, 1, 2]}
+    elif kind != "plain":
+        ask |= {"groups": SITES[:2], "unlisted": kind}
+        if kind == "drop":
+            listed = table["site"] != "c"
+            rows = {name: column[listed] for name, column in rows.items()}
+    ask |= {"columns": columns, "adjacency": adjacency}
+    ledger = pg.Ledger(tmp_path / "l", epsilon=4, delta=1e-5, adjacency=adjacency)
+    made = pg.release(
+        source, None, 1.0, 1e-6, bound="auto", bound_epsilon=2.0, ledger=ledger, **ask,
+        rng=np.random.default_rng(3),
+    )  # fmt: skip
+    bound = pg.private_norm_bound(
+        rows, 2.0, columns=columns, adjacency=adjacency, rng=np.random.default_rng(3)
+    )
+    assert all(one.bound == float(bound) for one in made.values())
+    assert [entry.epsilon for entry in ledger.entries] == [2.0, 1.0]
+    assert made.epsilon == 3.0
+
+
+def test_a_row_of_no_group_is_found_before_a_bound_is_chosen(table, tmp_path):
+    ledger = pg.Ledger(tmp_path / "l", epsilon=4, delta=1e-5)
+    ask = ASK | {"groups": SITES[:2]}
+    with pytest.raises(ValueError, match="of a group that is not listed"):
+        pg.release(table, None, 1.0, 1e-6, bound="auto", bound_epsilon=2.0, ledger=ledger, **ask)
+    table["x"][5] = np.nan
+    with pytest.raises(ValueError, match="row"):
+        pg.release(table, None, 1.0, 1e-6, bound="auto", bound_epsilon=2.0, ledger=ledger, **ASK)
+    assert not ledger.entries
+
+
+def test_how_many_rows_are_of_no_group_is_not_told(table):
+    """The warning of few rows tells those of the table, which are public under replace."""
+    ask = ASK | {"groups": SITES[:2], "unlisted": "drop", "epsilon": 1.0, "delta": 1e-6}
+    with pytest.warns(UserWarning, match=r"^900 rows are too few"):
+        pg.release(table, bound="auto", bound_epsilon=0.1, **ask)
 
 
 def test_stored_moments(table):

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from privgram._core.rows import Scaling
     from privgram._core.units import UnitAccumulator
     from privgram.columns import Columns
+    from privgram.columns.groups import Groups
     from privgram.columns.unit import Clip
     from privgram.ledger import Ledger
     from privgram.privacy import Adjacency, BoundedRangeProfile
@@ -231,8 +232,12 @@ class Choice:
         source: Any,
         threads: int | None = None,
         progress: bool | Callable[[int, int | None], object] = False,
+        groups: Groups | None = None,
     ) -> NormCounts:
-        """Count the rows in each interval of the grid, in one pass: SECRET."""
+        """Count the rows in each interval of the grid, in one pass: SECRET.
+
+        With groups it is the rows that are of one.
+        """
         total: NormCounts
         if (plan := self.plan) is not None:
             top = float(self.grid[-1])
@@ -248,7 +253,12 @@ class Choice:
             )
             return total
         total, _ = accumulate(
-            source, self.columns, threads, progress, lambda d: NormCounts(d, self.grid)
+            source,
+            self.columns,
+            threads,
+            progress,
+            lambda d: NormCounts(d, self.grid),
+            groups=groups,
         )
         return total
 

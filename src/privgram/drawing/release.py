@@ -168,7 +168,8 @@ def release(
         never. They are written nowhere. The release is the same.
     bound : float or "auto", optional
         L2 bound of a row, as in `second_moment`. "auto" chooses it by the table, as
-        `private_norm_bound` does, which reads the table twice and costs `bound_epsilon`.
+        `private_norm_bound` does, which reads the table twice and costs `bound_epsilon`; one bound
+        for all groups, by the rows that are of one.
     bound_epsilon : float, optional
         With ``bound="auto"`` or ``unit_bound="auto"``: privacy parameter of the choice, > 0, spent
         besides `epsilon`. The release states both together.
@@ -236,7 +237,7 @@ def release(
         raise ValueError(
             'unit_bound="auto" is for a unit: say by unit which column tells whose row a row is'
         )
-    of_groups = _groups(source, by, groups, unlisted, plan, chosen, adjacency, bound, checkpoint)
+    of_groups = _groups(source, by, groups, unlisted, plan, chosen, adjacency, checkpoint)
     path = None if out is None else Path(out)
     if path is not None:
         FORM.check_suffix(path)
@@ -281,7 +282,7 @@ def release(
                 given = plan.bounds(given)[1]
             asked.check(len(columns), given, auto)
         if auto is not None:
-            counts = auto.count(source, threads, progress)
+            counts = auto.count(source, threads, progress, of_groups)
             if not isinstance(columns, Columns):
                 asked.check(counts.n_columns, auto.grid[0], auto)
             found = auto.draw(counts, rng, ledger)
@@ -599,7 +600,6 @@ def _groups(
     plan: UnitPlan | None,
     mechanism: Mechanism | None,
     adjacency: Adjacency,
-    bound: Any,
     checkpoint: object,
 ) -> Groups | None:
     """The groups that are asked for, or that second moments have; what cannot be is refused."""
@@ -618,10 +618,6 @@ def _groups(
         return None
     if mechanism is not None:
         check_groups(mechanism, adjacency)
-    if isinstance(bound, str):
-        raise ValueError(
-            'bound="auto" is for a table without groups: pass what private_norm_bound chooses'
-        )
     return found
 
 

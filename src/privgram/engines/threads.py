@@ -318,6 +318,11 @@ def accumulate(
     """
     if (engine := scale_out(source)) is not None:
         _check_cluster(threads)
+        if groups is not None:
+            raise ValueError(
+                "the norms of rows by group are counted by one machine, and this table is on a "
+                "cluster: pass its files, or as bound what private_norm_bound chooses"
+            )
         return engine.accumulate(source, columns, progress, new), None
     scaling, select = _selection(columns)
     n_threads = _check_threads(threads)

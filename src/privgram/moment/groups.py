@@ -325,8 +325,8 @@ class GroupFeeder(Feeder):
 
     Parameters
     ----------
-    accumulator : TableAccumulator
-        Of groups.
+    accumulator : TableAccumulator, or another with an `update` as `Accumulator` has it
+        Of groups; another is given the rows of all groups.
     columns : Columns, optional
         Public bounds to scale by.
     groups : Groups
@@ -335,7 +335,7 @@ class GroupFeeder(Feeder):
     """
 
     def __init__(
-        self, accumulator: TableAccumulator, columns: Columns | None, groups: Groups, place: int
+        self, accumulator: Any, columns: Columns | None, groups: Groups, place: int
     ) -> None:
         super().__init__(accumulator, columns)
         self._groups = groups
@@ -355,6 +355,8 @@ class GroupFeeder(Feeder):
             last = place == block.shape[1] - 1
             rest = block[:, :place] if last else np.delete(block, place, axis=1)
         group = self._codes(column)
+        of_groups = isinstance(self.accumulator, rows.TableAccumulator)
+        add = self._add if of_groups else self._add_all
         step = max(n_rows, 1)
         if self._encoder is not None and self._encoder.derives:
             step = COMPUTED
@@ -362,7 +364,7 @@ class GroupFeeder(Feeder):
             step = max(8, PIECE // self.accumulator.n_columns)
         for start in range(0, n_rows, step):
             part = slice(start, start + step)
-            bad = self._add(rest, group.part(part), part)
+            bad = add(rest, group.part(part), part)
             if bad >= 0:
                 lost = group.part(part).plain()[bad] not in range(len(self._groups.factor))
                 if lost and self._groups.unlisted == "error":
@@ -402,6 +404,30 @@ class GroupFeeder(Feeder):
         if not self._encoder.blocks:
             return total.update(dense, [], [], self._drop, self._encoder.scaling, *more)
         return total.update(dense, codes, values, self._drop, self._encoder.scaling, *more)
+
+    def _add_all(self, rest: Any, group: Codes, part: slice) -> int:
+        """Rows of a block into the accumulator: those of any group with their values."""
+        codes = group.plain()
+        kept = np.arange(len(codes))
+        if self._groups.unlisted != "other":
+            listed = (codes >= 0) & (codes < len(self._groups.factor))
+            if not (self._leave_out or listed.all()):
+                return int(listed.argmin())
+            kept = np.flatnonzero(listed)
+        some: list[Any] = [
+            Codes(x.indices[part][kept], x.lut) if isinstance(x, Codes) else x[part][kept]
+            for x in (rest if isinstance(rest, list) else rest.T)
+        ]
+        if self._encoder is None:
+            given, scaling = converted(some, slice(None)), self._scaling
+        else:
+            with DefaultRounding():
+                given, scaling = self._encoder.table(some), None
+        total = self.accumulator
+        bad = int(total.update(given, self._drop, scaling))
+        # How many others there are it must not tell either: they have no values.
+        total.update(np.full((len(codes) - len(kept), total.n_columns), np.nan), True)
+        return bad if bad < 0 else int(kept[bad])
 
 
 def _lut(groups: Groups) -> NDArray[np.int32] | None:
