@@ -304,6 +304,14 @@ def test_a_row_of_no_group_is_found_before_a_bound_is_chosen(table, tmp_path):
     assert not ledger.entries
 
 
+def test_a_cluster_counts_no_norms_by_group(table, tmp_path, monkeypatch):
+    monkeypatch.setattr("privgram.engines.threads.scale_out", lambda source: object())
+    ledger = pg.Ledger(tmp_path / "l", epsilon=4, delta=1e-5)
+    with pytest.raises(ValueError, match="pass its files, or as bound what"):
+        pg.release(table, None, 1.0, 1e-6, bound="auto", bound_epsilon=0.5, ledger=ledger, **ASK)
+    assert not ledger.entries
+
+
 def test_how_many_rows_are_of_no_group_is_not_told(table):
     """The warning of few rows tells those of the table, which are public under replace."""
     ask = ASK | {"groups": SITES[:2], "unlisted": "drop", "epsilon": 1.0, "delta": 1e-6}
