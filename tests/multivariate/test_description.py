@@ -348,7 +348,7 @@ def test_levels_are_held_fixed():
         one.correlation([*pair, *regions], partial=True)
     with pytest.raises(ValueError, match=r"name levels of it, as region\[level\]"):
         one.correlation(["wage", "region"])
-    with pytest.raises(ValueError, match="wage twice"):
+    with pytest.raises(ValueError, match="wage is named twice"):
         one.correlation(["wage", "wage"])
 
 

@@ -146,7 +146,7 @@ class Variables:
             raise ValueError("there is no column but the intercept")
         twice = [name for i, name in enumerate(names) if name in names[:i]]
         if twice:
-            raise ValueError(f"columns has {shown(twice[0])} twice")
+            raise ValueError(f"columns are different ones: {shown(twice[0])} is named twice")
         if INTERCEPT in names:
             raise ValueError("the intercept is the same in all rows: leave it out of columns")
         object.__setattr__(self, "columns", tuple(names))
