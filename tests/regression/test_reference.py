@@ -275,7 +275,7 @@ def test_a_line_says_why_its_numbers_do_not_follow_from_each_other():
 
     table = table_with(GaussianLaw(60.0, 85.0))
     column = dict(zip(table.columns, table.values.T, strict=True))
-    apart = np.abs(column["t"] * column["std err"] / column["coef"] - 1) > 0.05
+    apart = np.abs(column["t"] * column["std err"] / column["coef"] - 1) > 0.003
     marked = np.array([bool(mark) for mark in table.marks])
     assert marked[0]
     assert (marked >= apart).all()

@@ -33,8 +33,8 @@ NOTICED_SHIFT = 0.5
 LONGEST_NAME = 32
 
 #: Standard errors are said to depend on the coefficient if that moves an end by this part of a
-#: half width, or z by this part.
-NOTICED_SKEW = 0.05
+#: half width, or z by this part: as much as the digits that are printed show.
+NOTICED_SKEW = 0.002
 
 #: `coef` is shown beside the estimate if they are so many standard errors apart.
 NOTICED_PENALTY = 0.05
