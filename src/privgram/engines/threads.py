@@ -225,11 +225,8 @@ def grouped(
             "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table itself"
         )
     if (engine := scale_out(source)) is not None:
-        if threads is not None:
-            raise ValueError("threads is for one machine; a cluster's scheduler has its own")
-        moments: SecondMoments = engine.second_moment(
-            source, bound, columns, progress, groups=groups
-        )
+        _check_cluster(threads)
+        moments: SecondMoments = engine.total(source, bound, columns, progress, groups=groups)
         return moments
     scaling, _ = _selection(columns)
     if bound is None and scaling is not None:
@@ -262,7 +259,7 @@ def resumable(
         _check_cluster(threads)
         if checkpoint is not None:
             raise ValueError("checkpoint is for one machine; a cluster repeats what it loses")
-        return engine.second_moment(source, bound, columns, progress, plan), lambda: None
+        return engine.total(source, bound, columns, progress, plan), lambda: None
     scaling, _ = _selection(columns)
     if bound is None and scaling is not None:
         bound = scaling.bound
@@ -318,7 +315,7 @@ def accumulate(
     """
     if (engine := scale_out(source)) is not None:
         _check_cluster(threads)
-        return engine.accumulate(source, columns, progress, new), None
+        return engine.total(source, None, columns, progress, new=new), None
     scaling, select = _selection(columns)
     n_threads = _check_threads(threads)
     if groups is not None:
