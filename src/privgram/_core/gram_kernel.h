@@ -61,8 +61,14 @@ INLINE vec v_items(const char *p, int kind)
 /* The first n of W items, or all where n >= W, zeros after them. */
 INLINE vec v_items_head(const char *p, ptrdiff_t n, int kind)
 {
-    return gram_size(kind) == 8 ? v_convert(v_head(p, n), kind)
-                                : v_convert_4(v_head_of_4(p, n), kind);
+    if (gram_size(kind) == 8) {
+        vec x = v_head(p, n);
+        READ_ONCE(x);
+        return v_convert(x, kind);
+    }
+    floats x = v_head_of_4(p, n);
+    READ_ONCE(x);
+    return v_convert_4(x, kind);
 }
 
 /* How values are scaled: those of W columns, or of one in all lanes. */

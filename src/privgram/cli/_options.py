@@ -88,6 +88,47 @@ def read_names(option: str, text: str) -> list[str]:
     return names
 
 
+def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``FORMULA``, ``--target``, ``--features`` and ``--reference``."""
+    options: tuple[Decorator, ...] = (
+        click.argument("formula", metavar="[FORMULA]", required=False),
+        click.option(
+            "--target", metavar="NAME", help="The column to explain, where there is no FORMULA."
+        ),
+        click.option(
+            "--features",
+            metavar="NAMES",
+            help="Columns or terms, separated by commas. Default: all others.",
+        ),
+        click.option(
+            "--reference",
+            "references",
+            metavar="FACTOR=LEVEL",
+            multiple=True,
+            help="The level of a factor that is left out, its first by default. May be repeated.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def read_model(
+    formula: str | None, target: str | None, features: str | None, references: tuple[str, ...]
+) -> tuple[str, dict[str, Any]]:
+    """Read what `model_options` gave: the formula or target, and keyword arguments of a fit."""
+    if (formula is None) == (target is None):
+        raise click.UsageError("give either a FORMULA or --target")
+    if formula is not None and "~" not in formula:
+        raise click.UsageError(f"{formula!r} is no formula; for one column, use --target")
+    if formula is not None and features is not None:
+        raise click.UsageError("a FORMULA names the features: leave --features out")
+    return formula or target or "", {
+        "features": None if features is None else read_names("--features", features),
+        "reference": read_references(references),
+    }
+
+
 def read_references(texts: tuple[str, ...]) -> dict[str, str]:
     """Read what ``--reference`` gave: FACTOR=LEVEL, each."""
     found = {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ._options import columns_file, example, guarantee, read_columns, read_names, read_references
+from ._options import columns_file, example, guarantee, model_options, read_columns, read_model
 from ._output import json_option, print_json, print_lines
 from .release import check_out, files_of
 
@@ -25,13 +25,7 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("source")
-@click.argument("formula", metavar="[FORMULA]", required=False)
-@click.option("--target", metavar="NAME", help="The column to explain, where there is no FORMULA.")
-@click.option(
-    "--features",
-    metavar="NAMES",
-    help="Columns or terms, separated by commas. Default: all others.",
-)
+@model_options
 @click.option(
     "--columns",
     required=True,
@@ -39,13 +33,6 @@ if TYPE_CHECKING:
     help="TOML or JSON file of public bounds or levels for each column.",
 )
 @guarantee
-@click.option(
-    "--reference",
-    "references",
-    metavar="FACTOR=LEVEL",
-    multiple=True,
-    help="The level of a factor that is left out, its first by default. May be repeated.",
-)
 @click.option(
     "--ledger",
     type=click.Path(path_type=Path),
@@ -89,10 +76,7 @@ def command(
     from privgram._base.files import check_distinct
     from privgram.regression.inference import quantile_of
 
-    if (formula is None) == (target is None):
-        raise click.UsageError("give either a FORMULA or --target")
-    if formula is not None and "~" not in formula:
-        raise click.UsageError(f"{formula!r} is no formula; for one column, use --target")
+    explained, asked = read_model(formula, target, features, references)
     check_out(out, force)
     check_distinct(
         {"SOURCE": files_of((source,)), "--columns": columns_file(columns)},
@@ -104,16 +88,15 @@ def command(
         raise click.UsageError(f"--columns {columns}: a .toml or .json file of bounds and levels")
     fit = pg.logistic(
         source,
-        formula or target or "",
-        None if features is None else read_names("--features", features),
+        explained,
         columns=described,
         epsilon=epsilon,
         delta=delta,
         adjacency=adjacency,
-        reference=read_references(references),
         ledger=None if ledger is None else pg.Ledger(ledger),
         threads=threads,
         out=out,
+        **asked,
     )
     if not as_json:
         print_lines(fit.summary(level))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from ._options import example, read_names, read_references, read_release
+from ._options import example, model_options, read_model, read_release
 from ._output import json_option, print_json, print_lines
 
 if TYPE_CHECKING:
@@ -24,20 +24,7 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("release", type=click.Path(path_type=Path))
-@click.argument("formula", metavar="[FORMULA]", required=False)
-@click.option("--target", metavar="NAME", help="The column to explain, where there is no FORMULA.")
-@click.option(
-    "--features",
-    metavar="NAMES",
-    help="Columns or terms, separated by commas. Default: all others.",
-)
-@click.option(
-    "--reference",
-    "references",
-    metavar="FACTOR=LEVEL",
-    multiple=True,
-    help="The level of a factor that is left out, its first by default. May be repeated.",
-)
+@model_options
 @click.option(
     "--ridge",
     default="0",
@@ -74,18 +61,9 @@ def command(
     """
     import privgram as pg
 
-    if (formula is None) == (target is None):
-        raise click.UsageError("give either a FORMULA or --target")
-    if formula is not None and "~" not in formula:
-        raise click.UsageError(f"{formula!r} is no formula; for one column, use --target")
-    if formula is not None and features is not None:
-        raise click.UsageError("a FORMULA names the features: leave --features out")
+    explained, asked = read_model(formula, target, features, references)
     loaded = read_release(release, groups=True)
-    asked: dict[str, Any] = {
-        "features": None if features is None else read_names("--features", features),
-        "ridge": read_penalty(ridge),
-        "reference": read_references(references),
-    }
+    asked["ridge"] = read_penalty(ridge)
     if isinstance(loaded, pg.Releases):
         if unclip:
             raise click.UsageError("--unclip is for one release, not for groups")
@@ -93,9 +71,9 @@ def command(
             raise click.UsageError(
                 "--level: groups are shown with standard errors; --json has intervals of any level"
             )
-        _print_groups(loaded.regress(formula or target or "", **asked), level, as_json)
+        _print_groups(loaded.regress(explained, **asked), level, as_json)
         return
-    fit = loaded.regress(formula or target or "", unclip=unclip, **asked)
+    fit = loaded.regress(explained, unclip=unclip, **asked)
     intervals = fit.conf_int(level, intercept=True)
     size = len(fit.names)
     if as_json:

@@ -23,7 +23,6 @@ from privgram.engines.parts import (
     FAN_IN,
     BadPartition,
     Failure,
-    Moments,
     Plan,
     Selection,
     State,
@@ -35,38 +34,24 @@ from privgram.engines.progress import INTERVAL, Report, reporter
 from privgram.moment.units import UnitPlan
 
 
-def second_moment(
+def total(
     source: Any,
     bound: float | None,
     columns: Selection,
     progress: bool | Callable[[int, int | None], object],
     by: UnitPlan | None = None,
     groups: Groups | None = None,
-) -> Moments:
-    """Compute the second moment of a Dask collection; see `privgram.second_moment`."""
-    moment: Moments = _total(
-        source, lambda empty: Plan.check(empty, bound, columns, by, groups), progress, by
-    )
-    return moment
-
-
-def accumulate(
-    source: Any,
-    columns: Selection,
-    progress: bool | Callable[[int, int | None], object],
-    new: Callable[[int], Any],
+    new: Callable[[int], Any] | None = None,
 ) -> Any:
-    """Feed every row of a Dask collection to accumulators that pickle, and merge them."""
-    return _total(source, lambda empty: Plan.check(empty, None, columns, new=new), progress)
+    """Compute the second moment of a Dask collection, or feed its rows to accumulators.
 
+    As `privgram.second_moment` and `privgram.engines.threads.accumulate`; with `new`, accumulators
+    pickle.
+    """
 
-def _total(
-    source: Any,
-    plan: Callable[[Any], Plan],
-    progress: bool | Callable[[int, int | None], object],
-    by: UnitPlan | None = None,
-) -> Any:
-    """Turn each partition into a state and merge them; the plan is made of a table without rows."""
+    def plan(empty: Any) -> Plan:
+        return Plan.check(empty, bound, columns, by, groups, new)
+
     client = _client(source) if progress else None
     topic = f"privgram-{uuid4().hex}" if client else ""
     if _is_a("dask.array", "Array", source):
@@ -84,16 +69,16 @@ def _total(
             "or a dask.dataframe"
         )
     states = [_without_alias(state) for state in states]
-    total = _tree(states)
+    tree = _tree(states)
     with reporter(progress, n_rows) as report:
         told, failed = _noted(report)
         problem: Exception | None = None
         try:
             if client:
-                found = _watch(client, total, topic, told)
+                found = _watch(client, tree, topic, told)
             else:
                 with _Counter({state.key for state in states}, told):
-                    found = total.compute()
+                    found = tree.compute()
         except BadPartition as error:
             problem = error.failure.error()
         except Exception as error:

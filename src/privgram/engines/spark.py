@@ -20,7 +20,6 @@ from privgram.engines import scans
 from privgram.engines.parts import (
     FAN_IN,
     Failure,
-    Moments,
     Plan,
     Selection,
     State,
@@ -36,47 +35,20 @@ from privgram.sources.table import positions
 _log = logging.getLogger(__name__)
 
 
-def second_moment(
+def total(
     source: Any,
     bound: float | None,
     columns: Selection,
     progress: bool | Callable[[int, int | None], object],
     by: UnitPlan | None = None,
     groups: Groups | None = None,
-) -> Moments:
-    """Compute the second moment of a Spark DataFrame; see `privgram.second_moment`."""
-    moment: Moments = _total(
-        source,
-        columns,
-        lambda empty: Plan.check(empty, bound, columns, by, groups),
-        progress,
-        by,
-        groups,
-    )
-    return moment
-
-
-def accumulate(
-    source: Any,
-    columns: Selection,
-    progress: bool | Callable[[int, int | None], object],
-    new: Callable[[int], Any],
+    new: Callable[[int], Any] | None = None,
 ) -> Any:
-    """Feed every row of a Spark DataFrame to accumulators that pickle, and merge them."""
-    return _total(
-        source, columns, lambda empty: Plan.check(empty, None, columns, new=new), progress
-    )
+    """Compute the second moment of a Spark DataFrame, or feed its rows to accumulators.
 
-
-def _total(
-    source: Any,
-    columns: Selection,
-    check: Callable[[Any], Plan],
-    progress: bool | Callable[[int, int | None], object],
-    by: UnitPlan | None = None,
-    groups: Groups | None = None,
-) -> Any:
-    """Turn each partition into a state and merge them; the plan is made of a table without rows."""
+    As `privgram.second_moment` and `privgram.engines.threads.accumulate`; with `new`, accumulators
+    pickle.
+    """
     if not hasattr(source, "mapInArrow"):
         raise TypeError(
             f"a {type(source).__name__} of {type(source).__module__} is not read; pass a Spark "
@@ -89,7 +61,7 @@ def _total(
     if groups is not None:
         reads[groups.by] = groups.factor
     empty = {name: _empty(reads.get(name)) for name in source.columns}
-    plan = check(empty)
+    plan = Plan.check(empty, bound, columns, by, groups, new)
     names = list(plan.selected or ())
     positions(source.columns, names)  # or Spark may find two of one name, in its own words
     _check_types(source.schema, names, reads)

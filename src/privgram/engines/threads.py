@@ -225,11 +225,8 @@ def grouped(
             "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table itself"
         )
     if (engine := scale_out(source)) is not None:
-        if threads is not None:
-            raise ValueError("threads is for one machine; a cluster's scheduler has its own")
-        moments: SecondMoments = engine.second_moment(
-            source, bound, columns, progress, groups=groups
-        )
+        _check_cluster(threads)
+        moments: SecondMoments = engine.total(source, bound, columns, progress, groups=groups)
         return moments
     scaling, _ = _selection(columns)
     if bound is None and scaling is not None:
@@ -262,7 +259,7 @@ def resumable(
         _check_cluster(threads)
         if checkpoint is not None:
             raise ValueError("checkpoint is for one machine; a cluster repeats what it loses")
-        return engine.second_moment(source, bound, columns, progress, plan), lambda: None
+        return engine.total(source, bound, columns, progress, plan), lambda: None
     scaling, _ = _selection(columns)
     if bound is None and scaling is not None:
         bound = scaling.bound
@@ -323,7 +320,7 @@ def accumulate(
                 "the norms of rows by group are counted by one machine, and this table is on a "
                 "cluster: pass its files, or as bound what private_norm_bound chooses"
             )
-        return engine.accumulate(source, columns, progress, new), None
+        return engine.total(source, None, columns, progress, new=new), None
     scaling, select = _selection(columns)
     n_threads = _check_threads(threads)
     if groups is not None:
