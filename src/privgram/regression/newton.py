@@ -55,7 +55,7 @@ STEP, CURVED_NOISE, CURVED_MOST = 5.0, 0.03, 0.5
 MISFIT = 0.1
 
 #: What the weights move estimates by counts so much of noise: it goes one way of many.
-WARY = 0.35
+WARY = 0.5
 
 #: No clip is taken for which the noise of the curvature, as a root mean square over the curvature,
 #: may be larger: inference would be refused.
@@ -63,7 +63,7 @@ BLUR = 0.12
 
 #: So many deviations of noise are seen in the histogram, and by which power the ratio of one bin
 #: to the one before falls beyond. To see too much widens intervals, to see too little is worse.
-RESOLVED, FALLING = 3.0, 1.5
+RESOLVED, FALLING = 3.0, 1.4
 
 #: No step is longer, in the root mean square of eta where the frame is white.
 LONGEST = 2.0
