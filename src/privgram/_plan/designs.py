@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._base.text import listed
+from privgram._plan.lengths import shape_of
 from privgram._release.record import ReleaseRecord
 from privgram.columns.variables import Boolean, Factor, Numeric
 from privgram.multivariate.synthetic import as_told, levels_as_told, synthesize
@@ -29,6 +31,9 @@ ROWS = 20_000
 #: Standard deviation of a number of which nothing is said, as a part of its range.
 SPREAD = 1 / 6
 
+#: What a design is that is a release.
+EARLIER = "an earlier release"
+
 PARTS = ("correlation", "mean", "std")
 
 
@@ -46,16 +51,19 @@ class Design:
         Mean of their products; positive semidefinite.
     n_rows : float or None
         Of the table that it was taken from.
-    radius : float or None
-        At which its last look cut rows in their frame, if it is a release of several looks: made
-        rows do not tell how long real ones are.
+    complete : float
+        The part of them that a release counts: without missing values, where those are dropped.
+    shape : float or None
+        Of the lengths of rows in the frame of a second look, if it is a release of several (see
+        `privgram._plan.lengths`): rows made of it do not tell how long real ones are.
     """
 
     what: str
     rows: Matrix
     moment: Matrix
     n_rows: float | None
-    radius: float | None = None
+    complete: float = 1.0
+    shape: float | None = None
 
 
 def design_of(design: Any, columns: Columns, bound: float) -> Design:
@@ -77,33 +85,51 @@ def design_of(design: Any, columns: Columns, bound: float) -> Design:
         If a variable is missing, or the correlations are not those of any table.
     """
     if isinstance(design, ReleaseRecord):
-        rows = columns.encode(synthesize(design, ROWS, 0))
-        count = rows_behind(design)
-        moment = _mean_product(rows)
-        if design.columns == columns and design.names == columns.names and count:
-            # Of terms as they were released: made rows keep no products.
-            whole = design.matrix - design.noise.shift_matrix(design.n_columns)
-            root = root_of(whole / count)
-            moment = root @ root.T
-        radii = design.parameters.get("look_radius", [])
-        radius = float(radii[-1]) if len(radii) > 1 else None
-        return Design("an earlier release", _clipped(rows, bound), moment, count, radius)
+        return _released(design, columns, bound)
+    n_rows = None
     if _is_guess(design, columns):
-        rows = columns.encode(_guessed(design, columns))
+        table = columns.encode(_guessed(design, columns))
         what = "guessed correlations"
     elif hasattr(design, "__getitem__"):
-        rows = columns.encode(design)
-        rows = rows[~np.isnan(rows).any(axis=1)]
-        what = f"a public table of {len(rows):,} rows"
+        if isinstance(design, Mapping) and not set(design) & set(columns.variables):
+            raise ValueError(
+                "a design that is a mapping is a table with the columns "
+                f"{listed(columns.variables)} or a guess with {listed(PARTS)}; this one has "
+                f"{listed(design)}"
+            )
+        table = columns.encode(design)
+        n_rows = len(table)
+        what = f"a public table of {n_rows:,} rows"
     else:
         raise TypeError(
             "design is a release, a data frame or mapping of public columns, or a mapping of "
             'correlations, such as {("age", "cost"): 0.3}'
         )
+    rows = table[~np.isnan(table).any(axis=1)]
     if not len(rows):
         raise ValueError("the design has no row without missing values")
+    complete = len(rows) / len(table)
+    if columns.missing != "drop":  # and they are not expected
+        n_rows, complete = n_rows and len(rows), 1.0
     rows = _clipped(rows, bound)
-    return Design(what, rows, _mean_product(rows), None if what.startswith("g") else len(rows))
+    return Design(what, rows, _mean_product(rows), n_rows, complete)
+
+
+def _released(design: ReleaseRecord, columns: Columns, bound: float) -> Design:
+    """An earlier release, of the same columns or others."""
+    rows = columns.encode(synthesize(design, ROWS, 0))
+    count = rows_behind(design)
+    moment = _mean_product(rows)
+    if design.columns == columns and design.names == columns.names and count:
+        # Of terms as they were released: made rows keep no products.
+        whole = design.matrix - design.noise.shift_matrix(design.n_columns)
+        root = root_of(whole / count)
+        moment = root @ root.T
+    n_rows, complete = design.n_rows or count, 1.0
+    if count and n_rows and columns.missing == "drop":
+        complete = count / n_rows
+    shape = shape_of(design)
+    return Design(EARLIER, _clipped(rows, bound), moment, n_rows, complete, shape)
 
 
 def _mean_product(rows: Matrix) -> Matrix:

@@ -11,7 +11,8 @@ import numpy as np
 
 from privgram._base.checks import check_positive
 from privgram._base.text import shown
-from privgram._plan.designs import Design, design_of
+from privgram._plan import lengths
+from privgram._plan.designs import EARLIER, Design, design_of
 from privgram._plan.text import aligned, number
 from privgram._release.record import ReleaseRecord
 from privgram.columns import Columns
@@ -19,7 +20,6 @@ from privgram.columns.structure import ties, zeros
 from privgram.columns.variables import Numeric
 from privgram.mechanisms import Refined
 from privgram.mechanisms.looks import Looks, take_looks
-from privgram.mechanisms.refined import Choice
 from privgram.noise import GaussianLaw, imposed, symmetric_gaussian
 from privgram.regression import RefusedError, regress
 
@@ -33,18 +33,25 @@ if TYPE_CHECKING:
     from privgram.mechanisms.refined import Frame
     from privgram.noise import NoiseLaw
     from privgram.privacy import Adjacency
+    from privgram.regression import Fit
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
 __all__ = ["Curve", "CurveRow", "Study", "StudyRow", "study"]
 
-#: Releases of made rows that are drawn for one number: what it is turns on the noise, most where
-#: the noise is large, and so does where second looks cut.
-REHEARSALS = 9
+#: Releases of made rows that are drawn for one number, at least and at most: what it is turns on
+#: the noise, most where the noise is large, and so does where second looks cut. More are drawn
+#: until the median is known within this part of itself, by its standard error.
+REHEARSALS, MOST_REHEARSALS, KNOWN = 9, 81, 0.03
 
-#: A range of standard errors, the largest over the least, that is worth a note.
-WIDE = 1.3
+#: Of what releases show, all but a tenth at either end is told; and where the upper end is so many
+#: times the lower one, that is worth a note.
+ENDS, WIDE = (0.1, 0.9), 1.3
+
+#: Of a target that seems to be explained by more than this, an earlier release shows nothing else:
+#: its noise made a direction's second moment negative, which is none.
+EXPLAINED = 1 - 1e-9
 
 #: More coefficients than this are not drawn each.
 MOST_LINES = 8
@@ -65,8 +72,8 @@ class StudyRow:
         With sampling and privacy noise, by mechanism: the median of releases; None where
         inference would be refused.
     range : dict of str to (float, float) or None
-        The least and the largest of nine releases: by second looks they can differ, where noise
-        decides how far rows are cut.
+        Eight of ten releases lie between: they differ most where noise is large, and by second
+        looks where it decides how far rows are cut.
     """
 
     target: str
@@ -242,7 +249,7 @@ class Study:
         ratios = {
             f"{row.name} for {row.target}": row.stderr[best] / row.sampling  # type: ignore[operator]
             for row in self.rows
-            if row.stderr[best] is not None
+            if row.stderr[best] is not None and row.sampling > 0
         }
         if ratios:
             worst = max(ratios, key=lambda name: ratios[name])
@@ -250,12 +257,16 @@ class Study:
                 f"With {best} privacy multiplies standard errors by {min(ratios.values()):.3g} to "
                 f"{ratios[worst]:.3g} (most for {shown(worst)})."
             )
-            ends = [found for row in self.rows if (found := row.range[best]) is not None]
-            wide = max(high / low for low, high in ends)
-            if wide > WIDE:
+            ends = [
+                (*found, f"{row.name} for {row.target}")
+                for row in self.rows
+                if (found := row.range[best]) is not None
+            ]
+            low, high, name = max(ends, key=lambda end: end[1] / end[0])
+            if high > WIDE * low:
                 words.append(
-                    f"They differ from release to release, by up to a factor of {wide:.2g}: the "
-                    "median of nine is shown, and Study.rows has the range."
+                    f"The median is shown. Releases differ: eight of ten have standard errors from "
+                    f"{low:.3g} to {high:.3g} for {shown(name)}, and Study.rows has all ranges."
                 )
         return tuple(words)
 
@@ -336,9 +347,7 @@ class _Setting:
         self, mechanism: Mechanism, target: str, n_rows: int, epsilon: float, delta: float
     ) -> list[StudyRow]:
         """Of one regression by one mechanism, whose name is left out."""
-        exact = self.design.moment * n_rows
-        plain = self._record(mechanism, exact, GaussianLaw(0.0, 0.0), n_rows, epsilon, delta, None)
-        without = regress(plain, target)
+        without = self._without_privacy(mechanism, target, n_rows, epsilon, delta)
         size = len(without.param_names)
         try:
             calibration = mechanism.calibrate(
@@ -352,16 +361,16 @@ class _Setting:
         except ValueError:
             found = np.full((1, size), math.nan)
         else:
-            drawn = []
-            for seed in range(REHEARSALS):
-                matrix, law = self._drawn(mechanism, calibration, n_rows, seed)
+            drawn: list[Vector] = []
+            while _more(drawn):
+                matrix, law = self._drawn(mechanism, calibration, n_rows, len(drawn))
                 record = self._record(mechanism, matrix, law, n_rows, epsilon, delta, calibration)
                 try:
                     drawn.append(regress(record, target).inference.stderr[:size])
                 except RefusedError:
                     drawn.append(np.full(size, math.nan))
             found = np.array(drawn)
-        kept = found[~np.isnan(found).any(axis=1)]
+        kept = _offered(found)
         good = 2 * len(kept) > len(found)
         return [
             StudyRow(
@@ -370,10 +379,30 @@ class _Setting:
                 float(without.inference.estimate[j]),
                 float(without.inference.stderr[j]),
                 {"": float(np.median(kept[:, j])) if good else None},
-                {"": (float(kept[:, j].min()), float(kept[:, j].max())) if good else None},
+                {"": tuple(np.quantile(kept[:, j], ENDS).tolist()) if good else None},
             )
             for j, name in enumerate(without.param_names)
         ]
+
+    def _without_privacy(
+        self, mechanism: Mechanism, target: str, n_rows: int, epsilon: float, delta: float
+    ) -> Fit:
+        """The regression on the design itself."""
+        nothing = GaussianLaw(0.0, 0.0)
+        plain = self._record(mechanism, self.moment(n_rows), nothing, n_rows, epsilon, delta, None)
+        released = self.design.what == EARLIER
+        try:
+            found = regress(plain, target)
+        except RefusedError:
+            if not released:
+                raise
+        else:
+            if not (released and found.rsquared > EXPLAINED):
+                return found
+        raise ValueError(
+            f"the noise of the earlier release hides what others leave of {shown(target)}: plan "
+            "with a public table, a guess, or a release that can answer the regression"
+        )
 
     def _drawn(
         self, mechanism: Mechanism, calibration: Calibration, n_rows: int, seed: int
@@ -389,8 +418,13 @@ class _Setting:
         if isinstance(law, GaussianLaw):
             layout = self.columns.layout
             law = imposed(law, zeros(layout), ties(layout))
-        exact = self.design.moment * n_rows + law.shift_matrix(len(self.columns))
+        exact = self.moment(n_rows) + law.shift_matrix(len(self.columns))
         return law.draw(exact, rng), law
+
+    def moment(self, n_rows: int) -> Matrix:
+        """Second moment of those of the rows that count."""
+        found: Matrix = self.design.moment * (n_rows * self.design.complete)
+        return found
 
     def _record(
         self,
@@ -416,8 +450,12 @@ class _Setting:
             calibration="exact",
             privacy=StatedProfile(epsilon, delta) if calibration is None else calibration.privacy,
             bound=self.bound,
-            # Without privacy the number is known.
-            n_rows=n_rows if self.adjacency == "replace" or calibration is None else None,
+            # Without privacy the number of those that count is known.
+            n_rows=round(n_rows * self.design.complete)
+            if calibration is None
+            else n_rows
+            if self.adjacency == "replace"
+            else None,
             columns=self._whole if calibration is None else self.columns,
         )
 
@@ -427,13 +465,35 @@ class _Setting:
         return Columns.from_dict(self.columns.to_dict() | {"missing": "error"})
 
 
+def _offered(found: Matrix) -> Matrix:
+    """Those of drawn standard errors that were not refused."""
+    offered: Matrix = found[~np.isnan(found).any(axis=1)]
+    return offered
+
+
+def _more(drawn: list[Vector]) -> bool:
+    """Whether more releases should be drawn to know the median of their standard errors."""
+    if not REHEARSALS <= len(drawn) < MOST_REHEARSALS:
+        return len(drawn) < REHEARSALS
+    offered = _offered(np.array(drawn))
+    if 2 * len(offered) <= len(drawn):
+        return False
+    low, median, high = np.quantile(offered, [0.25, 0.5, 0.75], axis=0)
+    # Of normal numbers the median's standard error is 0.93 of this over the root of their number.
+    return bool(((high - low) > KNOWN / 0.93 * math.sqrt(len(offered)) * median).any())
+
+
 @dataclass(frozen=True, eq=False)
 class _Moment:
     """The second moment of made rows, as looks take it."""
 
     matrix: Matrix
     bound: float
-    names: tuple[str, ...]
+    columns: Columns
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.columns.names
 
     @property
     def n_columns(self) -> int:
@@ -446,12 +506,11 @@ class _Rehearsed(Looks):
     def __init__(
         self, setting: _Setting, noise: Any, n_rows: int, rng: np.random.Generator
     ) -> None:
-        names = setting.columns.names
-        moment = _Moment(setting.design.moment * n_rows, setting.bound, names)
+        moment = _Moment(setting.moment(n_rows), setting.bound, setting.columns)
         super().__init__(moment, noise, again=True)
         self.rows = setting.design.rows
-        self.weight = n_rows / len(self.rows)
-        self.radius = setting.design.radius
+        self.weight = n_rows * setting.design.complete / len(self.rows)
+        self.shape = setting.design.shape
         self.rng = rng
 
     def take(self, moment: _Moment, share: float) -> Matrix:
@@ -462,15 +521,13 @@ class _Rehearsed(Looks):
         )
         return drawn
 
-    def choose(self, frame: Frame, share: float, left: float, rows: float) -> Choice:
-        if self.radius is None:
-            return super().choose(frame, share, left, rows)
-        return Choice(min(self.radius**2, frame.largest(self.moment.bound)), 0.0, 0.0)
-
     def count(self, frame: Frame, grid: Vector, share: float) -> tuple[Vector, float]:
-        squares = ((self.rows @ frame.matrix.T) ** 2).sum(axis=1)
-        place = np.searchsorted(grid[:-1], squares)
-        counts = np.bincount(place, minlength=len(grid)) * self.weight
+        if self.shape is None:
+            squares = ((self.rows @ frame.matrix.T) ** 2).sum(axis=1)
+            place = np.searchsorted(grid[:-1], squares)
+            counts = np.bincount(place, minlength=len(grid)) * self.weight
+        else:
+            counts = lengths.counts(self.shape, grid, self.weight * len(self.rows))
         std = self.noise.counts_std(self.mu(share))
         return counts + self.rng.normal(scale=std, size=len(grid)), std
 
@@ -481,7 +538,7 @@ class _Rehearsed(Looks):
         image = self.rows @ frame.matrix.T
         lengths = np.linalg.norm(image, axis=1)
         image *= np.minimum(1.0, radius / np.maximum(lengths, 1e-300))[:, None]
-        return _Moment(self.weight * (image.T @ image), radius, self.moment.names)
+        return _Moment(self.weight * (image.T @ image), radius, self.moment.columns)
 
 
 def study(
@@ -532,7 +589,7 @@ def study(
 
     def size(name: str) -> float:
         logs = [
-            math.inf if error is None else math.log(error / row.sampling)
+            math.inf if error is None else math.log(error)
             for row in found
             if (error := row.stderr[name]) is None or error > 0
         ]
