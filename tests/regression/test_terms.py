@@ -262,3 +262,28 @@ def test_saved_and_loaded(release, tmp_path):
     formula = "log(wage) ~ poly(age, 2) + sex*region"
     np.testing.assert_array_equal(again.regress(formula).params, release.regress(formula).params)
     np.testing.assert_array_equal(again.regress(formula).bse, release.regress(formula).bse)
+
+
+def test_a_level_by_its_name_keeps_the_constant():
+    """All levels of a factor are released instead of ones; one of them as a feature is a dummy."""
+    rng = np.random.default_rng(4)
+    n = 2000
+    kind = rng.choice(["no", "yes"], n)
+    age = rng.uniform(20, 36, n)
+    work = 40 - 6 * (kind == "yes") - 0.5 * age + rng.normal(size=n)
+    columns = pg.Columns({"kind": ["no", "yes"], "age": (20, 36), "work": (0, 52)}, intercept=True)
+    assert "intercept" not in columns.names
+    people = {"kind": kind, "age": age, "work": work}
+    release = pg.release(people, pg.AnalyzeGauss(), 1e9, 1e-6, columns=columns, rng=rng)
+    X = np.column_stack([kind == "yes", age, np.ones(n)]).astype(float)
+    expected = np.linalg.lstsq(X, work)[0]
+    by_name = release.regress("work", ["kind[yes]", "age"])
+    np.testing.assert_allclose(by_name.inference.estimate, expected, rtol=1e-4)
+    np.testing.assert_allclose(
+        release.regress("work", ["kind", "age"]).inference.estimate, expected, rtol=1e-4
+    )
+    # All levels hold the constant; without one there is none.
+    whole = release.regress("work", ["kind[no]", "kind[yes]", "age"])
+    assert not whole.design.intercept
+    np.testing.assert_allclose(whole.rsquared, by_name.rsquared, rtol=1e-5)
+    assert not release.regress("work", ["kind[yes]", "age"], intercept=False).design.intercept

@@ -109,40 +109,42 @@ def _of_columns(
     if len(set(chosen)) < len(chosen):
         raise ValueError("a feature is named twice")
     chosen = [i for i in chosen if release.names[i] != INTERCEPT]
-    if intercept and INTERCEPT in release.names:
-        chosen.append(release.names.index(INTERCEPT))
-    if not chosen:
+    every = list(ones_of(release))
+    # Of the features: levels that are all there hold the constant.
+    held = [ones for ones in every if not np.delete(ones, chosen).any()]
+    added = every[:1] if intercept and not held else []
+    if not chosen and not added:
         raise ValueError("there is no feature to regress on")
-    names = tuple(release.names[i] for i in chosen if release.names[i] != INTERCEPT)
-    transform, offset, spread = _own_units(release, chosen, goal)
-    frame = np.eye(release.n_columns)[[*chosen, goal]]
+    names = tuple(release.names[i] for i in chosen)
+    transform, offset, spread = _own_units(release, chosen, goal, bool(added))
+    unit = np.eye(release.n_columns)
+    frame = np.array([*unit[chosen], *added, unit[goal]])
+    places = frame.argmax(axis=1)
+    constant = frame[:-1] @ held[0] if held else None
+    if added:
+        constant = np.eye(len(frame) - 1)[-1]
     return Design(
         target=release.names[goal],
         names=names,
         frame=frame,
-        positions=(*chosen, goal),
-        intercept=len(names) < len(chosen),
+        positions=tuple(places.tolist()) if np.array_equal(frame, unit[places]) else None,
+        intercept=bool(added),
         transform=transform,
         offset=offset,
         terms={name: slice(i, i + 1) for i, name in enumerate(names)},
         spread=spread,
         ends=(offset[-1] - spread[-1], offset[-1] + spread[-1]),
-        constant=next(
-            (frame[:-1] @ ones for ones in ones_of(release) if not np.delete(ones, chosen).any()),
-            None,
-        ),
+        constant=constant,
     )
 
 
 def _own_units(
-    release: ReleaseRecord, chosen: list[int], goal: int
+    release: ReleaseRecord, chosen: list[int], goal: int, has_intercept: bool
 ) -> tuple[Matrix, Vector, Vector]:
     """Affine map from coefficients of scaled columns to own units, intercept last; half-widths."""
-    names = [release.names[i] for i in chosen]
-    slopes = [name for name in names if name != INTERCEPT]
+    slopes = [release.names[i] for i in chosen]
     p = len(slopes)
-    has_intercept = p < len(names)
-    transform, offset = np.zeros((p + 1, len(names))), np.zeros(p + 1)
+    transform, offset = np.zeros((p + 1, p + has_intercept)), np.zeros(p + 1)
     if release.columns is None:
         transform[:p, :p] = np.eye(p)
         transform[p, p:] = 1.0
