@@ -94,8 +94,8 @@ def design_of(design: Any, columns: Columns, bound: float) -> Design:
         if isinstance(design, Mapping) and not set(design) & set(columns.variables):
             raise ValueError(
                 "a design that is a mapping is a table with the columns "
-                f"{listed(columns.variables)} or a guess with {listed(PARTS)}; this one has "
-                f"{listed(design)}"
+                f"{listed(list(columns.variables))} or a guess with {listed(PARTS)}; this one has "
+                f"{listed([str(key) for key in design])}"
             )
         table = columns.encode(design)
         n_rows = len(table)

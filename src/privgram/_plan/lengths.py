@@ -49,7 +49,7 @@ def shape_of(release: ReleaseRecord) -> float | None:
     ours = isinstance(release.mechanism, Refined) and release.mechanism.target is None
     if not (ours and isinstance(law, ImageLaw) and "clipping_bias" in said and rows):
         return None
-    matrix = np.linalg.inv(law.frame)
+    matrix = np.asarray(np.linalg.inv(law.frame), dtype=np.float64)
     typical = float(np.trace(matrix @ release.matrix @ matrix.T)) / rows
     frame = Frame(matrix, max(typical, 1.0), 1.0)
     grid = radii(frame.typical, frame.largest(release.bound))

@@ -1,0 +1,103 @@
+"""What a refined release of a Parquet file costs, beside one pass over it.
+
+    python -m bench.second_looks [--rows 200000] [--columns 22] [--threads 2]
+
+Every call is in a fresh process, in turn with the others; the least of three is shown, of wall
+and of processor time.  A pass is `pg.second_moment`; the release takes three or four looks, with
+the decoded rows kept in memory or not.  docs/guide/second-looks.md has those of 2 * 10^6 rows.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+import privgram as pg
+
+CALLS = ("one pass", "refined", "refined, no cache")
+TIMES = 3
+
+
+def write(path: Path, rows: int, columns: int) -> None:
+    """A table of correlated columns that one look drowns, written block by block."""
+    rng = np.random.default_rng(0)
+    mix = np.triu(rng.uniform(0, 0.3, (columns, columns)), 1) + np.eye(columns)
+    schema = pa.schema([(f"x{j}", pa.float64()) for j in range(columns)])
+    with pyarrow.parquet.ParquetWriter(path, schema) as writer:
+        for start in range(0, rows, 1 << 18):
+            size = min(1 << 18, rows - start)
+            block = (0.05 * rng.standard_normal((size, columns)) @ mix).clip(-1, 1).round(4)
+            writer.write_table(pa.table(list(block.T.copy()), schema=schema))
+
+
+def call(which: str, path: Path, threads: int) -> dict[str, float]:
+    """Seconds of one call in this process, and the looks that it took."""
+    names = pyarrow.parquet.read_schema(path).names
+    columns = pg.Columns(dict.fromkeys(names, (-1.0, 1.0)), intercept=True)
+    start, used = time.perf_counter(), time.process_time()
+    looks = 1
+    if which == CALLS[0]:
+        pg.second_moment(path, columns=columns, threads=threads)
+    else:
+        rng = np.random.default_rng(0)  # an experiment, which is not private
+        options = {} if which == CALLS[1] else {"cache": False}
+        release = pg.release(
+            path, pg.Refined(), 1.0, 1e-6, columns=columns, threads=threads, rng=rng, **options
+        )
+        looks = release.parameters["looks"]
+    return {
+        "wall": time.perf_counter() - start,
+        "cpu": time.process_time() - used,
+        "looks": looks,
+    }
+
+
+def main() -> None:
+    """Print the table, or be one of the calls."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--columns", type=int, default=22)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--call", choices=CALLS, help=argparse.SUPPRESS)
+    parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.call:
+        print(json.dumps(call(options.call, options.path, options.threads)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "table.parquet"
+        write(path, options.rows, options.columns)
+        found: dict[str, list[dict[str, float]]] = {which: [] for which in CALLS}
+        for _ in range(TIMES):
+            for which in CALLS:
+                again = ["--call", which, "--path", path, "--threads", str(options.threads)]
+                out = subprocess.run(
+                    [sys.executable, "-m", "bench.second_looks", *again],
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                ).stdout
+                found[which].append(json.loads(out))
+    best = {
+        which: {kind: min(one[kind] for one in found[which]) for kind in ("wall", "cpu", "looks")}
+        for which in CALLS
+    }
+    print("| call | looks | wall, s | CPU, s | wall, times a pass | CPU, times a pass |")
+    print("|---|--:|--:|--:|--:|--:|")
+    for which, one in best.items():
+        times = [one[kind] / best[CALLS[0]][kind] for kind in ("wall", "cpu")]
+        print(
+            f"| {which} | {one['looks']:g} | {one['wall']:.2f} | {one['cpu']:.2f} | "
+            f"{times[0]:.1f} | {times[1]:.1f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
