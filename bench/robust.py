@@ -79,6 +79,8 @@ class Case:
         Whose row is whose.
     options : dict
         Of the release.
+    mechanism : str
+        Of the release.
     """
 
     rows: Any
@@ -88,6 +90,7 @@ class Case:
     n: int
     units: Any = None
     options: dict[str, Any] = field(default_factory=dict)
+    mechanism: str = "analyze-gauss"
 
     def draw(self, rng: np.random.Generator) -> tuple[Any, Any]:
         """Rows drawn with replacement, or all rows of units so drawn; and whose they are."""
@@ -110,7 +113,7 @@ class Case:
             rows, ids = self.draw(rng)
             options = self.options | ({} if ids is None else {"unit": ids})
             release = pg.release(
-                rows, "analyze-gauss", epsilon, DELTA, adjacency, columns=self.columns, rng=rng,
+                rows, self.mechanism, epsilon, DELTA, adjacency, columns=self.columns, rng=rng,
                 **options,
             )  # fmt: skip
             whose = {} if ids is None else {"unit": ids}
@@ -127,7 +130,9 @@ class Case:
         return names, np.median(ratios, axis=0), np.mean(hits, axis=0), refused
 
 
-def of_rows(name: str, n: int | None = None) -> Callable[[np.random.Generator], Case]:
+def of_rows(
+    name: str, n: int | None = None, mechanism: str = "analyze-gauss"
+) -> Callable[[np.random.Generator], Case]:
     """A real table of `bench.inference`: its regression, by default as many rows as it has."""
 
     def make(rng: np.random.Generator) -> Case:
@@ -135,7 +140,10 @@ def of_rows(name: str, n: int | None = None) -> Callable[[np.random.Generator], 
         used = [*pop.features, pop.target]
         columns = pg.Columns({key: pop.bounds[key] for key in used}, intercept=True)
         rows = pop.of(pop.rows, used)
-        return Case(rows, columns, pop.target, least_squares(rows), n or len(rows))
+        truth, size = least_squares(rows), n or len(rows)
+        return Case(
+            rows, columns, pop.target, truth, size, mechanism=mechanism or pg.AnalyzeGauss()
+        )
 
     return make
 
@@ -191,6 +199,8 @@ REAL: dict[str, Callable[[np.random.Generator], Case]] = {
     "wages": of_rows("wages"),
     "diamonds": of_rows("diamonds"),
     "fertility": of_rows("fertility", 30_000),
+    "wages, refined": of_rows("wages", mechanism="refined"),
+    "diamonds, refined": of_rows("diamonds", mechanism="refined"),
     "wage panel, by man": panel,
     "made clusters": clusters(None),
     "made clusters, rows clipped": clusters(1.1),

@@ -314,7 +314,7 @@ class _Steps:
         return curved, SecondMoment.from_accumulator(total.pulled, None, None)
 
     def _count(self, point: Point, grid: Vector) -> tuple[Vector, float]:
-        """Release the squares of scores by how long they can be, as points of a grid."""
+        """Release sums of |e| / m over rows, by how long their scores can be."""
         total = self.looks.read(
             self.space.whole(point.frame),
             lambda _: Reaching(point.coef, self.space.target, grid),

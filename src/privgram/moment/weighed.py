@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PARTS", "Reaching", "Weighed"]
 
-#: What a row counts is a multiple of one over this.
+#: What a row counts is a multiple of one over this: sums of whole numbers are exact.
 PARTS = 32
 
 
@@ -71,10 +71,10 @@ class Weighed:
 
 
 class Reaching:
-    """Add up the squares of scores of rows (z, target, ...), by how long they can be.
+    """Add up how far rows (z, target, ...) are from what is expected, by how long scores can be.
 
-    A score e z can be as long as m |z|, m = max(p, 1 - p). Of a row counts the part (e / m)^2, in
-    [0, 1] and rounded to a multiple of 1 / `PARTS`, where m |z| is.
+    A score e z can be as long as m |z|, m = max(p, 1 - p). A row counts |e| / m where m |z| is: in
+    [0, 1], and rounded to a multiple of 1 / `PARTS`.
 
     Parameters
     ----------
@@ -112,14 +112,13 @@ class Reaching:
         square = np.empty((2, n))
         squared_norms(most, square[0])
         squared_norms(pulled[:, :p], square[1])
-        bad = np.flatnonzero(np.isnan(square).any(axis=0))
+        bad = np.flatnonzero(~np.isfinite(square).all(axis=0))
         if len(bad) and not drop:
             return int(bad[0])
         square = np.delete(square, bad, axis=1)
         part = np.divide(square[1], square[0], out=np.zeros(square.shape[1]), where=square[0] > 0)
         weights = np.rint(PARTS * np.sqrt(np.minimum(part, 1.0)))
         at = np.searchsorted(self._edges, square[0])
-        # Sums of whole numbers, below 2^53.
         self.counts += np.bincount(at, weights, len(self.counts)).astype(np.int64)
         self.n_rows += n
         return -1

@@ -63,7 +63,7 @@ BLUR = 0.12
 
 #: So many deviations of noise are seen in the histogram, and by which power the ratio of one bin
 #: to the one before falls beyond. To see too much widens intervals, to see too little is worse.
-RESOLVED, FALLING = 3.0, 1.4
+RESOLVED, FALLING = 4.0, 1.3
 
 #: No step is longer, in the root mean square of eta where the frame is white.
 LONGEST = 2.0
