@@ -32,7 +32,6 @@ from privgram.mechanisms import (
 )
 from privgram.mechanisms.groups import calibrate_groups, check_groups
 from privgram.mechanisms.looks import names_of
-from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment.groups import SecondMoments
 from privgram.moment.units import UnitPlan, by_unit
 from privgram.sources.kept import Kept, room
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from privgram.columns.variables import Factor, Level
     from privgram.drawing.refined import Reread
     from privgram.ledger import Ledger
+    from privgram.mechanisms.norm_bound import NormBound
     from privgram.moment import SecondMoment
     from privgram.privacy import Adjacency, Profile
 
@@ -228,11 +228,8 @@ def release(
     plan = by_unit(unit, unit_given, rows_per_unit, clip, within, unit_missing)
     if plan is not None and bound == "auto":
         raise ValueError('bound="auto" looks at single rows, not at units: take unit_bound="auto"')
-    if plan is not None and isinstance(bound, NormBound):
-        raise ValueError(
-            "a bound chosen by single rows is not private for units: choose a unit's bound by "
-            "private_norm_bound(..., unit=...)"
-        )
+    if plan is not None:
+        plan.check_rows(bound)
     if automatic and plan is None:
         raise ValueError(
             'unit_bound="auto" is for a unit: say by unit which column tells whose row a row is'

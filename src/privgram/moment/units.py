@@ -47,13 +47,18 @@ class UnitPlan:
     rows: int | None
     keys: Any = None
 
-    def bounds(self, row_bound: float | None) -> tuple[float, float]:
-        """Bounds of a row and of a unit: no row is longer than its unit may be."""
+    @staticmethod
+    def check_rows(row_bound: object) -> None:
+        """Refuse a bound that was chosen by single rows."""
         if isinstance(row_bound, NormBound):
             raise ValueError(
                 "a bound chosen by single rows is not private for units: choose a unit's bound by "
                 "private_norm_bound(..., unit=...)"
             )
+
+    def bounds(self, row_bound: float | None) -> tuple[float, float]:
+        """Bounds of a row and of a unit: no row is longer than its unit may be."""
+        self.check_rows(row_bound)
         if self.bound is not None:
             unit_bound = check_bound(self.bound, "unit_bound")
             given = unit_bound if row_bound is None else check_bound(row_bound)
