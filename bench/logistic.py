@@ -316,7 +316,7 @@ def coverage(kind: str) -> list[str]:
     lines = []
     for n in SAMPLE_ROWS:
         for epsilon in RELEASES:
-            errors, truth, own, plain, stated, slopes = [], [], [], [], [], []
+            errors, truth, own, plain, stated = [], [], [], [], []
             for seed in range(SAMPLES):
                 rng = np.random.default_rng(seed)
                 X, y, coef, bounds = drawn(kind, n, rng)
@@ -337,9 +337,8 @@ def coverage(kind: str) -> list[str]:
             cells = [kind, f"{n:,}", f"{epsilon:g}", f"{typical(errors):.2g}"]
             cells += [f"{offered / SAMPLES:.0%}", f"{100 * np.mean(plain):.1f}"]
             for hits in (truth, own):
-                slopes = np.mean(hits, axis=0)
-                share = f"{100 * np.mean(hits):.1f} ({100 * slopes.min():.1f})"
-                cells.append(share if offered else "")
+                shares = 100 * np.mean(hits, axis=0) if offered else None
+                cells.append(f"{shares.mean():.1f} ({shares.min():.1f})" if offered else "")
             cells.append(f"{np.median(stated):.2f}" if offered else "")
             lines.append(line(cells))
             print(lines[-1], flush=True)
