@@ -218,4 +218,4 @@ def test_the_report_has_variables_terms_and_references(release, monkeypatch):
     assert "poly(age, 2)</th>" in page
     assert "36.0%" in page  # 1.5^2 of 4 + 1.5^2
     assert "about the mean" in page
-    assert "regress(&#39;union&#39;)" in page
+    assert "regress(&#39;log(wage)&#39;)" in page
