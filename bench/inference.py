@@ -433,14 +433,6 @@ def regressed(release: pg.Release, known: Truth, sample: Truth, rng: np.random.G
     names = fit.param_names
     coef, size = known.least_squares(pop.target, names), len(names)
     yield "coefficient, of the population", held(fit.conf_int(intercept=True), coef)
-    told = fit.rsquared_int(of="data")
-    yield "R squared, of the data", held(np.array(told), sample.rsquared(pop.target, names))
-    if pop.normal:
-        told = fit.rsquared_int(of="normal")
-        yield (
-            "R squared, of the population",
-            held(np.array(told), known.rsquared(pop.target, names)),
-        )
     # Rows spread over the table, and one more of the population.
     complete = pop.rows.dropna()
     new = complete.iloc[:: len(complete) // 20][:20]
@@ -463,6 +455,20 @@ def regressed(release: pg.Release, known: Truth, sample: Truth, rng: np.random.G
         if fit.refusal is None:
             rows = sample.least_squares(pop.as_is, names)
             yield "coefficient, of the data", held(fit.conf_int(intercept=True, of="data"), rows)
+
+
+def explained(release: pg.Release, known: Truth, sample: Truth, rng: np.random.Generator) -> Found:
+    """Coverage of R squared."""
+    pop = known.population
+    fit = release.regress(pop.target, pop.features)
+    if fit.refusal is None:
+        names = fit.param_names
+        if pop.normal:
+            told = fit.rsquared_int(of="normal")
+            truth = known.rsquared(pop.target, names)
+            yield "R squared, of the population", held(np.array(told), truth)
+        told = fit.rsquared_int(of="data")
+        yield "R squared, of the data", held(np.array(told), sample.rsquared(pop.target, names))
 
 
 def believed(release: pg.Release, known: Truth, sample: Truth, rng: np.random.Generator) -> Found:
@@ -500,6 +506,7 @@ KINDS: dict[str, Callable[[pg.Release, Truth, Truth, np.random.Generator], Found
     "correlation": related,
     "partial correlation": held_fixed,
     "regression": regressed,
+    "R squared": explained,
     "posterior": believed,
     "instruments": instrumented,
 }

@@ -294,7 +294,7 @@ def test_what_cannot_be_described():
 
 @pytest.mark.parametrize(("n_rows", "clipped"), [(4000, True), (16_000, False)])
 def test_second_looks_that_may_have_clipped(n_rows, clipped):
-    """As of lognormal rows at epsilon = 1, where deviations of 4000 held 75 %."""
+    """As of lognormal rows at epsilon = 1: of 4000, deviations held 75 % and means 91 %."""
     rows = tables()
     one = make_release(rows.T @ rows, NAMES, n_rows=n_rows)
     assert unseen_share(one) == 0
@@ -302,9 +302,9 @@ def test_second_looks_that_may_have_clipped(n_rows, clipped):
     assert unseen_share(one) == pytest.approx(5 * 2**0.5 / 0.0529 * 6**0.5 / n_rows)
     found = one.describe()
     assert found.clipped == np.isnan(found.std_stderr).all() == clipped
-    assert np.isnan(found.std_interval).all() == clipped
-    assert np.isfinite(found.mean_interval).all()
-    assert np.isfinite(found.std).all()
+    for ends in (found.std_interval, found.mean_interval, found.mean_stderr):
+        assert np.isnan(ends).all() == clipped
+    assert np.isfinite([found.mean, found.std]).all()
     assert ("AnalyzeGauss" in str(found)) == clipped
     if clipped:
         with pytest.raises(RefusedError, match="one look"):

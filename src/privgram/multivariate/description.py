@@ -51,10 +51,11 @@ FOURTH_MOMENTS = (
     "Truth values and levels of factors need none: ask for these columns alone, without partial"
 )
 
-#: Why variances are not what their errors say.
+#: Why moments are not what their errors say.
 CLIPPED = (
-    "rows too long for second looks were clipped, and too few rows show how many: variances may be "
-    "smaller than the table's. Take one look at it for these, as pg.AnalyzeGauss() does"
+    "rows too long for second looks were clipped, and too few rows show how many: means may be "
+    "nearer to the middle and variances smaller than the table's. Take one look at it for these, "
+    "as pg.AnalyzeGauss() does"
 )
 
 LOST = (
@@ -75,10 +76,10 @@ class Description:
     count_interval : ndarray of shape (2,), float64
     mean, mean_stderr : ndarray of shape (p,), float64
     mean_interval : ndarray of shape (p, 2), float64
-        Within the public bounds.
+        Within the public bounds. NaN, as all errors and intervals but those of the count, where
+        second looks may have clipped too many rows.
     std, std_stderr : ndarray of shape (p,), float64
-        Of the rows, with divisor n - 1; NaN where noise hides the variance. The error is NaN, and
-        so is the interval, where second looks may have clipped too many rows.
+        Of the rows, with divisor n - 1; NaN where noise hides the variance.
     std_interval : ndarray of shape (p, 2), float64
         Of the rows; from 0 to half the distance of the bounds.
     level : float
@@ -89,7 +90,7 @@ class Description:
     bounds : tuple of ndarray of shape (p,)
         Lower and upper public bounds; without `Columns` what a row's bound allows.
     clipped : bool
-        Whether second looks may have clipped too many rows for errors of deviations.
+        Whether second looks may have clipped too many rows for errors of moments.
     """
 
     names: tuple[str, ...]
@@ -136,7 +137,7 @@ class Description:
             lines.append(f"{shown(name):<{width}}" + "".join(f"{x:>13.5g}" for x in row))
         about = "the population" if self.of == "population" else "these rows"
         said = f"{self.level:.0%} intervals of means of {about}, of deviations of these rows."
-        return "\n".join([*lines, said, *([f"Deviations: {CLIPPED}."] if self.clipped else [])])
+        return "\n".join([*lines, said, *([f"No errors: {CLIPPED}."] if self.clipped else [])])
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw means and deviations; see `privgram.plots.plot_description`."""
@@ -241,7 +242,8 @@ def describe(
     (mean, mean_error, *mean_ends), unit = np.array(means).T, basis.unit
     std, std_error, *std_ends = np.array(deviations).T * unit
     if basis.clipped:
-        std_error, *std_ends = np.full((3, len(std)), math.nan)
+        mean_error = std_error = np.full(len(std), math.nan)
+        mean_ends = std_ends = [mean_error, mean_error]
     ends = basis.origin[:, None] + unit[:, None] * np.array(mean_ends).T
     count, error = basis.count, basis.count_stderr
     return Description(

@@ -324,9 +324,9 @@ def _caveats(release: ReleaseRecord, n_rows: float | None, references: dict[str,
     if release.parameters.get("clipping_bias"):
         rows, moved = (release.parameters[name] for name in ("clipped_rows", "clipping_bias"))
         notes.append(
-            f"The last look shortened about {rows:.0f} rows. By their number that moves an estimate "
-            f"by some {moved:.2f} std err. A few rows far longer than all others go unseen, and may "
-            "move it more."
+            f"The last look shortened about {rows:.0f} rows. By their number that moves an "
+            f"estimate by some {moved:.2f} std err. A few rows far longer than all others go "
+            "unseen, and may move it more."
         )
     if release.condition is not None:
         notes.append(f"The privacy guarantee holds only if {release.condition}.")
