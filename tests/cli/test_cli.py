@@ -350,9 +350,14 @@ def test_plan(folder):
     assert (folder / "noise.png").stat().st_size > 10_000
     names = json.loads(succeed("plan", "--columns", "a,b,c", "--bound", "2", *GUARANTEE, "--json"))
     assert names["n_columns"] == 3
-    told = succeed(*arguments, "--design", "gram.json")
+    # The third column follows from the others, and noise alone says how nearly.
+    assert "hides what others leave" in fail(*arguments, "--design", "gram.json")
+    table = np.load("table.npy")
+    table[:, 2] += np.random.default_rng(0).normal(size=len(table))
+    pg.release(table, pg.AnalyzeGauss(), 1e4, 1e-6, columns=COLUMNS).save("earlier.json")
+    told = succeed(*arguments, "--design", "earlier.json")
     assert told.index("no privacy") < told.index("published")
-    report = json.loads(succeed(*arguments, "--design", "gram.json", "--json"))
+    report = json.loads(succeed(*arguments, "--design", "earlier.json", "--json"))
     assert report["study"]["n_rows"] == 5000
     assert "file of bounds" in fail(
         "plan", "--columns", "3", "--bound", "2", *GUARANTEE, "--design", "gram.json"
