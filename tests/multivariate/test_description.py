@@ -373,3 +373,27 @@ def test_they_are_drawn_and_printed():
     pyplot.close("all")
     assert "population" in str(described)
     assert str(correlated).splitlines()[1].startswith("b")
+
+
+def test_a_hidden_variance_is_named_below_the_matrix():
+    matrix = np.diag([50.0, -3.0, 40.0, 100.0])
+    release = make_release(matrix, ("a", "b", "c", "intercept"), n_rows=100)
+    found = release.correlation()
+    assert np.isnan(found.matrix[0, 1])
+    assert str(found).endswith("The noise hides the variance of b.")
+    assert "hides" not in str(release.correlation(["a", "c"]))
+
+
+def test_new_rows_are_columns_with_names():
+    columns = pg.Columns({"a": (-3, 3), "b": (-3, 3)}, intercept=True)
+    release = make_release(np.diag([5.0, 4.0, 10.0]), columns.names, columns=columns, n_rows=10)
+    found = release.pca(1, columns=["a", "b"])
+    with pytest.raises(TypeError, match="names to columns, a, b"):
+        found.transform(np.zeros((2, 2)))
+    for given, says in (
+        ({"a": [1.0]}, "no column 'b'"),
+        ({"a": 1.0, "b": 2.0}, "0 dimensions"),
+        ({"a": [1.0, 2.0], "b": [2.0]}, "1 rows and others 2"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            found.transform(given)

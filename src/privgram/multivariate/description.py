@@ -192,6 +192,10 @@ class Correlation:
         for i, name in enumerate(self.names):
             row = "".join(f"{x:>{cell}.3f}" for x in self.matrix[i, : i + 1])
             lines.append(f"{shown(name):<{width}}{row}")
+        gone = np.isnan(self.matrix).sum(axis=1) >= len(self.names) - 1
+        hidden = [shown(self.names[i]) for i in np.flatnonzero(gone & (len(self.names) > 1))]
+        if hidden:
+            lines.append(f"The noise hides the variance of {', '.join(hidden)}.")
         return "\n".join(lines)
 
     def plot(self, ax: Axes | None = None) -> Axes:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.text import shown
+from privgram.columns.encoding import parts_of
 from privgram.columns.terms import INTERCEPT, Piece
 from privgram.columns.variables import Boolean, Dates, Factor, Log, Number, Numeric
 from privgram.noise import standard_wishart
@@ -319,26 +320,6 @@ class Variables:
 
         return draw
 
-    def deviation(self, statistic: Callable[[Covariance], Any], draws: int = DRAWS) -> Any:
-        """Standard errors of a statistic: of other rows, and of other draws of the noise.
-
-        Draws for which the noise hides the statistic are left out.
-
-        Raises
-        ------
-        RefusedError
-            If it hides more than half.
-        """
-        found = []
-        for one in self.redrawn(draws, sampling=True):
-            try:
-                found.append(np.asarray(statistic(one)))
-            except (RefusedError, np.linalg.LinAlgError):
-                continue
-        if 2 * len(found) <= draws:
-            raise RefusedError("the noise is too large for standard errors")
-        return np.std(found, axis=0)
-
     def unrelated(self, draws: int = DRAWS) -> Iterator[Matrix]:
         """Correlations that noise and sampling alone would make of columns without any.
 
@@ -383,9 +364,16 @@ class Variables:
             if not used.isdisjoint(range(described.layout.size)[stored.columns])
             for name in (*(name for name, _ in stored.piece.powers), *stored.piece.factors)
         }
-        parts: dict[str, Any] = {name: table[name] for name in described.selected if name in read}
+        names = [name for name in described.selected if name in read]
+        if isinstance(table, np.ndarray) and table.dtype.names is None:
+            raise TypeError(
+                "the release has Columns, so its rows have names: pass a data frame or a mapping "
+                f"of names to columns, {', '.join(map(shown, names))}"
+            )
+        # Which says what is not there, or not a column.
+        size = len(parts_of(table, {name: described.reads[name] for name in names})[0])
+        parts: dict[str, Any] = {name: table[name] for name in names}
         # What is not read is not looked at either: any value will do.
-        size = len(next(iter(parts.values())))
         for name, given in described.reads.items():
             parts.setdefault(name, [_any_value(given)] * size)
         stored: Matrix = described.encode(parts)[:, kept] @ frame.T
