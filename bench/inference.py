@@ -642,7 +642,9 @@ and second looks (`Refined`) under both notions of neighbours, the matrix Laplac
 "Of the population" counts sampling error too; "of the data" is about the rows at hand, and assumes
 nothing of them. Regressions of the population assume errors of equal variance. For these a target
 has the fit and the errors of the real one, the errors in another order. "Of the data" the real
-target is asked.
+target is asked. Second looks that shortened rows offer neither R squared nor coefficients of the
+data. Partial correlations are those of all columns, the others fixed: where the noise comes near
+the signal in many directions their intervals are wider than they need to be.
 """
 
 TAIL = """
