@@ -180,7 +180,7 @@ def shown(name: str, mechanism: Any, epsilon: float, draws: int) -> Any:
 def planned(columns: pg.Columns, design: Any, settings: dict[str, Any]) -> dict[str, Any]:
     """Planned standard errors by mechanism: NaN where the plan refuses."""
     try:
-        rows = pg.plan(columns, design=design, **settings).study.rows
+        rows = pg.plan(columns, design=design, **settings).outlook.rows
     except ValueError:  # the earlier release says too little
         return {f"{type(one).__name__}()": np.array([np.nan]) for one in MECHANISMS}
     return {name: np.array([row.stderr[name] for row in rows], float) for name in rows[0].stderr}

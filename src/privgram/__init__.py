@@ -30,7 +30,7 @@ from privgram.moment.groups import SecondMoments
 
 if TYPE_CHECKING:
     from privgram import low_rank, papers, privacy
-    from privgram._plan import Plan, PlanRow, Study, TermRow, plan
+    from privgram._plan import Outlook, Plan, PlanRow, TermRow, plan
     from privgram.compression import compress
     from privgram.drawing.logistic import logistic
     from privgram.regression.logistic import load_fit
@@ -50,6 +50,7 @@ __all__ = [
     "Log",
     "MatrixLaplace",
     "NormBound",
+    "Outlook",
     "Plan",
     "PlanRow",
     "PrivacyUnit",
@@ -58,7 +59,6 @@ __all__ = [
     "Releases",
     "SecondMoment",
     "SecondMoments",
-    "Study",
     "TermRow",
     "compress",
     "load_fit",
@@ -77,7 +77,7 @@ __all__ = [
 
 #: Names that few programs use, and where they live.
 _LATER = {
-    **dict.fromkeys(("Plan", "PlanRow", "Study", "TermRow", "plan"), "_plan"),
+    **dict.fromkeys(("Plan", "PlanRow", "Outlook", "TermRow", "plan"), "_plan"),
     "compress": "compression",
     "load_fit": "regression.logistic",
     "logistic": "drawing.logistic",

@@ -15,8 +15,8 @@ from privgram._base.files import write_picture
 from privgram._base.optional import extra
 from privgram._base.solve import edge
 from privgram._base.text import shown
-from privgram._plan.study import Study
-from privgram._plan.study import study as make_study
+from privgram._plan.outlook import Outlook
+from privgram._plan.outlook import outlook as make_outlook
 from privgram._plan.text import aligned, number
 from privgram.columns import Columns
 from privgram.columns.shares import by_term, proposed_weights, share, target_term
@@ -132,7 +132,7 @@ class Plan:
         What each term of `Columns` pays; empty for a number of columns.
     weights : dict of str to float or None
         Weights to give to `Columns` for regressions of `targets`; None without targets.
-    study : Study or None
+    outlook : Outlook or None
         The standard errors that regressions will have; None without a design.
     """
 
@@ -149,12 +149,12 @@ class Plan:
     adaptive: str
     terms: tuple[TermRow, ...] = ()
     weights: dict[str, float] | None = None
-    study: Study | None = field(default=None, compare=False)
+    outlook: Outlook | None = field(default=None, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values, for JSON."""
-        plain = asdict(replace(self, study=None))
-        return plain | {"study": None if self.study is None else self.study.to_dict()}
+        plain = asdict(replace(self, outlook=None))
+        return plain | {"outlook": None if self.outlook is None else self.outlook.to_dict()}
 
     @property
     def heading(self) -> str:
@@ -241,7 +241,7 @@ class Plan:
             f"{self.error:g}: columns of mean square 1 that say nothing of each other. That is the "
             "least: a feature of which the others leave a mean square of v needs 1/v times as "
             "many, often hundreds of times. "
-            + ("With design= the plan says what yours need. " if self.study is None else "")
+            + ("With design= the plan says what yours need. " if self.outlook is None else "")
             + "Noise is the standard deviation of an off-diagonal entry; published is that by the "
             "paper's constants.",
             *remarks,
@@ -251,8 +251,8 @@ class Plan:
 
     def __str__(self) -> str:
         parts = [self.heading, ""]
-        if self.study is not None:
-            parts += [str(self.study), ""]
+        if self.outlook is not None:
+            parts += [str(self.outlook), ""]
         parts += [*aligned(*self.table()), "", *self.notes]
         if self.terms:
             parts += ["", *aligned(*self.terms_table()), "", *self.terms_notes]
@@ -287,8 +287,8 @@ class Plan:
             drawn = self.plot(figure.add_subplot())
             write_picture(Path(ax), figure, dpi=150)
             return drawn
-        if self.study is not None:
-            return self.study.curve().plot(ax)
+        if self.outlook is not None:
+            return self.outlook.curve().plot(ax)
         from privgram.mechanisms import InverseWishart
         from privgram.plots._axes import axes_for
 
@@ -443,12 +443,12 @@ def plan(
     n_rows = None if n_rows is None else check_integer(n_rows, "n_rows", 1)
     error = check_positive(error, "error")
 
-    study = None
+    outlook = None
     goals = None if targets is None else tuple(targets)
     if design is not None:
         if columns is None:
             raise ValueError("a design is of columns: plan(columns, ...) of Columns")
-        study = make_study(
+        outlook = make_outlook(
             columns,
             design,
             goals,
@@ -459,7 +459,7 @@ def plan(
             adjacency=adjacency,
             n_rows=n_rows,
         )
-        n_rows = study.n_rows
+        n_rows = outlook.n_rows
     rows = []
     for mechanism in _candidates(n_columns, error, delta):
         setting = n_columns, bound, epsilon, delta, adjacency
@@ -503,7 +503,7 @@ def plan(
         adaptive=_adaptive(n_columns, bound, epsilon, delta, adjacency, error),
         terms=terms,
         weights=weights,
-        study=study,
+        outlook=outlook,
     )
 
 

@@ -109,10 +109,10 @@ def command(
         return
     out = console()
     out.print(plan.heading)
-    if plan.study is not None:
-        for target in plan.study.targets:
-            out.print(table(*plan.study.table(target)))
-        for note in plan.study.notes:
+    if plan.outlook is not None:
+        for target in plan.outlook.targets:
+            out.print(table(*plan.outlook.table(target)))
+        for note in plan.outlook.notes:
             out.print(note, soft_wrap=not out.is_terminal)
     out.print(table(*plan.table()))
     for note in plan.notes:

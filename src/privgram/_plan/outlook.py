@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Curve", "CurveRow", "Study", "StudyRow", "study"]
+__all__ = ["Curve", "CurveRow", "Outlook", "OutlookRow", "outlook"]
 
 #: Releases of made rows that are drawn for one number, at least and at most: what it is turns on
 #: the noise, most where the noise is large, and so does where second looks cut. More are drawn
@@ -58,7 +58,7 @@ MOST_LINES = 8
 
 
 @dataclass(frozen=True)
-class StudyRow:
+class OutlookRow:
     """One coefficient of a planned regression.
 
     Attributes
@@ -86,7 +86,7 @@ class StudyRow:
 
 @dataclass(frozen=True)
 class CurveRow:
-    """One coefficient at one epsilon and number of rows: see `StudyRow`."""
+    """One coefficient at one epsilon and number of rows: see `OutlookRow`."""
 
     epsilon: float
     n_rows: int
@@ -189,7 +189,7 @@ class Curve:
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class Outlook:
     """What regressions on a release will be worth.
 
     Attributes
@@ -200,7 +200,7 @@ class Study:
     epsilon, delta : float
     mechanisms : tuple of str
         As one would write them in Python; the one with the least errors first.
-    rows : tuple of StudyRow
+    rows : tuple of OutlookRow
     """
 
     design: str
@@ -208,11 +208,11 @@ class Study:
     epsilon: float
     delta: float
     mechanisms: tuple[str, ...]
-    rows: tuple[StudyRow, ...]
+    rows: tuple[OutlookRow, ...]
     _setting: _Setting = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the study as plain values, for JSON."""
+        """Return the outlook as plain values, for JSON."""
         return {
             "design": self.design,
             "n_rows": self.n_rows,
@@ -266,7 +266,7 @@ class Study:
             if high > WIDE * low:
                 words.append(
                     f"The median is shown. Releases differ: eight of ten have standard errors from "
-                    f"{low:.3g} to {high:.3g} for {shown(name)}, and Study.rows has all ranges."
+                    f"{low:.3g} to {high:.3g} for {shown(name)}, and Outlook.rows has all ranges."
                 )
         return tuple(words)
 
@@ -294,10 +294,10 @@ class Study:
         target : str, optional
             The first by default.
         epsilon : iterable of float, optional
-            From an eighth of the study's to eight times as much by default, unless `n_rows` is
+            From an eighth of the outlook's to eight times as much by default, unless `n_rows` is
             given.
         n_rows : iterable of int, optional
-            The study's own by default.
+            The outlook's own by default.
 
         Returns
         -------
@@ -305,7 +305,7 @@ class Study:
         """
         target = self.targets[0] if target is None else target
         if target not in self.targets:
-            raise ValueError(f"the study has no target {target!r}")
+            raise ValueError(f"the outlook has no target {target!r}")
         sizes = [self.n_rows] if n_rows is None else [int(n) for n in n_rows]
         if epsilon is None:
             grid = [self.epsilon]
@@ -327,7 +327,7 @@ class Study:
 
 @dataclass(frozen=True, eq=False)
 class _Setting:
-    """What stays the same in all of a study."""
+    """What stays the same in all of a outlook."""
 
     columns: Columns
     design: Design
@@ -345,7 +345,7 @@ class _Setting:
 
     def errors(
         self, mechanism: Mechanism, target: str, n_rows: int, epsilon: float, delta: float
-    ) -> list[StudyRow]:
+    ) -> list[OutlookRow]:
         """Of one regression by one mechanism, whose name is left out."""
         without = self._without_privacy(mechanism, target, n_rows, epsilon, delta)
         size = len(without.param_names)
@@ -373,7 +373,7 @@ class _Setting:
         kept = _offered(found)
         good = 2 * len(kept) > len(found)
         return [
-            StudyRow(
+            OutlookRow(
                 target,
                 name,
                 float(without.inference.estimate[j]),
@@ -541,7 +541,7 @@ class _Rehearsed(Looks):
         return _Moment(self.weight * (image.T @ image), radius, self.moment.columns)
 
 
-def study(
+def outlook(
     columns: Columns,
     design: Any,
     targets: Sequence[str] | None,
@@ -552,7 +552,7 @@ def study(
     delta: float,
     adjacency: Adjacency,
     n_rows: int | None,
-) -> Study:
+) -> Outlook:
     """What regressions will be worth; see `privgram.plan` for the parameters."""
     taken = design_of(design, columns, bound)
     if n_rows is None:
@@ -570,7 +570,7 @@ def study(
         targets = numbers[-1:]
     setting = _Setting(columns, taken, bound, adjacency)
     mechanisms = {"Refined()": Refined(), **mechanisms} if delta > 0 else mechanisms
-    found: list[StudyRow] = []
+    found: list[OutlookRow] = []
     for target in targets:
         by_mechanism = {
             name: setting.errors(mechanism, target, n_rows, epsilon, delta)
@@ -596,4 +596,4 @@ def study(
         return float(np.mean(logs)) if logs else math.inf
 
     order = tuple(sorted(mechanisms, key=size))
-    return Study(taken.what, n_rows, epsilon, delta, order, tuple(found), setting)
+    return Outlook(taken.what, n_rows, epsilon, delta, order, tuple(found), setting)

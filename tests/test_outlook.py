@@ -74,7 +74,7 @@ def shown(table, columns, target, mechanism, epsilon, draws=5):
 
 
 def planned(plan, mechanism):
-    return np.array([row.stderr[mechanism] for row in plan.study.rows], dtype=float)
+    return np.array([row.stderr[mechanism] for row in plan.outlook.rows], dtype=float)
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_a_plan_says_between_what_releases_differ():
     plan = pg.plan(
         columns, epsilon=epsilon, delta=1e-6, n_rows=len(table), targets=[target], design=public
     )
-    low, high = np.array([row.range["Refined()"] for row in plan.study.rows]).T
+    low, high = np.array([row.range["Refined()"] for row in plan.outlook.rows]).T
     assert np.all(high > 1.3 * low)
-    assert "differ" in str(plan.study)
+    assert "differ" in str(plan.outlook)
     found = shown(table, columns, target, pg.Refined(), epsilon)
     assert np.all((low < found) & (found < high))
 
@@ -149,7 +149,7 @@ def test_without_privacy_it_is_the_textbooks_formula(plan):
     coef = 2 * np.linalg.solve(correlation, [0.5, 0.3])
     residual = 4 - coef @ correlation @ coef
     expected = np.sqrt(residual / 10_000 * np.linalg.inv(correlation).diagonal())
-    rows = plan.study.rows
+    rows = plan.outlook.rows
     assert [row.name for row in rows] == ["x", "z", "intercept"]
     np.testing.assert_allclose([row.sampling for row in rows[:2]], expected, rtol=0.02)
     np.testing.assert_allclose([row.coef for row in rows[:2]], coef, atol=0.03)
@@ -162,10 +162,10 @@ def test_without_privacy_it_is_the_textbooks_formula(plan):
 def test_the_plan_leads_with_it(plan):
     text = str(plan)
     assert text.index("no privacy") < text.index("published")
-    assert "x to" not in plan.study.notes[1]
-    assert plan.study.mechanisms[0] in text
-    assert json.loads(json.dumps(plan.to_dict(), allow_nan=False))["study"]["n_rows"] == 10_000
-    assert pg.plan(COLUMNS, epsilon=1.0, delta=1e-6).study is None
+    assert "x to" not in plan.outlook.notes[1]
+    assert plan.outlook.mechanisms[0] in text
+    assert json.loads(json.dumps(plan.to_dict(), allow_nan=False))["outlook"]["n_rows"] == 10_000
+    assert pg.plan(COLUMNS, epsilon=1.0, delta=1e-6).outlook is None
     again = pg.plan(COLUMNS, epsilon=1.0, delta=1e-6, n_rows=10_000, design=GUESS)
     assert str(again) == text
 
@@ -183,7 +183,7 @@ def test_a_public_table_and_its_correlations_say_the_same(plan):
 
 
 def test_curves_fall_to_what_sampling_leaves(plan):
-    curve = plan.study.curve(epsilon=[0.5, 2, 50])
+    curve = plan.outlook.curve(epsilon=[0.5, 2, 50])
     for name in ("x", "z"):
         errors = [
             row for row in curve.rows if (row.name, row.mechanism) == (name, "AnalyzeGauss()")
@@ -191,7 +191,7 @@ def test_curves_fall_to_what_sampling_leaves(plan):
         assert [row.epsilon for row in errors] == [0.5, 2, 50]
         assert errors[0].stderr > errors[1].stderr > errors[2].stderr
         assert errors[2].stderr == pytest.approx(errors[2].sampling, rel=0.05)
-    by_rows = plan.study.curve(n_rows=[10_000, 1_000_000])
+    by_rows = plan.outlook.curve(n_rows=[10_000, 1_000_000])
     first, last = (
         row for row in by_rows.rows if (row.name, row.mechanism) == ("x", "AnalyzeGauss()")
     )
@@ -201,7 +201,7 @@ def test_curves_fall_to_what_sampling_leaves(plan):
     assert len(cells) == 4
     assert "1,000,000" in str(by_rows)
     with pytest.raises(ValueError, match="no target"):
-        plan.study.curve("x")
+        plan.outlook.curve("x")
 
 
 @pytest.mark.slow
@@ -210,9 +210,9 @@ def test_curves_are_drawn(plan):
     from matplotlib.figure import Figure
 
     ax = Figure().add_subplot()
-    assert plan.study.curve(epsilon=[0.5, 2]).plot(ax) is ax
+    assert plan.outlook.curve(epsilon=[0.5, 2]).plot(ax) is ax
     assert ax.get_xlabel() == "epsilon"
-    ax = plan.study.curve(n_rows=[1000, 10_000]).plot(Figure().add_subplot())
+    ax = plan.outlook.curve(n_rows=[1000, 10_000]).plot(Figure().add_subplot())
     assert ax.get_xlabel() == "rows"
 
 
@@ -231,8 +231,8 @@ def test_all_kinds_of_variables_are_guessed():
     plan = pg.plan(
         columns, epsilon=1.0, delta=0, n_rows=50_000, design=guess, targets=["log(wage)"]
     )
-    assert plan.study.mechanisms == ("MatrixLaplace()",)
-    coef = {row.name: row.coef for row in plan.study.rows}
+    assert plan.outlook.mechanisms == ("MatrixLaplace()",)
+    coef = {row.name: row.coef for row in plan.outlook.rows}
     assert coef["hired"] > 0 > coef["union"]
     assert abs(coef["sex[m]"]) < 0.05
 
@@ -245,11 +245,11 @@ def test_where_rows_are_private_only_an_intercept_counts_them():
         (pg.Columns(bounds), setting),
         (pg.Columns(bounds, missing="drop"), dropping),
     ):
-        bare = pg.plan(columns, design=GUESS, **other).study
+        bare = pg.plan(columns, design=GUESS, **other).outlook
         assert all(error is None for row in bare.rows for error in row.stderr.values())
         assert all(row.sampling > 0 for row in bare.rows)
         json.dumps(bare.to_dict(), allow_nan=False)
-    counted = pg.plan(COLUMNS, design=GUESS, **setting).study
+    counted = pg.plan(COLUMNS, design=GUESS, **setting).outlook
     assert counted.rows[0].stderr["AnalyzeGauss()"] > counted.rows[0].sampling
 
 
@@ -262,11 +262,11 @@ def test_polynomials_and_products_are_planned_too():
     rng = np.random.default_rng(3)
     x, g = rng.normal(size=5000), rng.choice(["a", "b"], 5000)
     table = {"x": x, "g": g, "y": x**2 + (g == "b") * x + rng.normal(size=5000)}
-    study = pg.plan(columns, epsilon=4.0, delta=1e-6, n_rows=100_000, design=table).study
-    coef = {row.name: row.coef for row in study.rows}
+    outlook = pg.plan(columns, epsilon=4.0, delta=1e-6, n_rows=100_000, design=table).outlook
+    coef = {row.name: row.coef for row in outlook.rows}
     assert coef["x^2"] == pytest.approx(1.0, abs=0.05)
     assert coef["x:g[b]"] == pytest.approx(1.0, abs=0.1)
-    assert all(row.stderr["Refined()"] > row.sampling for row in study.rows)
+    assert all(row.stderr["Refined()"] > row.sampling for row in outlook.rows)
 
 
 @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ def test_rows_with_missing_values_are_planned_with_too():
     drop = pg.plan(pg.Columns(bounds, intercept=True, missing="drop"), design=half, **setting)
     whole = pg.plan(COLUMNS, design={k: v[:3000] for k, v in table.items()}, **setting)
     ratio = [
-        a.sampling / b.sampling for a, b in zip(drop.study.rows, whole.study.rows, strict=True)
+        a.sampling / b.sampling for a, b in zip(drop.outlook.rows, whole.outlook.rows, strict=True)
     ]
     np.testing.assert_allclose(ratio, math.sqrt(2), rtol=1e-3)
 
