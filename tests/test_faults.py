@@ -17,7 +17,6 @@ import pytest
 import privgram as pg
 from privgram import low_rank
 from privgram._base import files as _files
-from privgram.engines.checkpoint import Checkpoint
 
 pytestmark = pytest.mark.slow
 
@@ -123,23 +122,7 @@ def test_a_ledger_spends_once_or_not_at_all(folder, fault):
         assert names(folder) == before
 
 
-@pytest.mark.parametrize("fault", ["flush", "permission", "terminate"])
-def test_a_pass_that_cannot_keep_a_checkpoint_is_not_begun(folder, fault):
-    before = names(folder)
-    failed(release("--checkpoint", "pass.checkpoint", fault=fault), SAYS[fault])
-    assert names(folder) == before
-
-
-def test_a_checkpoint_outlives_what_comes_after_the_pass(folder):
-    """The release cannot be saved: the pass is kept, and the command given again succeeds."""
-    kept, ledger = ["--checkpoint", "pass.checkpoint"], pg.Ledger("study.ledger", 2.0, 1e-6)
-    failed(release(*kept, "--ledger", "study.ledger", fault="late"), SAYS["flush"])
-    assert stat.S_IMODE((folder / "pass.checkpoint").stat().st_mode) == 0o600
-    assert len(ledger.entries) == 1  # spent: the noise was drawn
-    assert release(*kept).returncode == 0
-    assert not (folder / "pass.checkpoint").exists()
-
-
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc says when the table is open")
 @pytest.mark.parametrize(("number", "says"), [(signal.SIGINT, "inter"), (signal.SIGTERM, "termi")])
 def test_a_long_pass_is_ended_at_once(folder, number, says):
     # Zeros that take no room on the disk and seconds to read.
@@ -147,7 +130,6 @@ def test_a_long_pass_is_ended_at_once(folder, number, says):
     pg.Ledger("study.ledger", 2.0, 1e-6)
     before = names(folder)
     more = ["--bound", "2", "--ledger", "study.ledger", "--out", "gram.json"]
-    more += ["--checkpoint", "pass.checkpoint"]
     process = subprocess.Popen(
         [
             sys.executable,
@@ -164,7 +146,7 @@ def test_a_long_pass_is_ended_at_once(folder, number, says):
         stderr=subprocess.PIPE,
         text=True,
     )
-    while not (folder / "pass.checkpoint").exists():
+    while Path(f"/proc/{process.pid}/maps").read_text().count("long.npy") == 0:
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.01)
     process.send_signal(number)
@@ -172,7 +154,7 @@ def test_a_long_pass_is_ended_at_once(folder, number, says):
     assert (process.returncode, out) == (2, "")
     assert error.startswith(f"privgram: {says}")
     assert error.count("\n") == 1
-    assert names(folder) == sorted([*before, "pass.checkpoint"])
+    assert names(folder) == before
     assert pg.Ledger("study.ledger").entries == ()
 
 
@@ -292,11 +274,10 @@ def test_permissions_follow_the_umask(tmp_path):
 @pytest.mark.parametrize("link", ["", "symlink", "hard link", "dots", "folder"])
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("--checkpoint", "--out"), ("--ledger", "--out"), ("--columns", "--out"),
-     ("--ledger", "--checkpoint"), ("SOURCE", "--checkpoint")],
-)  # fmt: skip
+    [("--ledger", "--out"), ("--columns", "--out"), ("SOURCE", "--ledger")],
+)
 def test_one_file_for_two_purposes_is_refused(folder, link, first, second):
-    """Else a checkpoint's removal took the release, and a release the ledger's place."""
+    """Else a release took the ledger's place."""
     ledger = pg.Ledger("one.json", 2.0, 1e-6) if first == "--ledger" else None
     if first == "--columns":
         pg.Columns(dict.fromkeys("abc", (-1, 1))).save("one.json")
@@ -333,9 +314,9 @@ def invoke(*arguments):
 
 
 def test_names_that_differ_in_case_are_one_file_somewhere(folder):
-    more = ["--checkpoint", "Gram.json", "--out", "gram.json"]
+    more = ["--ledger", "Gram.json", "--out", "gram.json"]
     done = invoke("release", "table.npy", "--columns", "columns.toml", *GUARANTEE, *more)
-    assert "--checkpoint and --out are one file" in done.stderr
+    assert "--ledger and --out are one file" in done.stderr
     Path("Gram.json").touch()
     if not Path("gram.json").exists():  # here they are two
         _files.check_distinct({}, {"a": Path("Gram.json"), "b": Path("gram.json")})
@@ -395,15 +376,6 @@ def test_where_nothing_can_be_written_nothing_is_spent(folder, monkeypatch, faul
     assert "out/gram.json: " in done.stderr
     assert names(folder / "out") == before
     assert ledger.entries == ()
-
-
-def test_a_release_saved_over_its_checkpoint_stays(tmp_path):
-    """In Python no one compares the paths: what is no checkpoint any more is not removed."""
-    path = tmp_path / "one.json"
-    kept = Checkpoint(path, pg.SecondMoment(1, 1.0), [])
-    path.write_text("a release")
-    kept.discard()
-    assert path.read_text() == "a release"
 
 
 def test_a_release_is_not_sent_to_its_own_ledger(tmp_path):

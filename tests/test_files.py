@@ -27,21 +27,21 @@ files.write_atomically(Path(sys.argv[1]), b"secret", files.SECRET)
 
 
 def test_what_a_killed_writer_leaves_is_swept(tmp_path):
-    path = tmp_path / "a.checkpoint"
+    path = tmp_path / "a.ledger"
     others = [
         tmp_path / name
         for name in (
-            ".a.checkpoint.0123456789abcde",
-            ".a.checkpoint.0123456789abcdef0",
-            ".b.checkpoint.0123456789abcdef",
-            ".aXcheckpoint.0123456789abcdef",
-            "a.checkpoint.0123456789abcdef",
+            ".a.ledger.0123456789abcde",
+            ".a.ledger.0123456789abcdef0",
+            ".b.ledger.0123456789abcdef",
+            ".aXledger.0123456789abcdef",
+            "a.ledger.0123456789abcdef",
         )
     ]
     for other in others:
         other.touch()
-    (tmp_path / ".a.checkpoint.000000000000000f").symlink_to(others[0])
-    (tmp_path / ".a.checkpoint.000000000000000d").mkdir()
+    (tmp_path / ".a.ledger.000000000000000f").symlink_to(others[0])
+    (tmp_path / ".a.ledger.000000000000000d").mkdir()
     known = set(os.listdir(tmp_path))
     with subprocess.Popen(
         [sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE, text=True

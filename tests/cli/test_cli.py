@@ -457,8 +457,8 @@ def test_process_interrupted_in_the_pass(folder):
     """Ctrl-C while a pipe is read: one line, status 2, nothing written."""
     code = (
         "import privgram.drawing.release as engine, signal, os\n"
-        "def resumable(*a, **k): os.kill(os.getpid(), signal.SIGINT)\n"
-        "engine.resumable = resumable\n"
+        "def pooled(*a, **k): os.kill(os.getpid(), signal.SIGINT)\n"
+        "engine.pooled = pooled\n"
         "from privgram.cli import main\nmain()"
     )
     done = subprocess.run(
@@ -536,9 +536,8 @@ def test_release_and_regress_by_group(folder):
     others = ["--groups", "sites.txt", "--unlisted", "other", "--out", "other.npz"]
     assert "groups" in succeed(*ask, *others)
     assert list(pg.load_releases("other.npz")) == [1, 2, "other"]
-    for option in ("--checkpoint", "--ledger"):
-        taken = [*ask, "--groups", "sites.txt", "--out", "new.json", option, "sites.txt"]
-        assert f"--groups and {option} are one file" in fail(*taken)
+    taken = [*ask, "--groups", "sites.txt", "--out", "new.json", "--ledger", "sites.txt"]
+    assert "--groups and --ledger are one file" in fail(*taken)
     assert (folder / "sites.txt").read_text() == "1\n2\n"
     assert "not listed" in fail(*ask, "--groups", "[1, 2]", "--out", "new.json")
     assert "go together" in fail(*ask, "--out", "new.json")

@@ -234,7 +234,6 @@ def test_save_and_load(table, tmp_path, suffix):
             "AnalyzeGauss",
         ),
         ({"bound": "auto"}, ValueError, "how much by bound_epsilon"),
-        ({"checkpoint": "c"}, ValueError, "without groups"),
         ({"by": None}, ValueError, "name it by `by`"),
         ({"groups": None}, ValueError, "must be public"),
     ],

@@ -305,7 +305,7 @@ def both(rng):
     return bound, release
 
 
-def carried(bound, x, folder):
+def carried(bound, x):
     """Moments of the same rows, by every way a moment may take."""
     half = len(x) // 2
     one = pg.second_moment(x, bound)
@@ -314,7 +314,6 @@ def carried(bound, x, folder):
         "pass": one,
         "updates": pg.SecondMoment(x.shape[1], bound).update(x),
         "threads": pg.second_moment(x, bound, threads=2),
-        "checkpoint": pg.second_moment(x, bound, checkpoint=folder / "pass.checkpoint"),
         "copy": one.copy(),
         "bytes": pg.SecondMoment.from_bytes(one.to_bytes()),
         "pickle": pickle.loads(pickle.dumps(one)),
@@ -325,11 +324,11 @@ def carried(bound, x, folder):
     }
 
 
-def test_a_moment_carries_its_bound_and_a_release_counts_it(rng, tmp_path):
+def test_a_moment_carries_its_bound_and_a_release_counts_it(rng):
     """However the moment came about, and unasked."""
     x = table(rng)
     bound = pg.private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100)
-    for way, moment in carried(bound, x, tmp_path).items():
+    for way, moment in carried(bound, x).items():
         assert moment.norm_bound.to_dict() == bound.to_dict(), way
         release = pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6)
         assert (release.epsilon, release.delta) == (1.5, 1e-6), way
@@ -374,19 +373,6 @@ def test_only_moments_of_one_choice_are_merged(rng):
     for a, b in itertools.permutations(moments, 2):
         with pytest.raises(ValueError, match="not chosen together"):
             a.copy().merge(b)
-
-
-def test_a_checkpoint_is_of_one_choice(rng, tmp_path, monkeypatch):
-    x = table(rng)
-    monkeypatch.setattr("privgram.engines.checkpoint.Checkpoint.discard", lambda self: None)
-    bound = pg.private_norm_bound(x, 1.0, 0.5, lower=0.01, upper=100)
-    for _ in range(2):
-        kept = pg.second_moment(x, bound, checkpoint=tmp_path / "pass")
-    assert kept.norm_bound.id == bound.id
-    fields = bound.__dict__ | {"id": "another"}
-    for other in (float(bound), pg.NormBound(bound, **fields)):
-        with pytest.raises(ValueError, match="privately chosen bounds differ"):
-            pg.second_moment(x, other, checkpoint=tmp_path / "pass")
 
 
 def test_bytes_without_a_choice_are_as_ever(rng):

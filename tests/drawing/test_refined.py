@@ -305,19 +305,18 @@ def test_a_table_that_changes_between_looks_is_noticed(tmp_path):
         refined(path, progress=shorten)
 
 
-def test_threads_sources_and_checkpoints_make_no_difference(tmp_path):
+def test_threads_and_sources_make_no_difference(tmp_path):
     path = tmp_path / "table.npy"
     np.save(path, np.asfortranarray(TABLE))
     expected = refined(seed=6, threads=1)
     for source, options in (
         (TABLE, {"threads": 3}),
         (np.asfortranarray(TABLE), {}),
-        (path, {"threads": 2, "checkpoint": tmp_path / "checkpoint"}),
+        (path, {"threads": 2}),
         (dict(zip(NAMES, TABLE.T, strict=True)), {}),
         (np.array_split(TABLE, 7), {}),
     ):
         np.testing.assert_array_equal(refined(source, seed=6, **options).matrix, expected.matrix)
-    assert not (tmp_path / "checkpoint").exists()
 
 
 def test_rows_with_missing_values_are_dropped_in_every_look():

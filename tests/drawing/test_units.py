@@ -155,7 +155,6 @@ def test_pure_privacy_takes_the_trace():
         ({"unit_bound": "auto"}, "bound_epsilon"),
         ({"unit_bound": "auto", "bound_epsilon": 1.0, "unit": None}, "say by unit"),
         ({"rows_per_unit": None}, "a unit needs a bound"),
-        ({"checkpoint": "c"}, "checkpoint"),
     ],
 )
 def test_what_is_refused_before_the_table_is_read(change, text):

@@ -279,12 +279,6 @@ def test_partitions_that_are_not_what_they_promise(frame):
         (lambda a: a, {}, ValueError, "bound is missing"),
         (lambda a: a, {"bound": 1.0, "columns": ["a"]}, ValueError, "selected by name"),
         (lambda a: a, {"bound": 1.0, "threads": 2}, ValueError, "threads is for one machine"),
-        (
-            lambda a: a,
-            {"bound": 1.0, "checkpoint": "c"},
-            ValueError,
-            "checkpoint is for one machine",
-        ),
         (lambda a: a, {"bound": 1.0, "progress": "yes"}, TypeError, "progress is"),
         (lambda a: a.rechunk((700, 2)), {"bound": 1.0}, ValueError, r"rechunk\(\{1: -1\}\)"),
         (lambda a: a[:, 0], {"bound": 1.0}, ValueError, "two dimensions"),

@@ -126,7 +126,6 @@ def test_a_bad_row(spark):
         ({"bound": 1.0, "columns": ["A"]}, ValueError, "no column named 'A'; it has 'a'"),
         ({"bound": 1.0, "columns": "a"}, TypeError, "list of names"),
         ({"bound": 1.0, "columns": ["a"], "threads": 2}, ValueError, "threads is for one"),
-        ({"bound": 1.0, "columns": ["a"], "checkpoint": "c"}, ValueError, "checkpoint is for one"),
         ({"bound": 1.0, "columns": ["a"], "progress": 1}, TypeError, "progress is"),
     ],
 )

@@ -247,7 +247,6 @@ def test_bad_rows_are_named_by_their_position():
         ({"unit": "b2"}, TypeError, "whole numbers or texts.*floats too"),
         ({"unit": "day2"}, TypeError, "whole numbers or texts"),
         ({"columns": None}, ValueError, "columns is missing"),
-        ({"checkpoint": "c"}, ValueError, "checkpoint is for rows alone"),
     ],
 )
 def test_what_cannot_be_done_is_said(change, error, text):

@@ -33,7 +33,6 @@ import privgram as pg
 from privgram._base.chain import line
 from privgram._base.saved import digest
 from privgram.columns import _to_toml
-from privgram.engines.checkpoint import Checkpoint
 from privgram.ledger import Ledger
 from privgram.privacy import GaussianProfile, SketchProfile, WishartProfile, compose
 
@@ -102,18 +101,6 @@ def moment(data: bytes) -> None:
         assert loaded.matrix().shape == (loaded.n_columns, loaded.n_columns)
         assert loaded.n_rows >= 0 <= loaded.n_dropped
         repr(loaded)
-
-
-def checkpoint(data: bytes) -> None:
-    path = _file(data, "fuzz.checkpoint")
-    loaded = _taken(lambda: Checkpoint(path, pg.SecondMoment(3, 2.0), ["a"]), path.name)
-    if loaded is None:
-        assert path.read_bytes() == data  # left as it is
-    else:
-        assert loaded.moment.n_columns == 3
-        assert loaded.first >= 0 <= loaded.rows
-        assert loaded.rows == loaded.moment.n_rows + loaded.moment.n_dropped
-        Checkpoint(path, pg.SecondMoment(3, 2.0), ["a"])
 
 
 def _release(data: bytes, name: str) -> None:
@@ -232,17 +219,6 @@ def moment_seeds() -> list[bytes]:
     return [m.to_bytes() for m in _moments()]
 
 
-def checkpoint_seeds() -> list[bytes]:
-    path = folder() / "seed.checkpoint"
-    path.unlink(missing_ok=True)
-    saved = Checkpoint(path, pg.SecondMoment(3, 2.0), ["a"])
-    seeds = [path.read_bytes()]
-    saved.moment.update(_rows())
-    saved.first, saved.before, saved.beyond = 2, 30, {4: 10}
-    saved.write()
-    return [*seeds, path.read_bytes()]
-
-
 def _release_seeds(name: str) -> list[bytes]:
     seeds, path = [], folder() / name
     mechanisms = (
@@ -338,7 +314,7 @@ def _unframed(magic: bytes, data: bytes) -> tuple[Any, bytes]:
     return json.loads(data[start : start + length]), data[start + length : -32]
 
 
-_MOMENT, _CHECKPOINT = b"privgram.moment\n", b"privgram.checkpoint\n"
+_MOMENT = b"privgram.moment\n"
 
 
 def _open_moment(data: bytes) -> Any:
@@ -348,15 +324,6 @@ def _open_moment(data: bytes) -> Any:
 
 def _seal_moment(parts: Any) -> bytes:
     return _framed(_MOMENT, parts[0], bytes.fromhex(parts[1]))
-
-
-def _open_checkpoint(data: bytes) -> Any:
-    header, moment = _unframed(_CHECKPOINT, data)
-    return [header, _open_moment(moment)]
-
-
-def _seal_checkpoint(parts: Any) -> bytes:
-    return _framed(_CHECKPOINT, parts[0], _seal_moment(parts[1]))
 
 
 def _open_ledger(data: bytes) -> Any:
@@ -406,7 +373,6 @@ def _npz_form(key: str) -> Form:
 TARGETS = {
     "update": Target(update, lambda: [bytes(range(i, i + 200)) for i in range(8)], None),
     "moment": Target(moment, moment_seeds, Form(_open_moment, _seal_moment)),
-    "checkpoint": Target(checkpoint, checkpoint_seeds, Form(_open_checkpoint, _seal_checkpoint)),
     "release_json": Target(
         release_json,
         lambda: _release_seeds("seed.json"),

@@ -16,7 +16,6 @@ import pytest
 from fuzz import targets
 
 import privgram as pg
-from privgram.engines.checkpoint import Checkpoint
 from privgram.ledger import Ledger
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="resource is POSIX's")
@@ -49,7 +48,6 @@ def load(name, data):
     path = targets._file(data, f"regression.{name}")
     return {
         "moment": lambda: pg.SecondMoment.from_bytes(data),
-        "checkpoint": lambda: Checkpoint(path, pg.SecondMoment(3, 2.0), ["a"]),
         "release_json": lambda: pg.load_release(path),
         "release_npz": lambda: pg.load_release(path),
         "logistic": lambda: pg.load_fit(path),
@@ -74,21 +72,6 @@ FIELDS = [
     ("moment", 0, (0, "bits"), True, "bits must be an integer"),
     ("moment", 1, (0, "n_rows"), 1, "not that of so many rows"),  # was taken
     ("moment", 3, (0, "names"), ["x", "y", "z"], "names .* are not those of its columns"),
-    ("checkpoint", 1, (0, "first"), -1, "delete it to start"),
-    ("checkpoint", 1, (0, "before"), -30, "delete it to start"),
-    ("checkpoint", 1, (0, "beyond"), [[4, -10]], "delete it to start"),
-    ("checkpoint", 1, (0, "first"), float("inf"), "delete it to start"),  # OverflowError
-    (
-        "checkpoint",
-        1,
-        (1, 0, "bound"),
-        "0x1p+2",
-        "delete it to start",
-    ),  # the sum of another pass: resumed
-    ("checkpoint", 1, (1, 0, "names"), ["a", "b", "c"], "delete it to start"),
-    ("checkpoint", 1, (0, "first"), 4, "listed twice"),  # was taken: a chunk would be added twice
-    ("checkpoint", 1, (0, "before"), 31, "other rows"),
-    ("checkpoint", 1, (0, "before"), "30", "before must be an integer"),
     ("release_json", 0, ("release", "matrix", 0, 0), float("nan"), "finite"),  # all these: taken
     ("release_json", 0, ("release", "matrix", 0, 1), 1e6, "symmetric"),
     ("release_json", 0, ("release", "matrix", 0, 0), "1.5", "damaged"),

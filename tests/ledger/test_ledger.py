@@ -507,7 +507,7 @@ def test_what_is_no_ledger_is_refused_and_left_alone(path, data):
     "header",
     [
         {"version": 2},
-        {"format": "privgram-checkpoint"},
+        {"format": "privgram-columns"},
         {"epsilon": "1"},
         {"epsilon": None},
         {"delta": 2.0},

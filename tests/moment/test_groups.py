@@ -205,7 +205,6 @@ def test_merge_and_save(table):
         ({"by": "zz", "groups": ["a"]}, "no column named 'zz'"),
         ({"by": "site", "groups": ["a"], "unlisted": "keep"}, "unlisted is one of error, drop"),
         ({"by": "site", "groups": ["other"], "unlisted": "other"}, "already"),
-        ({"by": "site", "groups": LEVELS, "checkpoint": "c"}, "without groups"),
         ({"by": "site", "groups": LEVELS, "unit": "w", "unit_bound": 3.0}, "do not go together"),
     ],
 )

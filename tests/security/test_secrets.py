@@ -7,9 +7,7 @@ a log would show it: message, notes, printed traceback, warnings, output, files.
 import contextlib
 import io
 import logging
-import os
 import re
-import stat
 import traceback
 import warnings
 from pathlib import Path
@@ -280,7 +278,7 @@ COMMANDS = {
     "names": ["--columns", "a,b", "--bound", "2", *GUARANTEE],
     "auto": [*AUTO, *GUARANTEE],
     "ledger": ["--bound", "2", "--ledger", "study.ledger", *GUARANTEE],
-    "checkpoint": ["--bound", "2", "--checkpoint", "kept", "--threads", "2", *GUARANTEE],
+    "threads": ["--bound", "2", "--threads", "2", *GUARANTEE],
 }
 
 
@@ -318,7 +316,7 @@ def test_no_command_shows_a_value(fault, loud, tmp_path, monkeypatch):
         failed += status == 2
         assert not LEAK.search(said), (name, said)
         left = {path.name for path in tmp_path.iterdir()} - inputs
-        assert left <= {"gram.json", "kept"}, name
+        assert left <= {"gram.json"}, name
         for path in (Path("study.ledger"), Path("gram.json")):
             assert not path.exists() or not LEAK.search(path.read_text())
     assert failed
@@ -354,36 +352,3 @@ def test_the_users_own_exception_is_handed_on_as_it_is():
             pg.second_moment(blocks(), bound=2.0, threads=threads)
         assert caught.value is own
         assert not LEAK.search(shown(own))
-
-
-@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
-def test_secret_files_are_the_owners_from_the_first_byte(tmp_path, monkeypatch):
-    """Checkpoints, and the files they are written to first, under the most generous umask."""
-    seen, real = [], os.fsync
-
-    def fsync(handle):
-        status = os.fstat(handle)
-        if stat.S_ISREG(status.st_mode):
-            seen.append(stat.S_IMODE(status.st_mode))
-        real(handle)
-
-    for part in ("a", "b"):
-        np.save(tmp_path / f"{part}.npy", table() if part == "a" else with_entry(np.nan))
-    before = set(tmp_path.iterdir())
-    monkeypatch.setattr(os, "fsync", fsync)
-    monkeypatch.setattr("privgram.engines.checkpoint.INTERVAL", 0.0)
-    mask = os.umask(0)
-    try:
-        with pytest.raises(ValueError, match="row 437"):
-            pg.second_moment(
-                [tmp_path / "a.npy", tmp_path / "b.npy"],
-                bound=2.0,
-                checkpoint=tmp_path / "kept",
-                threads=1,  # the first file is done before the second one fails
-            )
-    finally:
-        os.umask(mask)
-    assert set(tmp_path.iterdir()) - before == {tmp_path / "kept"}
-    assert stat.S_IMODE((tmp_path / "kept").stat().st_mode) == 0o600
-    assert len(seen) >= 2
-    assert set(seen) == {0o600}

@@ -66,8 +66,8 @@ def test_a_pass_that_left_out_rows_is_not_taken_for_the_table(file, decoded):
     source = Kept(file, 10**6)
     table = source.open(open_source, COLUMNS.reads)
     chunks = list(table.chunks)
-    list(chunks[0].read())  # as where a checkpoint has the others
-    next(chunks[1].read())  # and one that was interrupted
+    list(chunks[0].read())
+    next(chunks[1].read())  # one that was interrupted
     np.testing.assert_array_equal(matrix(source), matrix(file))
     decoded.clear()
     np.testing.assert_array_equal(matrix(source), matrix(file))

@@ -154,15 +154,6 @@ def test_failures_quote_no_data(tmp_path):
     assert "CANARY" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_checkpoints_need_what_comes_in_the_same_order_again(table, tmp_path):
-    for source in (ds.dataset(table), pl.from_arrow(table).lazy()):
-        with pytest.raises(ValueError, match="a source that can be read again"):
-            second_moment(source, 1.0, checkpoint=tmp_path / "c")
-    expected = second_moment(table, 1.0)
-    moment = second_moment(pl.from_arrow(table), 1.0, checkpoint=tmp_path / "c")
-    assert_same(moment, expected)
-
-
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
     """A table of 1 GiB in memory, small as a file."""

@@ -115,13 +115,6 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Budget to enter the release in. `privgram ledger create` makes one.",
 )
-@click.option(
-    "--checkpoint",
-    metavar="PATH",
-    type=click.Path(path_type=Path),
-    help="SECRET file that keeps the state of the pass. An interrupted command goes on from it"
-    " when it is given again. The file is removed when the release is saved.",
-)
 @click.option("--by", metavar="NAME", help="Column that says the group: a release for each.")
 @click.option(
     "--groups",
@@ -160,7 +153,6 @@ def command(
     out: Path,
     force: bool,
     ledger: Path | None,
-    checkpoint: Path | None,
     by: str | None,
     groups: str | None,
     unlisted: Unlisted,
@@ -185,7 +177,7 @@ def command(
             "--columns": columns_file(columns),
             "--groups": groups_file(groups),
         },
-        {"--ledger": ledger, "--checkpoint": checkpoint, "--out": out},
+        {"--ledger": ledger, "--out": out},
     )
     described = read_columns(columns)
     if bound is None and (described is None or isinstance(described, list)) and unit_bound is None:
@@ -195,10 +187,6 @@ def command(
         )
     if unit is not None and unit_bound is None and rows_per_unit is None:
         raise click.UsageError("--unit needs a bound: --rows-per-unit, or --unit-bound")
-    if checkpoint is not None and bound_epsilon is not None:
-        raise click.UsageError(
-            "--checkpoint cannot go with --bound auto: the bound differs from run to run"
-        )
     if mechanism is None and settings:
         raise click.UsageError(f"--set {settings[0]}: say of which --mechanism")
     with _errata_in_own_terms():
@@ -218,7 +206,6 @@ def command(
             bound_quantile=bound_quantile,
             threads=threads,
             cache=not no_cache,
-            checkpoint=checkpoint,
             progress=sys.stderr.isatty(),
             ledger=None if ledger is None else pg.Ledger(ledger),
             out=out,

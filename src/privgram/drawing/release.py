@@ -19,7 +19,7 @@ from privgram.columns.groups import Groups, Unlisted
 from privgram.drawing import random
 from privgram.drawing.norm_bound import Choice
 from privgram.engines import check_rereadable, scale_out
-from privgram.engines.threads import accumulate, asked_groups, grouped, resumable
+from privgram.engines.threads import accumulate, asked_groups, grouped, pooled
 from privgram.ledger import check_ledger
 from privgram.mechanisms import (
     AnalyzeGauss,
@@ -75,7 +75,6 @@ def release(
     bound_epsilon: float | None = None,
     bound_quantile: float | None = None,
     threads: int | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | Callable[[int, int | None], object] = False,
     cache: bool | int = True,
     ledger: Ledger | None = None,
@@ -125,7 +124,6 @@ def release(
     bound_epsilon: float | None = None,
     bound_quantile: float | None = None,
     threads: int | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | Callable[[int, int | None], object] = False,
     cache: bool | int = True,
     ledger: Ledger | None = None,
@@ -158,9 +156,8 @@ def release(
         The guarantee; must be given.
     adjacency, calibration, rng, allow_published_erratum
         As in `Mechanism.release`.
-    columns, threads, checkpoint, progress
-        As in `second_moment`. The checkpoint is removed when the release is made, and saved;
-        it is of the first pass, where a mechanism makes several.
+    columns, threads, progress
+        As in `second_moment`.
     cache : bool or int
         Whether rows that were decoded from Parquet or CSV files stay in memory until the release
         is made, where it takes several passes: while they take less than a quarter of the
@@ -234,36 +231,33 @@ def release(
         raise ValueError(
             'unit_bound="auto" is for a unit: say by unit which column tells whose row a row is'
         )
-    of_groups = _groups(source, by, groups, unlisted, plan, chosen, adjacency, checkpoint)
+    of_groups = _groups(source, by, groups, unlisted, plan, chosen, adjacency)
     path = None if out is None else Path(out)
     if path is not None:
         FORM.check_suffix(path)
         check_ledger(ledger)
         taken = {
             "ledger": None if ledger is None else ledger.path,
-            "checkpoint": None if checkpoint is None else Path(checkpoint),
             "out": path,
         }
         check_distinct({}, taken)
         check_room(path)
     if hasattr(source, "sensitivity_bound") or isinstance(source, SecondMoments):
-        if not (columns is None and bound is None and bound_epsilon is None and checkpoint is None):
+        if not (columns is None and bound is None and bound_epsilon is None):
             raise TypeError(
-                "a SecondMoment has its columns and bound, and no pass is left to keep: leave out "
-                "columns, bound, bound_epsilon and checkpoint"
+                "a SecondMoment has its columns and bound: leave out columns, bound and "
+                "bound_epsilon"
             )
         if plan is not None:
             raise ValueError(
                 "a SecondMoment no longer knows whose rows are whose: pass the table with its unit"
             )
-        moment, discard, reread = source, _nothing, None
+        moment, reread = source, None
     else:
         asked = _Asked(setting, chosen, ledger, allow_published_erratum, plan, of_groups)
         wanted = "auto" if automatic else bound
         of_units = (bound, plan) if automatic else (None, None)
-        auto = _auto(
-            source, wanted, bound_epsilon, bound_quantile, adjacency, columns, checkpoint, *of_units
-        )
+        auto = _auto(source, wanted, bound_epsilon, bound_quantile, adjacency, columns, *of_units)
         if _rereads(chosen):
             check_rereadable(source, "Refined() reads", ", or take AnalyzeGauss()")
         in_memory = plan is not None and plan.keys is not None
@@ -290,11 +284,9 @@ def release(
                 plan = replace(plan, bound=found)
         if of_groups is not None:
             moments = grouped(source, selected, columns, threads, progress, of_groups)
-            moment, discard = moments, _nothing
+            moment = moments
         else:
-            moment, discard = resumable(
-                source, selected, columns, threads, progress, checkpoint, plan
-            )
+            moment = pooled(source, selected, columns, threads, progress, plan)
     if path is not None:  # once more, after the pass, for what is spent now
         matrices = 1 if of_groups is None else len(of_groups)
         check_room(path, matrices * moment.n_columns**2 * BYTES[path.suffix])
@@ -324,7 +316,6 @@ def release(
         )
     if path is not None:
         made.save(path)
-    discard()
     return made
 
 
@@ -565,7 +556,6 @@ def _auto(
     quantile: float | None,
     adjacency: Adjacency,
     columns: Columns | Sequence[str] | None,
-    checkpoint: object,
     row_bound: float | None = None,
     plan: UnitPlan | None = None,
 ) -> Choice | None:
@@ -578,8 +568,6 @@ def _auto(
         return None
     if epsilon is None:
         raise ValueError('bound="auto" spends privacy: say how much by bound_epsilon')
-    if checkpoint is not None:
-        raise ValueError('checkpoint: a bound by "auto" differs from run to run')
     check_rereadable(source, 'bound="auto" reads')
     return Choice(
         epsilon, quantile, adjacency=adjacency, columns=columns, row_bound=row_bound, plan=plan
@@ -594,7 +582,6 @@ def _groups(
     plan: UnitPlan | None,
     mechanism: Mechanism | None,
     adjacency: Adjacency,
-    checkpoint: object,
 ) -> Groups | None:
     """The groups that are asked for, or that second moments have; what cannot be is refused."""
     if isinstance(source, SecondMoments):
@@ -602,7 +589,7 @@ def _groups(
             raise TypeError("SecondMoments have their groups: leave out by and groups")
         found: Groups | None = source.groups
     else:
-        found = asked_groups(by, groups, unlisted, plan, checkpoint)
+        found = asked_groups(by, groups, unlisted, plan)
         if found is not None and hasattr(source, "sensitivity_bound"):
             raise TypeError(
                 "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table "
@@ -634,10 +621,6 @@ def _reread(
         return accumulate(source, columns, threads, progress, new)[0]
 
     return again
-
-
-def _nothing() -> None:
-    """Nothing is left behind by a second moment that is there already."""
 
 
 def warn_of_weak(epsilon: float, delta: float, n_rows: int | None) -> None:

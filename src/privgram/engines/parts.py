@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
-from privgram.engines.threads import accumulate, grouped, resumable
+from privgram.engines.threads import accumulate, grouped, pooled
 from privgram.moment import SecondMoment
 from privgram.moment.groups import SecondMoments
 from privgram.moment.units import UnitPlan
@@ -92,7 +92,7 @@ class Plan:
         """
         blocks = iter(blocks)
         for first in blocks:
-            return self.state_of(chain((first,), blocks), partition)
+            return self._state_of(chain((first,), blocks), partition)
         if self.new is not None:
             return self.new(self.n_columns)
         if self.empty is not None:
@@ -100,8 +100,7 @@ class Plan:
         assert self.bound is not None
         return SecondMoment(self.n_columns, self.bound, self.names, columns=self.columns)
 
-    def state_of(self, source: Any, partition: int) -> State:
-        """Accumulate a source of the columns that are read and no others, in this thread."""
+    def _state_of(self, source: Iterable[Any], partition: int) -> State:
         try:
             if self.new is not None:
                 return accumulate(source, self.columns, 1, False, self.new)[0]
@@ -124,7 +123,7 @@ def _pass(
 ) -> Moments:
     if groups is not None:
         return grouped(source, bound, columns, 1, False, groups)
-    return resumable(source, bound, columns, 1, False, None, by)[0]
+    return pooled(source, bound, columns, 1, False, by)
 
 
 class BadPartition(Exception):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -16,7 +15,6 @@ from privgram.columns.groups import Groups
 from privgram.columns.kinds import DATES, LEVELS
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
-from privgram.engines import scans
 from privgram.engines.parts import (
     FAN_IN,
     Failure,
@@ -31,8 +29,6 @@ from privgram.engines.progress import reporter
 from privgram.moment.units import UnitPlan
 from privgram.sources.arrow import require
 from privgram.sources.table import positions
-
-_log = logging.getLogger(__name__)
 
 
 def total(
@@ -72,9 +68,7 @@ def total(
         try:
             if by is not None:
                 selected = selected.repartition(selected[_quoted(by.unit.name)])
-                result = _of_rows(selected, plan)
-            else:
-                result = _of_files(selected, plan) or _of_rows(selected, plan)
+            result = _of_rows(selected, plan)
         except Exception as error:
             problem = redacted("Spark", error)
         if problem is not None:  # outside the handler, or Spark's error would stay behind it
@@ -82,19 +76,6 @@ def total(
         if isinstance(result, Failure):
             raise result.error()
         report(rows_of(result))
-    return result
-
-
-def _of_files(frame: Any, plan: Plan) -> State | None:
-    """Have the workers read Parquet files, if that is all there is to the table."""
-    try:
-        result = _merged(scans.states(frame, plan))
-        if isinstance(result, Failure) and result.kind is scans.Unfit:
-            raise scans.Unfit(result.problem)
-    except scans.Unfit as reason:
-        _log.info("rows come through Spark: %s", reason)
-        return None
-    _log.info("the workers read the Parquet files")
     return result
 
 

@@ -14,14 +14,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from privgram._base.checks import check_integer
 from privgram._base.system import cores
 from privgram.columns.groups import Groups, Unlisted
 from privgram.engines import scale_out
-from privgram.engines.checkpoint import Checkpoint, identify
 from privgram.engines.progress import Report, reporter
 from privgram.engines.units import Gatherer, Store, UnitFeeder
 from privgram.engines.units import Layout as UnitLayout
@@ -51,7 +49,6 @@ def second_moment(
     columns: Columns | Sequence[str] | None = None,
     threads: int | None = None,
     progress: bool | Callable[[int, int | None], object] = False,
-    checkpoint: str | os.PathLike[str] | None = None,
     *,
     unit: str | Any = None,
     unit_bound: float | None = None,
@@ -80,7 +77,6 @@ def second_moment(
     columns: Columns | Sequence[str] | None = None,
     threads: int | None = None,
     progress: bool | Callable[[int, int | None], object] = False,
-    checkpoint: str | os.PathLike[str] | None = None,
     *,
     unit: str | Any = None,
     unit_bound: float | None = None,
@@ -117,12 +113,6 @@ def second_moment(
     progress : bool or callable, default False
         True shows progress on stderr. A callable is called from this thread, now and
         then and at the end, with the number of rows read and the total if it is known.
-    checkpoint : path-like, optional
-        File to keep what was done in, every ten seconds. A pass that was interrupted, in any
-        way, goes on from there when it is called again with the same source, bound and
-        columns, and gives the same result to the last bit. Files must be unchanged in name,
-        size and time; of tables in memory only type and shape are compared. SECRET, and
-        readable by its owner alone; removed when the pass succeeds. Not with `unit` or `by`.
     unit : str, or array_like of shape (n,), optional
         Column that tells whose row a row is, by whole numbers or texts: all rows of a unit are
         then bounded together, and neighbouring tables differ in all rows of one unit. For an
@@ -159,9 +149,8 @@ def second_moment(
     ------
     ValueError
         If the bound is missing or unusable, a column is unknown, blocks differ in
-        width, or a row holds NaN or infinity; or if the checkpoint is damaged or of
-        another pass, or the source can be read only once. The message gives the row's position, of
-        the first such row in the order of the source, and no value of the data.
+        width, or a row holds NaN or infinity. The message gives the row's position, of the first
+        such row in the order of the source, and no value of the data.
     TypeError
         If a column does not hold real numbers or the source is of no known kind.
     OSError
@@ -185,16 +174,14 @@ def second_moment(
     a temporary file (`TMPDIR` says where), which is as secret as the table.
     """
     plan = by_unit(unit, unit_bound, rows_per_unit, clip, within, unit_missing)
-    described = asked_groups(by, groups, unlisted, plan, checkpoint)
+    described = asked_groups(by, groups, unlisted, plan)
     if described is not None:
         return grouped(source, bound, columns, threads, progress, described)
-    moment, discard = resumable(source, bound, columns, threads, progress, checkpoint, plan)
-    discard()
-    return moment
+    return pooled(source, bound, columns, threads, progress, plan)
 
 
 def asked_groups(
-    by: str | None, groups: Any, unlisted: str, plan: UnitPlan | None, checkpoint: object
+    by: str | None, groups: Any, unlisted: str, plan: UnitPlan | None
 ) -> Groups | None:
     """The groups that are asked for, if they are; what cannot be is refused."""
     if by is None:
@@ -206,8 +193,6 @@ def asked_groups(
             "unit and by do not go together: rows of one unit may be in several groups, and these "
             "are not bounded together. Release the groups of rows, or the units of one group"
         )
-    if checkpoint is not None:
-        raise ValueError("checkpoint is for a table without groups: leave it out")
     return Groups.of(by, groups, unlisted)
 
 
@@ -243,44 +228,29 @@ def grouped(
     return SecondMoments(total, groups, names, scaling, bound)
 
 
-def resumable(
+def pooled(
     source: Any,
     bound: float | None,
     columns: Columns | Sequence[str] | None,
     threads: int | None,
     progress: bool | Callable[[int, int | None], object],
-    checkpoint: str | os.PathLike[str] | None,
     plan: UnitPlan | None = None,
-) -> tuple[SecondMoment, Callable[[], None]]:
-    """Do the pass of `second_moment`, and leave its checkpoint to the caller to discard."""
-    if plan is not None and checkpoint is not None:
-        raise ValueError("checkpoint is for rows alone: leave it out, or the unit")
+) -> SecondMoment:
+    """Do the pass of `second_moment` for all rows together."""
     if (engine := scale_out(source)) is not None:
         _check_cluster(threads)
-        if checkpoint is not None:
-            raise ValueError("checkpoint is for one machine; a cluster repeats what it loses")
-        return engine.total(source, bound, columns, progress, plan), lambda: None
+        moment: SecondMoment = engine.total(source, bound, columns, progress, plan)
+        return moment
     scaling, _ = _selection(columns)
     if bound is None and scaling is not None:
         bound = scaling.bound
     if plan is not None:
-        return _of_units(source, bound, columns, threads, progress, plan), lambda: None
+        return _of_units(source, bound, columns, threads, progress, plan)
     bound = check_bound(bound)
-    kept: list[Checkpoint] = []
-
-    def begin(table: Table, d: int, names: tuple[str, ...] | None) -> Checkpoint | None:
-        if checkpoint is not None:
-            empty = SecondMoment(d, bound, None if scaling else names, columns=scaling)
-            kept.append(Checkpoint(Path(checkpoint), empty, identify(source, table)))
-        return kept[0] if kept else None
-
     total, names = accumulate(
-        source, columns, threads, progress, lambda d: new_total(scaling, d, bound), begin
+        source, columns, threads, progress, lambda d: new_total(scaling, d, bound)
     )
-    moment = SecondMoment.from_accumulator(total, names, scaling, bound)
-    if not kept:
-        return moment, lambda: None
-    return moment.merge(kept[0].moment), kept[0].discard
+    return SecondMoment.from_accumulator(total, names, scaling, bound)
 
 
 def accumulate(
@@ -289,7 +259,6 @@ def accumulate(
     threads: int | None,
     progress: bool | Callable[[int, int | None], object],
     new: Callable[[int], Any],
-    begin: Callable[[Table, int, tuple[str, ...] | None], Checkpoint | None] | None = None,
     groups: Groups | None = None,
 ) -> tuple[Any, tuple[str, ...] | None]:
     """Feed every row of a source to accumulators and merge them.
@@ -301,15 +270,13 @@ def accumulate(
     new : callable
         Makes an empty accumulator of rows of so many columns: with an ``update`` and a
         ``merge`` as `privgram._core.rows.Accumulator` has them. On a cluster both pickle.
-    begin : callable, optional
-        Gives the checkpoint to go on from, for the table, its width and its names.
     groups : Groups, optional
         The accumulators are then of rows by group.
 
     Returns
     -------
     total : accumulator
-        Of all rows but those that are in the checkpoint.
+        Of all rows.
     names : tuple of str or None
         The names of the columns, if they have any; None on a cluster.
     """
@@ -340,8 +307,7 @@ def accumulate(
             n_threads = 1
         names = names if scaling is None else scaling.names
         with reporter(progress, table.n_rows) as report:
-            checkpoint = None if begin is None else begin(table, d, names)
-            run = _Pass(table, lambda: feeder(new(d)), report, checkpoint)
+            run = _Pass(table, lambda: feeder(new(d)), report)
             total = run.inline() if n_threads == 1 else run.threaded(n_threads)
     finally:
         table.chunks.close()
@@ -416,7 +382,6 @@ class _Pass:
         table: Table,
         new_feeder: Callable[[], Any],
         report: Report,
-        checkpoint: Checkpoint | None = None,
     ) -> None:
         self.table = table
         self.new_feeder = new_feeder
@@ -429,24 +394,17 @@ class _Pass:
         # `before` rows are in the first `first` chunks, `counted` are out of turn.
         self.first, self.before = 0, 0
         self.counted: dict[int, int] = {}
-        self.checkpoint = checkpoint
-        if checkpoint is not None:
-            self.rows = checkpoint.rows
-            self.first, self.before = checkpoint.first, checkpoint.before
-            self.counted.update(checkpoint.beyond)
         self.failure: tuple[int, Chunk, BaseException] | None = None
 
     def to_do(self) -> Iterator[tuple[int, Chunk]]:
-        """Number the chunks, and leave out those a checkpoint had from the start."""
-        first, beyond = self.first, frozenset(self.counted)
+        """Number the chunks."""
         for index, chunk in enumerate(self.table.chunks):
             if self.is_forked():
                 raise RuntimeError(
                     "the process was forked by the source, and the child has no part in the pass: "
                     "it must end with os._exit, as multiprocessing does"
                 )
-            if index >= first and index not in beyond:
-                yield index, chunk
+            yield index, chunk
 
     def inline(self) -> Any:
         """Run in the caller's thread."""
@@ -531,9 +489,6 @@ class _Pass:
                 if self.is_pointless(index):
                     return
                 rows += feeder.feed(block)
-            # A thread that met a failure or left a chunk half-way has nothing to hand in.
-            if self.checkpoint is not None and self.failure is None and not self.aborted:
-                self.checkpoint.finish(feeder.accumulator, index, rows)
         except InvalidRow as error:
             self.fail(index, chunk, InvalidRow(rows + error.row, error.problem))
         except BaseException as error:
