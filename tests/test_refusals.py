@@ -1,0 +1,747 @@
+"""What is refused, in which words, and that nothing is spent on it: a list that must not shrink.
+
+Each line is a call, its error and its whole message. Whatever can be said is refused here before
+the ledger has an entry; what a signature or a type makes impossible to say needs no line.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import privgram as pg
+from privgram import BudgetExceeded
+
+RNG = np.random.default_rng(1)
+ARRAY = RNG.uniform(-1, 1, (300, 3))
+COLUMNS = pg.Columns({"x": (0, 1), "y": (0, 2)}, intercept=True)
+TABLE = {
+    "x": RNG.uniform(0, 1, 300),
+    "y": RNG.uniform(0, 2, 300),
+    "who": np.repeat(np.arange(60), 5),
+    "state": np.tile(["a", "b", "c"], 100),
+}
+LEVELS = ["a", "b", "c"]
+C = {"columns": COLUMNS}
+MOMENT = pg.second_moment(ARRAY, 2.0)
+MOMENTS = pg.second_moment(TABLE, columns=COLUMNS, by="state", groups=LEVELS)
+
+
+def SEEDED():
+    return np.random.default_rng(1)
+
+
+def R(*given, **named):
+    """A release at epsilon = 1 unless it says otherwise, to be paid by the ledger."""
+    asked = {"epsilon": 1.0, "delta": 1e-6} | named
+    return lambda ledger: pg.release(*given, **({"ledger": ledger} | asked))
+
+
+def M(*given, **named):
+    return lambda _: pg.second_moment(*given, **named)
+
+
+def B(*given, **named):
+    return lambda ledger: pg.private_norm_bound(*given, **({"ledger": ledger} | named))
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # so few rows are not for choosing a bound by
+    OF_ROWS = pg.private_norm_bound(TABLE, 1.0, rng=SEEDED(), columns=COLUMNS)
+    OF_ARRAY = pg.private_norm_bound(ARRAY, 1.0, rng=SEEDED())
+    OF_UNITS = pg.private_norm_bound(TABLE, 1.0, rng=SEEDED(), columns=COLUMNS, unit="who")
+
+REFUSED = {
+    # the guarantee
+    "epsilon missing": (
+        R(ARRAY, bound=2.0, epsilon=None),
+        TypeError,
+        "epsilon must be a number, not missing: release(table, epsilon=1.0, delta=1e-6)",
+    ),
+    "delta missing": (
+        R(ARRAY, bound=2.0, delta=None),
+        TypeError,
+        "delta must be a number, not missing: release(table, epsilon=1.0, delta=1e-6)",
+    ),
+    "epsilon zero": (
+        R(ARRAY, bound=2.0, epsilon=0.0),
+        ValueError,
+        "epsilon must be positive and finite, not 0.0",
+    ),
+    "epsilon nan": (
+        R(ARRAY, bound=2.0, epsilon=float("nan")),
+        ValueError,
+        "epsilon must be positive and finite, not nan",
+    ),
+    "epsilon text": (
+        R(ARRAY, bound=2.0, epsilon="1"),
+        TypeError,
+        "epsilon must be a number, not str",
+    ),
+    "delta one": (R(ARRAY, bound=2.0, delta=1.0), ValueError, "delta must lie in (0, 1), not 1.0"),
+    "delta negative": (
+        R(ARRAY, bound=2.0, delta=-1.0),
+        ValueError,
+        "delta must lie in (0, 1), not -1.0",
+    ),
+    "delta zero of gauss": (
+        R(ARRAY, pg.AnalyzeGauss(), bound=2.0, delta=0.0),
+        ValueError,
+        "delta must be above 0 for AnalyzeGauss; MatrixLaplace() is private at 0",
+    ),
+    "adjacency unknown": (
+        R(ARRAY, bound=2.0, adjacency="add"),
+        ValueError,
+        'adjacency must be "replace" or "add-remove", not \'add\'',
+    ),
+    "epsilon beyond floats": (
+        R(ARRAY, pg.AnalyzeGauss(), bound=2.0, epsilon=1e300),
+        BudgetExceeded,
+        "over the budget of the.ledger: with epsilon=1e+300, delta=1e-06 the total would be "
+        "delta=1 at epsilon=10, and the ledger allows delta=0.001; nothing was released",
+    ),
+    # the mechanism
+    "mechanism unknown": (
+        R(ARRAY, "gaus", bound=2.0),
+        ValueError,
+        "there is no mechanism 'gaus'; there are analyze-gauss, additive-wishart, "
+        "matrix-laplace, gaussian-sketch, inverse-wishart, inverse-gauss, refined",
+    ),
+    "mechanism a class": (
+        R(ARRAY, pg.AnalyzeGauss, bound=2.0),
+        TypeError,
+        "mechanism must be a Mechanism, and AnalyzeGauss is a class: add (), as in AnalyzeGauss()",
+    ),
+    "mechanism a number": (
+        R(ARRAY, 3, bound=2.0),
+        TypeError,
+        "mechanism must be a Mechanism such as AnalyzeGauss(), not int",
+    ),
+    "mechanism lacks a parameter": (
+        R(ARRAY, "inverse-gauss", bound=2.0),
+        ValueError,
+        "inverse-gauss needs a parameter: InverseGauss(eigenvalue_floor=...)",
+    ),
+    "refined of a moment": (
+        R(MOMENT, pg.Refined()),
+        TypeError,
+        "Refined() reads the table again, and a SecondMoment has no rows to read: pass the "
+        "table itself to pg.release, or take AnalyzeGauss()",
+    ),
+    "refined of an iterator": (
+        R(iter([ARRAY]), pg.Refined(), bound=2.0),
+        ValueError,
+        "Refined() reads the table several times, and an iterator or a stream is read once: "
+        "pass a path, a data frame or a list of blocks, or take AnalyzeGauss()",
+    ),
+    "refined names a term that is not there": (
+        R(TABLE, pg.Refined(target="z"), **C),
+        ValueError,
+        "the target 'z' is no column of the release, which are x, y, intercept; nothing was spent",
+    ),
+    "exact gaussian of a seed": (
+        R(MOMENT, pg.AnalyzeGauss(noise="discrete"), rng=SEEDED()),
+        ValueError,
+        "noise='discrete' is drawn by OpenDP, whose generator takes no seed: leave the "
+        "generator out, or take noise='symmetric', of the same law but for its rounding",
+    ),
+    # the source
+    "no table": (R(3, bound=2.0), ValueError, "a block has two dimensions and this array has 0"),
+    "a Spark of nothing": (
+        R("nowhere.parquet", bound=2.0),
+        FileNotFoundError,
+        "there is no file nowhere.parquet",
+    ),
+    "a row that is nan": (
+        R(np.full((10, 2), np.nan), bound=2.0),
+        ValueError,
+        "row 0 holds a missing value, NaN or infinity; clean the data, or leave out rows "
+        "with missing values by Columns(..., missing='drop'), in a file of bounds by missing "
+        '= "drop"',
+    ),
+    "columns with a moment": (
+        R(MOMENT, **C),
+        TypeError,
+        "a SecondMoment has its columns and bound, and no pass is left to keep: leave out "
+        "columns, bound, bound_epsilon and checkpoint",
+    ),
+    "bound with a moment": (
+        R(MOMENT, bound=2.0),
+        TypeError,
+        "a SecondMoment has its columns and bound, and no pass is left to keep: leave out "
+        "columns, bound, bound_epsilon and checkpoint",
+    ),
+    "bound_epsilon with a moment": (
+        R(MOMENT, bound_epsilon=0.1),
+        TypeError,
+        "a SecondMoment has its columns and bound, and no pass is left to keep: leave out "
+        "columns, bound, bound_epsilon and checkpoint",
+    ),
+    "unit with a moment": (
+        R(MOMENT, unit="who", rows_per_unit=5),
+        ValueError,
+        "a SecondMoment no longer knows whose rows are whose: pass the table with its unit",
+    ),
+    "groups with a moment": (
+        R(MOMENT, by="state", groups=LEVELS),
+        TypeError,
+        "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table itself",
+    ),
+    "groups with moments": (
+        R(MOMENTS, by="state", groups=LEVELS),
+        TypeError,
+        "SecondMoments have their groups: leave out by and groups",
+    ),
+    "group values with moments": (
+        R(MOMENTS, groups=LEVELS),
+        TypeError,
+        "SecondMoments have their groups: leave out by and groups",
+    ),
+    "columns with moments": (
+        R(MOMENTS, **C),
+        TypeError,
+        "a SecondMoment has its columns and bound, and no pass is left to keep: leave out "
+        "columns, bound, bound_epsilon and checkpoint",
+    ),
+    "unit with moments": (
+        R(MOMENTS, unit="who", rows_per_unit=5),
+        ValueError,
+        "a SecondMoment no longer knows whose rows are whose: pass the table with its unit",
+    ),
+    # columns and bounds
+    "columns a text": (
+        R(TABLE, columns="x", bound=2.0),
+        TypeError,
+        "columns is a list of names or a Columns, which holds public bounds",
+    ),
+    "columns none": (R(TABLE, columns=[], bound=2.0), ValueError, "columns names no columns"),
+    "columns twice": (
+        R(TABLE, columns=["x", "x"], bound=2.0),
+        ValueError,
+        "column 'x' is selected twice",
+    ),
+    "columns of numbers": (
+        R(TABLE, columns=[1, 2], bound=2.0),
+        TypeError,
+        "columns is a list of names or a Columns, which holds public bounds",
+    ),
+    "column unknown": (
+        R(TABLE, columns=["x", "z"], bound=2.0),
+        ValueError,
+        "the table has no column named 'z'; it has 'x', 'y', 'who', 'state'",
+    ),
+    "bound missing": (
+        R(ARRAY),
+        ValueError,
+        "bound is missing: the largest L2 norm of a row, known without looking at the data",
+    ),
+    "bound zero": (R(ARRAY, bound=0.0), ValueError, "bound must be positive and finite, not 0.0"),
+    "bound nan": (
+        R(ARRAY, bound=float("nan")),
+        ValueError,
+        "bound must be positive and finite, not nan",
+    ),
+    "bound huge": (
+        R(ARRAY, bound=1e60),
+        ValueError,
+        "bound must be in [7.9e-31, 1.3e+30], not 1e+60: what is computed from the moment is "
+        "beyond float64 otherwise; use another unit",
+    ),
+    "bound text": (
+        R(ARRAY, bound="large"),
+        ValueError,
+        "bound is a number or \"auto\", not 'large'",
+    ),
+    "bound automatic without a price": (
+        R(ARRAY, bound="auto"),
+        ValueError,
+        'bound="auto" spends privacy: say how much by bound_epsilon',
+    ),
+    "price without an automatic bound": (
+        R(ARRAY, bound=2.0, bound_epsilon=0.1),
+        ValueError,
+        'bound_epsilon is what bound="auto" spends; there is none',
+    ),
+    "price of an automatic bound zero": (
+        R(ARRAY, bound="auto", bound_epsilon=0.0),
+        ValueError,
+        "epsilon must be positive and finite, not 0.0",
+    ),
+    "quantile out of range": (
+        R(ARRAY, bound="auto", bound_epsilon=0.1, bound_quantile=1.0),
+        ValueError,
+        "quantile must lie in (0, 1), not 1.0",
+    ),
+    "automatic bound of an iterator": (
+        R(iter([ARRAY]), bound="auto", bound_epsilon=0.1),
+        ValueError,
+        'bound="auto" reads the table several times, and an iterator or a stream is read '
+        "once: pass a path, a data frame or a list of blocks",
+    ),
+    # threads and files
+    "threads zero": (
+        R(ARRAY, bound=2.0, threads=0),
+        ValueError,
+        "threads must be an integer of at least 1, not 0",
+    ),
+    "threads a fraction": (
+        R(ARRAY, bound=2.0, threads=1.5),
+        TypeError,
+        "threads must be an integer, not float",
+    ),
+    "ledger a path": (
+        R(ARRAY, bound=2.0, ledger="budget.ledger"),
+        TypeError,
+        "ledger must be a Ledger, such as Ledger(path), not str",
+    ),
+    "ledger a path, with a moment": (
+        R(MOMENT, ledger="budget.ledger"),
+        TypeError,
+        "ledger must be a Ledger, such as Ledger(path), not str",
+    ),
+    "cache negative": (
+        R(TABLE, pg.Refined(), cache=-1, **C),
+        ValueError,
+        "cache must be an integer of at least 0, not -1",
+    ),
+    "out of another kind": (
+        R(ARRAY, bound=2.0, out="release.txt"),
+        ValueError,
+        "'release.txt' must end in .json or .npz, to hold a release",
+    ),
+    "out in no folder": (
+        R(ARRAY, bound=2.0, out="nowhere/release.json"),
+        FileNotFoundError,
+        "[Errno 2] No such file or directory: 'nowhere/release.json'",
+    ),
+    # units
+    "unit bound without a unit": (
+        R(TABLE, unit_bound=2.0, **C),
+        ValueError,
+        "unit_bound, rows_per_unit and within are of a unit: say by unit which column tells "
+        "whose row a row is",
+    ),
+    "rows of a unit without a unit": (
+        R(TABLE, rows_per_unit=2, **C),
+        ValueError,
+        "unit_bound, rows_per_unit and within are of a unit: say by unit which column tells "
+        "whose row a row is",
+    ),
+    "within without a unit": (
+        R(TABLE, within=True, **C),
+        ValueError,
+        "unit_bound, rows_per_unit and within are of a unit: say by unit which column tells "
+        "whose row a row is",
+    ),
+    "automatic unit bound without a unit": (
+        R(TABLE, unit_bound="auto", bound_epsilon=0.1, **C),
+        ValueError,
+        'unit_bound="auto" is for a unit: say by unit which column tells whose row a row is',
+    ),
+    "unit without a bound": (
+        R(TABLE, unit="who", **C),
+        ValueError,
+        "a unit needs a bound: rows_per_unit=k for units of about k rows, or unit_bound",
+    ),
+    "unit with both bounds": (
+        R(TABLE, unit="who", unit_bound=2.0, rows_per_unit=2, **C),
+        ValueError,
+        "unit_bound and rows_per_unit both bound a unit: give one of them",
+    ),
+    "unit bound zero": (
+        R(TABLE, unit="who", unit_bound=0.0, **C),
+        ValueError,
+        "unit_bound must be positive and finite, not 0.0",
+    ),
+    "unit bound text": (
+        R(TABLE, unit="who", unit_bound="large", **C),
+        TypeError,
+        "unit_bound must be a number, not str",
+    ),
+    "rows of a unit zero": (
+        R(TABLE, unit="who", rows_per_unit=0, **C),
+        ValueError,
+        "rows_per_unit must be an integer from 1 to 1048576, not 0",
+    ),
+    "rows of a unit a fraction": (
+        R(TABLE, unit="who", rows_per_unit=1.5, **C),
+        TypeError,
+        "rows_per_unit must be an integer, not float",
+    ),
+    "clip unknown": (
+        R(TABLE, unit="who", rows_per_unit=5, clip="max", **C),
+        ValueError,
+        "clip is 'frobenius' or 'trace', not 'max'",
+    ),
+    "within no truth value": (
+        R(TABLE, unit="who", rows_per_unit=5, within=1, **C),
+        TypeError,
+        "within is True or False",
+    ),
+    "unit missing unknown": (
+        R(TABLE, unit="who", rows_per_unit=5, unit_missing="other", **C),
+        ValueError,
+        "unit_missing is 'error' or 'drop', not 'other'",
+    ),
+    "automatic row bound of units": (
+        R(TABLE, unit="who", rows_per_unit=5, bound="auto", bound_epsilon=0.1, **C),
+        ValueError,
+        'bound="auto" looks at single rows, not at units: take unit_bound="auto"',
+    ),
+    "automatic unit bound without a price": (
+        R(TABLE, unit="who", unit_bound="auto", **C),
+        ValueError,
+        'bound="auto" spends privacy: say how much by bound_epsilon',
+    ),
+    "automatic unit bound by an iterator": (
+        R(iter([TABLE]), unit="who", unit_bound="auto", bound_epsilon=0.1, **C),
+        ValueError,
+        'bound="auto" reads the table several times, and an iterator or a stream is read '
+        "once: pass a path, a data frame or a list of blocks",
+    ),
+    "automatic unit bound without columns": (
+        R(TABLE, unit="who", unit_bound="auto", bound_epsilon=0.1, columns=["x", "y"]),
+        ValueError,
+        "the norms of units are looked for below what Columns allow: pass a Columns, or "
+        "lower and upper",
+    ),
+    "unit is a column": (
+        R({**TABLE, "x": TABLE["who"]}, unit="x", rows_per_unit=5, **C),
+        ValueError,
+        "'x' tells whose row a row is, and cannot be one of the columns too",
+    ),
+    "unit unknown": (
+        R(TABLE, unit="nobody", rows_per_unit=5, **C),
+        ValueError,
+        "the table has no column named 'nobody'; it has 'x', 'y', 'who', 'state'",
+    ),
+    "unit without columns": (
+        R(TABLE, unit="who", rows_per_unit=5, bound=2.0),
+        ValueError,
+        "columns is missing: the unit 'who' is no number to add up, so name those that are, "
+        "or pass a Columns",
+    ),
+    "unit of another length": (
+        R(ARRAY, unit=np.arange(5), rows_per_unit=5, bound=2.0),
+        ValueError,
+        "unit is the name of a column, or, for an array of shape (n, d), an array of the n "
+        "units of its rows",
+    ),
+    "unit of the wishart": (
+        R(TABLE, pg.AdditiveWishart(), unit="who", rows_per_unit=5, **C),
+        ValueError,
+        "AdditiveWishart is proved for units only where they are added or removed: take "
+        "adjacency='add-remove' and clip='trace', or AnalyzeGauss()",
+    ),
+    "unit of the laplace, frobenius": (
+        R(TABLE, pg.MatrixLaplace(), unit="who", rows_per_unit=5, **{**C, "delta": 0.0}),
+        ValueError,
+        "MatrixLaplace needs the sum of a unit's squared row norms bounded: take "
+        "clip='trace', or AnalyzeGauss()",
+    ),
+    "unit of the sketch": (
+        R(TABLE, pg.GaussianSketch(100), unit="who", rows_per_unit=5, **C),
+        ValueError,
+        "GaussianSketch is proved for single rows, not for units: take AnalyzeGauss()",
+    ),
+    "unit and looks": (
+        R(TABLE, pg.Refined(), unit="who", rows_per_unit=5, **C),
+        ValueError,
+        "Refined is proved for single rows, not for units: take AnalyzeGauss()",
+    ),
+    "unit and groups": (
+        R(TABLE, unit="who", rows_per_unit=5, by="state", groups=LEVELS, **C),
+        ValueError,
+        "unit and by do not go together: rows of one unit may be in several groups, and "
+        "these are not bounded together. Release the groups of rows, or the units of one "
+        "group",
+    ),
+    # groups
+    "groups without by": (
+        R(TABLE, groups=LEVELS, **C),
+        ValueError,
+        "groups are the values of a column: name it by `by`",
+    ),
+    "by without groups": (
+        R(TABLE, by="state", **C),
+        ValueError,
+        "groups is missing: the list of the values of 'state' that get a release each. They "
+        "must be public, from the form or the code book and not from the data: a value that "
+        "only one person has would give that person away",
+    ),
+    "by a number": (
+        R(TABLE, by=3, groups=LEVELS, **C),
+        TypeError,
+        "by is the name of a column, not int",
+    ),
+    "groups empty": (
+        R(TABLE, by="state", groups=[], **C),
+        ValueError,
+        "groups of 'state': a table needs at least one group",
+    ),
+    "groups twice": (
+        R(TABLE, by="state", groups=["a", "a"], **C),
+        ValueError,
+        "groups of 'state': the group 'a' is listed twice",
+    ),
+    "groups of text and numbers": (
+        R(TABLE, by="state", groups=["a", 1], **C),
+        TypeError,
+        "groups of 'state': the groups are all text or all whole numbers",
+    ),
+    "groups a text": (
+        R(TABLE, by="state", groups="abc", **C),
+        ValueError,
+        "groups of 'state': a table has a list of groups; groups are never taken from the "
+        "data: a group that only one person has would give that person away. List those that "
+        "the form or the code book has",
+    ),
+    "unlisted unknown": (
+        R(TABLE, by="state", groups=LEVELS, unlisted="ignore", **C),
+        ValueError,
+        "unlisted is one of error, drop, other, not 'ignore'",
+    ),
+    "a group called other": (
+        R(TABLE, by="state", groups=["a", "other"], unlisted="other", **C),
+        ValueError,
+        "groups of 'state': there is a group \"other\" already; use another name",
+    ),
+    "group is a column": (
+        R(TABLE, by="x", groups=[0, 1], **C),
+        ValueError,
+        "column 'x' says the group, and is the same in all of its rows: leave it out of the "
+        "columns",
+    ),
+    "group not in the table": (
+        R(TABLE, by="county", groups=LEVELS, **C),
+        ValueError,
+        "the table has no column named 'county'; it has 'x', 'y', 'who', 'state'",
+    ),
+    "a row of no listed group": (
+        R(TABLE, by="state", groups=["a", "b"], **C),
+        ValueError,
+        "row 2 is of a group that is not listed, or of none: list its value in groups, put "
+        "such rows together by unlisted='other', or leave them out by unlisted='drop'",
+    ),
+    "groups and looks": (
+        R(TABLE, pg.Refined(), by="state", groups=LEVELS, **C),
+        ValueError,
+        "Refined() looks at one table several times, and not at its groups: take AnalyzeGauss()",
+    ),
+    "groups of the sketch": (
+        R(TABLE, pg.GaussianSketch(100), by="state", groups=LEVELS, **C),
+        ValueError,
+        "GaussianSketch() has no proof for groups under 'replace', where one row may leave a "
+        "group and enter another: take adjacency='add-remove', or AnalyzeGauss()",
+    ),
+    # second_moment
+    "moment: bound missing": (
+        M(ARRAY),
+        ValueError,
+        "bound is missing: the largest L2 norm of a row, known without looking at the data",
+    ),
+    "moment: no table": (M(3, 2.0), ValueError, "a block has two dimensions and this array has 0"),
+    "moment: columns a text": (
+        M(TABLE, 2.0, columns="x"),
+        TypeError,
+        "columns is a list of names or a Columns, which holds public bounds",
+    ),
+    "moment: automatic bound": (M(ARRAY, "auto"), TypeError, "bound must be a number, not str"),
+    "moment: automatic unit bound": (
+        M(TABLE, unit="who", unit_bound="auto", **C),
+        ValueError,
+        'unit_bound="auto" spends privacy: pass it to pg.release with bound_epsilon, or pass '
+        "here what private_norm_bound(..., unit=...) chose",
+    ),
+    "moment: unit bound without a unit": (
+        M(TABLE, unit_bound=2.0, **C),
+        ValueError,
+        "unit_bound, rows_per_unit and within are of a unit: say by unit which column tells "
+        "whose row a row is",
+    ),
+    "moment: unit with both bounds": (
+        M(TABLE, unit="who", unit_bound=2.0, rows_per_unit=2, **C),
+        ValueError,
+        "unit_bound and rows_per_unit both bound a unit: give one of them",
+    ),
+    "moment: unit without a bound": (
+        M(TABLE, unit="who", **C),
+        ValueError,
+        "a unit needs a bound: rows_per_unit=k for units of about k rows, or unit_bound",
+    ),
+    "moment: unit and groups": (
+        M(TABLE, unit="who", rows_per_unit=5, by="state", groups=LEVELS, **C),
+        ValueError,
+        "unit and by do not go together: rows of one unit may be in several groups, and "
+        "these are not bounded together. Release the groups of rows, or the units of one "
+        "group",
+    ),
+    "moment: by without groups": (
+        M(TABLE, by="state", **C),
+        ValueError,
+        "groups is missing: the list of the values of 'state' that get a release each. They "
+        "must be public, from the form or the code book and not from the data: a value that "
+        "only one person has would give that person away",
+    ),
+    "moment: groups without by": (
+        M(TABLE, groups=LEVELS, **C),
+        ValueError,
+        "groups are the values of a column: name it by `by`",
+    ),
+    "moment: groups of a moment": (
+        M(MOMENT, by="state", groups=LEVELS),
+        TypeError,
+        "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table itself",
+    ),
+    "moment: within and factors": (
+        M(
+            TABLE,
+            unit="who",
+            rows_per_unit=5,
+            within=True,
+            columns=pg.Columns({"x": (0, 1), "state": LEVELS}),
+        ),
+        ValueError,
+        "within=True takes no factors, whose levels would no longer sum to one: describe the "
+        "levels that matter as columns of their own, by bool",
+    ),
+    "moment: threads zero": (
+        M(ARRAY, 2.0, threads=0),
+        ValueError,
+        "threads must be an integer of at least 1, not 0",
+    ),
+    "moment: row bound chosen for units": (
+        M(TABLE, OF_ROWS, unit="who", rows_per_unit=5, **C),
+        ValueError,
+        "a bound chosen by single rows is not private for units: choose a unit's bound by "
+        "private_norm_bound(..., unit=...)",
+    ),
+    # private_norm_bound
+    "choice: epsilon zero": (
+        B(ARRAY, 0.0),
+        ValueError,
+        "epsilon must be positive and finite, not 0.0",
+    ),
+    "choice: quantile one": (
+        B(ARRAY, 1.0, 1.0),
+        ValueError,
+        "quantile must lie in (0, 1), not 1.0",
+    ),
+    "choice: grid the wrong way round": (
+        B(ARRAY, 1.0, lower=2.0, upper=1.0),
+        ValueError,
+        "the grid needs 1e-150 <= lower < upper <= 1e+150, not 2.0 and 1.0",
+    ),
+    "choice: grid too fine": (
+        B(ARRAY, 1.0, bins_per_octave=5000),
+        ValueError,
+        "bins_per_octave must be an integer from 1 to 1024, not 5000",
+    ),
+    "choice: adjacency unknown": (
+        B(ARRAY, 1.0, adjacency="add"),
+        ValueError,
+        'adjacency must be "replace" or "add-remove", not \'add\'',
+    ),
+    "choice: units without columns": (
+        B(TABLE, 1.0, unit="who", columns=["x", "y"]),
+        ValueError,
+        "the norms of units are looked for below what Columns allow: pass a Columns, or "
+        "lower and upper",
+    ),
+    "choice: units over a wide grid": (
+        B(TABLE, 1.0, unit="who", lower=1e-3, upper=1e3, columns=["x", "y"]),
+        ValueError,
+        "lower and upper must be within a factor of 4096 for units",
+    ),
+    "choice: rows of a unit without a unit": (
+        B(TABLE, 1.0, rows_per_unit=5, **C),
+        ValueError,
+        "unit_bound, rows_per_unit and within are of a unit: say by unit which column tells "
+        "whose row a row is",
+    ),
+    "choice: ledger a path": (
+        B(ARRAY, 1.0, ledger="budget.ledger"),
+        TypeError,
+        "ledger must be a Ledger, such as Ledger(path), not str",
+    ),
+    # plan
+    "plan: epsilon missing": (
+        lambda _: pg.plan(3, 1.0, delta=1e-6),
+        TypeError,
+        "epsilon must be a number, not missing: plan(n_columns, bound, epsilon, delta), or "
+        "plan(columns, epsilon=..., delta=...) of Columns",
+    ),
+    "plan: bound missing": (
+        lambda _: pg.plan(3, epsilon=1.0, delta=1e-6),
+        TypeError,
+        "bound must be a number, not missing: plan(n_columns, bound, epsilon, delta), or "
+        "plan(columns, epsilon=..., delta=...) of Columns",
+    ),
+    "plan: no columns": (
+        lambda _: pg.plan(0, 1.0, 1.0, 1e-6),
+        ValueError,
+        "n_columns must be an integer of at least 1, not 0",
+    ),
+    "plan: adjacency unknown": (
+        lambda _: pg.plan(3, 1.0, 1.0, 1e-6, adjacency="add"),
+        ValueError,
+        'adjacency must be "replace" or "add-remove", not \'add\'',
+    ),
+    "plan: target unknown": (
+        lambda _: pg.plan(COLUMNS, epsilon=1.0, delta=1e-6, targets=["z"]),
+        ValueError,
+        "no variable 'z' is described; there are 'x', 'y'",
+    ),
+    # the ledger
+    "no room": (
+        R(ARRAY, bound=2.0, epsilon=50.0),
+        BudgetExceeded,
+        "over the budget of the.ledger: with epsilon=50, delta=1e-06 the total would be "
+        "delta=0.927 at epsilon=10, and the ledger allows delta=0.001; nothing was released",
+    ),
+    "no room, of groups": (
+        R(TABLE, by="state", groups=LEVELS, epsilon=50.0, **C),
+        BudgetExceeded,
+        "over the budget of the.ledger: with epsilon=50, delta=1e-06 the total would be "
+        "delta=0.927 at epsilon=10, and the ledger allows delta=0.001; nothing was released",
+    ),
+    "no room, of units": (
+        R(TABLE, unit="who", rows_per_unit=5, epsilon=50.0, **C),
+        BudgetExceeded,
+        "over the budget of the.ledger: with epsilon=50, delta=1e-06 the total would be "
+        "delta=0.927 at epsilon=10, and the ledger allows delta=0.001; nothing was released",
+    ),
+    "a bound of another adjacency": (
+        R(ARRAY, bound=OF_ARRAY, adjacency="add-remove"),
+        ValueError,
+        "the release is private under 'add-remove' and its bound was chosen under 'replace': "
+        "choose both under one notion of neighbours",
+    ),
+    "a bound of rows for units": (
+        R(TABLE, unit="who", rows_per_unit=5, bound=OF_ROWS, **C),
+        ValueError,
+        "a bound chosen by single rows is not private for units: choose a unit's bound by "
+        "private_norm_bound(..., unit=...)",
+    ),
+    "a bound of units for rows": (
+        R(TABLE, bound=OF_UNITS, **C),
+        ValueError,
+        "the release is private for single rows and its bound was chosen for units by 'who': "
+        "choose both for one unit",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_refused_is_refused_before_anything_is_spent(name, tmp_path, monkeypatch):
+    call, error, message = REFUSED[name]
+    monkeypatch.chdir(tmp_path)
+    ledger = pg.Ledger("the.ledger", 10.0, 1e-3)
+    before = (tmp_path / "the.ledger").read_bytes()
+    with pytest.raises(error) as refused:
+        call(ledger)
+    assert type(refused.value) is error
+    assert str(refused.value) == message
+    assert not ledger.entries
+    assert (tmp_path / "the.ledger").read_bytes() == before
