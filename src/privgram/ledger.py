@@ -15,6 +15,7 @@ cut. Any other damage is refused.
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import re
@@ -79,7 +80,7 @@ class Entry:
     ----------
     number : int
         Position in the ledger, from 1.
-    time : str
+    when : str
         When it was entered, UTC, ISO 8601.
     what : str
         What for; free text.
@@ -95,10 +96,16 @@ class Entry:
         A promise about the data on which its guarantee depends and which nothing enforces.
     id : str
         By which it is entered once; empty where every spend is one of its own.
+    label : str
+        What the user calls it; may be empty.
+    columns : tuple of str
+        The columns that were released, where they are known.
+    table : str
+        Of which table, as `Ledger` says it; may be empty.
     """
 
     number: int
-    time: str
+    when: str
     what: str
     epsilon: float
     delta: float
@@ -106,6 +113,9 @@ class Entry:
     privacy: Profile | None
     condition: str | None = None
     id: str = ""
+    label: str = ""
+    columns: tuple[str, ...] = ()
+    table: str = ""
 
     @property
     def guarantee(self) -> Guarantee:
@@ -148,11 +158,14 @@ class Ledger:
 
         "basic": epsilons add up, and deltas. Sound also where an analyst looks at one release
         to decide how much to spend on the next, and on which mechanism.
+    table : str, optional
+        Of which table, by what is public of it; `Study` gives it. A new ledger is of this table
+        alone, and one that says none is of any.
 
     Raises
     ------
     ValueError
-        If the file is not a ledger, is damaged, or has another budget.
+        If the file is not a ledger, is damaged, or has another budget or table.
     FileNotFoundError
         If it does not exist and no budget is given.
     OSError
@@ -185,6 +198,7 @@ class Ledger:
         delta: float | None = None,
         adjacency: str | None = None,
         composition: Composition | None = None,
+        table: str | None = None,
     ) -> None:
         self.path = Path(path).absolute()
         epsilon = None if epsilon is None else check_number(epsilon, "epsilon")
@@ -212,6 +226,8 @@ class Ledger:
                 "composition": composition or "pld",
                 "created": _now(),
             }
+            if table is not None:
+                header["table"] = table
             _check_header(header)
             with suppress(FileExistsError):  # another process was faster; open what it made
                 _files.create(self.path, _chain.line(header, "")[0])
@@ -230,6 +246,37 @@ class Ledger:
         self.delta: float = header["delta"]
         self.adjacency: str = header["adjacency"]
         self.composition: Composition = header["composition"]
+        self.table: str | None = header.get("table")
+        #: What `entered_as` says of spends.
+        self._as: dict[str, Any] = {}
+        if table is not None:
+            self._check_table(table, self.entries)
+
+    def entered_as(self, label: str, columns: Iterable[str] = (), table: str = "") -> Ledger:
+        """The same ledger, whose spends are entered with a label and what they release.
+
+        Parameters
+        ----------
+        label : str
+            One line.
+        columns : iterable of str
+        table : str
+            As of `Ledger`: spends of another one are refused from then on.
+        """
+        if not isinstance(label, str):
+            raise TypeError(f"label must be a text, not {type(label).__name__}")
+        found = copy.copy(self)
+        said = {"label": " ".join(label.split()), "columns": tuple(map(str, columns))}
+        found._as = said | {"table": table}
+        return found
+
+    def _check_table(self, table: str, entries: Iterable[Entry]) -> None:
+        if {self.table, *(entry.table for entry in entries)} - {None, "", table}:
+            raise ValueError(
+                f"{self.path.name} is the ledger of another study: of a table of another name, "
+                "other columns or another protected unit. One ledger counts what is released of "
+                "one table; give this study a ledger of its own. Nothing was spent"
+            )
 
     def __repr__(self) -> str:
         return (
@@ -384,15 +431,19 @@ class Ledger:
                 privacy,
                 None if condition is None else " ".join(condition.split()),
                 id,
+                **self._as,
             )
             # A profile's delta is good to nine digits, and never 0.
             least = 0.0 if privacy is None else privacy.delta(entry.epsilon) + entry.delta_fp
             if least > max(entry.delta * (1 + 1e-9), 1e-300):
                 raise ValueError("the profile has a larger delta at epsilon than the one given")
+            if entry.table:
+                self._check_table(entry.table, file.entries)
             self._check(file.entries, entry)
             record = vars(entry) | {"privacy": None if privacy is None else privacy.to_dict()}
-            if not id:  # as ever
-                del record["id"]
+            for name in ("id", "label", "columns", "table"):
+                if not record[name]:
+                    del record[name]
             line, digest = _chain.line(record, file.chain.last)
             # If this fails, nothing was spent: nothing is released after it.
             _chain.append(handle, file.chain.gap + line, file.chain.end)
@@ -591,11 +642,11 @@ def _entry(number: int, record: dict[str, Any], adjacency: str) -> Entry:
         # For other neighbours than the spend, which has its epsilon and delta all the same.
         if profile is not None and not adjacencies(profile) <= {adjacency}:
             profile = None
-    if not (isinstance(record["time"], str) and isinstance(record["what"], str)):
-        raise TypeError("time and what are text")
+    if not (isinstance(record["when"], str) and isinstance(record["what"], str)):
+        raise TypeError("when and what are text")
     return Entry(
         number,
-        record["time"],
+        record["when"],
         record["what"],
         record["epsilon"],
         record["delta"],
@@ -603,6 +654,9 @@ def _entry(number: int, record: dict[str, Any], adjacency: str) -> Entry:
         profile,
         _condition(record.get("condition")),
         str(record.get("id", "")),
+        str(record.get("label", "")),
+        tuple(map(str, record.get("columns", ()))),
+        str(record.get("table", "")),
     )
 
 

@@ -440,7 +440,7 @@ def test_a_cut_line_that_cannot_be_completed_stays_as_it_was(path, monkeypatch):
 def test_entries_that_no_ledger_accepts_take_no_time(path, profile):
     ledger = Ledger(path, 1.0, 1e-6)
     header = json.loads(path.read_text())
-    record = {"number": 1, "time": "t", "what": "w", "epsilon": 0.5, "delta": 1e-7}
+    record = {"number": 1, "when": "t", "what": "w", "epsilon": 0.5, "delta": 1e-7}
     record |= {"delta_fp": 0.0, "privacy": profile}
     with path.open("ab") as file:
         file.write(_chain.line(record, header["sha256"])[0])
@@ -663,7 +663,7 @@ def older(path, adjacency, entries):
         delta = privacy.Profile.from_dict(profile).delta(epsilon)
         record = {
             "number": number,
-            "time": "2026-01-01T00:00:00+00:00",
+            "when": "2026-01-01T00:00:00+00:00",
             "what": what,
             "epsilon": epsilon,
             "delta": delta,
