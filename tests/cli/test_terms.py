@@ -136,7 +136,15 @@ def test_a_formula_and_its_terms_are_one_fit():
 
 
 def test_a_reference_is_chosen():
-    options = ["regress", "gram.json", "--target", "wage", "--features", "sex,region", "--json"]
+    options = [
+        "regress",
+        "gram.json",
+        "--target",
+        "log(wage)",
+        "--features",
+        "sex,region",
+        "--json",
+    ]
     report = json.loads(succeed(*options, "--reference", "region=other", "--reference", "sex=male"))
     assert report["references"] == {"sex": "male", "region": "other"}
     assert report["names"] == ["sex[female]", "region[n]", "region[e]", "region[s]"]
@@ -151,12 +159,12 @@ def test_a_reference_is_chosen():
         ([FORMULA, "--target", "wage"], "FORMULA or --target"),
         (["wage"], "is no formula"),
         ([FORMULA, "--features", "age"], "leave --features out"),
-        (["--target", "wage", "--features", "age,,sex"], "between two commas"),
-        (["--target", "wage", "--features", "sex", "--reference", "sex"], "FACTOR=LEVEL"),
-        (["--target", "wage", "--features", "sex", "--reference", "sex=x"], "not a level"),
-        (["--target", "wage", "--features", "sex", "--reference", "age=x"], "not a factor"),
+        (["--target", "log(wage)", "--features", "age,,sex"], "between two commas"),
+        (["--target", "log(wage)", "--features", "sex", "--reference", "sex"], "FACTOR=LEVEL"),
+        (["--target", "log(wage)", "--features", "sex", "--reference", "sex=x"], "not a level"),
+        (["--target", "log(wage)", "--features", "sex", "--reference", "age=x"], "not a factor"),
         (["--target", "sex"], "is a factor"),
-        (["--target", "wage", "--features", "age:sex"], "does not follow"),
+        (["--target", "log(wage)", "--features", "age:sex"], "does not follow"),
     ],
 )
 def test_a_wrong_regression_is_refused_in_a_line(arguments, message):

@@ -118,19 +118,22 @@ def test_weighted_rows_are_those_of_linearmodels(method):
     assert_allclose(fit.bse, theirs.std_errors[names], rtol=DIGITS)
 
 
-def test_a_constant_that_no_column_of_ones_has():
-    """Without ones the line goes through the middle of the bounds."""
+def test_through_the_origin():
+    """Which takes the ones, or bounds about it."""
     rng = np.random.default_rng(5)
     z = rng.uniform(0, 10, 4000)
     w = 0.5 * z + rng.uniform(0, 5, 4000)
     rows = np.column_stack([w, z, 3 + 0.4 * w + 0.2 * rng.standard_normal(4000)])
-    columns = pg.Columns({"w": (0, 10), "z": (0, 10), "y": (0, 10)})
-    own = pg.release(rows, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=rng)
-    fit = own.iv("y", ["w"], ["z"])
-    slope = np.dot(z - 5, rows[:, 2] - 5) / np.dot(z - 5, w - 5)
-    assert fit.param_names == ("w", "intercept")
-    assert_allclose(fit.params, [slope, 5 - 5 * slope], rtol=DIGITS)
-    assert_allclose(fit.bse[1], 5 * fit.bse[0])
+    for low, ones in ((0, True), (-10, False), (0, False)):
+        columns = pg.Columns(dict.fromkeys("wzy", (low, 10)), intercept=ones)
+        own = pg.release(rows, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=rng)
+        if not low and not ones:
+            with pytest.raises(ValueError, match="through the middle of the public bounds"):
+                own.iv("y", ["w"], ["z"])
+            continue
+        fit = own.iv("y", ["w"], ["z"], intercept=False)
+        assert fit.param_names == ("w",)
+        assert_allclose(fit.params, [np.dot(z, rows[:, 2]) / np.dot(z, w)], rtol=DIGITS)
 
 
 # --- with noise -----------------------------------------------------------------------------------

@@ -155,23 +155,26 @@ def test_predictions_are_of_raw_tables(release, table):
 @pytest.mark.parametrize(
     ("formula", "text"),
     [
-        ("wage ~ age:union", "does not follow from what was released"),
-        ("wage ~ poly(age, 4)", "does not follow"),
-        ("wage ~ sex + salary", "no variable 'salary'"),
+        ("log(wage) ~ age:union", "does not follow from what was released"),
+        ("log(wage) ~ poly(age, 4)", "does not follow"),
+        ("log(wage) ~ sex + salary", "no variable 'salary'"),
         ("sex ~ age", "one of its indicators, such as 'sex\\[f\\]'"),
-        ("wage ~ wage + age", "is among the features"),
-        ("wage ~ age:height", "what they are made of"),
+        ("log(wage) ~ log(wage) + age", "is among the features"),
+        ("wage ~ age", r"only the logarithm of wage .* write log\(wage\)"),
+        ("log(wage) ~ wage + age", r"write log\(wage\)"),
+        ("hired ~ poly(wage, 2)", r"write log\(wage\)"),
+        ("log(wage) ~ age:height", "what they are made of"),
         ("salary ~ age", "no column 'salary'"),
-        ("wage + age ~ sex", "explains 2 columns"),
+        ("log(wage) + age ~ sex", "explains 2 columns"),
     ],
 )
 def test_what_is_refused(release, formula, text):
     with pytest.raises(ValueError, match=text):
         release.regress(formula)
     with pytest.raises(ValueError, match="not a level of 'sex'"):
-        release.regress("wage ~ sex", reference={"sex": "x"})
+        release.regress("log(wage) ~ sex", reference={"sex": "x"})
     with pytest.raises(ValueError, match="'age' is not a factor"):
-        release.regress("wage ~ sex", reference={"age": 3})
+        release.regress("log(wage) ~ sex", reference={"age": 3})
 
 
 def test_structure_is_imposed(table, columns):

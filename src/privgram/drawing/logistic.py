@@ -29,7 +29,7 @@ from privgram.mechanisms.refined import Refined, radii
 from privgram.moment import SecondMoment
 from privgram.moment.weighed import PARTS, Reaching, Weighed
 from privgram.regression import newton as rules
-from privgram.regression.design import AllColumns, design
+from privgram.regression.design import AllColumns, NoOriginError, design
 from privgram.regression.logistic import FORM, LogisticFit
 from privgram.regression.newton import Point, Space
 
@@ -161,7 +161,11 @@ def logistic(
         source = _named(source, columns)
     used = _narrowed(columns, [*texts, variable], intercept)
     given = {str(name): str(level) for name, level in (reference or {}).items()}
-    model = design(AllColumns(used), target, texts, intercept, given)
+    try:
+        model = design(AllColumns(used), target, texts, intercept, given)
+    except NoOriginError:  # which the ones tell
+        used = _narrowed(columns, [*texts, variable], True)
+        model = design(AllColumns(used), target, texts, intercept, given)
     generator, reproducible = random.resolve(rng)
     noise = Refined().calibrate(len(used), used.bound, epsilon, delta, adjacency)
     if ledger is not None:  # before the pass

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.checks import MAX_BOUND, MIN_BOUND
-from privgram.regression.design import Design, ones_of
+from privgram.regression.design import Design, Origin, ones_of
 from privgram.regression.design import design as terms_design
 from privgram.regression.inference import INTERCEPT
 
@@ -116,6 +116,21 @@ def _of_columns(
     if not chosen and not added:
         raise ValueError("there is no feature to regress on")
     names = tuple(release.names[i] for i in chosen)
+    terms = {name: slice(i, i + 1) for i, name in enumerate(names)}
+    if release.columns is not None and not added and not held:
+        origin = Origin(release)
+        place = {name: i for i, name in enumerate(release.columns.names)}
+        center, half_width = release.columns.center, release.columns.half_width
+        return origin.design(
+            [
+                origin.line(np.eye(release.n_columns)[i], center[at], half_width[at])
+                for i in (*chosen, goal)
+                for at in [place[release.names[i]]]
+            ],
+            target=release.names[goal],
+            names=names,
+            terms=terms,
+        )
     transform, offset, spread = _own_units(release, chosen, goal, bool(added))
     unit = np.eye(release.n_columns)
     frame = np.array([*unit[chosen], *added, unit[goal]])
@@ -131,7 +146,7 @@ def _of_columns(
         intercept=bool(added),
         transform=transform,
         offset=offset,
-        terms={name: slice(i, i + 1) for i, name in enumerate(names)},
+        terms=terms,
         spread=spread,
         ends=(offset[-1] - spread[-1], offset[-1] + spread[-1]),
         constant=constant,

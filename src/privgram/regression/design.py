@@ -7,6 +7,7 @@ matrix before the fit and of the coefficients after it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations, product
@@ -29,7 +30,16 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["AllColumns", "Described", "Design", "design", "intercept_of", "ones_of"]
+__all__ = [
+    "AllColumns",
+    "Described",
+    "Design",
+    "NoOriginError",
+    "Origin",
+    "design",
+    "intercept_of",
+    "ones_of",
+]
 
 #: A function of a row: coefficients of monomials in own units, times indicators of levels.
 #: Keys are powers by variable and levels by factor, each in the order of the description.
@@ -37,6 +47,8 @@ Key: TypeAlias = tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]
 Function: TypeAlias = dict[Key, float]
 
 _ONE: Function = {((), ()): 1.0}
+
+_LOG = re.compile(r"(?:np\.)?log\(\s*(.+?)\s*\)")
 
 #: Functions are equal that differ by rounding.
 _SAME = 1e-9
@@ -160,7 +172,7 @@ class Design:
         for name, described in reads.items():
             part = parts[name]
             if isinstance(described, Numeric):
-                own[name] = described.own(described.raw(part) if described.derived else part)  # type: ignore[arg-type]
+                own[name] = described.own(part)  # type: ignore[arg-type]
             else:
                 own[name] = part.plain()  # type: ignore[union-attr]
         for column, (powers, cells) in zip(found.T, self.functions, strict=True):
@@ -202,6 +214,109 @@ class AllColumns:
     def n_columns(self) -> int:
         """Their number."""
         return len(self.columns)
+
+
+def only_log(name: str, given: Numeric) -> str:
+    """What to ask for in the place of a variable whose logarithm was released."""
+    return (
+        f"only the logarithm of {shown(name)} was released: write {shown(given.label(name))}, in "
+        "whose units the result is"
+    )
+
+
+class NoOriginError(ValueError):
+    """A regression through the origin that takes a column of ones which is not there."""
+
+
+class Origin:
+    """Columns of a regression through the origin of own units: images with the released ones.
+
+    Each is divided by its largest size within the public bounds.
+    """
+
+    def __init__(self, release: Described) -> None:
+        self.release = release
+        unit = getattr(release, "privacy_unit", None)
+        #: Less the means of units there is no constant to take off.
+        self.within = unit is not None and unit.within
+
+    def line(self, image: Vector, center: float, half_width: float) -> tuple[Vector, float]:
+        """A column in own units, of its image in [-1, 1]; and its unit."""
+        unit = abs(center) + half_width
+        found = image * (half_width / unit)
+        if center and not self.within:
+            found = found + self._ones() * (center / unit)
+        return found, unit
+
+    def power(
+        self, powers: tuple[tuple[str, int], ...], cell: tuple[tuple[str, int], ...]
+    ) -> tuple[Vector, float]:
+        """A product of powers and of an indicator, in own units; and its unit."""
+        columns = self.release.columns
+        assert columns is not None
+        parts, unit = [], 1.0
+        for name, power in powers:
+            given = columns.variables[name]
+            assert isinstance(given, Numeric)
+            largest = abs(given.center) + given.half_width
+            unit *= largest**power
+            line = np.array([given.center, given.half_width]) / largest
+            series = np.polynomial.Polynomial(line) ** power
+            parts.append(np.polynomial.legendre.poly2leg(series.coef))
+        factors = tuple(name for name, _ in cell)
+        sizes = [len(columns.variables[name]) for name in factors]  # type: ignore[arg-type]
+        number = int(np.ravel_multi_index([x for _, x in cell], sizes)) if cell else 0
+        total = np.zeros(self.release.n_columns)
+        for degrees in product(*(range(len(part)) for part in parts)):
+            size = float(np.prod([part[k] for part, k in zip(parts, degrees, strict=True)]))
+            left = tuple((name, k) for (name, _), k in zip(powers, degrees, strict=True) if k)
+            if size == 0 or (self.within and not left and not factors):
+                continue
+            image = _image(self.release, Piece(left, factors)) if left or factors else None
+            if image is not None:
+                total += size * image[number]
+            elif left or factors:
+                raise ValueError(
+                    "powers and products go through the origin where what they are made of was "
+                    "released: keep the intercept, or name 'a' and 'b' with 'a:b' among the terms "
+                    "of Columns and release again"
+                )
+            else:
+                total += size * self._ones()
+        return total, unit
+
+    def _ones(self) -> Vector:
+        ones = next(ones_of(self.release), None)
+        if ones is None:
+            raise NoOriginError(
+                "without an intercept column a regression would go through the middle of the "
+                "public bounds, not through the origin: release with Columns(..., intercept=True), "
+                "which serves regressions with and without an intercept, or with bounds about 0"
+            )
+        return ones
+
+    @staticmethod
+    def design(
+        columns: list[tuple[Vector, float]],
+        ends: tuple[float, float] | None = None,
+        **known: Any,
+    ) -> Design:
+        """The design of such columns, of which the target is the last."""
+        frame, units = zip(*columns, strict=True)
+        spread = np.array(units)
+        p = len(spread) - 1
+        transform = np.zeros((p + 1, p))
+        transform[:p] = np.diag(spread[-1] / spread[:-1])
+        return Design(
+            frame=np.array(frame),
+            positions=None,
+            intercept=False,
+            transform=transform,
+            offset=np.zeros(p + 1),
+            spread=spread,
+            ends=ends or (-float(spread[-1]), float(spread[-1])),
+            **known,
+        )
 
 
 def intercept_of(release: Described) -> Vector | None:
@@ -309,7 +424,7 @@ class _Builder:
 
     def build(self, target: str, features: Iterable[str] | None, intercept: bool) -> Design:
         """Put the design together."""
-        goal, center, half_width = self._target(target)
+        target, goal, center, half_width = self._target(target)
         terms = self._terms(target, features)
         with_ones = intercept and self.columns.intercept
         ones = intercept_of(self.release) if with_ones else None
@@ -342,13 +457,35 @@ class _Builder:
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f"{twice!r} is in two terms: leave it out of one")
+        used = {name for piece in pieces for name in piece.factors}
+        references = {
+            name: self._factor(name).names[self.left_out[name]]
+            for name in self.columns.variables
+            if name in used
+        }
+        spread = np.array([*(self._spread(*function) for function in functions), half_width])
+        # Where levels hold the constant, it does not matter where zero is.
+        if ones is None and all(piece.powers for piece in pieces):
+            origin = Origin(self.release)
+            units = [origin.power(powers, cell) for powers, cell in functions]
+            # A logistic regression explains the log odds of its target, which has no origin.
+            links = isinstance(self.release, AllColumns)
+            explained = (goal, half_width) if links else origin.line(goal, center, half_width)
+            return origin.design(
+                [*units, explained],
+                ends=(center - half_width, center + half_width) if links else None,
+                target=target,
+                names=tuple(names),
+                terms=spans,
+                references=references,
+                functions=tuple(functions),
+            )
         if ones is not None:
             frame.append(ones)
             scaled.append(_ONE)
         transform, offset, constant = self._in_own_units(scaled, own, center, half_width)
         if ones is not None:
             constant = np.eye(len(frame))[-1]
-        used = {name for piece in pieces for name in piece.factors}
         return Design(
             target=target,
             names=tuple(names),
@@ -358,30 +495,29 @@ class _Builder:
             transform=transform,
             offset=offset,
             terms=spans,
-            spread=np.array([*(self._spread(*function) for function in functions), half_width]),
+            spread=spread,
             ends=(center - half_width, center + half_width),
-            references={
-                name: self._factor(name).names[self.left_out[name]]
-                for name in self.columns.variables
-                if name in used
-            },
+            references=references,
             constant=constant,
             functions=tuple(functions),
         )
 
-    def _target(self, target: str) -> tuple[Vector, float, float]:
-        """The target as an image, with its center and half-width in own units."""
-        layout = self.columns.layout
+    def _target(self, target: str) -> tuple[str, Vector, float, float]:
+        """The target's name, and it as an image, with its center and half-width in own units."""
+        layout, written = self.columns.layout, _LOG.sub(r"log(\1)", target.strip())
         for name, given in self.columns.variables.items():
-            if isinstance(given, Numeric) and target in (name, given.label(name)):
+            if isinstance(given, Numeric) and written == given.label(name):
                 image = _image(self.release, Piece(((name, 1),)))
                 if image is None:
                     break
-                return image[0], given.center, given.half_width
+                return written, image[0], given.center, given.half_width
             if isinstance(given, Factor) and target.startswith(f"{name}["):
                 image = _image(self.release, Piece((), (name,)))
                 if image is not None and target[len(name) + 1 : -1] in given.names:
-                    return image[given.names.index(target[len(name) + 1 : -1])], 0.0, 1.0
+                    level = given.names.index(target[len(name) + 1 : -1])
+                    return target, image[level], 0.0, 1.0
+            if target == name and isinstance(given, Numeric):
+                raise ValueError(only_log(name, given))
             if target == name:
                 raise ValueError(
                     f"the target {target!r} is a factor: regress one of its indicators, such as "
@@ -401,19 +537,31 @@ class _Builder:
                 if all(_image(self.release, piece) is not None for piece in term.pieces())
             )
         else:
-            wanted = parse_terms(features, variables)
+            asked = [features] if isinstance(features, str) else list(features)
+            self._check_logs(asked)
+            wanted = parse_terms(asked, variables)
         found = {term.label(variables): term for term in wanted}
         own = {
             label
             for label, term in found.items()
             for name in (*(name for name, _ in term.degrees), *term.factors)
-            if target in (name, label)
+            if target == label
             or target.startswith(f"{name}[")
             or (isinstance(given := variables[name], Numeric) and target == given.label(name))
         }
         if features is not None and own:
             raise ValueError(f"the target {target!r} is among the features")
         return {label: term for label, term in found.items() if label not in own}
+
+    def _check_logs(self, asked: list[Any]) -> None:
+        """Refuse a variable by itself of which only the logarithm was released."""
+        for name, given in self.columns.variables.items():
+            if not isinstance(given, Numeric) or given.label(name) == name:
+                continue
+            alone = re.compile(rf"(?<![\w.]){re.escape(name)}(?![\w.])")
+            for text in asked:
+                if isinstance(text, str) and alone.search(_LOG.sub("", text)):
+                    raise ValueError(only_log(name, given))
 
     def _spread(
         self, powers: tuple[tuple[str, int], ...], cell: tuple[tuple[str, int], ...]

@@ -54,7 +54,8 @@ def regress(
         to what the mechanism itself put on the diagonal; not on the intercept.  "auto"
         chooses it for prediction, by sampling and privacy noise, from the release alone.
     intercept : bool
-        Use the column named `intercept`, if the release has one.
+        Use the column of ones. Without it the fit goes through the origin of own units, which takes
+        the ones too, unless all bounds are about 0.
     unclip : bool
         Take off what clipping rows to the bound added to the coefficients, as it
         would be were the rows normal (`privgram.regression.clipping`); not for a marginal,
