@@ -307,7 +307,7 @@ def test_no_rows(tmp_path):
     x = np.empty((0, 3))
     sources = [
         x,
-        [x, x],
+        [x, x.copy()],
         arrow(x),
         pd.DataFrame(x, columns=NAMES),
         write_npy(x, tmp_path / "t.npy"),

@@ -6,9 +6,11 @@ neither kept nor moved: what leaves a worker is a state of 16 bytes for each pai
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
@@ -32,6 +34,7 @@ from privgram.engines.parts import (
 )
 from privgram.engines.progress import INTERVAL, Report, reporter
 from privgram.moment.units import UnitPlan
+from privgram.sources.files import check_once, find
 
 
 def total(
@@ -62,6 +65,7 @@ def total(
             )
         n_rows, states = _of_array(source, plan, topic)
     elif _is_a("dask.dataframe", "DataFrame", source):
+        _check_files(source)
         n_rows, states = None, _of_frame(source, plan, topic, by)
     else:
         raise TypeError(
@@ -89,6 +93,16 @@ def total(
             raise problem
         report(rows_of(found))
     return found
+
+
+def _check_files(frame: Any) -> None:
+    """Refuse Parquet files that one reading has twice, as far as they are on this machine."""
+    for reading in frame.expr.walk():
+        if type(reading).__name__.startswith("ReadParquet"):
+            paths = reading.operand("path")
+            names = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+            with suppress(FileNotFoundError):  # on another machine
+                check_once(file for name in names for file in find(Path(name)))
 
 
 def _noted(report: Report) -> tuple[Report, list[Exception]]:

@@ -145,15 +145,16 @@ class Store:
         if self._file is not None:
             self._file.close()
 
-    def parts_of(self, key: NDArray[Any]) -> NDArray[np.uint8]:
-        """Which part each key belongs to."""
+    def parts_of(self, key: NDArray[Any], high: NDArray[np.bool_] | None) -> NDArray[np.intp]:
+        """Which part each key belongs to; `high` ones have parts of their own (see `Keys`)."""
         words = key.view(np.uint64).reshape(len(key), -1)
         mixed = words[:, 0] * self._factor
         for j in range(1, words.shape[1]):
             mixed = ((mixed ^ (mixed >> np.uint64(32))) + words[:, j]) * self._factor
         mixed ^= mixed >> np.uint64(29)
         mixed *= self._factor
-        return (mixed >> np.uint64(56)).astype(np.uint8)
+        part = (mixed >> np.uint64(56)).astype(np.intp)
+        return part if high is None else part + PARTS * high
 
     def check_kind(self, key: np.dtype[Any]) -> None:
         """Refuse keys of another kind than there were."""
@@ -231,28 +232,29 @@ class Gatherer:
         """Take every row of a block, whose last column holds the units; return their number."""
         *parts, given = block
         key = given if isinstance(given, Keys) else keys_of(given)
-        n_rows, values, kept = len(key), key.values, np.arange(0)
+        n_rows, values, high, kept = len(key), key.values, key.high, np.arange(0)
         if key.missing is not None and key.missing.any():
             if not self.drop:
                 raise InvalidRow(int(key.missing.argmax()), _NO_UNIT)
             kept = np.flatnonzero(~key.missing)
             values = values[kept]
+            high = None if high is None else high[kept]
             parts = [_rows(part, kept) for part in parts]
         if not len(values):
             return n_rows
         self.store.check_kind(values.dtype)
         try:
-            self._take(self.store.layout.pack(parts, values))
+            self._take(self.store.layout.pack(parts, values), high)
         except InvalidRow as error:
             row = error.row if len(values) == n_rows else int(kept[error.row])
             raise InvalidRow(row, error.problem) from None
         return n_rows
 
-    def _take(self, records: NDArray[Any]) -> None:
+    def _take(self, records: NDArray[Any], high: NDArray[np.bool_] | None) -> None:
         self.store.record = records.dtype
-        part = self.store.parts_of(np.ascontiguousarray(records["key"]))
+        part = self.store.parts_of(np.ascontiguousarray(records["key"]), high)
         records = records[np.argsort(part, kind="stable")]
-        ends = np.cumsum(np.bincount(part, minlength=PARTS))
+        ends = np.cumsum(np.bincount(part, minlength=2 * PARTS))
         starts = np.concatenate([[0], ends[:-1]])
         for i in np.flatnonzero(ends > starts).tolist():
             self.held[i].append(records[starts[i] : ends[i]])

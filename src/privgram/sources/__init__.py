@@ -42,6 +42,10 @@ def open_source(source: Any, select: Selection = None, by_position: bool = True)
     if isinstance(source, (list, tuple)) and source and isinstance(source[0], (str, os.PathLike)):
         return open_paths([Path(path) for path in source], select, by_position)
     if _is_iterable_of_blocks(source):
+        if isinstance(source, (list, tuple)) and len(set(map(id, source))) < len(source):
+            raise ValueError(
+                "the list holds one table twice: its rows would be counted twice; name each once"
+            )
         return _open_blocks(iter(source), select, by_position)
     return open_block(source, select, by_position)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 
 from privgram.sources.csv import open_csv
@@ -22,6 +22,7 @@ def open_paths(paths: Sequence[Path], select: Selection = None, by_position: boo
     stands for must be of one kind.
     """
     files = [file for path in paths for file in find(path)]
+    check_once(files)
     first = _open_file(files[0], select, by_position)
     if len(files) == 1:
         return first
@@ -48,6 +49,19 @@ def _open_file(path: Path, select: Selection, by_position: bool) -> Table:
 
 def _kind(path: Path) -> str:
     return path.suffix.lower()  # some systems shout: TABLE.CSV
+
+
+def check_once(files: Iterable[Path]) -> None:
+    """Refuse a file that is there twice, by any names: its rows would count twice."""
+    known: dict[tuple[int, ...], Path] = {}
+    for file in files:
+        status = file.stat()
+        place = status.st_dev, status.st_ino
+        other = known.get(place)
+        known[place] = file
+        if other is not None:
+            same = f"{file} is given twice" if file == other else f"{other} and {file} are one file"
+            raise ValueError(f"{same}: its rows would be counted twice; name each file once")
 
 
 def find(path: Path) -> list[Path]:

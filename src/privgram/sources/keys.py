@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram.columns.variables import is_missing
+
 __all__ = ["Keys", "keys_by_code", "keys_of", "keys_of_arrow"]
 
 #: Bytes of a text's key: up to 15 of them as they are and their number, or a hash.
@@ -22,10 +24,15 @@ _MISTAKEN = "it holds values that are neither whole numbers nor texts, as a unit
 
 
 class Keys(NamedTuple):
-    """Keys of rows, int64 or S16; where `missing` says so, there is none."""
+    """Keys of rows, int64 or S16; where `missing` says so, there is none.
+
+    A whole number from 2^63 on is 2^64 less here, and `high` says where: it is not the negative
+    number of that key.
+    """
 
     values: NDArray[Any]
     missing: NDArray[np.bool_] | None = None
+    high: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -33,7 +40,7 @@ class Keys(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes they take."""
-        return self.values.nbytes + (0 if self.missing is None else self.missing.nbytes)
+        return sum(0 if part is None else part.nbytes for part in self)
 
 
 def _key(text: str | bytes) -> bytes:
@@ -54,18 +61,21 @@ def keys_of(values: NDArray[Any]) -> Keys:
     """
     kind = values.dtype.kind
     if kind in "iu":
-        return Keys(values.astype(np.int64) if values.dtype != np.uint64 else values.view(np.int64))
+        numbers = values.astype(np.int64, copy=False)
+        unsigned = kind == "u" and values.itemsize == 8
+        return Keys(numbers, None, numbers < 0 if unsigned else None)
     if kind not in "OUST":
         raise TypeError(_MISTAKEN)
     found: list[Any] = values.tolist()
-    missing = np.array([value is None or value != value for value in found], bool)
+    missing = np.array([is_missing(value) for value in found], bool)
     kinds = {type(value) for value, gone in zip(found, missing, strict=True) if not gone}
-    if kinds <= {int} or all(issubclass(each, np.integer) for each in kinds):
-        numbers = [0 if gone else int(v) for v, gone in zip(found, missing, strict=True)]
-        try:
-            return Keys(np.array(numbers, np.int64), missing)
-        except OverflowError:
-            raise TypeError(_MISTAKEN + ", of 64 bits") from None
+    if all(each is int or issubclass(each, np.integer) for each in kinds):
+        whole = [0 if gone else int(v) for v, gone in zip(found, missing, strict=True)]
+        if not all(-(2**63) <= value < 2**64 for value in whole):
+            raise TypeError(_MISTAKEN + ", of 64 bits")
+        high = np.array([value >= 2**63 for value in whole], bool)
+        wrapped = [value - 2**64 if value >= 2**63 else value for value in whole]
+        return Keys(np.array(wrapped, np.int64), missing, high)
     if not all(issubclass(each, (str, bytes)) for each in kinds):
         raise TypeError(_MISTAKEN)
     known: dict[Any, bytes] = {value: _key(value) for value in set(found) if type(value) in kinds}
@@ -77,7 +87,8 @@ def keys_by_code(values: Iterable[Any], codes: NDArray[Any]) -> Keys:
     """Keys of rows by the positions of their values; at -1 there is none."""
     each = keys_of(np.array([*values, None], object))
     assert each.missing is not None
-    return Keys(each.values[codes], each.missing[codes])
+    high = None if each.high is None else each.high[codes]
+    return Keys(each.values[codes], each.missing[codes], high)
 
 
 def keys_of_arrow(column: Any) -> Keys:
@@ -94,7 +105,8 @@ def keys_of_arrow(column: Any) -> Keys:
         if column.null_count:
             missing = column.is_null().to_numpy(zero_copy_only=False)
             column = column.fill_null(0)
-        return Keys(keys_of(column.to_numpy()).values, missing)
+        each = keys_of(column.to_numpy())
+        return Keys(each.values, missing, each.high)
     if not types.is_dictionary(column.type):
         if not (types.is_string(column.type) or types.is_large_string(column.type)):
             column = column.cast(pa.large_string())

@@ -9,9 +9,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from privgram.sources.arrow import BATCH, chunks_of, require, resolve
+from privgram.sources.files import check_once
 from privgram.sources.table import Selection, Table, described
 
 #: The schema, and what runs the query for some of its columns.
@@ -37,6 +39,7 @@ def open_query(source: Any, select: Selection = None) -> Table:
 
 def _of_dataset(dataset: Any) -> Query:
     _check_records(dataset)
+    check_once(file for file in map(Path, _files(dataset)) if file.exists())
 
     def run(names: Sequence[str]) -> Iterator[Any]:
         from pyarrow.compute import field
@@ -51,6 +54,14 @@ def _of_dataset(dataset: Any) -> Query:
         return reader
 
     return dataset.schema, run
+
+
+def _files(dataset: Any) -> Iterator[str]:
+    """Names of the files of a dataset that are on this machine."""
+    for part in getattr(dataset, "children", ()):  # of a union
+        yield from _files(part)
+    if getattr(getattr(dataset, "filesystem", None), "type_name", "") == "local":
+        yield from dataset.files
 
 
 def _check_records(dataset: Any) -> None:
