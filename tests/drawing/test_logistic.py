@@ -438,14 +438,28 @@ def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
         (pg.second_moment(TABLE, columns=COLUMNS), {}, "SecondMoment"),
         ((block for block in [TABLE]), {}, "an iterator"),
         (np.ones((5, 7)), {}, "the table has 7"),
-        (TABLE | {"y": np.where(TABLE["y"], 0.5, 0.0)}, {}, "other than 0 and 1"),
     ]:
         given = {"columns": COLUMNS} | options
-        if "other than" in problem:
-            given["columns"] = pg.Columns({"a": (-4, 4), "b": (0, 10), "y": (0, 1)})
         with pytest.raises((ValueError, TypeError), match=problem):
             fitted(source, ledger=ledger, **given)
     assert not ledger.entries
+
+
+@pytest.mark.parametrize("described", [bool, (0, 1)], ids=["bool", "bounds"])
+@pytest.mark.parametrize("odd", [0.5, -1.0, 2.0, np.inf, np.nan, 1e-300])
+def test_a_target_that_is_neither_0_nor_1_is_missing(described, odd):
+    """It raised, by exact sums that nothing was paid for."""
+    y = TABLE["y"].astype(float)
+    y[::9] = odd
+    columns = {"a": (-4, 4), "b": (0, 10), "y": described}
+    fits = [
+        fitted(table, columns=pg.Columns(columns, missing="drop"))
+        for table in (
+            TABLE | {"y": y},
+            TABLE | {"y": np.where(np.isin(np.arange(len(y)), np.arange(0, len(y), 9)), np.nan, y)},
+        )
+    ]
+    np.testing.assert_array_equal(fits[0].coef, fits[1].coef)
 
 
 @pytest.mark.parametrize("kind", ["separated", "constant", "few rows"])

@@ -301,7 +301,7 @@ def test_nothing_is_kept_after_an_error(x):
 
 def test_no_data_in_a_traceback():
     canary = np.array([[1234.56789, np.nan]] * 10)
-    for source in (canary, {"a": canary[:, 0], "b": canary[:, 1]}, [canary, canary]):
+    for source in (canary, {"a": canary[:, 0], "b": canary[:, 1]}, [canary, canary.copy()]):
         for columns in (None, Columns({"a": (0, 1), "b": (0, 1)})):
             with pytest.raises(ValueError, match=r"^row 0 ") as caught:
                 second_moment(source, 4.0, columns)

@@ -34,7 +34,7 @@ LEVELS_FROM_DATA = (
 
 Level: TypeAlias = str | int
 
-#: What else than a bool stands for true or false: 1 and 0, and others are clamped.
+#: What else than a bool stands for true or false: 1 and 0.
 _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 
 
@@ -121,18 +121,22 @@ class Number(Numeric):
 
 @dataclass(frozen=True)
 class Boolean(Number):
-    """True or false, taken as 1 and 0."""
+    """True or false, taken as 1 and 0; any other value is a missing one."""
 
     lower: float = 0.0
     upper: float = 1.0
     holds: ClassVar[str] = "true and false"
 
     def raw(self, values: NDArray[Any]) -> NDArray[Any]:
-        if values.dtype.kind != "O":
+        if values.dtype.kind == "b":
             return values
+        if values.dtype.kind != "O":
+            return np.where((values == 0) | (values == 1), values, np.nan)
         if not all(isinstance(value, _NUMBERS) or is_missing(value) for value in values):
             raise TypeError("it holds values that are not true and false")
-        return np.array([math.nan if is_missing(value) else float(value) for value in values])
+        return np.array(
+            [float(v) if not is_missing(v) and v in (0, 1) else math.nan for v in values]
+        )
 
     def to_plain(self) -> Any:
         return "bool"

@@ -77,6 +77,7 @@ def logistic(
         What is explained, or a formula such as ``"married ~ poly(age, 2) + sex*region"`` (extra
         `formula`). A variable of true and false, of 0 and 1 within bounds (0, 1), or a factor of
         two levels, of which the first is the reference; or one level of any factor, "region[n]".
+        A value that is neither 0 nor 1 is a missing one: `Columns` says what its row does.
     features : iterable of str, optional
         Terms, as in `Columns`, where there is no formula; by default all other variables.
     columns : Columns
@@ -159,19 +160,18 @@ def logistic(
         texts = [name for name in columns.terms if name != variable]
     if isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2:
         source = _named(source, columns)
-    used = _narrowed(columns, [*texts, variable], intercept)
+    used = _narrowed(columns, [*texts, variable], variable, intercept)
     given = {str(name): str(level) for name, level in (reference or {}).items()}
     try:
         model = design(AllColumns(used), target, texts, intercept, given)
     except NoOriginError:  # which the ones tell
-        used = _narrowed(columns, [*texts, variable], True)
+        used = _narrowed(columns, [*texts, variable], variable, True)
         model = design(AllColumns(used), target, texts, intercept, given)
     generator, reproducible = random.resolve(rng)
     noise = Refined().calibrate(len(used), used.bound, epsilon, delta, adjacency)
     if ledger is not None:  # before the pass
         ledger.check(epsilon, delta, adjacency=adjacency, privacy=noise.privacy)
     moment = second_moment(source, columns=used, threads=threads)
-    _check_binary(moment, model)
     public = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
     if not reproducible:
         warn_of_weak(epsilon, delta, public)
@@ -353,24 +353,12 @@ def _binary(columns: Columns, target: str) -> tuple[str, str]:
     raise ValueError(f"no variable {target!r} to explain; there are {known}")
 
 
-def _check_binary(moment: SecondMoment, model: Design) -> None:
-    """Refuse values between 0 and 1, from the secret sums: nothing is released."""
-    low, high = model.ends
-    if (low, high) != (0.0, 1.0):  # an indicator
-        return
-    goal = model.frame[-1]
-    squares = float(goal @ moment.matrix() @ goal)
-    if squares < moment.n_rows * (1 - 2.0**-16) - 0.5:
-        raise ValueError(
-            "the target holds values other than 0 and 1, and a logistic regression explains two: "
-            "make a column of true and false. Nothing was spent"
-        )
-
-
-def _narrowed(columns: Columns, texts: list[str], intercept: bool) -> Columns:
-    """The description of what a model uses."""
+def _narrowed(columns: Columns, texts: list[str], target: str, intercept: bool) -> Columns:
+    """The description of what a model of these terms and this target uses."""
     make = partial(Columns, intercept=intercept, missing=columns.missing, terms=texts)
     variables = {name: columns.variables[name] for name in make(columns.variables).selected}
+    if type(variables[target]) is Number:
+        variables[target] = Boolean()  # a value between 0 and 1 is a missing one
     labels = {term.label(variables) for term in parse_terms(texts, variables)}
     weights = {text: weight for text, weight in columns.weights.items() if text in labels}
     return make(variables, weights=weights)
