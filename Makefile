@@ -51,7 +51,7 @@ test: $(DONE)/test
 	$(PYTEST) -m "not long and not nightly" $(PYTEST_ARGS)
 
 quick: $(DONE)/test
-	$(PYTEST) -m "not slow and not nightly" $(PYTEST_ARGS)
+	$(PYTEST) -m "not slow and not long and not nightly" $(PYTEST_ARGS)
 
 long: $(DONE)/test
 	$(PYTEST) -m "long and not nightly" $(PYTEST_ARGS)

@@ -125,6 +125,7 @@ def run(code):
     return done.stdout.splitlines()
 
 
+@pytest.mark.long
 def test_updates_and_releases_of_other_threads():
     assert run(UPDATES) == ["0 of 30"]
 

@@ -62,7 +62,7 @@ def assert_mean(draws, expected):
     assert np.all(np.abs(draws.mean(axis=0) - expected) < 5 * error + 1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("law", [*LAWS, *MADE.values()], ids=[*map(repr, LAWS), *MADE])
 def test_moments(law):
     rng = np.random.default_rng(7)
@@ -74,7 +74,7 @@ def test_moments(law):
     assert_mean((frame @ noise @ frame.T) ** 2, law.entry_variance(MEAN, frame))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 def test_marginal_is_the_law_of_the_sub_matrix(law):
     block = np.ix_([0, 2], [0, 2])

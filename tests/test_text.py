@@ -81,7 +81,7 @@ def test_a_break_in_a_name_does_not_break_a_summary(release):
     assert not CONTROLS.search(str(caught.value))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_pictures_and_pages_are_well_formed(release):
     page = release.to_html(["y", BAD], title=BAD)
     assert not CONTROLS.search(page)

@@ -480,7 +480,7 @@ SCALED = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "calibration"),
     [  # a theorem fixes the degrees of freedom

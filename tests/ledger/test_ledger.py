@@ -198,7 +198,7 @@ MIXED = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_mixed_releases_compose_as_dp_accounting_has_them(path, moment, adjacency):
     ledger = Ledger(path, 1.0, 1e-6, adjacency)

@@ -153,7 +153,7 @@ def released(mechanism, moment, rng, keys=("matrix",), **arguments):
     return draws
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("table", [few_rows, many_rows])
 @pytest.mark.parametrize("box", BOXES)
 def test_release_has_the_law_of_the_box(box, table):
@@ -261,7 +261,7 @@ def test_rescaling_rows_and_bound_rescales_the_release(mechanism, adjacency, tab
     assert scaled.privacy == plain.privacy
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "mechanism",
     [

@@ -64,7 +64,7 @@ def test_published_constant_and_its_erratum():
 
 
 # Entries of the inverse of the release against Gaussians, 2000 releases, 5 standard errors.
-@pytest.mark.slow
+@pytest.mark.long
 def test_law_of_the_inverse(moment):
     mechanism, rng = InverseGauss(300.0), np.random.default_rng(2)
     releases = [mechanism.release(moment, EPSILON, DELTA, rng=rng) for _ in range(2000)]

@@ -68,7 +68,7 @@ def test_one_column_is_the_laplace_mechanism(adjacency):
     assert stats.kstest(noise, stats.laplace(scale=2.0 * 1.25).cdf).pvalue < 1e-6
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_exact_draws_have_the_law():
     """The trace and an entry of 300 releases, Kolmogorov and Smirnov at 1e-6.
 

@@ -144,7 +144,7 @@ def test_dictionary_and_file_round_trip(mechanism, moment, tmp_path):
 
 # Means and E[N^2] over 800 releases, each entry within 5 standard errors of the law the
 # release states: the chance of a false alarm is under 1e-4 in all.
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "mechanism",
     [
@@ -170,7 +170,7 @@ def test_law_of_the_release(mechanism):
     assert np.all(np.abs(squares.mean(axis=0) - law.sandwich(mean, np.eye(3))) < 5 * error)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_sketch_in_one_dimension_is_a_chi_square():
     # KS test with 600 draws: false alarm 1e-4.
     moment = pg.SecondMoment(1, bound=1.0).update(np.ones((40, 1)))
@@ -302,7 +302,7 @@ def test_rows_that_are_kept_are_bounded(monkeypatch):
     assert np.allclose(release.matrix, release.sketch.T @ release.sketch / 150)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_eigenvalue_bound_has_the_stated_law():
     # KS of 300 draws against the Laplace law; false alarm 1e-4.
     moment, mechanism = rich(300), GaussianSketch(5, adaptive=True)
@@ -334,7 +334,7 @@ def test_ladder_shares_sum_to_delta(adjacency):
         assert ladder.climb(np.nextafter(totals[k - 1], 0)) == k - 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_ladder_against_its_own_integral(adjacency):
     """The exact delta of the ladder at given data never exceeds the profile.

@@ -37,7 +37,7 @@ def test_the_known_shift_is_removed():
     assert result.error_bound == 0.0  # the whole space
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "law", [GaussianLaw(0.3, 0.45), GaussianLaw(2.0, 3.0), SketchLaw(4000, 0.1)], ids=repr
 )

@@ -138,7 +138,7 @@ def test_intervals_hold_their_level(n_rows, partial, monkeypatch):
     assert (shares < 0.985).all(), shares
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("partial", [True, ["w", "y"]])
 def test_partial_intervals_hold_where_noise_is_near_the_signal(partial, monkeypatch):
     """250 draws: shares have a deviation of 1.4 %, so 90 % is 3.6 of these below 95.

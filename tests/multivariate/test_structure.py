@@ -31,7 +31,7 @@ def spread(statistic, trials=60):
 # 45 % is 4 sigma of both.
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_errors_of_loadings_are_their_spread():
     first = released(np.random.default_rng(2)).factor_analysis(2)
 
@@ -50,7 +50,7 @@ def test_errors_of_canonical_correlations_are_their_spread():
     assert first.correlations[1] > first.edge() > first.correlations[2]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_errors_of_noise_alone_are_about_these_rows():
     """Their spread over releases of the same rows: of 60 it is within 9.2 % at one sigma."""
     rng = np.random.default_rng(13)
@@ -74,6 +74,7 @@ def test_errors_of_noise_alone_are_about_these_rows():
         assert np.all(first.noise_stderr < first.stderr)
 
 
+@pytest.mark.long
 def test_sets_that_say_nothing_of_each_other_are_below_the_edge():
     # Each above it in 1 of 20: 5 of 20 or more have probability 2.6e-3.
     rng = np.random.default_rng(4)

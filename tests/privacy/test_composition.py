@@ -188,6 +188,7 @@ def test_a_sketch_and_an_inverse_of_as_many_rows():
         np.testing.assert_allclose(found, [with_row, without], rtol=1e-9)
 
 
+@pytest.mark.long
 def test_two_ratios_under_replace():
     """By another route: the second's profile, moved by the loss of the first one's two rows."""
     first, second = SketchProfile(6, 0.3), SketchProfile(15, 0.15)

@@ -173,7 +173,7 @@ def extremes():
         yield ChiGaussianProfile(1, ratio)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_extreme_parameters_give_a_probability():
     epsilon = np.array([-50.0, -1e-4, 0.0, 1e-4, 0.01, 1.0, 50.0, np.inf])
     with warnings.catch_warnings():

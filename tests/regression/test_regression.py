@@ -320,7 +320,7 @@ def test_lasso_needs_the_number_of_rows(table):
 # Coverage of 95 % intervals on the paper's data model (section 3.1), at the edge of where
 # inference is offered.  With 400 x 20 coefficients, correlated within a fit at most weakly,
 # the standard error of the coverage is below 0.5 %; the limits of 92 and 98 % stand five off.
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "law",
     [
@@ -368,7 +368,7 @@ def paper_moment(n_rows, beta, rng):
 # Through the whole pipeline, at a bound that clips a good third of the rows: intervals cover the
 # clipped rows' coefficients, miss the model's, and cover those with `unclip`.  Limits as above,
 # for 40 tables of 20 coefficients: a standard error of 0.8 %.
-@pytest.mark.slow
+@pytest.mark.long
 def test_coverage_where_rows_are_clipped():
     rng = np.random.default_rng(12)
     n_rows, bound = 2**15, 5.5

@@ -339,7 +339,7 @@ def test_one_deviation_of_noise_on_top_is_enough_at_every_ratio(level):
     assert least(lambda v: np.maximum(v + g, 0)) < level  # without
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_it_covers_where_equal_variance_does_not(adjacency):
     """300 draws, 3 coefficients: 0.90 is four standard errors below 0.95, a chance of 1e-4."""

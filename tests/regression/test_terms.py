@@ -209,7 +209,7 @@ def test_two_factors_agree_on_the_number_of_rows(table):
     assert left.sum() < 0.95 * before.sum()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_wald_statistic_has_its_size():
     """Of 300 tests at 10 %, between 4.5 and 16.5 % reject: false alarm below 1e-3."""
     rng, noise = np.random.default_rng(5), np.random.default_rng(6)

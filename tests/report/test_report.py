@@ -136,7 +136,7 @@ def test_page_says_what_was_released(page, release, saved):
     assert 'role="note"' not in page  # there is nothing to warn of
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_page_is_the_same_every_time(page, release, saved):
     from matplotlib import pyplot, rcParams
 

@@ -361,7 +361,7 @@ def test_csv_in_chunks(tmp_path, rng, monkeypatch):
         second_moment(path, 1.0)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux's /proc")
 @pytest.mark.parametrize(
     ("suffix", "compression", "n"),

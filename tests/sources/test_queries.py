@@ -165,7 +165,7 @@ def large(tmp_path_factory):
     return path
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("door", ["dataset", "polars", "duckdb"])
 def test_bounded_memory(large, door):

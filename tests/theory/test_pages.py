@@ -10,12 +10,12 @@ import tables
 PAGES = sorted(Path(tables.__file__).parent.glob("*.md"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_errata_page_is_what_its_script_writes():
     assert errata.PAGE.read_text(encoding="utf-8") == errata.page()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_tables_are_what_their_script_writes(page):
     text = page.read_text(encoding="utf-8")

@@ -206,7 +206,7 @@ def test_two_by_two_reduction_of_replace():
     assert q == (k - d + 2 - 3) / 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("dof", "s", "epsilon"), [(30, 1.0, 0.5), (100, 4.0, 1.0), (30, 16.0, 3.0), (20, 1.0, 2.5)]
 )
@@ -222,7 +222,7 @@ def test_corners_by_brute_force_and_nothing_larger_on_the_edges(dof, s, epsilon)
         assert tables.box_delta(s, mu, epsilon, dof, 40) <= replace * (1 + 1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_monotone_directions_inside_the_box():
     rng = np.random.default_rng(5)
     dof, step = 12, 0.02
@@ -238,7 +238,7 @@ def test_monotone_directions_inside_the_box():
             assert tables.box_delta(mu1 + step, mu2, epsilon, dof, 40) >= here - slack
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("digits", "steps"), [(14, 6), pytest.param(26, 20, marks=pytest.mark.nightly)]
 )
