@@ -157,25 +157,23 @@ REFUSED = {
         ValueError,
         "row 0 holds a missing value, NaN or infinity; clean the data, or leave out rows "
         "with missing values by Columns(..., missing='drop'), in a file of bounds by missing "
-        '= "drop"',
+        '= "drop"'
+        ". This error tells what one row holds, at no cost: it must not reach the public",
     ),
     "columns with a moment": (
         R(MOMENT, **C),
         TypeError,
-        "a SecondMoment has its columns and bound, and no pass is left to keep: leave out "
-        "columns, bound, bound_epsilon and checkpoint",
+        "a SecondMoment has its columns and bound: leave out columns, bound and bound_epsilon",
     ),
     "bound with a moment": (
         R(MOMENT, bound=2.0),
         TypeError,
-        "a SecondMoment has its columns and bound, and no pass is left to keep: leave out "
-        "columns, bound, bound_epsilon and checkpoint",
+        "a SecondMoment has its columns and bound: leave out columns, bound and bound_epsilon",
     ),
     "bound_epsilon with a moment": (
         R(MOMENT, bound_epsilon=0.1),
         TypeError,
-        "a SecondMoment has its columns and bound, and no pass is left to keep: leave out "
-        "columns, bound, bound_epsilon and checkpoint",
+        "a SecondMoment has its columns and bound: leave out columns, bound and bound_epsilon",
     ),
     "unit with a moment": (
         R(MOMENT, unit="who", rows_per_unit=5),
@@ -200,8 +198,7 @@ REFUSED = {
     "columns with moments": (
         R(MOMENTS, **C),
         TypeError,
-        "a SecondMoment has its columns and bound, and no pass is left to keep: leave out "
-        "columns, bound, bound_epsilon and checkpoint",
+        "a SecondMoment has its columns and bound: leave out columns, bound and bound_epsilon",
     ),
     "unit with moments": (
         R(MOMENTS, unit="who", rows_per_unit=5),
@@ -518,10 +515,11 @@ REFUSED = {
         "the table has no column named 'county'; it has 'x', 'y', 'who', 'state'",
     ),
     "a row of no listed group": (
-        R(TABLE, by="state", groups=["a", "b"], **C),
+        R(TABLE, by="state", groups=["a", "b"], unlisted="error", **C),
         ValueError,
         "row 2 is of a group that is not listed, or of none: list its value in groups, put "
-        "such rows together by unlisted='other', or leave them out by unlisted='drop'",
+        "such rows together by unlisted='other', or leave them out by unlisted='drop'"
+        ". This error tells what one row holds, at no cost: it must not reach the public",
     ),
     "groups and looks": (
         R(TABLE, pg.Refined(), by="state", groups=LEVELS, **C),

@@ -539,7 +539,9 @@ def test_release_and_regress_by_group(folder):
     taken = [*ask, "--groups", "sites.txt", "--out", "new.json", "--ledger", "sites.txt"]
     assert "--groups and --ledger are one file" in fail(*taken)
     assert (folder / "sites.txt").read_text() == "1\n2\n"
-    assert "not listed" in fail(*ask, "--groups", "[1, 2]", "--out", "new.json")
+    assert "not listed" in fail(
+        *ask, "--groups", "[1, 2]", "--unlisted", "error", "--out", "new.json"
+    )
     assert "go together" in fail(*ask, "--out", "new.json")
     assert "JSON" in fail(*ask, "--groups", "[1, 2", "--out", "new.json")
     assert "groups" in fail(*asked, "--unclip")

@@ -294,7 +294,7 @@ def test_a_bound_chosen_by_the_rows_of_all_groups(table, tmp_path, adjacency, ki
 
 def test_a_row_of_no_group_is_found_before_a_bound_is_chosen(table, tmp_path):
     ledger = pg.Ledger(tmp_path / "l", epsilon=4, delta=1e-5)
-    ask = ASK | {"groups": SITES[:2]}
+    ask = ASK | {"groups": SITES[:2], "unlisted": "error"}
     with pytest.raises(ValueError, match="of a group that is not listed"):
         pg.release(table, None, 1.0, 1e-6, bound="auto", bound_epsilon=2.0, ledger=ledger, **ask)
     table["x"][5] = np.nan

@@ -407,3 +407,25 @@ def test_a_column_that_is_not_what_was_said(held, what):
         seen = said(caught.value)
         assert CANARY not in seen
         assert "7318" not in seen
+
+
+@pytest.mark.parametrize("number", [20240131, 0, True, np.int64(19000), 1.5])
+def test_numbers_are_no_dates(number):
+    """They were microseconds since 1970."""
+    columns = pg.Columns({"t": pg.Dates("2000-01-01", "2030-01-01")}, missing="drop")
+    for values in (np.array([number, None], object), np.array([number])):
+        with pytest.raises(TypeError, match=r"numbers, not dates|not dates"):
+            pg.second_moment({"t": values}, columns=columns)
+
+
+@pytest.mark.parametrize("suffix", ["toml", "json", "csv"])
+def test_a_byte_order_mark_is_read_over(tmp_path, suffix):
+    columns = pg.Columns({"a": (0, 9)}, missing="drop")
+    path = tmp_path / f"t.{suffix}"
+    if suffix == "csv":
+        path.write_text("a\n1\n", encoding="utf-8-sig")
+        assert pg.second_moment(path, columns=columns).n_rows == 1
+    else:
+        columns.save(path)
+        path.write_text(path.read_text(), encoding="utf-8-sig")
+        assert pg.Columns.load(path) == columns

@@ -124,8 +124,8 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--unlisted",
-    type=click.Choice(["error", "drop", "other"]),
-    default="error",
+    type=click.Choice(["drop", "other", "error"]),
+    default="drop",
     show_default=True,
     help="With --by: what becomes of rows with another value, or with none.",
 )

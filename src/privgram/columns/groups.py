@@ -36,7 +36,7 @@ class Groups:
 
     by: str
     factor: Factor
-    unlisted: Unlisted = "error"
+    unlisted: Unlisted = "drop"
 
     @classmethod
     def of(cls, by: str, groups: Sequence[Level] | Factor | None, unlisted: str) -> Groups:

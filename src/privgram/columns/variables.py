@@ -451,6 +451,9 @@ def days(values: NDArray[Any]) -> NDArray[np.float64]:
     if values.dtype.kind == "f":
         return values.astype(np.float64, copy=False)
     given = list(map(_in_utc, values)) if values.dtype.kind == "O" else values
+    counted = values.dtype.kind in "biu"  # of what, from when?
+    if counted or (values.dtype.kind == "O" and any(isinstance(each, _NUMBERS) for each in given)):
+        raise TypeError("it holds numbers, not dates: make dates of them, by their unit and origin")
     micros: NDArray[np.datetime64] | None = None
     with suppress(TypeError, ValueError):  # which quote the value, also as a context
         micros = np.array(given, "datetime64[us]")

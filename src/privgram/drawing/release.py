@@ -108,7 +108,7 @@ def release(
     allow_published_erratum: bool = False,
     by: str,
     groups: Sequence[Level] | Factor | None = None,
-    unlisted: Unlisted = "error",
+    unlisted: Unlisted = "drop",
 ) -> Releases: ...
 def release(
     source: Any,
@@ -137,7 +137,7 @@ def release(
     unit_missing: Literal["error", "drop"] = "error",
     by: str | None = None,
     groups: Sequence[Level] | Factor | None = None,
-    unlisted: Unlisted = "error",
+    unlisted: Unlisted = "drop",
 ) -> Release | Releases:
     """Release the second moment of a table, or of each of its groups, under differential privacy.
 

@@ -69,7 +69,7 @@ def second_moment(
     *,
     by: str,
     groups: Sequence[Level] | Factor | None = None,
-    unlisted: Unlisted = "error",
+    unlisted: Unlisted = "drop",
 ) -> SecondMoments: ...
 def second_moment(
     source: Any,
@@ -86,7 +86,7 @@ def second_moment(
     unit_missing: Literal["error", "drop"] = "error",
     by: str | None = None,
     groups: Sequence[Level] | Factor | None = None,
-    unlisted: Unlisted = "error",
+    unlisted: Unlisted = "drop",
 ) -> SecondMoment | SecondMoments:
     """Compute the exact second moment of a table, or of each of its groups, in one pass.
 
@@ -129,16 +129,17 @@ def second_moment(
         Whether to subtract from each row the means of its unit's rows, in all columns but the
         intercept: regressions are then those with an effect for each unit.
     unit_missing : {"error", "drop"}
-        What to do about a row whose unit is missing: raise, or leave it out.
+        What to do about a row whose unit is missing: raise, which tells that there is one and
+        where, or leave it out.
     by : str, optional
         Column that says the group of a row; text or whole numbers. The result is then a second
         moment for each group. It is not among `columns`; of a table without names, the last one.
         Not with `unit`, whose rows may be in several groups.
     groups : sequence of str or of int, or Factor, optional
         With `by`: the values that get a second moment each, all different. They are public.
-    unlisted : {"error", "drop", "other"}, default "error"
-        With `by`: what becomes of a row with another value, or with none. It is an error, left
-        out, or of one more group, "other".
+    unlisted : {"drop", "other", "error"}, default "drop"
+        With `by`: what becomes of a row with another value, or with none. It is left out, of one
+        more group, "other", or an error, which tells that there is such a row and where.
 
     Returns
     -------

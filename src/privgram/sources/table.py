@@ -40,6 +40,9 @@ NOT_FINITE = (
 )
 
 
+_TELLS = ". This error tells what one row holds, at no cost: it must not reach the public"
+
+
 class InvalidRow(ValueError):
     """A row that may not be used; ``row`` counts from the start of the block or chunk."""
 
@@ -51,7 +54,7 @@ class InvalidRow(ValueError):
     def explain(self, before: int, place: str = "") -> ValueError:
         """Say so to the user, with the row's position in the stream and never its values."""
         where = f" (in {place})" if place else ""
-        return ValueError(f"row {before + self.row}{where} {self.problem}")
+        return ValueError(f"row {before + self.row}{where} {self.problem}{_TELLS}")
 
 
 @dataclass(frozen=True)
