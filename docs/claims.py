@@ -40,6 +40,12 @@ tests that reach the same by another route, and audits, which attack the worst p
 is known. `docs/claims.py` writes this page from `docs/claims.toml`. `tests/test_claims.py` fails
 where a sentence with a word of promise is in neither list there, and where a proof or a test named
 here does not exist. The theory pages are the proofs, and are not searched.
+
+`tests/recorder` records what meets noise in a private run, and replays the run on neighbouring
+tables with the same outputs: over mechanisms, looks, groups, units, second looks at residuals,
+logistic regression and chosen bounds, under both notions of neighbours. `make test` runs 180 pairs
+and `make long` 700 more. On each the parameters of all primitives and all that is published are
+equal to the last bit, and the inputs lie apart by no more than the guarantee allows.
 """
 
 
