@@ -102,6 +102,8 @@ class Entry:
         The columns that were released, where they are known.
     table : str
         Of which table, as `Ledger` says it; may be empty.
+    unit : str
+        Whose rows are protected together: the column that tells; empty for single rows.
     """
 
     number: int
@@ -116,6 +118,7 @@ class Entry:
     label: str = ""
     columns: tuple[str, ...] = ()
     table: str = ""
+    unit: str = ""
 
     @property
     def guarantee(self) -> Guarantee:
@@ -161,6 +164,10 @@ class Ledger:
     table : str, optional
         Of which table, by what is public of it; `Study` gives it. A new ledger is of this table
         alone, and one that says none is of any.
+    unit : str, optional
+        Whom it protects, for all releases: the column by which rows of one unit are told, or ""
+        for single rows. By default the first spend says it. A unit of many rows has more than
+        the epsilon of a release of rows, so the two are never added up.
 
     Raises
     ------
@@ -199,7 +206,10 @@ class Ledger:
         adjacency: str | None = None,
         composition: Composition | None = None,
         table: str | None = None,
+        unit: str | None = None,
     ) -> None:
+        if not isinstance(unit, str | None):
+            raise TypeError(f'unit is the name of a column, or "", not {type(unit).__name__}')
         self.path = Path(path).absolute()
         epsilon = None if epsilon is None else check_number(epsilon, "epsilon")
         delta = None if delta is None else check_number(delta, "delta")
@@ -228,6 +238,8 @@ class Ledger:
             }
             if table is not None:
                 header["table"] = table
+            if unit is not None:
+                header["unit"] = unit
             _check_header(header)
             with suppress(FileExistsError):  # another process was faster; open what it made
                 _files.create(self.path, _chain.line(header, "")[0])
@@ -247,6 +259,9 @@ class Ledger:
         self.adjacency: str = header["adjacency"]
         self.composition: Composition = header["composition"]
         self.table: str | None = header.get("table")
+        self._unit: str | None = header.get("unit")
+        if unit is not None:
+            self._check_unit(unit, self.entries)
         #: What `entered_as` says of spends.
         self._as: dict[str, Any] = {}
         if table is not None:
@@ -276,6 +291,24 @@ class Ledger:
                 f"{self.path.name} is the ledger of another study: of a table of another name, "
                 "other columns or another protected unit. One ledger counts what is released of "
                 "one table; give this study a ledger of its own. Nothing was spent"
+            )
+
+    @property
+    def unit(self) -> str | None:
+        """Whom it protects, as the parameter says; None before anything has said it."""
+        return next((entry.unit for entry in self.entries), self._unit)
+
+    def _check_unit(self, unit: str, entries: Iterable[Entry]) -> None:
+        if not isinstance(unit, str):
+            raise TypeError(f'unit is the name of a column, or "", not {type(unit).__name__}')
+        others = {self._unit, *(entry.unit for entry in entries)} - {None, unit}
+        if others:
+            pair = min(map(str, others)), unit
+            old, new = (f"all rows of a unit by {x!r}" if x else "single rows" for x in pair)
+            raise ValueError(
+                f"{self.path.name} is a ledger that protects {old}, and this protects {new}: the "
+                "epsilons of the two do not add up. Release by the ledger's unit, or enter this in "
+                "a ledger of its own. Nothing was spent"
             )
 
     def __repr__(self) -> str:
@@ -350,10 +383,13 @@ class Ledger:
         adjacency: str,
         privacy: Profile | None = None,
         delta_fp: float = 0.0,
+        unit: str = "",
     ) -> None:
         """Raise `BudgetExceeded` if a spend would not be accepted now; parameters as in `spend`."""
         self._check_spend(adjacency, privacy, "")
-        self._check(self.entries, Entry(0, "", "", epsilon, delta, delta_fp, privacy))
+        entries = self.entries
+        self._check_unit(unit, entries)
+        self._check(entries, Entry(0, "", "", epsilon, delta, delta_fp, privacy))
 
     def spend(
         self,
@@ -366,6 +402,7 @@ class Ledger:
         what: str = "",
         condition: str | None = None,
         id: str = "",
+        unit: str = "",
     ) -> Entry:
         """Enter a spend, durably, before anything private is made with it.
 
@@ -394,6 +431,9 @@ class Ledger:
         id : str
             Name of one thing that is paid for once, however many releases rest on it: of a
             privately chosen bound. If the ledger has an entry with it, nothing is entered.
+        unit : str
+            Whose rows are protected together: the column that tells; "" for single rows. Must be
+            the ledger's.
 
         Returns
         -------
@@ -405,7 +445,8 @@ class Ledger:
         BudgetExceeded
             If the budget has no room for it.
         ValueError
-            If the adjacency, or the profile's, is not the ledger's, or the ledger is damaged.
+            If the adjacency, or the profile's, or the unit is not the ledger's, or the ledger is
+            damaged.
         TypeError
             If a parameter is not of its type.
         OSError
@@ -416,6 +457,7 @@ class Ledger:
             condition = getattr(privacy, "condition", None)
         with self._open(exclusive=True) as handle:
             file = self._read(handle)
+            self._check_unit(unit, file.entries)
             for known in file.entries:
                 if id and known.id == id:
                     if (known.epsilon, known.delta) != (epsilon, delta):
@@ -431,6 +473,7 @@ class Ledger:
                 privacy,
                 None if condition is None else " ".join(condition.split()),
                 id,
+                unit=unit,
                 **self._as,
             )
             # A profile's delta is good to nine digits, and never 0.
@@ -441,7 +484,7 @@ class Ledger:
                 self._check_table(entry.table, file.entries)
             self._check(file.entries, entry)
             record = vars(entry) | {"privacy": None if privacy is None else privacy.to_dict()}
-            for name in ("id", "label", "columns", "table"):
+            for name in ("id", "label", "columns", "table", "unit"):
                 if not record[name]:
                     del record[name]
             line, digest = _chain.line(record, file.chain.last)
@@ -657,12 +700,19 @@ def _entry(number: int, record: dict[str, Any], adjacency: str) -> Entry:
         str(record.get("label", "")),
         tuple(map(str, record.get("columns", ()))),
         str(record.get("table", "")),
+        _text(record.get("unit", "")),
     )
 
 
 def _condition(value: Any) -> str | None:
     if not isinstance(value, str | None):
         raise ValueError("the condition must be a sentence")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("a unit is the name of a column")
     return value
 
 
@@ -675,6 +725,7 @@ def _check_header(header: dict[str, Any]) -> None:
 
     check_budget(header["epsilon"], header["delta"], zero="delta")
     check_adjacency(header["adjacency"])
+    _text(header.get("unit", ""))
     if header["composition"] not in get_args(Composition):
         raise ValueError(f'composition must be "pld" or "basic", not {header["composition"]!r}')
 

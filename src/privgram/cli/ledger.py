@@ -34,6 +34,11 @@ def command() -> None:
 @click.argument("path", type=click.Path(path_type=Path))
 @guarantee
 @click.option(
+    "--unit",
+    help="Whom it protects: the column that tells whose row a row is, '' for single rows. By"
+    " default the first release says it.",
+)
+@click.option(
     "--composition",
     type=click.Choice(["pld", "basic"]),
     default="pld",
@@ -42,14 +47,19 @@ def command() -> None:
     " at earlier ones. basic adds epsilons and deltas, for any releases.",
 )
 def create(
-    path: Path, epsilon: float, delta: float, adjacency: Adjacency, composition: Composition
+    path: Path,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency,
+    unit: str | None,
+    composition: Composition,
 ) -> None:
     """Make a ledger at PATH with a total budget. The budget cannot be changed."""
     import privgram as pg
 
     if path.exists():
         raise click.UsageError(f"{path} exists already")
-    pg.Ledger(path, epsilon, delta, adjacency, composition)
+    pg.Ledger(path, epsilon, delta, adjacency, composition, unit=unit)
 
 
 @command.command("show", epilog=example("privgram ledger show study.ledger --delta 1e-7"))
@@ -74,6 +84,7 @@ def show(path: Path, delta: float | None, as_json: bool) -> None:
         "delta": ledger.delta,
         "adjacency": ledger.adjacency,
         "composition": ledger.composition,
+        "unit": {None: "not said yet", "": "single rows"}.get(ledger.unit, ledger.unit),
         "spends": len(entries),
         "spent_epsilon": spent_epsilon,
         "spent_delta": spent_delta,

@@ -85,6 +85,11 @@ class PrivacyUnit:
         return cls(**values)
 
 
+def name_of(unit: PrivacyUnit | None) -> str:
+    """The unit as a ledger has it: a column's name, or "" for single rows."""
+    return "" if unit is None else unit.name
+
+
 def bits_for(bound: float, row_bound: float) -> int:
     """Bits of a unit's bound, with which rows are about as fine as in a table of rows."""
     finer = math.ceil(math.log2(bound / row_bound)) if bound > row_bound else 0

@@ -16,6 +16,7 @@ from privgram._release.groups import Releases
 from privgram._release.record import FORM
 from privgram.columns import Columns
 from privgram.columns.groups import Groups, Unlisted
+from privgram.columns.unit import name_of
 from privgram.drawing import random
 from privgram.drawing.norm_bound import Choice
 from privgram.engines import check_rereadable, scale_out
@@ -436,7 +437,8 @@ def _released(
         if chosen is not None:
             # Both, or neither: a choice that is paid for is of no use without the release.
             if chosen.id not in (entry.id for entry in ledger.entries):
-                _check_both(ledger, chosen, *paid, adjacency, privacy, delta_fp)
+                whose = name_of(unit)
+                _check_both(ledger, chosen, *paid, adjacency, privacy, delta_fp, unit=whose)
             chosen.charge(ledger)
         ledger.spend(
             *paid,
@@ -445,6 +447,7 @@ def _released(
             delta_fp=delta_fp,
             what=what + purpose,
             condition=mechanism.condition,
+            unit=name_of(unit),
         )
     more = {} if reread is None else {"reread": reread}
     made = []
@@ -497,6 +500,7 @@ class _Asked:
         if plan is not None:
             self.mechanism.check_unit(plan.unit, setting[2])
         self.ledger = ledger
+        self.unit = name_of(None if plan is None else plan.unit)
         self.allowed: dict[str, Any] = {"allow_published_erratum": allow_published_erratum}
         self.groups = groups
 
@@ -514,16 +518,22 @@ class _Asked:
             noise = self.mechanism.calibrate(*wanted, n_rows, **self.allowed)
         if self.ledger is None:
             return
+        asked = epsilon, delta, adjacency
         if choice is None:
             delta_fp = delta_fp_of(noise)
             self.ledger.check(
-                epsilon, delta, adjacency=adjacency, privacy=noise.privacy, delta_fp=delta_fp
+                epsilon,
+                delta,
+                adjacency=adjacency,
+                privacy=noise.privacy,
+                delta_fp=delta_fp,
+                unit=self.unit,
             )
         elif self.mechanism.scale_free:
             known = noise.privacy, delta_fp_of(noise)
-            _check_both(self.ledger, choice, epsilon, delta, adjacency, *known)
+            _check_both(self.ledger, choice, *asked, *known, unit=self.unit)
         else:
-            _check_both(self.ledger, choice, epsilon, delta, adjacency, None)
+            _check_both(self.ledger, choice, *asked, None, unit=self.unit)
 
 
 def _check_both(
@@ -534,6 +544,7 @@ def _check_both(
     adjacency: Adjacency,
     profile: Profile | None,
     delta_fp: float = 0.0,
+    unit: str = "",
 ) -> None:
     """Raise BudgetExceeded unless there is room for the choice of a bound and a release."""
     from privgram.privacy import StatedProfile, compose
@@ -546,6 +557,7 @@ def _check_both(
         adjacency=adjacency,
         privacy=compose([choice.privacy, profile]),
         delta_fp=delta_fp,
+        unit=unit,
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from privgram._core.rows import Accumulator
 from privgram._release.record import ReleaseRecord
+from privgram.columns.unit import name_of
 from privgram.drawing.release import release_moment
 from privgram.drawing.unit_scores import UnitScores
 from privgram.engines import check_here
@@ -23,7 +24,7 @@ from privgram.ledger import check_ledger
 from privgram.mechanisms import AnalyzeGauss
 from privgram.moment import SecondMoment
 from privgram.moment.mapped import Mapped
-from privgram.moment.units import by_unit
+from privgram.moment.units import UNIT, by_unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,7 +88,9 @@ def look_again(
     source, epsilon, delta, rng, ledger, threads
         As in `privgram.release`.
     unit : str or array_like, optional
-        Where units are protected: by default the column of that name.
+        Where units are protected: by default the column of that name. Another name is refused.
+        An array only for a release that was by one; it must tell the same units, which is not
+        checked.
 
     Returns
     -------
@@ -102,7 +105,13 @@ def look_again(
         q, look.radius, epsilon, delta, release.adjacency, n_rows=release.n_rows
     )
     if ledger is not None:  # before the pass
-        ledger.check(epsilon, delta, adjacency=release.adjacency, privacy=noise.privacy)
+        ledger.check(
+            epsilon,
+            delta,
+            adjacency=release.adjacency,
+            privacy=noise.privacy,
+            unit=name_of(release.privacy_unit),
+        )
     columns: Any = release.columns
     names = release.names if columns is None else columns.names
     held = source if isinstance(source, Mapping) else getattr(source, "columns", ())
@@ -130,6 +139,13 @@ def look_again(
     if protected is None:
         total = accumulate(source, columns, threads, False, of_rows)[0].inner.inner
     else:
+        # What an array identifies is not known, so it stands only for a unit that was an array.
+        array = protected.name == UNIT and not isinstance(unit, str)
+        if not (unit is None or array or (isinstance(unit, str) and unit == protected.name)):
+            raise ValueError(
+                f"the release is private for units by {protected.name!r}, and another unit may "
+                "have more rows together: leave unit out. Nothing was spent"
+            )
         whose = protected.name if unit is None else unit
         plan = by_unit(whose, release.bound, None, protected.clip, protected.within, "drop")
         assert plan is not None

@@ -156,6 +156,7 @@ def charge(ledger: Ledger, choice: dict[str, Any]) -> None:
         privacy=BoundedRangeProfile(choice["epsilon"], choice["adjacency"]),
         what=f"private_norm_bound(quantile={choice['quantile']:g})",
         id=choice["id"],
+        unit=choice["unit"] or "",
     )
 
 

@@ -113,7 +113,8 @@ def compose(profiles: Iterable[Any], discretization: float = 1e-4) -> Profile:
     profiles : sequence of Profile or Release
         At least one. A release, or a bound by `private_norm_bound`, counts with its profile, and
         with what finite precision adds to it, which its profile alone leaves out. All that say
-        for which notion of neighbours they are must say the same one.
+        for which notion of neighbours they are must say the same one, and releases must protect
+        one kind of unit; a bare profile does not say its.
     discretization : float
         Step of the grid of privacy losses where one is needed, positive.
 
@@ -125,7 +126,7 @@ def compose(profiles: Iterable[Any], discretization: float = 1e-4) -> Profile:
     Raises
     ------
     ValueError
-        If there is no profile, or the notions of neighbours differ.
+        If there is no profile, or the notions of neighbours or the units differ.
     TypeError
         If an element is neither a profile nor has one.
 
@@ -144,6 +145,12 @@ def compose(profiles: Iterable[Any], discretization: float = 1e-4) -> Profile:
         raise ValueError("compose needs at least one profile")
     if len(adjacencies(*items, *flat)) > 1:
         raise ValueError('profiles under "replace" and under "add-remove" do not compose')
+    if len(units(items)) > 1:
+        raise ValueError(
+            "releases that protect single rows and all rows of a unit, or units by different "
+            "columns, do not compose: a unit of many rows has more than the epsilon of a release "
+            "of rows. Release all by one unit"
+        )
     merged = merge(flat)
     whole = merged[0] if len(merged) == 1 else ComposedProfile(tuple(merged), discretization)
     return CoupledProfile(whole, chance) if chance else whole
@@ -154,6 +161,16 @@ def adjacencies(*profiles: Any) -> set[str]:
     parts = [p for whole in profiles if isinstance(whole, Profile) for p in flatten([whole])[0]]
     named = (getattr(x, "adjacency", None) for x in (*profiles, *parts))
     return {adjacency for adjacency in named if adjacency is not None}
+
+
+def units(items: Iterable[Any]) -> set[str]:
+    """Whom releases protect: columns of units, "" for single rows; a profile does not say."""
+    found = set()
+    for item in items:
+        if not isinstance(item, Profile):
+            unit = getattr(item, "privacy_unit", None)
+            found.add(unit.name if unit is not None else getattr(item, "unit", None) or "")
+    return found
 
 
 def merge(profiles: Sequence[Profile]) -> list[Profile]:

@@ -1,0 +1,138 @@
+"""A ledger, and a composition, protect one kind of unit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import privgram as pg
+from privgram.privacy import compose
+
+PEOPLE = {"x": np.linspace(-1, 1, 60), "who": np.repeat(np.arange(20), 3)}
+COLUMNS = pg.Columns({"x": (-1, 1)})
+
+
+def by_unit(ledger: pg.Ledger | None = None, unit: str = "who") -> pg.Release:
+    table = PEOPLE | {unit: PEOPLE["who"]}
+    return pg.release(
+        table,
+        columns=COLUMNS,
+        epsilon=0.9,
+        delta=1e-6,
+        mechanism=pg.AnalyzeGauss(),
+        unit=unit,
+        rows_per_unit=3,
+        adjacency="add-remove",
+        ledger=ledger,
+    )
+
+
+def by_rows(ledger: pg.Ledger | None = None) -> pg.Release:
+    return pg.release(
+        PEOPLE,
+        columns=COLUMNS,
+        epsilon=0.9,
+        delta=1e-6,
+        mechanism=pg.AnalyzeGauss(),
+        adjacency="add-remove",
+        ledger=ledger,
+    )
+
+
+def opened(path: Path, unit: str | None = None) -> pg.Ledger:
+    return pg.Ledger(path, 10.0, 1e-3, "add-remove", unit=unit)
+
+
+@pytest.mark.parametrize("first", ["unit", "rows"])
+def test_the_first_entry_says_whom_a_ledger_protects(tmp_path: Path, first: str) -> None:
+    path = tmp_path / "a.ledger"
+    ledger = opened(path)
+    assert ledger.unit is None
+    made, other = (by_unit, by_rows) if first == "unit" else (by_rows, by_unit)
+    made(ledger)
+    assert ledger.unit == ("who" if first == "unit" else "")
+    before = path.read_bytes()
+    for handle in (ledger, pg.Ledger(path)):
+        with pytest.raises(ValueError, match="Release by the ledger's unit"):
+            other(handle)
+    assert path.read_bytes() == before
+    made(pg.Ledger(path))
+    assert len(ledger.entries) == 2
+
+
+def test_a_unit_of_another_column_is_another(tmp_path: Path) -> None:
+    ledger = opened(tmp_path / "a.ledger")
+    by_unit(ledger)
+    with pytest.raises(ValueError, match=r"'who'.*'home'"):
+        by_unit(ledger, "home")
+
+
+@pytest.mark.parametrize("unit", ["", "who"])
+def test_a_ledger_of_a_unit_from_its_start(tmp_path: Path, unit: str) -> None:
+    path = tmp_path / "a.ledger"
+    assert opened(path, unit).unit == unit
+    with pytest.raises(ValueError, match="Nothing was spent"):
+        (by_rows if unit else by_unit)(pg.Ledger(path))
+    with pytest.raises(ValueError, match="Nothing was spent"):
+        opened(path, "other")
+    assert not pg.Ledger(path).entries
+    (by_unit if unit else by_rows)(pg.Ledger(path))
+
+
+def test_an_entry_without_a_unit_is_of_rows(tmp_path: Path) -> None:
+    path = tmp_path / "a.ledger"
+    by_rows(opened(path))
+    assert "unit" not in json.loads(path.read_text().splitlines()[1])
+    assert pg.Ledger(path).unit == ""
+
+
+def test_a_chosen_bound_is_of_its_unit(tmp_path: Path) -> None:
+    ledger = opened(tmp_path / "a.ledger", "")
+    for how in ({"unit_bound": "auto", "bound_epsilon": 1.0}, {"unit_bound": 1.0}):
+        with pytest.raises(ValueError, match="protects single rows"):
+            pg.release(
+                PEOPLE,
+                columns=COLUMNS,
+                epsilon=0.9,
+                delta=1e-6,
+                adjacency="add-remove",
+                ledger=ledger,
+                mechanism=pg.AnalyzeGauss(),
+                unit="who",
+                **how,
+            )
+    assert not ledger.entries
+
+
+def test_units_do_not_compose_with_rows() -> None:
+    unit, rows = by_unit(), by_rows()
+    compose([unit, unit])
+    compose([rows, rows])
+    for pair in ([unit, rows], [unit, by_unit(unit="home")]):
+        with pytest.raises(ValueError, match="do not compose"):
+            compose(pair)
+
+
+def test_robust_reads_the_unit_of_its_release() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 20_000)
+    who = np.arange(20_000)
+    table = {"x": x, "y": 0.5 * x, "who": who // 2, "home": who // 90}
+    columns = pg.Columns({"x": (-1, 1), "y": (-1, 1)}, intercept=True)
+    made = pg.release(
+        table,
+        columns=columns,
+        epsilon=5.0,
+        delta=1e-6,
+        unit="who",
+        rows_per_unit=2,
+        mechanism=pg.AnalyzeGauss(),
+    )
+    fit = made.regress("y", ["x"])
+    for other in ("home", table["home"]):
+        with pytest.raises(ValueError, match="leave unit out"):
+            fit.robust(table, epsilon=1.0, delta=1e-6, unit=other)
+    fit.robust(table, epsilon=1.0, delta=1e-6, unit="who")
