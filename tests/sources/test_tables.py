@@ -385,7 +385,6 @@ MISTAKEN = {
         {"sex": pg.Factor([1, 2])},
         "'sex'.*not whole numbers, as its levels are",
     ),
-    "text by dates": ({"t": pg.Dates("1990-01-01", "2020-01-01")}, "'t'.*dates"),
     "numbers by text": ({"age": ["f", "m"]}, "'age'.*not text, as its levels are"),
     "numbers by dates": ({"age": pg.Dates("1990-01-01", "2020-01-01")}, "'age'.*dates"),
     "whole numbers by text": ({"n": ["f", "m"]}, "'n'.*not text, as its levels are"),

@@ -445,6 +445,8 @@ def _iso(date: Any) -> str:
 def days(values: NDArray[Any]) -> NDArray[np.float64]:
     """Days from 1970 of datetimes, NaN where there is none; other numbers are days already.
 
+    A text that is no date in ISO 8601 is a missing value: one person's must not be an error.
+
     A quotient of the whole number of microseconds, rounded once: the same on every machine.
     """
     values = np.asarray(values)
@@ -458,10 +460,23 @@ def days(values: NDArray[Any]) -> NDArray[np.float64]:
     with suppress(TypeError, ValueError):  # which quote the value, also as a context
         micros = np.array(given, "datetime64[us]")
     if micros is None:
-        raise TypeError("it holds values that are no dates in ISO 8601")
+        micros = np.array([_micros(each) for each in given], "datetime64[us]")
     found: NDArray[np.float64] = micros.astype(np.int64) / 86_400e6
     found[np.isnat(micros)] = np.nan
     return found
+
+
+def _micros(value: Any) -> np.datetime64:
+    """One date, or NaT for a text that is none."""
+    with suppress(ValueError):
+        if isinstance(value, (str, bytes)):
+            text = value if isinstance(value, str) else value.decode(errors="replace")
+            return np.datetime64(text, "us")
+    with suppress(TypeError, ValueError):
+        if not isinstance(value, (str, bytes)):
+            return np.datetime64(value, "us")
+        return np.datetime64("NaT", "us")
+    raise TypeError("it holds values that are no dates in ISO 8601")
 
 
 def _in_utc(value: Any) -> Any:

@@ -7,7 +7,7 @@ can tell: from the middle of a file, a cell of many lines looks like many record
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -51,7 +51,8 @@ def open_csv(path: Path, select: Selection = None) -> Table:
             + ("" if select else "; if names are numbers, name the columns to take")
         )
     taken = [names[i] for i in positions(names, select)]
-    table = _Csv(path, found, names, {name: described(select, name) for name in taken})
+    known = {name: described(select, name) for name in taken}
+    table = _Csv(path, found, names, known, isinstance(select, Mapping))
     return Table(tuple(taken), len(taken), None, table.chunks(start), decoded=True)
 
 
@@ -112,6 +113,7 @@ class _Csv:
     found: Stamp
     names: list[str]
     taken: dict[str, Variable | None]
+    lenient: bool  # cells that cannot be read are missing: `Columns` says what becomes of them
 
     def chunks(self, start: int) -> Generator[Chunk]:
         with self.path.open("rb") as file, unchanged(self.path, file, self.found):
@@ -139,7 +141,14 @@ class _Csv:
         # Raised outside the handler: Arrow's error quotes cells, and would stay behind ours.
         problem = None
         try:
-            table = self._parse(text, malformed)
+            try:
+                table = self._parse(text, malformed, self._types())
+            except pa.ArrowInvalid:
+                if malformed or not self.lenient:
+                    raise
+                table = self._parse(text, malformed, dict.fromkeys(self.taken, pa.binary()))
+                cells = zip(table.columns, self._types().values(), strict=True)
+                table = pa.table([_readable(*each) for each in cells], list(self.taken))
         except pa.ArrowInvalid as error:
             problem = _explain(str(error), malformed, self.names, self.taken)
         if problem is not None:
@@ -148,7 +157,10 @@ class _Csv:
         for batch in table.to_batches():
             yield columns_of(_with_nulls(batch, wanted), wanted)
 
-    def _parse(self, text: bytes, malformed: list[int]) -> Any:
+    def _types(self) -> dict[str, Any]:
+        return {name: _type(want) for name, want in self.taken.items()}
+
+    def _parse(self, text: bytes, malformed: list[int], types: dict[str, Any]) -> Any:
         import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
@@ -168,9 +180,42 @@ class _Csv:
             ),
             convert_options=arrow_csv.ConvertOptions(
                 include_columns=list(self.taken),
-                column_types={name: _type(want) for name, want in self.taken.items()},
+                column_types=types,
             ),
         )
+
+
+def _readable(column: Any, kind: Any) -> Any:
+    """Read cells as the parser does, each alone: those that it cannot are missing."""
+    import pyarrow as pa
+
+    cells = column.combine_chunks().dictionary_encode()
+    found = pa.chunked_array(_converted(cells.dictionary.to_pylist(), kind), kind)
+    return found.combine_chunks().take(cells.indices)
+
+
+def _converted(cells: list[bytes], kind: Any) -> list[Any]:
+    """Values of cells in pieces; a cell that cannot be read is a piece of its own."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    text = b"".join(b'"' + cell.replace(b'"', b'""') + b'"\n' for cell in cells)
+    try:
+        table = arrow_csv.read_csv(
+            pa.BufferReader(text),
+            arrow_csv.ReadOptions(
+                use_threads=False, block_size=max(len(text), 1), column_names=["cell"]
+            ),
+            arrow_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+            arrow_csv.ConvertOptions(column_types={"cell": kind}),
+        )
+    except pa.ArrowInvalid:
+        if len(cells) == 1:
+            return [pa.nulls(1, kind)]
+        half = len(cells) // 2
+        return [*_converted(cells[:half], kind), *_converted(cells[half:], kind)]
+    pieces: list[Any] = table.column(0).chunks
+    return pieces
 
 
 def _with_nulls(batch: Any, wanted: Wanted) -> Any:
