@@ -4,6 +4,7 @@ Every call makes a new generator with a key of its own from the operating system
 no state that a fork could copy, two threads could share, or a long-lived process could leak.
 """
 
+import os
 import secrets
 from typing import Any
 
@@ -35,6 +36,24 @@ def default_bit_generator() -> Any:
     return ChaCha(key=secrets.randbits(256), rounds=ROUNDS)
 
 
+class _OfProcess(np.random.Generator):
+    """A generator that a forked child cannot draw from: its noise would be the parent's."""
+
+    def __init__(self, bit_generator: Any) -> None:
+        super().__init__(bit_generator)
+        self._process = os.getpid()
+
+    def __getattribute__(self, name: str) -> Any:
+        # Every draw asks for a method or for the bit generator.
+        found = super().__getattribute__
+        if not name.startswith("_") and found("_process") != os.getpid():
+            raise RuntimeError(
+                "this process was forked in the middle of a release, whose noise is the parent's: "
+                "release in one of the two, from the beginning"
+            )
+        return found(name)
+
+
 def resolve(rng: np.random.Generator | None) -> tuple[np.random.Generator, bool]:
     """Turn the argument `rng` of a public function into a generator.
 
@@ -56,7 +75,7 @@ def resolve(rng: np.random.Generator | None) -> tuple[np.random.Generator, bool]
         noise should be spelled out where it is done.
     """
     if rng is None:
-        return np.random.Generator(default_bit_generator()), False
+        return _OfProcess(default_bit_generator()), False
     if isinstance(rng, np.random.Generator):
         return rng, True
     # The type only: a seed is a secret too.

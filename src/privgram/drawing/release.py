@@ -348,7 +348,9 @@ def release_moment(
             "Refined() reads the table again, and a SecondMoment has no rows to read: pass the "
             "table itself to pg.release, or take AnalyzeGauss()"
         )
-    n_rows = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
+    # Of a group it is private: a neighbour may have one row fewer in it.
+    public = adjacency == "replace" and not getattr(moment, "of_group", False)
+    n_rows = moment.n_rows + moment.n_dropped if public else None
     setting = epsilon, delta, adjacency, calibration, allow_published_erratum
     [made] = _released(
         mechanism, [moment], setting, rng, ledger, n_rows, reread=reread, purpose=purpose

@@ -83,6 +83,8 @@ class SecondMoment:
                 raise ValueError("names and columns name different columns; pass columns alone")
             names = columns.names
         bound = check_bound(bound)
+        #: Whether its rows are those of a group, so that how many they are is private.
+        self.of_group = False
         self._adopt(
             new_total(columns, check_n_columns(n_columns), bound),
             _check_names(names, n_columns),
@@ -121,6 +123,7 @@ class SecondMoment:
         a unit, what it counts as rows are units.
         """
         moment = cls.__new__(cls)
+        moment.of_group = False
         moment._adopt(total, names, columns, bound, unit)
         return moment
 
@@ -278,6 +281,7 @@ class SecondMoment:
                 "private_norm_bound and pass it, as it is, to both"
             )
         # A copy first: never hold two locks, and let a moment be merged with itself.
+        self.of_group |= other.of_group
         self.absorb(other._copy_total())
 
     def __add__(self, other: SecondMoment) -> SecondMoment:
@@ -287,9 +291,11 @@ class SecondMoment:
 
     def copy(self) -> SecondMoment:
         """Return an independent copy."""
-        return self.from_accumulator(
+        found = self.from_accumulator(
             self._copy_total(), self._names, self._columns, self._bound, self._unit
         )
+        found.of_group = self.of_group
+        return found
 
     def limbs(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """Return the integer matrix as ``(hi, lo)``, its value ``hi 2**64 + lo``. SECRET."""
@@ -323,6 +329,8 @@ class SecondMoment:
             header["norm_bound"] = chosen.to_dict()
         if self._columns is not None and self._columns.encoder.by_codes:
             version = _BY_CODES
+        if self.of_group:
+            header["of_group"] = True
         if self._unit is not None:
             version = _BY_UNIT
             header["privacy_unit"] = self._unit.to_dict()
@@ -380,7 +388,9 @@ class SecondMoment:
         names = _check_names(header["names"], d)
         if columns is not None and columns.names != names:
             raise ValueError("the names of a SecondMoment are not those of its columns")
-        return cls.from_accumulator(total, names, columns, bound, unit)
+        moment = cls.from_accumulator(total, names, columns, bound, unit)
+        moment.of_group = bool(header.get("of_group", False))
+        return moment
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (SecondMoment.from_bytes, (self.to_bytes(),))

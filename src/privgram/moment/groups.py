@@ -132,7 +132,9 @@ class SecondMoments(Mapping[Any, SecondMoment]):
         with self._guard.lock:
             hi, lo = self._total.totals()
             counts = self._total.counts()
-        return self._moment((hi[place], lo[place]), *counts[:, place].tolist())
+        moment = self._moment((hi[place], lo[place]), *counts[:, place].tolist())
+        moment.of_group = True
+        return moment
 
     def values(self) -> Any:
         """All second moments, in the order of the groups."""
@@ -143,9 +145,12 @@ class SecondMoments(Mapping[Any, SecondMoment]):
         with self._guard.lock:
             hi, lo = self._total.totals()
             counts = self._total.counts().T.tolist()
-        return [
+        found = [
             (group, self._moment((hi[i], lo[i]), *counts[i])) for group, i in self._place.items()
         ]
+        for _, moment in found:
+            moment.of_group = True
+        return found
 
     def _moment(self, state: limbs.Limbs, n_rows: int, n_dropped: int) -> SecondMoment:
         empty = new_total(self._columns, self.n_columns, self._bound, self._total.bits)
