@@ -293,3 +293,17 @@ def test_order_of_description_and_not_of_writing():
     assert one.terms == ("sex:region", "age:hired")
     for a, b in itertools.permutations(["sex", "region"]):
         assert pg.Columns(BOUNDS, terms=[f"{a}:{b}"]).names == one.names[:10]
+
+
+def test_terms_in_another_order_than_the_variables_are_scaled_by_their_own_bounds():
+    """Each has bounds of its own: in the order of the table they would be another's."""
+    rng = np.random.default_rng(0)
+    table = {"y": rng.uniform(0, 50, 1000), "x": rng.uniform(0, 1, 1000)}
+    bounds = {"y": (0, 50), "x": (0, 1)}
+    turned = pg.Columns(bounds, terms=["x", "y"], intercept=True)
+    straight = pg.Columns(bounds, intercept=True)
+    assert turned.names == ("x", "y", "intercept")
+    at = [straight.names.index(name) for name in turned.names]
+    expected = pg.second_moment(table, columns=straight).matrix()[np.ix_(at, at)]
+    found = pg.second_moment(table, columns=turned).matrix()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-2)

@@ -289,9 +289,11 @@ class Columns:
 
     @cached_property
     def plain(self) -> bool:
-        """Whether every stored column is a number of the table, or the intercept."""
+        """Whether the stored columns are numbers of the table in its order, then the intercept."""
+        numbers = self.names[: len(self) - self._intercept]
         return (
             self._row_weights is None
+            and numbers == self.selected
             and all(
                 not stored.piece.factors
                 and stored.weight == 1
