@@ -273,7 +273,7 @@ def test_a_moment_by_unit_takes_no_more_rows():
     with pytest.raises(ValueError, match="cannot be told"):
         moment.update(np.ones((1, 1)))
     with pytest.raises(ValueError, match="rows of the same units"):
-        moment.merge(moment)
+        moment.merge(moment.copy())
     with pytest.raises(ValueError, match="rows of the same units"):
         pg.merge([moment, moment])
     assert math.isnan(moment.rounding_error)

@@ -44,3 +44,11 @@ def test_a_forked_child_cannot_draw() -> None:
             os._exit(1)
         assert os.waitpid(child, 0)[1] == 0
     generator.integers(9)
+
+
+def test_a_moment_is_not_merged_with_itself() -> None:
+    moment = moments().total()
+    for twice in (lambda: moment + moment, lambda: moment.merge(moment)):
+        with pytest.raises(ValueError, match="count twice"):
+            twice()
+    assert moment.n_rows == 1000
