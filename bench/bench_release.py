@@ -54,7 +54,7 @@ def rows(n, seed=0):
 
 
 def private_fit(x, mechanism, rng=None):
-    release = pg.release(pg.second_moment(x, BOUND), mechanism, *BUDGET, rng=rng)
+    release = mechanism.release(pg.second_moment(x, BOUND), *BUDGET, rng=rng)
     return release.regress(LABEL, FEATURES).coef
 
 

@@ -541,8 +541,15 @@ def measure(
             if not kinds:
                 continue
             if label == "Refined":
-                guarantee = EPSILON, DELTA, adjacency
-                release = pg.release(rows, mechanism, *guarantee, columns=columns, rng=rng)
+                release = pg.release(
+                    rows,
+                    columns,
+                    EPSILON,
+                    DELTA,
+                    mechanism=mechanism,
+                    adjacency=adjacency,
+                    rng=rng,
+                )
             else:
                 release = mechanism.release(moment, EPSILON, DELTA, adjacency, rng=rng)
             for kind in kinds:

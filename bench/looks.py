@@ -91,7 +91,13 @@ class Case:
         """A release of the table."""
         rng, columns = np.random.default_rng(seed), self.columns
         return pg.release(
-            self.table, mechanism, epsilon, 1e-6, "add-remove", columns=columns, rng=rng
+            self.table,
+            columns=columns,
+            epsilon=epsilon,
+            delta=1e-6,
+            mechanism=mechanism,
+            adjacency="add-remove",
+            rng=rng,
         )
 
     def missed(self, release: Any) -> Any:

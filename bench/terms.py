@@ -26,7 +26,11 @@ def measure(moment: pg.SecondMoment, features: list[str], exact, draws: int) -> 
     errors, offered = [], 0
     for seed in range(draws):
         release = pg.release(
-            moment, pg.AnalyzeGauss(), EPSILON, DELTA, rng=np.random.default_rng(seed)
+            moment,
+            epsilon=EPSILON,
+            delta=DELTA,
+            mechanism=pg.AnalyzeGauss(),
+            rng=np.random.default_rng(seed),
         )
         try:
             fit = release.regress("y", features)
@@ -99,7 +103,11 @@ def of_polynomial(degree: int, draws: int) -> list[str]:
         errors = []
         for seed in range(draws):
             release = pg.release(
-                moment, pg.AnalyzeGauss(), EPSILON, DELTA, rng=np.random.default_rng(seed)
+                moment,
+                epsilon=EPSILON,
+                delta=DELTA,
+                mechanism=pg.AnalyzeGauss(),
+                rng=np.random.default_rng(seed),
             )
             try:
                 fit = release.regress("y", features)

@@ -97,7 +97,7 @@ def write_input(path):
     if path.suffix in (".json", ".npz"):
         columns = pg.Columns(BOUNDS, intercept=True)
         moment = pg.second_moment(np.zeros((100, len(BOUNDS))), columns=columns)
-        pg.release(moment, pg.AdditiveWishart(), 1.0, 1e-6).save(path)
+        pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.AdditiveWishart()).save(path)
         return
     if path.suffix == ".toml":
         bounds = [f"{name} = {list(ends)}\n" for name, ends in BOUNDS.items()]

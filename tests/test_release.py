@@ -217,7 +217,7 @@ def test_a_guarantee_that_protects_hardly_anyone_is_warned_of(
     moment = pg.second_moment(rng.uniform(-1, 1, (1000, 3)), bound=2.0)
     ledger = pg.Ledger(tmp_path / "study.ledger", 2000.0, 0.9, adjacency)
     call = functools.partial(
-        pg.release, moment, None, epsilon, delta, adjacency=adjacency, ledger=ledger
+        pg.release, moment, epsilon=epsilon, delta=delta, adjacency=adjacency, ledger=ledger
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -24,7 +24,9 @@ CONTROLS = re.compile(
 def release():
     x = np.random.default_rng(0).uniform(-1, 1, (4000, 3))
     columns = pg.Columns({BAD: (-1, 1), "y": (-1, 1), "z": (-1, 1)})
-    return pg.release(pg.second_moment(x, columns=columns), pg.AnalyzeGauss(), 4.0, 1e-6)
+    return pg.release(
+        pg.second_moment(x, columns=columns), epsilon=4.0, delta=1e-6, mechanism=pg.AnalyzeGauss()
+    )
 
 
 def test_what_is_escaped_and_what_is_not():

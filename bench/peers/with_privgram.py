@@ -15,7 +15,9 @@ def released(table, job, seed, target=None, **known):
     if "looks" in job:
         mechanism = pg.Refined(looks=job["looks"], target=target)
     rng = np.random.default_rng(seed)  # to repeat the experiment; not for use
-    return pg.release(table, mechanism, job["epsilon"], job["delta"], rng=rng, **known)
+    return pg.release(
+        table, epsilon=job["epsilon"], delta=job["delta"], mechanism=mechanism, rng=rng, **known
+    )
 
 
 def described(job, names):

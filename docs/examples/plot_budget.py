@@ -25,7 +25,9 @@ features = ["dep_delay", "hour"]
 epsilons = np.array([0.1, 0.2, 0.5, 1.0, 2.0])
 rng = np.random.default_rng(0)
 fits = [
-    pg.release(moment, pg.AnalyzeGauss(), epsilon, 1e-6, rng=rng).regress("arr_delay", features)
+    pg.release(moment, epsilon=epsilon, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng).regress(
+        "arr_delay", features
+    )
     for epsilon in epsilons
 ]
 exact, _ = least_squares(flights, features)

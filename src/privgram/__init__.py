@@ -9,7 +9,8 @@ from privgram._base.version import __version__ as __version__
 from privgram._release import Release, load_release
 from privgram._release.groups import Releases, load_releases
 from privgram.columns import Columns, Dates, Factor, Log
-from privgram.columns.unit import PrivacyUnit
+from privgram.columns.groups import Groups
+from privgram.columns.unit import PrivacyUnit, Unit
 from privgram.drawing import robust as _robust  # noqa: F401 - by which fits look again
 from privgram.drawing.norm_bound import private_norm_bound
 from privgram.drawing.release import release
@@ -44,6 +45,7 @@ __all__ = [
     "Dates",
     "Factor",
     "GaussianSketch",
+    "Groups",
     "InverseGauss",
     "InverseWishart",
     "Ledger",
@@ -60,6 +62,7 @@ __all__ = [
     "SecondMoment",
     "SecondMoments",
     "TermRow",
+    "Unit",
     "compress",
     "load_fit",
     "load_release",

@@ -52,7 +52,9 @@ def folder(tmp_path_factory):
     columns = pg.Columns.load(folder / "columns.toml")
     columns.save(folder / "columns.json")
     moment = pg.second_moment(table, columns=columns)
-    pg.release(moment, pg.AnalyzeGauss(), 8.0, 1e-6, rng=rng).save(folder / "gram.json")
+    pg.release(moment, epsilon=8.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng).save(
+        folder / "gram.json"
+    )
     return folder
 
 
@@ -190,7 +192,9 @@ def test_info_says_what_the_variables_are():
 def test_many_columns_are_counted_instead_of_listed(tmp_path):
     columns = pg.Columns({"code": [f"c{i}" for i in range(500)]})
     moment = pg.second_moment(np.rec.fromarrays([["c7", "c9"]], names=["code"]), columns=columns)
-    pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6).save(tmp_path / "wide.json")
+    pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss()).save(
+        tmp_path / "wide.json"
+    )
     shown = succeed("info", str(tmp_path / "wide.json"))
     assert "code[c11] and 488 more" in shown
     assert "500 levels: c0, " in shown

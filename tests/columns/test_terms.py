@@ -285,7 +285,7 @@ def test_what_levels_imply_is_not_kept():
 @pytest.mark.parametrize("bound", [0.3, 1.0, 1.5])
 def test_smaller_bounds_clip_as_the_dummy_table_is_clipped(table, bound):
     columns = pg.Columns(BOUNDS, terms=["poly(age, 2)", "sex*region", "wage", "hired:sex"])
-    moment = pg.second_moment(table, columns=columns, bound=bound)
+    moment = pg.second_moment(table, bound=bound, columns=columns)
     dummies = pg.second_moment(columns.encode(table), bound=bound)
     assert all(np.array_equal(*p) for p in zip(moment.limbs(), dummies.limbs(), strict=True))
 

@@ -156,7 +156,9 @@ def test_a_fit_is_the_releases_regression(table):
     pairs = dict(zip(["x0", "x1", "x2", "y"], [*BOUNDS["bounds"], (-20, 10)], strict=True))
     columns = pg.Columns(pairs, intercept=True)
     moment = pg.second_moment(np.column_stack([X, y]), columns=columns)
-    by_hand = pg.release(moment, pg.AnalyzeGauss(), 2.0, 1e-6, rng=np.random.default_rng(3))
+    by_hand = pg.release(
+        moment, epsilon=2.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=np.random.default_rng(3)
+    )
     assert np.array_equal(model.release_.matrix, by_hand.matrix)
     fit = by_hand.regress("y", ["x0", "x1", "x2"], ridge="auto")
     assert np.array_equal(model.coef_, fit.coef)

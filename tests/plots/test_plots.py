@@ -172,7 +172,7 @@ def test_profile_is_drawn_as_it_is():
 @pytest.mark.parametrize("calibration", ["exact", "published"])
 def test_privacy_has_the_guarantee_and_the_other_calibration(calibration):
     moment = pg.second_moment(np.eye(4), bound=1.0)
-    release = pg.release(moment, pg.AdditiveWishart(), 0.5, 1e-6, calibration=calibration)
+    release = pg.AdditiveWishart().release(moment, 0.5, 1e-6, calibration=calibration)
     ax = release.plot_privacy()
     labels = [line.get_label() for line in ax.lines]
     assert f"this release ({calibration})" in labels
@@ -192,14 +192,21 @@ def test_privacy_has_the_guarantee_and_the_other_calibration(calibration):
 
 def test_published_constants_that_are_not_private_are_named():
     # The errata: the papers' noise is for adding or removing a row.
-    release = pg.release(pg.second_moment(np.eye(4), bound=1.0), pg.AnalyzeGauss(), 0.5, 1e-6)
+    release = pg.release(
+        pg.second_moment(np.eye(4), bound=1.0), epsilon=0.5, delta=1e-6, mechanism=pg.AnalyzeGauss()
+    )
     labels = [str(line.get_label()) for line in release.plot_privacy().lines]
     assert "published calibration, not private as printed" in labels
 
 
 def test_no_other_calibration_is_no_error():
     # The published theorems are for epsilon below 1.
-    release = pg.release(pg.second_moment(np.eye(4), bound=1.0), pg.AdditiveWishart(), 2.0, 1e-6)
+    release = pg.release(
+        pg.second_moment(np.eye(4), bound=1.0),
+        epsilon=2.0,
+        delta=1e-6,
+        mechanism=pg.AdditiveWishart(),
+    )
     assert len([line for line in release.plot_privacy().lines if len(line.get_xdata()) > 2]) == 1
 
 
@@ -225,7 +232,12 @@ def test_coefficients_per_standard_deviation(fit):
 def test_standard_deviations_in_the_columns_own_units():
     columns = pg.Columns({"a": (0, 100), "b": (-1, 1)}, intercept=True)
     table = np.random.default_rng(4).uniform([20, -1], [60, 1], (50_000, 2))
-    release = pg.release(pg.second_moment(table, columns=columns), pg.AnalyzeGauss(), 10, 1e-3)
+    release = pg.release(
+        pg.second_moment(table, columns=columns),
+        epsilon=10,
+        delta=1e-3,
+        mechanism=pg.AnalyzeGauss(),
+    )
     assert release.regress("b").feature_std() == pytest.approx(table[:, 0].std(), rel=0.01)
 
 

@@ -223,12 +223,11 @@ def test_shrunk_groups_predict_better_on_a_real_table():
     for by in ("carrier", "dest"):
         made = pg.release(
             fitted,
+            columns=columns,
             epsilon=1.0,
             delta=1e-6,
             adjacency="add-remove",
-            columns=columns,
-            by=by,
-            groups=sorted(table[by].unique()),
+            by=pg.Groups(by, sorted(table[by].unique())),
             rng=np.random.default_rng(1),
         )
         fits = made.regress("arr_delay", names[:2])

@@ -455,7 +455,13 @@ def factor_release(mechanism, seed, epsilon=1.0, levels=3):
     level, x = rng.integers(0, levels, 50_000), rng.uniform(0, 1, 50_000)
     y = 1 + 0.3 * level + x + 0.1 * rng.standard_normal(50_000)
     table = np.column_stack([*(level == k for k in range(3)), x, y]).astype(float)
-    return pg.release(pg.second_moment(table, columns=FACTOR), mechanism, epsilon, 1e-6, rng=rng)
+    return pg.release(
+        pg.second_moment(table, columns=FACTOR),
+        epsilon=epsilon,
+        delta=1e-6,
+        mechanism=mechanism,
+        rng=rng,
+    )
 
 
 @pytest.mark.parametrize("mechanism", [pg.AnalyzeGauss(), pg.AdditiveWishart()], ids=repr)
@@ -507,7 +513,7 @@ def test_a_target_that_lies_at_its_bound_is_refused(wages, end):
     x = rng.uniform(0, 1, 20_000)
     columns = pg.Columns({"x": (0, 1), "wage": (0, 100)}, intercept=True)
     moment = pg.second_moment(np.column_stack([x, wages * (1 + x)]), columns=columns)
-    release = pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6, rng=rng)
+    release = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
     for ridge in (0.0, "auto"):
         fit = release.regress("wage", ridge=ridge)
         assert f"all values of 'wage' seem to lie at its {end}" in fit.refusal
@@ -520,7 +526,7 @@ def test_a_rare_event_is_no_target_at_its_bound():
     x = rng.uniform(0, 1, 50_000)
     columns = pg.Columns({"x": (0, 1), "event": (0, 1)}, intercept=True)
     moment = pg.second_moment(np.column_stack([x, rng.random(50_000) < 0.02 * x]), columns=columns)
-    release = pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6, rng=rng)
+    release = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
     assert release.regress("event").coef[0] == pytest.approx(0.02, abs=0.01)
 
 
@@ -542,7 +548,9 @@ def test_inference_knows_no_unit(mechanism, unit):
 
     def fits(scale):
         moment = pg.second_moment(rows * scale, bound=7.0 * scale)
-        release = pg.release(moment, mechanism, 4.0, 1e-4, rng=np.random.default_rng(6))
+        release = pg.release(
+            moment, epsilon=4.0, delta=1e-4, mechanism=mechanism, rng=np.random.default_rng(6)
+        )
         plain, auto = release.regress("x2"), release.regress("x2", ridge="auto")
         return *plain.conf_int().ravel(), *plain.stderr, *plain.coef, *auto.coef
 
@@ -559,7 +567,9 @@ def test_a_saved_release_of_a_bound_that_is_refused_now_says_so(release):
 @pytest.mark.parametrize("ridge", [0.0, "auto"])
 def test_entries_whose_squares_leave_float64_are_refused(largest, ridge):
     x = np.random.default_rng(0).normal(size=(2000, 3))
-    made = pg.release(pg.second_moment(x, bound=3.0), pg.AnalyzeGauss(), 1.0, 1e-6)
+    made = pg.release(
+        pg.second_moment(x, bound=3.0), epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss()
+    )
     matrix = made.matrix / np.abs(made.matrix).max() * largest
     with pytest.raises(ValueError, match="squares leave float64"):
         regress(replace(made, matrix=matrix), "x0", ridge=ridge)

@@ -48,7 +48,7 @@ def with_ones(*columns):
 
 def released(source=TABLE, seed=1, columns=COLUMNS, **options):
     setting = {"epsilon": 4.0, "delta": 1e-6, "rng": np.random.default_rng(seed)} | options
-    return pg.release(source, pg.AnalyzeGauss(), columns=columns, **setting)
+    return pg.release(source, columns=columns, mechanism=pg.AnalyzeGauss(), **setting)
 
 
 def robust(fit, source=TABLE, seed=2, **options):

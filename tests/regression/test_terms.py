@@ -51,7 +51,7 @@ def columns():
 @pytest.fixture(scope="module")
 def release(table, columns):
     return pg.release(
-        table, pg.AnalyzeGauss(), columns=columns, rng=np.random.default_rng(1), **EXACT
+        table, columns=columns, mechanism=pg.AnalyzeGauss(), rng=np.random.default_rng(1), **EXACT
     )
 
 
@@ -180,7 +180,9 @@ def test_what_is_refused(release, formula, text):
 def test_structure_is_imposed(table, columns):
     """Released zeros are zeros, sums agree, and what is left is nearer the truth."""
     moment = pg.second_moment(table, columns=columns)
-    release = pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6, rng=np.random.default_rng(2))
+    release = pg.release(
+        moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=np.random.default_rng(2)
+    )
     assert isinstance(release.noise, TiedLaw)
     rows = columns.encode(table)
     truth = rows.T @ rows
@@ -195,7 +197,12 @@ def test_structure_is_imposed(table, columns):
 def test_two_factors_agree_on_the_number_of_rows(table):
     columns = pg.Columns(BOUNDS, terms=["wage", "sex", "region", "union"])
     release = pg.release(
-        table, pg.AnalyzeGauss(), 1.0, 1e-6, columns=columns, rng=np.random.default_rng(2)
+        table,
+        columns=columns,
+        epsilon=1.0,
+        delta=1e-6,
+        mechanism=pg.AnalyzeGauss(),
+        rng=np.random.default_rng(2),
     )
     at = {name: [i for i, n in enumerate(release.names) if n.startswith(name)] for name in
           ("sex[", "region[")}  # fmt: skip
@@ -219,7 +226,9 @@ def test_wald_statistic_has_its_size():
         x, f = rng.normal(0, 0.8, 8000), rng.integers(0, 4, 8000)
         y = 0.3 * x + rng.normal(0, 0.5, 8000)
         table = {"x": x, "f": np.array(list("abcd"))[f], "y": y}
-        release = pg.release(table, pg.AnalyzeGauss(), 2.0, 1e-6, columns=columns, rng=noise)
+        release = pg.release(
+            table, columns=columns, epsilon=2.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=noise
+        )
         values.append(release.regress("y", ["x", "f"]).test("f").pvalue)
     assert 0.045 <= np.mean(np.array(values) < 0.1) <= 0.165
     assert stats.kstest(values, "uniform").pvalue > 1e-3
@@ -250,9 +259,13 @@ def test_wald_statistic_equals_the_f_test_without_noise(release, table):
 
 def test_refusals_name_the_reason(table, columns):
     release = pg.release(
-        table.head(50), pg.AnalyzeGauss(), 0.1, 1e-6, columns=columns,
+        table.head(50),
+        columns=columns,
+        epsilon=0.1,
+        delta=1e-6,
+        mechanism=pg.AnalyzeGauss(),
         rng=np.random.default_rng(1),
-    )  # fmt: skip
+    )
     fit = release.regress("log(wage)", ["age", "sex"], ridge="auto")
     assert fit.refusal is not None
     with pytest.raises(RefusedError, match="there is no inference"):
@@ -277,7 +290,9 @@ def test_a_level_by_its_name_keeps_the_constant():
     columns = pg.Columns({"kind": ["no", "yes"], "age": (20, 36), "work": (0, 52)}, intercept=True)
     assert "intercept" not in columns.names
     people = {"kind": kind, "age": age, "work": work}
-    release = pg.release(people, pg.AnalyzeGauss(), 1e9, 1e-6, columns=columns, rng=rng)
+    release = pg.release(
+        people, columns=columns, epsilon=1e9, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
+    )
     X = np.column_stack([kind == "yes", age, np.ones(n)]).astype(float)
     expected = np.linalg.lstsq(X, work)[0]
     by_name = release.regress("work", ["kind[yes]", "age"])

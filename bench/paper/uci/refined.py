@@ -28,10 +28,10 @@ class RefinedRelease:
         """Coefficients of one private run, shape (d,)."""
         made = release(
             self.rows,
-            Refined(target=f"x{self.task.n_features}"),
-            self.epsilon,
-            self.task.delta,
-            "add-remove",
+            epsilon=self.epsilon,
+            delta=self.task.delta,
+            mechanism=Refined(target=f"x{self.task.n_features}"),
+            adjacency="add-remove",
             bound=self.bound,
             rng=rng,
         )

@@ -181,7 +181,7 @@ def _release() -> None:
     rows = np.column_stack([x, x @ [0.5, -0.25]])
     moment = pg.second_moment(rows, columns=pg.Columns(dict.fromkeys("xyz", (-1, 1))))
     for mechanism in (pg.AnalyzeGauss(), pg.AdditiveWishart()):
-        release = pg.release(moment, mechanism, epsilon=8.0, delta=1e-6)
+        release = pg.release(moment, epsilon=8.0, delta=1e-6, mechanism=mechanism)
         with tempfile.TemporaryDirectory() as folder:
             release.save(Path(folder, "release.json"))
             loaded = pg.load_release(Path(folder, "release.json"))

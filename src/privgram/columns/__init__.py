@@ -20,6 +20,7 @@ from privgram._core.scale import DefaultRounding
 from privgram.columns.encoding import Encoder, parts_of
 from privgram.columns.layout import Layout
 from privgram.columns.terms import INTERCEPT, ONES, Piece, Term, parse_terms
+from privgram.columns.unit import Auto
 from privgram.columns.variables import (
     FROM_DATA,
     Dates,
@@ -31,7 +32,7 @@ from privgram.columns.variables import (
     variable,
 )
 
-__all__ = ["INTERCEPT", "Columns", "Dates", "Factor", "Log"]
+__all__ = ["INTERCEPT", "Auto", "Columns", "Dates", "Factor", "Log"]
 
 
 class Columns:
@@ -183,6 +184,23 @@ class Columns:
             terms=cls._labels_of(terms, variables),
             weights=weights,
             row_weights=row_weights,
+        )
+
+    def without(self, name: str) -> Columns:
+        """These columns without one variable, and without the terms that have it."""
+        terms = [term for term in self._terms if name not in _names_in(term)]
+        label = self._labels_of
+        return Columns(
+            {own: described for own, described in self._variables.items() if own != name},
+            self._intercept,
+            self._missing,
+            terms=None if self._written is None else label(terms, self._variables),
+            weights={
+                term.label(self._variables): self._weights[term]
+                for term in terms
+                if term in self._weights
+            },
+            row_weights=self._row_weights,
         )
 
     def _check_row_weights(self, name: str | None) -> str | None:

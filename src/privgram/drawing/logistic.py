@@ -23,6 +23,7 @@ from privgram.drawing.additive import add_noise
 from privgram.drawing.refined import Looks
 from privgram.drawing.release import warn_of_weak
 from privgram.engines import check_here
+from privgram.engines.request import Pass
 from privgram.engines.threads import accumulate, second_moment
 from privgram.ledger import check_ledger
 from privgram.mechanisms.refined import Refined, radii
@@ -172,6 +173,7 @@ def logistic(
     if ledger is not None:  # before the pass
         ledger.check(epsilon, delta, adjacency=adjacency, privacy=noise.privacy)
     moment = second_moment(source, columns=used, threads=threads)
+    again = Pass(source, used, threads=threads)
     public = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
     if not reproducible:
         warn_of_weak(epsilon, delta, public)
@@ -179,9 +181,7 @@ def logistic(
         ledger.spend(
             epsilon, delta, adjacency=adjacency, privacy=noise.privacy, what=f"logistic({target})"
         )
-    looks = Looks(
-        moment, noise, generator, lambda new: accumulate(source, used, threads, False, new)[0]
-    )
+    looks = Looks(moment, noise, generator, lambda new: accumulate(again, new)[0])
     found = _Steps(looks, model, public).take()
     fit = LogisticFit(
         target=target,

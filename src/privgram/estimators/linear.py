@@ -214,7 +214,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         names = [*features, *self._targets]
         # Views: the table and its target are never copied into one.
         source = dict(zip(names, [*X.T, *y.T], strict=True))
-        return second_moment(source, self.bound, columns)
+        return second_moment(source, self.bound, columns=columns)
 
     def _learn(self, source: Release) -> list[Fit]:
         features = self._feature_names()
