@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from privgram.compression import compress
     from privgram.drawing.logistic import logistic
     from privgram.regression.logistic import load_fit
+    from privgram.study import Study, regress
 
 __all__ = [
     "AdditiveWishart",
@@ -61,6 +62,7 @@ __all__ = [
     "Releases",
     "SecondMoment",
     "SecondMoments",
+    "Study",
     "TermRow",
     "Unit",
     "compress",
@@ -74,6 +76,7 @@ __all__ = [
     "plan",
     "privacy",
     "private_norm_bound",
+    "regress",
     "release",
     "second_moment",
 ]
@@ -84,6 +87,7 @@ _LATER = {
     "compress": "compression",
     "load_fit": "regression.logistic",
     "logistic": "drawing.logistic",
+    **dict.fromkeys(("Study", "regress"), "study"),
 }
 
 former.install()

@@ -421,7 +421,7 @@ def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
     three = pg.Columns({"a": (-4, 4), "y": ["x", "y", "z"]})
     for source, options, problem in [
         (TABLE, {"target": 2}, "name of a variable"),
-        (TABLE, {"features": "a"}, r"pass \['a'\]"),
+        (TABLE, {"features": "y"}, "among the features"),
         (TABLE, {"target": "z"}, "no variable 'z'"),
         (TABLE, {"target": "a"}, "not binary"),
         (TABLE, {"columns": three}, r"3 levels.*'y\[x\]'"),

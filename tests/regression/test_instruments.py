@@ -218,8 +218,8 @@ def test_what_is_no_regression_with_instruments():
     ]:
         with pytest.raises(ValueError, match=said):
             release.iv("y", *arguments)
-    with pytest.raises(TypeError, match=r"pass \['w'\]"):
-        release.iv("y", "w", ["z1"])
+    one, same = release.iv("y", "w", "z1"), release.iv("y", ["w"], ["z1"])
+    np.testing.assert_array_equal(one.params, same.params)
     with pytest.raises(ValueError, match="'2sls' or 'liml'"):
         release.iv("y", ["w"], ["z1"], method="gmm")
     with pytest.raises(ValueError, match="one endogenous column"):

@@ -65,8 +65,8 @@ class Release(ReleaseRecord):
     def iv(
         self,
         target: str,
-        endogenous: Iterable[str],
-        instruments: Iterable[str],
+        endogenous: Iterable[str] = (),
+        instruments: Iterable[str] = (),
         exogenous: Iterable[str] = (),
         *,
         method: Literal["2sls", "liml"] = "2sls",

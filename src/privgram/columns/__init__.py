@@ -155,8 +155,9 @@ class Columns:
         Parameters
         ----------
         formula : str
-            Such as ``"log(wage) ~ poly(age, 2) + sex*region"``. Both sides are stored.
-            ``- 1`` leaves out the intercept.
+            Such as ``"log(wage) ~ poly(age, 2) + sex*region"``. Both sides are stored, and so are
+            the effects and instruments of ``"y ~ x | firm | d ~ z"``. ``- 1`` leaves out the
+            intercept.
         bounds, missing, weights, row_weights
             As for `Columns`; what `bounds` describes and the formula does not use is left out.
 
@@ -175,7 +176,9 @@ class Columns:
             for name, given in bounds.items()
         }
         variables = {name: variable(name, given) for name, given in chosen.items()}
-        terms = parse_terms([*parsed.targets, *parsed.features], variables)
+        # The target may be one level of a factor: 'region[n]'.
+        needed = (text if text in variables else text.partition("[")[0] for text in parsed.terms)
+        terms = parse_terms(needed, variables)
         used = {name for term in terms for name in _names_in(term)} | {row_weights}
         return cls(
             {name: described for name, described in variables.items() if name in used},

@@ -148,12 +148,17 @@ def logistic(
     if not isinstance(target, str):
         raise TypeError("the target is the name of a variable, or a formula")
     if isinstance(features, str):
-        raise TypeError(f"features must be a list of terms; for one, pass [{features!r}]")
+        features = [features]
     texts: list[str] | None = None if features is None else list(features)
     if "~" in target:
         if texts is not None:
             raise ValueError("a formula names the features: leave `features` out")
-        target, texts, intercept = parse_one(target)
+        parsed = parse_one(target)
+        if parsed.endogenous:
+            raise ValueError("a logistic regression has no instruments: leave them out")
+        target, intercept = parsed.targets[0], parsed.intercept
+        texts = [*parsed.features, *parsed.absorbed]
+        reference = dict(parsed.references) | dict(reference or {})
     if columns.row_weights is not None:
         raise ValueError("logistic counts every row once: leave the weights of rows out of columns")
     target, variable = _binary(columns, target)

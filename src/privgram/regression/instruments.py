@@ -431,8 +431,8 @@ def _within(matrix: Matrix, kept: slice) -> Matrix:
 def iv(
     release: ReleaseRecord,
     target: str,
-    endogenous: Iterable[str],
-    instruments: Iterable[str],
+    endogenous: Iterable[str] = (),
+    instruments: Iterable[str] = (),
     exogenous: Iterable[str] = (),
     *,
     method: Literal["2sls", "liml"] = "2sls",
@@ -445,6 +445,7 @@ def iv(
     ----------
     release : Release
     target : str
+        Or a formula that says it all, such as ``"y ~ x | d ~ z"`` or ``"y ~ x + [d ~ z]"``.
     endogenous : iterable of str
         Columns whose effect is wanted and which may depend on the error.
     instruments : iterable of str
@@ -481,14 +482,17 @@ def iv(
     """
     if method not in ("2sls", "liml"):
         raise ValueError(f"method is '2sls' or 'liml', not {method!r}")
-    roles = [
-        _listed(given, role)
-        for given, role in (
-            (endogenous, "endogenous"),
-            (instruments, "instruments"),
-            (exogenous, "exogenous"),
-        )
-    ]
+    if "~" in target:
+        if endogenous or instruments or exogenous:
+            raise ValueError("a formula names all columns: leave the others out")
+        from privgram.columns.formula import parse_one
+
+        parsed = parse_one(target)
+        target, endogenous, instruments = parsed.targets[0], parsed.endogenous, parsed.instruments
+        exogenous = [*parsed.features, *parsed.absorbed]
+        intercept = intercept and parsed.intercept
+        reference = dict(parsed.references) | dict(reference or {})
+    roles = [_listed(given) for given in (endogenous, instruments, exogenous)]
     given = [name for names in roles for name in names]
     if len(set(given)) < len(given):
         raise ValueError("a column has one role: endogenous, instrument or exogenous")
@@ -537,7 +541,5 @@ def iv(
     )
 
 
-def _listed(given: Iterable[str], role: str) -> list[str]:
-    if isinstance(given, str):
-        raise TypeError(f"{role} is a list of columns; for one, pass [{given!r}]")
-    return list(given)
+def _listed(given: Iterable[str]) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)

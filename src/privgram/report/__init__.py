@@ -94,7 +94,7 @@ def to_html(
     from privgram.regression.design import intercept_of
 
     if isinstance(targets, str):
-        raise TypeError(f"targets is a list of columns; for one, pass [{targets!r}]")
+        targets = [targets]
     fits = [_fit(release, target, ridge) for target in targets]
     others = [name for name in release.names if name != INTERCEPT]
     path = None if file is None else Path(file)
