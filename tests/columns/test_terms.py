@@ -180,7 +180,7 @@ def test_formula():
         ("wage ~ poly(sex, 2)", "'sex' is a factor"),
         ("wage ~ poly(age, 99)", "degree k of 1 to 12"),
         ("wage ~ (age", "cannot be read"),
-        ("wage ~ age | sex", "several parts"),
+        ("wage ~ age | zap", "no variable"),
         ("~ age", "nothing before"),
     ],
 )

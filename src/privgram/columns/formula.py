@@ -1,4 +1,4 @@
-"""Formulas in the manner of R, read by formulaic, with pyfixest's parts for effects and instruments.
+"""Formulas in the manner of R, read by formulaic, with the parts that pyfixest adds.
 
 ``y ~ x | firm`` takes a factor along that is not shown, ``y ~ x | d ~ z`` and
 ``y ~ x + [d ~ z]`` have d explained by z.
