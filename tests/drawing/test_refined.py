@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.audit import refined as audit
+from bench.audit import refined as audit
 from privgram.drawing import refined as drawing
 from privgram.mechanisms.refined import whiten
 from privgram.noise import GaussianLaw, ImageLaw
