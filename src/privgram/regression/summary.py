@@ -322,11 +322,17 @@ def _caveats(release: ReleaseRecord, n_rows: float | None, references: dict[str,
     if n_rows is not None and n_rows != release.n_rows:
         notes.append("The number of observations is read, with noise, off the intercept.")
     if release.parameters.get("clipping_bias"):
-        rows, moved = (release.parameters[name] for name in ("clipped_rows", "clipping_bias"))
+        said = release.parameters
+        seen = getattr(release.mechanism, "clipping", None) == "assume-seen"
         notes.append(
-            f"The last look shortened about {rows:.0f} rows. By their number that moves an "
-            f"estimate by some {moved:.2f} std err. A few rows far longer than all others go "
-            "unseen, and may move it more."
+            f"The last look shortened about {said['clipped_rows']:.0f} rows (std err "
+            f"{said['clipped_rows_std']:.0f}). Standard errors hold {said['clipping_bias']:.2f} "
+            "sampling errors for what that may move an estimate by, if the rows that noise hides "
+            + (
+                "go on as those that are seen."
+                if seen
+                else "thin out as a power, up to the bounds."
+            )
         )
     if release.condition is not None:
         notes.append(f"The privacy guarantee holds only if {release.condition}.")
