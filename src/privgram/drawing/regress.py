@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from privgram.columns.unit import Unit
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
     from privgram.privacy import Adjacency
@@ -44,7 +45,7 @@ def regress(
     delta: float,
     adjacency: Adjacency,
     family: Family = "gaussian",
-    unit: Mapping[str, Any] | None = None,
+    unit: Unit | None = None,
     reference: Mapping[str, Any] | None = None,
     ledger: Ledger | None = None,
     out: str | os.PathLike[str] | None = None,
@@ -65,8 +66,8 @@ def regress(
         Of the release for family "gaussian".
     family : {"gaussian", "binomial"}
         Least squares, or logistic regression.
-    unit : mapping, optional
-        What `privgram.release` is told of the protected unit.
+    unit : Unit, optional
+        Whose rows are protected together.
     reference : mapping of str to level, optional
         Levels that are left out, where the formula does not say it.
 
@@ -88,13 +89,13 @@ def regress(
         "rng": rng,
     }
     if family == "binomial":
-        if unit:
+        if unit is not None:
             raise ValueError(
                 "a logistic regression protects single rows as yet: fit the 0/1 target by "
                 'family="gaussian", whose coefficients are differences of probabilities'
             )
         return logistic(source, formula, columns=columns, reference=reference, **given)
-    made = release(source, mechanism, columns=used, **given, **(unit or {}))
+    made = release(source, used, mechanism=mechanism, unit=unit, **given)
     if parsed.endogenous:
         return made.iv(formula, reference=reference)
     return made.regress(formula, reference=reference)

@@ -70,12 +70,12 @@ def open_ledger(
     elif given is not None and not isinstance(given, (str, os.PathLike)):
         raise TypeError(f"ledger is a path or a pg.Ledger, not {type(given).__name__}")
     if given is not None:
-        return Ledger(given, epsilon, delta, adjacency, composition, table), True
+        return Ledger(given, epsilon, delta, adjacency, composition, table=table), True
     folder = tempfile.mkdtemp(prefix="privgram-")
     atexit.register(_forget, folder, os.getpid())
     # A file all the same: forked children and pickled copies then spend the same budget.
     path = Path(folder) / "budget.ledger"
-    return Ledger(path, epsilon, delta, adjacency, composition, table), False
+    return Ledger(path, epsilon, delta, adjacency, composition, table=table), False
 
 
 def _forget(folder: str, owner: int) -> None:

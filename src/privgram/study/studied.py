@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privgram._base.checks import check_number, check_positive
 from privgram._base.text import listed
-from privgram.columns import Columns, Factor
+from privgram.columns import Columns
+from privgram.columns.unit import Auto, Unit
 from privgram.drawing.regress import Family, needed
 from privgram.drawing.regress import regress as fit_once
 from privgram.drawing.release import release as release_once
@@ -132,12 +134,10 @@ class Study:
         self.table = table
         self.columns = described(columns, weights, missing)
         self.adjacency: Adjacency = adjacency
-        self.unit = unit
+        self.unit = Unit.of(unit)
         self.name = name_of(table) if name is None else name
         self.threads = threads
-        column = getattr(unit, "name", unit)
-        if not isinstance(column, str | None):
-            raise TypeError("unit is the name of a column, or pg.Unit of one")
+        column = None if self.unit is None else self.unit.name
         if column in self.columns.selected:
             raise ValueError(
                 f"{column!r} tells whose row a row is, and is no column to release: leave it out "
@@ -150,7 +150,7 @@ class Study:
         )
 
     def __repr__(self) -> str:
-        unit = "rows" if self.unit is None else f"all rows of one {self._unit_name}"
+        unit = "rows" if self.unit is None else f"all rows of one {self.unit.name}"
         spent, _ = self.ledger.spent
         kept = (
             f"kept in {self.ledger.path.name}"
@@ -163,10 +163,6 @@ class Study:
             f"budget: epsilon={self.ledger.epsilon:g} at delta={self.ledger.delta:g}, of which "
             f"{spent:.4g} is spent in {len(self.entries)} entries; {kept}"
         )
-
-    @property
-    def _unit_name(self) -> str:
-        return str(getattr(self.unit, "name", self.unit))
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -258,17 +254,14 @@ class Study:
             As `privgram.release`.
         """
         columns = self.columns
-        groups: dict[str, Any] = {}
         if terms is not None:
             asked = [terms] if isinstance(terms, str) else list(terms)
             columns = Columns.from_dict(columns.to_dict() | {"terms": asked})
-        if by is not None:
-            columns, groups = self._grouped(columns, by)
         spent = self._spent(epsilon, delta)
-        chosen = self._mechanism(columns, *spent, mechanism, purpose, grouped=bool(groups))
+        chosen = self._mechanism(spent[1], mechanism, purpose, grouped=by is not None)
         request = self._request(spent, label, columns.selected)
         return release_once(
-            self.table, chosen, columns=columns, out=out, rng=rng, **request, **groups
+            self.table, columns, mechanism=chosen, by=by, out=out, rng=rng, **request
         )
 
     def regress(
@@ -319,7 +312,7 @@ class Study:
         spent = self._spent(epsilon, delta)
         chosen = None
         if family == "gaussian":
-            chosen = self._mechanism(used, *spent, mechanism, "regression")
+            chosen = self._mechanism(spent[1], mechanism, "regression")
         elif mechanism is not None:
             raise ValueError('mechanism is of family="gaussian": leave it out')
         return fit_once(
@@ -331,8 +324,7 @@ class Study:
             reference=reference,
             out=out,
             rng=rng,
-            unit=self._protected(spent[0])[0],
-            **self._request(spent, label or formula, used.selected, protected=False),
+            **self._request(spent, label or formula, used.selected),
         )
 
     def check(self) -> Check:
@@ -351,8 +343,8 @@ class Study:
         """
         from privgram.study.check import check
 
-        unit = None if self.unit is None else self._unit_name
-        return check(self.table, self.columns, unit, self.name, getattr(self.unit, "rows", None))
+        unit, rows = (None, None) if self.unit is None else (self.unit.name, self.unit.rows)
+        return check(self.table, self.columns, unit, self.name, rows)
 
     def _spent(self, epsilon: float | None, delta: float | None) -> tuple[float, float]:
         """Epsilon and delta of one answer."""
@@ -373,40 +365,31 @@ class Study:
         spent: tuple[float, float],
         label: str,
         columns: Iterable[str],
-        protected: bool = True,
     ) -> dict[str, Any]:
         """What every answer is asked with."""
-        epsilon = spent[0]
-        unit: dict[str, Any] = {}
-        if self.unit is not None:
-            unit, epsilon = self._protected(epsilon)
+        unit, epsilon = self._protected(spent[0])
         return {
             "epsilon": epsilon,
             "delta": spent[1],
             "adjacency": self.adjacency,
             "threads": self.threads,
             "ledger": self.ledger.entered_as(label, columns, self._identity),
-            **(unit if protected else {}),
+            "unit": unit,
         }
 
-    def _protected(self, epsilon: float) -> tuple[dict[str, Any], float]:
-        """What a release is told of the unit, and the epsilon that is left for it."""
-        if self.unit is None:
-            return {}, epsilon
-        rows = getattr(self.unit, "rows", None)
-        if rows is not None:
-            return {"unit": self._unit_name, "rows_per_unit": rows}, epsilon
-        choosing = CHOOSING * epsilon
-        return {
-            "unit": self._unit_name,
-            "unit_bound": "auto",
-            "bound_epsilon": choosing,
-        }, epsilon - choosing
+    def _protected(self, epsilon: float) -> tuple[Unit | None, float]:
+        """The unit as a release takes it, and the epsilon that is left for this."""
+        unit = self.unit
+        if unit is None:
+            return None, epsilon
+        if unit.rows is None and unit.bound is None:
+            unit = replace(unit, bound=Auto(CHOOSING * epsilon))
+        if isinstance(unit.bound, Auto):
+            return unit, epsilon - unit.bound.epsilon
+        return unit, epsilon
 
     def _mechanism(
         self,
-        columns: Columns,
-        epsilon: float,
         delta: float,
         given: Mechanism | str | None,
         purpose: Purpose,
@@ -416,33 +399,6 @@ class Study:
         if given is not None:
             return named(given)
         return best(self.table, delta, purpose, grouped=grouped, of_units=self.unit is not None)
-
-    def _grouped(self, columns: Columns, by: Any) -> tuple[Columns, dict[str, Any]]:
-        """The columns without the one of groups, and what a release is told of these."""
-        name = by if isinstance(by, str) else getattr(by, "by", None)
-        if not isinstance(name, str):
-            raise TypeError("by is the name of a factor among the columns, or groups of a column")
-        if isinstance(by, str):
-            factor = columns.variables.get(by)
-            if not isinstance(factor, Factor):
-                raise ValueError(
-                    f"by={by!r} is no factor among the columns: describe it by the list of its "
-                    "public values"
-                )
-        else:
-            factor = by.factor
-        unlisted = "other" if factor.other else getattr(by, "unlisted", "error")
-        rest = {key: value for key, value in columns.bounds.items() if key != name}
-        if not rest:
-            raise ValueError(f"there is no column left beside {name!r}")
-        plain = columns.to_dict()
-        plain["terms"] = [
-            term for term in columns.terms if name not in term.replace("*", ":").split(":")
-        ]
-        kept = Columns.from_dict(
-            plain | {"bounds": {k: v for k, v in plain["bounds"].items() if k in rest}}
-        )
-        return kept, {"by": name, "groups": factor.levels, "unlisted": unlisted}
 
 
 def described(columns: Any, weights: str | None = None, missing: str | None = None) -> Columns:
