@@ -102,7 +102,7 @@ def cells(release, target, slopes, exact, draws):
         except RefusedError:  # there are no coefficients either
             errors.append([np.inf] * len(slopes))
             continue
-        found = fit.coef[[fit.param_names.index(slope) for slope in slopes]]
+        found = fit.used[:-1][[fit.param_names.index(slope) for slope in slopes]]
         errors.append(np.abs(found - exact))
         offered += fit.refusal is None
     share = offered / draws

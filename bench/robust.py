@@ -132,7 +132,7 @@ class Case:
                 refused += 1
                 continue
             names = found.param_names
-            ends = (f.conf_int(intercept=True).T for f in (fit, found))
+            ends = (np.asarray(f.conf_int()).T for f in (fit, found))
             hits.append([(low <= self.truth) & (self.truth <= high) for low, high in ends])
             ratios.append(found.bse / fit.bse)
         return names, np.median(ratios, axis=0), np.mean(hits, axis=0), refused

@@ -227,7 +227,7 @@ def coverage(
     def fit(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
         found = replace(one, matrix=matrix).regress(panel.target, features)
         k = len(features)
-        return found.params[:k], found.bse[:k], np.asarray(found.conf_int())[:k]
+        return found.params[:k], found.bse[:k], np.asarray(np.asarray(found.conf_int())[:-1])[:k]
 
     truth = fit(units.mean(axis=0) * 1e12)[0]  # of so many that noise is nothing
     scale = one.noise.std

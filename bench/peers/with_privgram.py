@@ -29,7 +29,7 @@ def regression(table, job, seed):
     names = [f"x{i}" for i in range(table.shape[1] - 1)] + ["y"]
     release = released(table, job, seed, "y", columns=described(job, names))
     fit = release.regress("y", ridge=job.get("ridge", 0.0))
-    return [*fit.coef, fit.intercept]
+    return [*fit.used[:-1], fit.used[-1]]
 
 
 def pca(table, job, seed):

@@ -27,7 +27,7 @@ for width in widths:
     slopes = [
         pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
         .regress("spending")
-        .coef[0]
+        .params.iloc[0]
         for _ in range(40)
     ]
     error.append(np.mean(np.abs(np.array(slopes) - 0.6)))

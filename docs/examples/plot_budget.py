@@ -34,7 +34,7 @@ exact, _ = least_squares(flights, features)
 
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
 for j, axis in enumerate(axes):
-    low, high = np.array([fit.conf_int()[j] for fit in fits]).T
+    low, high = np.array([np.asarray(fit.conf_int())[:-1][j] for fit in fits]).T
     middle = (low + high) / 2
     axis.errorbar(epsilons, middle, yerr=high - middle, fmt="o", capsize=3, label="private, 95 %")
     axis.axhline(exact[j], color="0.4", lw=1, label="without privacy")

@@ -312,11 +312,11 @@ def test_force_replaces(folder):
 def test_regress(folder):
     report = json.loads(succeed("regress", "gram.json", "--target", "cost", "--json"))
     fit = pg.load_release("gram.json").regress("cost")
-    assert report["names"] == list(fit.names) == ["age", "pressure"]
-    assert report["coef"] == pytest.approx(fit.coef)
-    assert report["intercept"] == pytest.approx(fit.intercept)
-    assert np.array(report["conf_int"]) == pytest.approx(fit.conf_int())
-    assert report["coef"] == pytest.approx([1 / 20, 1 / 40], rel=0.2)
+    assert report["names"] == list(fit.param_names) == ["age", "pressure", "Intercept"]
+    assert report["params"] == pytest.approx(list(fit.params))
+    assert report["bse"] == pytest.approx(list(fit.bse))
+    assert np.array(report["conf_int"]) == pytest.approx(np.asarray(fit.conf_int()))
+    assert report["params"][:2] == pytest.approx([1 / 20, 1 / 40], rel=0.2)
     shown = succeed("regress", "gram.json", "--target", "cost", "--unclip")
     assert "as if they were normal" in shown
     shown = succeed("regress", "gram.json", "--target", "cost", "--features", "age")
@@ -523,7 +523,7 @@ def test_release_and_regress_by_group(folder):
     assert np.shape(wide) == (3, 2, 2)
     assert np.all(np.diff(wide) > 2 * np.diff(narrow))
     assert "--json has intervals" in fail(*asked[:-1], "--level", "0.9")
-    assert np.shape(found["coef"]) == np.shape(found["stderr"]) == (3, 2)
+    assert np.shape(found["params"]) == np.shape(found["bse"]) == (3, 2)
     (folder / "sites.txt").write_text("1\n2\n")
     others = ["--groups", "sites.txt", "--unlisted", "other", "--out", "other.npz"]
     assert "groups" in succeed(*ask, *others)

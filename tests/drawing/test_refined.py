@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers import slopes
 
 import privgram as pg
 from bench.audit import refined as audit
@@ -367,9 +368,12 @@ def test_saved_and_read_back(tmp_path, suffix):
     assert read.noise == made.noise
     assert read.mechanism == made.mechanism
     assert read.parameters == made.parameters
-    np.testing.assert_array_equal(read.regress("y").conf_int(), made.regress("y").conf_int())
     np.testing.assert_array_equal(
-        read.regress("y", ridge="auto").coef, made.regress("y", ridge="auto").coef
+        slopes(read.regress("y"), read.regress("y").conf_int()),
+        slopes(made.regress("y"), made.regress("y").conf_int()),
+    )
+    np.testing.assert_array_equal(
+        read.regress("y", ridge="auto").used[:-1], made.regress("y", ridge="auto").used[:-1]
     )
     assert "law" in json.dumps(read.noise.to_dict())
 
@@ -385,7 +389,7 @@ def test_what_is_made_of_a_release_takes_it_as_it_is():
         made.noise.entry_variance(made.matrix, np.eye(4))[block],
     )
     fit, whole = parts.regress("y"), made.regress("y", ["a"])
-    np.testing.assert_allclose(fit.conf_int(), whole.conf_int())
+    np.testing.assert_allclose(slopes(fit, fit.conf_int()), slopes(whole, whole.conf_int()))
     assert made.pca(1).error_bound < 0.5
     assert "Refined" in made.to_html(["y"])
     bias = made.parameters["clipping_bias"]

@@ -237,8 +237,8 @@ def test_marginal_and_regression():
     columns = pg.Columns({"a": (-1, 1), "b": (-1, 1), "y": (-1, 1)}, intercept=True)
     release = pg.release(np.hstack([x, y]), columns=columns, epsilon=1.0, delta=0.0)
     fit = release.regress("y")
-    assert fit.coef[0] == pytest.approx(0.5, abs=0.05)
-    assert fit.stderr[0] > 0
+    assert fit.params[0] == pytest.approx(0.5, abs=0.05)
+    assert fit.bse[0] > 0
     part = release.marginal(["a", "y"])
     assert part.noise == release.noise
     assert replace(part, matrix=part.matrix).privacy == release.privacy

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import make_release
+from helpers import make_release, slopes
 
 import privgram as pg
 from privgram import plots, privacy
@@ -213,12 +213,12 @@ def test_no_other_calibration_is_no_error():
 def test_coefficients_are_ordered_and_greyed(fit):
     ax = fit.plot()
     assert [label.get_text() for label in ax.get_yticklabels()] == ["c", "b", "a"]
-    ends = fit.conf_int()
+    ends = slopes(fit, fit.conf_int())
     bars = [line for line in ax.lines if len(line.get_xdata()) == 2 and line.get_linewidth() > 2]
     for bar, j in zip(bars, [2, 1, 0], strict=True):
         np.testing.assert_allclose(bar.get_xdata(), ends[j])
         assert (bar.get_color() == _axes.GREY) == (ends[j, 0] <= 0 <= ends[j, 1])
-    assert f"{fit.coef[2]:.3g}" in words(ax)[0]
+    assert f"{fit.used[:-1][2]:.3g}" in words(ax)[0]
 
 
 def test_coefficients_per_standard_deviation(fit):
@@ -226,7 +226,9 @@ def test_coefficients_per_standard_deviation(fit):
     ax = fit.plot(per="sd", level=0.5)
     assert "standard deviation of the feature" in ax.get_xlabel()
     bars = [line for line in ax.lines if len(line.get_xdata()) == 2 and line.get_linewidth() > 2]
-    np.testing.assert_allclose(bars[1].get_xdata(), fit.conf_int(0.5)[1] * fit.feature_std()[1])
+    np.testing.assert_allclose(
+        bars[1].get_xdata(), slopes(fit, fit.conf_int(0.5))[1] * fit.feature_std()[1]
+    )
 
 
 def test_standard_deviations_in_the_columns_own_units():
@@ -256,7 +258,7 @@ def test_bad_arguments(release, fit):
         release.plot_spectrum(confidence=2.0)
     with pytest.raises(ValueError, match="per must be"):
         fit.plot(per="mile")
-    with pytest.raises(ValueError, match="level"):
+    with pytest.raises(ValueError, match="alpha"):
         fit.plot(level=95)
 
 

@@ -84,9 +84,12 @@ def test_a_marginal_is_regressed_on_what_is_left(table):
         np.rec.fromarrays([table[n] for n in columns.bounds], names="y,n,a"), columns=columns
     )
     release = pg.release(moment, epsilon=10.0, delta=1e-6, mechanism=pg.AnalyzeGauss())
-    assert release.marginal(["y", "a[p]", "a[q]", "a[r]"]).regress("y").names == ("a[q]", "a[r]")
+    assert release.marginal(["y", "a[p]", "a[q]", "a[r]"]).regress("y").design.names == (
+        "a[q]",
+        "a[r]",
+    )
     # Without all levels there is no column of ones.
-    assert release.marginal(["y", "n", "a[p]", "a[q]"]).regress("y").names == ("n",)
+    assert release.marginal(["y", "n", "a[p]", "a[q]"]).regress("y").design.names == ("n",)
 
 
 def test_a_level_of_few_rows_is_named():

@@ -35,7 +35,7 @@ def case(request):
     own = release(frame)
     given = (
         frame[target],
-        frame[exogenous].assign(intercept=1.0),
+        frame[exogenous].assign(Intercept=1.0),
         frame[endogenous],
         frame[instruments],
     )
@@ -56,8 +56,7 @@ def test_coefficients_are_those_of_linearmodels(case, method):
     assert_allclose(fit.bse, theirs.std_errors[names], rtol=DIGITS)
     assert_allclose(fit.tvalues, theirs.tstats[names], rtol=DIGITS)
     assert_allclose(fit.pvalues, theirs.pvalues[names], rtol=50 * DIGITS)
-    assert_allclose(fit.conf_int(intercept=True), theirs.conf_int().loc[names], rtol=50 * DIGITS)
-    assert_allclose([*fit.coef, fit.intercept], fit.params)
+    assert_allclose(np.asarray(fit.conf_int()), theirs.conf_int().loc[names], rtol=50 * DIGITS)
     assert fit.nobs == theirs.nobs
     if method == "liml":
         assert_allclose(fit.kappa, theirs.kappa, rtol=1e-6)
@@ -73,7 +72,7 @@ def test_tests_are_those_of_linearmodels(case):
         assert fit.overidentification.df == theirs.sargan.df
     else:
         assert fit.overidentification is None
-    assert "First stage" in fit.summary()
+    assert "First stage" in str(fit.summary())
 
 
 def test_anderson_rubin_is_the_f_test_of_the_reduced_form():
@@ -112,7 +111,7 @@ def test_weighted_rows_are_those_of_linearmodels(method):
     )
     fit = own.iv("y", ["w"], ["z1", "z2"], method=method)
     model = {"2sls": iv.IV2SLS, "liml": iv.IVLIML}[method]
-    ones = pd.DataFrame({"intercept": np.ones(1000)})
+    ones = pd.DataFrame({"Intercept": np.ones(1000)})
     parts = frame.y, ones, frame[["w"]], frame[["z1", "z2"]]
     theirs = model(*parts, weights=weight).fit(cov_type="unadjusted", debiased=True)
     names = list(fit.param_names)
@@ -167,7 +166,7 @@ def test_intervals_and_tests_hold_their_level(strength):
                 fit = release.iv("y", ["w"], ["z1", "z2"], ["x"], method=method)
             except RefusedError:
                 continue
-            ends = fit.conf_int(intercept=True)
+            ends = np.asarray(fit.conf_int())
             held.append((ends[:, 0] <= [0.5, 0.3, 1]) & (ends[:, 1] >= [0.5, 0.3, 1]))
         tests = fit.anderson_rubin_test(0.5), fit.overidentification
         rejected.append([test.pvalue < 0.05 for test in tests])
@@ -184,10 +183,10 @@ def test_intervals_of_the_rows_at_hand():
     law, rng = GaussianLaw(20.0, 28.0), np.random.default_rng(8)
     exact = drawn(0.3, GaussianLaw(1e-9, 1e-9), rng).matrix
     sure = make_release(exact, NAMES, None, 2000).iv("y", ["w"], ["z1", "z2"], ["x"])
-    truth, held = [*sure.coef, sure.intercept], []
+    truth, held = sure.params, []
     for _ in range(400):
         one = make_release(law.draw(exact, rng), NAMES, law, 2000)
-        ends = one.iv("y", ["w"], ["z1", "z2"], ["x"]).conf_int(intercept=True, of="data")
+        ends = np.asarray(one.iv("y", ["w"], ["z1", "z2"], ["x"]).conf_int(of="data"))
         held.append((ends[:, 0] <= truth) & (ends[:, 1] >= truth))
     shares = np.mean(held, axis=0)
     assert (shares > 0.905).all(), shares
@@ -198,12 +197,12 @@ def test_weak_instruments_are_said_to_be():
     law, rng = GaussianLaw(80.0, 113.0), np.random.default_rng(5)
     weak = drawn(0.005, law, rng).iv("y", ["w"], ["z1", "z2"], ["x"])
     assert "anderson_rubin()" in weak.caution
-    assert "F below 10" in weak.summary()
+    assert "F below 10" in str(weak.summary())
     ends = weak.anderson_rubin()
     assert ends[0][0] == -np.inf or ends[-1][1] == np.inf
     strong = drawn(0.6, GaussianLaw(5.0, 7.0), rng).iv("y", ["w"], ["z1", "z2"], ["x"])
     assert strong.caution is None
-    [(low, high)] = strong.anderson_rubin(0.99)
+    [(low, high)] = strong.anderson_rubin(0.01)
     assert low < strong.params[0] < high
     assert "2SLS" in strong._repr_html_()
 
@@ -251,8 +250,8 @@ def test_factors_are_exogenous_and_instruments():
     dummies = pandas.get_dummies(data.ethnicity, dtype=float)[["afam", "hispanic"]]
     outside = data[["distance"]].assign(home=(data.home == "yes").astype(float))
     theirs = linear.IV2SLS(
-        data.wage, dummies.assign(intercept=1.0), data.education.astype(float), outside
+        data.wage, dummies.assign(Intercept=1.0), data.education.astype(float), outside
     ).fit(cov_type="unadjusted", debiased=True)
-    expected = theirs.params[["education", "afam", "hispanic", "intercept"]]
+    expected = theirs.params[["education", "afam", "hispanic", "Intercept"]]
     assert_allclose(fit.params, expected, rtol=DIGITS)
     assert fit.instruments == ("home[yes]", "distance")

@@ -33,7 +33,7 @@ def test_without_noise_it_is_the_conjugate_one():
     assert found.accepted == 1.0
     assert_allclose((found.mean - fit.params) / fit.bse, 0, atol=0.08)
     assert_allclose(found.std, fit.bse, rtol=0.06)
-    assert_allclose(found.interval(0.9)[:, 0], fit.conf_int(0.9, intercept=True)[:, 0], atol=0.01)
+    assert_allclose(found.interval(0.1)[:, 0], np.asarray(fit.conf_int(0.1))[:, 0], atol=0.01)
     assert found.sigma.mean() == pytest.approx(np.sqrt(fit.scale), rel=0.01)
     # A prior that matters, about 0: its weight beside the data is that of one normal mean.
     moment = release.matrix
@@ -101,7 +101,7 @@ def test_own_units_and_frames():
     assert found.sigma.mean() == pytest.approx(1.0, rel=0.05)
     assert "1000 draws" in str(found)
     pytest.importorskip("pandas")
-    assert list(found.frame().columns) == ["x", "intercept", "sigma"]
+    assert list(found.frame().columns) == ["x", "Intercept", "sigma"]
     again = release.posterior("y", draws=1000)
     assert (again.draws == found.draws).all()
 

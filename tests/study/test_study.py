@@ -41,7 +41,7 @@ def test_what_is_asked_is_charged_with_its_label(study):
     fit = study.regress("y ~ x + g", epsilon=0.5, label="slope", rng=np.random.default_rng(1))
     released = study.release(epsilon=0.5, label="spring", rng=np.random.default_rng(2))
     # 40 standard errors of sampling, and 5 of both: a false alarm in a million.
-    assert abs(dict(zip(fit.names, fit.coef, strict=True))["x"] - 2.0) < 5 * fit.stderr[0]
+    assert abs(fit.params["x"] - 2.0) < 5 * fit.bse["x"]
     assert isinstance(released.mechanism, Refined)
     first, second = study.entries
     assert (first.label, first.columns, first.epsilon) == ("slope", ("x", "y", "g"), 0.5)
@@ -143,7 +143,7 @@ def test_one_look_where_looks_are_worth_nothing(study):
 
 def test_logistic_and_instruments(study):
     fit = study.regress("g[b] ~ x", epsilon=0.4, family="binomial")
-    assert "x" in fit.names
+    assert "x" in fit.param_names
     both = study.regress("y ~ [x ~ g]", epsilon=0.4)
     assert both.names == ("x",)
     assert [entry.label for entry in study.entries] == ["g[b] ~ x", "y ~ [x ~ g]"]
@@ -175,7 +175,7 @@ def test_without_columns_it_says_what_to_do():
 def test_one_shot(tmp_path):
     ledger = pg.Ledger(tmp_path / "it.ledger", 2.0, 1e-6)
     fit = pg.regress(made(), "y ~ x", COLUMNS, 1.0, 1e-6, ledger=ledger)
-    assert fit.names == ("x",)
+    assert fit.design.names == ("x",)
     assert [entry.epsilon for entry in ledger.entries] == [1.0]
 
 
@@ -264,7 +264,7 @@ def _killed(tmp_path, point):
         "before the noise": "import privgram.drawing.draws as d; d.draw = die",
         "before the answer": "pg.Release.regress = die",
     }[point]
-    code += "\nfit = study.regress('y ~ x', epsilon=0.5)\nprint('answer', fit.coef)"
+    code += "\nfit = study.regress('y ~ x', epsilon=0.5)\nprint('answer', list(fit.params))"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 

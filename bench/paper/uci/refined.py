@@ -35,5 +35,5 @@ class RefinedRelease:
             bound=self.bound,
             rng=rng,
         )
-        coef: NDArray[np.float64] = made.regress(self.task.n_features, ridge="auto").coef
+        coef: NDArray[np.float64] = made.regress(self.task.n_features, ridge="auto").used[:-1]
         return coef / self.weight

@@ -150,7 +150,7 @@ def command(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
 
 def _fit(release: Any, features: list[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     fit = release.regress(TARGET, features)
-    return np.append(fit.coef, fit.intercept), np.append(fit.stderr, fit.stderr_intercept)
+    return np.asarray(fit.params), np.asarray(fit.bse)
 
 
 def clamp(flights: Any) -> Any:

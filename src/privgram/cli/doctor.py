@@ -186,7 +186,7 @@ def _release() -> None:
             release.save(Path(folder, "release.json"))
             loaded = pg.load_release(Path(folder, "release.json"))
         _require(np.array_equal(loaded.matrix, release.matrix), "a release changed in its file")
-        off = np.abs(loaded.regress("z").coef - [0.5, -0.25]).max()
+        off = np.abs(np.asarray(loaded.regress("z").params) - [0.5, -0.25]).max()
         # The noise's deviation is below 1 % of the signal: no chance of failing by chance.
         _require(off < 0.1, f"coefficients from {mechanism} are off by {off:.2g}")
 

@@ -133,8 +133,8 @@ def logistic(
     >>> y = rng.random(20_000) < 1 / (1 + np.exp(1 - 2 * x))
     >>> columns = pg.Columns({"x": (-1, 1), "y": bool})
     >>> fit = pg.logistic({"x": x, "y": y}, "y", ["x"], columns=columns, epsilon=1.0, delta=1e-6)
-    >>> fit.names
-    ('x',)
+    >>> fit.param_names
+    ('x', 'Intercept')
     """
     path = None if out is None else Path(out)
     check_ledger(ledger)

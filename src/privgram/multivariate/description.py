@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._release.record import ReleaseRecord
-    from privgram.regression.logistic import Of
+    from privgram.regression.inference import Of
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
