@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.parquet
 
 import privgram as pg
-from privgram.sources import kept
 
 CALLS = ("one pass", "refined", "refined, no cache")
 TIMES = 3
@@ -48,16 +47,9 @@ def call(which: str, path: Path, threads: int) -> dict[str, float]:
         pg.second_moment(path, columns=columns, threads=threads)
     else:
         rng = np.random.default_rng(0)  # an experiment, which is not private
-        if which == CALLS[2]:
-            kept.SHARE = 0.0
+        options = {} if which == CALLS[1] else {"cache": False}
         release = pg.release(
-            path,
-            columns=columns,
-            epsilon=1.0,
-            delta=1e-6,
-            mechanism=pg.Refined(),
-            threads=threads,
-            rng=rng,
+            path, pg.Refined(), 1.0, 1e-6, columns=columns, threads=threads, rng=rng, **options
         )
         looks = release.parameters["looks"]
     return {

@@ -27,6 +27,7 @@ COMMANDS = (
     "logistic",
     "pca",
     "report",
+    "audit",
 )
 
 # What used to be a command, and where it is now.

@@ -140,7 +140,7 @@ class Variables:
             )
         names = self.columns
         if isinstance(names, str):
-            names = [names]
+            raise TypeError(f"columns is a list of columns; for one, pass [{names!r}]")
         if names is None:
             names = [name for name in self.release.names if name != INTERCEPT]
         if not names:

@@ -141,7 +141,9 @@ def fit_of(
     own = design.transform @ theta + design.offset
     return Fit(
         target=design.target,
-        used=own,
+        names=design.names,
+        coef=own[:-1],
+        intercept=float(own[-1]),
         ridge=ridge,
         n_rows=n_rows,
         release=release,
