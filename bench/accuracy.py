@@ -102,7 +102,7 @@ def cells(release, target, slopes, exact, draws):
         except RefusedError:  # there are no coefficients either
             errors.append([np.inf] * len(slopes))
             continue
-        found = fit.coef[[fit.param_names.index(slope) for slope in slopes]]
+        found = fit.used[:-1][[fit.param_names.index(slope) for slope in slopes]]
         errors.append(np.abs(found - exact))
         offered += fit.refusal is None
     share = offered / draws
@@ -132,10 +132,19 @@ def table():
         moment = pg.second_moment(frame, columns=columns)
 
         def once(epsilon, rng, moment=moment):
-            return pg.release(moment, pg.AnalyzeGauss(), epsilon, DELTA, rng=rng)
+            return pg.release(
+                moment, epsilon=epsilon, delta=DELTA, mechanism=pg.AnalyzeGauss(), rng=rng
+            )
 
         def again(epsilon, rng, frame=frame, columns=columns):
-            return pg.release(frame, pg.Refined(), epsilon, DELTA, columns=columns, rng=rng)
+            return pg.release(
+                frame,
+                columns=columns,
+                epsilon=epsilon,
+                delta=DELTA,
+                mechanism=pg.Refined(),
+                rng=rng,
+            )
 
         # Cells by look, epsilon and slope.
         made = [

@@ -36,7 +36,7 @@ class Components:
     def components(self, method, rng=None):
         if method in MECHANISMS:
             moment = pg.second_moment(self.x, self.bound)
-            release = pg.release(moment, MECHANISMS[method], *BUDGET, rng=rng)
+            release = MECHANISMS[method].release(moment, *BUDGET, rng=rng)
             return release.pca(COMPONENTS).components
         pca = PCA(COMPONENTS, svd_solver=SOLVERS[method], random_state=0)
         return pca.fit(self.x).components_

@@ -54,8 +54,8 @@ def rows(n, seed=0):
 
 
 def private_fit(x, mechanism, rng=None):
-    release = pg.release(pg.second_moment(x, BOUND), mechanism, *BUDGET, rng=rng)
-    return release.regress(LABEL, FEATURES).coef
+    release = mechanism.release(pg.second_moment(x, BOUND), *BUDGET, rng=rng)
+    return release.regress(LABEL, FEATURES).used[:-1]
 
 
 class Regression:

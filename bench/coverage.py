@@ -269,7 +269,7 @@ def measure(
                         continue
                     if fit.refusal is None:
                         names = fit.param_names
-                        low, high = fit.conf_int(intercept=True).T
+                        low, high = np.asarray(fit.conf_int()).T
                         found.append(np.stack([(low <= truth) & (truth <= high), np.isinf(high)]))
     rows = []
     for key, found in hits.items():

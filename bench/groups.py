@@ -54,7 +54,9 @@ def passes(n_rows: int, n_groups: int) -> None:
                 return pg.second_moment(source, columns=COLUMNS, threads=1)
 
             def by_group(source: object = source, groups: list[object] = groups) -> object:
-                return pg.second_moment(source, columns=COLUMNS, threads=1, by="g", groups=groups)
+                return pg.second_moment(
+                    source, columns=COLUMNS, threads=1, by=pg.Groups("g", groups)
+                )
 
             alone, grouped = seconds(plain), seconds(by_group)
             print(
@@ -76,12 +78,11 @@ def errors(by: str, epsilon: float, seed: int) -> dict[str, float]:
     features = ["dep_delay", "hour"]
     made = pg.release(
         fitted,
+        columns=pg.Columns(bounds, intercept=True),
         epsilon=epsilon,
         delta=1e-6,
         adjacency="add-remove",
-        columns=pg.Columns(bounds, intercept=True),
-        by=by,
-        groups=sorted(table[by].unique()),
+        by=pg.Groups(by, sorted(table[by].unique())),
         rng=rng,
     )
     fits = made.regress("arr_delay", features)

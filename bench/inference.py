@@ -432,7 +432,7 @@ def regressed(release: pg.Release, known: Truth, sample: Truth, rng: np.random.G
         return
     names = fit.param_names
     coef, size = known.least_squares(pop.target, names), len(names)
-    yield "coefficient, of the population", held(fit.conf_int(intercept=True), coef)
+    yield "coefficient, of the population", held(np.asarray(fit.conf_int()), coef)
     # Rows spread over the table, and one more of the population.
     complete = pop.rows.dropna()
     new = complete.iloc[:: len(complete) // 20][:20]
@@ -454,7 +454,7 @@ def regressed(release: pg.Release, known: Truth, sample: Truth, rng: np.random.G
         fit = release.regress(pop.as_is, pop.features)
         if fit.refusal is None:
             rows = sample.least_squares(pop.as_is, names)
-            yield "coefficient, of the data", held(fit.conf_int(intercept=True, of="data"), rows)
+            yield "coefficient, of the data", held(np.asarray(fit.conf_int(of="data")), rows)
 
 
 def explained(release: pg.Release, known: Truth, sample: Truth, rng: np.random.Generator) -> Found:
@@ -492,7 +492,7 @@ def instrumented(
     for method in ("2sls", "liml"):
         one = release.iv(pop.as_is, *roles, method=method)
         if one.refusal is None:
-            found = held(one.conf_int(intercept=True), known.by_instruments)
+            found = held(one.conf_int(), known.by_instruments)
             yield f"{method} coefficient", found
     if one.refusal is None:
         test = one.anderson_rubin_test(known.by_instruments[0])
@@ -541,8 +541,15 @@ def measure(
             if not kinds:
                 continue
             if label == "Refined":
-                guarantee = EPSILON, DELTA, adjacency
-                release = pg.release(rows, mechanism, *guarantee, columns=columns, rng=rng)
+                release = pg.release(
+                    rows,
+                    columns,
+                    EPSILON,
+                    DELTA,
+                    mechanism=mechanism,
+                    adjacency=adjacency,
+                    rng=rng,
+                )
             else:
                 release = mechanism.release(moment, EPSILON, DELTA, adjacency, rng=rng)
             for kind in kinds:

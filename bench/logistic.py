@@ -239,13 +239,13 @@ def measure(name: str, python: str | None) -> list[str]:
                 X, y = fit.design.rows(used, fit.columns), truth(fit, used)
                 exact, error = maximum(X, y)
                 least = log_loss(X, y, exact)
-            found = np.append(fit.coef, fit.intercept)
+            found = np.asarray(fit.params)
             private.append(((found - exact) / error)[:-1])
             losses.append(log_loss(X, y, found) - least)
             if fit.refusal is None:
-                low, high = fit.conf_int(of="data").T
+                low, high = np.asarray(fit.conf_int(of="data"))[:-1].T
                 covered.append((low <= exact[:-1]) & (exact[:-1] <= high))
-                stated.append(fit.stderr / error[:-1])
+                stated.append(np.asarray(fit.bse)[:-1] / error[:-1])
         cells = [name, f"{len(y):,}", adjacency, f"{epsilon:g}", f"{typical(private):.3g}"]
         cells.append(f"{1000 * np.median(losses):.2g}")
         if adjacency != "add-remove":
@@ -327,10 +327,10 @@ def coverage(kind: str) -> list[str]:
                     columns=pg.Columns(bounds | {"y": bool}), epsilon=epsilon, delta=DELTA,
                     adjacency="add-remove", rng=rng,
                 )  # fmt: skip
-                errors.append((np.append(fit.coef, fit.intercept) - exact) / error)
+                errors.append((np.asarray(fit.params) - exact) / error)
                 if fit.refusal is None:
                     for of, value, hits in (("population", coef, truth), ("data", exact, own)):
-                        low, high = fit.conf_int(intercept=True, of=of).T
+                        low, high = np.asarray(fit.conf_int(of=of)).T
                         hits.append((low <= value) & (value <= high))
                     stated.append(fit.bse / error)
             offered = len(truth)

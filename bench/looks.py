@@ -91,7 +91,13 @@ class Case:
         """A release of the table."""
         rng, columns = np.random.default_rng(seed), self.columns
         return pg.release(
-            self.table, mechanism, epsilon, 1e-6, "add-remove", columns=columns, rng=rng
+            self.table,
+            columns=columns,
+            epsilon=epsilon,
+            delta=1e-6,
+            mechanism=mechanism,
+            adjacency="add-remove",
+            rng=rng,
         )
 
     def missed(self, release: Any) -> Any:
@@ -116,7 +122,7 @@ class Case:
         images = self.rows @ np.linalg.inv(back).T
         weights = np.minimum(1, radius**2 / (images**2).sum(axis=1))
         moved = least_squares(back @ ((images * weights[:, None]).T @ images) @ back.T)
-        stated = fit.stderr / self.units
+        stated = np.asarray(fit.bse)[:-1] / self.units
         return float((np.abs(moved - self.exact)[: self.slopes] / stated).max())
 
 
@@ -179,9 +185,9 @@ def coverage(kind: str) -> list[str]:
             plain.append(np.abs(case.exact[:5] - truth) <= 1.96 * case.error)
             fit = case.release(pg.Refined(), epsilon, seed).regress("x5")
             if fit.refusal is None:
-                ends = fit.conf_int()
+                ends = np.asarray(fit.conf_int())[:-1]
                 private.append((ends[:, 0] <= coef) & (coef <= ends[:, 1]))
-                stated.append(fit.stderr / case.units / case.error)
+                stated.append(np.asarray(fit.bse)[:-1] / case.units / case.error)
         shares = [f"{100 * np.mean(plain):.1f} %", f"{100 * np.mean(private):.1f} %"]
         worst = np.mean(private, axis=0)
         ends = f"{100 * worst.min():.1f} to {100 * worst.max():.1f} %"

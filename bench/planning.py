@@ -168,7 +168,9 @@ def shown(name: str, mechanism: Any, epsilon: float, draws: int) -> Any:
     found = []
     for seed in range(draws):
         rng = np.random.default_rng(seed)
-        release = pg.release(table, mechanism, epsilon, DELTA, columns=columns, rng=rng)
+        release = pg.release(
+            table, columns=columns, epsilon=epsilon, delta=DELTA, mechanism=mechanism, rng=rng
+        )
         try:
             errors = release.regress(target).bse
         except ValueError:  # noise above the signal
@@ -203,7 +205,12 @@ def measure(name: str, draws: int, each: int) -> list[tuple[float, str]]:
     releases = {
         mechanism: [
             pg.release(
-                table, mechanism, EARLIER, DELTA, columns=columns, rng=np.random.default_rng(seed)
+                table,
+                columns=columns,
+                epsilon=EARLIER,
+                delta=DELTA,
+                mechanism=mechanism,
+                rng=np.random.default_rng(seed),
             )
             for seed in range(100, 100 + each)
         ]

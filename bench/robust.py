@@ -111,11 +111,19 @@ class Case:
         hits, ratios, names, refused = [], [], (), 0
         for _ in range(draws):
             rows, ids = self.draw(rng)
-            options = self.options | ({} if ids is None else {"unit": ids})
+            options = self.options
+            if ids is not None:
+                options = options | {"unit": pg.Unit(ids, rows=8)}
             release = pg.release(
-                rows, self.mechanism, epsilon, DELTA, adjacency, columns=self.columns, rng=rng,
+                rows,
+                columns=self.columns,
+                epsilon=epsilon,
+                delta=DELTA,
+                mechanism=self.mechanism,
+                adjacency=adjacency,
+                rng=rng,
                 **options,
-            )  # fmt: skip
+            )
             whose = {} if ids is None else {"unit": ids}
             try:
                 fit = release.regress(self.target)
@@ -124,7 +132,7 @@ class Case:
                 refused += 1
                 continue
             names = found.param_names
-            ends = (f.conf_int(intercept=True).T for f in (fit, found))
+            ends = (np.asarray(f.conf_int()).T for f in (fit, found))
             hits.append([(low <= self.truth) & (self.truth <= high) for low, high in ends])
             ratios.append(found.bse / fit.bse)
         return names, np.median(ratios, axis=0), np.mean(hits, axis=0), refused
@@ -163,7 +171,7 @@ def panel(rng: np.random.Generator) -> Case:
     rows = data[names].to_numpy(float)
     columns = pg.Columns({name: bounds.get(name, (0, 1)) for name in names}, intercept=True)
     truth, units = least_squares(rows), data["nr"].to_numpy()
-    return Case(rows, columns, "lwage", truth, 5_000, units, {"rows_per_unit": 8})
+    return Case(rows, columns, "lwage", truth, 5_000, units, {})
 
 
 def clusters(bound: float | None) -> Callable[[np.random.Generator], Case]:
@@ -180,7 +188,7 @@ def clusters(bound: float | None) -> Callable[[np.random.Generator], Case]:
         y = np.clip(0.3 * x + 0.2 * z + errors + 0.2 * rng.standard_normal(n), -3, 3)
         rows = np.column_stack([x, z, y])
         columns = pg.Columns({"x": (-1, 1), "z": (-1, 1), "y": (-3, 3)}, intercept=True)
-        options: dict[str, Any] = {"rows_per_unit": 8}
+        options: dict[str, Any] = {}
         truth = least_squares(rows)
         if bound is not None:
             short = np.column_stack([x, z, y / 3, np.ones(n)])

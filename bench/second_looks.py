@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 import privgram as pg
+from privgram.sources import kept
 
 CALLS = ("one pass", "refined", "refined, no cache")
 TIMES = 3
@@ -47,9 +48,16 @@ def call(which: str, path: Path, threads: int) -> dict[str, float]:
         pg.second_moment(path, columns=columns, threads=threads)
     else:
         rng = np.random.default_rng(0)  # an experiment, which is not private
-        options = {} if which == CALLS[1] else {"cache": False}
+        if which == CALLS[2]:
+            kept.SHARE = 0.0
         release = pg.release(
-            path, pg.Refined(), 1.0, 1e-6, columns=columns, threads=threads, rng=rng, **options
+            path,
+            columns=columns,
+            epsilon=1.0,
+            delta=1e-6,
+            mechanism=pg.Refined(),
+            threads=threads,
+            rng=rng,
         )
         looks = release.parameters["looks"]
     return {

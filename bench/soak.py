@@ -109,7 +109,7 @@ def small() -> None:
     moment = pg.second_moment(np.random.default_rng(1).normal(size=(10**4, 10)), bound=4.0)
     print("\n| releases | RSS, MiB |\n| ---: | ---: |")
     for number in range(10**4 + 1):
-        pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6)
+        pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss())
         if number % 2000 == 0:
             print(f"| {number} | {rss():.1f} |")
     print("\n| updates of one to four rows | RSS, MiB |\n| ---: | ---: |")

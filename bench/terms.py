@@ -26,14 +26,18 @@ def measure(moment: pg.SecondMoment, features: list[str], exact, draws: int) -> 
     errors, offered = [], 0
     for seed in range(draws):
         release = pg.release(
-            moment, pg.AnalyzeGauss(), EPSILON, DELTA, rng=np.random.default_rng(seed)
+            moment,
+            epsilon=EPSILON,
+            delta=DELTA,
+            mechanism=pg.AnalyzeGauss(),
+            rng=np.random.default_rng(seed),
         )
         try:
             fit = release.regress("y", features)
         except ValueError:
             continue
         offered += fit.refusal is None
-        errors.append(fit.coef - exact)
+        errors.append(fit.used[:-1] - exact)
     refused = f"refused in {draws - len(errors)} of {draws}"
     error = f"{np.sqrt(np.mean(np.square(errors))):.2g}" if errors else "-"
     return (error if len(errors) == draws else refused), f"{offered} of {draws}"
@@ -99,14 +103,19 @@ def of_polynomial(degree: int, draws: int) -> list[str]:
         errors = []
         for seed in range(draws):
             release = pg.release(
-                moment, pg.AnalyzeGauss(), EPSILON, DELTA, rng=np.random.default_rng(seed)
+                moment,
+                epsilon=EPSILON,
+                delta=DELTA,
+                mechanism=pg.AnalyzeGauss(),
+                rng=np.random.default_rng(seed),
             )
             try:
                 fit = release.regress("y", features)
             except ValueError:
                 continue
             fitted = (
-                fit.intercept + np.column_stack([grid**k for k in range(1, degree + 1)]) @ fit.coef
+                fit.used[-1]
+                + np.column_stack([grid**k for k in range(1, degree + 1)]) @ fit.used[:-1]
             )
             errors.append(np.sqrt(np.mean((fitted - curve) ** 2)))
         good = len(errors) == draws

@@ -9,8 +9,8 @@ the same guarantee for all rows of one person, add-remove:
 
 - group: noise for k rows, the most of a person;
 - k rows: k rows of each person, at random, and noise for them; the best k in hindsight;
-- bound: `rows_per_unit` k, the most of a person;
-- auto: `unit_bound="auto"`, a tenth of epsilon for the choice.
+- bound: `Unit(rows=k)`, the most of a person;
+- auto: `Unit(bound=Auto(...))`, a tenth of epsilon for the choice.
 
 The error is how far fitted values are off those of least squares on all rows, root mean square over
 the residuals' standard deviation, the median over draws.
@@ -168,12 +168,18 @@ def few_rows(panel: Panel, k: int, rng: np.random.Generator) -> float:
     return noisy(panel, kept(panel, k, rng), k, rng)
 
 
-def of_release(panel: Panel, rng: np.random.Generator, epsilon: float, **more: object) -> float:
+def of_release(panel: Panel, rng: np.random.Generator, epsilon: float, unit: pg.Unit) -> float:
     """The error of a release by unit."""
     made = pg.release(
-        panel.rows, "analyze-gauss", epsilon, DELTA, "add-remove", columns=panel.columns, unit="id",
-        rng=rng, **more,
-    )  # fmt: skip
+        panel.rows,
+        columns=panel.columns,
+        epsilon=epsilon,
+        delta=DELTA,
+        mechanism="analyze-gauss",
+        adjacency="add-remove",
+        unit=unit,
+        rng=rng,
+    )
     return panel.error(made.matrix)
 
 
@@ -186,14 +192,13 @@ def measure(panel: Panel, draws: int, rng: np.random.Generator) -> Iterator[tupl
 
     yield "group", median(lambda: noisy(panel, panel.gram, panel.most, rng))
     yield "k rows", min(median(partial(few_rows, panel, k, rng)) for k in few)
-    yield "bound", median(lambda: of_release(panel, rng, panel.epsilon, rows_per_unit=panel.most))
-    auto = {
-        "unit_bound": "auto",
-        "bound_epsilon": panel.epsilon / 10,
-        "bound_quantile": panel.quantile,
-        "rows_per_unit": panel.most,
-    }
-    yield "auto", median(lambda: of_release(panel, rng, 0.9 * panel.epsilon, **auto))
+    yield (
+        "bound",
+        median(lambda: of_release(panel, rng, panel.epsilon, pg.Unit("id", rows=panel.most))),
+    )
+    bound = pg.columns.Auto(panel.epsilon / 10, panel.quantile)
+    auto = pg.Unit("id", rows=panel.most, bound=bound)
+    yield "auto", median(lambda: of_release(panel, rng, 0.9 * panel.epsilon, auto))
 
 
 def coverage(
@@ -208,15 +213,21 @@ def coverage(
     bound = float(np.median(norms)) ** 0.5
     units *= np.minimum(1, bound**2 / norms)[:, None, None]
     one = pg.release(
-        panel.rows, "analyze-gauss", panel.epsilon, DELTA, adjacency, columns=panel.columns,
-        unit="id", unit_bound=bound, rng=rng,
-    )  # fmt: skip
+        panel.rows,
+        columns=panel.columns,
+        epsilon=panel.epsilon,
+        delta=DELTA,
+        mechanism="analyze-gauss",
+        adjacency=adjacency,
+        unit=pg.Unit("id", bound=bound),
+        rng=rng,
+    )
     features = [name for name in panel.columns.selected if name != panel.target]
 
     def fit(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
         found = replace(one, matrix=matrix).regress(panel.target, features)
         k = len(features)
-        return found.params[:k], found.bse[:k], np.asarray(found.conf_int())[:k]
+        return found.params[:k], found.bse[:k], np.asarray(np.asarray(found.conf_int())[:-1])[:k]
 
     truth = fit(units.mean(axis=0) * 1e12)[0]  # of so many that noise is nothing
     scale = one.noise.std

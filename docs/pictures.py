@@ -20,7 +20,7 @@ def main() -> None:
     columns = pg.Columns(BOUNDS, intercept=True, missing="drop")
     moment = pg.second_moment(load_flights(), columns=columns)
     release = pg.release(
-        moment, pg.AnalyzeGauss(), epsilon=0.5, delta=1e-6, rng=np.random.default_rng(1)
+        moment, epsilon=0.5, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=np.random.default_rng(1)
     )
     release.plot().figure.savefig(IMAGES / "matrix.png", dpi=110)
     fit = release.regress("arr_delay")

@@ -36,3 +36,8 @@ def said(error):
         texts += [str(error), repr(error)]
         error = error.__cause__ or error.__context__
     return "\n".join(texts)
+
+
+def slopes(fit, values=None):
+    """Numbers of a fit's features, without the constant: `params` by default."""
+    return np.asarray(fit.params if values is None else values)[: len(fit.design.names)]

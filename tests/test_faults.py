@@ -339,7 +339,9 @@ def test_nothing_takes_the_place_of_a_ledger(folder):
     ledger = pg.Ledger("study.json", 2.0, 1e-6)
     columns = pg.Columns(dict.fromkeys("abc", (-1, 1)))
     moment = pg.second_moment("table.npy", columns=columns)
-    release = pg.release(moment, pg.AnalyzeGauss(), 0.5, 1e-7, ledger=ledger)
+    release = pg.release(
+        moment, epsilon=0.5, delta=1e-7, mechanism=pg.AnalyzeGauss(), ledger=ledger
+    )
     Path("link.json").symlink_to("study.json")
     for path in ("study.json", "link.json"):
         with pytest.raises(ValueError, match=r"is a ledger.*nothing is written over it"):
@@ -382,5 +384,5 @@ def test_a_release_is_not_sent_to_its_own_ledger(tmp_path):
     """Refused before anything is spent, not when it is saved."""
     ledger = pg.Ledger(tmp_path / "study.json", 2.0, 1e-5)
     with pytest.raises(ValueError, match="one file"):
-        pg.release(np.eye(3), bound=1.0, epsilon=1.0, delta=1e-6, ledger=ledger, out=ledger.path)
+        pg.release(np.eye(3), epsilon=1.0, delta=1e-6, bound=1.0, ledger=ledger, out=ledger.path)
     assert not ledger.entries

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import slopes
 
 import privgram as pg
 from privgram.noise import NoiseLaw
@@ -60,22 +61,27 @@ def test_the_pages_reader_finds_what_regress_finds(
     moment = pg.second_moment(table, 8.0 if columns is None else None, columns=columns)
     path = tmp_path / "release.json"
     rng = np.random.default_rng(3)
-    pg.release(moment, mechanism, 30.0, 1e-3, adjacency, rng=rng).save(path)
+    pg.release(
+        moment, epsilon=30.0, delta=1e-3, mechanism=mechanism, adjacency=adjacency, rng=rng
+    ).save(path)
     read = reader["read"](path)
     target = read["names"][1]
     fit = pg.load_release(path).regress(target)
     coefficients, errors = reader["regress"](read, target)
-    expected = fit.coef if columns is None else [*fit.coef, fit.intercept]
+    expected = fit.used[:-1] if columns is None else [*fit.used[:-1], fit.used[-1]]
     np.testing.assert_allclose(coefficients, expected, rtol=1e-8)
     assert fit.inference.refusal is None
-    np.testing.assert_allclose(errors[: len(fit.stderr)], fit.stderr, rtol=1e-8)
+    np.testing.assert_allclose(errors[: len(slopes(fit, fit.bse))], slopes(fit, fit.bse), rtol=1e-8)
     if columns is not None:
-        assert errors[-1] == pytest.approx(fit.stderr_intercept, rel=1e-8)
+        assert errors[-1] == pytest.approx(fit.bse["Intercept"], rel=1e-8)
 
 
 def test_the_page_names_every_key_and_law(table, tmp_path):
     release = pg.release(
-        pg.second_moment(table, columns=COLUMNS), pg.GaussianSketch(5, keep_rows=True), 1.0, 1e-6
+        pg.second_moment(table, columns=COLUMNS),
+        epsilon=1.0,
+        delta=1e-6,
+        mechanism=pg.GaussianSketch(5, keep_rows=True),
     )
     release.save(tmp_path / "release.json")
     saved = json.loads((tmp_path / "release.json").read_text())
@@ -92,7 +98,7 @@ def test_the_page_names_every_key_and_law(table, tmp_path):
 @pytest.mark.parametrize("keep_rows", [False, True])
 def test_an_archive_has_the_same_contents(table, tmp_path, keep_rows):
     mechanism = pg.GaussianSketch(9, keep_rows=keep_rows)
-    release = pg.release(pg.second_moment(table, 8.0), mechanism, 1.0, 1e-6)
+    release = pg.release(pg.second_moment(table, 8.0), epsilon=1.0, delta=1e-6, mechanism=mechanism)
     release.save(tmp_path / "release.json")
     release.save(tmp_path / "release.npz")
     saved = json.loads((tmp_path / "release.json").read_text())
@@ -108,7 +114,12 @@ def test_an_archive_has_the_same_contents(table, tmp_path, keep_rows):
 
 def test_the_reader_finds_damage(reader, table, tmp_path):
     path = tmp_path / "release.json"
-    pg.release(pg.second_moment(table, columns=COLUMNS), pg.AnalyzeGauss(), 1.0, 1e-6).save(path)
+    pg.release(
+        pg.second_moment(table, columns=COLUMNS),
+        epsilon=1.0,
+        delta=1e-6,
+        mechanism=pg.AnalyzeGauss(),
+    ).save(path)
     reader["read"](path)
     path.write_text(path.read_text().replace('"epsilon": 1.0', '"epsilon": 0.5'))
     with pytest.raises(AssertionError, match="damaged"):

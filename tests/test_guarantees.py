@@ -119,7 +119,7 @@ def results(name):
         taken = replace(exact, privacy=stated)
         return [(r, r.privacy.guarantee) for r in (exact, taken, taken.marginal([0]))]
     if name == "`Releases`":
-        groups = Groups.of("g", ["a", "b"], "error")
+        groups = Groups("g", ["a", "b"], "error")
         exact = make_release(np.eye(2), "ab")
         taken = replace(exact, privacy=stated)
         made = [pg.Releases(groups, [one, one], None) for one in (exact, taken)]

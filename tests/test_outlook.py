@@ -68,7 +68,9 @@ def shown(table, columns, target, mechanism, epsilon, draws=5):
     found = []
     for seed in range(draws):
         rng = np.random.default_rng(seed)
-        release = pg.release(table, mechanism, epsilon, 1e-6, columns=columns, rng=rng)
+        release = pg.release(
+            table, columns=columns, epsilon=epsilon, delta=1e-6, mechanism=mechanism, rng=rng
+        )
         found.append(release.regress(target).bse)
     return np.median(found, axis=0)
 
@@ -117,7 +119,9 @@ def test_a_plan_says_between_what_releases_differ():
 @pytest.mark.long
 def test_an_earlier_release_tells_as_much():
     table, columns, target, epsilon = wages()
-    earlier = pg.release(table[::2], pg.Refined(), 1.0, 1e-6, columns=columns)
+    earlier = pg.release(
+        table[::2], columns=columns, epsilon=1.0, delta=1e-6, mechanism=pg.Refined()
+    )
     plan = pg.plan(columns, epsilon=epsilon, delta=1e-6, n_rows=len(table), design=earlier,
                    targets=[target])  # fmt: skip
     expected = shown(table, columns, target, pg.AnalyzeGauss(), epsilon)
@@ -150,7 +154,7 @@ def test_without_privacy_it_is_the_textbooks_formula(plan):
     residual = 4 - coef @ correlation @ coef
     expected = np.sqrt(residual / 10_000 * np.linalg.inv(correlation).diagonal())
     rows = plan.outlook.rows
-    assert [row.name for row in rows] == ["x", "z", "intercept"]
+    assert [row.name for row in rows] == ["x", "z", "Intercept"]
     np.testing.assert_allclose([row.sampling for row in rows[:2]], expected, rtol=0.02)
     np.testing.assert_allclose([row.coef for row in rows[:2]], coef, atol=0.03)
     for row in rows:
@@ -197,7 +201,7 @@ def test_curves_fall_to_what_sampling_leaves(plan):
     )
     assert last.sampling == pytest.approx(first.sampling / 10, rel=1e-3)
     heads, cells = by_rows.table()
-    assert heads == ["rows", "mechanism", "epsilon", "x", "z", "intercept"]
+    assert heads == ["rows", "mechanism", "epsilon", "x", "z", "Intercept"]
     assert len(cells) == 4
     assert "1,000,000" in str(by_rows)
     with pytest.raises(ValueError, match="no target"):
@@ -297,7 +301,14 @@ def test_a_release_by_second_looks_tells_how_long_its_rows_are():
     table = {"x": x, "z": x + 0.2 * z, "y": x - z + y}
     columns = pg.Columns(dict.fromkeys("xzy", (-1, 1)), intercept=True)
     releases = [
-        pg.release(table, pg.Refined(), 1.0, 1e-6, columns=columns, rng=np.random.default_rng(seed))
+        pg.release(
+            table,
+            columns=columns,
+            epsilon=1.0,
+            delta=1e-6,
+            mechanism=pg.Refined(),
+            rng=np.random.default_rng(seed),
+        )
         for seed in range(4)
     ]
     plan = pg.plan(columns, epsilon=1.0, delta=1e-6, n_rows=20_000, design=releases[0])
@@ -308,7 +319,7 @@ def test_a_release_by_second_looks_tells_how_long_its_rows_are():
 def test_a_release_of_one_look_tells_no_lengths():
     table = dict(zip("xzy", np.random.default_rng(0).standard_normal((3, 4000)), strict=True))
     for mechanism in (pg.AnalyzeGauss(), pg.Refined(looks=1), pg.Refined(target="y")):
-        release = pg.release(table, mechanism, 2.0, 1e-6, columns=COLUMNS)
+        release = pg.release(table, columns=COLUMNS, epsilon=2.0, delta=1e-6, mechanism=mechanism)
         assert shape_of(release) is None
 
 
@@ -344,7 +355,9 @@ def test_a_release_that_hides_what_is_left_is_no_design(seed):
     rng = np.random.default_rng(seed)
     x = rng.standard_normal(2000)
     table = {"x": x, "z": -x, "y": 2 * x + 0.001 * rng.standard_normal(2000)}
-    release = pg.release(table, pg.AnalyzeGauss(), 1.0, 1e-6, columns=COLUMNS, rng=rng)
+    release = pg.release(
+        table, columns=COLUMNS, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
+    )
     with pytest.raises(ValueError, match="noise of the earlier release hides"):
         pg.plan(COLUMNS, epsilon=1.0, delta=1e-6, design=release)
 

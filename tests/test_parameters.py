@@ -55,13 +55,11 @@ CASES = {
         partial(pg.second_moment, TABLE),
         {"bound": (2.0, optional(POSITIVE)), "threads": (1, optional(COUNT))},
     ),
-    "second_moment by unit": (
-        partial(pg.second_moment, TABLE, 2.0, unit=np.arange(len(TABLE))),
-        {"unit_bound": (2.0, optional(POSITIVE))},
-    ),
-    "second_moment by rows of a unit": (
-        partial(pg.second_moment, TABLE, 2.0, unit=np.arange(len(TABLE))),
-        {"rows_per_unit": (2, optional(COUNT))},
+    "Unit of a bound": (partial(pg.Unit, "id"), {"bound": (2.0, optional(POSITIVE))}),
+    "Unit of rows": (partial(pg.Unit, "id"), {"rows": (2, optional(COUNT))}),
+    "Auto": (
+        pg.columns.Auto,
+        {"epsilon": (0.1, POSITIVE), "quantile": (0.9, optional(SHARE))},
     ),
     "private_norm_bound": (
         partial(pg.private_norm_bound, TABLE),
@@ -80,7 +78,7 @@ CASES = {
             "n_rows": (10, optional(INDEX)),
         },
     ),
-    "release": (partial(pg.release, MOMENT, pg.AnalyzeGauss()), BUDGET),
+    "release": (partial(pg.release, MOMENT, mechanism=pg.AnalyzeGauss()), BUDGET),
     "AdditiveWishart": (
         pg.AdditiveWishart,
         {"dof": (30, optional(POSITIVE)), "scale": (2.0, optional(POSITIVE))},

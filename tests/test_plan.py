@@ -166,7 +166,7 @@ def test_a_release_takes_the_default(rng, n_rows):
     assert _name(release.mechanism) == recommended
     assert recommended == ("AdditiveWishart()" if n_rows == 50 else "AnalyzeGauss()")
     with pytest.raises(TypeError, match="epsilon must be a number, not missing"):
-        pg.release(moment, pg.AnalyzeGauss())
+        pg.release(moment, mechanism=pg.AnalyzeGauss())
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_one_name_for_one_mechanism(rng, names, mechanism):
     moment = pg.second_moment(rng.uniform(-1, 1, (500, 3)), bound=2.0)
     for name in names:
         assert mechanisms.by_name(name, {}) == mechanism
-        assert pg.release(moment, name, 1.0, 1e-6).mechanism == mechanism
+        assert pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=name).mechanism == mechanism
     for wrong, error, message in (
         ("magic", ValueError, "there is no mechanism 'magic'; there are analyze-gauss"),
         ("sketch", ValueError, r"needs a parameter: GaussianSketch\(rows=...\)"),
@@ -189,7 +189,7 @@ def test_one_name_for_one_mechanism(rng, names, mechanism):
         (3, TypeError, "such as AnalyzeGauss"),
     ):
         with pytest.raises(error, match=message):
-            pg.release(moment, wrong, 1.0, 1e-6)
+            pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=wrong)
     with pytest.raises(ValueError, match="takes dof, scale, debias, not sigma"):
         mechanisms.by_name("wishart", {"sigma": 3})
 

@@ -1,16 +1,19 @@
 """What is refused, in which words, and that nothing is spent on it: a list that must not shrink.
 
 Each line is a call, its error and its whole message. Whatever can be said is refused here before
-the ledger has an entry; what a signature or a type makes impossible to say needs no line.
+the ledger has an entry. What cannot be said needs no line: the price of a bound without the bound
+(`Auto` has both), what goes with a unit or with groups without these (`Unit`, `Groups`).
 """
 
 import warnings
+from types import FunctionType
 
 import numpy as np
 import pytest
 
 import privgram as pg
 from privgram import BudgetExceeded
+from privgram.columns import Auto as AUTO
 
 RNG = np.random.default_rng(1)
 ARRAY = RNG.uniform(-1, 1, (300, 3))
@@ -23,8 +26,15 @@ TABLE = {
 }
 LEVELS = ["a", "b", "c"]
 C = {"columns": COLUMNS}
+GROUPS = pg.Groups("state", LEVELS)
+UNIT = pg.Unit("who", rows=5)
 MOMENT = pg.second_moment(ARRAY, 2.0)
-MOMENTS = pg.second_moment(TABLE, columns=COLUMNS, by="state", groups=LEVELS)
+MOMENTS = pg.second_moment(TABLE, columns=COLUMNS, by=GROUPS)
+
+
+def made(named):
+    """Values that are refused when they are made."""
+    return {name: v() if isinstance(v, FunctionType) else v for name, v in named.items()}
 
 
 def SEEDED():
@@ -34,11 +44,11 @@ def SEEDED():
 def R(*given, **named):
     """A release at epsilon = 1 unless it says otherwise, to be paid by the ledger."""
     asked = {"epsilon": 1.0, "delta": 1e-6} | named
-    return lambda ledger: pg.release(*given, **({"ledger": ledger} | asked))
+    return lambda ledger: pg.release(*given, **({"ledger": ledger} | made(asked)))
 
 
 def M(*given, **named):
-    return lambda _: pg.second_moment(*given, **named)
+    return lambda _: pg.second_moment(*given, **made(named))
 
 
 def B(*given, **named):
@@ -85,7 +95,7 @@ REFUSED = {
         "delta must lie in (0, 1), not -1.0",
     ),
     "delta zero of gauss": (
-        R(ARRAY, pg.AnalyzeGauss(), bound=2.0, delta=0.0),
+        R(ARRAY, mechanism=pg.AnalyzeGauss(), bound=2.0, delta=0.0),
         ValueError,
         "delta must be above 0 for AnalyzeGauss; MatrixLaplace() is private at 0",
     ),
@@ -95,52 +105,58 @@ REFUSED = {
         'adjacency must be "replace" or "add-remove", not \'add\'',
     ),
     "epsilon beyond floats": (
-        R(ARRAY, pg.AnalyzeGauss(), bound=2.0, epsilon=1e300),
+        R(ARRAY, mechanism=pg.AnalyzeGauss(), bound=2.0, epsilon=1e300),
         BudgetExceeded,
         "over the budget of the.ledger: with epsilon=1e+300, delta=1e-06 the total would be "
         "delta=1 at epsilon=10, and the ledger allows delta=0.001; nothing was released",
     ),
     # the mechanism
+    "a mechanism in the place of the columns": (
+        R(ARRAY, pg.AnalyzeGauss(), bound=2.0),
+        TypeError,
+        "the second argument is the columns, and the mechanism goes by its name: "
+        "release(table, columns, epsilon, delta, mechanism=AnalyzeGauss())",
+    ),
     "mechanism unknown": (
-        R(ARRAY, "gaus", bound=2.0),
+        R(ARRAY, mechanism="gaus", bound=2.0),
         ValueError,
         "there is no mechanism 'gaus'; there are analyze-gauss, additive-wishart, "
         "matrix-laplace, gaussian-sketch, inverse-wishart, inverse-gauss, refined",
     ),
     "mechanism a class": (
-        R(ARRAY, pg.AnalyzeGauss, bound=2.0),
+        R(ARRAY, mechanism=pg.AnalyzeGauss, bound=2.0),
         TypeError,
         "mechanism must be a Mechanism, and AnalyzeGauss is a class: add (), as in AnalyzeGauss()",
     ),
     "mechanism a number": (
-        R(ARRAY, 3, bound=2.0),
+        R(ARRAY, mechanism=3, bound=2.0),
         TypeError,
         "mechanism must be a Mechanism such as AnalyzeGauss(), not int",
     ),
     "mechanism lacks a parameter": (
-        R(ARRAY, "inverse-gauss", bound=2.0),
+        R(ARRAY, mechanism="inverse-gauss", bound=2.0),
         ValueError,
         "inverse-gauss needs a parameter: InverseGauss(eigenvalue_floor=...)",
     ),
     "refined of a moment": (
-        R(MOMENT, pg.Refined()),
+        R(MOMENT, mechanism=pg.Refined()),
         TypeError,
         "Refined() reads the table again, and a SecondMoment has no rows to read: pass the "
         "table itself to pg.release, or take AnalyzeGauss()",
     ),
     "refined of an iterator": (
-        R(iter([ARRAY]), pg.Refined(), bound=2.0),
+        R(iter([ARRAY]), mechanism=pg.Refined(), bound=2.0),
         ValueError,
         "Refined() reads the table several times, and an iterator or a stream is read once: "
         "pass a path, a data frame or a list of blocks, or take AnalyzeGauss()",
     ),
     "refined names a term that is not there": (
-        R(TABLE, pg.Refined(target="z"), **C),
+        R(TABLE, mechanism=pg.Refined(target="z"), **C),
         ValueError,
         "the target 'z' is no column of the release, which are x, y, intercept; nothing was spent",
     ),
     "exact gaussian of a seed": (
-        R(MOMENT, pg.AnalyzeGauss(noise="discrete"), rng=SEEDED()),
+        R(MOMENT, mechanism=pg.AnalyzeGauss(noise="discrete"), rng=SEEDED()),
         ValueError,
         "noise='discrete' is drawn by OpenDP, whose generator takes no seed: leave the "
         "generator out, or take noise='symmetric', of the same law but for its rounding",
@@ -155,55 +171,44 @@ REFUSED = {
     "a row that is nan": (
         R(np.full((10, 2), np.nan), bound=2.0),
         ValueError,
-        "row 0 holds a missing value, NaN or infinity; clean the data, or leave out rows "
-        "with missing values by Columns(..., missing='drop'), in a file of bounds by missing "
-        '= "drop"'
-        ". This error tells what one row holds, at no cost: it must not reach the public",
+        "row 0 holds a missing value, NaN or infinity; clean the data, or leave out rows with "
+        "missing values by Columns(..., missing='drop'), in a file of bounds by missing = "
+        '"drop". This error tells what one row holds, at no cost: it must not reach the public',
     ),
     "columns with a moment": (
         R(MOMENT, **C),
         TypeError,
-        "a SecondMoment has its columns and bound: leave out columns, bound and bound_epsilon",
+        "a SecondMoment has its columns and bound: leave out columns and bound",
     ),
     "bound with a moment": (
         R(MOMENT, bound=2.0),
         TypeError,
-        "a SecondMoment has its columns and bound: leave out columns, bound and bound_epsilon",
-    ),
-    "bound_epsilon with a moment": (
-        R(MOMENT, bound_epsilon=0.1),
-        TypeError,
-        "a SecondMoment has its columns and bound: leave out columns, bound and bound_epsilon",
+        "a SecondMoment has its columns and bound: leave out columns and bound",
     ),
     "unit with a moment": (
-        R(MOMENT, unit="who", rows_per_unit=5),
+        R(MOMENT, unit=UNIT),
         ValueError,
         "a SecondMoment no longer knows whose rows are whose: pass the table with its unit",
     ),
     "groups with a moment": (
-        R(MOMENT, by="state", groups=LEVELS),
+        R(MOMENT, by=GROUPS),
         TypeError,
         "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table itself",
     ),
     "groups with moments": (
-        R(MOMENTS, by="state", groups=LEVELS),
+        R(MOMENTS, by=GROUPS),
         TypeError,
-        "SecondMoments have their groups: leave out by and groups",
-    ),
-    "group values with moments": (
-        R(MOMENTS, groups=LEVELS),
-        TypeError,
-        "SecondMoments have their groups: leave out by and groups",
+        "SecondMoments have their groups: leave out by",
     ),
     "columns with moments": (
         R(MOMENTS, **C),
         TypeError,
-        "a SecondMoment has its columns and bound: leave out columns, bound and bound_epsilon",
+        "SecondMoments have their columns and bound: leave out columns and bound",
     ),
     "unit with moments": (
-        R(MOMENTS, unit="who", rows_per_unit=5),
+        R(MOMENTS, unit=UNIT),
         ValueError,
-        "a SecondMoment no longer knows whose rows are whose: pass the table with its unit",
+        "SecondMoments no longer know whose rows are whose: pass the table with its unit",
     ),
     # columns and bounds
     "columns a text": (
@@ -246,34 +251,24 @@ REFUSED = {
     ),
     "bound text": (
         R(ARRAY, bound="large"),
-        ValueError,
-        "bound is a number or \"auto\", not 'large'",
-    ),
-    "bound automatic without a price": (
-        R(ARRAY, bound="auto"),
-        ValueError,
-        'bound="auto" spends privacy: say how much by bound_epsilon',
-    ),
-    "price without an automatic bound": (
-        R(ARRAY, bound=2.0, bound_epsilon=0.1),
-        ValueError,
-        'bound_epsilon is what bound="auto" spends; there is none',
+        TypeError,
+        "bound must be a number, or Auto(epsilon=...), not str",
     ),
     "price of an automatic bound zero": (
-        R(ARRAY, bound="auto", bound_epsilon=0.0),
+        R(ARRAY, bound=lambda: AUTO(0.0)),
         ValueError,
         "epsilon must be positive and finite, not 0.0",
     ),
     "quantile out of range": (
-        R(ARRAY, bound="auto", bound_epsilon=0.1, bound_quantile=1.0),
+        R(ARRAY, bound=lambda: AUTO(0.1, 1.0)),
         ValueError,
         "quantile must lie in (0, 1), not 1.0",
     ),
     "automatic bound of an iterator": (
-        R(iter([ARRAY]), bound="auto", bound_epsilon=0.1),
+        R(iter([ARRAY]), bound=lambda: AUTO(0.1)),
         ValueError,
-        'bound="auto" reads the table several times, and an iterator or a stream is read '
-        "once: pass a path, a data frame or a list of blocks",
+        "Auto() reads the table several times, and an iterator or a stream is read once: pass "
+        "a path, a data frame or a list of blocks",
     ),
     # threads and files
     "threads zero": (
@@ -296,11 +291,6 @@ REFUSED = {
         TypeError,
         "ledger must be a Ledger, such as Ledger(path), not str",
     ),
-    "cache negative": (
-        R(TABLE, pg.Refined(), cache=-1, **C),
-        ValueError,
-        "cache must be an integer of at least 0, not -1",
-    ),
     "out of another kind": (
         R(ARRAY, bound=2.0, out="release.txt"),
         ValueError,
@@ -312,222 +302,191 @@ REFUSED = {
         "[Errno 2] No such file or directory: 'nowhere/release.json'",
     ),
     # units
-    "unit bound without a unit": (
-        R(TABLE, unit_bound=2.0, **C),
-        ValueError,
-        "unit_bound, rows_per_unit and within are of a unit: say by unit which column tells "
-        "whose row a row is",
-    ),
-    "rows of a unit without a unit": (
-        R(TABLE, rows_per_unit=2, **C),
-        ValueError,
-        "unit_bound, rows_per_unit and within are of a unit: say by unit which column tells "
-        "whose row a row is",
-    ),
-    "within without a unit": (
-        R(TABLE, within=True, **C),
-        ValueError,
-        "unit_bound, rows_per_unit and within are of a unit: say by unit which column tells "
-        "whose row a row is",
-    ),
-    "automatic unit bound without a unit": (
-        R(TABLE, unit_bound="auto", bound_epsilon=0.1, **C),
-        ValueError,
-        'unit_bound="auto" is for a unit: say by unit which column tells whose row a row is',
-    ),
     "unit without a bound": (
         R(TABLE, unit="who", **C),
         ValueError,
-        "a unit needs a bound: rows_per_unit=k for units of about k rows, or unit_bound",
+        "a unit needs a bound: Unit('who', rows=k) for units of about k rows, or Unit('who', "
+        "bound=C)",
     ),
     "unit with both bounds": (
-        R(TABLE, unit="who", unit_bound=2.0, rows_per_unit=2, **C),
+        R(TABLE, unit=lambda: pg.Unit("who", bound=2.0, rows=2), **C),
         ValueError,
-        "unit_bound and rows_per_unit both bound a unit: give one of them",
+        "bound and rows both bound a unit: give one of them",
     ),
     "unit bound zero": (
-        R(TABLE, unit="who", unit_bound=0.0, **C),
+        R(TABLE, unit=lambda: pg.Unit("who", bound=0.0), **C),
         ValueError,
-        "unit_bound must be positive and finite, not 0.0",
+        "the bound of a unit must be positive and finite, not 0.0",
     ),
     "unit bound text": (
-        R(TABLE, unit="who", unit_bound="large", **C),
+        R(TABLE, unit=lambda: pg.Unit("who", bound="large"), **C),
         TypeError,
-        "unit_bound must be a number, not str",
+        "the bound of a unit must be a number, not str",
     ),
     "rows of a unit zero": (
-        R(TABLE, unit="who", rows_per_unit=0, **C),
+        R(TABLE, unit=lambda: pg.Unit("who", 0), **C),
         ValueError,
-        "rows_per_unit must be an integer from 1 to 1048576, not 0",
+        "rows must be an integer from 1 to 1048576, not 0",
     ),
     "rows of a unit a fraction": (
-        R(TABLE, unit="who", rows_per_unit=1.5, **C),
+        R(TABLE, unit=lambda: pg.Unit("who", 1.5), **C),
         TypeError,
-        "rows_per_unit must be an integer, not float",
+        "rows must be an integer, not float",
     ),
     "clip unknown": (
-        R(TABLE, unit="who", rows_per_unit=5, clip="max", **C),
+        R(TABLE, unit=lambda: pg.Unit("who", 5, clip="max"), **C),
         ValueError,
         "clip is 'frobenius' or 'trace', not 'max'",
     ),
     "within no truth value": (
-        R(TABLE, unit="who", rows_per_unit=5, within=1, **C),
+        R(TABLE, unit=lambda: pg.Unit("who", 5, within=1), **C),
         TypeError,
         "within is True or False",
     ),
     "unit missing unknown": (
-        R(TABLE, unit="who", rows_per_unit=5, unit_missing="other", **C),
+        R(TABLE, unit=lambda: pg.Unit("who", 5, missing="other"), **C),
         ValueError,
-        "unit_missing is 'error' or 'drop', not 'other'",
+        "missing is 'error' or 'drop', not 'other'",
     ),
     "automatic row bound of units": (
-        R(TABLE, unit="who", rows_per_unit=5, bound="auto", bound_epsilon=0.1, **C),
+        R(TABLE, unit=UNIT, bound=lambda: AUTO(0.1), **C),
         ValueError,
-        'bound="auto" looks at single rows, not at units: take unit_bound="auto"',
-    ),
-    "automatic unit bound without a price": (
-        R(TABLE, unit="who", unit_bound="auto", **C),
-        ValueError,
-        'bound="auto" spends privacy: say how much by bound_epsilon',
+        "bound=Auto(...) looks at single rows, not at units: take Unit('who', bound=Auto(...))",
     ),
     "automatic unit bound by an iterator": (
-        R(iter([TABLE]), unit="who", unit_bound="auto", bound_epsilon=0.1, **C),
+        R(iter([TABLE]), unit=lambda: pg.Unit("who", bound=AUTO(0.1)), **C),
         ValueError,
-        'bound="auto" reads the table several times, and an iterator or a stream is read '
-        "once: pass a path, a data frame or a list of blocks",
+        "Auto() reads the table several times, and an iterator or a stream is read once: pass "
+        "a path, a data frame or a list of blocks",
     ),
     "automatic unit bound without columns": (
-        R(TABLE, unit="who", unit_bound="auto", bound_epsilon=0.1, columns=["x", "y"]),
+        R(TABLE, unit=lambda: pg.Unit("who", bound=AUTO(0.1)), columns=["x", "y"]),
         ValueError,
         "the norms of units are looked for below what Columns allow: pass a Columns, or "
         "lower and upper",
     ),
     "unit is a column": (
-        R({**TABLE, "x": TABLE["who"]}, unit="x", rows_per_unit=5, **C),
+        R({**TABLE, "x": TABLE["who"]}, unit=lambda: pg.Unit("x", 5), **C),
         ValueError,
         "'x' tells whose row a row is, and cannot be one of the columns too",
     ),
     "unit unknown": (
-        R(TABLE, unit="nobody", rows_per_unit=5, **C),
+        R(TABLE, unit=lambda: pg.Unit("nobody", 5), **C),
         ValueError,
         "the table has no column named 'nobody'; it has 'x', 'y', 'who', 'state'",
     ),
     "unit without columns": (
-        R(TABLE, unit="who", rows_per_unit=5, bound=2.0),
+        R(TABLE, unit=UNIT, bound=2.0),
         ValueError,
         "columns is missing: the unit 'who' is no number to add up, so name those that are, "
         "or pass a Columns",
     ),
     "unit of another length": (
-        R(ARRAY, unit=np.arange(5), rows_per_unit=5, bound=2.0),
+        R(ARRAY, unit=lambda: pg.Unit(np.arange(5), 5), bound=2.0),
         ValueError,
         "unit is the name of a column, or, for an array of shape (n, d), an array of the n "
         "units of its rows",
     ),
     "unit of the wishart": (
-        R(TABLE, pg.AdditiveWishart(), unit="who", rows_per_unit=5, **C),
+        R(TABLE, mechanism=pg.AdditiveWishart(), unit=UNIT, **C),
         ValueError,
         "AdditiveWishart is proved for units only where they are added or removed: take "
         "adjacency='add-remove' and clip='trace', or AnalyzeGauss()",
     ),
     "unit of the laplace, frobenius": (
-        R(TABLE, pg.MatrixLaplace(), unit="who", rows_per_unit=5, **{**C, "delta": 0.0}),
+        R(TABLE, mechanism=pg.MatrixLaplace(), unit=UNIT, **{**C, "delta": 0.0}),
         ValueError,
         "MatrixLaplace needs the sum of a unit's squared row norms bounded: take "
         "clip='trace', or AnalyzeGauss()",
     ),
     "unit of the sketch": (
-        R(TABLE, pg.GaussianSketch(100), unit="who", rows_per_unit=5, **C),
+        R(TABLE, mechanism=pg.GaussianSketch(100), unit=UNIT, **C),
         ValueError,
         "GaussianSketch is proved for single rows, not for units: take AnalyzeGauss()",
     ),
     "unit and looks": (
-        R(TABLE, pg.Refined(), unit="who", rows_per_unit=5, **C),
+        R(TABLE, mechanism=pg.Refined(), unit=UNIT, **C),
         ValueError,
         "Refined is proved for single rows, not for units: take AnalyzeGauss()",
     ),
     "unit and groups": (
-        R(TABLE, unit="who", rows_per_unit=5, by="state", groups=LEVELS, **C),
+        R(TABLE, unit=UNIT, by=GROUPS, **C),
         ValueError,
         "unit and by do not go together: rows of one unit may be in several groups, and "
         "these are not bounded together. Release the groups of rows, or the units of one "
         "group",
     ),
     # groups
-    "groups without by": (
-        R(TABLE, groups=LEVELS, **C),
-        ValueError,
-        "groups are the values of a column: name it by `by`",
-    ),
     "by without groups": (
         R(TABLE, by="state", **C),
         ValueError,
-        "groups is missing: the list of the values of 'state' that get a release each. They "
-        "must be public, from the form or the code book and not from the data: a value that "
-        "only one person has would give that person away",
+        "the groups are missing: by=Groups('state', [...]) lists the values that get a "
+        "release each. They must be public, from the form or the code book and not from the "
+        "data: a value that only one person has would give that person away",
     ),
     "by a number": (
-        R(TABLE, by=3, groups=LEVELS, **C),
+        R(TABLE, by=lambda: pg.Groups(3, LEVELS), **C),
         TypeError,
         "by is the name of a column, not int",
     ),
     "groups empty": (
-        R(TABLE, by="state", groups=[], **C),
+        R(TABLE, by=lambda: pg.Groups("state", []), **C),
         ValueError,
         "groups of 'state': a table needs at least one group",
     ),
     "groups twice": (
-        R(TABLE, by="state", groups=["a", "a"], **C),
+        R(TABLE, by=lambda: pg.Groups("state", ["a", "a"]), **C),
         ValueError,
         "groups of 'state': the group 'a' is listed twice",
     ),
     "groups of text and numbers": (
-        R(TABLE, by="state", groups=["a", 1], **C),
+        R(TABLE, by=lambda: pg.Groups("state", ["a", 1]), **C),
         TypeError,
         "groups of 'state': the groups are all text or all whole numbers",
     ),
     "groups a text": (
-        R(TABLE, by="state", groups="abc", **C),
+        R(TABLE, by=lambda: pg.Groups("state", "abc"), **C),
         ValueError,
         "groups of 'state': a table has a list of groups; groups are never taken from the "
         "data: a group that only one person has would give that person away. List those that "
         "the form or the code book has",
     ),
     "unlisted unknown": (
-        R(TABLE, by="state", groups=LEVELS, unlisted="ignore", **C),
+        R(TABLE, by=lambda: pg.Groups("state", LEVELS, "ignore"), **C),
         ValueError,
         "unlisted is one of error, drop, other, not 'ignore'",
     ),
     "a group called other": (
-        R(TABLE, by="state", groups=["a", "other"], unlisted="other", **C),
+        R(TABLE, by=lambda: pg.Groups("state", ["a", "other"], "other"), **C),
         ValueError,
         "groups of 'state': there is a group \"other\" already; use another name",
     ),
     "group is a column": (
-        R(TABLE, by="x", groups=[0, 1], **C),
+        R(TABLE, by=lambda: pg.Groups("x", [0, 1]), **C),
         ValueError,
         "column 'x' says the group, and is the same in all of its rows: leave it out of the "
         "columns",
     ),
     "group not in the table": (
-        R(TABLE, by="county", groups=LEVELS, **C),
+        R(TABLE, by=lambda: pg.Groups("county", LEVELS), **C),
         ValueError,
         "the table has no column named 'county'; it has 'x', 'y', 'who', 'state'",
     ),
     "a row of no listed group": (
-        R(TABLE, by="state", groups=["a", "b"], unlisted="error", **C),
+        R(TABLE, by=lambda: pg.Groups("state", ["a", "b"], "error"), **C),
         ValueError,
-        "row 2 is of a group that is not listed, or of none: list its value in groups, put "
-        "such rows together by unlisted='other', or leave them out by unlisted='drop'"
-        ". This error tells what one row holds, at no cost: it must not reach the public",
+        "row 2 is of a group that is not listed, or of none: list its value in Groups, put "
+        "such rows together by Groups(..., unlisted='other'), or leave them out by "
+        "unlisted='drop'. This error tells what one row holds, at no cost: it must not reach "
+        "the public",
     ),
     "groups and looks": (
-        R(TABLE, pg.Refined(), by="state", groups=LEVELS, **C),
+        R(TABLE, mechanism=pg.Refined(), by=GROUPS, **C),
         ValueError,
         "Refined() looks at one table several times, and not at its groups: take AnalyzeGauss()",
     ),
     "groups of the sketch": (
-        R(TABLE, pg.GaussianSketch(100), by="state", groups=LEVELS, **C),
+        R(TABLE, mechanism=pg.GaussianSketch(100), by=GROUPS, **C),
         ValueError,
         "GaussianSketch() has no proof for groups under 'replace', where one row may leave a "
         "group and enter another: take adjacency='add-remove', or AnalyzeGauss()",
@@ -544,31 +503,31 @@ REFUSED = {
         TypeError,
         "columns is a list of names or a Columns, which holds public bounds",
     ),
-    "moment: automatic bound": (M(ARRAY, "auto"), TypeError, "bound must be a number, not str"),
-    "moment: automatic unit bound": (
-        M(TABLE, unit="who", unit_bound="auto", **C),
+    "moment: automatic bound": (
+        M(ARRAY, AUTO(0.1)),
         ValueError,
-        'unit_bound="auto" spends privacy: pass it to pg.release with bound_epsilon, or pass '
-        "here what private_norm_bound(..., unit=...) chose",
+        "Auto(...) spends privacy: pass it to pg.release, or pass here what "
+        "private_norm_bound(...) chose",
     ),
-    "moment: unit bound without a unit": (
-        M(TABLE, unit_bound=2.0, **C),
+    "moment: automatic unit bound": (
+        M(TABLE, unit=pg.Unit("who", bound=AUTO(0.1)), **C),
         ValueError,
-        "unit_bound, rows_per_unit and within are of a unit: say by unit which column tells "
-        "whose row a row is",
+        "Auto(...) spends privacy: pass it to pg.release, or pass here what "
+        "private_norm_bound(...) chose",
     ),
     "moment: unit with both bounds": (
-        M(TABLE, unit="who", unit_bound=2.0, rows_per_unit=2, **C),
+        M(TABLE, unit=lambda: pg.Unit("who", bound=2.0, rows=2), **C),
         ValueError,
-        "unit_bound and rows_per_unit both bound a unit: give one of them",
+        "bound and rows both bound a unit: give one of them",
     ),
     "moment: unit without a bound": (
         M(TABLE, unit="who", **C),
         ValueError,
-        "a unit needs a bound: rows_per_unit=k for units of about k rows, or unit_bound",
+        "a unit needs a bound: Unit('who', rows=k) for units of about k rows, or Unit('who', "
+        "bound=C)",
     ),
     "moment: unit and groups": (
-        M(TABLE, unit="who", rows_per_unit=5, by="state", groups=LEVELS, **C),
+        M(TABLE, unit=UNIT, by=GROUPS, **C),
         ValueError,
         "unit and by do not go together: rows of one unit may be in several groups, and "
         "these are not bounded together. Release the groups of rows, or the units of one "
@@ -577,26 +536,19 @@ REFUSED = {
     "moment: by without groups": (
         M(TABLE, by="state", **C),
         ValueError,
-        "groups is missing: the list of the values of 'state' that get a release each. They "
-        "must be public, from the form or the code book and not from the data: a value that "
-        "only one person has would give that person away",
-    ),
-    "moment: groups without by": (
-        M(TABLE, groups=LEVELS, **C),
-        ValueError,
-        "groups are the values of a column: name it by `by`",
+        "the groups are missing: by=Groups('state', [...]) lists the values that get a "
+        "release each. They must be public, from the form or the code book and not from the "
+        "data: a value that only one person has would give that person away",
     ),
     "moment: groups of a moment": (
-        M(MOMENT, by="state", groups=LEVELS),
+        M(MOMENT, by=GROUPS),
         TypeError,
         "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table itself",
     ),
     "moment: within and factors": (
         M(
             TABLE,
-            unit="who",
-            rows_per_unit=5,
-            within=True,
+            unit=lambda: pg.Unit("who", 5, within=True),
             columns=pg.Columns({"x": (0, 1), "state": LEVELS}),
         ),
         ValueError,
@@ -609,7 +561,7 @@ REFUSED = {
         "threads must be an integer of at least 1, not 0",
     ),
     "moment: row bound chosen for units": (
-        M(TABLE, OF_ROWS, unit="who", rows_per_unit=5, **C),
+        M(TABLE, OF_ROWS, unit=UNIT, **C),
         ValueError,
         "a bound chosen by single rows is not private for units: choose a unit's bound by "
         "private_norm_bound(..., unit=...)",
@@ -650,12 +602,6 @@ REFUSED = {
         B(TABLE, 1.0, unit="who", lower=1e-3, upper=1e3, columns=["x", "y"]),
         ValueError,
         "lower and upper must be within a factor of 4096 for units",
-    ),
-    "choice: rows of a unit without a unit": (
-        B(TABLE, 1.0, rows_per_unit=5, **C),
-        ValueError,
-        "unit_bound, rows_per_unit and within are of a unit: say by unit which column tells "
-        "whose row a row is",
     ),
     "choice: ledger a path": (
         B(ARRAY, 1.0, ledger="budget.ledger"),
@@ -698,13 +644,13 @@ REFUSED = {
         "delta=0.927 at epsilon=10, and the ledger allows delta=0.001; nothing was released",
     ),
     "no room, of groups": (
-        R(TABLE, by="state", groups=LEVELS, epsilon=50.0, **C),
+        R(TABLE, by=GROUPS, epsilon=50.0, **C),
         BudgetExceeded,
         "over the budget of the.ledger: with epsilon=50, delta=1e-06 the total would be "
         "delta=0.927 at epsilon=10, and the ledger allows delta=0.001; nothing was released",
     ),
     "no room, of units": (
-        R(TABLE, unit="who", rows_per_unit=5, epsilon=50.0, **C),
+        R(TABLE, unit=UNIT, epsilon=50.0, **C),
         BudgetExceeded,
         "over the budget of the.ledger: with epsilon=50, delta=1e-06 the total would be "
         "delta=0.927 at epsilon=10, and the ledger allows delta=0.001; nothing was released",
@@ -716,7 +662,7 @@ REFUSED = {
         "choose both under one notion of neighbours",
     ),
     "a bound of rows for units": (
-        R(TABLE, unit="who", rows_per_unit=5, bound=OF_ROWS, **C),
+        R(TABLE, unit=UNIT, bound=OF_ROWS, **C),
         ValueError,
         "a bound chosen by single rows is not private for units: choose a unit's bound by "
         "private_norm_bound(..., unit=...)",

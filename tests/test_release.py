@@ -143,8 +143,8 @@ def test_marginal(release):
 def test_marginal_regresses_in_own_units(release):
     whole = release.regress("b", ["a"])
     part = release.marginal(["b", "a", "intercept"]).regress("b")
-    np.testing.assert_allclose(part.coef, whole.coef)
-    np.testing.assert_allclose(part.stderr, whole.stderr)
+    np.testing.assert_allclose(part.params, whole.params)
+    np.testing.assert_allclose(part.bse, whole.bse)
 
 
 def test_marginal_of_an_inverse_wishart_loses_degrees_of_freedom(release):
@@ -217,7 +217,7 @@ def test_a_guarantee_that_protects_hardly_anyone_is_warned_of(
     moment = pg.second_moment(rng.uniform(-1, 1, (1000, 3)), bound=2.0)
     ledger = pg.Ledger(tmp_path / "study.ledger", 2000.0, 0.9, adjacency)
     call = functools.partial(
-        pg.release, moment, None, epsilon, delta, adjacency=adjacency, ledger=ledger
+        pg.release, moment, epsilon=epsilon, delta=delta, adjacency=adjacency, ledger=ledger
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")

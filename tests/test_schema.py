@@ -69,7 +69,9 @@ def saved(mechanism, columns, adjacency, path):
     else:
         options = {"columns": columns}
     delta = 0 if mechanism.pure else 1e-6
-    release = pg.release(source, mechanism, 8.0, delta, adjacency, **options)
+    release = pg.release(
+        source, epsilon=8.0, delta=delta, mechanism=mechanism, adjacency=adjacency, **options
+    )
     release.save(path)
     return release
 
@@ -280,12 +282,20 @@ def test_r_finds_what_regress_finds_on_real_tables(load, adjacency, tmp_path):
     columns = pg.Columns(bounds, intercept=True, missing="drop" if load is randhie else "error")
     path = tmp_path / "release.json"
     rng = np.random.default_rng(1)
-    release = pg.release(frame, pg.AnalyzeGauss(), 2.0, 1e-6, adjacency, columns=columns, rng=rng)
+    release = pg.release(
+        frame,
+        columns=columns,
+        epsilon=2.0,
+        delta=1e-6,
+        mechanism=pg.AnalyzeGauss(),
+        adjacency=adjacency,
+        rng=rng,
+    )
     release.save(path)
     fit = release.regress(target)
-    names, (coef, se) = by_r(path, target, list(fit.names))
-    assert names == [*fit.names, "intercept"]
-    np.testing.assert_allclose(coef, [*fit.coef, fit.intercept], rtol=1e-8)
+    names, (coef, se) = by_r(path, target, list(fit.design.names))
+    assert names == [*fit.design.names, "intercept"]
+    np.testing.assert_allclose(coef, [*fit.used[:-1], fit.used[-1]], rtol=1e-8)
     assert np.isfinite(fit.bse).all()
     np.testing.assert_allclose(se, fit.bse, rtol=1e-8)
 
@@ -308,8 +318,8 @@ def test_r_finds_what_regress_finds(adjacency, tmp_path):
     path = tmp_path / "release.json"
     fit = saved(pg.AnalyzeGauss(), columns, adjacency, path).regress("log(wage)")
     names, (coef, se) = by_r(path, "log(wage)", ["a", "union", "yén"])
-    assert names == [*fit.names, "intercept"]
-    np.testing.assert_allclose(coef, [*fit.coef, fit.intercept], rtol=1e-9, atol=1e-12)
+    assert names == [*fit.design.names, "intercept"]
+    np.testing.assert_allclose(coef, [*fit.used[:-1], fit.used[-1]], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(se, fit.bse, rtol=1e-9)
 
 
@@ -320,12 +330,14 @@ def test_r_reads_levels_and_strings_of_any_kind(tmp_path):
     )
     source = table() | {"sex": np.where(table()["sex"] == "f", 'f "[{', "m: null\\")}
     path = tmp_path / "release.json"
-    release = pg.release(source, pg.AnalyzeGauss(), 8.0, 1e-6, columns=columns)
+    release = pg.release(
+        source, columns=columns, epsilon=8.0, delta=1e-6, mechanism=pg.AnalyzeGauss()
+    )
     release.save(path)
     fit = release.regress("a")
-    names, (coef, se) = by_r(path, "a", list(fit.names))
+    names, (coef, se) = by_r(path, "a", list(fit.design.names))
     assert len(names) == 3
-    np.testing.assert_allclose(coef, [*fit.coef, fit.intercept], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(coef, [*fit.used[:-1], fit.used[-1]], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(se, fit.bse, rtol=1e-9)
 
 
@@ -348,7 +360,9 @@ def test_lm_of_synthetic_rows_is_the_release_s(tmp_path):
         {"a": (-1, 2), "sex": ["f", "m"], "union": bool, "wage": pg.Log(1, 50), "yén": (-4, 6)},
         intercept=True,
     )
-    release = pg.release(table(20_000), pg.AnalyzeGauss(), 2.0, 1e-6, columns=columns)
+    release = pg.release(
+        table(20_000), columns=columns, epsilon=2.0, delta=1e-6, mechanism=pg.AnalyzeGauss()
+    )
     release.synthesize(100_000, rng=1).rename(columns={"yén": "y"}).to_csv(
         tmp_path / "rows.csv", index=False
     )

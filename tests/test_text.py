@@ -24,7 +24,9 @@ CONTROLS = re.compile(
 def release():
     x = np.random.default_rng(0).uniform(-1, 1, (4000, 3))
     columns = pg.Columns({BAD: (-1, 1), "y": (-1, 1), "z": (-1, 1)})
-    return pg.release(pg.second_moment(x, columns=columns), pg.AnalyzeGauss(), 4.0, 1e-6)
+    return pg.release(
+        pg.second_moment(x, columns=columns), epsilon=4.0, delta=1e-6, mechanism=pg.AnalyzeGauss()
+    )
 
 
 def test_what_is_escaped_and_what_is_not():
@@ -71,7 +73,7 @@ def test_ledgers_are_shown_without_control_characters(tmp_path):
 
 def test_a_break_in_a_name_does_not_break_a_summary(release):
     for fit in (release.regress("y"), release.regress(BAD)):
-        lines = fit.summary().split("\n")
+        lines = fit.summary().as_text().split("\n")
         rules = [i for i, line in enumerate(lines) if line and set(line) <= set("-=")]
         assert np.diff(rules).tolist() == [5, 2, 3]  # heading, names of columns, two rows
         assert {len(line) for line in lines[rules[2] + 1 : rules[3]]} == {len(lines[rules[2]])}

@@ -15,7 +15,9 @@ def released(table, job, seed, target=None, **known):
     if "looks" in job:
         mechanism = pg.Refined(looks=job["looks"], target=target)
     rng = np.random.default_rng(seed)  # to repeat the experiment; not for use
-    return pg.release(table, mechanism, job["epsilon"], job["delta"], rng=rng, **known)
+    return pg.release(
+        table, epsilon=job["epsilon"], delta=job["delta"], mechanism=mechanism, rng=rng, **known
+    )
 
 
 def described(job, names):
@@ -27,7 +29,7 @@ def regression(table, job, seed):
     names = [f"x{i}" for i in range(table.shape[1] - 1)] + ["y"]
     release = released(table, job, seed, "y", columns=described(job, names))
     fit = release.regress("y", ridge=job.get("ridge", 0.0))
-    return [*fit.coef, fit.intercept]
+    return [*fit.used[:-1], fit.used[-1]]
 
 
 def pca(table, job, seed):

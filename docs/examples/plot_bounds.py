@@ -25,7 +25,9 @@ for width in widths:
     clamped = np.clip(table, [0, -20], width)
     bias.append(abs(np.polyfit(*clamped.T, 1)[0] - 0.6))
     slopes = [
-        pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6, rng=rng).regress("spending").coef[0]
+        pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
+        .regress("spending")
+        .params.iloc[0]
         for _ in range(40)
     ]
     error.append(np.mean(np.abs(np.array(slopes) - 0.6)))

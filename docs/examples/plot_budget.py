@@ -25,14 +25,16 @@ features = ["dep_delay", "hour"]
 epsilons = np.array([0.1, 0.2, 0.5, 1.0, 2.0])
 rng = np.random.default_rng(0)
 fits = [
-    pg.release(moment, pg.AnalyzeGauss(), epsilon, 1e-6, rng=rng).regress("arr_delay", features)
+    pg.release(moment, epsilon=epsilon, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng).regress(
+        "arr_delay", features
+    )
     for epsilon in epsilons
 ]
 exact, _ = least_squares(flights, features)
 
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
 for j, axis in enumerate(axes):
-    low, high = np.array([fit.conf_int()[j] for fit in fits]).T
+    low, high = np.array([np.asarray(fit.conf_int())[:-1][j] for fit in fits]).T
     middle = (low + high) / 2
     axis.errorbar(epsilons, middle, yerr=high - middle, fmt="o", capsize=3, label="private, 95 %")
     axis.axhline(exact[j], color="0.4", lw=1, label="without privacy")

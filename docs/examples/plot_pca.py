@@ -19,7 +19,7 @@ table += rng.normal(scale=0.1, size=table.shape)
 # Rows longer than the bound, of which there are hardly any, are shortened to it.
 moment = pg.second_moment(table, bound=10.0)
 mechanism = pg.AnalyzeGauss()
-release = pg.release(moment, mechanism, epsilon=1.0, delta=1e-6, rng=rng)
+release = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=mechanism, rng=rng)
 pca = release.pca()
 
 # %%

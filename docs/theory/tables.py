@@ -20,8 +20,8 @@ import numpy as np
 from scipy import optimize, special, stats
 
 import privgram as pg
+from bench.audit import Estimate, leading
 from privgram import papers
-from privgram.audit import Estimate, leading
 from privgram.drawing.additive import feasible as nearest
 from privgram.papers import sheffet, zhou_ligett_wasserman
 from privgram.privacy import (

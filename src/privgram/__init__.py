@@ -9,7 +9,8 @@ from privgram._base.version import __version__ as __version__
 from privgram._release import Release, load_release
 from privgram._release.groups import Releases, load_releases
 from privgram.columns import Columns, Dates, Factor, Log
-from privgram.columns.unit import PrivacyUnit
+from privgram.columns.groups import Groups
+from privgram.columns.unit import PrivacyUnit, Unit
 from privgram.drawing import robust as _robust  # noqa: F401 - by which fits look again
 from privgram.drawing.norm_bound import private_norm_bound
 from privgram.drawing.release import release
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from privgram._plan import Outlook, Plan, PlanRow, TermRow, plan
     from privgram.compression import compress
     from privgram.drawing.logistic import logistic
-    from privgram.drawing.regress import regress
     from privgram.regression.logistic import load_fit
+    from privgram.study import Study, regress
 
 __all__ = [
     "AdditiveWishart",
@@ -45,6 +46,7 @@ __all__ = [
     "Dates",
     "Factor",
     "GaussianSketch",
+    "Groups",
     "InverseGauss",
     "InverseWishart",
     "Ledger",
@@ -60,7 +62,9 @@ __all__ = [
     "Releases",
     "SecondMoment",
     "SecondMoments",
+    "Study",
     "TermRow",
+    "Unit",
     "compress",
     "load_fit",
     "load_release",
@@ -83,7 +87,7 @@ _LATER = {
     "compress": "compression",
     "load_fit": "regression.logistic",
     "logistic": "drawing.logistic",
-    "regress": "drawing.regress",
+    **dict.fromkeys(("Study", "regress"), "study"),
 }
 
 former.install()

@@ -131,7 +131,14 @@ def make_measurement(
             raise ValueError(f"the measurement is for tables of {n_columns} columns")
         if n_rows is not None and table.shape[0] != n_rows:
             raise ValueError("the table does not have the public number of rows")
-        return privgram.release(table, mechanism, epsilon, delta, adjacency, bound=bound)
+        return privgram.release(
+            table,
+            epsilon=epsilon,
+            delta=delta,
+            mechanism=mechanism,
+            adjacency=adjacency,
+            bound=bound,
+        )
 
     def group_approx_dp(rows: int) -> tuple[float, float]:
         # A chain of `rows` neighbours: the deltas pick up the epsilons before them.

@@ -59,7 +59,7 @@ def test_every_option_arrives(visits):
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        ("--unit-bound 3", "say by unit which column"),
+        ("--unit-bound 3", "say by --unit which column"),
         ("--unit who", "--unit needs a bound"),
         ("--unit who --unit-bound auto", "say how much by --bound-epsilon"),
         ("--unit who --unit-bound wide", "must be a number or auto"),

@@ -217,7 +217,7 @@ KNOWN = {
         ("wage ~ zip*firm", "zip:firm has 60,000 combinations of levels"),
         ("wage ~ (age", "cannot be read as a formula"),
         ("wage ~ .", "cannot be read as a formula: .{,120}$"),
-        ("wage ~ age | sex", "has several parts on one side"),
+        ("wage ~ age | zap", "no variable 'zap'"),
         ("~ age", "has nothing before the ~"),
         (" ", "the formula is empty"),
     ],

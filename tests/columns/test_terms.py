@@ -180,7 +180,7 @@ def test_formula():
         ("wage ~ poly(sex, 2)", "'sex' is a factor"),
         ("wage ~ poly(age, 99)", "degree k of 1 to 12"),
         ("wage ~ (age", "cannot be read"),
-        ("wage ~ age | sex", "several parts"),
+        ("wage ~ age | zap", "no variable"),
         ("~ age", "nothing before"),
     ],
 )
@@ -193,7 +193,6 @@ def test_formulas_that_are_refused(formula, text):
 @pytest.mark.parametrize(
     ("terms", "error", "text"),
     [
-        ("age", TypeError, "a list of terms"),
         ([], ValueError, "names no columns"),
         ([3], TypeError, "a term is text"),
         (["age:"], ValueError, "empty part"),
@@ -264,7 +263,9 @@ def test_saved_moments_of_tables(table):
     moment = pg.second_moment(table, columns=columns)
     again = pg.SecondMoment.from_bytes(moment.to_bytes())
     twice = pg.merge([moment, again])
-    for a, b, c in zip(moment.limbs(), again.limbs(), (moment + moment).limbs(), strict=True):
+    for a, b, c in zip(
+        moment.limbs(), again.limbs(), (moment + moment.copy()).limbs(), strict=True
+    ):
         np.testing.assert_array_equal(a, b)
         np.testing.assert_array_equal(c, twice.limbs()[0 if c.dtype == np.int64 else 1])
     dummies = pg.second_moment(columns.encode(table), bound=columns.bound)
@@ -283,7 +284,7 @@ def test_what_levels_imply_is_not_kept():
 @pytest.mark.parametrize("bound", [0.3, 1.0, 1.5])
 def test_smaller_bounds_clip_as_the_dummy_table_is_clipped(table, bound):
     columns = pg.Columns(BOUNDS, terms=["poly(age, 2)", "sex*region", "wage", "hired:sex"])
-    moment = pg.second_moment(table, columns=columns, bound=bound)
+    moment = pg.second_moment(table, bound=bound, columns=columns)
     dummies = pg.second_moment(columns.encode(table), bound=bound)
     assert all(np.array_equal(*p) for p in zip(moment.limbs(), dummies.limbs(), strict=True))
 

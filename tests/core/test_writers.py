@@ -82,7 +82,7 @@ def test_a_whole_pass(alternate, kind, scaled):
     columns = Columns({f"c{j}": (-1, 1) for j in range(D)}) if scaled else None
     alternate(x, large, small)
     for _ in range(5):
-        check(second_moment(x, BOUND, columns, threads=2), len(x))
+        check(second_moment(x, BOUND, columns=columns, threads=2), len(x))
 
 
 def test_arrow_columns(alternate):

@@ -17,7 +17,7 @@ from privgram.privacy import GaussianProfile
 
 COLUMNS = pg.Columns({"x": (-3, 3), "y": (-3, 3)}, intercept=True)
 SITES = ["a", "b", "c"]
-ASK = {"columns": COLUMNS, "by": "site", "groups": SITES}
+ASK = {"columns": COLUMNS, "by": pg.Groups("site", SITES)}
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def table(rng):
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_one_entry_for_all(table, tmp_path, adjacency, delta):
     ledger = pg.Ledger(tmp_path / "l", epsilon=3, delta=1e-5, adjacency=adjacency)
-    made = pg.release(table, None, 1.0, delta, adjacency, ledger=ledger, **ASK)
+    made = pg.release(table, epsilon=1.0, delta=delta, adjacency=adjacency, ledger=ledger, **ASK)
     [entry] = ledger.entries
     assert (entry.epsilon, entry.delta) == (1.0, delta)
     assert "each of 3 groups by site" in entry.what
@@ -48,10 +48,10 @@ def test_one_entry_for_all(table, tmp_path, adjacency, delta):
 def test_nothing_is_drawn_that_is_not_paid_for(table, tmp_path):
     ledger = pg.Ledger(tmp_path / "l", epsilon=0.5, delta=1e-5, adjacency="add-remove")
     with pytest.raises(pg.BudgetExceeded):
-        pg.release(table, None, 1.0, 1e-6, "add-remove", ledger=ledger, **ASK)
+        pg.release(table, epsilon=1.0, delta=1e-6, adjacency="add-remove", ledger=ledger, **ASK)
     moments = pg.second_moment(table, **ASK)
     with pytest.raises(pg.BudgetExceeded):
-        pg.release(moments, None, 1.0, 1e-6, "add-remove", ledger=ledger)
+        pg.release(moments, epsilon=1.0, delta=1e-6, adjacency="add-remove", ledger=ledger)
     assert not ledger.entries
 
 
@@ -72,7 +72,7 @@ def test_each_is_a_release_of_its_own_table(table, mechanism):
 
 
 def integers(columns, table):
-    moments = pg.second_moment(table, columns=columns, by="site", groups=SITES, unlisted="drop")
+    moments = pg.second_moment(table, columns=columns, by=pg.Groups("site", SITES, unlisted="drop"))
     found = []
     for moment in moments.values():
         hi, lo = moment.limbs()
@@ -161,7 +161,7 @@ def test_noise_of_every_group_is_its_own():
     groups = list(range(400))
     columns = pg.Columns({"x": (0, 1), "y": (0, 1)}, intercept=True)
     empty = {"x": np.zeros(0), "y": np.zeros(0), "g": np.zeros(0, int)}
-    made = pg.release(empty, epsilon=1.0, delta=1e-6, columns=columns, by="g", groups=groups)
+    made = pg.release(empty, columns=columns, epsilon=1.0, delta=1e-6, by=pg.Groups("g", groups))
     law = made[0].noise
     drawn = np.array([one.matrix for one in made.values()])
     i, j = np.triu_indices(3)
@@ -185,7 +185,15 @@ def test_sum_of_the_releases(table):
         drawn = []
         for seed in range(60):
             rng = np.random.default_rng(seed)
-            made = pg.release(table, mechanism, 3.0, 1e-3, "add-remove", rng=rng, **ask)
+            made = pg.release(
+                table,
+                epsilon=3.0,
+                delta=1e-3,
+                mechanism=mechanism,
+                adjacency="add-remove",
+                rng=rng,
+                **ask,
+            )
             total = made.total()
             drawn.append(total.matrix - whole - total.noise.shift_matrix(4))
         sums = np.sum([one.matrix for one in made.values()], axis=0)
@@ -197,7 +205,13 @@ def test_sum_of_the_releases(table):
 
 
 def test_sums_that_have_no_law(table):
-    made = pg.release(table, pg.InverseGauss(1.0) if False else pg.AnalyzeGauss(), 1.0, 1e-6, **ASK)
+    made = pg.release(
+        table,
+        epsilon=1.0,
+        delta=1e-6,
+        mechanism=pg.InverseGauss(1.0) if False else pg.AnalyzeGauss(),
+        **ASK,
+    )
 
     with pytest.raises(ValueError, match="by one mechanism"):
         added_up([made["a"].noise, SketchLaw(10, 0.0)])
@@ -208,7 +222,14 @@ def test_sums_that_have_no_law(table):
 @pytest.mark.parametrize("suffix", [".npz", ".json"])
 def test_save_and_load(table, tmp_path, suffix):
     path = tmp_path / f"r{suffix}"
-    made = pg.release(table, epsilon=1.0, delta=1e-6, out=path, **ASK, unlisted="other")
+    made = pg.release(
+        table,
+        epsilon=1.0,
+        delta=1e-6,
+        out=path,
+        columns=COLUMNS,
+        by=pg.Groups("site", SITES, "other"),
+    )
     again = pg.load_releases(path)
     assert list(again) == [*SITES, "other"]
     assert (again.groups, again.n_rows) == (made.groups, made.n_rows)
@@ -233,9 +254,8 @@ def test_save_and_load(table, tmp_path, suffix):
             ValueError,
             "AnalyzeGauss",
         ),
-        ({"bound": "auto"}, ValueError, "how much by bound_epsilon"),
-        ({"by": None}, ValueError, "name it by `by`"),
-        ({"groups": None}, ValueError, "must be public"),
+        ({"bound": "auto"}, TypeError, "number, or Auto"),
+        ({"by": "site"}, ValueError, "must be public"),
     ],
 )
 def test_wrong_requests(table, tmp_path, more, error, said):
@@ -250,7 +270,7 @@ def test_a_bound_that_was_chosen_is_counted_once(table, tmp_path):
     rows = {name: table[name] for name in ("x", "y")}
     bound = pg.private_norm_bound(rows, 0.1, columns=COLUMNS, adjacency="add-remove")
     moments = pickle.loads(pickle.dumps(pg.second_moment(table, bound, **ASK)))
-    made = pg.release(moments, None, 1.0, 1e-6, "add-remove", ledger=ledger)
+    made = pg.release(moments, epsilon=1.0, delta=1e-6, adjacency="add-remove", ledger=ledger)
     assert [entry.epsilon for entry in ledger.entries] == [0.1, 1.0]
     assert made.epsilon == made.total().epsilon == 1.1
     assert made.total().parameters["bound_epsilon"] == 0.1
@@ -272,18 +292,23 @@ def test_a_bound_chosen_by_the_rows_of_all_groups(table, tmp_path, adjacency, ki
         numbers = np.unique(table["site"].astype(str), return_inverse=True)[1]
         rows = np.stack([table["x"], table["y"]], axis=1)
         columns, source = None, np.column_stack([rows, numbers])
-        ask |= {"groups": [0, 1, 2]}
+        ask |= {"by": pg.Groups("site", [0, 1, 2])}
     elif kind != "plain":
-        ask |= {"groups": SITES[:2], "unlisted": kind}
+        ask |= {"by": pg.Groups("site", SITES[:2], kind)}
         if kind == "drop":
             listed = table["site"] != "c"
             rows = {name: column[listed] for name, column in rows.items()}
     ask |= {"columns": columns, "adjacency": adjacency}
     ledger = pg.Ledger(tmp_path / "l", epsilon=4, delta=1e-5, adjacency=adjacency)
     made = pg.release(
-        source, None, 1.0, 1e-6, bound="auto", bound_epsilon=2.0, ledger=ledger, **ask,
+        source,
+        epsilon=1.0,
+        delta=1e-6,
+        bound=pg.columns.Auto(2.0),
+        ledger=ledger,
         rng=np.random.default_rng(3),
-    )  # fmt: skip
+        **ask,
+    )
     bound = pg.private_norm_bound(
         rows, 2.0, columns=columns, adjacency=adjacency, rng=np.random.default_rng(3)
     )
@@ -294,12 +319,12 @@ def test_a_bound_chosen_by_the_rows_of_all_groups(table, tmp_path, adjacency, ki
 
 def test_a_row_of_no_group_is_found_before_a_bound_is_chosen(table, tmp_path):
     ledger = pg.Ledger(tmp_path / "l", epsilon=4, delta=1e-5)
-    ask = ASK | {"groups": SITES[:2], "unlisted": "error"}
+    ask = ASK | {"by": pg.Groups("site", SITES[:2], "error")}
     with pytest.raises(ValueError, match="of a group that is not listed"):
-        pg.release(table, None, 1.0, 1e-6, bound="auto", bound_epsilon=2.0, ledger=ledger, **ask)
+        pg.release(table, epsilon=1.0, delta=1e-6, bound=pg.columns.Auto(2.0), ledger=ledger, **ask)
     table["x"][5] = np.nan
     with pytest.raises(ValueError, match="row"):
-        pg.release(table, None, 1.0, 1e-6, bound="auto", bound_epsilon=2.0, ledger=ledger, **ASK)
+        pg.release(table, epsilon=1.0, delta=1e-6, bound=pg.columns.Auto(2.0), ledger=ledger, **ASK)
     assert not ledger.entries
 
 
@@ -307,24 +332,24 @@ def test_a_cluster_counts_no_norms_by_group(table, tmp_path, monkeypatch):
     monkeypatch.setattr("privgram.engines.threads.scale_out", lambda source: object())
     ledger = pg.Ledger(tmp_path / "l", epsilon=4, delta=1e-5)
     with pytest.raises(ValueError, match="pass its files, or as bound what"):
-        pg.release(table, None, 1.0, 1e-6, bound="auto", bound_epsilon=0.5, ledger=ledger, **ASK)
+        pg.release(table, epsilon=1.0, delta=1e-6, bound=pg.columns.Auto(0.5), ledger=ledger, **ASK)
     assert not ledger.entries
 
 
 def test_how_many_rows_are_of_no_group_is_not_told(table):
     """The warning of few rows tells those of the table, which are public under replace."""
-    ask = ASK | {"groups": SITES[:2], "unlisted": "drop", "epsilon": 1.0, "delta": 1e-6}
+    ask = ASK | {"by": pg.Groups("site", SITES[:2], "drop"), "epsilon": 1.0, "delta": 1e-6}
     with pytest.warns(UserWarning, match=r"^900 rows are too few"):
-        pg.release(table, bound="auto", bound_epsilon=0.1, **ask)
+        pg.release(table, bound=pg.columns.Auto(0.1), **ask)
 
 
 def test_stored_moments(table):
     moment = pg.second_moment(table, columns=COLUMNS)
     with pytest.raises(TypeError, match="cannot be taken apart: pass the table itself"):
-        pg.release(moment, epsilon=1.0, delta=1e-6, by="site", groups=SITES)
+        pg.release(moment, epsilon=1.0, delta=1e-6, by=pg.Groups("site", SITES))
     moments = pg.second_moment(table, **ASK)
-    with pytest.raises(TypeError, match="leave out by and groups"):
-        pg.release(moments, epsilon=1.0, delta=1e-6, by="site", groups=SITES)
+    with pytest.raises(TypeError, match="leave out by"):
+        pg.release(moments, epsilon=1.0, delta=1e-6, by=pg.Groups("site", SITES))
     made = pg.release(moments, epsilon=1.0, delta=1e-6)
     assert list(made) == SITES
     with pytest.raises(ValueError, match="1 releases for 3 groups"):

@@ -15,8 +15,10 @@ import pytest
 
 import privgram as pg
 from privgram import privacy
+from privgram.columns import Auto
 from privgram.drawing import norm_bound
 from privgram.drawing.norm_bound import Choice, NormCounts, quantile_losses
+from privgram.engines.request import Pass
 from privgram.ledger import BudgetExceeded
 from privgram.privacy import BoundedRangeProfile
 
@@ -44,8 +46,8 @@ def test_counts_are_those_of_the_norms(rng, form, threads):
         "blocks": lambda: iter([x[:1], x[1:9000], x[9000:]]),
         "frame": lambda: {f"x{j}": x[:, j] for j in range(4)},
     }.get(form, lambda: x)()
-    choice = Choice(1.0, lower=0.01, upper=100.0)
-    counts = choice.count(source, threads=threads)
+    choice = Choice(Auto(1.0), Pass(source, threads=threads), lower=0.01, upper=100.0)
+    counts = choice.count()
     norms = np.sqrt((x.astype(float) ** 2).sum(axis=1))
     expected = np.histogram(norms, np.concatenate([[0], choice.grid[:-1], [np.inf]]))[0]
     np.testing.assert_array_equal(counts.counts, expected)
@@ -67,7 +69,7 @@ def test_rows_are_scaled_and_left_out_as_columns_say(rng):
     x = np.column_stack([rng.uniform(-5, 15, 3000), rng.uniform(-2, 2, 3000)])
     x[::7, 0] = np.nan
     x[5, 1] = np.inf  # clamped
-    counts = Choice(1.0, columns=columns).count(x)
+    counts = Choice(Auto(1.0), Pass(x, columns)).count()
     kept = x[~np.isnan(x).any(axis=1)]
     norms = np.linalg.norm(columns.scale_array(kept), axis=1)
     assert counts.counts.sum() == len(kept)
@@ -192,8 +194,8 @@ def test_rate_of_the_draw(monkeypatch, rng):
         lambda losses, rate, rng: handed.append((losses, rate)) or 0,
     )
     for adjacency, sensitivity in (("replace", 10), ("add-remove", 9)):
-        choice = Choice(0.3, 0.9, 1.0, 4.0, 1, adjacency)
-        choice.draw(choice.count(table(rng)), rng)
+        choice = Choice(Auto(0.3, 0.9), Pass(table(rng)), adjacency, 1.0, 4.0, 1)
+        choice.draw(choice.count(), rng)
         assert handed.pop()[1] == Fraction(0.3) / (2 * sensitivity)
 
 
@@ -287,9 +289,9 @@ def test_a_choice_is_not_paid_for_without_its_release(rng, tmp_path):
     ledger = pg.Ledger(tmp_path / "study.ledger", epsilon=1.0, delta=1e-6)
     for mechanism in (pg.AnalyzeGauss(), pg.GaussianSketch(50)):
         with pytest.raises(BudgetExceeded):
-            pg.release(moment, mechanism, 0.5, 1e-7, ledger=ledger)
+            pg.release(moment, epsilon=0.5, delta=1e-7, mechanism=mechanism, ledger=ledger)
     assert ledger.entries == ()
-    pg.release(moment, pg.AnalyzeGauss(), 0.2, 1e-7, ledger=ledger)
+    pg.release(moment, epsilon=0.2, delta=1e-7, mechanism=pg.AnalyzeGauss(), ledger=ledger)
     assert [entry.epsilon for entry in ledger.entries] == [0.8, 0.2]
 
 
@@ -301,7 +303,12 @@ def both(rng):
     """A bound, and a release that was made with the number alone."""
     x = table(rng, 50_000)
     bound = pg.private_norm_bound(x, 0.1)
-    release = pg.release(pg.second_moment(x, bound=float(bound)), pg.AnalyzeGauss(), 1.0, 1e-6)
+    release = pg.release(
+        pg.second_moment(x, bound=float(bound)),
+        epsilon=1.0,
+        delta=1e-6,
+        mechanism=pg.AnalyzeGauss(),
+    )
     return bound, release
 
 
@@ -330,7 +337,7 @@ def test_a_moment_carries_its_bound_and_a_release_counts_it(rng):
     bound = pg.private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100)
     for way, moment in carried(bound, x).items():
         assert moment.norm_bound.to_dict() == bound.to_dict(), way
-        release = pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6)
+        release = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss())
         assert (release.epsilon, release.delta) == (1.5, 1e-6), way
         assert release.parameters["bound_epsilon"] == 0.5
         assert release.parameters["bound_id"] == bound.id
@@ -342,14 +349,16 @@ def test_a_moment_carries_its_bound_and_a_release_counts_it(rng):
         assert release.marginal([0]).epsilon == 1.5
     plain = pg.second_moment(x, float(bound))
     assert plain.norm_bound is None
-    assert pg.release(plain, pg.AnalyzeGauss(), 1.0, 1e-6).epsilon == 1.0
+    assert pg.release(plain, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss()).epsilon == 1.0
 
 
 @pytest.mark.parametrize("form", [".json", ".npz"])
 def test_a_saved_release_counts_its_bound(rng, tmp_path, form):
     x = table(rng)
     bound = pg.private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100)
-    release = pg.release(pg.second_moment(x, bound), pg.AnalyzeGauss(), 1.0, 1e-6)
+    release = pg.release(
+        pg.second_moment(x, bound), epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss()
+    )
     release.save(tmp_path / f"gram{form}")
     loaded = pg.load_release(tmp_path / f"gram{form}")
     assert (loaded.epsilon, loaded.privacy) == (1.5, release.privacy)
@@ -360,8 +369,8 @@ def test_with_columns_the_bound_is_counted_too(rng):
     columns = pg.Columns({"a": (-3, 3), "b": (-3, 3)}, intercept=True)
     x = rng.standard_normal((5000, 2))
     bound = pg.private_norm_bound(x, 0.5, columns=columns)
-    moment = pg.second_moment(x, bound, columns)
-    assert pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6).epsilon == 1.5
+    moment = pg.second_moment(x, bound, columns=columns)
+    assert pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss()).epsilon == 1.5
 
 
 def test_only_moments_of_one_choice_are_merged(rng):
@@ -444,15 +453,20 @@ def test_a_ledger_is_charged_for_a_choice_once(rng, tmp_path):
     for entered in (True, False):
         ledger = pg.Ledger(tmp_path / f"{entered}.ledger", 10.0, 1e-4, composition="basic")
         budget = ledger if entered else None
-        bound = pg.private_norm_bound(x, 0.5, 0.5, **options, ledger=budget)
+        bound = pg.private_norm_bound(x, 0.5, 0.5, ledger=budget, **options)
         assert len(ledger.entries) == entered
         moment = pg.second_moment(x, bound)
         for m in (moment, pickle.loads(pickle.dumps(moment)), moment + moment.copy()):
-            assert pg.release(m, pg.AnalyzeGauss(), 1.0, 1e-6, ledger=ledger).epsilon == 1.5
+            assert (
+                pg.release(
+                    m, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), ledger=ledger
+                ).epsilon
+                == 1.5
+            )
         assert [e.epsilon for e in ledger.entries] == [0.5, 1.0, 1.0, 1.0]
         assert [e.id for e in ledger.entries] == [bound.id, "", "", ""]
         assert ledger.spent == (3.5, pytest.approx(3e-6))
-        again = pg.private_norm_bound(x, 0.5, 0.5, **options, ledger=ledger)  # another choice
+        again = pg.private_norm_bound(x, 0.5, 0.5, ledger=ledger, **options)  # another choice
         assert ledger.entries[-1].id == again.id != bound.id
     with pytest.raises(ValueError, match="another spend with the id"):
         ledger.spend(0.1, 0.0, adjacency="replace", id=again.id)
@@ -465,7 +479,14 @@ def test_the_two_notions_of_neighbours_are_not_mixed(rng, tmp_path):
         bound = pg.private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100, adjacency=chosen)
         moment = pg.second_moment(x, bound)
         with pytest.raises(ValueError, match="one notion of neighbours"):
-            pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6, released, ledger=ledger)
+            pg.release(
+                moment,
+                epsilon=1.0,
+                delta=1e-6,
+                mechanism=pg.AnalyzeGauss(),
+                adjacency=released,
+                ledger=ledger,
+            )
     assert not ledger.entries
 
 

@@ -22,12 +22,12 @@ def panel(units=4000, rows=6, seed=0):
     return {"id": ids[order], "a": a[order], "b": b[order], "y": np.clip(y, -2, 2)[order]}
 
 
-GIVEN = {"columns": COLUMNS, "unit": "id", "epsilon": 2.0, "delta": 1e-6}
+GIVEN = {"columns": COLUMNS, "epsilon": 2.0, "delta": 1e-6}
 
 
 @pytest.mark.slow
 def test_what_a_release_by_unit_says(tmp_path):
-    release = pg.release(panel(), rows_per_unit=6, **GIVEN, rng=np.random.default_rng(0))
+    release = pg.release(panel(), unit=pg.Unit("id", rows=6), **GIVEN, rng=np.random.default_rng(0))
     assert release.privacy_unit == pg.PrivacyUnit("id")
     assert (release.n_rows, release.n_units) == (None, 4000)
     assert math.isclose(release.bound, math.sqrt(6) * COLUMNS.bound)
@@ -42,12 +42,12 @@ def test_what_a_release_by_unit_says(tmp_path):
         release.save(tmp_path / name)
         again = pg.load_release(tmp_path / name)
         assert (again.privacy_unit, again.n_units) == (release.privacy_unit, 4000)
-    hidden = pg.release(panel(), rows_per_unit=6, **GIVEN, adjacency="add-remove")
+    hidden = pg.release(panel(), unit=pg.Unit("id", rows=6), **GIVEN, adjacency="add-remove")
     assert (hidden.n_rows, hidden.n_units) == (None, None)
 
 
 def test_noise_is_that_of_the_unit_bound():
-    release = pg.release(panel(10), unit_bound=3.0, **GIVEN)
+    release = pg.release(panel(10), unit=pg.Unit("id", bound=3.0), **GIVEN)
     expected = pg.AnalyzeGauss().calibrate(4, 3.0, 2.0, 1e-6)
     assert math.isclose(release.noise.std, expected.noise_std, rel_tol=1e-5)
 
@@ -63,8 +63,7 @@ def test_audit_of_the_worst_pair():
         pg.second_moment(
             {"id": np.zeros(9, int), "x": np.full(9, x), "y": np.full(9, 1.0 - x)},
             columns=["x", "y"],
-            unit="id",
-            unit_bound=2.0,
+            unit=pg.Unit("id", bound=2.0),
         )
         for x in (0.0, 1.0)
     ]
@@ -91,8 +90,7 @@ def test_a_bound_chosen_by_the_table(adjacency, tmp_path):
     release = pg.release(
         panel(),
         **GIVEN,
-        unit_bound="auto",
-        bound_epsilon=0.5,
+        unit=pg.Unit("id", bound=pg.columns.Auto(0.5)),
         adjacency=adjacency,
         rng=np.random.default_rng(0),
         ledger=ledger,
@@ -112,9 +110,9 @@ def test_a_bound_chosen_by_an_array():
     """Its units lie beside it, so it is read from where it is, twice."""
     data = panel(300)
     x = np.stack([data[name] for name in "aby"], axis=1)
-    more = {"unit_bound": "auto", "bound_epsilon": 5.0}
+    auto = pg.columns.Auto(5.0)
     named, plain = (
-        pg.release(source, **GIVEN | more | {"unit": unit}, rng=np.random.default_rng(0))
+        pg.release(source, rng=np.random.default_rng(0), unit=pg.Unit(unit, bound=auto), **GIVEN)
         for source, unit in ((data, "id"), (x, data["id"]))
     )
     assert (plain.bound, plain.n_units) == (named.bound, 300)
@@ -125,7 +123,7 @@ def test_a_bound_chosen_before():
     bound = pg.private_norm_bound(
         panel(), 0.5, unit="id", columns=COLUMNS, rng=np.random.default_rng(0)
     )
-    moment = pg.second_moment(panel(), columns=COLUMNS, unit="id", unit_bound=bound)
+    moment = pg.second_moment(panel(), columns=COLUMNS, unit=pg.Unit("id", bound=bound))
     assert moment.norm_bound is bound
     assert moment.bound == bound
     named = pg.private_norm_bound(
@@ -139,11 +137,11 @@ def test_a_bound_chosen_before():
 
 
 def test_pure_privacy_takes_the_trace():
-    made = pg.release(panel(), **GIVEN | {"delta": 0}, rows_per_unit=6, clip="trace")
+    made = pg.release(panel(), **GIVEN | {"delta": 0}, unit=pg.Unit("id", rows=6, clip="trace"))
     assert made.mechanism == pg.MatrixLaplace()
     assert made.privacy_unit.clip == "trace"
     with pytest.raises(ValueError, match="clip='trace'"):
-        pg.release(panel(), **GIVEN | {"delta": 0}, rows_per_unit=6)
+        pg.release(panel(), **GIVEN | {"delta": 0}, unit=pg.Unit("id", rows=6))
 
 
 @pytest.mark.parametrize(
@@ -152,9 +150,7 @@ def test_pure_privacy_takes_the_trace():
         ({"mechanism": "inverse-wishart"}, "proved for single rows"),
         ({"mechanism": "refined"}, "proved for single rows"),
         ({"mechanism": pg.GaussianSketch(100)}, "proved for single rows"),
-        ({"unit_bound": "auto"}, "bound_epsilon"),
-        ({"unit_bound": "auto", "bound_epsilon": 1.0, "unit": None}, "say by unit"),
-        ({"rows_per_unit": None}, "a unit needs a bound"),
+        ({"unit": "id"}, "a unit needs a bound"),
     ],
 )
 def test_what_is_refused_before_the_table_is_read(change, text):
@@ -163,20 +159,20 @@ def test_what_is_refused_before_the_table_is_read(change, text):
         yield
 
     with pytest.raises(ValueError, match=text):
-        pg.release(never(), **GIVEN | {"rows_per_unit": 6} | change)
+        pg.release(never(), **GIVEN | {"unit": pg.Unit("id", rows=6)} | change)
 
 
 def test_a_moment_is_not_asked_for_units_and_keeps_those_it_has():
     rows = pg.second_moment({k: v for k, v in panel(50).items() if k != "id"}, columns=COLUMNS)
     with pytest.raises(ValueError, match="no longer knows whose rows"):
-        pg.release(rows, epsilon=1.0, delta=1e-6, unit="id", rows_per_unit=6)
-    moment = pg.second_moment(panel(50), columns=COLUMNS, unit="id", rows_per_unit=6)
+        pg.release(rows, epsilon=1.0, delta=1e-6, unit=pg.Unit("id", rows=6))
+    moment = pg.second_moment(panel(50), columns=COLUMNS, unit=pg.Unit("id", rows=6))
     release = pg.release(moment, epsilon=1.0, delta=1e-6)
     assert (release.privacy_unit.name, release.n_units) == ("id", 50)
 
 
 def test_what_needs_rows_is_refused():
-    release = pg.release(panel(), rows_per_unit=6, **GIVEN, rng=np.random.default_rng(0))
+    release = pg.release(panel(), unit=pg.Unit("id", rows=6), **GIVEN, rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match="not for units"):
         release.regress("y", unclip=True)
 
@@ -184,7 +180,10 @@ def test_what_needs_rows_is_refused():
 def test_within_is_the_regression_with_an_effect_for_each_unit():
     data = panel(3000, 5)
     release = pg.release(
-        data, **GIVEN | {"epsilon": 1e4}, rows_per_unit=5, within=True, rng=np.random.default_rng(0)
+        data,
+        **GIVEN | {"epsilon": 1e4},
+        unit=pg.Unit("id", rows=5, within=True),
+        rng=np.random.default_rng(0),
     )
     fit = release.regress("y")
     x = np.stack([data["a"], data["b"]], axis=1)
@@ -217,8 +216,7 @@ def test_within_beside_panel_ols():
     release = pg.release(
         frame,
         **GIVEN | {"epsilon": 1e6},
-        rows_per_unit=30,
-        within=True,
+        unit=pg.Unit("id", rows=30, within=True),
         rng=np.random.default_rng(0),
     )
     fit = release.regress("y", ["a", "b"])
@@ -241,18 +239,18 @@ def test_a_choice_by_rows_is_none_for_units(tmp_path):
     assert again.unit == "id"
     given = {"columns": COLUMNS, "epsilon": 1.0, "delta": 1e-6}
     ledger = pg.Ledger(tmp_path / "ledger.json", epsilon=100.0, delta=1e-3)
-    more = {"unit": "id", "ledger": ledger}
-    for unit_bound in ({"rows_per_unit": 6}, {"unit_bound": "auto", "bound_epsilon": 1.0}):
+    more = {"ledger": ledger}
+    for unit in (pg.Unit("id", rows=6), pg.Unit("id", bound=pg.columns.Auto(1.0))):
         with pytest.raises(ValueError, match="not private for units"):
-            pg.release(data, **given, **more, **unit_bound, bound=by_rows)
+            pg.release(data, bound=by_rows, **given, **more, unit=unit)
     with pytest.raises(ValueError, match="not at units"):
-        pg.release(data, **given, **more, rows_per_unit=6, bound="auto", bound_epsilon=1.0)
+        pg.release(data, **given, **more, unit=unit, bound=pg.columns.Auto(1.0))
     assert not ledger.entries
     with pytest.raises(ValueError, match="chosen for single rows"):
-        pg.release(data, **given, unit="id", unit_bound=by_rows)
+        pg.release(data, unit=pg.Unit("id", bound=by_rows), **given)
     with pytest.raises(ValueError, match="chosen for units by 'id'"):
-        pg.release(rows, **given, bound=by_unit)
-    assert pg.release(data, **given, unit="id", unit_bound=by_unit).epsilon == 6.0
+        pg.release(rows, bound=by_unit, **given)
+    assert pg.release(data, unit=pg.Unit("id", bound=by_unit), **given).epsilon == 6.0
 
 
 def test_a_decoded_file_is_kept_for_the_second_pass(tmp_path, monkeypatch):
@@ -266,7 +264,7 @@ def test_a_decoded_file_is_kept_for_the_second_pass(tmp_path, monkeypatch):
     parquet.write_table(pa.table(data), tmp_path / "t.parquet")
     seen, plain = [], keys.keys_by_code
     monkeypatch.setattr(keys, "keys_by_code", lambda *given: seen.append(1) or plain(*given))
-    more = {"unit_bound": "auto", "bound_epsilon": 5.0, "rng": np.random.default_rng(0)}
+    more = {"unit": pg.Unit("id", bound=pg.columns.Auto(5.0)), "rng": np.random.default_rng(0)}
     release = pg.release(tmp_path / "t.parquet", **GIVEN, **more)
     assert release.n_units == 300
     assert len(seen) == 1

@@ -13,7 +13,7 @@ from dummies import rows
 from helpers import said
 from loaders import loads, noted
 
-from privgram import Columns, Dates, Factor, private_norm_bound, second_moment
+from privgram import Columns, Dates, Factor, Unit, private_norm_bound, second_moment
 from privgram.engines import progress as progress_module
 
 da = pytest.importorskip("dask.array")
@@ -117,16 +117,16 @@ def test_no_rows(x, scheduler):
 
 def test_array_with_bounds(x, scheduler):
     x[3::5, 1] = np.nan
-    expected = second_moment(x[:, :2], 1.1, COLUMNS)
+    expected = second_moment(x[:, :2], 1.1, columns=COLUMNS)
     assert expected.n_dropped
-    assert_same(second_moment(da.from_array(x[:, :2], (700, -1)), 1.1, COLUMNS), expected)
+    assert_same(second_moment(da.from_array(x[:, :2], (700, -1)), 1.1, columns=COLUMNS), expected)
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 37])
 @pytest.mark.parametrize("columns", [["d", "a", "flag"], COLUMNS])
 def test_frames(frame, partitions, columns, scheduler):
-    ours = second_moment(dd.from_pandas(frame, npartitions=partitions), 1.5, columns)
-    assert_same(ours, second_moment(frame, 1.5, columns))
+    ours = second_moment(dd.from_pandas(frame, npartitions=partitions), 1.5, columns=columns)
+    assert_same(ours, second_moment(frame, 1.5, columns=columns))
 
 
 def test_frame_with_nulls(frame, scheduler):
@@ -140,15 +140,16 @@ def test_frame_with_empty_partitions(frame, scheduler):
     parts = dd.from_pandas(frame.reset_index(), npartitions=9)
     last = parts[parts["index"] >= 9_000]
     assert_same(
-        second_moment(last, 2.0, ["a", "b"]), second_moment(frame.iloc[9_000:], 2.0, ["a", "b"])
+        second_moment(last, 2.0, columns=["a", "b"]),
+        second_moment(frame.iloc[9_000:], 2.0, columns=["a", "b"]),
     )
 
 
 def test_frame_without_names(x, scheduler):
     frame = pd.DataFrame(x[:, :2])
     for columns in (None, COLUMNS):
-        ours = second_moment(dd.from_pandas(frame, npartitions=3), 2.0, columns)
-        assert_same(ours, second_moment(frame, 2.0, columns))
+        ours = second_moment(dd.from_pandas(frame, npartitions=3), 2.0, columns=columns)
+        assert_same(ours, second_moment(frame, 2.0, columns=columns))
 
 
 def test_parquet(frame, tmp_path, scheduler):
@@ -304,7 +305,7 @@ def test_refused_arrays(x, make, arguments, error, text):
 )
 def test_refused_frames(frame, columns, error, text):
     with pytest.raises(error, match=text):
-        second_moment(dd.from_pandas(frame, npartitions=3), 2.0, columns)
+        second_moment(dd.from_pandas(frame, npartitions=3), 2.0, columns=columns)
     with pytest.raises(TypeError, match="a Dask Series"):
         second_moment(dd.from_pandas(frame, npartitions=3)["a"], 2.0)
 
@@ -427,14 +428,14 @@ def test_columns_that_are_not_what_was_said(bounds, error, text, where, client, 
 def test_units_by_a_shuffle(frame, text):
     ids = np.random.default_rng(3).integers(0, 400, len(frame))
     units = frame[["a", "c"]].assign(who=ids.astype(str) if text else ids)
-    arguments = {"columns": COLUMNS, "unit": "who", "rows_per_unit": 5}
+    arguments = {"columns": COLUMNS, "unit": Unit("who", rows=5)}
     ours = second_moment(dd.from_pandas(units, npartitions=7), **arguments)
     alone = second_moment(units, **arguments)
     assert ours.to_bytes() == alone.to_bytes()
     assert ours.privacy_unit == alone.privacy_unit
     few = second_moment(dd.from_pandas(units[:3], npartitions=3), **arguments)
     assert few.to_bytes() == second_moment(units[:3], **arguments).to_bytes()
-    named = {"columns": ["a"], "unit": "who", "unit_bound": 3.0}
+    named = {"columns": ["a"], "unit": Unit("who", bound=3.0)}
     ours = second_moment(dd.from_pandas(units, npartitions=7), **named)
     assert ours.to_bytes() == second_moment(units, **named).to_bytes()
 
@@ -447,11 +448,11 @@ def test_norms_of_units_are_counted_by_one_machine(frame):
 
 def test_units_that_cannot_be_told(frame):
     units = frame[["a", "c"]].assign(who=frame["a"])
-    arguments = {"columns": COLUMNS, "unit": "who", "rows_per_unit": 5}
+    arguments = {"columns": COLUMNS, "unit": Unit("who", rows=5)}
     with pytest.raises(TypeError, match="'who' holds values of type float64, not whole numbers"):
         second_moment(dd.from_pandas(units, npartitions=3), **arguments)
     with pytest.raises(ValueError, match="DataFrames alone"):
-        second_moment(da.ones((9, 2)), 1.0, unit="who", unit_bound=1.0)
+        second_moment(da.ones((9, 2)), 1.0, unit=Unit("who", bound=1.0))
     gappy = units.assign(who=pd.array(np.arange(len(units)), "Int64"))
     gappy.loc[3, "who"] = pd.NA
     with pytest.raises(ValueError, match="has no unit"):

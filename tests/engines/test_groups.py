@@ -8,7 +8,7 @@ import privgram as pg
 pd = pytest.importorskip("pandas")
 
 COLUMNS = pg.Columns({"x": (-3, 3), "s": ["f", "m"], "y": (-3, 3)}, intercept=True)
-ASK = {"by": "g", "groups": ["a", "b", "c", "d"]}
+ASK = {"by": pg.Groups("g", ["a", "b", "c", "d"])}
 
 
 @pytest.fixture(scope="module")
@@ -26,14 +26,14 @@ def test_dask(frame):
     dd, da = pytest.importorskip("dask.dataframe"), pytest.importorskip("dask.array")
     table = dd.from_pandas(frame, npartitions=20)  # more than are merged at once
     for columns, bound in CASES:
-        made = pg.second_moment(table, bound, columns, **ASK)
-        assert made.to_bytes() == pg.second_moment(frame, bound, columns, **ASK).to_bytes()
+        made = pg.second_moment(table, bound, columns=columns, **ASK)
+        assert made.to_bytes() == pg.second_moment(frame, bound, columns=columns, **ASK).to_bytes()
     array = np.column_stack([frame[["x", "y"]], np.arange(900) % 3])
-    ask = {"bound": 2.0, "by": "g", "groups": [0, 1, 2]}
+    ask = {"bound": 2.0, "by": pg.Groups("g", [0, 1, 2])}
     made = pg.second_moment(da.from_array(array, chunks=(200, 3)), **ask)
     assert made.to_bytes() == pg.second_moment(array, **ask).to_bytes()
     with pytest.raises(ValueError, match=r"partition \d+: row \d+ is of a group"):
-        pg.second_moment(table, columns=COLUMNS, by="g", groups=["a", "b"])
+        pg.second_moment(table, columns=COLUMNS, by=pg.Groups("g", ["a", "b"]))
     with pytest.raises(ValueError, match="threads"):
         pg.second_moment(table, columns=COLUMNS, threads=2, **ASK)
 
@@ -43,11 +43,11 @@ def test_dask(frame):
 def test_spark(spark, frame, tmp_path):
     frame.to_parquet(tmp_path / "t.parquet")
     for columns, bound in CASES:
-        expected = pg.second_moment(frame, bound, columns, **ASK).to_bytes()
+        expected = pg.second_moment(frame, bound, columns=columns, **ASK).to_bytes()
         for table in (
             spark.createDataFrame(frame),
             spark.read.parquet(str(tmp_path / "t.parquet")),
         ):
-            assert pg.second_moment(table, bound, columns, **ASK).to_bytes() == expected
-    made = pg.release(table, epsilon=1.0, delta=1e-6, columns=COLUMNS, **ASK)
-    assert list(made) == ASK["groups"]
+            assert pg.second_moment(table, bound, columns=columns, **ASK).to_bytes() == expected
+    made = pg.release(table, columns=COLUMNS, epsilon=1.0, delta=1e-6, **ASK)
+    assert list(made) == ["a", "b", "c", "d"]

@@ -12,6 +12,7 @@ from privgram import (
     Dates,
     Factor,
     Refined,
+    Unit,
     private_norm_bound,
     release,
     second_moment,
@@ -49,8 +50,8 @@ def table(spark, frame):
 @pytest.mark.parametrize("partitions", [1, 7])
 def test_partitions_do_not_matter(table, frame, partitions):
     for columns in (["n", "flag", "b"], COLUMNS):
-        ours = second_moment(table.repartition(partitions), 1.5, columns)
-        assert_same(ours, second_moment(frame, 1.5, columns))
+        ours = second_moment(table.repartition(partitions), 1.5, columns=columns)
+        assert_same(ours, second_moment(frame, 1.5, columns=columns))
 
 
 def test_nulls_and_other_numbers(spark):
@@ -143,12 +144,12 @@ def test_refused_tables(table, spark):
     times = spark.range(3).selectExpr("timestamp_seconds(id) as t", "array(id) as v")
     for name, kind in (("t", "timestamp"), ("v", "array<bigint>")):
         with pytest.raises(TypeError, match=f"column '{name}' holds values of type {kind}"):
-            second_moment(times, 1.0, [name])
+            second_moment(times, 1.0, columns=[name])
 
 
 def test_a_bound_keeps_its_price(table, frame):
     bound = private_norm_bound(frame[["a", "b"]], 1.0)
-    moment = second_moment(table.repartition(3), bound, ["a", "b"])
+    moment = second_moment(table.repartition(3), bound, columns=["a", "b"])
     assert moment.norm_bound.to_dict() == bound.to_dict()
 
 
@@ -182,7 +183,7 @@ def test_columns_that_are_not_what_was_said(spark, bounds, error, text):
 def test_units_by_a_shuffle(spark, frame, text):
     ids = np.random.default_rng(3).integers(0, 400, len(frame))
     units = frame[["a", "c.d"]].assign(**{"who.is": ids.astype(str) if text else ids})
-    arguments = {"columns": COLUMNS, "unit": "who.is", "rows_per_unit": 5}
+    arguments = {"columns": COLUMNS, "unit": Unit("who.is", rows=5)}
     ours = second_moment(spark.createDataFrame(units).repartition(7), **arguments)
     assert_same(ours, second_moment(units, **arguments))
     assert ours.n_rows == len(np.unique(ids))
@@ -190,7 +191,7 @@ def test_units_by_a_shuffle(spark, frame, text):
 
 def test_units_that_cannot_be_told(spark, frame):
     units = frame[["a", "c.d"]].assign(who=frame["a"])
-    arguments = {"columns": COLUMNS, "unit": "who", "rows_per_unit": 5}
+    arguments = {"columns": COLUMNS, "unit": Unit("who", rows=5)}
     with pytest.raises(TypeError, match="'who' holds values of type double, not whole numbers"):
         second_moment(spark.createDataFrame(units), **arguments)
     rows = spark.createDataFrame(
@@ -198,7 +199,9 @@ def test_units_that_cannot_be_told(spark, frame):
     )
     with pytest.raises(ValueError, match="has no unit"):
         second_moment(rows, **arguments)
-    assert second_moment(rows, **arguments, unit_missing="drop").n_rows == 1
+    assert (
+        second_moment(rows, columns=COLUMNS, unit=Unit("who", rows=5, missing="drop")).n_rows == 1
+    )
 
 
 def test_looks_at_rows_and_at_files_give_the_bits_of_one_machine(spark, tmp_path):
@@ -208,13 +211,10 @@ def test_looks_at_rows_and_at_files_give_the_bits_of_one_machine(spark, tmp_path
     frame.to_parquet(tmp_path / "table.parquet")
     columns = Columns({"a": (-1, 1), "b": (-1, 1)}, intercept=True)
     tables = frame, spark.createDataFrame(frame), spark.read.parquet(str(tmp_path))
-    made = [
-        release(
-            table, Refined(), 2.0, 1e-6, "add-remove", columns=columns,
-            rng=np.random.default_rng(1),
-        )
-        for table in tables
-    ]  # fmt: skip
+    made = []
+    for table in tables:
+        given = {"adjacency": "add-remove", "rng": np.random.default_rng(1)}
+        made.append(release(table, columns, 2.0, 1e-6, mechanism=Refined(), **given))
     assert made[0].parameters["looks"] > 1
     for other in made[1:]:
         np.testing.assert_array_equal(other.matrix, made[0].matrix)

@@ -97,7 +97,7 @@ def test_bound_of_columns(x):
     columns = Columns({str(i): (-2, 2) for i in range(22)}, intercept=True)
     moment = second_moment(x, columns=columns)
     assert moment.bound == columns.bound == 23**0.5
-    smaller = second_moment(x, 2.0, columns)
+    smaller = second_moment(x, 2.0, columns=columns)
     assert smaller.bound == 2.0
     assert_same(smaller, SecondMoment(23, 2.0, columns=columns).update(x))
 
@@ -304,7 +304,7 @@ def test_no_data_in_a_traceback():
     for source in (canary, {"a": canary[:, 0], "b": canary[:, 1]}, [canary, canary.copy()]):
         for columns in (None, Columns({"a": (0, 1), "b": (0, 1)})):
             with pytest.raises(ValueError, match=r"^row 0 ") as caught:
-                second_moment(source, 4.0, columns)
+                second_moment(source, 4.0, columns=columns)
             assert "1234" not in "".join(traceback.format_exception(caught.value))
 
 

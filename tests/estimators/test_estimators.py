@@ -156,11 +156,13 @@ def test_a_fit_is_the_releases_regression(table):
     pairs = dict(zip(["x0", "x1", "x2", "y"], [*BOUNDS["bounds"], (-20, 10)], strict=True))
     columns = pg.Columns(pairs, intercept=True)
     moment = pg.second_moment(np.column_stack([X, y]), columns=columns)
-    by_hand = pg.release(moment, pg.AnalyzeGauss(), 2.0, 1e-6, rng=np.random.default_rng(3))
+    by_hand = pg.release(
+        moment, epsilon=2.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=np.random.default_rng(3)
+    )
     assert np.array_equal(model.release_.matrix, by_hand.matrix)
     fit = by_hand.regress("y", ["x0", "x1", "x2"], ridge="auto")
-    assert np.array_equal(model.coef_, fit.coef)
-    assert model.intercept_ == fit.intercept
+    assert np.array_equal(model.coef_, fit.used[:-1])
+    assert model.intercept_ == fit.used[-1]
     assert np.array_equal(model.result_.conf_int(), fit.conf_int(), equal_nan=True)
     np.testing.assert_allclose(model.predict(X), fit.predict(X), rtol=1e-12)
 
@@ -449,7 +451,7 @@ def test_fit_from_costs_nothing_and_takes_any_columns(table, releases, tmp_path)
     assert np.array_equal(PrivateRidge().fit_from(source).coef_, paid.coef_)
     other = PrivateRidge().fit_from(source, "x1", ["y", "x0"])
     assert list(other.feature_names_in_) == ["y", "x0"]
-    assert np.array_equal(other.coef_, source.regress("x1", ["y", "x0"], ridge="auto").coef)
+    assert np.array_equal(other.coef_, source.regress("x1", ["y", "x0"], ridge="auto").used[:-1])
     both = PrivateRidge().fit_from(source, ["y", "x2"])
     assert both.coef_.shape == (2, 2)
     assert both.predict(np.zeros((3, 2))).shape == (3, 2)

@@ -231,7 +231,7 @@ def _release_seeds(name: str) -> list[bytes]:
     for mechanism in mechanisms:
         for moment in _moments()[1:4:2]:
             rng = np.random.default_rng(2)
-            pg.release(moment, mechanism, 2.0, 1e-6, rng=rng).save(path)
+            pg.release(moment, epsilon=2.0, delta=1e-6, mechanism=mechanism, rng=rng).save(path)
             seeds.append(path.read_bytes())
     return seeds
 

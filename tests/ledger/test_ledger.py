@@ -107,7 +107,14 @@ def test_a_spend_needs_a_guarantee(path, budget):
 def test_adjacencies_do_not_mix(path, moment):
     ledger = Ledger(path, 1.0, 1e-6)
     with pytest.raises(ValueError, match="do not compose"):
-        pg.release(moment, pg.AnalyzeGauss(), 0.1, 1e-7, adjacency="add-remove", ledger=ledger)
+        pg.release(
+            moment,
+            epsilon=0.1,
+            delta=1e-7,
+            mechanism=pg.AnalyzeGauss(),
+            adjacency="add-remove",
+            ledger=ledger,
+        )
     assert ledger.entries == ()
 
 
@@ -117,8 +124,8 @@ def test_a_promise_about_the_data_is_kept_and_shown(path, moment):
     from privgram.cli._program import program
 
     ledger = Ledger(path, 5.0, 1e-3)
-    pg.release(moment, pg.InverseGauss(100.0), 0.1, 1e-7, ledger=ledger)
-    pg.release(moment, pg.AnalyzeGauss(), 0.1, 1e-7, ledger=ledger)
+    pg.release(moment, epsilon=0.1, delta=1e-7, mechanism=pg.InverseGauss(100.0), ledger=ledger)
+    pg.release(moment, epsilon=0.1, delta=1e-7, mechanism=pg.AnalyzeGauss(), ledger=ledger)
     spend(ledger, condition="pigs\nfly")
     small = pg.compress(np.eye(200, 2), 2000, np.eye(2) / 200, 0.01, scales=[1.0, 1.0])
     spend(ledger, 4.0, 1e-4, privacy=small.profile(0.1, 1.0))
@@ -169,7 +176,7 @@ def test_ten_tenths_are_one(path, composition):
 def test_gaussian_releases_add_their_squares(path, moment):
     ledger = Ledger(path, 1.0, 1e-6)
     releases = [
-        pg.release(moment, pg.AnalyzeGauss(), epsilon, 1e-8, ledger=ledger)
+        pg.release(moment, epsilon=epsilon, delta=1e-8, mechanism=pg.AnalyzeGauss(), ledger=ledger)
         for epsilon in (0.2, 0.3, 0.4, 0.2)
     ]
     ratio = math.hypot(*(release.privacy.sensitivity_ratio for release in releases))
@@ -204,7 +211,9 @@ def test_mixed_releases_compose_as_dp_accounting_has_them(path, moment, adjacenc
     ledger = Ledger(path, 1.0, 1e-6, adjacency)
     accountant = ReleaseAccountant.of(adjacency)
     for mechanism in MIXED:
-        release = pg.release(moment, mechanism, 0.1, 2e-8, adjacency=adjacency, ledger=ledger)
+        release = pg.release(
+            moment, epsilon=0.1, delta=2e-8, mechanism=mechanism, adjacency=adjacency, ledger=ledger
+        )
         entry, profile = ledger.entries[-1], release.privacy
         again = {"privacy": profile, "delta_fp": entry.delta_fp}
         if isinstance(profile, privacy.AdaptiveLadderProfile):  # of which a delta takes long
@@ -225,9 +234,9 @@ def test_mixed_releases_compose_as_dp_accounting_has_them(path, moment, adjacenc
 def test_one_release_may_take_all_of_it(path, moment):
     for number, mechanism in enumerate(MIXED):
         ledger = Ledger(path.with_suffix(f".{number}"), 0.5, 1e-7)
-        pg.release(moment, mechanism, 0.5, 1e-7, ledger=ledger)
+        pg.release(moment, epsilon=0.5, delta=1e-7, mechanism=mechanism, ledger=ledger)
         with pytest.raises(BudgetExceeded):
-            pg.release(moment, mechanism, 0.5, 1e-7, ledger=ledger)
+            pg.release(moment, epsilon=0.5, delta=1e-7, mechanism=mechanism, ledger=ledger)
 
 
 def test_finite_precision_is_charged(path):
@@ -246,7 +255,9 @@ def test_finite_precision_is_charged(path):
 
 def test_multiplicative_releases_enter_their_finite_precision(path, moment):
     ledger = Ledger(path, 1.0, 1e-6)
-    release = pg.release(moment, pg.GaussianSketch(50), 0.2, 1e-8, ledger=ledger)
+    release = pg.release(
+        moment, epsilon=0.2, delta=1e-8, mechanism=pg.GaussianSketch(50), ledger=ledger
+    )
     (entry,) = ledger.entries
     assert entry.delta_fp == release.parameters["delta_fp"] > 0
     assert entry.privacy == release.privacy
@@ -256,9 +267,8 @@ def test_multiplicative_releases_enter_their_finite_precision(path, moment):
 
 def test_an_erratum_is_charged_at_its_true_delta(path, moment):
     ledger = Ledger(path, 5.0, 0.1)
-    release = pg.release(
+    release = pg.AnalyzeGauss().release(
         moment,
-        pg.AnalyzeGauss(),
         0.5,
         1e-6,
         calibration="published",
@@ -273,7 +283,7 @@ def test_a_table_of_one_column_composes(path):
     ledger = Ledger(path, 1.0, 1e-6)
     moment = pg.second_moment(np.ones((50, 1)), bound=1.0)
     for mechanism in (pg.GaussianSketch(30), pg.AdditiveWishart(), pg.AnalyzeGauss()):
-        pg.release(moment, mechanism, 0.2, 1e-8, ledger=ledger)
+        pg.release(moment, epsilon=0.2, delta=1e-8, mechanism=mechanism, ledger=ledger)
     assert ledger.spent[0] < 0.6
 
 
@@ -544,10 +554,10 @@ def test_the_spend_is_entered_before_the_noise_is_drawn(path, moment, monkeypatc
 
     monkeypatch.setattr("privgram.drawing.draws.draw", draw)
     with pytest.raises(RuntimeError):
-        pg.release(moment, pg.AnalyzeGauss(), 0.9, 1e-6, ledger=ledger)
+        pg.release(moment, epsilon=0.9, delta=1e-6, mechanism=pg.AnalyzeGauss(), ledger=ledger)
     assert seen == [1]
     with pytest.raises(BudgetExceeded):
-        pg.release(moment, pg.AnalyzeGauss(), 0.9, 1e-6, ledger=ledger)
+        pg.release(moment, epsilon=0.9, delta=1e-6, mechanism=pg.AnalyzeGauss(), ledger=ledger)
     assert seen == [1]
 
 
@@ -617,7 +627,7 @@ def test_a_full_disk_spends_nothing(path, moment):
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 100, hard))
     try:
         with pytest.raises(OSError, match="large"):
-            pg.release(moment, pg.AnalyzeGauss(), 0.1, 1e-7, ledger=ledger)
+            pg.release(moment, epsilon=0.1, delta=1e-7, mechanism=pg.AnalyzeGauss(), ledger=ledger)
         with pytest.raises(OSError, match="large"):
             _files.create(path.with_suffix(".new"), b"x" * 10_000)
     finally:
@@ -636,7 +646,7 @@ def test_a_disk_that_fails_to_flush_releases_nothing(path, moment, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="Input/output"):
-        pg.release(moment, pg.AnalyzeGauss(), 0.1, 1e-7, ledger=ledger)
+        pg.release(moment, epsilon=0.1, delta=1e-7, mechanism=pg.AnalyzeGauss(), ledger=ledger)
     with pytest.raises(OSError, match="Input/output"):
         Ledger(path.with_suffix(".new"), 1.0, 1e-6)
     assert ledger.entries == ()

@@ -23,9 +23,8 @@ def by_unit(ledger: pg.Ledger | None = None, unit: str = "who") -> pg.Release:
         epsilon=0.9,
         delta=1e-6,
         mechanism=pg.AnalyzeGauss(),
-        unit=unit,
-        rows_per_unit=3,
         adjacency="add-remove",
+        unit=pg.Unit(unit, rows=3),
         ledger=ledger,
     )
 
@@ -91,18 +90,17 @@ def test_an_entry_without_a_unit_is_of_rows(tmp_path: Path) -> None:
 
 def test_a_chosen_bound_is_of_its_unit(tmp_path: Path) -> None:
     ledger = opened(tmp_path / "a.ledger", "")
-    for how in ({"unit_bound": "auto", "bound_epsilon": 1.0}, {"unit_bound": 1.0}):
+    for bound in (pg.columns.Auto(1.0), 1.0):
         with pytest.raises(ValueError, match="protects single rows"):
             pg.release(
                 PEOPLE,
                 columns=COLUMNS,
                 epsilon=0.9,
                 delta=1e-6,
+                mechanism=pg.AnalyzeGauss(),
                 adjacency="add-remove",
                 ledger=ledger,
-                mechanism=pg.AnalyzeGauss(),
-                unit="who",
-                **how,
+                unit=pg.Unit("who", bound=bound),
             )
     assert not ledger.entries
 
@@ -127,9 +125,8 @@ def test_robust_reads_the_unit_of_its_release() -> None:
         columns=columns,
         epsilon=5.0,
         delta=1e-6,
-        unit="who",
-        rows_per_unit=2,
         mechanism=pg.AnalyzeGauss(),
+        unit=pg.Unit("who", rows=2),
     )
     fit = made.regress("y", ["x"])
     for other in ("home", table["home"]):

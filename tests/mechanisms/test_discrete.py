@@ -100,7 +100,7 @@ def test_release_saves_and_regresses(moment, tmp_path, repair):
     again = pg.load_release(tmp_path / "gram.json")
     assert np.array_equal(again.matrix, release.matrix)
     assert again.privacy == release.privacy
-    assert np.isfinite(again.regress(0).stderr).all()
+    assert np.isfinite(again.regress(0).bse).all()
 
 
 def test_published_constants():

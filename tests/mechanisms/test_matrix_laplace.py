@@ -149,7 +149,7 @@ def test_a_ledger_of_delta_zero(tmp_path):
 def test_a_ledger_of_delta_zero_takes_nothing_else(tmp_path):
     ledger = pg.Ledger(tmp_path / "pure.ledger", 1.0, 0.0)
     with pytest.raises(pg.BudgetExceeded):
-        pg.release(MOMENT, pg.AnalyzeGauss(), epsilon=0.25, delta=1e-9, ledger=ledger)
+        pg.release(MOMENT, epsilon=0.25, delta=1e-9, mechanism=pg.AnalyzeGauss(), ledger=ledger)
     assert not ledger.entries
 
 
@@ -165,7 +165,7 @@ def test_releases_compose(tmp_path):
 
 def test_a_bound_chosen_from_the_table_keeps_delta_zero():
     table = np.random.default_rng(3).standard_normal((5000, 2))
-    release = pg.release(table, epsilon=1.0, delta=0.0, bound="auto", bound_epsilon=0.5)
+    release = pg.release(table, epsilon=1.0, delta=0.0, bound=pg.columns.Auto(0.5))
     assert (release.epsilon, release.delta) == (1.5, 0.0)
 
 
@@ -237,8 +237,8 @@ def test_marginal_and_regression():
     columns = pg.Columns({"a": (-1, 1), "b": (-1, 1), "y": (-1, 1)}, intercept=True)
     release = pg.release(np.hstack([x, y]), columns=columns, epsilon=1.0, delta=0.0)
     fit = release.regress("y")
-    assert fit.coef[0] == pytest.approx(0.5, abs=0.05)
-    assert fit.stderr[0] > 0
+    assert fit.params[0] == pytest.approx(0.5, abs=0.05)
+    assert fit.bse[0] > 0
     part = release.marginal(["a", "y"])
     assert part.noise == release.noise
     assert replace(part, matrix=part.matrix).privacy == release.privacy

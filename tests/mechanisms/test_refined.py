@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from privgram import Refined
-from privgram.mechanisms.refined import BIAS, choose_radius, radii
+from privgram.mechanisms.refined import choose_radius
+from privgram.mechanisms.tails import bins, tail_of
 
 ROWS, COLUMNS, MU = 100_000, 5, 0.2
-GRID = radii(COLUMNS, 4000.0 * COLUMNS)
+GRID = bins(COLUMNS, 4000.0 * COLUMNS)
 NOISE = 1 / (MU * 0.8) / math.sqrt(2)
 COUNTS_STD = 1 / (MU * math.sqrt(0.1))
 
@@ -36,72 +37,75 @@ def lengths(kind, rng):
     return (normal**2).sum(axis=1) * 3 / rng.chisquare(5, ROWS)
 
 
-def test_the_grid_ends_at_the_longest_row():
-    np.testing.assert_allclose(radii(3.0, 24.0), 3 * 2 ** (np.arange(7) / 2))
-    np.testing.assert_allclose(radii(3.0, 13.0)[-2:], [12.0, 13.0])
-    np.testing.assert_array_equal(radii(3.0, 2.0), [2.0])
+def test_bins_end_at_the_longest_row():
+    np.testing.assert_allclose(bins(3.0, 24.0), 3 * 2 ** (np.arange(7) / 2))
+    np.testing.assert_allclose(bins(3.0, 13.0)[-2:], [12.0, 13.0])
+    np.testing.assert_array_equal(bins(3.0, 2.0), [3.0])
+    wide = bins(3.0, 3e6)
+    assert np.all(np.diff(np.log(wide))[:-1] >= np.log(1.4))
+    assert len(wide) < 20  # few, so that the sum of their noise is small
 
 
 @pytest.mark.parametrize("kind", ["normal", "exponential", "t5"])
-def test_without_noise_the_excess_is_what_the_rule_allows(kind):
+def test_with_little_noise_the_excess_is_known(kind):
     squares = lengths(kind, np.random.default_rng(1))
-    choice = chosen(squares, std=1e-3)
+    tail = tail_of(counted(squares), GRID, 1.0, ROWS)
+    at = np.searchsorted(tail.places, COLUMNS * np.array([2.0, 3.0, 4.5, 6.0]))
+    true = np.array([excess(squares, place) for place in tail.places[at]])
+    assert np.all(np.abs(tail.excess[at] - true) < 0.2 * true + 0.3 * math.sqrt(ROWS))
+    assert np.all(np.array([tail.most(i) for i in at]) > 0.95 * true)
+    number = np.array([(squares > place).sum() for place in tail.places[at]])
+    assert np.all(np.abs(tail.rows[at] - number) < 0.2 * number + 10)
 
-    def moved(square):
-        return excess(squares, square) / 4 / math.hypot(math.sqrt(ROWS), NOISE * square)
 
-    # The excess is bounded by the counts of a coarse grid.
-    assert moved(choice.square) <= choice.bias <= BIAS
-    at = np.searchsorted(GRID, choice.square, side="right") - 1
-    assert round(choice.clipped) == (squares > GRID[at]).sum()
-    assert moved(GRID[at - 1]) > BIAS or NOISE * choice.square < 0.15 * math.sqrt(ROWS)
+@pytest.mark.parametrize("kind", ["normal", "exponential", "t5"])
+def test_the_upper_end_holds_the_excess_in_noise(kind):
+    """In 100 histograms, at places from two to eight times the mean of squares."""
+    squares = lengths(kind, np.random.default_rng(1))
+    rng, held = np.random.default_rng(2), []
+    for _ in range(100):
+        noisy = counted(squares) + rng.normal(scale=COUNTS_STD, size=len(GRID))
+        tail = tail_of(noisy, GRID, COUNTS_STD, ROWS)
+        at = np.searchsorted(tail.places, COLUMNS * np.array([2.0, 4.0, 8.0]))
+        held.append([tail.most(i) >= 0.98 * excess(squares, tail.places[i]) for i in at])
+    assert np.mean(held, axis=0).min() > 0.75
+
+
+def test_rows_that_noise_hides_are_thought_of():
+    """Fifty rows, far out: the histogram cannot tell, and what is stated allows for them."""
+    normal = lengths("normal", np.random.default_rng(1))
+    far = np.append(normal, 50.0 * COLUMNS * np.ones(50))
+    choices = [chosen(far, seed=seed) for seed in range(20)]
+    allowed = [one.most > 0.02 * excess(far, one.square) for one in choices]
+    assert np.mean(allowed) > 0.5
+    for choice in choices:
+        assert choice.most > choice.expected >= 0
+        assert min(choice.clipped, choice.clipped_std) >= 0
 
 
 def test_rows_of_one_length_are_not_clipped():
     """As of columns with two values; whose bin says no more than that they are in it."""
     for length in (11.0, 12.0, 14.0):
         choice = chosen(np.full(ROWS, length), std=1e-3)
-        assert choice.square >= length
-        assert choice.square <= 14.5  # a step beyond the end of the bin
+        assert choice.square >= 0.999 * length
+        assert choice.square <= 2 * length
 
 
 @pytest.mark.parametrize("kind", ["normal", "exponential"])
 def test_noise_in_the_counts_is_not_taken_for_long_rows(kind):
-    """500 histograms: five deviations are exceeded once in 10^5 of them."""
+    """200 histograms: six deviations are exceeded once in 10^7 of them."""
     squares = lengths(kind, np.random.default_rng(1))
-    sure = chosen(squares, std=1e-3).square
-    found = [chosen(squares, seed=seed).square for seed in range(500)]
-    assert max(found) <= 2.1 * sure
+    sure = chosen(squares, std=1.0).square
+    found = [chosen(squares, seed=seed).square for seed in range(200)]
+    assert max(found) <= 2.5 * sure
     assert min(found) >= sure / 3
 
 
-def test_enough_rows_far_from_all_others_are_seen_and_few_are_not():
-    squares = lengths("normal", np.random.default_rng(1))
-    for count, seen in ((400, True), (5, False)):
-        far = np.append(squares, np.full(count, 500.0 * COLUMNS))
-        square = chosen(far).square
-        assert (square >= 400 * COLUMNS) == seen
-        if not seen:
-            assert square <= 1.2 * chosen(squares).square
-
-
-def test_the_radius_does_not_hang_on_the_last_bin_that_is_seen():
-    """A tail of affairs among 6,400 people: by one bin the deviation of log R^2 was 0.63."""
-    far = [6000, 2300, 1100, 400, 110, 43, 37, 23, 12, 9, 3, 3, 1, 1]
-    grid = radii(7.3, 7.3 * 2.0**12)
-    counts = -np.diff([6400, *far], append=0.0)
-    counts = np.pad(counts, (0, len(grid) - len(counts)))
-    noise = np.random.default_rng(0).normal(scale=3.0, size=(200, len(grid)))
-    found = [choose_radius(counts + one, grid, 3.0, 0.78, 6400).square for one in noise]
-    assert np.log(found).std() < 0.45
-
-
-def test_what_the_next_bins_hold_is_weighed_against_the_guess():
-    """Where the tail ends, and where it goes on: the radius follows, as far as the noise allows."""
-    squares = lengths("normal", np.random.default_rng(1))
-    ended = squares[squares < np.quantile(squares, 0.998)]
-    slow = np.append(ended, 1.2 * ended.max() * np.random.default_rng(2).uniform(1, 2, 200))
-    assert chosen(ended, std=10.0).square < 0.9 * chosen(slow, std=10.0).square
+def test_few_lengths_say_nothing():
+    """Where bins are too few, all rows may be as long as any."""
+    choice = choose_radius(np.array([50.0, 50.0]), np.array([3.0, 4.0]), 1.0, 0.1, 100)
+    assert choice.square == 4.0
+    assert choice.most == 0.0
 
 
 @pytest.mark.parametrize(

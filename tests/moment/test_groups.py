@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -53,15 +54,15 @@ def bound_of(columns):
 def test_parts_and_whole(table, name):
     columns = COLUMNS[name]
     bound = bound_of(columns)
-    moments = pg.second_moment(table, bound, columns, by="site", groups=LEVELS)
+    moments = pg.second_moment(table, bound, columns=columns, by=pg.Groups("site", LEVELS))
     assert list(moments) == LEVELS
     assert len(moments) == 4
     for level, moment in moments.items():
-        alone = pg.second_moment(part(table, table["site"] == level), bound, columns)
+        alone = pg.second_moment(part(table, table["site"] == level), bound, columns=columns)
         assert_array_equal(moment.limbs(), alone.limbs())
         assert_array_equal(moment.limbs(), moments[level].limbs())
         assert (moment.n_rows, moment.names) == (alone.n_rows, alone.names)
-    whole = pg.second_moment(table, bound, columns)
+    whole = pg.second_moment(table, bound, columns=columns)
     assert_array_equal(moments.total().limbs(), whole.limbs())
     assert_array_equal(pg.merge(moments.values()).limbs(), whole.limbs())
 
@@ -92,11 +93,11 @@ def frames(table, tmp_path):
 
 def test_every_source(table, tmp_path):
     columns = COLUMNS["factor"]
-    expected = pg.second_moment(table, columns=columns, by="site", groups=LEVELS)
+    expected = pg.second_moment(table, columns=columns, by=pg.Groups("site", LEVELS))
     for name, source in frames(table, tmp_path):
         for threads in (1, 3):
             made = pg.second_moment(
-                source, columns=columns, by="site", groups=LEVELS, threads=threads
+                source, columns=columns, by=pg.Groups("site", LEVELS), threads=threads
             )
             for level in LEVELS:
                 assert_array_equal(made[level].limbs(), expected[level].limbs(), err_msg=name)
@@ -117,7 +118,7 @@ def test_groups_by_number(rng, kind):
             np.asfortranarray(whole),
             {"x": x[:, 0], "y": x[:, 1], "s": whole[:, 2]},
         ):
-            made = pg.second_moment(source, columns=columns, by="s", groups=levels)
+            made = pg.second_moment(source, columns=columns, by=pg.Groups("s", levels))
             for level in levels:
                 alone = pg.second_moment(x[site == level], columns=columns)
                 assert_array_equal(made[level].limbs(), alone.limbs())
@@ -126,14 +127,14 @@ def test_groups_by_number(rng, kind):
 def test_raw_columns_of_an_array(rng):
     x = rng.normal(size=(N, 3))
     x[:, 2] = rng.integers(0, 3, N)
-    made = pg.second_moment(x, 2.0, by="site", groups=[0, 1, 2])
+    made = pg.second_moment(x, 2.0, by=pg.Groups("site", [0, 1, 2]))
     assert made.names is None
     assert_array_equal(made[1].limbs(), pg.second_moment(x[x[:, 2] == 1, :2], 2.0).limbs())
     names = {"u": x[:, 0], "s": x[:, 2], "v": x[:, 1]}
-    made = pg.second_moment(names, 2.0, by="s", groups=[0, 1, 2])
+    made = pg.second_moment(names, 2.0, by=pg.Groups("s", [0, 1, 2]))
     assert made.names == ("u", "v")
     assert_array_equal(made[1].limbs(), pg.second_moment(x[x[:, 2] == 1, :2], 2.0).limbs())
-    made = pg.second_moment(x.astype(">f4"), 2.0, by="s", groups=[0, 1, 2])
+    made = pg.second_moment(x.astype(">f4"), 2.0, by=pg.Groups("s", [0, 1, 2]))
     alone = pg.second_moment(x[x[:, 2] == 1, :2].astype(">f4"), 2.0)
     assert_array_equal(made[1].limbs(), alone.limbs())
 
@@ -141,16 +142,16 @@ def test_raw_columns_of_an_array(rng):
 def test_other_rows(table):
     columns = COLUMNS["factor"]
     table["site"][[3, 50]] = None
-    ask = {"columns": columns, "by": "site", "groups": ["a", "b"]}
+    ask = {"columns": columns, "by": pg.Groups("site", ["a", "b"])}
     with pytest.raises(ValueError, match=r"^row \d+ is of a group that is not listed"):
-        pg.second_moment(table, **ask, unlisted="error")
+        pg.second_moment(table, **ask | {"by": replace(ask["by"], unlisted="error")})
     listed = np.isin(table["site"], ["a", "b"])
-    dropped = pg.second_moment(table, **ask, unlisted="drop")
+    dropped = pg.second_moment(table, **ask | {"by": replace(ask["by"], unlisted="drop")})
     assert list(dropped) == ["a", "b"]
     assert dropped.n_dropped == (~listed).sum()
     kept = pg.second_moment(part(table, listed), columns=columns)
     assert_array_equal(dropped.total().limbs(), kept.limbs())
-    others = pg.second_moment(table, **ask, unlisted="other")
+    others = pg.second_moment(table, **ask | {"by": replace(ask["by"], unlisted="other")})
     assert list(others) == ["a", "b", "other"]
     rest = pg.second_moment(part(table, ~listed), columns=columns)
     assert_array_equal(others["other"].limbs(), rest.limbs())
@@ -160,13 +161,13 @@ def test_other_rows(table):
 def test_missing_values(table):
     table["x"][[5, 9]] = np.nan
     table["site"][9] = "z"
-    ask = {"by": "site", "groups": LEVELS}
+    ask = {"by": pg.Groups("site", LEVELS)}
     with pytest.raises(ValueError, match=r"row 5 .*NaN") as caught:
         pg.second_moment(table, columns=COLUMNS["numbers"], **ask)
     assert "group" not in str(caught.value)
     columns = pg.Columns({"x": (-3, 3), "y": (-2, 2)}, missing="drop")
     with pytest.raises(ValueError, match="row 9 is of a group"):
-        pg.second_moment(table, columns=columns, **ask, unlisted="error")
+        pg.second_moment(table, columns=columns, by=pg.Groups("site", LEVELS, "error"))
     made = pg.second_moment(table, columns=columns, **ask)
     assert (made.n_rows, made.n_dropped) == (N - 2, 2)
     assert sum(moment.n_dropped for moment in made.values()) == 1
@@ -174,7 +175,7 @@ def test_missing_values(table):
 
 def test_merge_and_save(table):
     columns = COLUMNS["factor"]
-    ask = {"columns": columns, "by": "site", "groups": LEVELS}
+    ask = {"columns": columns, "by": pg.Groups("site", LEVELS)}
     whole = pg.second_moment(table, **ask)
     first = pg.second_moment(part(table, slice(0, 200)), **ask)
     second = pg.second_moment(part(table, slice(200, None)), **ask)
@@ -184,7 +185,7 @@ def test_merge_and_save(table):
     assert (whole + whole).n_rows == 2 * N
     assert whole.merge(whole).n_rows == 2 * N
     with pytest.raises(ValueError, match="differ in groups"):
-        first.merge(pg.second_moment(table, columns=columns, by="site", groups=["a", "b", "c"]))
+        first.merge(pg.second_moment(table, columns=columns, by=pg.Groups("site", ["a", "b", "c"])))
     with pytest.raises(TypeError, match="SecondMoments"):
         first.merge(first["a"])
     data = first.to_bytes()
@@ -196,31 +197,35 @@ def test_merge_and_save(table):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"by": "site"}, "groups is missing: .* must be public"),
-        ({"groups": ["a"]}, "name it by `by`"),
-        ({"by": "site", "groups": ["a", "a"]}, "'a' is listed twice"),
-        ({"by": "site", "groups": "ab"}, "never taken from the data"),
-        ({"by": "site", "groups": []}, "at least one"),
-        ({"by": "x", "groups": [1]}, "leave it out of the columns"),
-        ({"by": "zz", "groups": ["a"]}, "no column named 'zz'"),
-        ({"by": "site", "groups": ["a"], "unlisted": "keep"}, "unlisted is one of error, drop"),
-        ({"by": "site", "groups": ["other"], "unlisted": "other"}, "already"),
-        ({"by": "site", "groups": LEVELS, "unit": "w", "unit_bound": 3.0}, "do not go together"),
+        ("site", "groups are missing: .* must be public"),
+        (("site", ["a", "a"]), "'a' is listed twice"),
+        (("site", "ab"), "never taken from the data"),
+        (("site", []), "at least one"),
+        (("x", [1]), "leave it out of the columns"),
+        (("zz", ["a"]), "no column named 'zz'"),
+        (("site", ["a"], "keep"), "unlisted is one of error, drop"),
+        (("site", ["other"], "other"), "already"),
     ],
 )
 def test_wrong_requests(table, asked, said):
+    def grouped():
+        by = asked if isinstance(asked, str) else pg.Groups(*asked)
+        return pg.second_moment(table, columns=COLUMNS["factor"], by=by)
+
     with pytest.raises(ValueError, match=said):
-        pg.second_moment(table, columns=COLUMNS["factor"], **asked)
+        grouped()
 
 
 def test_wrong_types(table):
     columns = COLUMNS["numbers"]
     with pytest.raises(TypeError, match="not whole numbers, as its levels are"):
-        pg.second_moment(table, columns=columns, by="site", groups=[1, 2])
+        pg.second_moment(table, columns=columns, by=pg.Groups("site", [1, 2]))
     with pytest.raises(TypeError, match="name of a column"):
-        pg.second_moment(table, columns=columns, by=3, groups=[1, 2])
+        pg.second_moment(table, columns=columns, by=pg.Groups(3, [1, 2]))
     with pytest.raises(TypeError, match="cannot be taken apart: pass the table itself"):
-        pg.second_moment(pg.second_moment(table, columns=columns), by="site", groups=LEVELS)
+        pg.second_moment(pg.second_moment(table, columns=columns), by=pg.Groups("site", LEVELS))
     wide = pg.Columns({f"x{i}": (0, 1) for i in range(2000)})
     with pytest.raises(ValueError, match="GiB"):
-        pg.second_moment(np.ones((1, 2001)), columns=wide, by="site", groups=list(range(10_000)))
+        pg.second_moment(
+            np.ones((1, 2001)), columns=wide, by=pg.Groups("site", list(range(10_000)))
+        )

@@ -16,7 +16,7 @@ def moments() -> pg.SecondMoments:
     x = np.linspace(-1, 1, 1000)
     table = {"x": x, "y": x**2, "g": np.where(np.arange(1000) % 2, "a", "b")}
     columns = pg.Columns({"x": (-1, 1), "y": (-1, 1)})
-    return pg.second_moment(table, columns=columns, by="g", groups=["a", "b"])
+    return pg.second_moment(table, columns=columns, by=pg.Groups("g", ["a", "b"]))
 
 
 def test_the_number_of_rows_of_a_group_is_in_no_release() -> None:
@@ -24,10 +24,14 @@ def test_the_number_of_rows_of_a_group_is_in_no_release() -> None:
     ways = [a, b, a.copy(), pickle.loads(pickle.dumps(a)), a + b, b + a]
     ways += [pg.SecondMoment.from_bytes(a.to_bytes()), moments().total() + a, a + moments().total()]
     for moment in ways:
-        made = pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6, adjacency="replace")
+        made = pg.release(
+            moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), adjacency="replace"
+        )
         assert made.n_rows is None
         assert made.n_units is None
-    whole = pg.release(moments().total(), pg.AnalyzeGauss(), 1.0, 1e-6, adjacency="replace")
+    whole = pg.release(
+        moments().total(), epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), adjacency="replace"
+    )
     assert whole.n_rows == 1000
 
 
@@ -44,3 +48,11 @@ def test_a_forked_child_cannot_draw() -> None:
             os._exit(1)
         assert os.waitpid(child, 0)[1] == 0
     generator.integers(9)
+
+
+def test_a_moment_is_not_merged_with_itself() -> None:
+    moment = moments().total()
+    for twice in (lambda: moment + moment, lambda: moment.merge(moment)):
+        with pytest.raises(ValueError, match="count twice"):
+            twice()
+    assert moment.n_rows == 1000

@@ -68,7 +68,9 @@ def test_levels_of_a_factor_are_described():
     levels = ["midwest", "northeast", "south", "west"]
     columns = pg.Columns({"wage": (3, 11), "region": levels}, intercept=True)
     rng = np.random.default_rng(0)
-    found = pg.release(frame, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=rng).describe()
+    found = pg.release(
+        frame, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
+    ).describe()
     share = (frame.region == "south").mean()
     at = found.names.index("region[south]")
     assert_allclose([found.mean[at], found.std[at]], [share, np.sqrt(share - share**2)], rtol=1e-3)
@@ -252,10 +254,10 @@ def test_intervals_stay_within_the_bounds():
     described = release(frame.iloc[:300]).columns
     loud = pg.release(
         frame.iloc[:300],
-        pg.AnalyzeGauss(),
-        0.5,
-        1e-6,
         columns=described,
+        epsilon=0.5,
+        delta=1e-6,
+        mechanism=pg.AnalyzeGauss(),
         rng=np.random.default_rng(3),
     ).describe()
     lower, upper = described.lower[:-1], described.upper[:-1]
@@ -325,7 +327,9 @@ def test_levels_are_held_fixed():
         intercept=True,
     )
     rng = np.random.default_rng(0)
-    one = pg.release(frame, pg.AnalyzeGauss(), 1e9, 1e-6, columns=columns, rng=rng)
+    one = pg.release(
+        frame, columns=columns, epsilon=1e9, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
+    )
     found = one.correlation(partial=True)
     assert found.names == (
         *("wage", "region[northeast]", "region[south]", "region[west]", "parttime[yes]"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import make_release
+from helpers import make_release, slopes
 
 import privgram as pg
 from privgram import plots, privacy
@@ -172,7 +172,7 @@ def test_profile_is_drawn_as_it_is():
 @pytest.mark.parametrize("calibration", ["exact", "published"])
 def test_privacy_has_the_guarantee_and_the_other_calibration(calibration):
     moment = pg.second_moment(np.eye(4), bound=1.0)
-    release = pg.release(moment, pg.AdditiveWishart(), 0.5, 1e-6, calibration=calibration)
+    release = pg.AdditiveWishart().release(moment, 0.5, 1e-6, calibration=calibration)
     ax = release.plot_privacy()
     labels = [line.get_label() for line in ax.lines]
     assert f"this release ({calibration})" in labels
@@ -192,26 +192,33 @@ def test_privacy_has_the_guarantee_and_the_other_calibration(calibration):
 
 def test_published_constants_that_are_not_private_are_named():
     # The errata: the papers' noise is for adding or removing a row.
-    release = pg.release(pg.second_moment(np.eye(4), bound=1.0), pg.AnalyzeGauss(), 0.5, 1e-6)
+    release = pg.release(
+        pg.second_moment(np.eye(4), bound=1.0), epsilon=0.5, delta=1e-6, mechanism=pg.AnalyzeGauss()
+    )
     labels = [str(line.get_label()) for line in release.plot_privacy().lines]
     assert "published calibration, not private as printed" in labels
 
 
 def test_no_other_calibration_is_no_error():
     # The published theorems are for epsilon below 1.
-    release = pg.release(pg.second_moment(np.eye(4), bound=1.0), pg.AdditiveWishart(), 2.0, 1e-6)
+    release = pg.release(
+        pg.second_moment(np.eye(4), bound=1.0),
+        epsilon=2.0,
+        delta=1e-6,
+        mechanism=pg.AdditiveWishart(),
+    )
     assert len([line for line in release.plot_privacy().lines if len(line.get_xdata()) > 2]) == 1
 
 
 def test_coefficients_are_ordered_and_greyed(fit):
     ax = fit.plot()
     assert [label.get_text() for label in ax.get_yticklabels()] == ["c", "b", "a"]
-    ends = fit.conf_int()
+    ends = slopes(fit, fit.conf_int())
     bars = [line for line in ax.lines if len(line.get_xdata()) == 2 and line.get_linewidth() > 2]
     for bar, j in zip(bars, [2, 1, 0], strict=True):
         np.testing.assert_allclose(bar.get_xdata(), ends[j])
         assert (bar.get_color() == _axes.GREY) == (ends[j, 0] <= 0 <= ends[j, 1])
-    assert f"{fit.coef[2]:.3g}" in words(ax)[0]
+    assert f"{fit.used[:-1][2]:.3g}" in words(ax)[0]
 
 
 def test_coefficients_per_standard_deviation(fit):
@@ -219,13 +226,20 @@ def test_coefficients_per_standard_deviation(fit):
     ax = fit.plot(per="sd", level=0.5)
     assert "standard deviation of the feature" in ax.get_xlabel()
     bars = [line for line in ax.lines if len(line.get_xdata()) == 2 and line.get_linewidth() > 2]
-    np.testing.assert_allclose(bars[1].get_xdata(), fit.conf_int(0.5)[1] * fit.feature_std()[1])
+    np.testing.assert_allclose(
+        bars[1].get_xdata(), slopes(fit, fit.conf_int(0.5))[1] * fit.feature_std()[1]
+    )
 
 
 def test_standard_deviations_in_the_columns_own_units():
     columns = pg.Columns({"a": (0, 100), "b": (-1, 1)}, intercept=True)
     table = np.random.default_rng(4).uniform([20, -1], [60, 1], (50_000, 2))
-    release = pg.release(pg.second_moment(table, columns=columns), pg.AnalyzeGauss(), 10, 1e-3)
+    release = pg.release(
+        pg.second_moment(table, columns=columns),
+        epsilon=10,
+        delta=1e-3,
+        mechanism=pg.AnalyzeGauss(),
+    )
     assert release.regress("b").feature_std() == pytest.approx(table[:, 0].std(), rel=0.01)
 
 
@@ -244,7 +258,7 @@ def test_bad_arguments(release, fit):
         release.plot_spectrum(confidence=2.0)
     with pytest.raises(ValueError, match="per must be"):
         fit.plot(per="mile")
-    with pytest.raises(ValueError, match="level"):
+    with pytest.raises(ValueError, match="alpha"):
         fit.plot(level=95)
 
 

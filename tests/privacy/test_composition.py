@@ -332,11 +332,13 @@ def test_a_chance_of_being_off_counts():
 
 def test_releases_compose_with_their_finite_precision():
     moment = pg.second_moment(np.eye(3), bound=1.0)
-    release = pg.release(moment, pg.GaussianSketch(50), 1.0, 1e-6)
+    release = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.GaussianSketch(50))
     both = compose([release, release])
     assert both.of == compose([release.privacy] * 2)
     assert both.chance * (1 + np.e) >= 2 * release.parameters["delta_fp"] > 0
-    other = pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6, adjacency="add-remove")
+    other = pg.release(
+        moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), adjacency="add-remove"
+    )
     with pytest.raises(ValueError, match="do not compose"):
         compose([release, other])
 
@@ -356,7 +358,9 @@ def test_a_release_saved_before_knows_its_orientation(tmp_path, mechanism, orien
     module = importlib.import_module("privgram._release")
     for columns, adjacency in ((3, "add-remove"), (1, "replace")):
         moment = pg.second_moment(np.ones((9, columns)), bound=2.0)
-        release = pg.release(moment, mechanism, 1.0, 1e-6, adjacency=adjacency)
+        release = pg.release(
+            moment, epsilon=1.0, delta=1e-6, mechanism=mechanism, adjacency=adjacency
+        )
         header, arrays = release._header(), {"matrix": release.matrix}
         header = json.loads(json.dumps(header, default=float))
         for name in ("orientation", "one_column"):

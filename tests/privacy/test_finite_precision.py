@@ -56,7 +56,14 @@ def test_nothing_that_leaves_a_release_is_below_profile_and_allowance(
     if getattr(mechanism, "noise", None) == "discrete":
         pytest.importorskip("opendp")
     ledger = Ledger(tmp_path / "ledger", 5.0, 1e-4, adjacency)
-    release = pg.release(moment, mechanism, EPSILON, DELTA, adjacency=adjacency, ledger=ledger)
+    release = pg.release(
+        moment,
+        epsilon=EPSILON,
+        delta=DELTA,
+        mechanism=mechanism,
+        adjacency=adjacency,
+        ledger=ledger,
+    )
     least = release.privacy.delta(EPSILON) + allowance(release)
     n_rows = 400 if adjacency == "replace" else None
     asked = 3, moment.sensitivity_bound, EPSILON, DELTA, adjacency
@@ -82,7 +89,10 @@ def test_nothing_that_leaves_a_release_is_below_profile_and_allowance(
 @pytest.mark.parametrize("mechanism", MULTIPLICATIVE, ids=repr)
 def test_allowances_of_several_releases_add_up(mechanism, moment, tmp_path):
     ledger = Ledger(tmp_path / "ledger", 5.0, 1e-4)
-    first, second = (pg.release(moment, mechanism, EPSILON, DELTA, ledger=ledger) for _ in "12")
+    first, second = (
+        pg.release(moment, epsilon=EPSILON, delta=DELTA, mechanism=mechanism, ledger=ledger)
+        for _ in "12"
+    )
     for epsilon in (1.0, 1.9):
         least = compose([first.privacy, second.privacy]).delta(epsilon)
         least += allowance(first, epsilon) + allowance(second, epsilon)
@@ -95,7 +105,7 @@ def test_bridges_have_it(mechanism, moment):
     pytest.importorskip("dp_accounting")
     from privgram.privacy.accounting import ReleaseAccountant, ReleaseDpEvent
 
-    release = pg.release(moment, mechanism, EPSILON, DELTA)
+    release = pg.release(moment, epsilon=EPSILON, delta=DELTA, mechanism=mechanism)
     least = release.privacy.delta(EPSILON) + allowance(release)
     accountant = ReleaseAccountant.of("replace", 1e-3)
     accountant.compose(ReleaseDpEvent.of(release))
@@ -110,7 +120,7 @@ def test_a_measurement_has_it(mechanism, moment):
 
     dp.enable_features("contrib", "honest-but-curious")
     gram = make_measurement(mechanism, 3, bound=2.0, epsilon=EPSILON, delta=DELTA, n_rows=400)
-    release = pg.release(moment, mechanism, EPSILON, DELTA)
+    release = pg.release(moment, epsilon=EPSILON, delta=DELTA, mechanism=mechanism)
     epsilon, delta = gram.map(1)
     assert delta >= release.privacy.delta(epsilon) + allowance(release)
 
@@ -128,4 +138,11 @@ def test_a_ledger_refuses_before_anything_is_read(tmp_path):
         yield
 
     with pytest.raises(pg.BudgetExceeded):
-        pg.release(rows(), mechanism, EPSILON, DELTA, columns=columns, ledger=ledger)
+        pg.release(
+            rows(),
+            columns=columns,
+            epsilon=EPSILON,
+            delta=DELTA,
+            mechanism=mechanism,
+            ledger=ledger,
+        )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from privgram.audit.moments import _sector
+from bench.audit.moments import _sector
 from privgram.privacy import GaussianProfile, LaplaceProfile, MatrixLaplaceProfile, calibration
 
 ADJACENCIES = ["replace", "add-remove"]

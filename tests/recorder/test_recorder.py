@@ -96,7 +96,7 @@ def release(table, rng, adjacency, *, columns=COLUMNS, mechanism=None, **options
         table = {name: table[name] for name in ("x", "z", "y", "g")}
     given = {"epsilon": 1.0, "delta": 1e-6, "adjacency": adjacency, "rng": rng}
     given |= {name: options.pop(name) for name in ("epsilon", "delta") if name in options}
-    return pg.release(table, mechanism, columns=columns, **given, **options)
+    return pg.release(table, columns, mechanism=mechanism, **given, **options)
 
 
 @functools.cache
@@ -116,14 +116,10 @@ def logistic(table, rng, adjacency):
     return pg.logistic(binary(table), "y ~ x + g", columns=BINARY, **given)
 
 
-def regress(table, rng, adjacency, formula="y ~ x + g", epsilon=1.0):
-    return pg.regress(table, formula, COLUMNS, epsilon, 1e-6, adjacency=adjacency, rng=rng)
-
-
 NUMBERS = pg.Columns({k: BASE[k] for k in ("x", "z", "y")}, intercept=True, missing="drop")
-BY_G = {"columns": NUMBERS, "by": "g", "groups": LEVELS, "unlisted": "drop"}
+BY_G = {"columns": NUMBERS, "by": pg.Groups("g", LEVELS)}
 #: Persons have a few rows.
-BY_WHO = {"unit": "who", "unit_bound": 3.0, "unit_missing": "drop"}
+BY_WHO = {"unit": pg.Unit("who", bound=3.0, missing="drop")}
 
 #: What is run, and whether units are protected.
 RUNS = {
@@ -136,8 +132,6 @@ RUNS = {
     "robust": robust,
     "robust, of units": functools.partial(robust, of_units=True),
     "logistic": logistic,
-    "scores": regress,
-    "second moment": functools.partial(regress, formula="y ~ x + z + g", epsilon=0.2),
 }
 
 
@@ -221,8 +215,7 @@ def of_lengths(table, rng, adjacency, **options):
         rng,
         adjacency,
         mechanism=pg.AnalyzeGauss(),
-        bound="auto",
-        bound_epsilon=0.2,
+        bound=pg.columns.Auto(0.2),
         **options,
     )
 

@@ -62,14 +62,14 @@ def test_predicts_no_worse_than_zero_where_noise_swamps_all(mechanism: object) -
 
 def test_a_large_table_gives_back_the_truth() -> None:
     fit = release(300_000, pg.AnalyzeGauss(), epsilon=10.0).regress(5, ridge="auto")
-    np.testing.assert_allclose(fit.coef, [0.5, -0.4, 0.3, 0.2, -0.1], atol=0.02)
+    np.testing.assert_allclose(fit.used[:-1], [0.5, -0.4, 0.3, 0.2, -0.1], atol=0.02)
 
 
 def test_a_part_of_the_columns_is_its_marginal() -> None:
     out = release(3_000, pg.AnalyzeGauss(), epsilon=0.5)
     part = out.regress(5, [0, 2], ridge="auto")
     marginal = out.marginal([0, 2, 5]).regress(2, ridge="auto")
-    np.testing.assert_allclose(part.coef, marginal.coef, rtol=1e-10)
+    np.testing.assert_allclose(part.used, marginal.used, rtol=1e-10)
 
 
 def test_the_intercept_is_found_in_the_columns_own_units() -> None:
@@ -81,7 +81,7 @@ def test_the_intercept_is_found_in_the_columns_own_units() -> None:
     moment.update(np.column_stack([x, y]))
     out = pg.AnalyzeGauss().release(moment, 4.0, 1e-6, rng=np.random.default_rng(7))
     fit = out.regress("y", ridge="auto")
-    np.testing.assert_allclose(fit.coef, [1.0, -0.5], atol=0.1)
+    np.testing.assert_allclose(fit.used[:-1], [1.0, -0.5], atol=0.1)
     assert fit.predict([[15.0, 15.0]])[0] == pytest.approx(10.5, abs=0.2)
 
 
@@ -117,7 +117,7 @@ def test_more_epsilon_predicts_no_worse_on_a_wide_small_table(seed: int) -> None
             pg.AnalyzeGauss().release(moment, epsilon, 1e-6, rng=np.random.default_rng(k))
             for k in range(3)
         ]
-        found.append(np.mean([error(one.regress(128, ridge="auto").coef) for one in drawn]))
+        found.append(np.mean([error(one.regress(128, ridge="auto").used[:-1]) for one in drawn]))
     least_squares = error(np.linalg.lstsq(table[:, :-1], table[:, -1])[0])
     assert (np.diff(found) < 0.02 * np.array(found[:-1])).all(), (found, least_squares)
     assert found[-1] < 0.9 * least_squares

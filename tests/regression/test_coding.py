@@ -66,7 +66,9 @@ def test_fitted_values_are_those_of_all_levels(table, terms, intercept):
         np.rec.fromarrays([table[n] for n in bounds], names=",".join(bounds)), columns=columns
     )
     # A noise of 1e-4 beside sums of hundreds.
-    release = pg.release(moment, pg.AnalyzeGauss(), 1e9, 1e-6, rng=np.random.default_rng(0))
+    release = pg.release(
+        moment, epsilon=1e9, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=np.random.default_rng(0)
+    )
     for chosen in (terms, None):
         fit = release.regress("y", chosen)
         written = dummies(table, terms, intercept)
@@ -81,10 +83,13 @@ def test_a_marginal_is_regressed_on_what_is_left(table):
     moment = pg.second_moment(
         np.rec.fromarrays([table[n] for n in columns.bounds], names="y,n,a"), columns=columns
     )
-    release = pg.release(moment, pg.AnalyzeGauss(), 10.0, 1e-6)
-    assert release.marginal(["y", "a[p]", "a[q]", "a[r]"]).regress("y").names == ("a[q]", "a[r]")
+    release = pg.release(moment, epsilon=10.0, delta=1e-6, mechanism=pg.AnalyzeGauss())
+    assert release.marginal(["y", "a[p]", "a[q]", "a[r]"]).regress("y").design.names == (
+        "a[q]",
+        "a[r]",
+    )
     # Without all levels there is no column of ones.
-    assert release.marginal(["y", "n", "a[p]", "a[q]"]).regress("y").names == ("n",)
+    assert release.marginal(["y", "n", "a[p]", "a[q]"]).regress("y").design.names == ("n",)
 
 
 def test_a_level_of_few_rows_is_named():
@@ -98,7 +103,13 @@ def test_a_level_of_few_rows_is_named():
     moment = pg.second_moment(rows, columns=columns)
     cautions = []
     for seed in range(20):
-        release = pg.release(moment, pg.AnalyzeGauss(), 0.5, 1e-6, rng=np.random.default_rng(seed))
+        release = pg.release(
+            moment,
+            epsilon=0.5,
+            delta=1e-6,
+            mechanism=pg.AnalyzeGauss(),
+            rng=np.random.default_rng(seed),
+        )
         try:
             cautions.append(release.regress("y", ["a"]).caution)
         except ValueError as error:

@@ -46,12 +46,11 @@ def fits(rng):
 
 def test_each_is_a_fit_of_its_own(fits):
     assert list(fits) == list(range(8))
-    assert fits.names == ("x", "intercept")
+    assert fits.param_names == ("x", "Intercept")
     for group, fit in fits.items():
         alone = regress(fit.release, "y", ["x"])
-        assert_allclose(fits.coef[group], [*alone.coef, alone.intercept])
-        assert_allclose(fits.params[group], alone.params)
-        assert_allclose(fits.bse[group], alone.bse)
+        assert_allclose(fits.params.loc[group], alone.params)
+        assert_allclose(fits.bse.loc[group], alone.bse)
     text = str(fits)
     assert "(x se)" in text
     assert text.count("\n") == 9
@@ -61,23 +60,23 @@ def test_frame(fits):
     pytest.importorskip("pandas")
     frame = fits.frame()
     assert frame.index.name == "group"
-    assert_allclose(frame["coef"]["x"], fits.coef[:, 0])
-    assert_allclose(frame["stderr"], fits.bse)
+    assert_allclose(frame["params"]["x"], fits.params["x"])
+    assert_allclose(frame["bse"], fits.bse)
     assert frame["fit"]["refusal"].isna().all()
     assert_allclose(frame["fit"]["n_rows"], 2000, atol=60)
 
 
 def test_difference(fits):
     one = fits.difference(3, 5)
-    assert_allclose(one.estimate, fits.params[3] - fits.params[5])
-    assert_allclose(one.stderr, np.hypot(fits.bse[3], fits.bse[5]))
+    assert_allclose(one.params, fits.params.loc[3] - fits.params.loc[5])
+    assert_allclose(one.bse, np.hypot(fits.bse.loc[3], fits.bse.loc[5]))
     # Welch's degrees of freedom: those of the two variances, by their fourth powers.
     each = [fits[group].inference.df for group in (3, 5)]
-    fourth = fits.bse[3] ** 4 / each[0] + fits.bse[5] ** 4 / each[1]
-    assert_allclose(one.df, one.stderr**4 / fourth)
-    assert_allclose(one.pvalues, 2 * stats.t.sf(np.abs(one.estimate / one.stderr), one.df))
-    half = stats.t.ppf(0.95, one.df) * one.stderr
-    assert_allclose(one.conf_int(0.9), np.transpose([one.estimate - half, one.estimate + half]))
+    fourth = fits.bse.loc[3] ** 4 / each[0] + fits.bse.loc[5] ** 4 / each[1]
+    assert_allclose(one.inference.df, one.bse**4 / fourth)
+    assert_allclose(one.pvalues, 2 * stats.t.sf(np.abs(one.params / one.bse), one.inference.df))
+    half = stats.t.ppf(0.95, one.inference.df) * one.bse
+    assert_allclose(one.conf_int(0.1), np.transpose([one.params - half, one.params + half]))
     assert "3 less 5" in str(one)
     with pytest.raises(KeyError):
         fits.difference(3, 99)
@@ -86,18 +85,18 @@ def test_difference(fits):
 def test_pooled_as_statsmodels_has_it(fits):
     meta = pytest.importorskip("statsmodels.stats.meta_analysis")
     for j in range(2):
-        effect, variance = fits.params[:, j], fits.bse[:, j] ** 2
+        effect, variance = np.asarray(fits.params)[:, j], np.asarray(fits.bse)[:, j] ** 2
         for method, name in (("paule-mandel", "iterated"), ("dersimonian-laird", "chi2")):
             expected = meta.combine_effects(effect, variance, method_re=name, use_t=False)
             pooled = fits.pool(method)
             frame = expected.summary_frame()
             random = frame.loc["random effect"]
-            assert_allclose(pooled.estimate[j], random["eff"], rtol=1e-5)
-            assert_allclose(pooled.stderr[j], random["sd_eff"], rtol=1e-4)
+            assert_allclose(pooled.params[j], random["eff"], rtol=1e-5)
+            assert_allclose(pooled.bse[j], random["sd_eff"], rtol=1e-4)
             assert_allclose(pooled.tau2[j], expected.tau2, rtol=1e-4)
         fixed = fits.pool("fixed")
-        assert_allclose(fixed.estimate[j], frame.loc["fixed effect"]["eff"])
-        assert_allclose(fixed.stderr[j], frame.loc["fixed effect"]["sd_eff"])
+        assert_allclose(fixed.params[j], frame.loc["fixed effect"]["eff"])
+        assert_allclose(fixed.bse[j], frame.loc["fixed effect"]["sd_eff"])
         assert_allclose(fixed.q[j], expected.q)
         assert_allclose(fixed.i2[j], max(expected.i2, 0))
         assert_allclose(fixed.pvalues_q[j], stats.chi2.sf(expected.q, 7))
@@ -118,7 +117,7 @@ def test_groups_that_are_refused(rng):
     assert "empty" not in fits
     assert fits.groups[-1] == "empty"
     assert list(fits.refusals) == ["empty"]
-    assert np.isnan(fits.coef[-1]).all()
+    assert np.isnan(fits.params.loc["empty"]).all()
     with pytest.raises(RefusedError, match="no fit of this group"):
         fits["empty"]
     with pytest.raises(RefusedError, match="no fit"):
@@ -127,7 +126,7 @@ def test_groups_that_are_refused(rng):
     assert fits.get(0) is fits[0]
     assert fits.pool().n_groups == 3
     shrunk = fits.shrink()
-    assert_allclose(shrunk.coef[-1], shrunk.mean)
+    assert_allclose(shrunk.estimate[-1], shrunk.mean)
     with pytest.raises(RefusedError, match="no group has a fit"):
         regress_groups({"empty": made["empty"]}, "y", ["x"])
     alone = regress_groups({0: made[0], "empty": made["empty"]}, "y", ["x"])
@@ -145,8 +144,8 @@ def test_exact_groups_are_not_shrunk(rng):
     shrunk = regress_groups(released(rng, parts, 0.0), "y", ["x"]).shrink()
     for group, part in enumerate(parts):
         design = np.column_stack([part[:, 0], np.ones(len(part))])
-        assert_allclose(shrunk.coef[group], np.linalg.lstsq(design, part[:, 1])[0], atol=2e-4)
-        assert_allclose(shrunk.predict(group, part[:5, :1]), design[:5] @ shrunk.coef[group])
+        assert_allclose(shrunk.estimate[group], np.linalg.lstsq(design, part[:, 1])[0], atol=2e-4)
+        assert_allclose(shrunk.predict(group, part[:5, :1]), design[:5] @ shrunk.estimate[group])
 
 
 def test_groups_without_an_intercept_are_shrunk(rng):
@@ -158,8 +157,8 @@ def test_groups_without_an_intercept_are_shrunk(rng):
         z = np.column_stack([x / 4, (slope * x + 0.1 * rng.standard_normal(5000)) / 5])
         made[group] = make_release(z.T @ z, ("x", "y"), None, 5000, columns, bound=2.0)
     shrunk = regress_groups(made, "y", ["x"]).shrink()
-    assert shrunk.coef.shape == (3, 1)
-    assert_allclose(shrunk.coef[:, 0], [0.5, 0.8, -0.3], atol=5e-3)
+    assert shrunk.estimate.shape == (3, 1)
+    assert_allclose(shrunk.estimate[:, 0], [0.5, 0.8, -0.3], atol=5e-3)
     assert_allclose(shrunk.predict(1, [[2.0], [0.0]]), [1.6, 0.0], atol=0.02)
 
 
@@ -200,9 +199,9 @@ def test_coverage_of_shrunk_intervals():
         slopes = 1 + 0.3 * rng.standard_normal(60)
         fits = regress_groups(released(rng, tables(rng, slopes, 400), 2.0), "y", ["x"])
         shrunk = fits.shrink()
-        away = shrunk.coef[:, 0] - slopes
-        held.append(np.abs(away) < 1.96 * shrunk.stderr[:, 0])
-        better.append(np.nanmean((fits.coef[:, 0] - slopes) ** 2) / np.mean(away**2))
+        away = shrunk.estimate[:, 0] - slopes
+        held.append(np.abs(away) < 1.96 * np.asarray(shrunk.bse)[:, 0])
+        better.append(np.nanmean((fits.params[:, 0] - slopes) ** 2) / np.mean(away**2))
     assert np.mean(held) > 0.9
     assert min(better) > 1
 
@@ -223,12 +222,11 @@ def test_shrunk_groups_predict_better_on_a_real_table():
     for by in ("carrier", "dest"):
         made = pg.release(
             fitted,
+            columns=columns,
             epsilon=1.0,
             delta=1e-6,
             adjacency="add-remove",
-            columns=columns,
-            by=by,
-            groups=sorted(table[by].unique()),
+            by=pg.Groups(by, sorted(table[by].unique())),
             rng=np.random.default_rng(1),
         )
         fits = made.regress("arr_delay", names[:2])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import make_release
+from helpers import make_release, slopes
 from scipy import stats
 
 import privgram as pg
@@ -64,8 +64,8 @@ def test_dropped_rows_are_not_behind_the_fit(adjacency):
     np.testing.assert_allclose(fit.bse, stderr, rtol=0.01)
     assert fit.n_rows == pytest.approx(there.sum(), abs=1)
     np.testing.assert_allclose(fit.feature_std(), np.std(x[there]), rtol=0.01)
-    assert f"No. Observations: {round(fit.n_rows):>14,}"[:18] in fit.summary()
-    assert "off the intercept" in fit.summary()
+    assert f"No. Observations: {round(fit.n_rows):>14,}"[:18] in str(fit.summary())
+    assert "off the intercept" in str(fit.summary())
 
 
 @pytest.mark.slow
@@ -94,16 +94,11 @@ def test_a_count_drowned_in_noise_is_not_divided_by(table):
 
 
 def test_the_habit_of_other_packages_is_no_five_percent_interval(fit):
-    with pytest.raises(ValueError, match=r"pass level=0\.95 or alpha=0\.05"):
-        fit.conf_int(0.05)
+    with pytest.raises(ValueError, match=r"pass alpha=0\.05"):
+        slopes(fit, fit.conf_int(0.95))
     with pytest.raises(ValueError, match="alpha"):
-        fit.summary(0.05)
-    np.testing.assert_allclose(fit.conf_int(alpha=0.1), fit.conf_int(0.9))
-    np.testing.assert_allclose(fit.conf_int(alpha=0.05), fit.conf_int())
-    with pytest.raises(ValueError, match="give one"):
-        fit.conf_int(0.9, alpha=0.05)
-    with pytest.raises(ValueError, match="level"):
-        fit.conf_int(alpha=0.95)
+        fit.summary(alpha=0.95)
+    np.testing.assert_allclose(fit.conf_int(0.05), fit.conf_int())
 
 
 # --- names, order, agreement ------------------------------------------------------------------
@@ -111,18 +106,18 @@ def test_the_habit_of_other_packages_is_no_five_percent_interval(fit):
 
 def test_parameters_are_those_of_the_textbook_with_the_intercept(table, fit):
     coef, stderr = textbook(table[:, [0, 1, 3]], table[:, 2])
-    assert fit.param_names == ("a", "b", "intercept")
+    assert fit.param_names == ("a", "b", "Intercept")
     np.testing.assert_allclose(fit.params, coef, rtol=1e-6)
     np.testing.assert_allclose(fit.bse, stderr, rtol=1e-6)
     np.testing.assert_allclose(fit.tvalues, coef / stderr, rtol=1e-6)
     np.testing.assert_allclose(np.sqrt(np.diag(fit.cov_params())), stderr, rtol=1e-6)
     assert fit.pvalues.max() < 1e-12
-    assert fit.conf_int().shape == (2, 2)
-    np.testing.assert_array_equal(fit.conf_int(intercept=True)[:2], fit.conf_int())
-    np.testing.assert_allclose(fit.conf_int(intercept=True).mean(axis=1), coef, rtol=1e-6)
+    assert slopes(fit, fit.conf_int()).shape == (2, 2)
+    np.testing.assert_array_equal(np.asarray(fit.conf_int())[:2], slopes(fit, fit.conf_int()))
+    np.testing.assert_allclose(np.asarray(fit.conf_int()).mean(axis=1), coef, rtol=1e-6)
     without = make_release(moment(table[:, :3]), NAMES[:3], n_rows=500).regress("y")
     assert without.param_names == ("a", "b")
-    assert without.conf_int(intercept=True).shape == (2, 2)
+    assert np.asarray(without.conf_int()).shape == (2, 2)
 
 
 @pytest.mark.slow
@@ -133,9 +128,9 @@ def test_every_line_of_a_summary_agrees_with_itself(table, ridge):
     release = make_release(law.draw(moment(table), rng), NAMES, law, n_rows=500)
     fit = release.regress("y", ridge=ridge)
     lines = fit.summary().split("\n")
-    assert "z takes it at 0" in fit.summary()
+    assert "z takes it at 0" in str(fit.summary())
     head = next(line for line in lines if "std err" in line)
-    ends = fit.conf_int(intercept=True)
+    ends = np.asarray(fit.conf_int())
     for i, name in enumerate(fit.param_names):
         shown = next(line for line in lines if line.startswith(name + " ")).split()[1:]
         coef, stderr, z, p, low, high = map(float, shown[:6])
@@ -144,10 +139,10 @@ def test_every_line_of_a_summary_agrees_with_itself(table, ridge):
         assert (p < 0.05) == (abs(z) > 1.96) == (not low <= 0 <= high)
         np.testing.assert_allclose([low, high], ends[i], rtol=2e-3, atol=1e-9)
     # Where predictions are by another coefficient, it has a column and a note.
-    used = [*fit.coef, fit.intercept]
+    used = [*fit.used[:-1], fit.used[-1]]
     differ = np.any(np.abs(used - fit.params) > 0.05 * fit.bse)
-    assert ("fit.coef" in head) == differ
-    assert ("fit.coef" in fit.summary().split("Notes:")[1]) >= differ
+    assert ("fit.used[:-1]" in head) == differ
+    assert ("fit.used[:-1]" in str(fit.summary()).split("Notes:")[1]) >= differ
 
 
 # --- Fieller's interval -----------------------------------------------------------------------
@@ -166,8 +161,8 @@ def test_one_feature_has_the_interval_of_fieller_1954():
     df = (n - 1) * (1 + noise / (sigma2 * S)) ** 2  # Satterthwaite's
     z = stats.t.ppf(0.975, df)
     ends = np.roots([S**2 - 2 * (z * tau) ** 2, -2 * s * S, s**2 - z**2 * (sigma2 * S + tau**2)])
-    np.testing.assert_allclose(fit.conf_int()[0], sorted(ends), rtol=1e-9)
-    assert "std err depend on the coefficient" in fit.summary()
+    np.testing.assert_allclose(slopes(fit, fit.conf_int())[0], sorted(ends), rtol=1e-9)
+    assert "std err depend on the coefficient" in str(fit.summary())
     # The test of zero has the deviation under that hypothesis.
     np.testing.assert_allclose(fit.tvalues, s / np.sqrt(sigma2 * S + tau**2), rtol=1e-9)
     np.testing.assert_allclose(fit.pvalues, 2 * stats.t.sf(fit.tvalues, df), rtol=1e-9)
@@ -183,11 +178,11 @@ def test_an_interval_without_ends_says_that_the_coefficient_is_open():
     law = GaussianLaw(100.0, 100.0 * np.sqrt(2))
     fit = make_release(moment(rows), [f"x{i}" for i in range(12)] + ["y"], law, 4000).regress("y")
     assert fit.refusal is None
-    ends = fit.conf_int()
+    ends = slopes(fit, fit.conf_int())
     assert np.isfinite(ends[:10]).all()
     assert np.isinf(ends[10:]).all()
     assert np.isfinite(fit.bse).all()
-    assert "no ends" in fit.summary()
+    assert "no ends" in str(fit.summary())
     pytest.importorskip("matplotlib").use("Agg")
     fit.plot()
     importlib.import_module("matplotlib.pyplot").close("all")
@@ -245,7 +240,7 @@ def covered(rows, law, n, draws, seed):
         matrix = law.draw((rows * weights[:, None]).T @ rows, rng)
         fit = make_release(matrix, names, law, n_rows=n).regress("y", ridge=1e4)
         if fit.refusal is None:
-            low, high = fit.conf_int(intercept=True).T
+            low, high = np.asarray(fit.conf_int()).T
             hits.append((low <= truth) & (truth <= high))
     return np.mean(hits, axis=0), len(hits) / draws
 
@@ -292,11 +287,11 @@ def test_intervals_of_the_rows_at_hand_count_the_noise_alone(uneven):
     held = []
     for _ in range(400):
         fit = make_release(law.draw(moment(uneven), rng), NAMES, law, 1000).regress("y")
-        found = fit.conf_int(intercept=True, of="data")
+        found = np.asarray(fit.conf_int(of="data"))
         there = fit.get_prediction(new).conf_int(of="data")
         low, high = np.vstack([found, there, fit.rsquared_int()]).T
         held.append((low <= truth) & (truth <= high))
-        assert (fit.conf_int(of="population") == fit.conf_int()).all()
+        assert (slopes(fit, fit.conf_int(of="population")) == slopes(fit, fit.conf_int())).all()
     shares = np.mean(held, axis=0)
     assert (shares > 0.905).all(), shares
     assert (shares < 0.995).all(), shares
@@ -304,7 +299,7 @@ def test_intervals_of_the_rows_at_hand_count_the_noise_alone(uneven):
 
 def test_without_noise_the_rows_at_hand_are_known(uneven):
     fit = make_release(moment(uneven), NAMES, n_rows=1000).regress("y")
-    ends = fit.conf_int(intercept=True, of="data")
+    ends = np.asarray(fit.conf_int(of="data"))
     np.testing.assert_allclose(ends, np.transpose([fit.params, fit.params]), atol=1e-9)
     np.testing.assert_allclose(fit.rsquared_int(), fit.rsquared, atol=1e-6)
     assert fit.rsquared_stderr < 1e-6
@@ -317,12 +312,12 @@ def test_the_rows_at_hand_need_not_be_counted(uneven):
     law = GaussianLaw(2.0, 3.0)
     fit = make_release(moment(uneven)[:3, :3], NAMES[:3], law).regress("y")
     assert "number of rows is private" in fit.refusal
-    assert np.isnan(fit.conf_int()).all()
+    assert np.isnan(slopes(fit, fit.conf_int())).all()
     best = np.linalg.lstsq(uneven[:, :2], uneven[:, 2])[0]
-    low, high = fit.conf_int(of="data").T
+    low, high = slopes(fit, fit.conf_int(of="data")).T
     assert ((low < best) & (best < high)).all()
     drowned = make_release(-moment(uneven)[:3, :3], NAMES[:3], law).regress("y", ridge=1e5)
-    assert np.isnan(drowned.conf_int(of="data")).all()
+    assert np.isnan(slopes(drowned, drowned.conf_int(of="data"))).all()
 
 
 def test_looks_that_shortened_rows_say_nothing_of_the_rows_at_hand(fit):
@@ -333,12 +328,12 @@ def test_looks_that_shortened_rows_say_nothing_of_the_rows_at_hand(fit):
     for ask in (own.conf_int, own.rsquared_int, predicted.conf_int):
         with pytest.raises(RefusedError, match=r"shortened rows.*AnalyzeGauss"):
             ask(of="data")
-    assert np.isfinite([own.rsquared_int(of="normal"), *own.conf_int()]).all()
+    assert np.isfinite([*own.rsquared_int(of="normal"), *np.ravel(own.conf_int())]).all()
 
 
 def test_whose_intervals_there_are(fit):
     with pytest.raises(ValueError, match="'population' or 'data', not 'rows'"):
-        fit.conf_int(of="rows")
+        slopes(fit, fit.conf_int(of="rows"))
     with pytest.raises(ValueError, match="'data' or 'normal', not 'rows'"):
         fit.rsquared_int(of="rows")
     with pytest.raises(RefusedError, match=r"fourth moments.*of='data' or of='normal'"):
@@ -353,7 +348,7 @@ def test_whose_intervals_there_are(fit):
 
 @pytest.mark.slow
 def test_a_summary_says_that_it_assumes_equal_variance(fit):
-    assert "equal variance" in fit.summary()
+    assert "equal variance" in str(fit.summary())
 
 
 @pytest.mark.slow
@@ -380,4 +375,4 @@ def test_a_summary_warns_of_a_reproducible_release(table):
     assert "No standard errors" in text
     assert "Reproducible" in text
     private = pg.AnalyzeGauss().release(secret, 5.0, 1e-6)
-    assert "Reproducible" not in private.regress("x2").summary()
+    assert "Reproducible" not in str(private.regress("x2").summary())

@@ -35,7 +35,7 @@ def case(request):
     own = release(frame)
     given = (
         frame[target],
-        frame[exogenous].assign(intercept=1.0),
+        frame[exogenous].assign(Intercept=1.0),
         frame[endogenous],
         frame[instruments],
     )
@@ -56,8 +56,7 @@ def test_coefficients_are_those_of_linearmodels(case, method):
     assert_allclose(fit.bse, theirs.std_errors[names], rtol=DIGITS)
     assert_allclose(fit.tvalues, theirs.tstats[names], rtol=DIGITS)
     assert_allclose(fit.pvalues, theirs.pvalues[names], rtol=50 * DIGITS)
-    assert_allclose(fit.conf_int(intercept=True), theirs.conf_int().loc[names], rtol=50 * DIGITS)
-    assert_allclose([*fit.coef, fit.intercept], fit.params)
+    assert_allclose(np.asarray(fit.conf_int()), theirs.conf_int().loc[names], rtol=50 * DIGITS)
     assert fit.nobs == theirs.nobs
     if method == "liml":
         assert_allclose(fit.kappa, theirs.kappa, rtol=1e-6)
@@ -73,7 +72,7 @@ def test_tests_are_those_of_linearmodels(case):
         assert fit.overidentification.df == theirs.sargan.df
     else:
         assert fit.overidentification is None
-    assert "First stage" in fit.summary()
+    assert "First stage" in str(fit.summary())
 
 
 def test_anderson_rubin_is_the_f_test_of_the_reduced_form():
@@ -107,10 +106,12 @@ def test_weighted_rows_are_those_of_linearmodels(method):
     frame = pd.DataFrame({"w": w, "z1": z[:, 0], "z2": z[:, 1], "y": y, "k": weight})
     bounds = {"w": (-3, 3), "z1": (-1, 1), "z2": (-1, 1), "y": (-4, 6), "k": (0, 4)}
     columns = pg.Columns(bounds, intercept=True, row_weights="k")
-    own = pg.release(frame, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=rng)
+    own = pg.release(
+        frame, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
+    )
     fit = own.iv("y", ["w"], ["z1", "z2"], method=method)
     model = {"2sls": iv.IV2SLS, "liml": iv.IVLIML}[method]
-    ones = pd.DataFrame({"intercept": np.ones(1000)})
+    ones = pd.DataFrame({"Intercept": np.ones(1000)})
     parts = frame.y, ones, frame[["w"]], frame[["z1", "z2"]]
     theirs = model(*parts, weights=weight).fit(cov_type="unadjusted", debiased=True)
     names = list(fit.param_names)
@@ -126,7 +127,9 @@ def test_through_the_origin():
     rows = np.column_stack([w, z, 3 + 0.4 * w + 0.2 * rng.standard_normal(4000)])
     for low, ones in ((0, True), (-10, False), (0, False)):
         columns = pg.Columns(dict.fromkeys("wzy", (low, 10)), intercept=ones)
-        own = pg.release(rows, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=rng)
+        own = pg.release(
+            rows, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
+        )
         if not low and not ones:
             with pytest.raises(ValueError, match="through the middle of the public bounds"):
                 own.iv("y", ["w"], ["z"])
@@ -163,7 +166,7 @@ def test_intervals_and_tests_hold_their_level(strength):
                 fit = release.iv("y", ["w"], ["z1", "z2"], ["x"], method=method)
             except RefusedError:
                 continue
-            ends = fit.conf_int(intercept=True)
+            ends = np.asarray(fit.conf_int())
             held.append((ends[:, 0] <= [0.5, 0.3, 1]) & (ends[:, 1] >= [0.5, 0.3, 1]))
         tests = fit.anderson_rubin_test(0.5), fit.overidentification
         rejected.append([test.pvalue < 0.05 for test in tests])
@@ -180,10 +183,10 @@ def test_intervals_of_the_rows_at_hand():
     law, rng = GaussianLaw(20.0, 28.0), np.random.default_rng(8)
     exact = drawn(0.3, GaussianLaw(1e-9, 1e-9), rng).matrix
     sure = make_release(exact, NAMES, None, 2000).iv("y", ["w"], ["z1", "z2"], ["x"])
-    truth, held = [*sure.coef, sure.intercept], []
+    truth, held = sure.params, []
     for _ in range(400):
         one = make_release(law.draw(exact, rng), NAMES, law, 2000)
-        ends = one.iv("y", ["w"], ["z1", "z2"], ["x"]).conf_int(intercept=True, of="data")
+        ends = np.asarray(one.iv("y", ["w"], ["z1", "z2"], ["x"]).conf_int(of="data"))
         held.append((ends[:, 0] <= truth) & (ends[:, 1] >= truth))
     shares = np.mean(held, axis=0)
     assert (shares > 0.905).all(), shares
@@ -194,12 +197,12 @@ def test_weak_instruments_are_said_to_be():
     law, rng = GaussianLaw(80.0, 113.0), np.random.default_rng(5)
     weak = drawn(0.005, law, rng).iv("y", ["w"], ["z1", "z2"], ["x"])
     assert "anderson_rubin()" in weak.caution
-    assert "F below 10" in weak.summary()
+    assert "F below 10" in str(weak.summary())
     ends = weak.anderson_rubin()
     assert ends[0][0] == -np.inf or ends[-1][1] == np.inf
     strong = drawn(0.6, GaussianLaw(5.0, 7.0), rng).iv("y", ["w"], ["z1", "z2"], ["x"])
     assert strong.caution is None
-    [(low, high)] = strong.anderson_rubin(0.99)
+    [(low, high)] = strong.anderson_rubin(0.01)
     assert low < strong.params[0] < high
     assert "2SLS" in strong._repr_html_()
 
@@ -214,8 +217,8 @@ def test_what_is_no_regression_with_instruments():
     ]:
         with pytest.raises(ValueError, match=said):
             release.iv("y", *arguments)
-    with pytest.raises(TypeError, match=r"pass \['w'\]"):
-        release.iv("y", "w", ["z1"])
+    one, same = release.iv("y", "w", "z1"), release.iv("y", ["w"], ["z1"])
+    np.testing.assert_array_equal(one.params, same.params)
     with pytest.raises(ValueError, match="'2sls' or 'liml'"):
         release.iv("y", ["w"], ["z1"], method="gmm")
     with pytest.raises(ValueError, match="one endogenous column"):
@@ -240,13 +243,15 @@ def test_factors_are_exogenous_and_instruments():
         intercept=True,
     )
     rng = np.random.default_rng(0)
-    own = pg.release(data, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=rng)
+    own = pg.release(
+        data, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
+    )
     fit = own.iv("wage", ["education"], ["home", "distance"], ["ethnicity"])
     dummies = pandas.get_dummies(data.ethnicity, dtype=float)[["afam", "hispanic"]]
     outside = data[["distance"]].assign(home=(data.home == "yes").astype(float))
     theirs = linear.IV2SLS(
-        data.wage, dummies.assign(intercept=1.0), data.education.astype(float), outside
+        data.wage, dummies.assign(Intercept=1.0), data.education.astype(float), outside
     ).fit(cov_type="unadjusted", debiased=True)
-    expected = theirs.params[["education", "afam", "hispanic", "intercept"]]
+    expected = theirs.params[["education", "afam", "hispanic", "Intercept"]]
     assert_allclose(fit.params, expected, rtol=DIGITS)
     assert fit.instruments == ("home[yes]", "distance")

@@ -33,7 +33,7 @@ def test_without_noise_it_is_the_conjugate_one():
     assert found.accepted == 1.0
     assert_allclose((found.mean - fit.params) / fit.bse, 0, atol=0.08)
     assert_allclose(found.std, fit.bse, rtol=0.06)
-    assert_allclose(found.interval(0.9)[:, 0], fit.conf_int(0.9, intercept=True)[:, 0], atol=0.01)
+    assert_allclose(found.interval(0.1)[:, 0], np.asarray(fit.conf_int(0.1))[:, 0], atol=0.01)
     assert found.sigma.mean() == pytest.approx(np.sqrt(fit.scale), rel=0.01)
     # A prior that matters, about 0: its weight beside the data is that of one normal mean.
     moment = release.matrix
@@ -93,13 +93,15 @@ def test_own_units_and_frames():
     x = rng.uniform(20, 80, 5000)
     rows = np.column_stack([x, 3 + 0.4 * x + rng.standard_normal(5000)])
     columns = pg.Columns({"x": (0, 100), "y": (0, 60)}, intercept=True)
-    release = pg.release(rows, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=rng)
+    release = pg.release(
+        rows, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
+    )
     found = release.posterior("y", draws=1000)
     assert_allclose(found.mean, [0.4, 3.0], atol=0.2)
     assert found.sigma.mean() == pytest.approx(1.0, rel=0.05)
     assert "1000 draws" in str(found)
     pytest.importorskip("pandas")
-    assert list(found.frame().columns) == ["x", "intercept", "sigma"]
+    assert list(found.frame().columns) == ["x", "Intercept", "sigma"]
     again = release.posterior("y", draws=1000)
     assert (again.draws == found.draws).all()
 
@@ -110,7 +112,9 @@ def test_through_the_origin():
     rows = np.column_stack([x, 5 + 0.4 * (x - 5) + 0.5 * rng.standard_normal(4000)])
     for ends, ones in (((0, 10), True), ((-20, 20), False)):
         columns = pg.Columns({"x": ends, "y": ends}, intercept=ones)
-        own = pg.release(rows, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=rng)
+        own = pg.release(
+            rows, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
+        )
         found = own.posterior("y", draws=500, intercept=False)
         fit = own.regress("y", intercept=False)
         assert found.names == fit.param_names == ("x",)
@@ -134,7 +138,9 @@ def weighted(n, **options):
     bounds = {"x": (-10, 10), "y": (-15, 15), "w": (0, 4)}
     columns = pg.Columns(bounds, row_weights="w", **options)
     rows = np.column_stack([x, y.clip(-15, 15), w])
-    return rows, pg.release(rows, pg.AnalyzeGauss(), 1e14, 1e-6, columns=columns, rng=rng)
+    return rows, pg.release(
+        rows, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
+    )
 
 
 def test_errors_of_weighted_rows_are_those_of_weight_one():

@@ -50,7 +50,7 @@ def test_the_choice_is_that_of_lars_by_the_same_criterion(name, criterion):
     gaps = own.values - own.values[-1], expected - expected[-1]
     assert_allclose(gaps[0], gaps[1], rtol=1e-3, atol=1e-4 * np.ptp(expected))
     coef = theirs.coef_ * _units(case)
-    assert_allclose(own.fit.coef, coef, rtol=1e-3, atol=1e-5 * np.abs(coef).max())
+    assert_allclose(own.fit.used[:-1], coef, rtol=1e-3, atol=1e-5 * np.abs(coef).max())
     assert own.fit.refusal is not None
 
 
@@ -91,7 +91,7 @@ def test_subsets_are_those_of_least_squares(name):
         expected = squares(best) + np.log(n) * variance * (size + 1)
         assert_allclose(found.values[size], expected, rtol=1e-4)
     if found.best:
-        assert found.fit.names == found.best
+        assert found.fit.design.names == found.best
 
 
 @pytest.mark.long
@@ -110,7 +110,7 @@ def test_choosing_by_noise_aware_risk_predicts_better(choose):
             except RefusedError:
                 break
             coef = np.zeros(8)
-            coef[[NAMES.index(name) for name in fit.names]] = fit.coef
+            coef[[NAMES.index(name) for name in fit.design.names]] = fit.used[:-1]
             found.append((coef - TRUTH) @ covariance @ (coef - TRUTH))
     count = min(len(aware), len(unaware))
     assert count > 20

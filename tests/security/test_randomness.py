@@ -31,7 +31,7 @@ BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 
 
 def by(mechanism):
-    return partial(pg.release, pg.second_moment(TABLE, bound=2.3), mechanism, **BUDGET)
+    return partial(pg.release, pg.second_moment(TABLE, bound=2.3), mechanism=mechanism, **BUDGET)
 
 
 def estimator(name):

@@ -5,6 +5,7 @@ import pytest
 
 import privgram as pg
 from privgram._base import system
+from privgram.engines.request import Pass
 from privgram.engines.threads import accumulate
 from privgram.moment.rows import new_total
 from privgram.sources import kept, open_source, parquet
@@ -40,7 +41,9 @@ def decoded(monkeypatch):
 
 
 def matrix(source, threads=1):
-    total, _ = accumulate(source, COLUMNS, threads, False, lambda d: new_total(COLUMNS, d, 2.0))
+    total, _ = accumulate(
+        Pass(source, COLUMNS, threads=threads), lambda d: new_total(COLUMNS, d, 2.0)
+    )
     return total.limbs()
 
 
@@ -82,19 +85,18 @@ def test_tables_in_memory_are_not_kept():
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
-@pytest.mark.parametrize("options", [{}, {"bound": "auto", "bound_epsilon": 0.1}])
-def test_releases_are_the_same(file, tmp_path, suffix, options):
+@pytest.mark.parametrize("options", [{}, {"bound": pg.columns.Auto(0.1)}])
+def test_releases_are_the_same(file, tmp_path, suffix, options, monkeypatch):
     source = file
     if suffix == "csv":
         source = tmp_path / "table.csv"
         np.savetxt(source, TABLE, delimiter=",", header="a,b", comments="")
-    made = [
-        pg.release(
-            source, "refined", 2.0, 1e-6, "add-remove", columns=COLUMNS, cache=cache,
-            rng=np.random.default_rng(3), **options,
-        )
-        for cache in (True, False, 100)
-    ]  # fmt: skip
+    made = []
+    for share in (0.25, 0.0, 1e-9):
+        monkeypatch.setattr(kept, "SHARE", share)
+        rng = np.random.default_rng(3)
+        given = {"mechanism": "refined", "adjacency": "add-remove", "rng": rng} | options
+        made.append(pg.release(source, COLUMNS, 2.0, 1e-6, **given))
     assert made[0].parameters["looks"] > 1
     for other in made[1:]:
         np.testing.assert_array_equal(made[0].matrix, other.matrix)
@@ -107,7 +109,4 @@ def test_room_is_a_share_of_what_a_container_may_use(tmp_path, monkeypatch):
     limit.write_text("max\n")
     assert system.memory() == whole
     limit.write_text("4096000\n")
-    assert kept.room(True) == 1024000
-    assert (kept.room(False), kept.room(12)) == (0, 12)
-    with pytest.raises(ValueError, match="cache"):
-        kept.room(-1)
+    assert kept.Kept(None)._room == 1024000

@@ -106,7 +106,7 @@ def check(blocks):
     expected = set().union(*map(values_in, blocks))
     source = [with_ones(block) for block in blocks]
     moment = pg.second_moment(
-        source, 1.0, ["x"], unit="u", rows_per_unit=1, unit_missing="drop", threads=1
+        source, 1.0, columns=["x"], unit=pg.Unit("u", rows=1, missing="drop"), threads=1
     )
     assert moment.n_rows == len(expected)
 

@@ -81,7 +81,7 @@ def test_nothing_is_counted_twice(folder, way):
     source = TWICE[way]()
     read = []
     with pytest.raises(ValueError, match=r"would be counted twice"):
-        pg.second_moment(source, 2.0, ["a"], progress=lambda rows, total: read.append(rows))
+        pg.second_moment(source, 2.0, columns=["a"], progress=lambda rows, total: read.append(rows))
     assert not any(read)
     ledger = pg.Ledger("study.ledger", 2.0, 1e-6)
     columns = pg.Columns({"a": (0, 10)})

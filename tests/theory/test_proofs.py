@@ -547,3 +547,18 @@ def test_throwing_draws_away():
             conditioned = np.maximum(a - math.exp(epsilon) * b, 0).sum()
             whole = np.maximum(p - math.exp(epsilon + math.log1p(-beta)) * q, 0).sum()
             assert conditioned <= whole / (1 - beta) + 1e-12
+
+
+# --- refined.md --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("level", "least"), [(0.8, 0.7879), (0.9, 0.8999), (0.95, 0.95), (0.99, 0.99)]
+)
+def test_errors_that_hold_a_bias_as_a_deviation_are_those_of_intervals_that_allow_for_it(
+    level, least
+):
+    z, t = stats.norm.ppf(0.5 + level / 2), np.linspace(0, 50, 100_001)
+    reach = z * np.sqrt(1 + t**2)
+    held = stats.norm.cdf(reach - t) - stats.norm.cdf(-reach - t)
+    assert held.min() >= least - 1e-9

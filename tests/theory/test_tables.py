@@ -204,7 +204,9 @@ def test_own_units_and_references_are_those_of_dummies_made_by_hand():
     names = list(columns.selected)
     rows = np.rec.fromarrays([table[name] for name in names], names=",".join(names))
     moment = pg.second_moment(rows, columns=columns)
-    release = pg.release(moment, pg.AnalyzeGauss(), 1e9, 1e-6, rng=rng)  # noise of 1e-4
+    release = pg.release(
+        moment, epsilon=1e9, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
+    )  # noise of 1e-4
     fit = release.regress("z", ["poly(x, 2)", "a", "b", "a:b", "x:a"], reference={"a": "q"})
     x = table["x"]
     levels = {f"a[{level}]": table["a"] == level for level in "pqr"}

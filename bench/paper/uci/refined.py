@@ -28,12 +28,12 @@ class RefinedRelease:
         """Coefficients of one private run, shape (d,)."""
         made = release(
             self.rows,
-            Refined(target=f"x{self.task.n_features}"),
-            self.epsilon,
-            self.task.delta,
-            "add-remove",
+            epsilon=self.epsilon,
+            delta=self.task.delta,
+            mechanism=Refined(target=f"x{self.task.n_features}"),
+            adjacency="add-remove",
             bound=self.bound,
             rng=rng,
         )
-        coef: NDArray[np.float64] = made.regress(self.task.n_features, ridge="auto").coef
+        coef: NDArray[np.float64] = made.regress(self.task.n_features, ridge="auto").used[:-1]
         return coef / self.weight

@@ -42,5 +42,5 @@ class SecondMomentRelease:
             self.moment, self.epsilon, self.task.delta, adjacency="add-remove", rng=rng
         )
         fit = release.regress(target=self.task.n_features, ridge="auto")
-        coef: NDArray[np.float64] = fit.coef / self.weight
+        coef: NDArray[np.float64] = fit.used[:-1] / self.weight
         return coef

@@ -426,7 +426,7 @@ def plan(
     if targets is not None and columns is None:
         raise ValueError("targets are terms: plan(columns, ...) of Columns")
     if isinstance(targets, str):
-        raise TypeError(f"targets is a list of terms; for one, pass [{targets!r}]")
+        targets = [targets]
     if isinstance(n_columns, Columns):
         bound = n_columns.bound if bound is None else bound
         n_columns = len(n_columns)

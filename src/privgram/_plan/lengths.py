@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privgram.mechanisms import Refined
-from privgram.mechanisms.refined import Frame, choose_radius, count_sensitivity, radii
+from privgram.mechanisms.refined import Frame, choose_radius, count_sensitivity
+from privgram.mechanisms.tails import bins
 from privgram.noise import ImageLaw
 from privgram.regression.inference import rows_behind
 
@@ -42,8 +43,7 @@ def shape_of(release: ReleaseRecord) -> float | None:
     """The shape with which a release by second looks would have chosen the radius that it did.
 
     None if it is of one look or says too little. The rule that chose is gone through backwards:
-    tails that are too long would have given a larger radius or, where the radius was so small
-    that clipping less was worth nothing, more of what clipping does.
+    tails that are too long would have given a larger radius.
     """
     law, said, rows = release.noise, release.parameters, rows_behind(release)
     ours = isinstance(release.mechanism, Refined) and release.mechanism.target is None
@@ -52,7 +52,7 @@ def shape_of(release: ReleaseRecord) -> float | None:
     matrix = np.asarray(np.linalg.inv(law.frame), dtype=np.float64)
     typical = float(np.trace(matrix @ release.matrix @ matrix.T)) / rows
     frame = Frame(matrix, max(typical, 1.0), 1.0)
-    grid = radii(frame.typical, frame.largest(release.bound))
+    grid = bins(frame.typical, frame.largest(release.bound))
     square = said["look_radius"][-1] ** 2
     counts_std = count_sensitivity(release.adjacency) / said["counts_mu"][-1]
     noise = said["look_noise_std"][-1] / square
@@ -61,7 +61,5 @@ def shape_of(release: ReleaseRecord) -> float | None:
         middle = (low + high) / 2
         expected = counts(math.exp(middle), grid, rows)
         choice = choose_radius(expected, grid, counts_std, noise, rows)
-        step = math.log(choice.square / square)
-        too_long = step > 0.02 or (step > -0.02 and choice.bias > said["clipping_bias"])
-        low, high = (middle, high) if too_long else (low, middle)
+        low, high = (middle, high) if choice.square > square else (low, middle)
     return math.exp((low + high) / 2)

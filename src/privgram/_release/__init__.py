@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
     from privgram.multivariate.description import OfCorrelation
     from privgram.regression import Fit, InstrumentalFit, PenaltyPath, Posterior, Subsets
-    from privgram.regression.logistic import Of
+    from privgram.regression.inference import Of
 
 __all__ = ["Release", "load_release"]
 
@@ -65,8 +65,8 @@ class Release(ReleaseRecord):
     def iv(
         self,
         target: str,
-        endogenous: Iterable[str],
-        instruments: Iterable[str],
+        endogenous: Iterable[str] = (),
+        instruments: Iterable[str] = (),
         exogenous: Iterable[str] = (),
         *,
         method: Literal["2sls", "liml"] = "2sls",

@@ -171,7 +171,7 @@ class ReleaseRecord:
             With this release's guarantee; forgetting columns costs no privacy.
         """
         if isinstance(names, str):
-            raise TypeError(f"names is a list of columns; for one, pass [{names!r}]")
+            names = [names]
         index = [self.index(name) for name in names]
         if not index:
             raise ValueError("a marginal needs at least one column")

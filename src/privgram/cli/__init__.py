@@ -2,7 +2,7 @@
 
 One file a command. Results go to standard output (a table, or JSON with
 ``--json``), progress to standard error; the exit status is 0, or 2 with one
-line on standard error and nothing half-written (1 where an audit finds a leak).
+line on standard error and nothing half-written.
 """
 
 from __future__ import annotations

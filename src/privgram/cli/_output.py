@@ -86,6 +86,8 @@ def print_json(value: object) -> None:
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
+    if hasattr(value, "to_numpy"):  # of pandas
+        return _plain(value.to_numpy())
     if isinstance(value, np.ndarray):
         return _plain(value.tolist())
     if isinstance(value, list | tuple):

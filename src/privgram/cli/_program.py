@@ -27,7 +27,6 @@ COMMANDS = (
     "logistic",
     "pca",
     "report",
-    "audit",
 )
 
 # What used to be a command, and where it is now.

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from privgram.columns.unit import Auto
+
 __all__ = ["read_unit_bound", "unit_options"]
 
 
@@ -53,12 +55,12 @@ def unit_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def read_unit_bound(text: str | None, bound_epsilon: float | None) -> Any:
+def read_unit_bound(text: str | None, auto: Auto | None) -> float | Auto | None:
     """Read ``--unit-bound``."""
-    if text == "auto" and bound_epsilon is None:
+    if text == "auto" and auto is None:
         raise click.UsageError("--unit-bound auto spends privacy: say how much by --bound-epsilon")
     if text is None or text == "auto":
-        return text
+        return None if text is None else auto
     try:
         return float(text)
     except ValueError:

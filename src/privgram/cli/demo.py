@@ -73,9 +73,13 @@ def command(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
     moment = pg.second_moment(flights, columns=columns)
     seconds = time.perf_counter() - start
 
-    releases = {"one_look": pg.release(moment, pg.AnalyzeGauss(), epsilon, delta)}
+    releases = {
+        "one_look": pg.release(moment, epsilon=epsilon, delta=delta, mechanism=pg.AnalyzeGauss())
+    }
     start = time.perf_counter()
-    releases["private"] = pg.release(flights, pg.Refined(), epsilon, delta, columns=columns)
+    releases["private"] = pg.release(
+        flights, columns=columns, epsilon=epsilon, delta=delta, mechanism=pg.Refined()
+    )
     refined_seconds = time.perf_counter() - start
     out.mkdir(parents=True, exist_ok=True)
     path = out / "flights.json"
@@ -146,7 +150,7 @@ def command(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
 
 def _fit(release: Any, features: list[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     fit = release.regress(TARGET, features)
-    return np.append(fit.coef, fit.intercept), np.append(fit.stderr, fit.stderr_intercept)
+    return np.asarray(fit.params), np.asarray(fit.bse)
 
 
 def clamp(flights: Any) -> Any:

@@ -181,12 +181,12 @@ def _release() -> None:
     rows = np.column_stack([x, x @ [0.5, -0.25]])
     moment = pg.second_moment(rows, columns=pg.Columns(dict.fromkeys("xyz", (-1, 1))))
     for mechanism in (pg.AnalyzeGauss(), pg.AdditiveWishart()):
-        release = pg.release(moment, mechanism, epsilon=8.0, delta=1e-6)
+        release = pg.release(moment, epsilon=8.0, delta=1e-6, mechanism=mechanism)
         with tempfile.TemporaryDirectory() as folder:
             release.save(Path(folder, "release.json"))
             loaded = pg.load_release(Path(folder, "release.json"))
         _require(np.array_equal(loaded.matrix, release.matrix), "a release changed in its file")
-        off = np.abs(loaded.regress("z").coef - [0.5, -0.25]).max()
+        off = np.abs(np.asarray(loaded.regress("z").params) - [0.5, -0.25]).max()
         # The noise's deviation is below 1 % of the signal: no chance of failing by chance.
         _require(off < 0.1, f"coefficients from {mechanism} are off by {off:.2g}")
 

@@ -83,6 +83,7 @@ def command(
         {"--ledger": ledger, "--out": out},
     )
     quantile_of(level)  # before anything is spent
+    alpha = round(1 - level, 12)
     described = read_columns(columns)
     if not isinstance(described, pg.Columns):
         raise click.UsageError(f"--columns {columns}: a .toml or .json file of bounds and levels")
@@ -99,20 +100,19 @@ def command(
         **asked,
     )
     if not as_json:
-        print_lines(fit.summary(level))
+        print_lines(str(fit.summary(alpha=alpha)))
         return
     print_json(
         {
             "fit": str(out),
             "target": fit.target,
             "names": fit.param_names,
-            "coef": [*fit.coef, *([fit.intercept] if fit.with_intercept else [])],
-            "params": fit.inference.estimate[: len(fit.param_names)],
-            "bse": fit.inference.stderr[: len(fit.param_names)],
-            "pvalues": fit.inference.pvalues()[: len(fit.param_names)],
+            "params": fit.params,
+            "bse": fit.bse,
+            "pvalues": fit.pvalues,
             "level": level,
-            "conf_int": fit.conf_int(level, intercept=True),
-            "conf_int_data": fit.conf_int(level, intercept=True, of="data"),
+            "conf_int": fit.conf_int(alpha),
+            "conf_int_data": fit.conf_int(alpha, of="data"),
             "refusal": fit.refusal,
             "epsilon": fit.epsilon,
             "delta": fit.delta,

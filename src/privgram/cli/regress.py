@@ -74,30 +74,25 @@ def command(
         _print_groups(loaded.regress(explained, **asked), level, as_json)
         return
     fit = loaded.regress(explained, unclip=unclip, **asked)
-    intervals = fit.conf_int(level, intercept=True)
-    size = len(fit.names)
+    alpha = round(1 - level, 12)
     if as_json:
         print_json(
             {
                 "target": fit.target,
-                "names": fit.names,
-                "terms": {term: fit.names[at] for term, at in fit.design.terms.items()},
+                "names": fit.param_names,
+                "terms": {term: fit.param_names[at] for term, at in fit.design.terms.items()},
                 "references": fit.design.references,
-                "coef": fit.coef,
-                "stderr": fit.stderr,
-                "intercept": fit.intercept,
-                "stderr_intercept": fit.stderr_intercept,
+                "params": fit.params,
+                "bse": fit.bse,
                 "ridge": fit.ridge,
                 "level": level,
-                "conf_int": intervals[:size],
-                "conf_int_intercept": intervals[size] if len(intervals) > size else None,
-                "params": fit.inference.estimate[: len(fit.param_names)],
-                "pvalues": fit.inference.pvalues()[: len(fit.param_names)],
+                "conf_int": fit.conf_int(alpha),
+                "pvalues": fit.pvalues,
                 "refusal": fit.refusal,
             }
         )
         return
-    print_lines(fit.summary(level))
+    print_lines(str(fit.summary(alpha=alpha)))
 
 
 def _print_groups(fits: GroupFits, level: float, as_json: bool) -> None:
@@ -108,13 +103,13 @@ def _print_groups(fits: GroupFits, level: float, as_json: bool) -> None:
             {
                 "target": fits.target,
                 "by": fits.by,
-                "names": fits.names,
+                "names": fits.param_names,
                 "groups": fits.groups,
-                "coef": fits.coef,
-                "stderr": fits.bse,
+                "params": fits.params,
+                "bse": fits.bse,
                 "level": level,
                 "conf_int": [
-                    fits[group].conf_int(level, intercept=True) if group in fits else None
+                    fits[group].conf_int(round(1 - level, 12)) if group in fits else None
                     for group in fits.groups
                 ],
                 "refusal": list(known.values()),

@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,6 +14,7 @@ import click
 
 from privgram._base.files import check_distinct
 from privgram._base.text import listed
+from privgram.columns.unit import Auto
 
 from . import _mechanisms
 from ._options import columns_file, example, guarantee, read_columns, read_names
@@ -21,7 +22,6 @@ from ._output import console, facts, json_option, print_json
 from ._units import read_unit_bound, unit_options
 
 if TYPE_CHECKING:
-    from privgram._base.checks import CalibrationKind
     from privgram.columns.groups import Unlisted
     from privgram.columns.unit import Clip
     from privgram.privacy import Adjacency
@@ -88,20 +88,7 @@ if TYPE_CHECKING:
     multiple=True,
     help="A parameter of the --mechanism. May be repeated.",
 )
-@click.option(
-    "--calibration",
-    type=click.Choice(["exact", "published"]),
-    default="exact",
-    show_default=True,
-    help="Noise by the exact privacy profile, or by the paper's constants.",
-)
 @click.option("--threads", type=click.IntRange(min=1), help="Default: one for each core.")
-@click.option(
-    "--no-cache",
-    is_flag=True,
-    help="Decode files anew for each pass. By default rows stay in memory between passes while"
-    " they take less than a quarter of it.",
-)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -147,9 +134,7 @@ def command(
     adjacency: Adjacency,
     mechanism: str | None,
     settings: tuple[str, ...],
-    calibration: CalibrationKind,
     threads: int | None,
-    no_cache: bool,
     out: Path,
     force: bool,
     ledger: Path | None,
@@ -189,34 +174,33 @@ def command(
         raise click.UsageError("--unit needs a bound: --rows-per-unit, or --unit-bound")
     if mechanism is None and settings:
         raise click.UsageError(f"--set {settings[0]}: say of which --mechanism")
-    with _errata_in_own_terms():
-        asked: Any = {}
-        if by is not None and groups is not None:
-            asked = {"by": by, "groups": _read_groups(groups), "unlisted": unlisted}
-        release: Any = pg.release(
-            list(sources) if len(sources) > 1 else sources[0],
-            None if mechanism is None else _mechanisms.make(mechanism, settings),
-            epsilon,
-            delta,
-            adjacency=adjacency,
-            calibration=calibration,
-            columns=described,
-            bound=_read_bound(bound, bound_epsilon, unit_bound),
-            bound_epsilon=bound_epsilon,
-            bound_quantile=bound_quantile,
-            threads=threads,
-            cache=not no_cache,
-            progress=sys.stderr.isatty(),
-            ledger=None if ledger is None else pg.Ledger(ledger),
-            out=out,
-            **asked,
-            unit=unit,
-            unit_bound=read_unit_bound(unit_bound, bound_epsilon),
-            rows_per_unit=rows_per_unit,
-            clip=clip,
-            within=within,
-            unit_missing=unit_missing,
+    auto = None if bound_epsilon is None else Auto(bound_epsilon, bound_quantile)
+    row_bound, whole_bound = _read_bound(bound, auto, unit_bound), read_unit_bound(unit_bound, auto)
+    whose, groups_of = None, None  # type: pg.Unit | None, Any
+    if unit is not None:
+        whose = pg.Unit(unit, rows_per_unit, whole_bound, clip, within, unit_missing)
+    elif whole_bound is not None or rows_per_unit is not None or within:
+        raise click.UsageError(
+            "--unit-bound, --rows-per-unit and --within are of a unit: say by --unit which column "
+            "tells whose row a row is"
         )
+    if by is not None and groups is not None:
+        groups_of = pg.Groups(by, _read_groups(groups), unlisted)
+    release: Any = pg.release(
+        list(sources) if len(sources) > 1 else sources[0],
+        described,
+        epsilon,
+        delta,
+        mechanism=None if mechanism is None else _mechanisms.make(mechanism, settings),
+        adjacency=adjacency,
+        bound=row_bound,
+        unit=whose,
+        by=groups_of,
+        ledger=None if ledger is None else pg.Ledger(ledger),
+        out=out,
+        threads=threads,
+        progress=sys.stderr.isatty(),
+    )
 
     report: dict[str, Any] = {"release": str(out)}
     if by is not None:
@@ -247,30 +231,13 @@ def command(
         console().print(facts(shown))
 
 
-@contextmanager
-def _errata_in_own_terms() -> Iterator[None]:
-    """Say what an option does about a published constant that is not private."""
-    try:
-        yield
-    except ValueError as error:
-        from privgram.papers import PublishedErratumError
-
-        if not isinstance(error, PublishedErratumError):
-            raise
-        raise click.UsageError(
-            f"--calibration published: {error.flaw} Use --calibration exact"
-        ) from None
-
-
-def _read_bound(
-    text: str | None, bound_epsilon: float | None, unit_bound: str | None
-) -> float | str | None:
+def _read_bound(text: str | None, auto: Auto | None, unit_bound: str | None) -> float | Auto | None:
     """Read ``--bound``; None where the columns give it."""
     if text == "auto":
-        if bound_epsilon is None:
+        if auto is None:
             raise click.UsageError("--bound auto spends privacy: say how much by --bound-epsilon")
-        return text
-    if bound_epsilon is not None and unit_bound != "auto":
+        return auto
+    if auto is not None and unit_bound != "auto":
         raise click.UsageError("--bound-epsilon needs --bound auto, which spends it")
     if text is None:
         return None

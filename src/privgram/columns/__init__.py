@@ -20,6 +20,7 @@ from privgram._core.scale import DefaultRounding
 from privgram.columns.encoding import Encoder, parts_of
 from privgram.columns.layout import Layout
 from privgram.columns.terms import INTERCEPT, ONES, Piece, Term, parse_terms
+from privgram.columns.unit import Auto
 from privgram.columns.variables import (
     FROM_DATA,
     Dates,
@@ -31,7 +32,7 @@ from privgram.columns.variables import (
     variable,
 )
 
-__all__ = ["INTERCEPT", "Columns", "Dates", "Factor", "Log"]
+__all__ = ["INTERCEPT", "Auto", "Columns", "Dates", "Factor", "Log"]
 
 
 class Columns:
@@ -154,8 +155,9 @@ class Columns:
         Parameters
         ----------
         formula : str
-            Such as ``"log(wage) ~ poly(age, 2) + sex*region"``. Both sides are stored.
-            ``- 1`` leaves out the intercept.
+            Such as ``"log(wage) ~ poly(age, 2) + sex*region"``. Both sides are stored, and so are
+            the effects and instruments of ``"y ~ x | firm | d ~ z"``. ``- 1`` leaves out the
+            intercept.
         bounds, missing, weights, row_weights
             As for `Columns`; what `bounds` describes and the formula does not use is left out.
 
@@ -174,7 +176,9 @@ class Columns:
             for name, given in bounds.items()
         }
         variables = {name: variable(name, given) for name, given in chosen.items()}
-        terms = parse_terms([*parsed.targets, *parsed.features], variables)
+        # The target may be one level of a factor: 'region[n]'.
+        needed = (text if text in variables else text.partition("[")[0] for text in parsed.terms)
+        terms = parse_terms(needed, variables)
         used = {name for term in terms for name in _names_in(term)} | {row_weights}
         return cls(
             {name: described for name, described in variables.items() if name in used},
@@ -183,6 +187,23 @@ class Columns:
             terms=cls._labels_of(terms, variables),
             weights=weights,
             row_weights=row_weights,
+        )
+
+    def without(self, name: str) -> Columns:
+        """These columns without one variable, and without the terms that have it."""
+        terms = [term for term in self._terms if name not in _names_in(term)]
+        label = self._labels_of
+        return Columns(
+            {own: described for own, described in self._variables.items() if own != name},
+            self._intercept,
+            self._missing,
+            terms=None if self._written is None else label(terms, self._variables),
+            weights={
+                term.label(self._variables): self._weights[term]
+                for term in terms
+                if term in self._weights
+            },
+            row_weights=self._row_weights,
         )
 
     def _check_row_weights(self, name: str | None) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from privgram.columns.variables import Factor, Level, Variable
@@ -21,52 +22,79 @@ OTHER = "other"
 
 @dataclass(frozen=True)
 class Groups:
-    """Which rows are of which group.
+    """Which rows are of which group: a column whose public values get a release each.
 
     Parameters
     ----------
     by : str
-        Column of a table that says so.
-    factor : Factor
-        Its public values.
-    unlisted : {"error", "drop", "other"}
-        What becomes of a row with another value, or with none: an error, nothing, or a part of one
-        more group, "other".
+        Column of the table that says so; text or whole numbers. It is not among the columns of a
+        release; of a table without names, the last one.
+    levels : sequence of str or of int, or Factor
+        Its values that get a release each, all different. They are public: from the form or the
+        code book and not from the data. By default those of the columns' `Factor` of that name.
+    unlisted : {"drop", "other", "error"}, default "drop"
+        What becomes of a row with another value, or with none. It is left out, of one more group,
+        "other", or an error, which tells that there is such a row and where.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If it is not a column and a list of different values, all text or all whole numbers.
+
+    Examples
+    --------
+    >>> import privgram as pg
+    >>> pg.Groups("state", ["NY", "NJ"], unlisted="other").labels
+    ('NY', 'NJ', 'other')
     """
 
     by: str
-    factor: Factor
+    levels: Sequence[Level] | Factor | None = None
     unlisted: Unlisted = "drop"
 
-    @classmethod
-    def of(cls, by: str, groups: Sequence[Level] | Factor | None, unlisted: str) -> Groups:
-        """Check what a user says of groups.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If it is not a column and a list of different values, all text or all whole numbers.
-        """
-        if not isinstance(by, str):
-            raise TypeError(f"by is the name of a column, not {type(by).__name__}")
-        if groups is None:
+    def __post_init__(self) -> None:
+        if not isinstance(self.by, str):
+            raise TypeError(f"by is the name of a column, not {type(self.by).__name__}")
+        if self.unlisted not in get_args(Unlisted):
             raise ValueError(
-                f"groups is missing: the list of the values of {by!r} that get a release each. "
-                "They must be public, from the form or the code book and not from the data: a "
-                "value that only one person has would give that person away"
+                f"unlisted is one of {', '.join(get_args(Unlisted))}, not {self.unlisted!r}"
             )
-        if unlisted not in get_args(Unlisted):
-            raise ValueError(
-                f"unlisted is one of {', '.join(get_args(Unlisted))}, not {unlisted!r}"
-            )
-        levels: Any = groups.levels if isinstance(groups, Factor) else groups
+        if self.levels is None:
+            return
+        levels: Any = self.levels.levels if isinstance(self.levels, Factor) else self.levels
         try:
-            Factor(levels, other=unlisted == "other")  # or two groups would have one name
-            return cls(by, Factor(levels), unlisted)  # type: ignore[arg-type]
+            Factor(levels, other=self.unlisted == "other")  # or two groups would have one name
+            object.__setattr__(self, "levels", Factor(levels).levels)
         except (ValueError, TypeError) as error:
             said = str(error).replace("levels of a factor", "groups").replace("a factor", "a table")
             said = said.replace("level", "group").replace("other=False", "another name")
-            raise type(error)(f"groups of {by!r}: {said}") from None
+            raise type(error)(f"groups of {self.by!r}: {said}") from None
+
+    @classmethod
+    def of(cls, given: Any, columns: Any = None) -> tuple[Groups | None, Any]:
+        """Groups as they were given, with their levels, and the columns that are left.
+
+        Their levels may be those of a `Factor` of the columns, which then leaves these.
+        """
+        if given is None:
+            return None, columns
+        groups = given if isinstance(given, Groups) else cls(given)
+        if groups.levels is not None:
+            return groups, columns
+        described = getattr(columns, "variables", {}).get(groups.by)
+        if not isinstance(described, Factor):
+            raise ValueError(
+                f"the groups are missing: by=Groups({groups.by!r}, [...]) lists the values that "
+                "get a release each. They must be public, from the form or the code book and not "
+                "from the data: a value that only one person has would give that person away"
+            )
+        unlisted: Unlisted = "other" if described.other else groups.unlisted
+        return cls(groups.by, described.levels, unlisted), columns.without(groups.by)
+
+    @cached_property
+    def factor(self) -> Factor:
+        """The public values."""
+        return Factor(self.levels)  # type: ignore[arg-type]  # resolved by `of`
 
     @property
     def labels(self) -> tuple[Level, ...]:
@@ -103,4 +131,4 @@ class Groups:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Groups:
         """Make groups from the form `to_dict` gives."""
-        return cls.of(data["by"], data["groups"], data["unlisted"])
+        return cls(data["by"], data["groups"], data["unlisted"])

@@ -92,7 +92,7 @@ def parse_terms(texts: Iterable[str], variables: Mapping[str, Variable]) -> tupl
         written twice or is empty.
     """
     if isinstance(texts, str):
-        raise TypeError(f"terms is a list of terms; for one, pass [{texts!r}]")
+        texts = [texts]
     found: list[Term] = []
     for text in texts:
         if not isinstance(text, str):

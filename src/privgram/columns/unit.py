@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
-from privgram._base.checks import check_integer, check_positive
+import numpy as np
+
+from privgram._base.checks import check_integer, check_positive, check_within
 from privgram.columns.variables import Variable
 
-__all__ = ["Clip", "Identifier", "PrivacyUnit"]
+__all__ = ["Auto", "Clip", "Identifier", "PrivacyUnit", "Unit"]
 
 Clip = Literal["frobenius", "trace"]
 
@@ -20,6 +23,37 @@ MOST_ROWS = 1 << 20
 
 #: Bits by which rows of a unit may be finer than those of a table of rows.
 FINER = 4
+
+#: What the units of an array's rows are called.
+UNNAMED = "unit"
+
+
+@dataclass(frozen=True)
+class Auto:
+    """A bound to be chosen by the table, as `private_norm_bound` does, which costs privacy.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy parameter of the choice, > 0, spent besides that of the release, which states both
+        together.
+    quantile : float, optional
+        Part of the rows, or units, not to be shortened, in (0, 1). By default 0.95 of the rows,
+        and half of the units: the factors of units leave slopes as they are where units are alike,
+        and the noise is smaller.
+    """
+
+    epsilon: float
+    quantile: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", check_positive(self.epsilon, "epsilon"))
+        if self.quantile is not None:
+            check_within(self.quantile, "quantile", 0, 1)
+
+
+#: A bound that is known, or one to be chosen.
+Bound: TypeAlias = float | Auto
 
 
 @dataclass(frozen=True)
@@ -90,12 +124,85 @@ def name_of(unit: PrivacyUnit | None) -> str:
     return "" if unit is None else unit.name
 
 
+@dataclass(frozen=True)
+class Unit:
+    """Whose rows are protected together, and how far they may move a second moment.
+
+    Parameters
+    ----------
+    name : str, or array_like of shape (n,)
+        Column that tells whose row a row is, by whole numbers or texts. For an array without
+        names, the units of its rows.
+    rows : int, optional
+        k, with which the unit's bound is sqrt(k) times that of a row: units of up to k rows are
+        not scaled. With a bound that is to be chosen, only the upper end of the choice.
+    bound : float or Auto, optional
+        C: the matrix that a unit contributes has at most norm C^2, and is scaled down to that if
+        it must be. Public, unless `private_norm_bound` chose it. `Auto` chooses it by the table.
+    clip : {"frobenius", "trace"}
+        Norm of a unit's matrix: "frobenius" is the smaller one and serves `AnalyzeGauss`; "trace"
+        serves `MatrixLaplace` too.
+    within : bool, default False
+        Whether to subtract from each row the means of its unit's rows, in all columns but the
+        intercept: regressions are then those with an effect for each unit.
+    missing : {"error", "drop"}
+        What to do about a row whose unit is missing: raise, which tells that there is one and
+        where, or leave it out.
+
+    Examples
+    --------
+    >>> import privgram as pg
+    >>> pg.Unit("patient", rows=15).within
+    False
+    """
+
+    name: Any
+    rows: int | None = None
+    bound: Bound | None = None
+    clip: Clip = "frobenius"
+    within: bool = False
+    missing: Literal["error", "drop"] = "error"
+    #: The units of an array's rows, where they are not a column.
+    keys: Any = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            object.__setattr__(self, "keys", np.asarray(self.name))
+            object.__setattr__(self, "name", UNNAMED)
+        PrivacyUnit(self.name, self.clip, self.within)  # which checks them
+        if self.missing not in ("error", "drop"):
+            raise ValueError(f"missing is 'error' or 'drop', not {self.missing!r}")
+        if not (self.bound is None or isinstance(self.bound, Auto)):
+            check_positive(self.bound, "the bound of a unit")
+            if self.rows is not None:
+                raise ValueError("bound and rows both bound a unit: give one of them")
+        if self.rows is not None:
+            check_integer(self.rows, "rows", 1, MOST_ROWS)
+
+    @classmethod
+    def of(cls, given: Any) -> Unit | None:
+        """A unit as it was given: itself, its column, the units of rows, or none."""
+        return given if given is None or isinstance(given, Unit) else cls(given)
+
+    def bounded(self, bound: float) -> Unit:
+        """The same unit, with a bound that was chosen."""
+        made = copy.copy(self)
+        object.__setattr__(made, "bound", bound)
+        object.__setattr__(made, "rows", None)
+        return made
+
+    @property
+    def protected(self) -> PrivacyUnit:
+        """What a release records of it."""
+        return PrivacyUnit(self.name, self.clip, self.within)
+
+
 def bits_for(bound: float, row_bound: float) -> int:
     """Bits of a unit's bound, with which rows are about as fine as in a table of rows."""
     finer = math.ceil(math.log2(bound / row_bound)) if bound > row_bound else 0
     return 20 + min(FINER, finer)
 
 
-def bound_of_rows(rows_per_unit: Any, row_bound: float) -> float:
+def bound_of_rows(rows: int, row_bound: float) -> float:
     """The bound of a unit of so many rows, each within the row bound: sqrt(k) B."""
-    return math.sqrt(check_integer(rows_per_unit, "rows_per_unit", 1, MOST_ROWS)) * row_bound
+    return math.sqrt(rows) * row_bound

@@ -23,6 +23,7 @@ from privgram.drawing.additive import add_noise
 from privgram.drawing.refined import Looks
 from privgram.drawing.release import warn_of_weak
 from privgram.engines import check_here
+from privgram.engines.request import Pass
 from privgram.engines.threads import accumulate, second_moment
 from privgram.ledger import check_ledger
 from privgram.mechanisms.refined import Refined, radii
@@ -132,8 +133,8 @@ def logistic(
     >>> y = rng.random(20_000) < 1 / (1 + np.exp(1 - 2 * x))
     >>> columns = pg.Columns({"x": (-1, 1), "y": bool})
     >>> fit = pg.logistic({"x": x, "y": y}, "y", ["x"], columns=columns, epsilon=1.0, delta=1e-6)
-    >>> fit.names
-    ('x',)
+    >>> fit.param_names
+    ('x', 'Intercept')
     """
     path = None if out is None else Path(out)
     check_ledger(ledger)
@@ -147,12 +148,17 @@ def logistic(
     if not isinstance(target, str):
         raise TypeError("the target is the name of a variable, or a formula")
     if isinstance(features, str):
-        raise TypeError(f"features must be a list of terms; for one, pass [{features!r}]")
+        features = [features]
     texts: list[str] | None = None if features is None else list(features)
     if "~" in target:
         if texts is not None:
             raise ValueError("a formula names the features: leave `features` out")
-        target, texts, intercept = parse_one(target)
+        parsed = parse_one(target)
+        if parsed.endogenous:
+            raise ValueError("a logistic regression has no instruments: leave them out")
+        target, intercept = parsed.targets[0], parsed.intercept
+        texts = [*parsed.features, *parsed.absorbed]
+        reference = dict(parsed.references) | dict(reference or {})
     if columns.row_weights is not None:
         raise ValueError("logistic counts every row once: leave the weights of rows out of columns")
     target, variable = _binary(columns, target)
@@ -172,6 +178,7 @@ def logistic(
     if ledger is not None:  # before the pass
         ledger.check(epsilon, delta, adjacency=adjacency, privacy=noise.privacy)
     moment = second_moment(source, columns=used, threads=threads)
+    again = Pass(source, used, threads=threads)
     public = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
     if not reproducible:
         warn_of_weak(epsilon, delta, public)
@@ -179,9 +186,7 @@ def logistic(
         ledger.spend(
             epsilon, delta, adjacency=adjacency, privacy=noise.privacy, what=f"logistic({target})"
         )
-    looks = Looks(
-        moment, noise, generator, lambda new: accumulate(source, used, threads, False, new)[0]
-    )
+    looks = Looks(moment, noise, generator, lambda new: accumulate(again, new)[0])
     found = _Steps(looks, model, public).take()
     fit = LogisticFit(
         target=target,

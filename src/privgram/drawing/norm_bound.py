@@ -14,22 +14,22 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.checks import check_integer, check_number, check_positive, check_within
+from privgram._base.checks import check_integer, check_number
 from privgram._core.norms import squared_norms
-from privgram.columns.unit import bound_of_rows
+from privgram.columns.unit import Auto, Unit, bound_of_rows
 from privgram.drawing import random
 from privgram.drawing.exponential import exponential_mechanism
+from privgram.engines.request import Pass, Progress
 from privgram.engines.threads import accumulate, accumulate_units
 from privgram.ledger import check_ledger
 from privgram.mechanisms.norm_bound import NormBound, charge, new_id, restore
 from privgram.moment.rows import scaled
-from privgram.moment.units import UnitPlan, by_unit
+from privgram.moment.units import accumulator_of
 from privgram.sources.table import n_rows_of
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from privgram._core.rows import Scaling
     from privgram._core.units import UnitAccumulator
     from privgram.columns import Columns
-    from privgram.columns.groups import Groups
-    from privgram.columns.unit import Clip
     from privgram.ledger import Ledger
     from privgram.privacy import Adjacency, BoundedRangeProfile
     from privgram.sources.table import Block
@@ -86,13 +84,9 @@ def private_norm_bound(
     columns: Columns | Sequence[str] | None = None,
     rng: np.random.Generator | None = None,
     threads: int | None = None,
-    progress: bool | Callable[[int, int | None], object] = False,
+    progress: Progress = False,
     ledger: Ledger | None = None,
-    unit: Any = None,
-    rows_per_unit: int | None = None,
-    clip: Clip = "frobenius",
-    within: bool = False,
-    unit_missing: Literal["error", "drop"] = "error",
+    unit: Unit | str | Any = None,
 ) -> NormBound:
     """Choose a bound of the row norms by a private quantile of them.
 
@@ -113,7 +107,7 @@ def private_norm_bound(
     lower, upper : float, optional
         Ends of the grid of bounds to choose from, in [1e-150, 1e150]; public: never read
         off the table. By default 1e-9 and 1e9; with `Columns`, their own bound and 1/1024
-        of it; of units, that of `rows_per_unit` rows, 1024 by default, and 1/1024 of it.
+        of it; of units, that of `Unit.rows` rows, 1024 by default, and 1/1024 of it.
     bins_per_octave : int
         Fineness of the grid: the bound exceeds the quantile by a factor of up to
         ``2 ** (1 / bins_per_octave)``. In [1, 1024].
@@ -123,9 +117,10 @@ def private_norm_bound(
         For experiments only. By default a cryptographic generator.
     ledger : Ledger, optional
         Budget to enter the choice in, durably, before it is made.
-    unit, rows_per_unit, clip, within, unit_missing
-        As in `second_moment`: the bound is then a unit's, to be passed as `unit_bound`, and the
-        quantile one of the units. Needs `Columns`, or both ends of the grid.
+    unit : Unit or str, optional
+        As in `second_moment`, without its bound, which is what is chosen: pass it on as
+        ``Unit(..., bound=...)``. The quantile is then one of the units. Needs `Columns`, or both
+        ends of the grid.
 
     Returns
     -------
@@ -171,9 +166,12 @@ def private_norm_bound(
     True
     >>> moment = pg.second_moment(table, bound=bound)
     """
-    plan = by_unit(unit, None, rows_per_unit, clip, within, unit_missing)
-    choice = Choice(epsilon, quantile, lower, upper, bins_per_octave, adjacency, columns, plan=plan)
-    return choice.draw(choice.count(source, threads, progress), rng, ledger)
+    auto = Auto(epsilon, quantile)
+    asked = Pass.of(source, columns, None, unit, None, threads, progress)
+    if asked.unit is not None and asked.unit.bound is not None:
+        raise ValueError("private_norm_bound chooses the bound of a unit: leave it out of Unit")
+    choice = Choice(auto, asked, adjacency, lower, upper, bins_per_octave)
+    return choice.draw(choice.count(), rng, ledger)
 
 
 class Choice:
@@ -181,84 +179,63 @@ class Choice:
 
     def __init__(
         self,
-        epsilon: float,
-        quantile: float | None = None,
+        auto: Auto,
+        asked: Pass,
+        adjacency: Adjacency = "replace",
         lower: float | None = None,
         upper: float | None = None,
         bins_per_octave: int = 16,
-        adjacency: Adjacency = "replace",
-        columns: Columns | Sequence[str] | None = None,
-        row_bound: float | None = None,
-        plan: UnitPlan | None = None,
     ) -> None:
-        from privgram.columns import Columns
         from privgram.privacy._adjacency import check_adjacency
 
-        top = columns.bound if isinstance(columns, Columns) else None
-        self.row_bound = row_bound = top if row_bound is None else row_bound
-        self.plan = plan
-        if plan is not None:
+        self.asked = asked
+        scaling, unit = asked.scaling, asked.unit
+        top = None if scaling is None else scaling.bound
+        if unit is not None:
+            row_bound = asked.row_bound
             if row_bound is None and None in (lower, upper):
                 raise ValueError(
                     "the norms of units are looked for below what Columns allow: pass a Columns, "
                     "or lower and upper"
                 )
-            top = None if row_bound is None else bound_of_rows(plan.rows or ROWS, row_bound)
+            top = None if row_bound is None else bound_of_rows(unit.rows or ROWS, row_bound)
         upper = (UPPER if top is None else top) if upper is None else upper
         upper = check_number(upper, "upper")
         lower = (LOWER if top is None else upper / RANGE) if lower is None else lower
         lower = check_number(lower, "lower")
-        epsilon = check_positive(epsilon, "epsilon")
-        if quantile is None:
-            quantile = QUANTILE if plan is None else UNIT_QUANTILE
-        quantile = check_within(quantile, "quantile", 0, 1)
         bins_per_octave = check_integer(bins_per_octave, "bins_per_octave", 1, FINEST)
         if not LEAST <= lower < upper <= MOST:
             raise ValueError(
                 f"the grid needs {LEAST:g} <= lower < upper <= {MOST:g}, not {lower} and {upper}"
             )
-        if plan is not None and upper > RANGE * lower * 4:
+        if unit is not None and upper > RANGE * lower * 4:
             raise ValueError("lower and upper must be within a factor of 4096 for units")
-        self.columns = columns
-        self.epsilon = epsilon
-        self.quantile = quantile
+        self.epsilon = auto.epsilon
+        default = QUANTILE if unit is None else UNIT_QUANTILE
+        self.quantile = default if auto.quantile is None else auto.quantile
         self.adjacency = check_adjacency(adjacency)
         self.bins_per_octave = bins_per_octave
         steps = max(1, math.ceil(bins_per_octave * math.log2(upper / lower)))
         self.grid = np.geomspace(lower, upper, steps + 1)
 
-    def count(
-        self,
-        source: Any,
-        threads: int | None = None,
-        progress: bool | Callable[[int, int | None], object] = False,
-        groups: Groups | None = None,
-    ) -> NormCounts:
+    def count(self) -> NormCounts:
         """Count the rows in each interval of the grid, in one pass: SECRET.
 
         With groups it is the rows that are of one.
         """
         total: NormCounts
-        if (plan := self.plan) is not None:
-            top = float(self.grid[-1])
-            row_bound = top if self.row_bound is None else min(self.row_bound, top)
-            scaling: Any = self.columns if hasattr(self.columns, "encoder") else None
-            total, _ = accumulate_units(
-                source,
-                self.columns,
-                threads,
-                progress,
-                plan,
-                lambda d: UnitNormCounts(plan.new_total(d, top, row_bound, scaling, 24), self.grid),
-            )
+        unit, scaling = self.asked.unit, self.asked.scaling
+        if unit is None:
+            total, _ = accumulate(self.asked, lambda d: NormCounts(d, self.grid))
             return total
-        total, _ = accumulate(
-            source,
-            self.columns,
-            threads,
-            progress,
-            lambda d: NormCounts(d, self.grid),
-            groups=groups,
+        top = float(self.grid[-1])
+        known = self.asked.row_bound
+        row_bound = top if known is None else min(known, top)
+        total, _ = accumulate_units(
+            self.asked,
+            lambda d: UnitNormCounts(
+                accumulator_of(unit, d, top, row_bound, scaling, 24), self.grid
+            ),
         )
         return total
 
@@ -291,7 +268,7 @@ class Choice:
             "bins_per_octave": self.bins_per_octave,
             "reproducible": reproducible,
             "id": new_id(),
-            "unit": None if self.plan is None else self.plan.unit.name,
+            "unit": None if self.asked.unit is None else self.asked.unit.name,
         }
         if ledger is not None:
             charge(ledger, fields)

@@ -7,20 +7,20 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from privgram._base.checks import check_number, check_positive
 from privgram._base.files import check_distinct, check_room
 from privgram._release import Release
 from privgram._release.groups import Releases
 from privgram._release.record import FORM
-from privgram.columns import Columns
-from privgram.columns.groups import Groups, Unlisted
+from privgram.columns.groups import Groups
 from privgram.columns.unit import name_of
 from privgram.drawing import random
 from privgram.drawing.norm_bound import Choice
 from privgram.engines import check_rereadable, scale_out
-from privgram.engines.threads import accumulate, asked_groups, grouped, pooled
+from privgram.engines.request import Pass, Progress
+from privgram.engines.threads import accumulate, total_of
 from privgram.ledger import check_ledger
 from privgram.mechanisms import (
     AnalyzeGauss,
@@ -34,8 +34,8 @@ from privgram.mechanisms import (
 from privgram.mechanisms.groups import calibrate_groups, check_groups
 from privgram.mechanisms.looks import names_of
 from privgram.moment.groups import SecondMoments
-from privgram.moment.units import UnitPlan, by_unit
-from privgram.sources.kept import Kept, room
+from privgram.moment.units import bounds_of
+from privgram.sources.kept import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from privgram._base.checks import CalibrationKind
-    from privgram.columns.unit import Clip
-    from privgram.columns.variables import Factor, Level
+    from privgram.columns import Columns
+    from privgram.columns.unit import Auto, Unit
     from privgram.drawing.refined import Reread
     from privgram.ledger import Ledger
     from privgram.mechanisms.norm_bound import NormBound
@@ -64,81 +64,55 @@ BYTES = {".json": 32, ".npz": 8}
 @overload
 def release(
     source: Any,
-    mechanism: Mechanism | str | None = None,
+    columns: Columns | Sequence[str] | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
-    adjacency: Adjacency = "replace",
-    calibration: CalibrationKind = "exact",
-    rng: np.random.Generator | None = None,
     *,
-    columns: Columns | Sequence[str] | None = None,
-    bound: Any = None,
-    bound_epsilon: float | None = None,
-    bound_quantile: float | None = None,
-    threads: int | None = None,
-    progress: bool | Callable[[int, int | None], object] = False,
-    cache: bool | int = True,
+    mechanism: Mechanism | str | None = None,
+    adjacency: Adjacency = "replace",
+    bound: float | Auto | None = None,
+    unit: Unit | str | Any = None,
+    by: None = None,
     ledger: Ledger | None = None,
     out: str | os.PathLike[str] | None = None,
-    allow_published_erratum: bool = False,
-    unit: Any = None,
-    unit_bound: float | Literal["auto"] | None = None,
-    rows_per_unit: int | None = None,
-    clip: Clip = "frobenius",
-    within: bool = False,
-    unit_missing: Literal["error", "drop"] = "error",
-    by: None = None,
+    threads: int | None = None,
+    progress: Progress = False,
+    rng: np.random.Generator | None = None,
 ) -> Release: ...
 @overload
 def release(
     source: Any,
-    mechanism: Mechanism | str | None = None,
+    columns: Columns | Sequence[str] | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
-    adjacency: Adjacency = "replace",
-    calibration: CalibrationKind = "exact",
-    rng: np.random.Generator | None = None,
     *,
-    columns: Columns | Sequence[str] | None = None,
-    bound: Any = None,
-    threads: int | None = None,
-    progress: bool | Callable[[int, int | None], object] = False,
-    cache: bool | int = True,
+    mechanism: Mechanism | str | None = None,
+    adjacency: Adjacency = "replace",
+    bound: float | Auto | None = None,
+    unit: Unit | str | Any = None,
+    by: Groups | str,
     ledger: Ledger | None = None,
     out: str | os.PathLike[str] | None = None,
-    allow_published_erratum: bool = False,
-    by: str,
-    groups: Sequence[Level] | Factor | None = None,
-    unlisted: Unlisted = "drop",
+    threads: int | None = None,
+    progress: Progress = False,
+    rng: np.random.Generator | None = None,
 ) -> Releases: ...
 def release(
     source: Any,
-    mechanism: Mechanism | str | None = None,
+    columns: Columns | Sequence[str] | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
-    adjacency: Adjacency = "replace",
-    calibration: CalibrationKind = "exact",
-    rng: np.random.Generator | None = None,
     *,
-    columns: Columns | Sequence[str] | None = None,
-    bound: Any = None,
-    bound_epsilon: float | None = None,
-    bound_quantile: float | None = None,
-    threads: int | None = None,
-    progress: bool | Callable[[int, int | None], object] = False,
-    cache: bool | int = True,
+    mechanism: Mechanism | str | None = None,
+    adjacency: Adjacency = "replace",
+    bound: float | Auto | None = None,
+    unit: Unit | str | Any = None,
+    by: Groups | str | None = None,
     ledger: Ledger | None = None,
     out: str | os.PathLike[str] | None = None,
-    allow_published_erratum: bool = False,
-    unit: Any = None,
-    unit_bound: float | Literal["auto"] | None = None,
-    rows_per_unit: int | None = None,
-    clip: Clip = "frobenius",
-    within: bool = False,
-    unit_missing: Literal["error", "drop"] = "error",
-    by: str | None = None,
-    groups: Sequence[Level] | Factor | None = None,
-    unlisted: Unlisted = "drop",
+    threads: int | None = None,
+    progress: Progress = False,
+    rng: np.random.Generator | None = None,
 ) -> Release | Releases:
     """Release the second moment of a table, or of each of its groups, under differential privacy.
 
@@ -147,48 +121,40 @@ def release(
     source : table, SecondMoment or SecondMoments
         Whatever `second_moment` reads: an array of shape (n, d), a path, a data frame, an Arrow
         stream, blocks of these. Or a second moment that was made already.
+    columns : Columns or sequence of str, optional
+        As in `second_moment`.
+    epsilon, delta : float
+        The guarantee; must be given.
     mechanism : Mechanism or str, optional
         With its parameters, or its name alone: "analyze-gauss". By default the one that
         `privgram.plan` says to take: `AnalyzeGauss`, or `AdditiveWishart` where publicly few
         rows might leave the release without a positive definite matrix, and `MatrixLaplace`
         where delta is 0. `Refined` reads the table up to five times, for regressions with far
         less noise.
-    epsilon, delta : float
-        The guarantee; must be given.
-    adjacency, calibration, rng, allow_published_erratum
-        As in `Mechanism.release`.
-    columns, threads, progress
-        As in `second_moment`.
-    cache : bool or int
-        Whether rows that were decoded from Parquet or CSV files stay in memory until the release
-        is made, where it takes several passes: while they take less than a quarter of the
-        machine's memory (of the container's, if that is limited), or than so many bytes; or
-        never. They are written nowhere. The release is the same.
-    bound : float or "auto", optional
-        L2 bound of a row, as in `second_moment`. "auto" chooses it by the table, as
-        `private_norm_bound` does, which reads the table twice and costs `bound_epsilon`; one bound
-        for all groups, by the rows that are of one.
-    bound_epsilon : float, optional
-        With ``bound="auto"`` or ``unit_bound="auto"``: privacy parameter of the choice, > 0, spent
-        besides `epsilon`. The release states both together.
-    bound_quantile : float, optional
-        With these: part of the rows, or units, not to be shortened, in (0, 1). By default 0.95
-        of the rows, and half of the units: the factors of units leave slopes as they are where
-        units are alike, and the noise is smaller.
+    adjacency : {"replace", "add-remove"}
+        Which tables are neighbours: one row replaced (their number is public), or one row added
+        or removed (it is private).
+    bound : float or Auto, optional
+        L2 bound of a row, as in `second_moment`. `Auto` has it chosen by the table, as
+        `private_norm_bound` does, which reads the table once more and costs its epsilon besides;
+        one bound for all groups, by the rows that are of one.
+    unit : Unit or str, optional
+        As in `second_moment`: whose rows are protected together. The guarantee is then for all
+        rows of one unit. With ``clip="frobenius"`` for `AnalyzeGauss`; with "trace" for
+        `MatrixLaplace` too, and for `AdditiveWishart` under "add-remove".
+    by : Groups or str, optional
+        As in `second_moment`: all groups are released at this one guarantee, which is of all of
+        them together and one entry of the ledger. A `SecondMoments` has its groups.
     ledger : Ledger, optional
         Budget to enter the release in, durably, before its noise is drawn.
     out : path-like, optional
         File to save the release to, `.json` or `.npz`. That it can be written is made sure of
         before anything is spent. An existing file is replaced.
-    unit, rows_per_unit, clip, within, unit_missing
-        As in `second_moment`: whose rows are protected together. The guarantee is then for all
-        rows of one unit. With ``clip="frobenius"`` for `AnalyzeGauss`; with "trace" for
-        `MatrixLaplace` too, and for `AdditiveWishart` under "add-remove".
-    unit_bound : float or "auto", optional
-        As in `second_moment`; "auto" chooses it by the table, as `private_norm_bound` does.
-    by, groups, unlisted
-        As in `second_moment`: all groups are released at this one guarantee, which is of all of
-        them together and one entry of the ledger. A `SecondMoments` has its groups.
+    threads, progress
+        As in `second_moment`.
+    rng : numpy.random.Generator, optional
+        For experiments only: the release is then marked `reproducible`. By default a
+        cryptographic generator, keyed by the operating system.
 
     Returns
     -------
@@ -204,120 +170,134 @@ def release(
     OSError
         If the table cannot be read, or the ledger or `out` written.
 
+    Notes
+    -----
+    Rows that were decoded from files stay in memory between passes, where there are several and a
+    quarter of the memory has room for them. They are written nowhere.
+
     Examples
     --------
     >>> import numpy as np
     >>> import privgram as pg
     >>> table = np.random.default_rng(0).uniform(0, 1, (10_000, 2))
     >>> columns = pg.Columns({"x": (0, 1), "y": (0, 1)}, intercept=True)
-    >>> made = pg.release(table, columns=columns, epsilon=1.0, delta=1e-6)
+    >>> made = pg.release(table, columns, epsilon=1.0, delta=1e-6)
     >>> made.mechanism
     AnalyzeGauss(noise='symmetric', repair='none')
     """
+    _check_order(columns)
     chosen = named(mechanism)
     if epsilon is None or delta is None:
         missing = "epsilon" if epsilon is None else "delta"
         raise TypeError(
             f"{missing} must be a number, not missing: release(table, epsilon=1.0, delta=1e-6)"
         )
-    setting = epsilon, delta, adjacency, calibration
-    automatic = unit_bound == "auto"
-    unit_given: Any = None if automatic else unit_bound
-    plan = by_unit(unit, unit_given, rows_per_unit, clip, within, unit_missing)
-    if plan is not None and bound == "auto":
-        raise ValueError('bound="auto" looks at single rows, not at units: take unit_bound="auto"')
-    if plan is not None:
-        plan.check_rows(bound)
-    if automatic and plan is None:
-        raise ValueError(
-            'unit_bound="auto" is for a unit: say by unit which column tells whose row a row is'
-        )
-    of_groups = _groups(source, by, groups, unlisted, plan, chosen, adjacency)
+    setting = epsilon, delta, adjacency
     path = None if out is None else Path(out)
     if path is not None:
         FORM.check_suffix(path)
         check_ledger(ledger)
-        taken = {
-            "ledger": None if ledger is None else ledger.path,
-            "out": path,
-        }
-        check_distinct({}, taken)
+        check_distinct({}, {"ledger": None if ledger is None else ledger.path, "out": path})
         check_room(path)
+    moment: Any
+    reread: Reread | None = None
     if hasattr(source, "sensitivity_bound") or isinstance(source, SecondMoments):
-        if not (columns is None and bound is None and bound_epsilon is None):
-            raise TypeError(
-                "a SecondMoment has its columns and bound: leave out columns, bound and "
-                "bound_epsilon"
-            )
-        if plan is not None:
-            raise ValueError(
-                "a SecondMoment no longer knows whose rows are whose: pass the table with its unit"
-            )
-        moment, reread = source, None
+        _check_made(source, columns, bound, unit, by)
+        moment = source
     else:
-        asked = _Asked(setting, chosen, ledger, allow_published_erratum, plan, of_groups)
-        wanted = "auto" if automatic else bound
-        of_units = (bound, plan) if automatic else (None, None)
-        auto = _auto(source, wanted, bound_epsilon, bound_quantile, adjacency, columns, *of_units)
-        if _rereads(chosen):
-            check_rereadable(source, "Refined() reads", ", or take AnalyzeGauss()")
-        in_memory = plan is not None and plan.keys is not None
-        several = auto is not None or _rereads(chosen)
-        if several and scale_out(source) is None and not in_memory:
-            source = Kept(source, room(cache))
-        reread = _reread(chosen, source, columns, threads, progress)
-        selected = None if bound == "auto" else bound
-        if isinstance(columns, Columns):  # before the pass over the table
-            if isinstance(chosen, Refined):
-                chosen.check_names(columns.names)
-            given = columns.bound if selected is None else selected
-            if plan is not None and auto is None:
-                given = plan.bounds(given)[1]
-            asked.check(len(columns), given, auto)
-        if auto is not None:
-            counts = auto.count(source, threads, progress, of_groups)
-            if not isinstance(columns, Columns):
-                asked.check(counts.n_columns, auto.grid[0], auto)
-            found = auto.draw(counts, rng, ledger)
-            if plan is None:
-                selected = found
-            else:
-                plan = replace(plan, bound=found)
-        if of_groups is not None:
-            moments = grouped(source, selected, columns, threads, progress, of_groups)
-            moment = moments
-        else:
-            moment = pooled(source, selected, columns, threads, progress, plan)
+        asked = Pass.of(source, columns, bound, unit, by, threads, progress)
+        if asked.groups is not None and chosen is not None:
+            check_groups(chosen, adjacency)
+        moment, reread = _read(asked, _Asked(setting, chosen, ledger, asked), rng)
+    many = isinstance(moment, SecondMoments)
     if path is not None:  # once more, after the pass, for what is spent now
-        matrices = 1 if of_groups is None else len(of_groups)
+        matrices = len(moment) if many else 1
         check_room(path, matrices * moment.n_columns**2 * BYTES[path.suffix])
     if chosen is None:
-        public = adjacency == "replace" and of_groups is None and moment.privacy_unit is None
+        public = adjacency == "replace" and not many and moment.privacy_unit is None
+        public = public and not moment.of_group
         n_rows = moment.n_rows + moment.n_dropped if public else None
         chosen = default(moment.n_columns, float(moment.bound), epsilon, delta, n_rows, adjacency)
     made: Release | Releases
-    if of_groups is not None:
-        made = release_groups(
-            chosen,
-            moment,
-            *setting,
-            rng,
-            allow_published_erratum=allow_published_erratum,
-            ledger=ledger,
-        )
+    if many:
+        made = release_groups(chosen, moment, *setting, rng=rng, ledger=ledger)
     else:
-        made = release_moment(
-            chosen,
-            moment,
-            *setting,
-            rng,
-            allow_published_erratum=allow_published_erratum,
-            ledger=ledger,
-            reread=reread,
-        )
+        made = release_moment(chosen, moment, *setting, rng=rng, ledger=ledger, reread=reread)
     if path is not None:
         made.save(path)
     return made
+
+
+def _check_order(columns: Any) -> None:
+    """Refuse a mechanism, or its class, in the place of the columns."""
+    kind = columns if isinstance(columns, type) else type(columns)
+    if issubclass(kind, Mechanism):
+        raise TypeError(
+            "the second argument is the columns, and the mechanism goes by its name: "
+            "release(table, columns, epsilon, delta, mechanism=AnalyzeGauss())"
+        )
+
+
+def _check_made(source: Any, columns: Any, bound: Any, unit: Any, by: Any) -> None:
+    """Refuse what a second moment has already, or no longer knows."""
+    what = "SecondMoments" if isinstance(source, SecondMoments) else "a SecondMoment"
+    has = "have their" if isinstance(source, SecondMoments) else "has its"
+    if by is not None:
+        if what == "SecondMoments":
+            raise TypeError("SecondMoments have their groups: leave out by")
+        raise TypeError(
+            "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table itself"
+        )
+    if columns is not None or bound is not None:
+        raise TypeError(f"{what} {has} columns and bound: leave out columns and bound")
+    if unit is not None:
+        raise ValueError(
+            f"{what} no longer know{'' if has == 'have their' else 's'} whose rows are whose: "
+            "pass the table with its unit"
+        )
+
+
+def _read(asked: Pass, guarantee: _Asked, rng: np.random.Generator | None) -> Any:
+    """The second moment of a table, or of its groups, and what reads it again.
+
+    What cannot be met or paid for is refused before the table is read, where its columns are known.
+    """
+    mechanism, ledger = guarantee.chosen, guarantee.ledger
+    auto, unit = asked.auto, asked.unit
+    choice = None
+    if auto is not None:
+        check_rereadable(asked.source, "Auto() reads")
+        choice = Choice(auto, asked, guarantee.adjacency)
+    if _rereads(mechanism):
+        check_rereadable(asked.source, "Refined() reads", ", or take AnalyzeGauss()")
+    in_memory = unit is not None and unit.keys is not None
+    several = auto is not None or _rereads(mechanism)
+    if several and scale_out(asked.source) is None and not in_memory:
+        asked = replace(asked, source=Kept(asked.source))
+    columns = asked.scaling
+    if columns is not None:  # before the pass over the table
+        if isinstance(mechanism, Refined):
+            mechanism.check_names(columns.names)
+        if choice is not None:
+            guarantee.check(len(columns), columns.bound, choice)
+        else:
+            bound = asked.row_bound if unit is None else bounds_of(unit, asked.row_bound)[1]
+            guarantee.check(len(columns), bound, None)
+    if choice is not None:
+        choice.asked = asked
+        counts = choice.count()
+        if columns is None:
+            guarantee.check(counts.n_columns, choice.grid[0], choice)
+        found = choice.draw(counts, rng, ledger)
+        if unit is None:
+            asked = replace(asked, bound=found)
+        else:
+            asked = replace(asked, unit=unit.bounded(found))
+
+    def again(new: Callable[[int], Any]) -> Any:
+        return accumulate(asked, new)[0]
+
+    return total_of(asked), again if _rereads(mechanism) else None
 
 
 def release_moment(
@@ -487,37 +467,36 @@ class _Asked:
 
     def __init__(
         self,
-        setting: tuple[float, float, Adjacency, CalibrationKind],
+        setting: tuple[float, float, Adjacency],
         mechanism: Mechanism | None,
         ledger: Ledger | None,
-        allow_published_erratum: bool,
-        plan: UnitPlan | None = None,
-        groups: Groups | None = None,
+        asked: Pass,
     ) -> None:
         check_ledger(ledger)
         self.setting = setting
+        self.adjacency = setting[2]
+        self.chosen = mechanism
         # By default another may be taken in the end, which spends no more.
         by_default = AnalyzeGauss() if setting[1] else MatrixLaplace()
         self.mechanism = by_default if mechanism is None else mechanism
-        if plan is not None:
-            self.mechanism.check_unit(plan.unit, setting[2])
+        if asked.unit is not None:
+            self.mechanism.check_unit(asked.unit.protected, self.adjacency)
         self.ledger = ledger
-        self.unit = name_of(None if plan is None else plan.unit)
-        self.allowed: dict[str, Any] = {"allow_published_erratum": allow_published_erratum}
-        self.groups = groups
+        self.unit = name_of(None if asked.unit is None else asked.unit.protected)
+        self.groups = asked.groups
 
     def check(self, n_columns: int, bound: Any, choice: Choice | None) -> None:
         """Raise ValueError if it cannot be met, or paid for, over tables of this shape."""
         from privgram.privacy.coupled import delta_fp_of
 
-        epsilon, delta, adjacency, _ = self.setting
+        epsilon, delta, adjacency = self.setting
         wanted = n_columns, check_number(bound, "bound"), *self.setting
         if self.groups is not None:
-            noise = calibrate_groups(self.mechanism, *wanted, **self.allowed)
+            noise = calibrate_groups(self.mechanism, *wanted)
         else:
             # Not known yet, and no guarantee turns on it.
             n_rows = 10**6 if adjacency == "replace" else None
-            noise = self.mechanism.calibrate(*wanted, n_rows, **self.allowed)
+            noise = self.mechanism.calibrate(*wanted, n_rows=n_rows)
         if self.ledger is None:
             return
         asked = epsilon, delta, adjacency
@@ -563,78 +542,8 @@ def _check_both(
     )
 
 
-def _auto(
-    source: Any,
-    bound: Any,
-    epsilon: float | None,
-    quantile: float | None,
-    adjacency: Adjacency,
-    columns: Columns | Sequence[str] | None,
-    row_bound: float | None = None,
-    plan: UnitPlan | None = None,
-) -> Choice | None:
-    """The choice of the bound that is asked for, if one is."""
-    if bound != "auto":
-        if isinstance(bound, str):
-            raise ValueError(f'bound is a number or "auto", not {bound!r}')
-        if epsilon is not None:
-            raise ValueError('bound_epsilon is what bound="auto" spends; there is none')
-        return None
-    if epsilon is None:
-        raise ValueError('bound="auto" spends privacy: say how much by bound_epsilon')
-    check_rereadable(source, 'bound="auto" reads')
-    return Choice(
-        epsilon, quantile, adjacency=adjacency, columns=columns, row_bound=row_bound, plan=plan
-    )
-
-
-def _groups(
-    source: Any,
-    by: str | None,
-    groups: Any,
-    unlisted: str,
-    plan: UnitPlan | None,
-    mechanism: Mechanism | None,
-    adjacency: Adjacency,
-) -> Groups | None:
-    """The groups that are asked for, or that second moments have; what cannot be is refused."""
-    if isinstance(source, SecondMoments):
-        if not (by is None and groups is None):
-            raise TypeError("SecondMoments have their groups: leave out by and groups")
-        found: Groups | None = source.groups
-    else:
-        found = asked_groups(by, groups, unlisted, plan)
-        if found is not None and hasattr(source, "sensitivity_bound"):
-            raise TypeError(
-                "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table "
-                "itself"
-            )
-    if found is None:
-        return None
-    if mechanism is not None:
-        check_groups(mechanism, adjacency)
-    return found
-
-
 def _rereads(mechanism: Mechanism | None) -> bool:
     return isinstance(mechanism, Refined) and mechanism.most_looks > 1
-
-
-def _reread(
-    mechanism: Mechanism | None,
-    source: Any,
-    columns: Columns | Sequence[str] | None,
-    threads: int | None,
-    progress: bool | Callable[[int, int | None], object],
-) -> Reread | None:
-    """What reads the rows of a source again, if the mechanism does."""
-    if not _rereads(mechanism):
-        return None
-
-    def again(new: Callable[[int], Any]) -> Any:
-        return accumulate(source, columns, threads, progress, new)[0]
-
-    return again
 
 
 def warn_of_weak(epsilon: float, delta: float, n_rows: int | None) -> None:

@@ -15,16 +15,17 @@ import numpy as np
 
 from privgram._core.rows import Accumulator
 from privgram._release.record import ReleaseRecord
-from privgram.columns.unit import name_of
+from privgram.columns.unit import UNNAMED, Unit, name_of
 from privgram.drawing.release import release_moment
 from privgram.drawing.unit_scores import UnitScores
 from privgram.engines import check_here
+from privgram.engines.request import Pass
 from privgram.engines.threads import accumulate, accumulate_units
 from privgram.ledger import check_ledger
 from privgram.mechanisms import AnalyzeGauss
 from privgram.moment import SecondMoment
 from privgram.moment.mapped import Mapped
-from privgram.moment.units import UNIT, by_unit
+from privgram.moment.units import accumulator_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -136,27 +137,32 @@ def look_again(
         return Mapped(frame, release.bound, Scores(look.clip, Accumulator(q, look.radius)))
 
     protected = release.privacy_unit
+    asked = Pass(source, columns, threads=threads)
     if protected is None:
-        total = accumulate(source, columns, threads, False, of_rows)[0].inner.inner
+        total = accumulate(asked, of_rows)[0].inner.inner
     else:
         # What an array identifies is not known, so it stands only for a unit that was an array.
-        array = protected.name == UNIT and not isinstance(unit, str)
+        array = protected.name == UNNAMED and not isinstance(unit, str)
         if not (unit is None or array or (isinstance(unit, str) and unit == protected.name)):
             raise ValueError(
                 f"the release is private for units by {protected.name!r}, and another unit may "
                 "have more rows together: leave unit out. Nothing was spent"
             )
-        whose = protected.name if unit is None else unit
-        plan = by_unit(whose, release.bound, None, protected.clip, protected.within, "drop")
-        assert plan is not None
+        whose = Unit(
+            protected.name if unit is None else unit,
+            bound=release.bound,
+            clip=protected.clip,
+            within=protected.within,
+            missing="drop",
+        )
         row_bound = _row_bound(release)
 
         def of_units(n_columns: int) -> UnitScores:
             check_width(n_columns)
-            units = plan.new_total(n_columns, release.bound, row_bound, release.columns)
+            units = accumulator_of(whose, n_columns, release.bound, row_bound, release.columns)
             return UnitScores(frame, look.clip, Accumulator(q, look.radius), units)
 
-        total = accumulate_units(source, columns, threads, False, plan, of_units)[0].inner
+        total = accumulate_units(replace(asked, unit=whose), of_units)[0].inner
     moment = SecondMoment.from_accumulator(total, None, None, None, protected)
     found = moment.n_rows + moment.n_dropped
     if (release.n_rows if protected is None else release.n_units) not in (None, found):  # public

@@ -20,32 +20,23 @@ from dask.base import get_scheduler
 from dask.callbacks import Callback
 from dask.delayed import Delayed, delayed
 
-from privgram.columns.groups import Groups
+from privgram.columns.unit import Unit
 from privgram.engines.parts import (
     FAN_IN,
     BadPartition,
     Failure,
     Plan,
-    Selection,
     State,
     merged,
     redacted,
     rows_of,
 )
 from privgram.engines.progress import INTERVAL, Report, reporter
-from privgram.moment.units import UnitPlan
+from privgram.engines.request import Pass
 from privgram.sources.files import check_once, find
 
 
-def total(
-    source: Any,
-    bound: float | None,
-    columns: Selection,
-    progress: bool | Callable[[int, int | None], object],
-    by: UnitPlan | None = None,
-    groups: Groups | None = None,
-    new: Callable[[int], Any] | None = None,
-) -> Any:
+def total(asked: Pass, new: Callable[[int], Any] | None = None) -> Any:
     """Compute the second moment of a Dask collection, or feed its rows to accumulators.
 
     As `privgram.second_moment` and `privgram.engines.threads.accumulate`; with `new`, accumulators
@@ -53,12 +44,13 @@ def total(
     """
 
     def plan(empty: Any) -> Plan:
-        return Plan.check(empty, bound, columns, by, groups, new)
+        return Plan.check(empty, asked, new)
 
-    client = _client(source) if progress else None
+    source, unit = asked.source, asked.unit
+    client = _client(source) if asked.progress else None
     topic = f"privgram-{uuid4().hex}" if client else ""
     if _is_a("dask.array", "Array", source):
-        if by is not None:
+        if unit is not None:
             raise ValueError(
                 "the rows of a unit are brought together by a shuffle, which Dask has for "
                 "DataFrames alone: pass a dask.dataframe with the unit as a column"
@@ -66,7 +58,7 @@ def total(
         n_rows, states = _of_array(source, plan, topic)
     elif _is_a("dask.dataframe", "DataFrame", source):
         _check_files(source)
-        n_rows, states = None, _of_frame(source, plan, topic, by)
+        n_rows, states = None, _of_frame(source, plan, topic, unit)
     else:
         raise TypeError(
             f"a Dask {type(source).__name__} is not a table; pass a dask.array of two dimensions "
@@ -74,7 +66,7 @@ def total(
         )
     states = [_without_alias(state) for state in states]
     tree = _tree(states)
-    with reporter(progress, n_rows) as report:
+    with reporter(asked.progress, n_rows) as report:
         told, failed = _noted(report)
         problem: Exception | None = None
         try:
@@ -143,15 +135,13 @@ def _of_array(array: Any, check: Callable[[Any], Plan], topic: str) -> tuple[int
     return None if np.isnan(n_rows) else n_rows, states.to_delayed().ravel().tolist()
 
 
-def _of_frame(
-    frame: Any, check: Callable[[Any], Plan], topic: str, by: UnitPlan | None
-) -> list[Any]:
+def _of_frame(frame: Any, check: Callable[[Any], Plan], topic: str, unit: Unit | None) -> list[Any]:
     """Turn each partition into a state, to be computed."""
     plan = check(_without_categories(frame._meta))
     if plan.selected and all(isinstance(name, str) for name in frame.columns):
         frame = frame[list(plan.selected)]  # readers then leave out what is not wanted
-    if by is not None:
-        frame = frame.shuffle(on=by.unit.name)
+    if unit is not None:
+        frame = frame.shuffle(on=unit.name)
     states = frame.map_partitions(
         _state_of_part, plan, topic, meta=frame._meta.iloc[:, 0], enforce_metadata=False
     )

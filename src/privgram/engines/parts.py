@@ -6,18 +6,16 @@ tries a task that raises again, and writes to its logs what the task was given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, TypeAlias
 
-from privgram.columns import Columns
-from privgram.columns.groups import Groups
-from privgram.engines.threads import accumulate, grouped, pooled
+from privgram.engines.request import Pass
+from privgram.engines.threads import accumulate, total_of
 from privgram.moment import SecondMoment
 from privgram.moment.groups import SecondMoments
-from privgram.moment.units import UnitPlan
 
 #: States merged at once: as many are in memory together.
 FAN_IN = 16
@@ -25,7 +23,6 @@ FAN_IN = 16
 Moments: TypeAlias = SecondMoment | SecondMoments
 #: Of a partition: its second moments, or another sum over its rows, that merges as one.
 State: TypeAlias = "Moments | Any | Failure"
-Selection: TypeAlias = Columns | Sequence[str] | None
 
 
 @dataclass(frozen=True)
@@ -46,44 +43,31 @@ class Plan:
     """What a worker has to know of a pass. Public."""
 
     n_columns: int
-    bound: float | None  # of a row
     names: tuple[str, ...] | None
-    columns: Columns | None
-    by: UnitPlan | None = None
-    groups: Groups | None = None
+    asked: Pass  # of a partition, its source left out
     empty: Moments | None = None  # by unit, or by group
     new: Callable[[int], Any] | None = None
 
     @classmethod
-    def check(
-        cls,
-        empty: Any,
-        bound: float | None,
-        columns: Selection,
-        by: UnitPlan | None = None,
-        groups: Groups | None = None,
-        new: Callable[[int], Any] | None = None,
-    ) -> Plan:
-        """Check the arguments of a pass as one machine would, on a table without rows.
+    def check(cls, empty: Any, asked: Pass, new: Callable[[int], Any] | None = None) -> Plan:
+        """Check what is asked of a pass as one machine would, on a table without rows.
 
         With `new`, its accumulators are what partitions become: they must pickle.
         """
-        moment = _pass(empty, 1.0 if new else bound, columns, by, groups)
-        known = moment.n_columns, bound if by else moment.bound, moment.names, moment.columns
-        return cls(*known, by, groups, moment if by or groups else None, new)
+        bound = 1.0 if new else asked.bound
+        own = replace(asked, source=empty, bound=bound, threads=1, progress=False)
+        moment = total_of(own)
+        apart = asked.unit is not None or asked.groups is not None
+        own = replace(own, source=None, columns=asked.scaling or (moment.names if apart else None))
+        return cls(moment.n_columns, moment.names, own, moment if apart else None, new)
 
     @property
     def selected(self) -> tuple[str, ...] | None:
         """Names of the columns to read, if the table has names."""
-        names = self.names if self.columns is None else self.columns.selected
-        extra = ([self.by.unit.name] if self.by else []) + ([self.groups.by] if self.groups else [])
+        scaling, unit, groups = self.asked.scaling, self.asked.unit, self.asked.groups
+        names = self.names if scaling is None else scaling.selected
+        extra = ([unit.name] if unit else []) + ([groups.by] if groups else [])
         return names if names is None else (*names, *extra)
-
-    @property
-    def reads(self) -> Any:
-        """The columns to read: their names, or what each is known to be; None for all."""
-        reads: Any = self.names if self.columns is None else self.columns.reads
-        return reads if self.groups is None else self.groups.selection(self.columns, reads)
 
     def state(self, blocks: Iterable[Any], partition: int) -> State:
         """Accumulate the blocks of a partition, of which there may be none, in this thread.
@@ -97,33 +81,20 @@ class Plan:
             return self.new(self.n_columns)
         if self.empty is not None:
             return self.empty
-        assert self.bound is not None
-        return SecondMoment(self.n_columns, self.bound, self.names, columns=self.columns)
+        asked = self.asked
+        return SecondMoment(self.n_columns, asked.row_bound, self.names, columns=asked.scaling)
 
     def _state_of(self, source: Iterable[Any], partition: int) -> State:
+        asked = replace(self.asked, source=source)
         try:
             if self.new is not None:
-                return accumulate(source, self.columns, 1, False, self.new)[0]
-            apart = self.by is not None or self.groups is not None
-            columns = self.names if apart and self.columns is None else self.columns
-            moment = _pass(source, self.bound, columns, self.by, self.groups)
+                return accumulate(asked, self.new)[0]
+            moment = total_of(asked)
         except (TypeError, ValueError) as error:
             return Failure(partition, type(error), str(error))
         if (moment.n_columns, moment.names) != (self.n_columns, self.names):
             return Failure(partition, ValueError, "its columns are not those of the table")
         return moment
-
-
-def _pass(
-    source: Any,
-    bound: float | None,
-    columns: Selection,
-    by: UnitPlan | None,
-    groups: Groups | None,
-) -> Moments:
-    if groups is not None:
-        return grouped(source, bound, columns, 1, False, groups)
-    return pooled(source, bound, columns, 1, False, by)
 
 
 class BadPartition(Exception):

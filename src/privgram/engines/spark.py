@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram.columns import Columns
-from privgram.columns.groups import Groups
 from privgram.columns.kinds import DATES, LEVELS
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
@@ -19,55 +17,47 @@ from privgram.engines.parts import (
     FAN_IN,
     Failure,
     Plan,
-    Selection,
     State,
     merged,
     redacted,
     rows_of,
 )
 from privgram.engines.progress import reporter
-from privgram.moment.units import UnitPlan
+from privgram.engines.request import Pass
 from privgram.sources.arrow import require
 from privgram.sources.table import positions
 
 
-def total(
-    source: Any,
-    bound: float | None,
-    columns: Selection,
-    progress: bool | Callable[[int, int | None], object],
-    by: UnitPlan | None = None,
-    groups: Groups | None = None,
-    new: Callable[[int], Any] | None = None,
-) -> Any:
+def total(asked: Pass, new: Callable[[int], Any] | None = None) -> Any:
     """Compute the second moment of a Spark DataFrame, or feed its rows to accumulators.
 
     As `privgram.second_moment` and `privgram.engines.threads.accumulate`; with `new`, accumulators
     pickle.
     """
+    source, scaling, unit, groups = asked.source, asked.scaling, asked.unit, asked.groups
     if not hasattr(source, "mapInArrow"):
         raise TypeError(
             f"a {type(source).__name__} of {type(source).__module__} is not read; pass a Spark "
             "SQL DataFrame (RDD.toDF() or .to_spark() makes one)"
         )
     require("pyarrow", "a Spark DataFrame")
-    reads: dict[str, Variable] = dict(columns.reads) if isinstance(columns, Columns) else {}
-    if by is not None:
-        reads[by.unit.name] = Identifier()
+    reads: dict[str, Variable] = dict(scaling.reads) if scaling else {}
+    if unit is not None:
+        reads[unit.name] = Identifier()
     if groups is not None:
         reads[groups.by] = groups.factor
     empty = {name: _empty(reads.get(name)) for name in source.columns}
-    plan = Plan.check(empty, bound, columns, by, groups, new)
+    plan = Plan.check(empty, asked, new)
     names = list(plan.selected or ())
     positions(source.columns, names)  # or Spark may find two of one name, in its own words
     _check_types(source.schema, names, reads)
     # Spark would read a dot in a name as a path into a structure.
     selected = source.select(*(source[_quoted(name)] for name in names))
-    with reporter(progress, None) as report:  # Spark's own console shows its stages
+    with reporter(asked.progress, None) as report:  # Spark's own console shows its stages
         problem = None
         try:
-            if by is not None:
-                selected = selected.repartition(selected[_quoted(by.unit.name)])
+            if unit is not None:
+                selected = selected.repartition(selected[_quoted(unit.name)])
             result = _of_rows(selected, plan)
         except Exception as error:
             problem = redacted("Spark", error)

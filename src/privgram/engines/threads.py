@@ -11,32 +11,30 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from privgram._base.checks import check_integer
-from privgram._base.system import cores
-from privgram.columns.groups import Groups, Unlisted
+from privgram.columns.groups import Groups
 from privgram.engines import scale_out
 from privgram.engines.progress import Report, reporter
+from privgram.engines.request import Pass, Progress
 from privgram.engines.units import Gatherer, Store, UnitFeeder
 from privgram.engines.units import Layout as UnitLayout
 from privgram.engines.units import selection as selection_with
 from privgram.moment import SecondMoment, check_bound, check_n_columns, check_width
 from privgram.moment.groups import GroupFeeder, SecondMoments, apart, new_totals
 from privgram.moment.rows import Feeder, new_total
-from privgram.moment.units import UnitPlan, by_unit
+from privgram.moment.units import accumulator_of, bounds_of, keyed, moment_of
 from privgram.sources import open_source
-from privgram.sources.table import Chunk, InvalidRow, Selection, Table
+from privgram.sources.table import Chunk, InvalidRow, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from privgram.columns import Columns
-    from privgram.columns.unit import Clip
-    from privgram.columns.variables import Factor, Level
+    from privgram.columns.unit import Unit
 
 #: Below this many values one thread has finished before a second has started.
 SMALL = 1 << 18
@@ -46,47 +44,33 @@ SMALL = 1 << 18
 def second_moment(
     source: Any,
     bound: float | None = None,
-    columns: Columns | Sequence[str] | None = None,
-    threads: int | None = None,
-    progress: bool | Callable[[int, int | None], object] = False,
     *,
-    unit: str | Any = None,
-    unit_bound: float | None = None,
-    rows_per_unit: int | None = None,
-    clip: Clip = "frobenius",
-    within: bool = False,
-    unit_missing: Literal["error", "drop"] = "error",
+    columns: Columns | Sequence[str] | None = None,
+    unit: Unit | str | Any = None,
     by: None = None,
-    groups: None = None,
+    threads: int | None = None,
+    progress: Progress = False,
 ) -> SecondMoment: ...
 @overload
 def second_moment(
     source: Any,
     bound: float | None = None,
-    columns: Columns | Sequence[str] | None = None,
-    threads: int | None = None,
-    progress: bool | Callable[[int, int | None], object] = False,
     *,
-    by: str,
-    groups: Sequence[Level] | Factor | None = None,
-    unlisted: Unlisted = "drop",
+    columns: Columns | Sequence[str] | None = None,
+    unit: Unit | str | Any = None,
+    by: Groups | str,
+    threads: int | None = None,
+    progress: Progress = False,
 ) -> SecondMoments: ...
 def second_moment(
     source: Any,
     bound: float | None = None,
-    columns: Columns | Sequence[str] | None = None,
-    threads: int | None = None,
-    progress: bool | Callable[[int, int | None], object] = False,
     *,
-    unit: str | Any = None,
-    unit_bound: float | None = None,
-    rows_per_unit: int | None = None,
-    clip: Clip = "frobenius",
-    within: bool = False,
-    unit_missing: Literal["error", "drop"] = "error",
-    by: str | None = None,
-    groups: Sequence[Level] | Factor | None = None,
-    unlisted: Unlisted = "drop",
+    columns: Columns | Sequence[str] | None = None,
+    unit: Unit | str | Any = None,
+    by: Groups | str | None = None,
+    threads: int | None = None,
+    progress: Progress = False,
 ) -> SecondMoment | SecondMoments:
     """Compute the exact second moment of a table, or of each of its groups, in one pass.
 
@@ -113,33 +97,13 @@ def second_moment(
     progress : bool or callable, default False
         True shows progress on stderr. A callable is called from this thread, now and
         then and at the end, with the number of rows read and the total if it is known.
-    unit : str, or array_like of shape (n,), optional
-        Column that tells whose row a row is, by whole numbers or texts: all rows of a unit are
-        then bounded together, and neighbouring tables differ in all rows of one unit. For an
-        array without names, the units of its rows.
-    unit_bound : float, optional
-        C: the matrix that a unit contributes has at most norm C^2, and is scaled down to that
-        if it must be. Public, as `bound` is, unless `private_norm_bound` chose it.
-    rows_per_unit : int, optional
-        k, with which C is by default sqrt(k) times `bound`: units of up to k rows are not scaled.
-    clip : {"frobenius", "trace"}
-        Norm of a unit's matrix: "frobenius" is the smaller one and serves `AnalyzeGauss`; "trace"
-        serves `MatrixLaplace` too.
-    within : bool, default False
-        Whether to subtract from each row the means of its unit's rows, in all columns but the
-        intercept: regressions are then those with an effect for each unit.
-    unit_missing : {"error", "drop"}
-        What to do about a row whose unit is missing: raise, which tells that there is one and
-        where, or leave it out.
-    by : str, optional
-        Column that says the group of a row; text or whole numbers. The result is then a second
-        moment for each group. It is not among `columns`; of a table without names, the last one.
-        Not with `unit`, whose rows may be in several groups.
-    groups : sequence of str or of int, or Factor, optional
-        With `by`: the values that get a second moment each, all different. They are public.
-    unlisted : {"drop", "other", "error"}, default "drop"
-        With `by`: what becomes of a row with another value, or with none. It is left out, of one
-        more group, "other", or an error, which tells that there is such a row and where.
+    unit : Unit or str, optional
+        Whose rows are bounded together: neighbouring tables then differ in all rows of one unit.
+        The column alone, ``unit="patient"``, stands for ``Unit("patient")``.
+    by : Groups or str, optional
+        Which rows are of which group: the result is then a second moment for each. The column
+        alone, ``by="state"``, is enough where `columns` describes it as a `Factor`; it is then no
+        longer one of the columns. Not with `unit`, whose rows may be in several groups.
 
     Returns
     -------
@@ -174,105 +138,46 @@ def second_moment(
     With `unit` rows may come in any order. They are kept until all are read, beyond a gigabyte in
     a temporary file (`TMPDIR` says where), which is as secret as the table.
     """
-    plan = by_unit(unit, unit_bound, rows_per_unit, clip, within, unit_missing)
-    described = asked_groups(by, groups, unlisted, plan)
-    if described is not None:
-        return grouped(source, bound, columns, threads, progress, described)
-    return pooled(source, bound, columns, threads, progress, plan)
+    asked = Pass.of(source, columns, bound, unit, by, threads, progress)
+    asked.check_known()
+    made: SecondMoment | SecondMoments = total_of(asked)
+    return made
 
 
-def asked_groups(
-    by: str | None, groups: Any, unlisted: str, plan: UnitPlan | None
-) -> Groups | None:
-    """The groups that are asked for, if they are; what cannot be is refused."""
-    if by is None:
-        if groups is not None:
-            raise ValueError("groups are the values of a column: name it by `by`")
-        return None
-    if plan is not None:
-        raise ValueError(
-            "unit and by do not go together: rows of one unit may be in several groups, and these "
-            "are not bounded together. Release the groups of rows, or the units of one group"
-        )
-    return Groups.of(by, groups, unlisted)
-
-
-def grouped(
-    source: Any,
-    bound: float | None,
-    columns: Columns | Sequence[str] | None,
-    threads: int | None,
-    progress: bool | Callable[[int, int | None], object],
-    groups: Groups,
-) -> SecondMoments:
-    """Do the pass of `second_moment` for groups."""
-    if hasattr(source, "sensitivity_bound"):
+def total_of(asked: Pass) -> Any:
+    """Do the pass of `second_moment`."""
+    if asked.groups is not None and hasattr(asked.source, "sensitivity_bound"):
         raise TypeError(
             "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table itself"
         )
-    if (engine := scale_out(source)) is not None:
-        _check_cluster(threads)
-        moments: SecondMoments = engine.total(source, bound, columns, progress, groups=groups)
-        return moments
-    scaling, _ = _selection(columns)
-    if bound is None and scaling is not None:
-        bound = scaling.bound
-    bound = check_bound(bound)
-    total, names = accumulate(
-        source,
-        columns,
-        threads,
-        progress,
-        lambda d: new_totals(scaling, d, bound, groups),
-        groups=groups,
-    )
-    return SecondMoments(total, groups, names, scaling, bound)
+    if (engine := scale_out(asked.source)) is not None:
+        asked.check_cluster()
+        return engine.total(asked)
+    scaling, groups, unit = asked.scaling, asked.groups, asked.unit
+    if unit is not None:
+        row_bound, bound = bounds_of(unit, asked.row_bound)
+        total, names = accumulate_units(
+            asked, lambda d: accumulator_of(unit, d, bound, row_bound, scaling)
+        )
+        return moment_of(unit, total, names, scaling, bound)
+    bound = check_bound(asked.row_bound)
+    if groups is not None:
+        total, named = accumulate(asked, lambda d: new_totals(scaling, d, bound, groups))
+        return SecondMoments(total, groups, named, scaling, bound)
+    total, named = accumulate(asked, lambda d: new_total(scaling, d, bound))
+    return SecondMoment.from_accumulator(total, named, scaling, bound)
 
 
-def pooled(
-    source: Any,
-    bound: float | None,
-    columns: Columns | Sequence[str] | None,
-    threads: int | None,
-    progress: bool | Callable[[int, int | None], object],
-    plan: UnitPlan | None = None,
-) -> SecondMoment:
-    """Do the pass of `second_moment` for all rows together."""
-    if (engine := scale_out(source)) is not None:
-        _check_cluster(threads)
-        moment: SecondMoment = engine.total(source, bound, columns, progress, plan)
-        return moment
-    scaling, _ = _selection(columns)
-    if bound is None and scaling is not None:
-        bound = scaling.bound
-    if plan is not None:
-        return _of_units(source, bound, columns, threads, progress, plan)
-    bound = check_bound(bound)
-    total, names = accumulate(
-        source, columns, threads, progress, lambda d: new_total(scaling, d, bound)
-    )
-    return SecondMoment.from_accumulator(total, names, scaling, bound)
-
-
-def accumulate(
-    source: Any,
-    columns: Columns | Sequence[str] | None,
-    threads: int | None,
-    progress: bool | Callable[[int, int | None], object],
-    new: Callable[[int], Any],
-    groups: Groups | None = None,
-) -> tuple[Any, tuple[str, ...] | None]:
+def accumulate(asked: Pass, new: Callable[[int], Any]) -> tuple[Any, tuple[str, ...] | None]:
     """Feed every row of a source to accumulators and merge them.
 
     Parameters
     ----------
-    source, columns, threads, progress
-        See `second_moment`.
+    asked : Pass
+        With groups, the accumulators are of rows by group.
     new : callable
         Makes an empty accumulator of rows of so many columns: with an ``update`` and a
         ``merge`` as `privgram._core.rows.Accumulator` has them. On a cluster both pickle.
-    groups : Groups, optional
-        The accumulators are then of rows by group.
 
     Returns
     -------
@@ -281,19 +186,19 @@ def accumulate(
     names : tuple of str or None
         The names of the columns, if they have any; None on a cluster.
     """
-    if (engine := scale_out(source)) is not None:
-        _check_cluster(threads)
+    groups, scaling = asked.groups, asked.scaling
+    if (engine := scale_out(asked.source)) is not None:
+        asked.check_cluster()
         if groups is not None:
             raise ValueError(
                 "the norms of rows by group are counted by one machine, and this table is on a "
                 "cluster: pass its files, or as bound what private_norm_bound chooses"
             )
-        return engine.total(source, None, columns, progress, new=new), None
-    scaling, select = _selection(columns)
-    n_threads = _check_threads(threads)
+        return engine.total(asked, new), None
+    select, n_threads = asked.select, asked.n_threads
     if groups is not None:
         select = groups.selection(scaling, select)
-    table = open_source(source, select, by_position=scaling is not None)
+    table = open_source(asked.source, select, by_position=scaling is not None)
     feeder: Callable[[Any], Feeder] = partial(Feeder, columns=scaling)
     names, width = table.names, table.n_columns
     try:
@@ -304,10 +209,10 @@ def accumulate(
         d = width if scaling is None else len(scaling)
         check_width(width, check_n_columns(d), scaling)
         small = table.n_rows is not None and table.n_rows * d < SMALL
-        if threads is None and small:
+        if asked.threads is None and small:
             n_threads = 1
         names = names if scaling is None else scaling.names
-        with reporter(progress, table.n_rows) as report:
+        with reporter(asked.progress, table.n_rows) as report:
             run = _Pass(table, lambda: feeder(new(d)), report)
             total = run.inline() if n_threads == 1 else run.threaded(n_threads)
     finally:
@@ -315,64 +220,38 @@ def accumulate(
     return total, names
 
 
-def accumulate_units(
-    source: Any,
-    columns: Columns | Sequence[str] | None,
-    threads: int | None,
-    progress: bool | Callable[[int, int | None], object],
-    plan: UnitPlan,
-    new: Callable[[int], Any],
-) -> tuple[Any, tuple[str, ...]]:
+def accumulate_units(asked: Pass, new: Callable[[int], Any]) -> tuple[Any, tuple[str, ...]]:
     """Feed all rows of every unit of a source to accumulators, together, and merge them.
 
     As `accumulate`, but that an accumulator's ``update`` takes whole units, as
     `privgram._core.units.UnitAccumulator` has it.
     """
-    if scale_out(source) is not None:
+    if scale_out(asked.source) is not None:
         raise ValueError(
             "the norms of units are counted by one machine, and this table is on a cluster: pass "
-            "its files, or a unit_bound or rows_per_unit"
+            "its files, or a Unit with a bound or rows"
         )
-    scaling, _ = _selection(columns)
-    source, named = plan.with_keys(source, columns)
+    unit, scaling = asked.unit, asked.scaling
+    assert unit is not None
+    _ = asked.select  # a bad one is refused
+    source, named = keyed(unit, asked.source, asked.columns)
     layout = UnitLayout(named if scaling is None else scaling.selected, scaling)
     d = check_n_columns(len(named) if scaling is None else len(scaling))
-    select = selection_with(named, scaling, plan.unit.name)
-    n_threads = _check_threads(threads)
+    select = selection_with(named, scaling, unit.name)
+    n_threads = asked.n_threads
     table = open_source(source, select, by_position=False)
-    if threads is None and table.n_rows is not None and table.n_rows * d < SMALL:
+    if asked.threads is None and table.n_rows is not None and table.n_rows * d < SMALL:
         n_threads = 1
     with Store(layout, n_threads) as store:
         try:
-            with reporter(progress, table.n_rows) as report:
-                run = _Pass(table, lambda: Gatherer(store, plan.missing == "drop"), report)
+            with reporter(asked.progress, table.n_rows) as report:
+                run = _Pass(table, lambda: Gatherer(store, unit.missing == "drop"), report)
                 (run.inline() if n_threads == 1 else run.threaded(n_threads)).finish()
         finally:
             table.chunks.close()
         run = _Pass(store.table(), lambda: UnitFeeder(new(d), layout), lambda _: None)
         total = run.inline() if n_threads == 1 else run.threaded(n_threads)
     return total, named if scaling is None else scaling.names
-
-
-def _of_units(
-    source: Any,
-    bound: float | None,
-    columns: Columns | Sequence[str] | None,
-    threads: int | None,
-    progress: bool | Callable[[int, int | None], object],
-    plan: UnitPlan,
-) -> SecondMoment:
-    scaling, _ = _selection(columns)
-    row_bound, unit_bound = plan.bounds(bound)
-    total, names = accumulate_units(
-        source,
-        columns,
-        threads,
-        progress,
-        plan,
-        lambda d: plan.new_total(d, unit_bound, row_bound, scaling),
-    )
-    return plan.moment(total, names, scaling, unit_bound)
 
 
 class _Pass:
@@ -526,37 +405,3 @@ class _Pass:
         if isinstance(error, InvalidRow):
             raise error.explain(self.before, chunk.place)
         raise error
-
-
-def _check_cluster(threads: int | None) -> None:
-    if threads is not None:
-        raise ValueError("threads is for one machine; a cluster's scheduler has its own")
-
-
-def _check_threads(threads: int | None) -> int:
-    return cores() if threads is None else check_integer(threads, "threads", 1)
-
-
-def _selection(
-    columns: Columns | Sequence[str] | None,
-) -> tuple[Columns | None, Selection]:
-    """Tell bounds to scale by from names to take."""
-    from privgram.columns import Columns
-
-    if isinstance(columns, Columns):
-        return columns, columns.reads
-    return None, None if columns is None else _check_selection(columns)
-
-
-def _check_selection(columns: Any) -> tuple[str, ...]:
-    if isinstance(columns, (str, Mapping)) or not isinstance(columns, Iterable):
-        raise TypeError("columns is a list of names or a Columns, which holds public bounds")
-    names = tuple(columns)
-    if not all(isinstance(name, str) for name in names):
-        raise TypeError("columns is a list of names or a Columns, which holds public bounds")
-    if not names:
-        raise ValueError("columns names no columns")
-    repeated = [name for name in names if names.count(name) > 1]
-    if repeated:
-        raise ValueError(f"column {repeated[0]!r} is selected twice")
-    return names

@@ -41,7 +41,7 @@ PARTS = 256
 PIECE = 1 << 13
 
 _NO_UNIT = (
-    "has no unit: nobody's rows cannot be bounded; leave such rows out by unit_missing='drop'"
+    "has no unit: nobody's rows cannot be bounded; leave such rows out by Unit(..., missing='drop')"
 )
 
 

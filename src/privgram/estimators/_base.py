@@ -166,9 +166,9 @@ class PrivateEstimator(ShownEstimator):
             try:
                 self._release = release(
                     moment,
-                    self._default_mechanism if self.mechanism is None else self.mechanism,
-                    self.epsilon,
-                    self.delta,
+                    epsilon=self.epsilon,
+                    delta=self.delta,
+                    mechanism=self._default_mechanism if self.mechanism is None else self.mechanism,
                     adjacency=self.adjacency,
                     rng=generator(self.random_state),
                     ledger=self.ledger,

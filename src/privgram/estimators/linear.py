@@ -184,13 +184,13 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
     @property
     def coef_(self) -> Matrix:
         """Coefficients in target units per feature unit."""
-        coef = np.stack([fit.coef for fit in self._learnt()])
+        coef = np.stack([fit.used[:-1] for fit in self._learnt()])
         return coef[0] if self._one_dimensional else coef
 
     @property
     def intercept_(self) -> Any:
         """Intercept in target units."""
-        intercept = np.array([fit.intercept for fit in self._learnt()])
+        intercept = np.array([fit.used[-1] for fit in self._learnt()])
         return float(intercept[0]) if self._one_dimensional else intercept
 
     def _measure(self, X: Any, y: Any, reset: bool) -> SecondMoment:
@@ -214,7 +214,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         names = [*features, *self._targets]
         # Views: the table and its target are never copied into one.
         source = dict(zip(names, [*X.T, *y.T], strict=True))
-        return second_moment(source, self.bound, columns)
+        return second_moment(source, self.bound, columns=columns)
 
     def _learn(self, source: Release) -> list[Fit]:
         features = self._feature_names()

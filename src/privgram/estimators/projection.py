@@ -225,7 +225,7 @@ class PrivatePCA(_Projection):
         ranges = pairs(self.bounds, features, "bounds")
         columns = Columns(ranges, intercept=True, missing=self.missing)
         check_numbers(columns)
-        return second_moment(dict(zip(features, X.T, strict=True)), self.bound, columns)
+        return second_moment(dict(zip(features, X.T, strict=True)), self.bound, columns=columns)
 
     def _learn(self, source: Release) -> SimpleNamespace:
         mean, covariance = mean_and_covariance(source)

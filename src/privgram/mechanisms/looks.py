@@ -15,7 +15,8 @@ import numpy as np
 
 from privgram.columns.terms import INTERCEPT
 from privgram.mechanisms import refined as rules
-from privgram.noise import GaussianLaw, combine
+from privgram.mechanisms.tails import bins
+from privgram.noise import EntryLaw, GaussianLaw, combine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -99,10 +100,10 @@ class Looks(ABC):
 
     def choose(self, frame: Frame, share: float, left: float, rows: float) -> Choice:
         """The radius of a look in a frame, by a released histogram; `left` is the look's share."""
-        grid = rules.radii(frame.typical, frame.largest(float(self.moment.bound)))
+        grid = bins(frame.typical, frame.largest(float(self.moment.bound)))
         counts, std = self.count(frame, grid, share)
         noise = self.std_at(1.0, left)
-        return rules.choose_radius(counts, grid, std, noise, rows * frame.stretch**2)
+        return rules.choose_radius(counts, grid, std, noise, rows)
 
 
 def names_of(moment: Any) -> tuple[str, ...]:
@@ -154,9 +155,17 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
     if frame.gain(choice.square, bound) < rules.WORTH:
         return looks.once(first, left)
     last = looks.take(looks.mapped(frame, math.sqrt(choice.square)), left)
-    looks.record["parameters"] |= {"clipped_rows": choice.clipped, "clipping_bias": choice.bias}
-    laws = [_isotropic(looks.std[0]).image(frame.matrix), _isotropic(looks.std[-1])]
-    weights, law = combine(laws, moment.n_columns)
+    moved = choice.expected if mechanism.clipping == "assume-seen" else choice.most
+    looks.record["parameters"] |= {
+        "clipped_rows": choice.clipped,
+        "clipped_rows_std": choice.clipped_std,
+        "clipping_bias": moved / math.sqrt(rows),
+    }
+    before = _isotropic(looks.std[0]).image(frame.matrix)
+    after = _isotropic(math.hypot(looks.std[-1], choice.expected))
+    weights, law = combine([before, after], moment.n_columns)
+    unseen = (moved**2 - choice.expected**2) * (1 + np.eye(moment.n_columns))
+    law = EntryLaw(law.variances + unseen * weights[1] ** 2)
     whole = weights[0] * (frame.matrix @ first @ frame.matrix.T) + weights[1] * last
     released = frame.inverse @ whole @ frame.inverse.T
     return (released + released.T) / 2, law.image(frame.inverse), looks.record

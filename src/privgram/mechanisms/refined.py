@@ -15,6 +15,7 @@ import numpy as np
 from privgram._base.text import listed
 from privgram.mechanisms._base import Calibration, Mechanism, Request, sensitivity
 from privgram.mechanisms.analyze_gauss import AnalyzeGauss, GaussCalibration
+from privgram.mechanisms.tails import tail_of
 from privgram.noise import GaussianLaw
 
 if TYPE_CHECKING:
@@ -70,21 +71,19 @@ STEADY, FASTER = 3, 1.2
 #: fall where noise hides them.
 FALLING = 2.0
 
-#: Radii to choose from, for each factor of 2 in R^2.
-FINENESS = 32
+#: Clipping m rows moves a coefficient by PULL (1 + m)^-FADING of the excess: a standard deviation,
+#: over tables. Half is the most that it can; rows in many directions move it by less.
+PULL, FADING = 0.35, 0.15
 
-#: Clipping moves a coefficient by this part of the excess, of which half is the most; and that is
-#: to be so much of a stated standard error: a quarter, less what the guess at the tail may miss.
-TOWARDS, BIAS = 0.25, 0.22
+#: No more than this part of the rows is clipped.
+MOST_CLIPPED = 0.05
 
 #: The residual of a target is made longer until its square is this part of all of |z|^2, or left
 #: as it is: its own tail then reaches as far as that of all other directions together.
 RESIDUAL = 1 / 6
 
-#: Noise of the last look below this part of the sampling error is not worth any clipping.
-FINE = 0.14
-
 PURPOSES = ("regression", "pca")
+CLIPPING = ("cautious", "assume-seen")
 
 
 @dataclass(frozen=True)
@@ -139,6 +138,11 @@ class Refined(Mechanism):
         names. Its regressions on any others get less noise where there are many columns, and all
         others more. By default all
         columns count alike.
+    clipping : {"cautious", "assume-seen"}
+        What is assumed of rows so far from the others that noise hides them, and that were
+        shortened without being seen. Standard errors hold what they may have moved: as much as a
+        posterior over tails up to the public end of lengths allows, or as is expected if the tail
+        goes on from what is seen.
 
     Notes
     -----
@@ -147,9 +151,8 @@ class Refined(Mechanism):
     most R_k^2, replacing one by sqrt(2) R_k^2.
     With mu_k = sensitivity / noise, the squares of mu_k add up, and the whole has the privacy
     profile of one Gaussian mechanism, whatever each look was decided by in those before. The
-    noise is Gaussian, with independent entries in the last frame. What clipping does to
-    coefficients is held below a quarter of their stated standard errors, as far as the histogram
-    tells; the release says what it tells.
+    noise is Gaussian, with independent entries in the last frame. The radius is that of the least
+    error, and the law that the release states holds what clipping may have moved beside the noise.
 
     References
     ----------
@@ -163,6 +166,7 @@ class Refined(Mechanism):
     looks: Literal["auto"] | int = "auto"
     purpose: Literal["regression", "pca"] = "regression"
     target: str | None = None
+    clipping: Literal["cautious", "assume-seen"] = "cautious"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -170,6 +174,10 @@ class Refined(Mechanism):
             raise ValueError(f"looks must be 'auto' or 1 to 4, got {self.looks!r}")
         if self.purpose not in PURPOSES:
             raise ValueError(f"purpose must be one of {', '.join(PURPOSES)}, got {self.purpose!r}")
+        if self.clipping not in CLIPPING:
+            raise ValueError(
+                f"clipping must be one of {', '.join(CLIPPING)}, not {self.clipping!r}"
+            )
         if not (self.target is None or isinstance(self.target, str)):
             raise TypeError(f"target must be the name of a column, got {self.target!r}")
         if self.target is not None and self.purpose != "regression":
@@ -326,21 +334,32 @@ def radii(typical: float, largest: float) -> Vector:
 
 @dataclass(frozen=True)
 class Choice:
-    """A squared radius; about how many rows it clips; what that does, in stated standard errors."""
+    """A squared radius, and what clipping to it may do.
+
+    Attributes
+    ----------
+    square : float
+    clipped : float
+        About how many rows are longer.
+    clipped_std : float
+        The deviation of this number, by what the histogram shows.
+    expected : float
+        What clipping is expected to move an entry of the sum by, off the diagonal.
+    most : float
+        What it may move it by.
+    """
 
     square: float
     clipped: float
-    bias: float
+    clipped_std: float
+    expected: float
+    most: float
 
 
 def choose_radius(
-    counts: Vector,
-    grid: Vector,
-    counts_std: float,
-    noise: float,
-    rows: float,
+    counts: Vector, grid: Vector, counts_std: float, noise: float, rows: float
 ) -> Choice:
-    """The least squared radius whose clipping does not matter.
+    """The squared radius that leaves coefficients the least error, of noise and of clipping.
 
     Parameters
     ----------
@@ -358,18 +377,24 @@ def choose_radius(
     -----
     In the frame, a coefficient in units of its sampling error is a sum of (c.z)(e.z) over rows,
     with unit vectors c and e, and rows^{1/2} is that error. Clipping takes off
-    (|z|^2 - R^2)_+ (c.z)(e.z) / |z|^2, at most half the excess a row. Over rows in many
-    directions it averages to less, in tables of wages and flights to a quarter at most. The
-    excess is the area under the number of rows beyond a squared radius, from R^2 on.
+    (|z|^2 - R^2)_+ (c.z)(e.z) / |z|^2, at most half the excess a row, and over rows in many
+    directions less: `pull`.
     """
-    places = np.minimum(grid[0] * 2.0 ** (np.arange(FINENESS * len(grid)) / FINENESS), grid[-1])
-    # Within a bin all rows may be at its far end.
-    beyond = rows_beyond(counts, counts_std)[np.searchsorted(grid, places, side="right") - 1]
-    steps = beyond * np.diff(places, append=places[-1])
-    moved = TOWARDS * np.cumsum(steps[::-1])[::-1] / np.hypot(np.sqrt(rows), noise * places)
-    good = (noise * places >= FINE * math.sqrt(rows)) & (moved <= BIAS)
-    place = int(good.argmax()) if good.any() else len(places) - 1
-    return Choice(float(places[place]), float(beyond[place]), float(moved[place]))
+    tail = tail_of(counts, grid, counts_std, rows)
+    expected = pull(tail.rows) * tail.excess
+    few = tail.rows <= max(MOST_CLIPPED * rows, tail.rows[-1])
+    at = int(np.argmin(np.where(few, np.hypot(noise * tail.places, expected), np.inf)))
+    number = float(tail.rows[at])
+    most = pull(tail.rows[at]) * tail.most(at)
+    return Choice(
+        float(tail.places[at]), number, tail.rows_std(at), float(expected[at]), float(most)
+    )
+
+
+def pull(clipped: Vector) -> Vector:
+    """The part of the excess that may move an entry: more of it if fewer rows are clipped."""
+    part: Vector = PULL * (1 + clipped) ** -FADING
+    return part
 
 
 def rows_beyond(

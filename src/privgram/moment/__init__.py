@@ -262,6 +262,10 @@ class SecondMoment:
         """
         if not isinstance(other, SecondMoment):
             raise TypeError(f"only a SecondMoment can be merged, not {type(other).__name__}")
+        if other is self:
+            raise ValueError(
+                "these are one and the same: merged with itself, every row would count twice"
+            )
         if self._unit is not None:
             raise ValueError(
                 "the two second moments may have rows of the same units, which must be bounded "
@@ -280,13 +284,17 @@ class SecondMoment:
                 "the bounds of the two second moments were not chosen together: choose one with "
                 "private_norm_bound and pass it, as it is, to both"
             )
-        # A copy first: never hold two locks, and let a moment be merged with itself.
+        # A copy first: never hold two locks.
         self.of_group |= other.of_group
         self.absorb(other._copy_total())
 
     def __add__(self, other: SecondMoment) -> SecondMoment:
         if not isinstance(other, SecondMoment):
             return NotImplemented
+        if other is self:
+            raise ValueError(
+                "these are one and the same: merged with itself, every row would count twice"
+            )
         return self.copy().merge(other)
 
     def copy(self) -> SecondMoment:

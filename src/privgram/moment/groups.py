@@ -47,8 +47,8 @@ MOST_BYTES = 1 << 34
 _FRAME = Frame(b"privgram.moments\n", 1, "a SecondMoments")
 
 _NO_GROUP = (
-    "is of a group that is not listed, or of none: list its value in groups, put such rows "
-    "together by unlisted='other', or leave them out by unlisted='drop'"
+    "is of a group that is not listed, or of none: list its value in Groups, put such rows "
+    "together by Groups(..., unlisted='other'), or leave them out by unlisted='drop'"
 )
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._release.record import ReleaseRecord
-    from privgram.regression.logistic import Of
+    from privgram.regression.inference import Of
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
@@ -329,9 +329,9 @@ def correlation(
     """
     quantile = quantile_of(level)
     _check_of(of, ("data", "normal", "population"))
-    fixed = () if isinstance(partial, bool) else tuple(partial)
     if isinstance(partial, str):
-        raise TypeError(f"partial is a list of columns; for one, pass [{partial!r}]")
+        partial = [partial]
+    fixed = () if isinstance(partial, bool) else tuple(partial)
     if columns is None and partial:
         everything = Variables(release).names
         left_out = fixed or implied(release, everything)

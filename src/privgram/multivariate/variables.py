@@ -140,7 +140,7 @@ class Variables:
             )
         names = self.columns
         if isinstance(names, str):
-            raise TypeError(f"columns is a list of columns; for one, pass [{names!r}]")
+            names = [names]
         if names is None:
             names = [name for name in self.release.names if name != INTERCEPT]
         if not names:

@@ -19,11 +19,9 @@ class HasCoefficients(Protocol):
     """What is asked of a fit."""
 
     @property
-    def names(self) -> tuple[str, ...]: ...
-    @property
     def target(self) -> str: ...
     @property
-    def coef(self) -> Any: ...
+    def params(self) -> Any: ...
     @property
     def inference(self) -> Any: ...
     @property
@@ -31,7 +29,7 @@ class HasCoefficients(Protocol):
     @property
     def refusal(self) -> str | None: ...
     def feature_std(self) -> Any: ...
-    def conf_int(self, level: float) -> Any: ...
+    def conf_int(self, alpha: float) -> Any: ...
 
 
 def plot_coefficients(
@@ -55,7 +53,7 @@ def plot_coefficients(
     level : float
         Of the intervals, in (0, 1).
     per : {"unit", "sd"}
-        Change of the target per unit of a feature, as in `Fit.coef`, or per standard deviation
+        Change of the target per unit of a feature, as in `Fit.params`, or per standard deviation
         of the feature (estimated from the release), which makes features of
         different units comparable.
 
@@ -72,9 +70,9 @@ def plot_coefficients(
     """
     if per not in ("unit", "sd"):
         raise ValueError(f"per must be 'unit' or 'sd', not {per!r}")
-    scale = fit.feature_std() if per == "sd" else np.ones(len(fit.names))
-    coef = fit.coef * scale
-    ends = fit.conf_int(level) * scale[:, None]
+    scale = fit.feature_std() if per == "sd" else np.ones(len(fit.design.names))
+    coef = np.asarray(fit.params)[: len(scale)] * scale
+    ends = np.asarray(fit.conf_int(1 - level))[: len(scale)] * scale[:, None]
     known = fit.refusal is None
     size = fit.inference.statistic()[: len(coef)] if known else coef
     order = _order(np.abs(size), list(fit.design.terms.values()))
@@ -105,7 +103,7 @@ def plot_coefficients(
             )
     ax.set_ylim(p - 0.4, -0.6)
     if few:
-        ax.set_yticks(range(p), [cut(fit.names[j]) for j in order])
+        ax.set_yticks(range(p), [cut(fit.design.names[j]) for j in order])
         ax.tick_params(axis="y", length=0)
     else:
         ax.set_ylabel("feature, by distance from zero")

@@ -20,7 +20,7 @@ class HasGroups(Protocol):
     by: str
     target: str
     groups: tuple[Any, ...]
-    names: tuple[str, ...]
+    param_names: tuple[str, ...]
 
     @property
     def params(self) -> Any: ...
@@ -68,20 +68,20 @@ def plot_forest(
     """
     from scipy.special import ndtri
 
-    if name not in fits.names:
-        raise ValueError(f"no coefficient {name!r}; there are {', '.join(fits.names)}")
+    if name not in fits.param_names:
+        raise ValueError(f"no coefficient {name!r}; there are {', '.join(fits.param_names)}")
     if not 0.5 <= level < 1:
         raise ValueError(f"level must be in [0.5, 1), not {level}")
-    at = fits.names.index(name)
-    value, error = fits.params[:, at], fits.bse[:, at]
+    at = fits.param_names.index(name)
+    value, error = np.asarray(fits.params)[:, at], np.asarray(fits.bse)[:, at]
     pooled = fits.pool()
     order = np.argsort(value)  # those without a value last
     n = len(order)
     few = n <= MOST_NAMES
     ax = axes_for(ax, (7.0, 1.6 + 0.28 * min(n, MOST_NAMES)))
-    low, high = pooled.conf_int(level)[at]
+    low, high = np.asarray(pooled.conf_int(1 - level))[at]
     ax.axvspan(low, high, color=ORANGE, alpha=0.25, linewidth=0)
-    ax.axvline(pooled.estimate[at], color=ORANGE, linewidth=1.2, label="pooled")
+    ax.axvline(np.asarray(pooled.params)[at], color=ORANGE, linewidth=1.2, label="pooled")
     reach = float(ndtri((1 + level) / 2)) * error
     for row, i in enumerate(order):
         if np.isfinite(error[i]):
@@ -89,7 +89,9 @@ def plot_forest(
             ax.plot(ends, [row, row], color=BLUE, linewidth=2.0 if few else 0.8, alpha=0.7)
     ax.plot(value[order], range(n), "o" if few else ".", color=BLUE, label="own", markersize=5)
     if shrunk is not None:
-        ax.plot(shrunk.coef[order, at], range(n), "|", color=ORANGE, label="shrunk", markersize=9)
+        ax.plot(
+            shrunk.estimate[order, at], range(n), "|", color=ORANGE, label="shrunk", markersize=9
+        )
     ax.set_ylim(n - 0.4, -0.6)
     if few:
         ax.set_yticks(range(n), [cut(str(fits.groups[i])) for i in order])

@@ -42,10 +42,14 @@ def design_of(
             raise ValueError("a formula names the features: leave `features` out")
         from privgram.columns.formula import parse_one
 
-        target, features, wanted = parse_one(target)
-        intercept = intercept and wanted
+        parsed = parse_one(target)
+        if parsed.endogenous:
+            raise ValueError("a formula with instruments is for iv, not for regress")
+        target, features = parsed.targets[0], [*parsed.features, *parsed.absorbed]
+        intercept = intercept and parsed.intercept
+        reference = dict(parsed.references) | dict(reference or {})
     if isinstance(features, str):
-        raise ValueError(f"features must be a list of columns; for one, pass [{features!r}]")
+        features = [features]
     columns = release.columns
     asked = None if features is None else list(features)
     if columns is None or columns.plain or _are_columns(release, target, asked):

@@ -37,6 +37,7 @@ __all__ = [
     "NoOriginError",
     "Origin",
     "design",
+    "features_of",
     "intercept_of",
     "ones_of",
 ]
@@ -181,6 +182,24 @@ class Design:
             for name, level in cells:
                 column *= np.where(own[name] < 0, np.nan, own[name] == level)
         return found
+
+
+def features_of(design: Design, columns: Columns | None, X: Any) -> Matrix:
+    """New rows as the features of a design in own units, shape (m, p)."""
+    if design.functions and columns is not None:
+        return design.rows(X, columns)
+    table, names = X, design.names
+    if hasattr(table, "columns") and hasattr(table, "__getitem__"):
+        for name in names:
+            if name not in table.columns:
+                raise ValueError(f"X has no column {name!r}, a feature of this fit")
+        table = np.column_stack([np.asarray(table[name], float) for name in names])
+    values = np.asarray(table, dtype=np.float64)
+    if values.ndim != 2 or values.shape[1] != len(names):
+        raise ValueError(
+            f"X must have shape (m, {len(names)}), one column a feature, not {values.shape}"
+        )
+    return values
 
 
 class Described(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -14,15 +14,14 @@ from privgram._base.text import shown
 from privgram.regression.anova import Anova, anova
 from privgram.regression.cautions import dependent, pinned, uncounted
 from privgram.regression.clipping import clipping_shift, clips
-from privgram.regression.design import intercept_of
+from privgram.regression.design import features_of, intercept_of
 from privgram.regression.equations import Equations
 from privgram.regression.goodness import Goodness, ShareOf
-from privgram.regression.hypotheses import Hypothesis, restrictions
 from privgram.regression.inference import (
-    INTERCEPT,
     Inference,
     Of,
     RefusedError,
+    count_error,
     degrees_behind,
     infer,
     quantile_of,
@@ -30,9 +29,9 @@ from privgram.regression.inference import (
     weight_behind,
 )
 from privgram.regression.prediction import Prediction
-from privgram.regression.results import Results, level_of
+from privgram.regression.results import CONSTANT, Results, level_of
 from privgram.regression.robust import meat_of, plan_look
-from privgram.regression.summary import FitTable, tabulate
+from privgram.regression.summary import EQUAL, NOTICED_SHIFT, caveats, facts_of
 from privgram.regression.testing import WaldTest, f_test, verdict, wald
 
 if TYPE_CHECKING:
@@ -54,27 +53,16 @@ __all__ = ["Fit"]
 class Fit(Results):
     """A linear regression on a release, in the columns' own units.
 
+    `params`, `bse`, `conf_int` and all else of `privgram.regression.results.Results`. Those of a
+    penalised fit are the penalised coefficients, which have no standard errors here.
+
     Attributes
     ----------
     target : str
-    names : tuple of str
-        The p features, without the intercept.
-    coef : ndarray of shape (p,), float64
-        Target units per feature unit.
-    intercept : float
-        Target units.
     ridge : float, "auto" or ndarray of shape (p,)
         Penalty added to the released matrix (in its scale), not on the intercept.
-    stderr : ndarray of shape (p,), float64
-        Standard errors of the unpenalised coefficients, from sampling and
-        privacy noise together; NaN where `refusal` says why.
-    stderr_intercept : float
-    covariance : ndarray of shape (p, p), float64
     refusal : str or None
-        Why there is no inference, or None.
-    params, bse, tvalues, pvalues : Series, or ndarray of shape (p,) or (p + 1,), float64
-        What inference is about, as statsmodels names it: estimates, standard errors, t
-        statistics and P values in the order of `param_names`, the intercept last.
+        Why there are no standard errors, or None.
     n_rows : float or None
         Rows behind the fit: public, or estimated from the release; those with missing
         values that were dropped do not count.
@@ -95,19 +83,18 @@ class Fit(Results):
     """
 
     target: str
-    names: tuple[str, ...]
-    coef: Vector
-    intercept: float
     ridge: float | str | Vector
     n_rows: float | None
     release: ReleaseRecord
     design: Design
+    #: Coefficients in own units with all shrinkage, the constant last: an estimator's predictions.
+    used: Vector = field(repr=False)
     clipping: Vector | None = None
     without: str | None = None
     look: ReleaseRecord | None = None
 
     def __post_init__(self) -> None:
-        self.coef.flags.writeable = False
+        self.used.flags.writeable = False
 
     @cached_property
     def inference(self) -> Inference:
@@ -115,15 +102,34 @@ class Fit(Results):
         return self._about("population")
 
     def _about(self, of: Of) -> Inference:
-        return self._infer(np.eye(len(self.design.transform)), of)
+        return self._contrasts(np.eye(len(self.param_names)), of)
 
-    def _infer(self, contrasts: Matrix, of: Of = "population") -> Inference:
-        """Of contrasts of the coefficients in own units, the intercept last."""
-        reason = self.without or pinned(self.release, self.design)
+    def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
+        reason = pinned(self.release, self.design) or self._penalised
         if reason is not None:
-            return refuse(len(contrasts), reason)
-        transform, offset = contrasts @ self.design.transform, contrasts @ self._offset
+            return refuse(len(matrix), reason)
+        size = len(self.param_names)
+        transform, offset = matrix @ self.design.transform[:size], matrix @ self._offset[:size]
         return infer(self.release, self._equations, transform, offset, of)
+
+    @property
+    def _penalised(self) -> str | None:
+        """Why there are no standard errors of an estimate that is shrunk on purpose."""
+        if self.without is not None or not np.any(self.ridge != 0.0):
+            return self.without
+        return (
+            "a ridge moves coefficients by what no standard error counts. For those of the "
+            "estimate without it, leave ridge out"
+        )
+
+    @cached_property
+    def _estimate(self) -> Vector:
+        """The penalised coefficients; else those that the noise lets be known."""
+        if self._penalised is not None and self.refusal == self._penalised:
+            return self.used[: len(self.param_names)]
+        if self.refusal is None:
+            return self.inference.estimate
+        return self._about("data").estimate  # where the number of rows alone is missing
 
     @cached_property
     def _offset(self) -> Vector:
@@ -156,7 +162,7 @@ class Fit(Results):
         return dependent(self.release, self.design)
 
     @property
-    def epsilon(self) -> float:
+    def epsilon(self) -> float:  # type: ignore[override]
         """Epsilon of all that the fit was computed from, at `delta`.
 
         With a second look composed if all noise is Gaussian, and else the sum, which is more than
@@ -170,7 +176,7 @@ class Fit(Results):
         return min(total, self.privacy.epsilon(self.delta))
 
     @property
-    def delta(self) -> float:
+    def delta(self) -> float:  # type: ignore[override]
         """Delta of all that the fit was computed from."""
         return self.release.delta + (0.0 if self.look is None else self.look.delta)
 
@@ -189,25 +195,26 @@ class Fit(Results):
         return self.release.guarantee if self.look is None else self.privacy.guarantee
 
     @property
-    def covariance(self) -> Matrix:
-        """Covariance of the unpenalised coefficients, shape (p, p), without the intercept."""
-        p = len(self.names)
-        return self.inference.covariance[:p, :p]
-
-    @property
-    def stderr(self) -> Vector:
-        """Standard errors of the unpenalised coefficients, shape (p,), without the intercept."""
-        return self.inference.stderr[: len(self.names)]
-
-    @property
-    def stderr_intercept(self) -> float:
-        """Standard error of the intercept."""
-        return math.sqrt(self.inference.covariance[-1, -1])
-
-    @property
     def param_names(self) -> tuple[str, ...]:
         """Names of `params`: the features, then the intercept if the fit has one."""
-        return (*self.names, INTERCEPT) if self.design.has_level else self.names
+        names = self.design.names
+        return (*names, CONSTANT) if self.design.has_level else names
+
+    @property
+    def _term_places(self) -> dict[str, slice]:
+        return self.design.terms
+
+    @property
+    def nobs_stderr(self) -> float:
+        """Standard error of `nobs`: 0 where the number of rows is public."""
+        return count_error(self.release)
+
+    @property
+    def cov_type(self) -> str:
+        """Of the variance: "nonrobust", or with a second look "HC1", by unit "cluster"."""
+        if self.look is None:
+            return "nonrobust"
+        return "HC1" if self.look.privacy_unit is None else "cluster"
 
     def robust(
         self,
@@ -308,62 +315,35 @@ class Fit(Results):
         )
         return replace(self, look=look)
 
-    def test(self, *hypothesis: str) -> WaldTest:
-        """Test that all coefficients of some terms are 0: of a factor, that it has no effect.
+    def compare_f_test(self, restricted: Fit) -> tuple[float, float, int]:
+        """Test a fit of fewer parameters on the same release against this one.
 
         Parameters
         ----------
-        *hypothesis : str
-            Terms of the regression, such as ``"region"``, or names of coefficients.
+        restricted : Fit
+            Of the same target, whose parameters are among these.
 
         Returns
         -------
-        WaldTest
-            With the variance that sampling and privacy noise have under the hypothesis. The
-            other terms stay: test a product before what it is made of.
+        fvalue, pvalue : float
+        df_diff : int
 
         Raises
         ------
         RefusedError
             A ValueError: where there is no inference.
         ValueError
-            If a term is not part of the regression.
+            If `restricted` is of another release or target, or is not nested in this fit.
         """
-        at, size = self.design.places(hypothesis), len(self.names)
-        names = tuple(self.names[i] for i in at)
-        return self._tested(names, np.eye(size, len(self.param_names))[at], np.zeros(len(at)))
-
-    def wald_test(self, hypothesis: Hypothesis, *, use_f: bool = False) -> WaldTest:
-        """Test linear hypotheses of `params`, as statsmodels writes them.
-
-        Parameters
-        ----------
-        hypothesis : str, sequence of str, array-like of shape (k, m) or tuple
-            ``"age, weight"`` that both are 0, ``"age = 2 * weight"`` what is written, a term's name
-            that all its coefficients are 0. An array R says R params = 0, a tuple (R, r) R params
-            = r, both in the order of `param_names`.
-        use_f : bool
-            Take the P value from F with `df_resid` degrees of freedom below, or more as noise has
-            a share in the errors, not from chi-squared.
-
-        Returns
-        -------
-        WaldTest
-            As `test` has it.
-
-        Raises
-        ------
-        RefusedError
-            A ValueError: where there is no inference.
-        ValueError
-            If the hypothesis is not linear, or of other names.
-        """
-        said, matrix, values = restrictions(hypothesis, self.param_names, self.design.terms)
-        return self._tested(said, matrix, values, use_f=use_f)
-
-    def f_test(self, hypothesis: Hypothesis) -> WaldTest:
-        """`wald_test` with the P value of F."""
-        return self.wald_test(hypothesis, use_f=True)
+        left = [name for name in self.param_names if name not in restricted.param_names]
+        nested = len(left) == len(self.param_names) - len(restricted.param_names)
+        if restricted.release is not self.release or restricted.target != self.target:
+            raise ValueError("the restricted fit is of the same release and target")
+        if not nested or not left:
+            raise ValueError("the parameters of the restricted fit are some of this fit's")
+        places = [self.param_names.index(name) for name in left]
+        test = self.f_test(np.eye(len(self.param_names))[places])
+        return test.fvalue, test.pvalue, test.df
 
     def anova(self, typ: Literal[1, 2, 3] = 2) -> Anova:
         """Analysis of variance: what each term explains, with F tests.
@@ -390,7 +370,7 @@ class Fit(Results):
         return anova(self.design, self._equations, typ, self._unit**2 * self._largest_weight)
 
     def _tested(
-        self, said: tuple[str, ...], matrix: Matrix, values: Vector, *, use_f: bool = False
+        self, said: tuple[str, ...], matrix: Matrix, values: Vector, *, use_f: bool
     ) -> WaldTest:
         self._need_inference()
         size = len(self.param_names)
@@ -399,13 +379,6 @@ class Fit(Results):
         if use_f:
             return f_test(said, equations, *asked, equations.df_resid)
         return verdict(said, *wald(equations, *asked))
-
-    def _need_inference(self, of: Of = "population") -> None:
-        reason = self.refusal
-        if reason is None and of == "data":
-            reason = self._about(of).refusal
-        if reason is not None:
-            raise RefusedError(f"there is no inference: {reason}")
 
     @cached_property
     def _goodness(self) -> Goodness:
@@ -434,15 +407,13 @@ class Fit(Results):
         self._need_inference("data")
         return self._goodness.stderr
 
-    def rsquared_int(
-        self, level: float = 0.95, *, alpha: float | None = None, of: ShareOf = "data"
-    ) -> Vector:
+    def rsquared_int(self, alpha: float = 0.05, *, of: ShareOf = "data") -> Vector:
         """Confidence interval of R squared.
 
         Parameters
         ----------
-        level, alpha
-            As of `conf_int`.
+        alpha : float, default 0.05
+            1 - level, in (0, 0.5].
         of : {"data", "normal"}, default "data"
             R squared of least squares on the rows at hand, from which noise alone keeps the
             released one; or that of the population, if its rows are normal.
@@ -467,7 +438,7 @@ class Fit(Results):
             raise ValueError(f"of is 'data' or 'normal', not {of!r}")
         if of == "data":
             self._need_inference(of)
-        quantile = quantile_of(level_of(level, alpha))
+        quantile = quantile_of(level_of(alpha))
         return np.array(self._goodness.interval(quantile, of))
 
     @property
@@ -477,7 +448,7 @@ class Fit(Results):
 
     @property
     def df_model(self) -> int:
-        """Parameters beside a constant."""
+        """Parameters beside a constant, which levels of a factor may hold."""
         return len(self._beside_constant)
 
     @property
@@ -497,7 +468,7 @@ class Fit(Results):
     @cached_property
     def _beside_constant(self) -> Matrix:
         """Contrasts of the parameters that are all 0 where only a constant explains the target."""
-        constant, size = self.design.constant, len(self.names)
+        constant, size = self.design.constant, len(self.design.names)
         contrasts = np.eye(size, len(self.param_names))
         if constant is None or self.design.intercept:
             return contrasts
@@ -512,6 +483,47 @@ class Fit(Results):
         self._need_inference()
         return self._equations.variance * self._unit**2 * self._largest_weight
 
+    @property
+    def mse_resid(self) -> float:
+        """`scale`."""
+        return self.scale
+
+    @property
+    def ssr(self) -> float:
+        """Sum of squared residuals, in the target's units squared, without the noise's bias."""
+        return self.scale * self.df_resid
+
+    @property
+    def llf(self) -> float:
+        """Logarithm of the likelihood of normal errors, at the estimate.
+
+        RefusedError for weighted rows, of whose weights the logarithms were not released.
+        """
+        self._need_inference()
+        columns = self.release.columns
+        if columns is not None and columns.row_weights is not None:
+            raise RefusedError(
+                "the likelihood of weighted rows takes the logarithms of their weights, which "
+                "were not released"
+            )
+        if not self.ssr > 0:
+            raise RefusedError("the noise hides the residuals, and with them the likelihood")
+        return -self.nobs / 2 * (math.log(2 * math.pi * self.ssr / self.nobs) + 1)
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion, as `llf`."""
+        return 2 * len(self.param_names) - 2 * self.llf
+
+    @property
+    def bic(self) -> float:
+        """Bayes' criterion, as `llf`."""
+        return math.log(self.nobs) * len(self.param_names) - 2 * self.llf
+
+    @property
+    def _rmse(self) -> float:
+        return math.sqrt(self.scale)
+
     def get_prediction(self, X: ArrayLike) -> Prediction:
         """Predicted means with their errors, and intervals of means and of new observations.
 
@@ -523,7 +535,6 @@ class Fit(Results):
         Returns
         -------
         Prediction
-            Of the unpenalised estimate `params`.
 
         Raises
         ------
@@ -531,9 +542,7 @@ class Fit(Results):
             A ValueError: where there is no inference.
         """
         self._need_inference()
-        features = self._features(X)
-        rows = np.column_stack([features, np.ones(len(features))])
-        return Prediction(rows, self.scale, self.df_resid, self._infer)
+        return Prediction(self._rows(X), self.scale, self.df_resid, self._contrasts)
 
     @property
     def _largest_weight(self) -> float:
@@ -561,26 +570,19 @@ class Fit(Results):
         ndarray of shape (m,), float64
             In the target's units.
         """
-        predicted: Vector = self._features(X) @ self.coef + self.intercept
+        if not np.isfinite(self._estimate).all():
+            raise RefusedError(
+                f"there is nothing to predict by: {self.refusal}. For predictions, take a "
+                "ridge='auto'"
+            )
+        predicted: Vector = self._rows(X) @ self._estimate
         return predicted
 
-    def _features(self, X: Any) -> Matrix:
-        """Features in own units, shape (m, p)."""
-        table, columns = X, self.release.columns
-        if self.design.functions and columns is not None:
-            return self.design.rows(table, columns)
-        if hasattr(table, "columns") and hasattr(table, "__getitem__"):
-            for name in self.names:
-                if name not in table.columns:
-                    raise ValueError(f"X has no column {name!r}, a feature of this fit")
-            table = np.column_stack([np.asarray(table[name], float) for name in self.names])
-        values = np.asarray(table, dtype=np.float64)
-        if values.ndim != 2 or values.shape[1] != len(self.names):
-            raise ValueError(
-                f"X must have shape (m, {len(self.names)}), one column a feature, "
-                f"not {values.shape}"
-            )
-        return values
+    def _rows(self, X: Any) -> Matrix:
+        """New rows in the order of the parameters, shape (m, k)."""
+        features = features_of(self.design, self.release.columns, X)
+        ones = np.ones((len(features), len(self.param_names) - features.shape[1]))
+        return np.column_stack([features, ones])
 
     def feature_std(self) -> Vector:
         """Standard deviations of the features, estimated from the release.
@@ -620,41 +622,44 @@ class Fit(Results):
 
         return plot_coefficients(self, ax, **options)
 
-    def table(self, level: float = 0.95) -> FitTable:
-        """What `summary` says, as data."""
-        clipped = self.refusal is None and not self.unclip and clips(self.release)
-        table = tabulate(
-            self.release,
-            self.inference,
-            target=self.target,
-            names=self.param_names,
-            used=np.append(self.coef, self.intercept)[: len(self.param_names)],
-            ridge=self.ridge,
-            n_rows=self.n_rows,
-            references=self.design.references,
-            unclip=self.unclip,
-            clipping=self._moved_by_clipping if clipped else None,
-            level=level,
-            guarantee=(self.epsilon, self.delta),
-            robust=self._says_of_look(),
-        )
-        if self.caution is None:
-            return table
-        return replace(table, notes=(*table.notes, f"{self.caution[0].upper()}{self.caution[1:]}."))
+    def _facts(self) -> dict[str, str]:
+        facts = facts_of(self.release, self.n_rows, self.nobs_stderr)
+        facts |= {"Epsilon": f"{self.epsilon:g}", "Delta": f"{self.delta:g}"}
+        if np.any(self.ridge != 0.0):
+            facts["Ridge"] = (
+                "per feature" if isinstance(self.ridge, np.ndarray) else f"{self.ridge}"
+            )
+        if self.refusal is None:
+            facts["R-squared"] = f"{self.rsquared:.3f}"
+        return facts
 
-    def summary(self, level: float = 0.95) -> str:
-        """A table of the fit as statistics packages print it.
+    def _assumes(self) -> list[str]:
+        notes = [f"Standard errors cover sampling and privacy noise ({self.inference.method})."]
+        robust, unit = self._says_of_look(), self.release.privacy_unit
+        notes += robust or [EQUAL]
+        if unit is not None and not robust:
+            notes.append(
+                f"They assume that errors of rows of one {shown(unit.name)} are independent; where "
+                "they are not, std err is too small."
+            )
+        return notes
 
-        Parameters
-        ----------
-        level : float
-            Level of the confidence intervals, in [0.5, 1).
-        """
-        return str(self.table(level))
-
-    def _repr_html_(self) -> str:
-        """The summary as notebooks show it."""
-        return self.table()._repr_html_()
+    def _notes(self) -> list[str]:
+        notes = []
+        if self.unclip:
+            notes.append("The effect of clipping rows was taken off, as if they were normal.")
+        elif self.refusal is None and clips(self.release):
+            moved = self._moved_by_clipping
+            notes.append("Rows longer than the norm above are clipped, and estimates are of those.")
+            if moved > NOTICED_SHIFT:
+                notes.append(
+                    f"If rows were normal, clipping moved estimates by up to {moved:.1f} std err: "
+                    "see unclip. If no row is longer, it moved none."
+                )
+        notes += caveats(self.release, self.n_rows, self.design.references)
+        if self.caution is not None:
+            notes.append(f"{self.caution[0].upper()}{self.caution[1:]}.")
+        return notes
 
     @cached_property
     def _moved_by_clipping(self) -> float:
@@ -697,5 +702,5 @@ class Fit(Results):
         return notes
 
     def __repr__(self) -> str:
-        names = ", ".join(map(shown, self.names))
+        names = ", ".join(map(shown, self.design.names))
         return f"<Fit of {shown(self.target)} on {names}: {self.guarantee}>"

@@ -13,7 +13,7 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,7 +23,8 @@ import numpy as np
 from privgram._base.optional import extra
 from privgram._base.text import shown
 from privgram.regression import Fit, RefusedError, regress
-from privgram.regression.inference import INTERCEPT, rows_behind, students
+from privgram.regression.inference import Inference, rows_behind
+from privgram.regression.results import Results
 from privgram.regression.shrinkage import information, posterior
 
 if TYPE_CHECKING:
@@ -86,64 +87,53 @@ def regress_groups(
 
 
 @dataclass(frozen=True, eq=False)
-class Estimates:
-    """Estimates of some coefficients, with their covariance.
+class Estimates(Results):
+    """Estimates of some coefficients: `params`, `bse` and all else of `Results`.
 
     Attributes
     ----------
     what : str
         What they are.
-    names : tuple of str
-    estimate : ndarray of shape (p,), float64
-    covariance : ndarray of shape (p, p), float64
-    df : ndarray of shape (p,), float64
-        Degrees of freedom of Student's law of `tvalues`; infinite where it is normal.
     """
 
     what: str
-    names: tuple[str, ...]
-    estimate: Vector
-    covariance: Matrix
-    df: Vector
+    target: str
+    _names: tuple[str, ...]
+    _inference: Inference
+    n_rows: float | None
+    epsilon: float
+    delta: float
 
     @property
-    def stderr(self) -> Vector:
-        """Standard errors."""
-        errors: Vector = np.sqrt(np.diag(self.covariance))
-        return errors
+    def param_names(self) -> tuple[str, ...]:
+        """Names of the coefficients."""
+        return self._names
 
     @property
-    def tvalues(self) -> Vector:
-        """Estimates over their standard errors."""
-        return self.estimate / self.stderr
+    def inference(self) -> Inference:
+        """Of the coefficients."""
+        return self._inference
 
     @property
-    def pvalues(self) -> Vector:
-        """Two-sided P values of the hypotheses that they are 0."""
-        from scipy.special import stdtr
-
-        p: Vector = 2 * stdtr(self.df, -np.abs(self.tvalues))
-        return p
-
-    def conf_int(self, level: float = 0.95) -> Matrix:
-        """Confidence intervals, shape (p, 2)."""
-        reach = students(level, self.df) * self.stderr
-        return np.stack([self.estimate - reach, self.estimate + reach], axis=1)
+    def df_resid(self) -> float:
+        """The least degrees of freedom of a coefficient."""
+        return float(self.inference.df.min())
 
     def _columns(self) -> dict[str, Vector]:
-        low, high = self.conf_int().T
-        law = "z" if np.isinf(self.df).all() else "t"
+        low, high = self._ends(0.05).T
+        found = self.inference
+        law = "z" if np.isinf(found.df).all() else "t"
         return {
-            "estimate": self.estimate,
-            "std err": self.stderr,
-            law: self.tvalues,
-            f"P>|{law}|": self.pvalues,
+            "estimate": found.estimate,
+            "std err": found.stderr,
+            law: found.statistic(),
+            f"P>|{law}|": found.pvalues(),
             "[0.025": low,
             "0.975]": high,
         }
 
     def __str__(self) -> str:
-        return f"{self.what}\n{_text(self.names, self._columns())}"
+        return f"{self.what}\n{_text(self.param_names, self._columns())}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +142,7 @@ class Pooled(Estimates):
 
     Attributes
     ----------
-    what, names, estimate, covariance, df
+    what
         As of `Estimates`; the covariance is diagonal, and the law normal.
     method : {"fixed", "dersimonian-laird", "paule-mandel"}
     n_groups : int
@@ -200,8 +190,10 @@ class GroupFits(Mapping[Any, Fit]):
         All groups, those without a fit too.
     refusals : dict of group to str
         Why a group has no fit, or no standard errors.
-    names : tuple of str
+    param_names : tuple of str
         Of the coefficients, the intercept last if there is one.
+    params, bse : DataFrame, or ndarray of shape (groups, len(param_names)), float64
+        A row a group, as `Fit.params` and `Fit.bse` are; NaN where they are refused.
     """
 
     def __init__(
@@ -217,8 +209,7 @@ class GroupFits(Mapping[Any, Fit]):
         self._fits = fits
         first = next(iter(fits.values()))
         self.target = first.target
-        ones = bool(first.design.transform[-1].any())
-        self.names = (*first.names, INTERCEPT) if ones else first.names
+        self.param_names = first.param_names
         self.refusals = dict(refusals)
         self.refusals |= {group: fit.refusal for group, fit in fits.items() if fit.refusal}
 
@@ -245,33 +236,43 @@ class GroupFits(Mapping[Any, Fit]):
 
     __hash__ = object.__hash__
 
-    @cached_property
-    def coef(self) -> Matrix:
-        """Coefficients in own units, shape (groups, len(names)); a row a group, NaN for none."""
-        return self._rows(lambda fit: np.append(fit.coef, fit.intercept))
+    @property
+    def params(self) -> Any:
+        """Estimates of every group."""
+        return self._framed(self._estimates)
+
+    @property
+    def bse(self) -> Any:
+        """Standard errors of `params`."""
+        return self._framed(self._errors)
+
+    def _framed(self, values: Matrix) -> Any:
+        try:
+            import pandas as pd
+        except ImportError:
+            return values
+        index = pd.Index(self.groups, name=self.by, tupleize_cols=False)
+        return pd.DataFrame(values, index, list(self.param_names), copy=True)
 
     @cached_property
-    def params(self) -> Matrix:
-        """Estimates that inference is about (`Fit.params`), shape (groups, len(names))."""
-        return self._rows(lambda fit: fit.inference.estimate)
+    def _estimates(self) -> Matrix:
+        return self._of_each(lambda fit: fit._estimate)
 
     @cached_property
-    def bse(self) -> Matrix:
-        """Standard errors of `params`, shape (groups, len(names))."""
-        return self._rows(lambda fit: fit.inference.stderr)
+    def _errors(self) -> Matrix:
+        return self._of_each(lambda fit: fit.inference.stderr)
 
-    def _rows(self, of: Any) -> Matrix:
-        p = len(self.names)
-        found = np.full((len(self.groups), p), np.nan)
+    def _of_each(self, of: Callable[[Fit], Vector]) -> Matrix:
+        found = np.full((len(self.groups), len(self.param_names)), np.nan)
         for i, group in enumerate(self.groups):
             if group in self._fits:
-                found[i] = of(self._fits[group])[:p]
+                found[i] = of(self._fits[group])
         return found
 
     @cached_property
     def _known(self) -> NDArray[np.bool_]:
         """Which groups have finite standard errors: two at least."""
-        known = np.asarray(np.isfinite(np.hstack([self.bse, self.params])).all(axis=1))
+        known = np.asarray(np.isfinite(np.hstack([self._errors, self._estimates])).all(axis=1))
         if known.sum() < 2:
             raise RefusedError(
                 f"{known.sum()} of {len(self.groups)} groups have standard errors, and it takes "
@@ -285,14 +286,14 @@ class GroupFits(Mapping[Any, Fit]):
         Returns
         -------
         pandas.DataFrame
-            With the columns of coefficients under "coef", of standard errors under "stderr", and
+            With the columns of `params` under "params", of `bse` under "bse", and
             "n_rows" (as the release tells it) and "refusal" under "fit".
         """
         with extra("pandas", "a table of groups as a data frame needs"):
             import pandas as pd
         columns: dict[Any, Any] = {}
-        for under, values in (("coef", self.coef), ("stderr", self.bse)):
-            columns |= {(under, name): values[:, j] for j, name in enumerate(self.names)}
+        for under, values in (("params", self._estimates), ("bse", self._errors)):
+            columns |= {(under, name): values[:, j] for j, name in enumerate(self.param_names)}
         fits = [self._fits.get(group) for group in self.groups]
         columns["fit", "n_rows"] = [math.nan if fit is None else fit.n_rows for fit in fits]
         columns["fit", "refusal"] = [self.refusals.get(group) for group in self.groups]
@@ -319,20 +320,37 @@ class GroupFits(Mapping[Any, Fit]):
         KeyError
             If there is no such group.
         """
-        p = len(self.names)
         both = []
         for group in (one, other):
             fit = self[group]
             if fit.refusal is not None:
                 raise RefusedError(f"there is no inference in this group: {fit.refusal}")
             found = fit.inference
-            both.append((found.estimate[:p], found.covariance[:p, :p], found.df[:p]))
+            both.append((found.estimate, found.covariance, found.df))
         (b, v, m), (c, w, n) = both
-        what = f"{shown(str(one))} less {shown(str(other))}"
         whole = (v + w).diagonal()
         spread = v.diagonal() ** 2 / m + w.diagonal() ** 2 / n
-        df = np.divide(whole**2, spread, out=np.full(p, np.inf), where=spread > 0)
-        return Estimates(what, self.names, b - c, v + w, df)
+        df = np.divide(whole**2, spread, out=np.full(len(b), np.inf), where=spread > 0)
+        what = f"{shown(str(one))} less {shown(str(other))}"
+        return Estimates(what, **self._known_of(b - c, v + w, df, (one, other)))
+
+    def _known_of(
+        self, estimate: Vector, covariance: Matrix, df: Vector, groups: Iterable[Any]
+    ) -> dict[str, Any]:
+        """What `Estimates` has beside its heading: the groups' rows are different ones."""
+        zeros = np.zeros(len(estimate))
+        found = Inference(estimate, covariance, "first-order", None, zeros, zeros, df)
+        used = [self._fits[group] for group in groups]
+        rows = sum(fit.nobs for fit in used)
+        epsilon, delta = (max(getattr(fit, name) for fit in used) for name in ("epsilon", "delta"))
+        return {
+            "target": self.target,
+            "_names": self.param_names,
+            "_inference": found,
+            "n_rows": rows,
+            "epsilon": epsilon,
+            "delta": delta,
+        }
 
     def pool(
         self, method: Literal["fixed", "dersimonian-laird", "paule-mandel"] = "paule-mandel"
@@ -362,7 +380,7 @@ class GroupFits(Mapping[Any, Fit]):
         """
         if method not in ("fixed", "dersimonian-laird", "paule-mandel"):
             raise ValueError(f"method is fixed, dersimonian-laird or paule-mandel, not {method!r}")
-        b, v = self.params[self._known], self.bse[self._known] ** 2
+        b, v = self._estimates[self._known], self._errors[self._known] ** 2
         q = _q(b, v, np.zeros(b.shape[1]))
         tau2 = np.zeros_like(q)
         if method == "dersimonian-laird":
@@ -375,14 +393,16 @@ class GroupFits(Mapping[Any, Fit]):
         mean = (w * b).sum(axis=0) / w.sum(axis=0)
         return Pooled(
             f"{self.target} in {len(b)} groups by {self.by}, pooled ({method})",
-            self.names,
-            mean,
-            np.diag(1 / w.sum(axis=0)),
-            np.full(len(mean), np.inf),
-            method,
-            len(b),
-            tau2,
-            q,
+            **self._known_of(
+                mean,
+                np.diag(1 / w.sum(axis=0)),
+                np.full(len(mean), np.inf),
+                [group for group, known in zip(self.groups, self._known, strict=True) if known],
+            ),
+            method=method,
+            n_groups=len(b),
+            tau2=tau2,
+            q=q,
         )
 
     def shrink(self) -> Shrunk:
@@ -415,7 +435,7 @@ class GroupFits(Mapping[Any, Fit]):
         common = np.linalg.solve(total[:q, :q], total[:q, q])
         variance = float(total[q, q] - total[q, :q] @ common) / rows
         mean, between, means, covariances = posterior(*information(blocks, common, variance))
-        p = len(self.names)
+        p = len(self.param_names)
         own, offset = design.transform[:p], design.offset[:p]
         return Shrunk(
             self,
@@ -433,8 +453,8 @@ class GroupFits(Mapping[Any, Fit]):
 
     def __str__(self) -> str:
         columns: dict[str, Vector] = {}
-        for j, name in enumerate(self.names):
-            columns |= {name: self.coef[:, j], f"({name} se)": self.bse[:, j]}
+        for j, name in enumerate(self.param_names):
+            columns |= {name: self._estimates[:, j], f"({name} se)": self._errors[:, j]}
         head = f"{self.target} in {len(self.groups)} groups by {self.by}"
         return f"{head}\n{_text(tuple(map(str, self.groups)), columns)}"
 
@@ -453,8 +473,8 @@ class Shrunk:
     ----------
     fits : GroupFits
         What they were made of.
-    coef : ndarray of shape (groups, p), float64
-        Posterior means, in the order of `fits.groups` and `fits.names`.
+    estimate : ndarray of shape (groups, p), float64
+        Posterior means, in the order of `fits.groups` and `fits.param_names`.
     covariance : ndarray of shape (groups, p, p), float64
         Posterior covariances, the mean and the covariance between groups taken as known.
     mean : ndarray of shape (p,), float64
@@ -464,16 +484,20 @@ class Shrunk:
     """
 
     fits: GroupFits
-    coef: Matrix
+    estimate: Matrix
     covariance: Matrix
     mean: Vector
     between: Matrix
 
     @property
-    def stderr(self) -> Matrix:
-        """Posterior standard deviations, shape (groups, p)."""
-        errors: Matrix = np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))
-        return errors
+    def params(self) -> Any:
+        """Posterior means, as `GroupFits.params`."""
+        return self.fits._framed(self.estimate)
+
+    @property
+    def bse(self) -> Any:
+        """Posterior standard deviations, as `GroupFits.bse`."""
+        return self.fits._framed(np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2)))
 
     def predict(self, group: Any, X: ArrayLike) -> Vector:
         """Predicted target in a group.
@@ -482,25 +506,15 @@ class Shrunk:
         ----------
         group
             One of the groups, also one without a fit.
-        X : array-like of shape (m, p) or DataFrame
-            Features in own units, the intercept left out.
+        X : array-like of shape (m, p), DataFrame or mapping
+            As of `Fit.predict`.
 
         Returns
         -------
         ndarray of shape (m,), float64
         """
-        own = self.coef[self.fits.groups.index(group)]
-        slopes = [name for name in self.fits.names if name != INTERCEPT]
-        values: Any = X
-        if hasattr(values, "columns"):
-            values = np.column_stack([np.asarray(values[name], float) for name in slopes])
-        values = np.asarray(values, dtype=np.float64)
-        if values.ndim != 2 or values.shape[1] != len(slopes):
-            raise ValueError(f"X must have shape (m, {len(slopes)}), not {values.shape}")
-        design = next(iter(self.fits.values())).design
-        intercept = own[-1] if len(slopes) < len(own) else float(design.offset[-1])
-        predicted: Vector = values @ own[: len(slopes)] + intercept
-        return predicted
+        own = self.estimate[self.fits.groups.index(group)]
+        return np.asarray(next(iter(self.fits.values()))._rows(X) @ own)
 
     def plot(self, name: str, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw one coefficient of every group, shrunk; see `privgram.plots.plot_forest`."""

@@ -75,7 +75,7 @@ def _of_matrix(given: Any, size: int) -> tuple[tuple[str, ...], Matrix, Vector]:
 
 _NEITHER = (
     "a hypothesis is a text such as 'depth, table' or 'depth = 2 * table', or an array with a row "
-    "of {size} numbers, not all zero, for each restriction, the intercept's last"
+    "of {size} numbers, not all zero, for each restriction, in the order of param_names"
 )
 
 

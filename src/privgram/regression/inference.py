@@ -26,12 +26,12 @@ __all__ = [
     "Of",
     "RefusedError",
     "contrasts",
+    "count_error",
     "hull",
     "infer",
     "quantile_of",
     "refuse",
     "rows_behind",
-    "satterthwaite",
     "students",
     "weight_behind",
     "why_hidden",
@@ -39,6 +39,7 @@ __all__ = [
     "why_unknown",
 ]
 
+#: What a release calls its column of ones.
 INTERCEPT = "intercept"
 
 #: What is inferred: coefficients of the population that the rows are a sample of, or the least
@@ -163,24 +164,9 @@ def students(level: float, df: float | Vector) -> Vector:
     if level < 0.5:
         raise ValueError(
             f"level={level:g} would be an interval of {level:.3g} probability; for one of "
-            f"{1 - level:.3g}, pass level={1 - level:g} or alpha={level:g}"
+            f"{1 - level:.3g}, pass level={1 - level:g}"
         )
     return np.asarray(stdtrit(df, 0.5 + level / 2), dtype=np.float64)
-
-
-def satterthwaite(df: float, part: Vector, whole: Vector) -> Vector:
-    """Degrees of freedom of a variance of which a part is estimated with `df` and the rest known.
-
-    So that a scaled chi-squared law has its mean and variance [1]_; infinite without that part.
-
-    References
-    ----------
-    .. [1] F. E. Satterthwaite, "An approximate distribution of estimates of variance components",
-       Biometrics Bull. 2 (1946).
-    """
-    share = np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
-    with np.errstate(divide="ignore"):
-        return np.asarray(df / share**2, dtype=np.float64)
 
 
 def hull(
@@ -210,6 +196,15 @@ def rows_behind(release: ReleaseRecord) -> float | None:
         count = max(float(ones @ moment @ ones), 0.0)
         return count if release.n_rows is None else min(count, float(release.n_rows))
     return None
+
+
+def count_error(release: ReleaseRecord) -> float:
+    """Standard error of `rows_behind`: 0 where it is public."""
+    dropped = release.columns is not None and release.columns.missing == "drop"
+    ones = intercept_of(release)
+    if (release.n_rows is not None and not dropped) or ones is None or _weighted(release):
+        return 0.0
+    return math.sqrt(release.noise.entry_variance(release.matrix, ones[None])[0, 0])
 
 
 def weight_behind(release: ReleaseRecord, n_rows: float) -> float | None:
@@ -340,11 +335,10 @@ def contrasts(
     # The bias of the statistic, not of the estimate: what moves with its variance is not bias.
     bias = -transform @ (inverse @ (second @ v)) - stderr * slope
     estimate = transform @ equations.theta + offset - bias
-    # Of a given meat the degrees of freedom are unknown.
-    df = equations.df_resid if equations.meat is None else math.inf
-    sampling = equations.sampling(transform @ inverse).diagonal()
-    df_each = satterthwaite(df, sampling, own.diagonal())
-    return Inference(estimate, own, method, None, slope, curvature, df_each)
+    # Of a given meat the degrees of freedom are unknown. The noise, whose variance is known, could
+    # be given more of them, and is not: they are never above the rows less the parameters.
+    df = np.full(len(own), equations.df_resid if equations.meat is None else math.inf)
+    return Inference(estimate, own, method, None, slope, curvature, df)
 
 
 def _dependence(equations: Equations, solved: Matrix, pulled: Matrix) -> tuple[Vector, Vector]:

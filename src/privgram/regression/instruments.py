@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,21 +12,20 @@ import numpy as np
 
 from privgram._base.text import shown
 from privgram.regression.asked import design_of
+from privgram.regression.design import features_of
 from privgram.regression.equations import Equations
 from privgram.regression.inference import (
-    INTERCEPT,
     Inference,
     Of,
     RefusedError,
+    count_error,
     degrees_behind,
-    quantile_of,
     refuse,
     rows_behind,
-    satterthwaite,
     why_refused,
 )
-from privgram.regression.results import Results, level_of
-from privgram.regression.summary import FitTable, tabulate
+from privgram.regression.results import CONSTANT, Results, level_of
+from privgram.regression.summary import caveats, facts_of
 from privgram.regression.testing import WaldTest, f_test, verdict
 
 if TYPE_CHECKING:
@@ -57,8 +56,6 @@ class InstrumentalFit(Results):
     Attributes
     ----------
     target : str
-    names : tuple of str
-        The p features, the endogenous ones first, without the intercept.
     endogenous : tuple of str
         Those of the features that may depend on the error.
     instruments : tuple of str
@@ -73,7 +70,6 @@ class InstrumentalFit(Results):
     """
 
     target: str
-    names: tuple[str, ...]
     endogenous: tuple[str, ...]
     instruments: tuple[str, ...]
     method: Literal["2sls", "liml"]
@@ -83,25 +79,38 @@ class InstrumentalFit(Results):
     design: Design
     _moments: _Moments = field(repr=False)
 
+    _title = "Private Regression with Instruments"
+
     @property
     def param_names(self) -> tuple[str, ...]:
         """Names of `params`: the features, then the intercept if the fit has one."""
-        return (*self.names, INTERCEPT) if self.design.has_level else self.names
+        names = self.design.names
+        return (*names, CONSTANT) if self.design.has_level else names
 
     @property
-    def coef(self) -> Vector:
-        """Coefficients of the features, shape (p,): as `params`, without the intercept."""
-        return self._own[: len(self.names)]
+    def _term_places(self) -> dict[str, slice]:
+        return self.design.terms
 
     @property
-    def intercept(self) -> float:
-        """Target units."""
-        return float(self._own[-1])
+    def epsilon(self) -> float:  # type: ignore[override]
+        """Of the release."""
+        return self.release.epsilon
 
-    @cached_property
-    def _own(self) -> Vector:
-        found: Vector = self.design.transform @ self._moments.theta + self.design.offset
-        return found
+    @property
+    def delta(self) -> float:  # type: ignore[override]
+        """Of the release."""
+        return self.release.delta
+
+    @property
+    def nobs_stderr(self) -> float:
+        """Standard error of `nobs`: 0 where the number of rows is public."""
+        return count_error(self.release)
+
+    @property
+    def df_resid(self) -> float:
+        """Rows less parameters, and effects of units that were taken off."""
+        rows = self._moments.n_rows
+        return math.nan if rows is None else rows - self._moments.n_features
 
     @cached_property
     def inference(self) -> Inference:
@@ -109,10 +118,22 @@ class InstrumentalFit(Results):
         return self._about("population")
 
     def _about(self, of: Of) -> Inference:
+        return self._contrasts(np.eye(len(self.param_names)), of)
+
+    def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
         reason = why_refused(self.release, self._moments.reduced, of)
         if reason is not None:
-            return refuse(len(self.design.transform), reason)
-        return self._moments.infer(self.design.transform, self.design.offset, of)
+            return refuse(len(matrix), reason)
+        size = len(self.param_names)
+        transform, offset = self.design.transform[:size], self.design.offset[:size]
+        return self._moments.infer(matrix @ transform, matrix @ offset, of)
+
+    def predict(self, X: Any) -> Vector:
+        """Predicted target of new rows; see `privgram.regression.Fit.predict`."""
+        self._need_inference()
+        features = features_of(self.design, self.release.columns, X)
+        ones = np.ones((len(features), len(self.param_names) - features.shape[1]))
+        return np.asarray(np.column_stack([features, ones]) @ self._estimate)
 
     @cached_property
     def first_stage(self) -> dict[str, WaldTest]:
@@ -162,9 +183,7 @@ class InstrumentalFit(Results):
         said = tuple(f"{name} = {x:g}" for name, x in zip(self.endogenous, wanted, strict=True))
         return self._moments.excluded(self._moments.target(scaled), said)
 
-    def anderson_rubin(
-        self, level: float = 0.95, *, alpha: float | None = None
-    ) -> list[tuple[float, float]]:
+    def anderson_rubin(self, alpha: float = 0.05) -> list[tuple[float, float]]:
         """Values of the one endogenous column's coefficient that `anderson_rubin_test` accepts.
 
         Returns
@@ -183,7 +202,7 @@ class InstrumentalFit(Results):
         self._need_inference()
         if len(self.endogenous) != 1:
             raise ValueError("a set is given for one endogenous column; test values of several")
-        quantile_of(level := level_of(level, alpha))
+        level = level_of(alpha)
         unit, center = self.inference.stderr[0], self.inference.estimate[0]
 
         def kept(angle: float) -> float:
@@ -210,51 +229,32 @@ class InstrumentalFit(Results):
             raise ValueError("endogenous columns are numbers or levels, without powers")
         return np.asarray(np.linalg.solve(block[:, :size], values - self.design.offset[:size]))
 
-    def _need_inference(self) -> None:
-        if self.refusal is not None:
-            raise RefusedError(f"there is no inference: {self.refusal}")
+    def _facts(self) -> dict[str, str]:
+        facts = facts_of(self.release, self.n_rows, self.nobs_stderr)
+        method = {"Method": self.method.upper()}
+        return facts | method | {"Epsilon": f"{self.epsilon:g}", "Delta": f"{self.delta:g}"}
 
-    def table(self, level: float = 0.95) -> FitTable:
-        """What `summary` says, as data."""
-        found = tabulate(
-            self.release,
-            self.inference,
-            target=self.target,
-            names=self.param_names,
-            used=self._own[: len(self.param_names)],
-            ridge=0.0,
-            n_rows=self.n_rows,
-            references=self.design.references,
-            unclip=False,
-            clipping=None,
-            level=level,
-            guarantee=(self.release.epsilon, self.release.delta),
-            robust=["They assume errors of equal variance, which second moments cannot show."],
-        )
-        facts = {("Method" if name == "Ridge" else name): x for name, x in found.facts.items()}
-        facts["Method"] = self.method.upper()
-        notes = [*found.notes, f"Endogenous: {', '.join(map(shown, self.endogenous))}."]
+    def _assumes(self) -> list[str]:
+        return [
+            f"Standard errors cover sampling and privacy noise ({self.inference.method}).",
+            "They assume errors of equal variance, which second moments cannot show.",
+        ]
+
+    def _notes(self) -> list[str]:
+        notes = caveats(self.release, self.n_rows, self.design.references)
+        notes.append(f"Endogenous: {', '.join(map(shown, self.endogenous))}.")
         if self.refusal is None:
             tests = [(f"First stage of {name}", test) for name, test in self.first_stage.items()]
             if self.overidentification is not None:
                 tests.append(("Overidentification", self.overidentification))
             notes += [
                 f"{shown(name)}: {'F' if test.df_denom < math.inf else 'chi2'} = "
-                f"{test.fvalue if test.df_denom < math.inf else test.statistic:.4g} with {test.df} "
-                f"degrees of freedom, p = {test.pvalue:.3g}."
+                f"{test.statistic:.4g} with {test.df} degrees of freedom, p = {test.pvalue:.3g}."
                 for name, test in tests
             ]
             if self.caution is not None:
                 notes.append(f"{self.caution[0].upper()}{self.caution[1:]}.")
-        return replace(found, facts=facts, notes=tuple(notes))
-
-    def summary(self, level: float = 0.95) -> str:
-        """A table of the fit as statistics packages print it."""
-        return str(self.table(level))
-
-    def _repr_html_(self) -> str:
-        """The summary as notebooks show it."""
-        return self.table()._repr_html_()
+        return notes
 
     def __repr__(self) -> str:
         return f"<InstrumentalFit of {shown(self.target)} by {self.method}>"
@@ -401,9 +401,8 @@ class _Moments:
         alone = ((frame[:, 0] @ self.noise) * frame[:, 0]).sum(axis=1)
         slope = (both - alone - curvature) / 2
         estimate = transform @ self.theta + offset
-        part = (transform @ sampling @ transform.T).diagonal()
-        df_each = satterthwaite(df, part, own.diagonal())
-        return Inference(estimate, own, "first-order", None, slope, curvature, df_each)
+        degrees = np.full(len(own), df)
+        return Inference(estimate, own, "first-order", None, slope, curvature, degrees)
 
     def sargan(self) -> tuple[float, int]:
         """Statistic and degrees of freedom of the overidentification test."""
@@ -431,8 +430,8 @@ def _within(matrix: Matrix, kept: slice) -> Matrix:
 def iv(
     release: ReleaseRecord,
     target: str,
-    endogenous: Iterable[str],
-    instruments: Iterable[str],
+    endogenous: Iterable[str] = (),
+    instruments: Iterable[str] = (),
     exogenous: Iterable[str] = (),
     *,
     method: Literal["2sls", "liml"] = "2sls",
@@ -445,6 +444,7 @@ def iv(
     ----------
     release : Release
     target : str
+        Or a formula that says it all, such as ``"y ~ x | d ~ z"`` or ``"y ~ x + [d ~ z]"``.
     endogenous : iterable of str
         Columns whose effect is wanted and which may depend on the error.
     instruments : iterable of str
@@ -481,14 +481,17 @@ def iv(
     """
     if method not in ("2sls", "liml"):
         raise ValueError(f"method is '2sls' or 'liml', not {method!r}")
-    roles = [
-        _listed(given, role)
-        for given, role in (
-            (endogenous, "endogenous"),
-            (instruments, "instruments"),
-            (exogenous, "exogenous"),
-        )
-    ]
+    if "~" in target:
+        if endogenous or instruments or exogenous:
+            raise ValueError("a formula names all columns: leave the others out")
+        from privgram.columns.formula import parse_one
+
+        parsed = parse_one(target)
+        target, endogenous, instruments = parsed.targets[0], parsed.endogenous, parsed.instruments
+        exogenous = [*parsed.features, *parsed.absorbed]
+        intercept = intercept and parsed.intercept
+        reference = dict(parsed.references) | dict(reference or {})
+    roles = [_listed(given) for given in (endogenous, instruments, exogenous)]
     given = [name for names in roles for name in names]
     if len(set(given)) < len(given):
         raise ValueError("a column has one role: endogenous, instrument or exogenous")
@@ -525,7 +528,6 @@ def iv(
         ) from None
     return InstrumentalFit(
         target=design.target,
-        names=design.names,
         endogenous=design.names[:n_endogenous],
         instruments=names,
         method=method,
@@ -537,7 +539,5 @@ def iv(
     )
 
 
-def _listed(given: Iterable[str], role: str) -> list[str]:
-    if isinstance(given, str):
-        raise TypeError(f"{role} is a list of columns; for one, pass [{given!r}]")
-    return list(given)
+def _listed(given: Iterable[str]) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)

@@ -141,9 +141,7 @@ def fit_of(
     own = design.transform @ theta + design.offset
     return Fit(
         target=design.target,
-        names=design.names,
-        coef=own[:-1],
-        intercept=float(own[-1]),
+        used=own,
         ridge=ridge,
         n_rows=n_rows,
         release=release,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,21 +16,20 @@ from privgram._base.checks import check_integer, check_not_negative, check_posit
 from privgram._base.saved import Form
 from privgram._base.text import shown
 from privgram.columns import Columns
-from privgram.columns.terms import INTERCEPT
 from privgram.noise import EntryLaw
 from privgram.regression.design import AllColumns, Design, design
 from privgram.regression.equations import Equations
 from privgram.regression.inference import (
     Inference,
+    Of,
     RefusedError,
     contrasts,
-    quantile_of,
     refuse,
     why_hidden,
 )
-from privgram.regression.newton import RUNAWAY, careful, misfit, newton_step, unsettled
-from privgram.regression.results import Results, level_of
-from privgram.regression.summary import FitTable, columns_of, skewed
+from privgram.regression.newton import RUNAWAY, misfit, newton_step, unsettled
+from privgram.regression.results import CONSTANT, Results
+from privgram.regression.summary import counted
 from privgram.regression.testing import WaldTest, verdict, wald
 
 if TYPE_CHECKING:
@@ -50,10 +50,6 @@ FORM = Form(
     arrays=("curved", "pulled", "start", "back"),
 )
 
-#: What the intervals are of: the population that the rows are a sample of, or these rows' own
-#: maximum of the likelihood.
-Of = Literal["population", "data"]
-
 #: Powers of what a file holds must stay a float64.
 MOST = 1e30
 
@@ -70,6 +66,9 @@ UNSETTLED = (
 class LogisticFit(Results):
     """A private logistic regression, in the columns' own units.
 
+    `params`, `bse`, `conf_int` and all else of `privgram.regression.results.Results` are of the log
+    odds, for the population.
+
     Made by `privgram.logistic`, or read back by `load_fit`. It holds the last look's release: the
     curvature H and the score g where the steps had come to, with noise. What is computed from it
     costs no further privacy.
@@ -80,11 +79,6 @@ class LogisticFit(Results):
         What is explained: a truth value, or one level of a factor.
     terms : tuple of str
         What it is explained by, as in `Columns`.
-    names : tuple of str
-        The p coefficients, without the intercept.
-    coef : ndarray of shape (p,), float64
-        Of the log odds, per feature unit. They serve predictions.
-    intercept : float
     columns : Columns
         The public bounds of the variables that were used.
     reference : dict of str to str
@@ -110,8 +104,6 @@ class LogisticFit(Results):
         The looks, each with its ratio, radius and noise.
     reproducible : bool
         Whether the noise came from a generator with a seed.
-    params, bse, tvalues, pvalues, stderr : ndarray
-        As of `privgram.regression.Fit`, for the population.
     """
 
     target: str
@@ -140,36 +132,28 @@ class LogisticFit(Results):
             AllColumns(self.columns), self.target, self.terms, self.with_intercept, self.reference
         )
 
-    @cached_property
-    def names(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The p coefficients, without the intercept."""
-        return self.design.names
+    _title = "Private Logistic Regression"
 
     @property
     def param_names(self) -> tuple[str, ...]:
         """Names of `params`: the coefficients, then the intercept if the fit has one."""
-        return (*self.names, INTERCEPT) if self.with_intercept else self.names
+        names = self.design.names
+        return (*names, CONSTANT) if self.with_intercept else names
+
+    @property
+    def _term_places(self) -> dict[str, slice]:
+        return self.design.terms
 
     @property
     def guarantee(self) -> Guarantee:
         """How well `privacy` is founded."""
         return self.privacy.guarantee
 
-    @property
-    def covariance(self) -> Matrix:
-        """Covariance of the coefficients, shape (p, p), without the intercept."""
-        p = len(self.names)
-        return self.inference.covariance[:p, :p]
-
-    @property
-    def stderr(self) -> Vector:
-        """Standard errors of the coefficients, shape (p,), without the intercept."""
-        return self.inference.stderr[: len(self.names)]
-
     @cached_property
     def _own(self) -> Matrix:
         """From coefficients of the design's columns to those in own units, the intercept last."""
-        return np.asarray(self.design.transform / self.design.spread[-1])
+        size = len(self.param_names)
+        return np.asarray(self.design.transform[:size] / self.design.spread[-1])
 
     def _equations(self, meat: Matrix) -> Equations:
         """The last step's normal equations, the score as the target."""
@@ -185,91 +169,60 @@ class LogisticFit(Results):
         """Estimates and their errors as of a sample, the intercept last."""
         return self._inference(self.curved)
 
-    def _inference(self, meat: Matrix) -> Inference:
-        """Estimates and their errors, where the score of the rows has this covariance."""
+    def _inference(self, meat: Matrix, matrix: Matrix | None = None) -> Inference:
+        """Of the parameters or of contrasts, where the score of the rows has this covariance."""
+        own = self._own if matrix is None else matrix @ self._own
         move = newton_step(self.curved, self.pulled)
         runaway = self.parameters["last_step"] > RUNAWAY
         if runaway or unsettled(move, self.curved, self.pulled_std, self.n_rows):
-            return refuse(len(self._own), UNSETTLED)
+            return refuse(len(own), UNSETTLED)
         equations = self._equations(meat)
         reason = why_hidden(equations)
         if reason is None and self.n_rows <= len(self.pulled):
             reason = "there are too few rows"
         if reason is not None:
-            return refuse(len(self._own), reason)
-        return contrasts(equations, self._own @ self.back, self._own @ self.start)
-
-    @cached_property
-    def _coef(self) -> Vector:
-        if self.refusal is None:
-            move = np.linalg.solve(self.curved, self.pulled)
-        else:
-            move = careful(self.curved, self.pulled, self.curved_std)
-        return np.asarray(self._own @ (self.start + self.back @ move))
+            return refuse(len(own), reason)
+        return contrasts(equations, own @ self.back, own @ self.start)
 
     @property
-    def coef(self) -> Vector:
-        """Coefficients of the log odds, shape (p,), which serve predictions."""
-        return self._coef[:-1]
+    def df_resid(self) -> float:
+        """Rows less parameters."""
+        return self.nobs - len(self.param_names)
 
-    @property
-    def intercept(self) -> float:
-        """The log odds where all features are 0."""
-        return float(self._coef[-1])
+    def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
+        return self._inference(self._meat(of), matrix)
 
-    def conf_int(
-        self,
-        level: float = 0.95,
-        *,
-        alpha: float | None = None,
-        intercept: bool = False,
-        of: Of = "population",
-    ) -> Matrix:
-        """Confidence intervals of the coefficients.
+    def _about(self, of: Of) -> Inference:
+        return self.inference if of == "population" else self._inference(self._meat(of))
 
-        Parameters
-        ----------
-        level, alpha, intercept
-            As of `privgram.regression.Fit.conf_int`.
-        of : {"population", "data"}, default "population"
-            The coefficients of the population that the rows are a sample of, if the model holds;
-            or those that a fit without privacy has on these rows. Then the interval is of the
-            privacy noise, and of what the weights of rows far out may move, with room for a mean
-            of the target that is off by a tenth of its standard deviation.
+    def _meat(self, of: Of) -> Matrix:
+        """Covariance of the score: of a sample; or of what the weights of rows far out may move.
 
-        Returns
-        -------
-        ndarray of shape (p, 2) or (p + 1, 2), float64
+        The latter with room for a mean of the target that is off by a tenth of its deviation.
         """
-        if of not in ("population", "data"):
-            raise ValueError(f"of is 'population' or 'data', not {of!r}")
         if of == "population":
-            return super().conf_int(level, alpha=alpha, intercept=intercept)
-        moved = misfit(self.n_rows) * self.parameters["moved"]
-        found = self._inference(moved * self.curved)
-        ends = found.intervals(quantile_of(level_of(level, alpha)))
-        return ends[: len(self.param_names) if intercept else len(self.names)]
+            return self.curved
+        return np.asarray(misfit(self.n_rows) * self.parameters["moved"] * self.curved)
 
-    def odds_ratios(self, level: float = 0.95) -> Matrix:
+    def _tested(
+        self, said: tuple[str, ...], matrix: Matrix, values: Vector, *, use_f: bool
+    ) -> WaldTest:
+        self._need_inference()
+        into, offset = matrix @ self._own @ self.back, matrix @ self._own @ self.start - values
+        statistic, df = wald(self._equations(self.curved), into, offset)
+        return verdict(said, statistic, df, self.df_resid if use_f else math.inf)
+
+    def odds_ratios(self, alpha: float = 0.05) -> Matrix:
         """By what odds are multiplied per unit of each feature, with its interval.
 
         Returns
         -------
         ndarray of shape (p, 3), float64
-            exp of `params` and of `conf_int`.
+            exp of `params` and of `conf_int`, without the intercept.
         """
+        p = len(self.design.names)
         with np.errstate(over="ignore"):
-            estimate = self.inference.estimate[: len(self.names)]
-            return np.exp(np.column_stack([estimate, self.conf_int(level)]))
-
-    def test(self, *hypothesis: str) -> WaldTest:
-        """Test that all coefficients of some terms are 0; see `privgram.regression.Fit.test`."""
-        if self.refusal is not None:
-            raise RefusedError(f"there is no inference: {self.refusal}")
-        at = self.design.places(hypothesis)
-        into, offset = (self._own @ self.back)[at], (self._own @ self.start)[at]
-        statistic, df = wald(self._equations(self.curved), into, offset)
-        return verdict(tuple(self.names[i] for i in at), statistic, df)
+            return np.exp(np.column_stack([self._estimate, self._ends(alpha)])[:p])
 
     def decision_function(self, X: Any) -> Vector:
         """Log odds of new rows; see `predict_proba`."""
@@ -282,7 +235,11 @@ class LogisticFit(Results):
                     f"{', '.join(map(shown, variables))}, not {X.shape}"
                 )
             table = dict(zip(variables, X.T, strict=True))
-        return np.asarray(self.design.rows(table, self.columns) @ self.coef + self.intercept)
+        if self.refusal is not None:
+            raise RefusedError(f"there is nothing to predict by: {self.refusal}")
+        features = self.design.rows(table, self.columns)
+        ones = np.ones((len(features), len(self.param_names) - features.shape[1]))
+        return np.asarray(np.column_stack([features, ones]) @ self._estimate)
 
     @property
     def _variable(self) -> str:
@@ -322,33 +279,23 @@ class LogisticFit(Results):
         """
         return np.asarray(self.decision_function(X) > 0)
 
-    def table(self, level: float = 0.95) -> FitTable:
-        """What `summary` says, as data."""
-        facts = {
-            "Dep. Variable": self.target,
+    def _facts(self) -> dict[str, str]:
+        return {
             "Looks": f"{self.parameters['looks']}",
-            "No. Observations": f"{self.n_rows:,.0f}",
+            "No. Observations": counted(self.n_rows, 0.0),
             "Row norms up to": f"{self.columns.bound:.4g}",
             "Epsilon": f"{self.epsilon:g}",
             "Delta": f"{self.delta:g}",
             "Adjacency": self.adjacency,
             "Link": "logit",
         }
-        used = self._coef[: len(self.param_names)]
-        notes = self._notes()
-        title = "Private Logistic Regression"
-        names = self.param_names
-        if self.refusal is not None:
-            refused = used[:, None]
-            return FitTable(facts, names, ("coef",), refused, self.refusal, notes, title=title)
-        columns, values = columns_of(self.inference, used, level)
-        said = [
+
+    def _assumes(self) -> list[str]:
+        return [
             "Standard errors cover sampling and privacy noise. They assume that the model holds."
         ]
-        marks = skewed(values, level, said)
-        return FitTable(facts, names, columns, values, None, (*said, *notes), marks, title)
 
-    def _notes(self) -> tuple[str, ...]:
+    def _notes(self) -> list[str]:
         notes = []
         if self.design.references:
             left_out = ", ".join(
@@ -363,20 +310,10 @@ class LogisticFit(Results):
             )
         if self.reproducible:
             notes.append("Reproducible: the fit is not private against who knows its seed.")
-        return tuple(notes)
-
-    def summary(self, level: float = 0.95) -> str:
-        """A table of the fit as statistics packages print it.
-
-        Parameters
-        ----------
-        level : float
-            Level of the confidence intervals, in [0.5, 1).
-        """
-        return str(self.table(level))
+        return notes
 
     def __repr__(self) -> str:
-        names = ", ".join(map(shown, self.names))
+        names = ", ".join(map(shown, self.design.names))
         text = f"<Logistic fit of {shown(self.target)} on {names}: {self.guarantee}"
         return text + ("; REPRODUCIBLE>" if self.reproducible else ">")
 
@@ -478,4 +415,4 @@ def _check(fit: LogisticFit) -> None:
         check_not_negative(fit.parameters[name], name)
     json.dumps(fit._header(), allow_nan=False)
     with np.errstate(all="ignore"):
-        fit.summary()
+        str(fit.summary())

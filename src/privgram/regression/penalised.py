@@ -177,7 +177,7 @@ def penalty_path(
         added = np.append(np.full(len(active), ridge), np.zeros(len(ones)))
         used = np.append(active, ones)
         risk, freedom = estimated_risk(equations, theta, used, added, criterion)
-        coefs.append(problem.fit(slopes, "").coef)
+        coefs.append(problem.fit(slopes, "").used[:-1])
         df.append(freedom)
         values.append(risk)
     chosen = found[int(np.argmin(values))]

@@ -16,14 +16,12 @@ from privgram.noise import ImageLaw
 from privgram.regression.asked import design_of
 from privgram.regression.cautions import uncounted
 from privgram.regression.inference import (
-    INTERCEPT,
     RefusedError,
     degrees_behind,
-    quantile_of,
     rows_behind,
     weight_behind,
 )
-from privgram.regression.results import level_of
+from privgram.regression.results import CONSTANT, level_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -84,9 +82,9 @@ class Posterior:
         """Posterior standard deviations, shape (k,)."""
         return np.asarray(self.draws.std(axis=0))
 
-    def interval(self, level: float = 0.95, *, alpha: float | None = None) -> Matrix:
-        """Central credible intervals, shape (k, 2)."""
-        quantile_of(level := level_of(level, alpha))
+    def interval(self, alpha: float = 0.05) -> Matrix:
+        """Central credible intervals of level 1 - alpha, shape (k, 2)."""
+        level = level_of(alpha)
         ends = [(1 - level) / 2, (1 + level) / 2]
         # By this definition a further draw lies within with just this probability.
         return np.asarray(np.quantile(self.draws, ends, axis=0, method="weibull").T)
@@ -203,7 +201,7 @@ def posterior(
     # Weighted rows are stored with weights of at most 1.
     unit = math.sqrt(1.0 if release.columns is None else release.columns.largest_weight)
     return Posterior(
-        names=(*design.names, INTERCEPT)[:size],
+        names=(*design.names, CONSTANT)[:size],
         draws=own[:, :size],
         sigma=np.array([found[i][1] for i in kept]) * float(design.spread[-1]) * unit,
         effective=effective,

@@ -32,8 +32,8 @@ class Prediction:
 
     Attributes
     ----------
-    rows : ndarray of shape (m, p + 1), float64
-        The features in own units, and ones.
+    rows : ndarray of shape (m, k), float64
+        The features in own units, and ones where there is a constant.
     var_resid : float
         Variance of an observation about its mean, in the target's units, squared.
     df_resid : float
@@ -72,24 +72,15 @@ class Prediction:
         """Standard deviations of new observations about the predicted means, shape (m,)."""
         return np.hypot(self.se_mean, np.sqrt(self.var_resid))
 
-    def conf_int(
-        self,
-        level: float = 0.95,
-        *,
-        obs: bool = False,
-        alpha: float | None = None,
-        of: Of = "population",
-    ) -> Matrix:
+    def conf_int(self, obs: bool = False, alpha: float = 0.05, *, of: Of = "population") -> Matrix:
         """Intervals of the means, or of new observations.
 
         Parameters
         ----------
-        level : float, default 0.95
-            In [0.5, 1).
         obs : bool
             Of an observation, whose error is taken to be normal, and not of the mean.
-        alpha : float, optional
-            1 - level.
+        alpha : float, default 0.05
+            1 - level, in (0, 0.5].
         of : {"population", "data"}, default "population"
             Means of the population, or what a fit without privacy predicts, from which the noise
             alone keeps these; see `Fit.conf_int`. Not with `obs`.
@@ -107,7 +98,7 @@ class Prediction:
         """
         if obs and check_of(of) == "data":
             raise ValueError("a new observation is not of the data at hand: leave obs or of out")
-        level = level_of(level, alpha)
+        level = level_of(alpha)
         parts = self._of_population if check_of(of) == "population" else self._parts(of)
         ends = np.concatenate([part.intervals(part.quantile(level)) for part in parts])
         if not obs:

@@ -1,30 +1,64 @@
-"""The names that statsmodels has for what a regression's inference holds."""
+"""What every regression's result has in common: the numbers, under the names of statsmodels."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, get_args
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 
 from privgram._base.checks import check_within
+from privgram._base.optional import extra
+from privgram._base.text import shown
+from privgram.regression.hypotheses import Hypothesis, restrictions
 from privgram.regression.inference import Inference, Of, RefusedError
+from privgram.regression.summary import Summary, columns_of, counted, skewed
+from privgram.regression.testing import Contrasts, WaldTest, independent, verdict
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Results", "check_of", "level_of"]
+__all__ = ["CONSTANT", "Model", "NotReleasedError", "Results", "check_of", "level_of", "result_of"]
+
+#: What results call the constant.
+CONSTANT = "Intercept"
 
 
-def level_of(level: float, alpha: float | None) -> float:
-    """The level of an interval, given by itself or as 1 - alpha."""
-    if alpha is None:
-        return level
-    if level != 0.95:
-        raise ValueError("level is 1 - alpha: give one of them")
-    return 1 - check_within(alpha, "alpha", 0, 1)
+class NotReleasedError(RefusedError, AttributeError):
+    """A part of a regression's result that takes the rows, which a release does not hold."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What was regressed on what, as statsmodels' `results.model` names it.
+
+    Attributes
+    ----------
+    endog_names : str
+        The target.
+    exog_names : list of str
+        The parameters.
+    """
+
+    endog_names: str
+    exog_names: list[str]
+
+
+def level_of(alpha: float) -> float:
+    """The level 1 - alpha of an interval, or one clear error."""
+    alpha = check_within(alpha, "alpha", 0, 1)
+    if alpha > 0.5:
+        raise ValueError(
+            f"alpha={alpha:g} would be an interval of {1 - alpha:.3g} probability; for one of "
+            f"{alpha:.3g}, pass alpha={1 - alpha:g}"
+        )
+    return 1 - alpha
 
 
 def check_of(of: Of) -> Of:
@@ -35,58 +69,119 @@ def check_of(of: Of) -> Of:
 
 
 class Results:
-    """What is known of the parameters of a regression, under the names that statsmodels has.
+    """The parameters of a regression and what follows from them, under statsmodels' names.
 
-    Where pandas is installed, `params`, `bse`, `tvalues` and `pvalues` are Series and
-    `cov_params()` a data frame, with `param_names` for index; a Series takes positions too. Where
-    it is not they are arrays. All else is arrays always; `inference` has the numbers themselves.
+    An estimator gives five attributes and inherits the rest; `result_of` makes a result of
+    numbers alone. Where its noise is in the features too, it overrides `_contrasts` and `_tested`.
+
+    Where pandas is installed `params`, `bse`, `tvalues` and `pvalues` are Series and
+    `conf_int` and `cov_params` data frames, with `param_names` for index; where it is not they
+    are arrays. What is refused is NaN everywhere, and `refusal` and the summary say why.
 
     Attributes
     ----------
-    names : tuple of str
-        The features, without the intercept.
+    target : str
+        What is explained, in whose units the numbers are: "log(wage)" for a logarithm.
     param_names : tuple of str
-        Names of `params`: the features, then the intercept if there is one.
+        Of the k parameters; the constant's is "Intercept".
     inference : Inference
-        Of the parameters in this order.
+        Of the parameters in this order: estimates, covariance, degrees of freedom, or a refusal
+        (`privgram.regression.inference.refuse`). Student's or the normal law per parameter.
     n_rows : float or None
+    epsilon, delta : float
+        The guarantee of all that the result was computed from.
+    adjacency : {"replace", "add-remove"}
     """
 
-    names: tuple[str, ...]
+    target: str
     n_rows: float | None
+    epsilon: float
+    delta: float
+
+    #: How `summary` is headed.
+    _title = "Private Linear Regression"
 
     @property
     def inference(self) -> Inference:
-        """Of the parameters: estimates, covariance, intervals."""
+        """Of the parameters: estimates, covariance, degrees of freedom."""
         raise NotImplementedError
 
     @property
     def param_names(self) -> tuple[str, ...]:
-        """Names of `params`: the features, then the intercept if the fit has one."""
+        """Names of the parameters."""
         raise NotImplementedError
 
     @property
+    def _term_places(self) -> dict[str, slice]:
+        """Where the parameters of each term are."""
+        return {}
+
+    @property
+    def _estimate(self) -> Vector:
+        """What `params` holds, without names."""
+        return self.inference.estimate
+
+    def _about(self, of: Of) -> Inference:
+        """Of the parameters of the population, or of those that the rows at hand have."""
+        if of == "data":
+            raise RefusedError("this result says nothing of the rows at hand: leave of out")
+        return self.inference
+
+    def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
+        """Of matrix @ params, shape (k, m)."""
+        found = self._about(of)
+        own = matrix @ found.covariance @ matrix.T
+        nothing = np.zeros(len(matrix))
+        parts = (matrix**2) * found.covariance.diagonal()
+        # Of a sum of independent estimates; of others it is between theirs.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            df = 1 / ((parts / parts.sum(axis=1)[:, None]) / found.df).sum(axis=1)
+        estimate = matrix @ found.estimate
+        return Inference(estimate, own, found.method, found.refusal, nothing, nothing, df)
+
+    def _tested(
+        self, said: tuple[str, ...], matrix: Matrix, values: Vector, *, use_f: bool
+    ) -> WaldTest:
+        """The test of matrix @ params = values: by the covariance of the estimate."""
+        self._need_inference()
+        matrix, offset = independent(matrix, -values)
+        gap = matrix @ self._estimate + offset
+        covariance = matrix @ self.inference.covariance @ matrix.T
+        statistic = float(gap @ np.linalg.solve(covariance, gap))
+        return verdict(said, statistic, len(gap), self.df_resid if use_f else math.inf)
+
+    def _need_inference(self, of: Of = "population") -> None:
+        reason = self.refusal
+        if reason is None and of == "data":
+            reason = self._about(of).refusal
+        if reason is not None:
+            raise RefusedError(f"there is no inference: {reason}")
+
+    # --- the numbers ------------------------------------------------------------------------------
+
+    @property
+    def model(self) -> Model:
+        """Names of the target and of the parameters, where statsmodels has them."""
+        return Model(self.target, list(self.param_names))
+
+    @property
     def refusal(self) -> str | None:
-        """Why there is no inference, or None."""
+        """Why there are no standard errors, or None."""
         return self.inference.refusal
 
     @property
     def params(self) -> Any:
-        """Estimates that inference is about, in the order of `param_names`.
-
-        Without penalty, the mechanism's known shift and the noise's second-order bias: not
-        exactly `coef`, which `predict` uses.  NaN where `refusal` says why.
-        """
-        return self._named(self.inference.estimate)
+        """Estimates, in the order of `param_names`; NaN where they are refused."""
+        return self._named(self._estimate)
 
     @property
     def bse(self) -> Any:
-        """Standard errors of `params`."""
+        """Standard errors of `params`, of sampling and privacy noise together."""
         return self._named(self.inference.stderr)
 
     @property
     def tvalues(self) -> Any:
-        """Statistics of the hypotheses that parameters are 0: Student's or normal if they are.
+        """Statistics of the hypotheses that parameters are 0: Student's or normal (`use_t`).
 
         The standard error in them is that under the hypothesis, so they agree with
         `conf_int`, and with params / bse where the noise is small beside the features.
@@ -95,83 +190,434 @@ class Results:
 
     @property
     def pvalues(self) -> Any:
-        """Two-sided P values of `tvalues`, with the degrees of freedom of `inference`."""
+        """Two-sided P values of `tvalues`."""
         return self._named(self.inference.pvalues())
 
     def cov_params(self) -> Any:
-        """Covariance of `params`, shape (m, m)."""
-        names = list(self.param_names)
-        found = self.inference.covariance[: len(names), : len(names)]
-        try:
-            import pandas
-        except ImportError:
-            return found
-        return pandas.DataFrame(found, names, names, copy=True)
+        """Covariance of `params`, shape (k, k)."""
+        return self._framed(self.inference.covariance, self.param_names)
 
     def _named(self, values: Vector) -> Any:
         """Numbers of the parameters with their names, where pandas is there to hold them."""
-        names = list(self.param_names)
         try:
             from privgram.regression.named import Named
         except ImportError:
-            return values[: len(names)]
-        return Named(values[: len(names)], names, copy=True)
+            return values
+        return Named(values, list(self.param_names), copy=True)
 
-    def conf_int(
-        self,
-        level: float = 0.95,
-        *,
-        alpha: float | None = None,
-        intercept: bool = False,
-        of: Of = "population",
-    ) -> Matrix:
-        """Confidence intervals of the coefficients.
+    def _framed(self, values: Matrix, columns: Sequence[Any]) -> Any:
+        try:
+            import pandas
+        except ImportError:
+            return values
+        return pandas.DataFrame(values, list(self.param_names), list(columns), copy=True)
+
+    def conf_int(self, alpha: float = 0.05, *, of: Of = "population") -> Any:
+        """Confidence intervals of the parameters.
 
         Parameters
         ----------
-        level : float, default 0.95
-            In [0.5, 1).
-        alpha : float, optional
-            1 - level, as other packages have it; in (0, 0.5].
-        intercept : bool
-            Append the intercept's, if the fit has one: intervals of all `params`.
+        alpha : float, default 0.05
+            1 - level, in (0, 0.5].
         of : {"population", "data"}, default "population"
-            The coefficients of the population that the rows are a sample of; or those that a fit
+            The parameters of the population that the rows are a sample of; or those that a fit
             without privacy has on these rows. The latter count the noise alone and assume nothing
             of the errors, and they take no number of rows. Rows are those that count in the
             release: clamped to their bounds, and clipped where they are longer than its bound.
 
         Returns
         -------
-        ndarray of shape (p, 2) or (p + 1, 2), float64
-            Lower and upper ends, of the unpenalised estimate `params`, so not always around
-            `coef`.  Infinite where the noise in a feature leaves its coefficient open, NaN where
-            `refusal` says why. `table` has them with names.
+        DataFrame or ndarray of shape (k, 2), float64
+            Lower ends in column 0 and upper ones in column 1. Infinite where the noise in a
+            feature leaves its coefficient open, NaN where `refusal` says why.
 
         Raises
         ------
         RefusedError
             A ValueError: for the data, where the last of several looks shortened rows.
         ValueError
-            If `level`, `alpha` or `of` is out of its range, or both of the former are given.
+            If `alpha` or `of` is out of its range.
         """
+        return self._framed(self._ends(alpha, of), [0, 1])
+
+    def _ends(self, alpha: float, of: Of = "population") -> Matrix:
+        """`conf_int` without names."""
+        level = level_of(alpha)
         found = self._about(check_of(of))
         if found.refusal is not None and self.refusal is None:
             raise RefusedError(f"there is no inference on the rows at hand: {found.refusal}")
-        intervals = found.intervals(found.quantile(level_of(level, alpha)))
-        return intervals[: len(self.param_names) if intercept else len(self.names)]
-
-    def _about(self, of: Of) -> Inference:
-        """Of the parameters of the population, or of those that the rows at hand have."""
-        assert of == "population"
-        return self.inference
+        return found.intervals(found.quantile(level))
 
     @property
     def nobs(self) -> float:
-        """Rows behind the fit, `n_rows`; NaN where they are unknown."""
-        return np.nan if self.n_rows is None else self.n_rows
+        """Rows behind the fit, weighted where the release weighted them; NaN where unknown.
+
+        An estimate where their number is private; `nobs_stderr` is its error.
+        """
+        return math.nan if self.n_rows is None else self.n_rows
+
+    @property
+    def nobs_stderr(self) -> float:
+        """Standard error of `nobs`: 0 where the number of rows is public."""
+        return 0.0
 
     @property
     def df_resid(self) -> float:
         """Rows less parameters."""
         return self.nobs - len(self.param_names)
+
+    @property
+    def df_model(self) -> int:
+        """Parameters beside the constant."""
+        return sum(name != CONSTANT for name in self.param_names)
+
+    @property
+    def cov_type(self) -> str:
+        """What the standard errors assume: "nonrobust" that errors have equal variance."""
+        return "nonrobust"
+
+    @property
+    def use_t(self) -> bool:
+        """Whether statistics have Student's law, and not the normal one."""
+        return bool(np.isfinite(self.inference.df).any())
+
+    # --- tests ------------------------------------------------------------------------------------
+
+    def t_test(self, r_matrix: Hypothesis) -> Contrasts:
+        """Test each of some linear hypotheses of `params` by itself.
+
+        Parameters
+        ----------
+        r_matrix : str, sequence of str, array-like of shape (j, k) or tuple
+            As of `wald_test`.
+
+        Returns
+        -------
+        Contrasts
+            `effect`, `sd`, `tvalue`, `pvalue` and `conf_int()` of each, as statsmodels has them.
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: where there is no inference.
+        ValueError
+            If the hypothesis is not linear, or of other names.
+        """
+        said, matrix, values = restrictions(r_matrix, self.param_names, self._term_places)
+        self._need_inference()
+        return Contrasts(said, self._contrasts(matrix), values)
+
+    def wald_test(
+        self, r_matrix: Hypothesis, *, use_f: bool | None = None, scalar: bool = True
+    ) -> WaldTest:
+        """Test linear hypotheses of `params` together, as statsmodels writes them.
+
+        Parameters
+        ----------
+        r_matrix : str, sequence of str, array-like of shape (j, k) or tuple
+            ``"age, weight"`` that both are 0, ``"age = 2 * weight"`` what is written, a term's name
+            that all its coefficients are 0. An array R says R params = 0, a tuple (R, r) R params
+            = r, both in the order of `param_names`.
+        use_f : bool, optional
+            Take the P value from F with `df_resid` degrees of freedom below, and not from
+            chi-squared. By default where statistics are Student's (`use_t`).
+        scalar : bool
+            Statistics are numbers always.
+
+        Returns
+        -------
+        WaldTest
+            With the variance that sampling and privacy noise have under the hypothesis.
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: where there is no inference.
+        ValueError
+            If the hypothesis is not linear, or of other names.
+        """
+        if not scalar:
+            raise ValueError("a statistic is one number: leave scalar out")
+        said, matrix, values = restrictions(r_matrix, self.param_names, self._term_places)
+        return self._tested(said, matrix, values, use_f=self.use_t if use_f is None else use_f)
+
+    def f_test(self, r_matrix: Hypothesis) -> WaldTest:
+        """`wald_test` with the P value of F."""
+        return self.wald_test(r_matrix, use_f=True)
+
+    # --- what takes the rows ----------------------------------------------------------------------
+
+    @property
+    def resid(self) -> Any:
+        """Refused: it takes the rows."""
+        raise NotReleasedError(
+            "residuals are of single rows, and a release holds sums over them: the table's holder "
+            "has them, as y - fit.predict(table)"
+        )
+
+    @property
+    def fittedvalues(self) -> Any:
+        """Refused: it takes the rows."""
+        raise NotReleasedError(
+            "fitted values are of single rows, and a release holds sums over them: fit.predict "
+            "takes rows that are public"
+        )
+
+    # --- tables -----------------------------------------------------------------------------------
+
+    def summary(
+        self,
+        yname: str | None = None,
+        xname: Sequence[str] | None = None,
+        title: str | None = None,
+        alpha: float = 0.05,
+    ) -> Summary:
+        """A table of the fit as statistics packages print it.
+
+        Parameters
+        ----------
+        yname : str, optional
+            What to call the target.
+        xname : sequence of str, optional
+            What to call the parameters.
+        title : str, optional
+        alpha : float, default 0.05
+            1 - level of the confidence intervals, in (0, 0.5].
+
+        Returns
+        -------
+        Summary
+            With `tables`, `as_text`, `as_html`, `as_latex` and `as_csv`; text when printed.
+        """
+        names = self.param_names if xname is None else tuple(xname)
+        if len(names) != len(self.param_names):
+            raise ValueError(f"xname has {len(self.param_names)} names, not {len(names)}")
+        level = round(level_of(alpha), 12)
+        columns, values = columns_of(self.inference, self._estimate, level)
+        notes: list[str] = []
+        marks: tuple[tuple[int, ...], ...] = ()
+        if self.refusal is None:
+            notes += self._assumes()
+            marks = skewed(values, level, notes, self.inference.df)
+        return Summary(
+            {"Dep. Variable": self.target if yname is None else yname, **self._facts()},
+            names,
+            columns,
+            values,
+            self.refusal,
+            (*notes, *self._notes()),
+            marks,
+            self._title if title is None else title,
+        )
+
+    def _facts(self) -> dict[str, str]:
+        """What the summary's heading has."""
+        return {
+            "No. Observations": counted(self.n_rows, self.nobs_stderr),
+            "Epsilon": f"{self.epsilon:g}",
+            "Delta": f"{self.delta:g}",
+        }
+
+    def _assumes(self) -> list[str]:
+        """What the standard errors assume."""
+        return ["Standard errors cover sampling and privacy noise."]
+
+    def _notes(self) -> list[str]:
+        """What holds with and without standard errors."""
+        return []
+
+    def _repr_html_(self) -> str:
+        """The summary as notebooks show it."""
+        return self.summary().as_html()
+
+    def tidy(self, conf_int: bool = False, conf_level: float = 0.95) -> Any:
+        """A data frame with a row a parameter, in the columns of R's broom.
+
+        Parameters
+        ----------
+        conf_int : bool, default False
+            Whether to add "conf.low" and "conf.high".
+        conf_level : float, default 0.95
+
+        Returns
+        -------
+        DataFrame
+            Needs pandas.
+        """
+        found = {
+            "term": list(self.param_names),
+            "estimate": self._estimate,
+            "std.error": self.inference.stderr,
+            "statistic": self.inference.statistic(),
+            "p.value": self.inference.pvalues(),
+        }
+        if conf_int:
+            low, high = self._ends(1 - conf_level).T
+            found |= {"conf.low": low, "conf.high": high}
+        with extra("pandas", "a data frame needs"):
+            import pandas
+        return pandas.DataFrame(found)
+
+    def glance(self) -> Any:
+        """A data frame of one row about the whole fit, in the columns of R's broom.
+
+        With `epsilon`, `delta` and `adjacency`, the guarantee. What is unknown is NaN.
+
+        Returns
+        -------
+        DataFrame
+            Needs pandas.
+        """
+        names = {
+            "r.squared": "rsquared",
+            "adj.r.squared": "rsquared_adj",
+            "statistic": "fvalue",
+            "p.value": "f_pvalue",
+            "df": "df_model",
+            "logLik": "llf",
+            "AIC": "aic",
+            "BIC": "bic",
+            "df.residual": "df_resid",
+            "nobs": "nobs",
+            "epsilon": "epsilon",
+            "delta": "delta",
+        }
+        found = {column: [self._statistic(name)] for column, name in names.items()}
+        with extra("pandas", "a data frame needs"):
+            import pandas
+        return pandas.DataFrame(found)
+
+    def _statistic(self, name: str) -> float:
+        """A number about the whole fit, NaN where there is none."""
+        try:
+            return cast(float, getattr(self, name, math.nan))
+        except ValueError:
+            return math.nan
+
+    # --- maketables' plug-in interface ------------------------------------------------------------
+
+    @property
+    def __maketables_coef_table__(self) -> Any:
+        low, high = self._ends(0.05).T
+        columns = ("b", "se", "t", "p", "ci95l", "ci95u")
+        found = self.inference
+        numbers = (self._estimate, found.stderr, found.statistic(), found.pvalues(), low, high)
+        table = self._framed(np.stack(numbers, axis=1), columns)
+        table.index.name = "Coefficient"
+        return table
+
+    def __maketables_stat__(self, key: str) -> Any:
+        named = {
+            "N": "nobs",
+            "r2": "rsquared",
+            "adj_r2": "rsquared_adj",
+            "fvalue": "fvalue",
+            "f_pvalue": "f_pvalue",
+            "rmse": "_rmse",
+            "aic": "aic",
+            "bic": "bic",
+            "ll": "llf",
+            "df_resid": "df_resid",
+            "df_model": "df_model",
+            "epsilon": "epsilon",
+            "delta": "delta",
+        }
+        if key == "se_type":
+            return self.cov_type
+        value = self._statistic(named[key]) if key in named else math.nan
+        if isinstance(value, float) and math.isnan(value):
+            return None
+        if key in ("epsilon", "delta"):
+            return f"{value:g}"
+        return round(value) if key == "N" else value
+
+    @property
+    def __maketables_depvar__(self) -> str:
+        return self.target
+
+    @property
+    def __maketables_fixef_string__(self) -> None:
+        return None
+
+    @property
+    def __maketables_var_labels__(self) -> None:
+        return None
+
+    @property
+    def __maketables_vcov_info__(self) -> dict[str, Any]:
+        return {"vcov_type": self.cov_type, "se_type": self.cov_type}
+
+    @property
+    def __maketables_default_stat_keys__(self) -> list[str]:
+        return ["N", "r2", "epsilon", "delta"]
+
+    @property
+    def __maketables_stat_labels__(self) -> dict[str, str]:
+        return {"epsilon": "Epsilon", "delta": "Delta"}
+
+
+@dataclass(frozen=True, eq=False)
+class _Numbers(Results):
+    """A result of numbers alone."""
+
+    target: str
+    _names: tuple[str, ...]
+    _inference: Inference
+    n_rows: float | None
+    epsilon: float
+    delta: float
+
+    @property
+    def param_names(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        return self._names
+
+    @property
+    def inference(self) -> Inference:
+        """Of the parameters."""
+        return self._inference
+
+    def __repr__(self) -> str:
+        return f"<Results of {shown(self.target)} on {', '.join(map(shown, self.param_names))}>"
+
+
+def result_of(
+    target: str,
+    names: Sequence[str],
+    params: ArrayLike,
+    covariance: ArrayLike,
+    *,
+    nobs: float | None = None,
+    df: ArrayLike = math.inf,
+    epsilon: float = math.nan,
+    delta: float = math.nan,
+    method: str = "first-order",
+) -> Results:
+    """A result with all of `Results`, of an estimator that has no more than numbers.
+
+    Parameters
+    ----------
+    target : str
+    names : sequence of str
+        Of the k parameters, the constant as "Intercept".
+    params : array-like of shape (k,)
+    covariance : array-like of shape (k, k)
+        Of sampling and privacy noise together.
+    nobs : float, optional
+    df : float or array-like of shape (k,)
+        Degrees of freedom of Student's law of the statistics; infinite where it is normal.
+    epsilon, delta : float
+        The guarantee.
+    method : str
+        How the covariance was found.
+
+    Returns
+    -------
+    Results
+    """
+    estimate = np.array(params, dtype=np.float64)
+    own = np.array(covariance, dtype=np.float64)
+    zeros = np.zeros(len(estimate))
+    freedom = np.broadcast_to(np.asarray(df, dtype=np.float64), estimate.shape)
+    found = Inference(estimate, own, method, None, zeros, zeros, freedom)
+    return _Numbers(target, tuple(names), found, nobs, epsilon, delta)

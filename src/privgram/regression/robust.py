@@ -78,7 +78,9 @@ def plan_look(
     frame = np.vstack([design.frame[:q], v @ design.frame])
     features, largest = _reach(release, frame)
     # What noise of 1 in the look would be in each contrast's variance.
-    pulled = math.sqrt(2.0) * ((design.transform @ equations.inverse) ** 2).sum(axis=1)
+    pulled = math.sqrt(2.0) * ((design.transform[: len(variance)] @ equations.inverse) ** 2).sum(
+        axis=1
+    )
     real = pulled > 0
     if unit is not None:
         if unit.within:  # a row less its unit's mean may be twice as long

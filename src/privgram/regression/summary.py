@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from dataclasses import dataclass
 from html import escape
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from privgram._base.text import shown
 from privgram.regression.inference import students
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -24,7 +26,17 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["FitTable", "columns_of", "skewed", "tabulate"]
+__all__ = [
+    "EQUAL",
+    "NOTICED_SHIFT",
+    "Summary",
+    "Table",
+    "caveats",
+    "columns_of",
+    "counted",
+    "facts_of",
+    "skewed",
+]
 
 #: The summary mentions clipping if it may have moved an estimate by so many standard errors.
 NOTICED_SHIFT = 0.5
@@ -36,9 +48,6 @@ LONGEST_NAME = 32
 #: half width, or z by this part: as much as the digits that are printed show.
 NOTICED_SKEW = 0.002
 
-#: `coef` is shown beside the estimate if they are so many standard errors apart.
-NOTICED_PENALTY = 0.05
-
 #: What standard errors of a population assume where no second look was taken.
 EQUAL = "Of a population they assume errors of equal variance; fit.robust does not."
 
@@ -47,21 +56,67 @@ EQUAL = "Of a population they assume errors of equal variance; fit.robust does n
 _STATISTICS, _PVALUES = ("t", "z"), ("P>|t|", "P>|z|")
 
 
+@dataclass(frozen=True)
+class Table:
+    """One table of a summary.
+
+    Attributes
+    ----------
+    data : list of list of str
+        Rows of cells; of the coefficients the first row has the heads, as statsmodels has it.
+    """
+
+    data: list[list[str]]
+
+    def as_html(self) -> str:
+        """The table in HTML."""
+        rows = (
+            "".join(f"<{tag}>{escape(cell)}</{tag}>" for tag, cell in zip(tags, row, strict=True))
+            for row, tags in self._tagged()
+        )
+        return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+    def as_csv(self) -> str:
+        """The table as values between commas."""
+        lines = StringIO()
+        csv.writer(lines, lineterminator="\n").writerows(self.data)
+        return lines.getvalue()
+
+    def as_latex_tabular(self) -> str:
+        """The table as a LaTeX tabular."""
+        width = max(map(len, self.data))
+        rows = [" & ".join(map(_latex, row)) + r" \\" for row in self.data]
+        return "\n".join(
+            [
+                rf"\begin{{tabular}}{{l{'r' * (width - 1)}}}",
+                r"\hline",
+                *rows,
+                r"\hline",
+                r"\end{tabular}",
+            ]
+        )
+
+    def _tagged(self) -> Iterator[tuple[list[str], list[str]]]:
+        for i, row in enumerate(self.data):
+            head = i == 0 and row[0] == ""
+            yield row, ["th" if head or j == 0 else "td" for j in range(len(row))]
+
+
 @dataclass(frozen=True, eq=False)
-class FitTable:
-    """A regression's summary as data.
+class Summary:
+    """A regression's summary as data, and as text, HTML, LaTeX or CSV.
 
     Attributes
     ----------
     facts : dict of str to str
         What was fitted to what, and under which guarantee.
     names : tuple of str
-        Of the rows: the features, then the intercept if the fit has one.
+        Of the rows: the parameters.
     columns : tuple of str
-        Of the numbers; "coef" alone where `refusal` says why.
+        Of the numbers.
     values : ndarray of shape (len(names), len(columns)), float64
     refusal : str or None
-        Why there is no inference, or None.
+        Why there are no standard errors, or None.
     notes : tuple of str
         What the numbers assume, as sentences.
     marks : tuple of tuple of int
@@ -79,7 +134,20 @@ class FitTable:
     marks: tuple[tuple[int, ...], ...] = ()
     title: str = "Private Linear Regression"
 
+    @property
+    def tables(self) -> list[Table]:
+        """The facts and the coefficients, as statsmodels' first two tables."""
+        facts = [[f"{name}:", shown(value)] for name, value in self.facts.items()]
+        rows = [["", *self.columns]]
+        for name, row, _ in self._rows():
+            cells = (_cell(x, c).strip() for x, c in zip(row, self.columns, strict=True))
+            rows.append([shown(name), *cells])
+        return [Table(facts), Table(rows)]
+
     def __str__(self) -> str:
+        return self.as_text()
+
+    def as_text(self) -> str:
         """The table as statistics packages print it."""
         margin = max(14, *(len(_short(name)) + 1 for name in self.names))
         width = margin + max(64, sum(map(_width, self.columns)))
@@ -92,12 +160,12 @@ class FitTable:
             lines.append(f"{_short(name):<{margin}}{''.join(cells)}{mark}")
         lines.append("=" * width)
         if self.refusal is not None:
-            lines.append(f"No standard errors: {self.refusal}.")
+            lines.append(self._refused())
         if self.notes:
             lines += ["Notes:", *(f"[{i}] {note}" for i, note in enumerate(self.notes, 1))]
         return "\n".join(lines)
 
-    def _repr_html_(self) -> str:
+    def as_html(self) -> str:
         """The table as notebooks show it."""
         facts = "".join(
             f"<tr><th>{escape(name)}</th><td>{escape(shown(value))}</td></tr>"
@@ -112,9 +180,7 @@ class FitTable:
             + f"<td>{mark.strip()}</td></tr>"
             for name, row, mark in self._rows()
         )
-        refused = (
-            "" if self.refusal is None else f"<p>No standard errors: {escape(self.refusal)}.</p>"
-        )
+        refused = "" if self.refusal is None else f"<p>{escape(self._refused())}</p>"
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
         return (
             f"<table><caption>{escape(self.title.capitalize())}</caption>{facts}</table>"
@@ -122,11 +188,29 @@ class FitTable:
             f"{refused}<ol>{notes}</ol>"
         )
 
+    def _repr_html_(self) -> str:
+        return self.as_html()
+
+    def as_csv(self) -> str:
+        """Both tables as values between commas."""
+        return "\n".join(table.as_csv() for table in self.tables)
+
+    def as_latex(self) -> str:
+        """Both tables as LaTeX, with the notes below."""
+        said = [] if self.refusal is None else [self._refused()]
+        parts = [table.as_latex_tabular() for table in self.tables]
+        body = "\n\n".join([*parts, *map(_latex, (*said, *self.notes))])
+        return f"\\begin{{center}}\n{body}\n\\end{{center}}"
+
     def frame(self) -> Any:
         """The numbers as a data frame (needs pandas), a row a parameter."""
         with extra("pandas", "a data frame needs"):
             import pandas
         return pandas.DataFrame(self.values, list(self.names), list(self.columns), copy=True)
+
+    def _refused(self) -> str:
+        known = np.isfinite(self.values[:, 0]).all()
+        return f"No {'standard errors' if known else 'estimates'}: {self.refusal}."
 
     def _rows(self) -> Iterator[tuple[str, list[float], str]]:
         """Name, numbers and the marks of each row."""
@@ -137,126 +221,41 @@ class FitTable:
     def _heading(self, width: int) -> list[str]:
         """The facts in two columns."""
         cells = [(f"{name}:", _short(value)) for name, value in self.facts.items()]
+        cells += [("", "")] * (len(cells) % 2)
         half = len(cells) // 2
         first, second = (width - 3) // 2, width - 3 - (width - 3) // 2
         return [
-            f"{a}{x:>{first - len(a)}}   {b}{y:>{second - len(b)}}"
+            f"{a}{x:>{first - len(a)}}   {b}{y:>{second - len(b)}}".rstrip()
             for (a, x), (b, y) in zip(cells[:half], cells[half:], strict=True)
         ]
 
 
-def tabulate(
-    release: ReleaseRecord,
-    inference: Inference,
-    *,
-    target: str,
-    names: tuple[str, ...],
-    used: Vector,
-    ridge: float | str | Vector,
-    n_rows: float | None,
-    references: dict[str, str],
-    unclip: bool,
-    clipping: float | None,
-    level: float,
-    guarantee: tuple[float, float],
-    robust: Sequence[str] = (),
-) -> FitTable:
-    """Gather what a summary says.
-
-    Parameters
-    ----------
-    release, inference, target, ridge, n_rows, unclip
-        Of the `Fit`.
-    references : dict of str to str
-        Levels that were left out, by factor.
-    names : tuple of str
-        `Fit.param_names`.
-    used : ndarray of shape (len(names),)
-        Coefficients that serve predictions.
-    clipping : float or None
-        Standard errors by which clipping moved an estimate, were the rows normal; None where
-        no row is clipped.
-    level : float
-        Of the confidence intervals.
-    guarantee : tuple of float
-        Epsilon and delta of all looks at the table.
-    robust : sequence of str
-        Notes on robust standard errors, where they are.
-    """
-    unit = release.privacy_unit
-    facts = {
-        "Dep. Variable": target,
-        "Mechanism": type(release.mechanism).__name__,
-        "No. Observations": "unknown" if n_rows is None else f"{n_rows:,.0f}",
-        "Ridge": "per feature" if isinstance(ridge, np.ndarray) else str(ridge),
-        "Epsilon": f"{guarantee[0]:g}",
-        "Delta": f"{guarantee[1]:g}",
-        "Adjacency": release.adjacency,
-        "Row norms up to" if unit is None else "Unit norms up to": f"{release.bound:.4g}",
-    }
-    caveats = _caveats(release, n_rows, references)
-    if inference.refusal is not None:
-        return FitTable(facts, names, ("coef",), used[:, None], inference.refusal, tuple(caveats))
-    columns, table = columns_of(inference, used, level)
-    differ = "fit.coef" in columns
-    notes = [
-        f"Standard errors cover sampling and privacy noise ({inference.method}).",
-        *(robust or [EQUAL]),
-    ]
-    if unit is not None and not robust:
-        notes.append(
-            f"They assume that errors of rows of one {shown(unit.name)} are independent; where "
-            "they are not, std err is too small."
-        )
-    marks = skewed(table, level, notes, inference.df[: len(names)])
-    if unclip:
-        notes.append("The effect of clipping rows was taken off, as if they were normal.")
-    elif clipping is not None:
-        notes.append("Rows longer than the norm above are clipped, and estimates are of those.")
-        if clipping > NOTICED_SHIFT:
-            notes.append(
-                f"If rows were normal, clipping moved estimates by up to {clipping:.1f} std err: "
-                "see unclip. If no row is longer, it moved none."
-            )
-    if np.any(ridge != 0.0):
-        notes.append(
-            "fit.coef is penalised and serves predictions; all else is of the unpenalised estimate."
-        )
-    elif release.noise.shift_matrix(release.n_columns).any():
-        notes.append(
-            "fit.coef is shrunk by what the mechanism added to the diagonal and serves "
-            "predictions; all else is of the estimate without it."
-        )
-    elif differ:
-        notes.append("coef is fit.coef less the bias that noise in the features causes.")
-    return FitTable(facts, names, columns, table, None, (*notes, *caveats), marks)
+def counted(n: float | None, stderr: float) -> str:
+    """A number of rows as a summary prints it, with its error where it is estimated."""
+    if n is None or math.isnan(n):
+        return "unknown"
+    return f"{n:,.0f}" + (f" ± {math.ceil(stderr):,}" if stderr else "")
 
 
-def columns_of(inference: Inference, used: Vector, level: float) -> tuple[tuple[str, ...], Matrix]:
+def columns_of(
+    inference: Inference, params: Vector, level: float
+) -> tuple[tuple[str, ...], Matrix]:
     """The columns of a summary and their numbers.
 
     Parameters
     ----------
     inference : Inference
-        Which is offered.
-    used : ndarray of shape (k,), float64
-        Coefficients that serve predictions, of the first k contrasts.
+    params : ndarray of shape (k,), float64
+        Which are there, too, where only standard errors are refused.
     level : float
         Of the intervals.
     """
-    params, bse = inference.estimate, inference.stderr
     low, high = inference.intervals(inference.quantile(level)).T
     law = int(np.isinf(inference.df).all())
     heads = ["coef", "std err", _STATISTICS[law], _PVALUES[law]]
-    columns = [*heads, f"[{(1 - level) / 2:.3g}", f"{(1 + level) / 2:.3g}]"]
-    numbers = [params, bse, inference.statistic(), inference.pvalues(), low, high]
-    size = len(used)
-    values = [column[:size] for column in numbers]
-    params, bse = values[:2]
-    if np.any(np.abs(used - params) > NOTICED_PENALTY * bse):
-        columns.append("fit.coef")
-        values.append(used)
-    return tuple(columns), np.stack(values, axis=1)
+    columns = (*heads, f"[{(1 - level) / 2:.3g}", f"{(1 + level) / 2:.3g}]")
+    numbers = [params, inference.stderr, inference.statistic(), inference.pvalues(), low, high]
+    return columns, np.stack(numbers, axis=1)
 
 
 def skewed(
@@ -266,7 +265,7 @@ def skewed(
 
     Parameters
     ----------
-    table : ndarray of shape (k, 6 or 7), float64
+    table : ndarray of shape (k, 6), float64
         Of `columns_of`.
     level : float
     notes : list of str
@@ -274,7 +273,7 @@ def skewed(
     df : float or ndarray of shape (k,)
         As of `Inference`.
     """
-    params, bse, z, _, *both = table.T[:6]
+    params, bse, z, _, *both = table.T
     ends = np.stack(both, axis=1)
     half = students(level, df) * bse
     plain = np.stack([params - half, params + half], axis=1)
@@ -300,8 +299,25 @@ def _mark(marks: list[list[int]], rows: NDArray[np.bool_], notes: int) -> None:
         marks[i].append(notes + 1)
 
 
-def _caveats(release: ReleaseRecord, n_rows: float | None, references: dict[str, str]) -> list[str]:
-    """What holds with and without inference."""
+def facts_of(release: ReleaseRecord, n_rows: float | None, stderr: float) -> dict[str, str]:
+    """What the heading of a regression on a release says of its rows and guarantee.
+
+    Where units are protected those that are long count for less: so it is a sum of weights.
+    """
+    unit = release.privacy_unit
+    rows = "No. Observations" if unit is None else "Weighted Rows"
+    units = {} if release.n_units is None else {"No. Units": f"{release.n_units:,}"}
+    return {
+        "Mechanism": type(release.mechanism).__name__,
+        rows: counted(n_rows, stderr),
+        **units,
+        "Adjacency": release.adjacency,
+        "Row norms up to" if unit is None else "Unit norms up to": f"{release.bound:.4g}",
+    }
+
+
+def caveats(release: ReleaseRecord, n_rows: float | None, references: dict[str, str]) -> list[str]:
+    """What holds with and without inference on a release."""
     notes = []
     unit = release.privacy_unit
     if unit is not None:
@@ -322,17 +338,36 @@ def _caveats(release: ReleaseRecord, n_rows: float | None, references: dict[str,
     if n_rows is not None and n_rows != release.n_rows:
         notes.append("The number of observations is read, with noise, off the intercept.")
     if release.parameters.get("clipping_bias"):
-        rows, moved = (release.parameters[name] for name in ("clipped_rows", "clipping_bias"))
+        said = release.parameters
+        seen = getattr(release.mechanism, "clipping", None) == "assume-seen"
         notes.append(
-            f"The last look shortened about {rows:.0f} rows. By their number that moves an "
-            f"estimate by some {moved:.2f} std err. A few rows far longer than all others go "
-            "unseen, and may move it more."
+            f"The last look shortened about {said['clipped_rows']:.0f} rows (std err "
+            f"{said['clipped_rows_std']:.0f}). Standard errors hold {said['clipping_bias']:.2f} "
+            "sampling errors for what that may move an estimate by, if the rows that noise hides "
+            + (
+                "go on as those that are seen."
+                if seen
+                else "thin out as a power, up to the bounds."
+            )
         )
     if release.condition is not None:
         notes.append(f"The privacy guarantee holds only if {release.condition}.")
     if release.reproducible:
         notes.append("Reproducible: the release is not private against who knows its seed.")
     return notes
+
+
+def _latex(text: str) -> str:
+    """A text with LaTeX's own characters escaped."""
+    return "".join(_ESCAPED.get(character, character) for character in text)
+
+
+_ESCAPED = {character: f"\\{character}" for character in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+}
 
 
 def _short(name: str) -> str:
@@ -351,5 +386,7 @@ def _cell(value: float, column: str) -> str:
 
 def _number(value: float, width: int) -> str:
     """Four significant digits, right-justified: 0.5123, 12.30, 4.6e-05."""
+    if math.isnan(value):
+        return f"{'nan':>{width}}"
     text = f"{value:#.4g}"
     return f"{text.rstrip('.') if 'e' not in text else f'{value:.3g}':>{width}}"

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram.regression.inference import satterthwaite
+from privgram._base.optional import extra
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram.regression.equations import Equations
+    from privgram.regression.inference import Inference
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["WaldTest", "f_test", "independent", "verdict", "wald"]
+__all__ = ["Contrasts", "WaldTest", "f_test", "independent", "verdict", "wald"]
 
 #: Contrasts follow from others where singular values of theirs, scaled to length 1, are less.
 _SAME = 1e-9
@@ -33,13 +34,13 @@ class WaldTest:
     hypothesis : tuple of str
         The coefficients, or the equations.
     statistic : float
-        Chi-squared with `df` degrees of freedom under the hypothesis, to first order.
+        F where `df_denom` is finite, else chi-squared with `df` degrees of freedom, under the
+        hypothesis and to first order.
     df : int
     pvalue : float
     df_denom : float
-        Degrees of freedom of the variance in `statistic`, by which the P value is that of an F
-        test: those of the errors', and more where noise, of known variance, is in it. Infinite
-        where the P value is that of chi-squared.
+        Degrees of freedom of the variance in `statistic`: those of the errors'. Infinite where the
+        P value is that of chi-squared.
     """
 
     hypothesis: tuple[str, ...]
@@ -50,8 +51,8 @@ class WaldTest:
 
     @property
     def fvalue(self) -> float:
-        """The statistic over its degrees of freedom: F."""
-        return self.statistic / self.df
+        """F: chi-squared over its degrees of freedom."""
+        return self.statistic if math.isfinite(self.df_denom) else self.statistic / self.df
 
     @property
     def df_num(self) -> int:
@@ -62,10 +63,95 @@ class WaldTest:
         said = ", ".join(self.hypothesis[:4])
         more = f" and {len(self.hypothesis) - 4} more" if len(self.hypothesis) > 4 else ""
         zero = "" if "=" in said else " = 0"
-        law, value = f"chi2({self.df})", self.statistic
+        law = f"chi2({self.df})"
         if math.isfinite(self.df_denom):
-            law, value = f"F({self.df}, {self.df_denom:.0f})", self.fvalue
-        return f"{said}{more}{zero}: {law} = {value:.4g}, p = {self.pvalue:.3g}"
+            law = f"F({self.df}, {self.df_denom:.0f})"
+        return f"{said}{more}{zero}: {law} = {self.statistic:.4g}, p = {self.pvalue:.3g}"
+
+
+@dataclass(frozen=True, eq=False)
+class Contrasts:
+    """Tests of linear hypotheses, each by itself, under the names that statsmodels has.
+
+    Attributes
+    ----------
+    hypothesis : tuple of str
+        What is tested.
+    inference : Inference
+        Of the k linear functions.
+    value : ndarray of shape (k,), float64
+        What they are tested to be.
+    """
+
+    hypothesis: tuple[str, ...]
+    inference: Inference
+    value: Vector
+
+    @property
+    def effect(self) -> Vector:
+        """Estimates of the functions, shape (k,)."""
+        return self.inference.estimate
+
+    @property
+    def sd(self) -> Vector:
+        """Their standard errors."""
+        return self.inference.stderr
+
+    @property
+    def _moved(self) -> Inference:
+        """Of the functions less what they are tested to be."""
+        return replace(self.inference, estimate=self.effect - self.value)
+
+    @property
+    def tvalue(self) -> Vector:
+        """Statistics, shape (k,): Student's or normal."""
+        return self._moved.statistic()
+
+    @property
+    def statistic(self) -> Vector:
+        """`tvalue`, as statsmodels also calls it."""
+        return self.tvalue
+
+    @property
+    def pvalue(self) -> Vector:
+        """Two-sided P values, shape (k,)."""
+        return self._moved.pvalues()
+
+    @property
+    def df_denom(self) -> Vector:
+        """Degrees of freedom of Student's law, infinite where it is normal; shape (k,)."""
+        return self.inference.df
+
+    def conf_int(self, alpha: float = 0.05) -> Matrix:
+        """Confidence intervals of the functions, shape (k, 2)."""
+        return self.inference.intervals(self.inference.quantile(1 - alpha))
+
+    def summary_frame(self, alpha: float = 0.05) -> Any:
+        """All of it as a data frame (needs pandas), with the columns that statsmodels has."""
+        with extra("pandas", "a data frame needs"):
+            import pandas
+        low, high = self.conf_int(alpha).T
+        law = "z" if np.isinf(self.df_denom).all() else "t"
+        columns = {
+            "coef": self.effect,
+            "std err": self.sd,
+            law: self.tvalue,
+            f"P>|{law}|": self.pvalue,
+            "Conf. Int. Low": low,
+            "Conf. Int. Upp.": high,
+        }
+        return pandas.DataFrame(columns, index=[f"c{i}" for i in range(len(low))])
+
+    def __str__(self) -> str:
+        low, high = self.conf_int().T
+        columns = (self.effect, self.sd, self.tvalue, self.pvalue, low, high)
+        return "\n".join(
+            f"{said}: {b:.4g} +- {sd:.3g}, {'t' if math.isfinite(df) else 'z'} = {t:.4g}, "
+            f"p = {p:.3g}, [{lo:.4g}, {hi:.4g}]"
+            for said, df, b, sd, t, p, lo, hi in zip(
+                self.hypothesis, self.df_denom, *columns, strict=True
+            )
+        )
 
 
 def wald(equations: Equations, contrasts: Matrix, offset: Vector) -> tuple[float, int]:
@@ -101,14 +187,10 @@ def f_test(
     equations, contrasts, offset
         As of `wald`.
     df_resid : float
-        Degrees of freedom of the errors' variance. By Satterthwaite those of F are more, by the
-        mean share that sampling has in the variance of the contrasts.
+        Degrees of freedom of the errors' variance. Noise, whose variance is known, takes none: so
+        the test is wider than need be where there is much of it.
     """
-    gap, sampling, noise = _restricted(equations, contrasts, offset)
-    solved = np.linalg.solve(sampling + noise, np.column_stack([gap, sampling]))
-    share = np.array([np.trace(solved[:, 1:]) / len(gap)])
-    df_denom = float(satterthwaite(df_resid, share, np.ones(1))[0])
-    return verdict(said, float(gap @ solved[:, 0]), len(gap), df_denom)
+    return verdict(said, *wald(equations, contrasts, offset), df_resid)
 
 
 def _restricted(
@@ -155,4 +237,4 @@ def verdict(
 
     finite = math.isfinite(df_denom)
     pvalue = fdtrc(df, df_denom, statistic / df) if finite else chdtrc(df, statistic)
-    return WaldTest(said, statistic, df, float(pvalue), df_denom)
+    return WaldTest(said, statistic / df if finite else statistic, df, float(pvalue), df_denom)

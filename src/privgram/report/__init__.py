@@ -94,7 +94,7 @@ def to_html(
     from privgram.regression.design import intercept_of
 
     if isinstance(targets, str):
-        raise TypeError(f"targets is a list of columns; for one, pass [{targets!r}]")
+        targets = [targets]
     fits = [_fit(release, target, ridge) for target in targets]
     others = [name for name in release.names if name != INTERCEPT]
     path = None if file is None else Path(file)
@@ -357,8 +357,7 @@ def _fit(release: ReleaseRecord, target: str, ridge: float | str) -> dict[str, A
         fit.feature_std()
     except ValueError:  # nothing tells how many rows there are, or their weight
         per = "unit"
-    ends = fit.conf_int(intercept=True)
-    used, errors = [*fit.coef, fit.intercept], fit.inference.stderr
+    ends, used, errors = fit._ends(0.05), fit._estimate, fit.inference.stderr
     rows = [
         [shown(name), _number(used[i])]
         + ([_number(errors[i]), _number(ends[i, 0]), _number(ends[i, 1])] if known else [])
@@ -367,7 +366,7 @@ def _fit(release: ReleaseRecord, target: str, ridge: float | str) -> dict[str, A
     groups = [
         {"term": _heading(fit, term, at), "rows": rows[at]} for term, at in fit.design.terms.items()
     ]
-    groups.append({"term": "", "rows": rows[len(fit.names) :]})
+    groups.append({"term": "", "rows": rows[len(fit.design.names) :]})
     penalty = "" if fit.ridge == 0 else f" Penalised by a ridge of {fit.ridge}."
     return {
         "target": shown(fit.target),
@@ -383,8 +382,8 @@ def _fit(release: ReleaseRecord, target: str, ridge: float | str) -> dict[str, A
         + penalty,
         "plot": _draw(
             lambda: fit.plot(per=per),
-            f"Coefficients of {len(fit.names)} features for {shown(fit.target)}, as in the table "
-            "below.",
+            f"Coefficients of {len(fit.design.names)} features for {shown(fit.target)}, as in the "
+            "table below.",
         ),
         "caption": "Per standard deviation of each feature, so that features of different units "
         "compare; the table is per unit."

@@ -8,20 +8,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from privgram._base.checks import check_integer
 from privgram._base.system import memory
 from privgram.columns.encoding import Codes
 from privgram.sources.table import Block, Chunk, Selection, Table
 
 #: Part of the memory that rows may take by default.
 SHARE = 0.25
-
-
-def room(cache: bool | int) -> int:
-    """Bytes of rows that may be kept: so many, or by default a quarter of the memory."""
-    if isinstance(cache, bool):
-        return int(SHARE * memory()) if cache else 0
-    return check_integer(cache, "cache", 0)
 
 
 class Kept:
@@ -34,13 +26,13 @@ class Kept:
     ----------
     source : object
         See `privgram.second_moment`.
-    room : int
-        Most bytes to keep.
+    room : int, optional
+        Most bytes to keep; by default a quarter of the memory.
     """
 
-    def __init__(self, source: Any, room: int) -> None:
+    def __init__(self, source: Any, room: int | None = None) -> None:
         self.source = source
-        self._room = room
+        self._room = int(SHARE * memory()) if room is None else room
         self._select: Selection = None
         self._record: _Record | None = None
 

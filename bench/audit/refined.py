@@ -57,7 +57,7 @@ class Watched(Looks):
     def _score(self, released: Any, ours: Any, other: Any, variance: Any) -> None:
         self.ratio += float((((released - other) ** 2 - (released - ours) ** 2) / variance).sum())
 
-    def take(self, moment: SecondMoment, share: float) -> Array:  # noqa: D102
+    def take(self, moment: SecondMoment, share: float) -> Array:
         released = super().take(moment, share)
         # Each entry off the diagonal is there twice, and has half the variance.
         variance = 4 * self.std[-1] ** 2
@@ -65,18 +65,18 @@ class Watched(Looks):
         self._score(released, moment.matrix(), other.matrix(), variance)
         return released
 
-    def count(self, frame: Frame, grid: Array, share: float) -> tuple[Array, float]:  # noqa: D102
+    def count(self, frame: Frame, grid: Array, share: float) -> tuple[Array, float]:
         counts, std = super().count(frame, grid, share)
         self._score(counts, self.ours.counts, self.theirs.counts, 2 * std**2)
         return counts, std
 
-    def number(self, share: float) -> float:  # noqa: D102
+    def number(self, share: float) -> float:
         number = super().number(share)
         variance = 2 * self.noise.counts_std(self.mu(share)) ** 2
         self._score(np.array(number), self.moment.n_rows, len(self.other_rows), variance)
         return number
 
-    def read(self, frame: Frame, new: Callable[[int], Any]) -> Any:  # noqa: D102
+    def read(self, frame: Frame, new: Callable[[int], Any]) -> Any:
         look = Mapped(frame.matrix, BOUND, new(len(frame.matrix)))
         look.update(self.other_rows)
         ours, theirs = super().read(frame, new), look.inner

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from bench.audit import Case, leading, measure, worst_pairs
+from bench.audit import low_rank as steps
+from bench.audit.low_rank import FindAndProject, Projection, RangeFinder
 from privgram import low_rank
-from privgram.audit import Case, leading, measure, worst_pairs
-from privgram.audit import low_rank as steps
-from privgram.audit.low_rank import FindAndProject, Projection, RangeFinder
 
 pytestmark = pytest.mark.slow
 

@@ -1,4 +1,4 @@
-"""``privgram audit``: measured privacy loss beside the claimed."""
+"""``python -m bench.audit``: measured privacy loss beside the claimed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from . import _mechanisms
-from ._options import example
-from ._output import console, json_option, print_json, table
+from bench import audit
+from privgram.cli import _mechanisms
+from privgram.cli._options import example
+from privgram.cli._output import console, json_option, print_json, table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from privgram.audit import Case, Estimate
+    from bench.audit import Case, Estimate
 
 #: The steps of low-rank approximation, and the whole.
 LOW_RANK = ("RangeFinder", "Projection", "FindAndProject")
@@ -28,8 +29,8 @@ LOW_RANK = ("RangeFinder", "Projection", "FindAndProject")
 @click.command(
     "audit",
     epilog=example(
-        "privgram audit --draws 20000 --mechanism additive-wishart",
-        "privgram audit --draws 1000000 --processes 8 --json > audit.json",
+        "python -m bench.audit --draws 20000 --mechanism additive-wishart",
+        "python -m bench.audit --draws 1000000 --processes 8 --json > audit.json",
     ),
 )
 @click.option(
@@ -67,7 +68,7 @@ def command(
     processes: int,
     confidence: float,
     as_json: bool,
-) -> int:
+) -> None:
     """Measure what the mechanisms leak, on the tables where they leak most.
 
     Releases made-up tables by the real code and lets the best possible test tell
@@ -76,8 +77,6 @@ def command(
     the two steps of low-rank approximation and the whole. Two mechanisms joined by a plus
     are two releases of one table, compared with the composition of their profiles.
     """
-    from privgram import audit
-
     cases = [
         case
         for case in audit.CASES
@@ -122,14 +121,12 @@ def command(
     violated = [case for case, rows in results if any(row.violated for row in rows)]
     if violated:
         names = "; ".join(f"{case.name}, {case.adjacency}" for case in violated)
-        print(f"privgram: more leaks than is claimed: {names}", file=sys.stderr)
-    return int(bool(violated))
+        print(f"audit: more leaks than is claimed: {names}", file=sys.stderr)
+        sys.exit(1)
 
 
 def _table(results: Sequence[tuple[Case, Sequence[Estimate]]]) -> Table:
     """For each epsilon the pair that leaks most."""
-    from privgram.audit import leading
-
     columns = ["mechanism", "adjacency", "P / Q", "epsilon", "claimed", "measured", "limits"]
     return table(
         [*columns, "ratio", "by its law", "ratio"],
@@ -147,7 +144,7 @@ def _table(results: Sequence[tuple[Case, Sequence[Estimate]]]) -> Table:
                 f"{row.by_law / row.claimed:.3f}",
             ]
             for case, rows in results
-            for row in leading(rows)
+            for row in audit.leading(rows)
         ],
     )
 
@@ -165,3 +162,7 @@ def _progress(total: int) -> Iterator[Callable[[int], object]]:
     with bar:
         task = bar.add_task("", total=total)
         yield lambda draws: bar.advance(task, draws)
+
+
+if __name__ == "__main__":
+    command()

@@ -1,7 +1,7 @@
 """Measured privacy loss against the claimed, from both sides; broken mechanisms are caught.
 
 An honest mechanism fails a test here with probability below 1e-3 for a fresh seed; the seeds
-are fixed. `privgram audit` runs the same with as many draws as one likes.
+are fixed. `python -m bench.audit` runs the same with as many draws as one likes.
 """
 
 import dataclasses
@@ -10,8 +10,7 @@ import math
 import numpy as np
 import pytest
 
-from privgram import privacy
-from privgram.audit import (
+from bench.audit import (
     CASES,
     Case,
     Together,
@@ -22,7 +21,8 @@ from privgram.audit import (
     together,
     worst_pairs,
 )
-from privgram.audit.low_rank import FindAndProject
+from bench.audit.low_rank import FindAndProject
+from privgram import privacy
 from privgram.drawing.additive import analyze_gauss
 from privgram.drawing.draws import draw
 from privgram.mechanisms import (

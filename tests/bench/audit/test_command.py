@@ -1,4 +1,4 @@
-"""`privgram audit`: a table, JSON, and what a violation does to the exit status."""
+"""`python -m bench.audit`: a table, JSON, and what a violation does to the exit status."""
 
 import dataclasses
 import json
@@ -6,14 +6,14 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from privgram import audit
-from privgram.cli._program import program
+from bench import audit
+from bench.audit.__main__ import command
 
 pytestmark = pytest.mark.slow
 
 
 def run(*arguments):
-    return CliRunner().invoke(program, ["audit", "--draws", "40", *arguments])
+    return CliRunner().invoke(command, ["--draws", "40", *arguments])
 
 
 def test_table_and_json_agree():
@@ -41,7 +41,7 @@ def test_a_violation_is_one_line_and_status_1(monkeypatch):
     monkeypatch.setattr(audit, "measure", claim_nothing)
     result = run("--mechanism", "AnalyzeGauss", "--json")
     assert result.exit_code == 1
-    assert result.stderr.startswith("privgram: more leaks than is claimed: AnalyzeGauss(), replace")
+    assert result.stderr.startswith("audit: more leaks than is claimed: AnalyzeGauss(), replace")
     assert result.stderr.count("\n") == 1
     assert json.loads(result.stdout)["cases"][0]["estimates"][0]["violated"]
 
@@ -58,4 +58,4 @@ def test_steps_of_find_and_project():
 def test_nothing_to_audit():
     result = run("--mechanism", "AnalyzeGauss", "--adaptive")
     assert result.exit_code == 2
-    assert result.stderr.count("\n") == 1
+    assert "no case is left" in result.stderr

@@ -1,0 +1,143 @@
+"""What is asked of one reading of a table: a value that is checked once and handed on whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from privgram._base.checks import check_integer
+from privgram._base.system import cores
+from privgram.columns import Columns
+from privgram.columns.groups import Groups
+from privgram.columns.unit import Auto, Unit
+from privgram.moment.units import check_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from privgram.sources.table import Selection
+
+__all__ = ["Pass", "Progress"]
+
+#: Whether to show progress, or what to tell it.
+Progress = bool | Callable[[int, int | None], object]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What is asked of one reading of a table.
+
+    Attributes
+    ----------
+    source : object
+        See `privgram.second_moment`. SECRET.
+    columns : Columns, tuple of str, or None
+        By which values are scaled, or which to take as they are.
+    bound : float, Auto or None
+        L2 bound of a row; None where it is that of the columns.
+    unit : Unit or None
+        Whose rows are bounded together.
+    groups : Groups or None
+        Which get a moment each.
+    threads : int or None
+    progress : bool or callable
+    """
+
+    source: Any
+    columns: Columns | Sequence[str] | None = None
+    bound: float | Auto | None = None
+    unit: Unit | None = None
+    groups: Groups | None = None
+    threads: int | None = None
+    progress: Progress = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.bound, str):
+            raise TypeError("bound must be a number, or Auto(epsilon=...), not str")
+        if self.unit is None:
+            return
+        if isinstance(self.bound, Auto):
+            raise ValueError(
+                "bound=Auto(...) looks at single rows, not at units: take "
+                f"Unit({self.unit.name!r}, bound=Auto(...))"
+            )
+        if self.groups is not None:
+            raise ValueError(
+                "unit and by do not go together: rows of one unit may be in several groups, and "
+                "these are not bounded together. Release the groups of rows, or the units of one "
+                "group"
+            )
+        check_rows(self.bound)
+
+    @classmethod
+    def of(
+        cls,
+        source: Any,
+        columns: Any,
+        bound: Any,
+        unit: Any,
+        by: Any,
+        threads: int | None,
+        progress: Progress,
+    ) -> Pass:
+        """What a user asks, in whatever short form."""
+        groups, columns = Groups.of(by, columns)
+        return cls(source, columns, bound, Unit.of(unit), groups, threads, progress)
+
+    @property
+    def auto(self) -> Auto | None:
+        """The choice of a bound that is asked for, of rows or of units."""
+        bound = self.bound if self.unit is None else self.unit.bound
+        return bound if isinstance(bound, Auto) else None
+
+    @property
+    def scaling(self) -> Columns | None:
+        """Bounds to scale by."""
+        return self.columns if isinstance(self.columns, Columns) else None
+
+    @property
+    def row_bound(self) -> Any:
+        """The bound of a row, if it is known."""
+        if self.bound is None and self.scaling is not None:
+            return self.scaling.bound
+        return self.bound
+
+    @property
+    def select(self) -> Selection:
+        """What to read: columns by name, perhaps with what each is; None for all."""
+        if self.scaling is not None:
+            return self.scaling.reads
+        return None if self.columns is None else _check_selection(self.columns)
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of one machine, at most."""
+        return cores() if self.threads is None else check_integer(self.threads, "threads", 1)
+
+    def check_known(self) -> None:
+        """Refuse a bound that costs privacy, where none is spent."""
+        if self.auto is not None:
+            raise ValueError(
+                "Auto(...) spends privacy: pass it to pg.release, or pass here what "
+                "private_norm_bound(...) chose"
+            )
+
+    def check_cluster(self) -> None:
+        """Refuse what a cluster has itself."""
+        if self.threads is not None:
+            raise ValueError("threads is for one machine; a cluster's scheduler has its own")
+
+
+def _check_selection(columns: Any) -> tuple[str, ...]:
+    if isinstance(columns, (str, Mapping)) or not isinstance(columns, Iterable):
+        raise TypeError("columns is a list of names or a Columns, which holds public bounds")
+    names = tuple(columns)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError("columns is a list of names or a Columns, which holds public bounds")
+    if not names:
+        raise ValueError("columns names no columns")
+    repeated = [name for name in names if names.count(name) > 1]
+    if repeated:
+        raise ValueError(f"column {repeated[0]!r} is selected twice")
+    return names

@@ -1,0 +1,266 @@
+"""A table beside its description: what its holder should see before anything is spent.
+
+Nothing here is private. It is for the eyes of those who may see the table, so it prints, and can
+neither be saved nor pickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from privgram._base.text import listed, shown
+from privgram._plan.text import aligned
+from privgram.columns.encoding import Codes, codes_of, named
+from privgram.columns.unit import Identifier
+from privgram.columns.variables import Boolean, Dates, Factor, Numeric, Variable
+from privgram.engines import check_here
+from privgram.sources import open_source
+from privgram.sources.keys import Keys, keys_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram.columns import Columns
+
+__all__ = ["Check", "CheckRow", "check"]
+
+MARK = "NOT PRIVATE: for the eyes of the table's holder alone. Do not publish, save or send it."
+
+#: More than this part of the values beyond their bounds is worth a word.
+MANY = 0.05
+
+#: Ends of what rows a person are told at.
+QUANTILES = (0.5, 0.95, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class CheckRow:
+    """One column.
+
+    Attributes
+    ----------
+    name : str
+    described : str
+        What is publicly known of it.
+    below, above : int
+        Values that are clamped to a bound.
+    missing : int
+        Null or NaN.
+    unlisted : int
+        Values that are not among the levels.
+    empty : tuple of str
+        Levels without a row: misspelt, perhaps.
+    """
+
+    name: str
+    described: str
+    below: int
+    above: int
+    missing: int
+    unlisted: int
+    empty: tuple[str, ...]
+
+    @property
+    def clamped(self) -> int:
+        """Values that are clamped to a bound."""
+        return self.below + self.above
+
+
+class Check:
+    """What `Study.check` saw: NOT PRIVATE.
+
+    Attributes
+    ----------
+    table : str
+        What it is called.
+    n_rows : int
+    rows : tuple of CheckRow
+        One a column.
+    rows_per_unit : dict of str to int, or None
+        Median, 95 % quantile and most of the rows of one protected unit; None where rows are
+        protected.
+    n_units : int or None
+    problems : tuple of str
+        What to look at before anything is spent.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        n_rows: int,
+        rows: tuple[CheckRow, ...],
+        counts: NDArray[np.int64] | None,
+        unit: str | None,
+        rows_allowed: int | None,
+    ) -> None:
+        self.table, self.n_rows, self.rows = table, n_rows, rows
+        self.n_units = None if counts is None else len(counts)
+        self.rows_per_unit = None
+        if counts is not None and len(counts):
+            found = np.quantile(counts, QUANTILES, method="higher").tolist()
+            self.rows_per_unit = dict(zip(("median", "95 %", "most"), map(int, found), strict=True))
+        self.problems = tuple(_problems(self, counts, unit, rows_allowed))
+
+    def __getitem__(self, name: str) -> CheckRow:
+        """What was seen of a column."""
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise KeyError(name)
+
+    def __str__(self) -> str:
+        head = ["column", "described", "clamped", "missing", "unlisted", "empty levels"]
+        cells = [
+            [
+                shown(row.name),
+                row.described,
+                f"{row.clamped:,}",
+                f"{row.missing:,}",
+                f"{row.unlisted:,}",
+                listed(row.empty) if row.empty else "-",
+            ]
+            for row in self.rows
+        ]
+        lines = [MARK, f"{shown(self.table)}: {self.n_rows:,} rows", "", *aligned(head, cells)]
+        if self.rows_per_unit is not None:
+            told = ", ".join(f"{value:,} {what}" for what, value in self.rows_per_unit.items())
+            lines += ["", f"{self.n_units:,} units; rows of one: {told}"]
+        lines += ["", *(self.problems or ("Nothing to mend was seen.",))]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a check is NOT PRIVATE and cannot be saved, copied or sent: print it")
+
+
+def check(
+    table: Any,
+    columns: Columns,
+    unit: str | None = None,
+    name: str = "table",
+    rows_allowed: int | None = None,
+) -> Check:
+    """Read a table once and count what its description does not say; see `Study.check`."""
+    check_here(table, "check reads")
+    reads = {key: _open(given) for key, given in columns.reads.items()}
+    seen = {key: _Seen(given, reads[key]) for key, given in columns.reads.items()}
+    selection: Mapping[str, Variable] = reads | ({} if unit is None else {unit: Identifier()})
+    units: list[NDArray[Any]] = []
+    n_rows = 0
+    for block in _blocks(table, selection):
+        for (key, one), part in zip(seen.items(), block, strict=False):
+            one.take(key, part)
+        n_rows += len(block[0])
+        if unit is not None:
+            last = block[len(seen)]
+            found = last if isinstance(last, Keys) else named(keys_of, unit)(last)
+            units.append(found.values if found.missing is None else found.values[~found.missing])
+    counts = None
+    if units:
+        counts = np.unique(np.concatenate(units), return_counts=True)[1].astype(np.int64)
+    rows = tuple(one.row(key) for key, one in seen.items())
+    return Check(name, n_rows, rows, counts, unit, rows_allowed)
+
+
+def _open(given: Variable) -> Variable:
+    """A factor that tells a level that is not listed from a missing one."""
+    if not isinstance(given, Factor) or given.other or "other" in given.levels:
+        return given
+    return Factor(given.levels, other=True)
+
+
+def _blocks(table: Any, selection: Mapping[str, Variable]) -> Iterator[list[Any]]:
+    opened = open_source(table, selection)
+    try:
+        for chunk in opened.chunks:
+            for block in chunk.read():
+                # Of an array without names, its columns.
+                yield block if isinstance(block, list) else list(np.asarray(block).T)
+    finally:
+        opened.chunks.close()
+
+
+class _Seen:
+    """What was seen of one column: SECRET."""
+
+    def __init__(self, given: Variable, read: Variable) -> None:
+        self.given, self.read = given, read
+        self.below = self.above = self.missing = self.unlisted = 0
+        self.levels = np.zeros(len(read) if isinstance(read, Factor) else 0, np.int64)
+
+    def take(self, name: str, part: Any) -> None:
+        if isinstance(self.read, Factor):
+            codes = (
+                part.plain() if isinstance(part, Codes) else named(codes_of, name)(part, self.read)
+            )
+            self.missing += int((codes < 0).sum())
+            self.levels += np.bincount(codes[codes >= 0], minlength=len(self.levels))
+            return
+        assert isinstance(self.given, Numeric)
+        values = np.asarray(part)
+        if isinstance(self.given, (Boolean, Dates)):
+            values = named(self.given.raw, name)(values)
+            center, half_width = self.given.scaling
+            lower, upper = center - half_width, center + half_width
+        else:
+            lower, upper = self.given.lower, self.given.upper  # type: ignore[attr-defined]
+        values = values.astype(np.float64)
+        self.missing += int(np.isnan(values).sum())
+        self.below += int((values < lower).sum())
+        self.above += int((values > upper).sum())
+
+    def row(self, name: str) -> CheckRow:
+        empty: tuple[str, ...] = ()
+        if isinstance(self.given, Factor):
+            own = len(self.given)
+            self.unlisted = int(self.levels[own:].sum())
+            empty = tuple(np.array(self.given.names, object)[self.levels[:own] == 0].tolist())
+        return CheckRow(
+            name,
+            self.given.describe(),
+            self.below,
+            self.above,
+            self.missing,
+            self.unlisted,
+            empty,
+        )
+
+
+def _problems(
+    check: Check, counts: NDArray[np.int64] | None, unit: str | None, allowed: int | None
+) -> Iterator[str]:
+    """What to look at, a sentence or two each."""
+    if not check.n_rows:
+        yield "The table has no rows."
+        return
+    for row in check.rows:
+        name = shown(row.name)
+        if row.empty and row.unlisted:
+            yield (
+                f"{name}: no row has {listed(row.empty)}, and {row.unlisted:,} rows have a value "
+                "that is not listed. Is a level misspelt?"
+            )
+        elif row.empty:
+            yield f"{name}: no row has {listed(row.empty)}. Is it misspelt, or to be left out?"
+        elif row.unlisted:
+            yield (
+                f"{name}: {row.unlisted:,} rows have a value that is not listed. They are left out "
+                "or refused; pg.Factor(levels, other=True) takes them together."
+            )
+        if row.clamped > MANY * check.n_rows:
+            yield (
+                f"{name}: {row.below:,} values below and {row.above:,} above the bounds are "
+                "clamped. Are the bounds in another unit? Set them by what is public, not by this."
+            )
+        if row.missing == check.n_rows:
+            yield f"{name}: every value is missing."
+    if counts is not None and allowed is not None and (over := int((counts > allowed).sum())):
+        yield (
+            f"{over:,} of {len(counts):,} {shown(str(unit))} have more than the {allowed} rows "
+            "that one counts for in full: they count for less."
+        )

@@ -1,0 +1,484 @@
+"""A study: a table, what is public of it, whom it protects, and the budget."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from privgram._base.checks import check_number, check_positive
+from privgram._base.text import listed
+from privgram.columns import Columns
+from privgram.columns.unit import Auto, Unit
+from privgram.drawing.regress import Family, needed
+from privgram.drawing.regress import regress as fit_once
+from privgram.drawing.release import release as release_once
+from privgram.ledger import Ledger
+from privgram.mechanisms import Mechanism, Purpose, best, named
+from privgram.study.budget import identity, name_of, open_ledger
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from privgram.ledger import Composition, Entry
+    from privgram.privacy import Adjacency
+    from privgram.study.check import Check
+
+__all__ = ["Study", "regress"]
+
+#: Part of the epsilon of a release that chooses the bound of a unit, where nothing public says it.
+CHOOSING = 0.1
+
+#: What is said of a table without columns.
+DESCRIBE = (
+    "describe the columns: what is publicly known of each, such as {'wage': pg.Log(50, 10_000), "
+    "'age': (18, 90), 'region': ['north', 'south']}, pg.Columns, or a TOML file of them. "
+    "`privgram init TABLE` writes such a file from the types, with the bounds left to fill in"
+)
+
+
+class Study:
+    """A table, its public columns, the unit that is protected, and a budget, said once.
+
+    Whatever is asked of the study afterwards, several releases or regressions, is charged to the
+    one budget before any noise is drawn, and refused beyond it.
+
+    Parameters
+    ----------
+    table : table
+        Whatever `privgram.release` reads: a path, a folder, a data frame, a query, a Dask or Spark
+        table, an array, blocks. What can be read again gets the best estimates.
+    columns : mapping, Columns or path-like
+        What is publicly known of each column, as `Columns` takes it; or a TOML or JSON file of it.
+    epsilon, delta : float
+        The budget of all that the study will release, > 0 and in [0, 1). For a ledger that is
+        there, the same as it was made with.
+    adjacency : {"replace", "add-remove"}
+        Which tables are neighbours.
+    unit : str or Unit, optional
+        Whose rows are protected together: a column that tells whose row a row is. By default rows
+        are people.
+    ledger : path-like or Ledger, optional
+        File that keeps the budget. Without one the budget ends with this process: run again, the
+        same lines spend it again.
+    composition : {"pld", "basic"}, optional
+        As of `Ledger`; "pld" for a new one.
+    weights : str, optional
+        Column that weights rows, a number with public bounds.
+    missing : {"error", "drop"}, optional
+        What a row with a missing value does, as of `Columns`.
+    name : str, optional
+        What the table is called; by default as its file or folder. With the names of the columns
+        and the unit it tells one study from another: a ledger is of one study.
+    threads : int, optional
+        As in `second_moment`.
+
+    Attributes
+    ----------
+    columns : Columns
+    ledger : Ledger
+    durable : bool
+        Whether the ledger outlives this process.
+    adjacency, unit, name
+        As given.
+
+    Raises
+    ------
+    ValueError
+        If the columns are not described, or the ledger has another budget, notion of neighbours,
+        unit, or table. Nothing is read or spent then.
+    TypeError
+        If a parameter is not of its type.
+
+    Notes
+    -----
+    Copies of a study, pickled or forked, share its budget, and threads may use it at once: a spend
+    is entered under the lock of the ledger's file before its noise is drawn from a generator that
+    is made for that release alone. A process that is killed has at most spent what nobody saw.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import privgram as pg
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(0, 10, 50_000)
+    >>> people = {"x": x, "y": 2 * x + rng.normal(0, 1, 50_000)}
+    >>> study = pg.Study(people, {"x": (0, 10), "y": (-5, 30)}, epsilon=2.0, delta=1e-6)
+    >>> fit = study.regress("y ~ x", epsilon=0.5, label="first")
+    >>> [entry.label for entry in study.entries]
+    ['first']
+    """
+
+    def __init__(
+        self,
+        table: Any,
+        columns: Columns | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+        *,
+        epsilon: float,
+        delta: float,
+        adjacency: Adjacency = "replace",
+        unit: Any = None,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        composition: Composition | None = None,
+        weights: str | None = None,
+        missing: str | None = None,
+        name: str | None = None,
+        threads: int | None = None,
+    ) -> None:
+        if hasattr(table, "sensitivity_bound"):
+            raise TypeError(
+                "a study reads a table, and a SecondMoment has no rows: release it by pg.release"
+            )
+        self.table = table
+        self.columns = described(columns, weights, missing)
+        self.adjacency: Adjacency = adjacency
+        self.unit = Unit.of(unit)
+        self.name = name_of(table) if name is None else name
+        self.threads = threads
+        column = None if self.unit is None else self.unit.name
+        if column in self.columns.selected:
+            raise ValueError(
+                f"{column!r} tells whose row a row is, and is no column to release: leave it out "
+                "of the columns"
+            )
+        said = identity(self.name, self.columns.variables, column)
+        self._identity = said
+        self.ledger, self.durable = open_ledger(
+            ledger, epsilon, delta, adjacency, said, composition
+        )
+
+    def __repr__(self) -> str:
+        unit = "rows" if self.unit is None else f"all rows of one {self.unit.name}"
+        spent, _ = self.ledger.spent
+        kept = (
+            f"kept in {self.ledger.path.name}"
+            if self.durable
+            else "of this process alone: it ends with the process. ledger='NAME.ledger' keeps it"
+        )
+        return (
+            f"Study of {self.name}: {listed(list(self.columns.variables))}\n"
+            f"protected: {unit}, neighbours by {self.adjacency}\n"
+            f"budget: epsilon={self.ledger.epsilon:g} at delta={self.ledger.delta:g}, of which "
+            f"{spent:.4g} is spent in {len(self.entries)} entries; {kept}"
+        )
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """What was spent, in order: label, what, columns, epsilon, delta and when, of each."""
+        return self.ledger.entries
+
+    def remaining(self) -> float:
+        """Largest epsilon that one more release or regression may have, at the usual delta.
+
+        Returns
+        -------
+        float
+            For the Gaussian noise of the default mechanisms, to a ten-thousandth of the budget, on
+            the safe side; 0.0 where nothing is left.
+        """
+        from privgram._base.solve import edge
+        from privgram.privacy import GaussianProfile
+        from privgram.privacy.calibration import gaussian_ratio
+
+        ledger = self.ledger
+        if ledger.composition == "basic":
+            return max(0.0, ledger.epsilon - ledger.spent[0])
+        if ledger.delta == 0:
+            return ledger.remaining(0.0)
+
+        def fits(epsilon: float) -> bool:
+            profile = GaussianProfile(gaussian_ratio(epsilon, ledger.delta))
+            try:
+                ledger.check(epsilon, ledger.delta, adjacency=self.adjacency, privacy=profile)
+            except ValueError:
+                return False
+            return True
+
+        least = 1e-4 * ledger.epsilon
+        if not fits(least):
+            return 0.0
+        if fits(ledger.epsilon):
+            return ledger.epsilon
+        return edge(fits, least, ledger.epsilon, lambda a, b: abs(b - a) <= least)
+
+    def release(
+        self,
+        epsilon: float | None = None,
+        *,
+        delta: float | None = None,
+        label: str = "",
+        out: str | os.PathLike[str] | None = None,
+        terms: Iterable[str] | None = None,
+        purpose: Purpose = "regression",
+        mechanism: Mechanism | str | None = None,
+        by: Any = None,
+        rng: np.random.Generator | None = None,
+    ) -> Any:
+        """Release the second moment of the columns: any number of regressions, at one price.
+
+        Parameters
+        ----------
+        epsilon : float
+            What this release may cost of the budget.
+        delta : float, optional
+            By default the budget's, or with "basic" composition the same part of it as of epsilon.
+        label : str, optional
+            What the ledger calls it.
+        out : path-like, optional
+            File to save the release to, `.json` or `.npz`. That it can be written is made sure of
+            before anything is spent.
+        terms : iterable of str, optional
+            What to release, as in `Columns`: ``["poly(age, 2)", "sex*region", "wage"]``. By
+            default each column.
+        purpose : {"regression", "components", "means"}
+            What the mechanism is chosen for. The release's `mechanism` is what was taken.
+        mechanism : Mechanism or str, optional
+            Instead of the choice.
+        by : str or Groups, optional
+            A factor among the columns, or groups of another column: a release for each of its
+            levels, at one guarantee for all together.
+        rng : numpy.random.Generator, optional
+            For experiments only.
+
+        Returns
+        -------
+        Release, or Releases of groups
+
+        Raises
+        ------
+        BudgetExceeded
+            If the budget has no room for it. Nothing is spent then.
+        ValueError, TypeError, OSError
+            As `privgram.release`.
+        """
+        columns = self.columns
+        if terms is not None:
+            asked = [terms] if isinstance(terms, str) else list(terms)
+            columns = Columns.from_dict(columns.to_dict() | {"terms": asked})
+        spent = self._spent(epsilon, delta)
+        chosen = self._mechanism(spent[1], mechanism, purpose, grouped=by is not None)
+        request = self._request(spent, label, columns.selected)
+        return release_once(
+            self.table, columns, mechanism=chosen, by=by, out=out, rng=rng, **request
+        )
+
+    def regress(
+        self,
+        formula: str,
+        epsilon: float | None = None,
+        *,
+        delta: float | None = None,
+        label: str = "",
+        family: Family = "gaussian",
+        reference: Mapping[str, Any] | None = None,
+        mechanism: Mechanism | str | None = None,
+        out: str | os.PathLike[str] | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> Any:
+        """Fit one regression: the least noise that one answer can have.
+
+        Parameters
+        ----------
+        formula : str
+            Such as ``"log(wage) ~ education + poly(experience, 2) + region"``; ``"y ~ x | firm"``
+            takes effects of firms along, and ``"y ~ x | d ~ z"`` has the instrument z for d
+            (extra `formula`).
+        epsilon : float
+            What this fit may cost of the budget.
+        delta, label, mechanism, rng
+            As of `release`.
+        family : {"gaussian", "binomial"}
+            Least squares, or logistic regression.
+        reference : mapping of str to level, optional
+            The level of a factor that is left out, where the formula does not say it; the first by
+            default.
+        out : path-like, optional
+            File to save what was released to, the fit itself for family "binomial".
+
+        Returns
+        -------
+        Fit, InstrumentalFit or LogisticFit
+
+        Raises
+        ------
+        BudgetExceeded
+            If the budget has no room for it. Nothing is spent then.
+        ValueError, TypeError, OSError
+            As `privgram.release`, or where the formula is not one of the columns.
+        """
+        used = needed(formula, self.columns)
+        spent = self._spent(epsilon, delta)
+        chosen = None
+        if family == "gaussian":
+            chosen = self._mechanism(spent[1], mechanism, "regression")
+        elif mechanism is not None:
+            raise ValueError('mechanism is of family="gaussian": leave it out')
+        return fit_once(
+            self.table,
+            formula,
+            self.columns,
+            mechanism=chosen,
+            family=family,
+            reference=reference,
+            out=out,
+            rng=rng,
+            **self._request(spent, label or formula, used.selected),
+        )
+
+    def check(self) -> Check:
+        """Look at the table beside its description: NOT PRIVATE, for its holder's eyes alone.
+
+        Returns
+        -------
+        Check
+            How many values are clamped, missing or not listed, which levels seem to have no rows,
+            and how many rows a protected unit has. It spends nothing, and cannot be saved.
+
+        Raises
+        ------
+        ValueError
+            If the table can be read once only, or is on a cluster.
+        """
+        from privgram.study.check import check
+
+        unit, rows = (None, None) if self.unit is None else (self.unit.name, self.unit.rows)
+        return check(self.table, self.columns, unit, self.name, rows)
+
+    def _spent(self, epsilon: float | None, delta: float | None) -> tuple[float, float]:
+        """Epsilon and delta of one answer."""
+        if epsilon is None:
+            raise TypeError(
+                f"say how much of the budget this may cost: epsilon=..., of {self.remaining():.4g} "
+                "that are left"
+            )
+        epsilon = check_positive(check_number(epsilon, "epsilon"), "epsilon")
+        if delta is None:
+            delta = self.ledger.delta
+            if self.ledger.composition == "basic":
+                delta *= min(1.0, epsilon / self.ledger.epsilon)
+        return epsilon, float(delta)
+
+    def _request(
+        self,
+        spent: tuple[float, float],
+        label: str,
+        columns: Iterable[str],
+    ) -> dict[str, Any]:
+        """What every answer is asked with."""
+        unit, epsilon = self._protected(spent[0])
+        return {
+            "epsilon": epsilon,
+            "delta": spent[1],
+            "adjacency": self.adjacency,
+            "threads": self.threads,
+            "ledger": self.ledger.entered_as(label, columns, self._identity),
+            "unit": unit,
+        }
+
+    def _protected(self, epsilon: float) -> tuple[Unit | None, float]:
+        """The unit as a release takes it, and the epsilon that is left for this."""
+        unit = self.unit
+        if unit is None:
+            return None, epsilon
+        if unit.rows is None and unit.bound is None:
+            unit = replace(unit, bound=Auto(CHOOSING * epsilon))
+        if isinstance(unit.bound, Auto):
+            return unit, epsilon - unit.bound.epsilon
+        return unit, epsilon
+
+    def _mechanism(
+        self,
+        delta: float,
+        given: Mechanism | str | None,
+        purpose: Purpose,
+        grouped: bool = False,
+    ) -> Mechanism | None:
+        """The mechanism that is asked for, or the best."""
+        if given is not None:
+            return named(given)
+        return best(self.table, delta, purpose, grouped=grouped, of_units=self.unit is not None)
+
+
+def described(columns: Any, weights: str | None = None, missing: str | None = None) -> Columns:
+    """The description of a table's columns, with a column of ones.
+
+    Parameters
+    ----------
+    columns : Columns, mapping, path-like or None
+    weights : str, optional
+        The column that weights rows.
+    missing : {"error", "drop"}, optional
+    """
+    if columns is None:
+        raise ValueError(DESCRIBE)
+    if isinstance(columns, (str, os.PathLike)):
+        columns = Columns.load(Path(columns))
+    more: dict[str, Any] = {"intercept": True}
+    if weights is not None:
+        more["row_weights"] = weights
+    if missing is not None:
+        more["missing"] = missing
+    if isinstance(columns, Columns):
+        return Columns.from_dict(columns.to_dict() | more)
+    if not isinstance(columns, Mapping):
+        raise TypeError(DESCRIBE)
+    return Columns(columns, **more)
+
+
+def regress(
+    table: Any,
+    formula: str,
+    columns: Columns | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    *,
+    adjacency: Adjacency = "replace",
+    unit: Any = None,
+    ledger: Ledger | None = None,
+    family: Family = "gaussian",
+    label: str = "",
+    **options: Any,
+) -> Any:
+    """Fit one regression of a table, at one price: a `Study` of one answer.
+
+    Parameters
+    ----------
+    table, columns, adjacency, unit
+        As of `Study`.
+    formula, family, label
+        As of `Study.regress`, which takes the `options`.
+    epsilon, delta : float
+        The guarantee.
+    ledger : Ledger, optional
+        Budget to enter the fit in, durably, before its noise is drawn.
+
+    Returns
+    -------
+    Fit, InstrumentalFit or LogisticFit
+
+    Raises
+    ------
+    ValueError, TypeError, OSError
+        As `Study.regress`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import privgram as pg
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(0, 10, 50_000)
+    >>> people = {"x": x, "y": 2 * x + rng.normal(0, 1, 50_000)}
+    >>> fit = pg.regress(people, "y ~ x", {"x": (0, 10), "y": (-5, 30)}, epsilon=1.0, delta=1e-6)
+    """
+    if epsilon is None or delta is None:
+        missing = "epsilon" if epsilon is None else "delta"
+        raise TypeError(
+            f"{missing} must be a number, not missing: regress(table, formula, columns, "
+            "epsilon=1.0, delta=1e-6)"
+        )
+    once = Study(table, columns, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
+    if ledger is not None:
+        once.ledger, once.durable = ledger, True
+    return once.regress(formula, epsilon, delta=delta, label=label, family=family, **options)

@@ -1,0 +1,282 @@
+"""A study: one table, one unit, one budget; what it spends, refuses and shows."""
+
+import copy
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import privgram as pg
+from privgram.drawing import draws
+from privgram.mechanisms import AnalyzeGauss, Refined
+from privgram.study.budget import identity, name_of
+
+pytest.importorskip("formulaic")
+
+COLUMNS = {"x": (0, 10), "y": (-5, 30), "g": ["a", "b"]}
+BUDGET = {"epsilon": 2.0, "delta": 1e-6}
+
+
+def made(n=20_000):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 10, n)
+    return {
+        "x": x,
+        "y": 2 * x + rng.normal(0, 1, n),
+        "g": np.where(rng.random(n) < 0.3, "a", "b"),
+    }
+
+
+@pytest.fixture
+def study(tmp_path):
+    return pg.Study(made(), COLUMNS, **BUDGET, ledger=tmp_path / "it.ledger")
+
+
+def test_what_is_asked_is_charged_with_its_label(study):
+    fit = study.regress("y ~ x + g", epsilon=0.5, label="slope", rng=np.random.default_rng(1))
+    released = study.release(epsilon=0.5, label="spring", rng=np.random.default_rng(2))
+    # 40 standard errors of sampling, and 5 of both: a false alarm in a million.
+    assert abs(fit.params["x"] - 2.0) < 5 * fit.bse["x"]
+    assert isinstance(released.mechanism, Refined)
+    first, second = study.entries
+    assert (first.label, first.columns, first.epsilon) == ("slope", ("x", "y", "g"), 0.5)
+    assert (second.label, second.delta) == ("spring", 1e-6)
+    assert first.when.endswith("+00:00")
+    # Two of a half at the same delta, each Gaussian: less than one.
+    assert 2.0 - 1.0 < study.remaining() < 2.0
+    study.release(epsilon=study.remaining() - 1e-6)
+    with pytest.raises(pg.BudgetExceeded):
+        study.release(epsilon=0.01)
+    assert len(study.entries) == 3
+
+
+def test_what_is_left_can_be_spent_and_no_more(study):
+    assert study.remaining() == 2.0
+    study.release(epsilon=2.0)
+    assert study.remaining() == 0.0
+
+
+def test_basic_composition_shares_delta_as_it_shares_epsilon(tmp_path):
+    made_so = pg.Study(
+        made(), COLUMNS, **BUDGET, ledger=tmp_path / "it.ledger", composition="basic"
+    )
+    made_so.release(epsilon=0.5)
+    assert made_so.entries[0].delta == pytest.approx(2.5e-7)
+    made_so.release(epsilon=1.5)
+    assert made_so.remaining() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"columns": {"x": (0, 10)}}, "another study"),
+        ({"unit": "person"}, "another study"),
+        ({"name": "else"}, "another study"),
+        ({"adjacency": "add-remove"}, "adjacency"),
+        ({"epsilon": 3.0}, "epsilon"),
+    ],
+)
+def test_one_ledger_is_of_one_study(study, other, words):
+    asked = {"columns": COLUMNS, **BUDGET, "ledger": study.ledger.path} | other
+    columns = asked.pop("columns")
+    with pytest.raises(ValueError, match=words):
+        pg.Study(made(), columns, **asked)
+    assert not study.entries
+
+
+def test_a_ledger_without_a_table_is_of_the_first_study_that_spends(tmp_path):
+    ledger = pg.Ledger(tmp_path / "it.ledger", 2.0, 1e-6)
+    first = pg.Study(made(), COLUMNS, **BUDGET, ledger=ledger)
+    second = pg.Study(made(), COLUMNS, **BUDGET, ledger=ledger, name="else")
+    first.release(epsilon=0.1)
+    with pytest.raises(ValueError, match="another study"):
+        second.release(epsilon=0.1)
+    assert len(ledger.entries) == 1
+
+
+def test_bounds_may_be_mended(study):
+    again = pg.Study(made(), COLUMNS | {"x": (0, 20)}, **BUDGET, ledger=study.ledger.path)
+    again.release(epsilon=0.1)
+    assert len(study.entries) == 1
+
+
+def test_what_names_a_table_is_public():
+    assert name_of("data/people.parquet") == name_of(Path("/elsewhere/people.csv")) == "people"
+    assert name_of("people/*.csv") == "people"
+    assert name_of(made(10)) == "table"
+    assert identity("t", ["b", "a"], None) == identity("t", ["a", "b"], None)
+    assert identity("t", ["a"], None) != identity("t", ["a"], "a")
+
+
+def test_without_a_ledger_it_says_that_the_budget_ends(study):
+    alone = pg.Study(made(), COLUMNS, **BUDGET)
+    assert "ends with the process" in repr(alone)
+    assert "ends with the process" not in repr(study)
+    assert not alone.durable
+
+
+def test_a_budget_of_a_process_is_gone_after_it():
+    code = (
+        "import privgram as pg\n"
+        "study = pg.Study({'x': [0.5] * 9}, {'x': (0, 1)}, epsilon=1.0, delta=1e-6)\n"
+        "print(study.ledger.path)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not Path(done.stdout.strip()).parent.exists()
+
+
+def test_one_look_where_looks_are_worth_nothing(study):
+    assert isinstance(study.release(0.1, purpose="means").mechanism, AnalyzeGauss)
+    stream = pg.Study(iter([made(9000)]), COLUMNS, **BUDGET)
+    assert isinstance(stream.release(1.0).mechanism, AnalyzeGauss)
+    groups = study.release(0.2, by="g")
+    assert list(groups) == ["a", "b"]
+    assert "g[a]" not in groups["a"].names
+    with pytest.raises(ValueError, match="purpose"):
+        study.release(0.1, purpose="else")
+
+
+def test_logistic_and_instruments(study):
+    fit = study.regress("g[b] ~ x", epsilon=0.4, family="binomial")
+    assert "x" in fit.param_names
+    both = study.regress("y ~ [x ~ g]", epsilon=0.4)
+    assert both.names == ("x",)
+    assert [entry.label for entry in study.entries] == ["g[b] ~ x", "y ~ [x ~ g]"]
+
+
+def test_bad_questions_cost_nothing(study, tmp_path):
+    for ask in (
+        lambda: study.regress("y ~ z", epsilon=0.1),
+        lambda: study.regress("y ~ x", epsilon=0.1, family="poisson"),
+        lambda: study.regress("y ~ x"),
+        lambda: study.release(),
+        lambda: study.release(-1.0),
+        lambda: study.release(0.1, out=tmp_path / "none" / "it.json"),
+        lambda: study.release(0.1, by="x"),
+        lambda: study.release(5.0),
+    ):
+        with pytest.raises((ValueError, TypeError, OSError)):
+            ask()
+    assert not study.entries
+
+
+def test_without_columns_it_says_what_to_do():
+    with pytest.raises(ValueError, match="describe the columns"):
+        pg.Study(made(9), **BUDGET)
+    with pytest.raises(ValueError, match="describe the columns"):
+        pg.regress(made(9), "y ~ x", **BUDGET)
+
+
+def test_one_shot(tmp_path):
+    ledger = pg.Ledger(tmp_path / "it.ledger", 2.0, 1e-6)
+    fit = pg.regress(made(), "y ~ x", COLUMNS, 1.0, 1e-6, ledger=ledger)
+    assert fit.design.names == ("x",)
+    assert [entry.epsilon for entry in ledger.entries] == [1.0]
+
+
+# Attacks: no way to spend twice, to have an answer that was not charged, or the same noise twice.
+
+
+def test_copies_spend_one_budget(study):
+    for again in (pickle.loads(pickle.dumps(study)), copy.deepcopy(study), copy.copy(study)):
+        again.release(epsilon=0.6)
+    with pytest.raises(pg.BudgetExceeded):
+        study.release(epsilon=1.8)
+    assert len(study.entries) == 3
+
+
+def test_threads_race_for_the_last_of_the_budget(study):
+    done, refused = [], []
+    start = threading.Barrier(4)
+
+    def ask():
+        start.wait()
+        try:
+            done.append(study.release(epsilon=1.2))
+        except pg.BudgetExceeded:
+            refused.append(1)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    # Two of 1.2 compose to 1.72, three to 2.13.
+    assert (len(done), len(refused)) == (2, 2)
+    assert len(study.entries) == 2
+    assert np.abs(done[0].matrix - done[1].matrix).max() > 0
+
+
+SPENDER = """
+import pickle, sys
+import numpy as np
+import privgram as pg
+
+study = pickle.load(open(sys.argv[1], "rb"))
+try:
+    np.save(sys.argv[2], study.release(epsilon=1.2).matrix)
+except pg.BudgetExceeded:
+    pass
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("durable", [True, False])
+def test_processes_race_for_the_last_of_the_budget(study, durable, tmp_path):
+    shared = study if durable else pg.Study(made(), COLUMNS, **BUDGET)
+    copied = tmp_path / "study.pickle"
+    copied.write_bytes(pickle.dumps(shared))
+    outs = [tmp_path / f"{i}.npy" for i in range(3)]
+    running = [subprocess.Popen([sys.executable, "-c", SPENDER, copied, out]) for out in outs]
+    assert [process.wait(timeout=120) for process in running] == [0, 0, 0]
+    answers = [np.load(out) for out in outs if out.exists()]
+    assert len(answers) == 2 == len(shared.entries)
+    assert np.abs(answers[0] - answers[1]).max() > 0
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+import privgram as pg
+from privgram import ledger
+from privgram.drawing import draws
+
+sys.path.insert(0, {tests!r})
+from study.test_study import COLUMNS, BUDGET, made
+
+study = pg.Study(made(), COLUMNS, **BUDGET, ledger={path!r})
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def _killed(tmp_path, point):
+    code = KILLED.format(
+        tests=str(Path(__file__).parents[1]), path=str(tmp_path / "it.ledger"), point=point
+    )
+    code += {
+        "before the entry": "ledger._chain.append = die",
+        "before the noise": "import privgram.drawing.draws as d; d.draw = die",
+        "before the answer": "pg.Release.regress = die",
+    }[point]
+    code += "\nfit = study.regress('y ~ x', epsilon=0.5)\nprint('answer', list(fit.params))"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("point", "entries"),
+    [("before the entry", 0), ("before the noise", 1), ("before the answer", 1)],
+)
+def test_a_process_that_is_killed_leaves_no_answer_that_was_not_charged(tmp_path, point, entries):
+    done = _killed(tmp_path, point)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert "answer" not in done.stdout
+    again = pg.Study(made(), COLUMNS, **BUDGET, ledger=tmp_path / "it.ledger")
+    assert len(again.entries) == entries
+    assert draws.draw is not None
