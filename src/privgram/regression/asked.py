@@ -121,7 +121,7 @@ def _of_columns(
         raise ValueError("there is no feature to regress on")
     names = tuple(release.names[i] for i in chosen)
     terms = {name: slice(i, i + 1) for i, name in enumerate(names)}
-    if release.columns is not None and not added and not held:
+    if release.columns is not None and not added:
         origin = Origin(release)
         place = {name: i for i, name in enumerate(release.columns.names)}
         center, half_width = release.columns.center, release.columns.half_width
@@ -134,6 +134,7 @@ def _of_columns(
             target=release.names[goal],
             names=names,
             terms=terms,
+            constant=held[0][chosen] if held else None,
         )
     transform, offset, spread = _own_units(release, chosen, goal, bool(added))
     unit = np.eye(release.n_columns)

@@ -483,8 +483,7 @@ class _Builder:
             if name in used
         }
         spread = np.array([*(self._spread(*function) for function in functions), half_width])
-        # Where levels hold the constant, it does not matter where zero is.
-        if ones is None and all(piece.powers for piece in pieces):
+        if ones is None:
             origin = Origin(self.release)
             units = [origin.power(powers, cell) for powers, cell in functions]
             # A logistic regression explains the log odds of its target, which has no origin.
@@ -498,26 +497,24 @@ class _Builder:
                 terms=spans,
                 references=references,
                 functions=tuple(functions),
+                constant=_held(functions, before),
             )
-        if ones is not None:
-            frame.append(ones)
-            scaled.append(_ONE)
-        transform, offset, constant = self._in_own_units(scaled, own, center, half_width)
-        if ones is not None:
-            constant = np.eye(len(frame))[-1]
+        frame.append(ones)
+        scaled.append(_ONE)
+        transform, offset = self._in_own_units(scaled, own, center, half_width)
         return Design(
             target=target,
             names=tuple(names),
             frame=np.array([*frame, goal]),
             positions=None,
-            intercept=ones is not None,
+            intercept=True,
             transform=transform,
             offset=offset,
             terms=spans,
             spread=spread,
             ends=(center - half_width, center + half_width),
             references=references,
-            constant=constant,
+            constant=np.eye(len(frame))[-1],
             functions=tuple(functions),
         )
 
@@ -643,11 +640,8 @@ class _Builder:
 
     def _in_own_units(
         self, scaled: list[Function], own: list[Function], center: float, half_width: float
-    ) -> tuple[Matrix, Vector, Vector | None]:
-        """The affine map of coefficients: y = center + half_width sum theta_j scaled_j.
-
-        And the coefficients of scaled columns whose sum is 1, if own columns span it.
-        """
+    ) -> tuple[Matrix, Vector]:
+        """The affine map of coefficients: y = center + half_width sum theta_j scaled_j."""
         keys: dict[Key, int] = {}
         for function in (*scaled, *own, _ONE):
             for key in function:
@@ -684,8 +678,24 @@ class _Builder:
             )
         full = np.zeros((one + 1, goal.shape[1]))
         full[: len(solved)] = solved
-        constant = np.linalg.solve(full[:one, :-1], full[:one, -1]) if spanned else None
-        return half_width * full[:, :-1], center * full[:, -1], constant
+        return half_width * full[:, :-1], center * full[:, -1]
+
+
+def _held(
+    functions: list[tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]],
+    before: dict[Piece, set[frozenset[str]]],
+) -> Vector | None:
+    """Coefficients of columns whose sum is 1: the levels of factors of which none is left out."""
+    for piece, spanned in before.items():
+        if piece.factors and not piece.powers and frozenset() not in spanned:
+            wanted = piece.factors
+            return np.array(
+                [
+                    float(not powers and tuple(name for name, _ in cell) == wanted)
+                    for powers, cell in functions
+                ]
+            )
+    return None
 
 
 def _spanned(pieces: list[Piece], ones: bool) -> dict[Piece, set[frozenset[str]]]:

@@ -1,0 +1,539 @@
+"""What a user sees is what a user knows: every method of a fit against the reference packages.
+
+One table of cases (`exact_fits.CASES`: variables, terms, with and without an intercept and weights
+of rows) by one table of methods, below. The releases have no noise, so the formulas are the same. A
+public name that is in no table fails the suite.
+"""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from exact_fits import CASES, by_hand, logistic, released
+from helpers import make_release
+
+import privgram as pg
+from privgram.regression import Fit
+from privgram.regression.groups import GroupFits, regress_groups
+from privgram.regression.logistic import LogisticFit, load_fit
+from privgram.regression.prediction import Prediction
+from privgram.regression.results import NotReleasedError, result_of
+from privgram.regression.testing import Contrasts, WaldTest
+
+#: For what takes any case.
+FIRST = next(case for case in CASES.values() if case.intercept and not case.weighted)
+
+sm = pytest.importorskip("statsmodels.api")
+linearmodels = pytest.importorskip("linearmodels.iv")
+
+#: Where formulas are the same; relative, and of the largest number of the row.
+DIGITS = 1e-8
+
+
+def same(own, theirs, digits=DIGITS):
+    own, theirs = np.asarray(own, dtype=float), np.asarray(theirs, dtype=float)
+    assert own.shape == theirs.shape
+    np.testing.assert_allclose(
+        own, theirs, rtol=digits, atol=digits * np.abs(theirs).max(initial=0)
+    )
+
+
+def alike(own, theirs, digits=DIGITS):
+    """P values: in the logarithm, whose digits are those of the statistic."""
+    small = 1e-290
+    same(np.log(np.maximum(own, small)), np.log(np.maximum(theirs, small)), 100 * digits)
+
+
+def labelled(own, theirs):
+    assert list(own.index) == list(theirs.index)
+    same(own, theirs)
+
+
+def attribute(name, compare=same):
+    return lambda case: compare(getattr(case.fit, name), getattr(case.ols, name))
+
+
+def conf_int(case):
+    for alpha in (0.05, 0.3):
+        own, theirs = case.fit.conf_int(alpha), case.ols.conf_int(alpha)
+        assert list(own.columns) == list(theirs.columns) == [0, 1]
+        labelled(own, theirs)
+
+
+def cov_params(case):
+    own, theirs = case.fit.cov_params(), case.ols.cov_params()
+    assert list(own.columns) == list(theirs.columns)
+    labelled(own, theirs)
+
+
+def matrix_of(case):
+    """Two hypotheses, as numbers: names of levels are no names to patsy."""
+    k = len(case.ols.params)
+    found = np.zeros((2, k))
+    found[0, 0], found[1, 0], found[1, 1] = 1.0, 1.0, -2.0
+    return found, np.array([0.3, -0.1])
+
+
+def t_test(case):
+    own, theirs = case.fit.t_test(matrix_of(case)), case.ols.t_test(matrix_of(case))
+    for name in ("effect", "sd", "tvalue", "statistic"):
+        same(getattr(own, name), np.squeeze(getattr(theirs, name)))
+    alike(own.pvalue, np.squeeze(theirs.pvalue))
+    same(own.conf_int(0.1), theirs.conf_int(0.1))
+    same(own.df_denom, np.full(2, theirs.df_denom))
+    same(own.summary_frame().iloc[:, :3], theirs.summary_frame().iloc[:, :3])
+
+
+def f_test(case):
+    own, theirs = case.fit.f_test(matrix_of(case)), case.ols.f_test(matrix_of(case))
+    for name in ("fvalue", "statistic", "df_num", "df_denom"):
+        same(getattr(own, name), np.squeeze(getattr(theirs, name)))
+    alike(own.pvalue, theirs.pvalue)
+
+
+def wald_test(case):
+    for use_f in (None, True, False):
+        own = case.fit.wald_test(matrix_of(case), use_f=use_f)
+        theirs = case.ols.wald_test(matrix_of(case), use_f=use_f, scalar=True)
+        same(own.statistic, theirs.statistic)
+        alike(own.pvalue, theirs.pvalue)
+    first = case.ols.params.index[0]
+    same(case.fit.wald_test(first).statistic, case.ols.tvalues.iloc[0] ** 2)
+
+
+def compare_f_test(case):
+    restricted = case.release.regress(
+        case.target, list(case.terms[:1]), intercept=case.intercept, reference=case.reference
+    )
+    kept = case.design(case.table)[list(restricted.param_names)]
+    options = {"weights": case.table.k.clip(0, 4)} if case.weighted else {}
+    theirs = (sm.WLS if case.weighted else sm.OLS)(
+        by_hand(case.table)[case.target], kept, **options
+    ).fit()
+    own, theirs = case.fit.compare_f_test(restricted), case.ols.compare_f_test(theirs)
+    same([own[0], own[2]], [theirs[0], theirs[2]])
+    alike(own[1], theirs[1])
+
+
+def predict(case):
+    expected = case.ols.predict(case.design(case.new))
+    same(case.fit.predict(case.new), expected)
+    same(case.fit.predict({name: case.new[name].to_numpy() for name in case.new}), expected)
+
+
+def get_prediction(case):
+    own = case.fit.get_prediction(case.new)
+    theirs = case.ols.get_prediction(case.design(case.new))
+    for name in ("predicted_mean", "se_mean", "se_obs"):
+        same(getattr(own, name), getattr(theirs, name))
+    for obs in (False, True):
+        same(own.conf_int(obs=obs, alpha=0.1), theirs.conf_int(obs=obs, alpha=0.1))
+    frame, expected = own.summary_frame(0.2), theirs.summary_frame(0.2)
+    assert list(frame.columns) == list(expected.columns)
+    same(frame, expected)
+
+
+def robust(case):
+    own = case.fit.robust(case.table, 1e12, 1e-9, clip=1e6)
+    theirs = case.ols.get_robustcov_results("HC1", use_t=False)
+    if case.weighted:  # statsmodels' scores are of weighted rows, as these are
+        theirs = case.ols.get_robustcov_results("HC1", use_t=False)
+    assert own.cov_type == theirs.cov_type == "HC1"
+    assert own.use_t == theirs.use_t
+    same(own.params, theirs.params)
+    same(own.bse, theirs.bse)
+    same(own.conf_int(), theirs.conf_int())
+    alike(own.pvalues, theirs.pvalues)
+    test = theirs.wald_test(matrix_of(case), use_f=False, scalar=True)
+    same(own.wald_test(matrix_of(case), use_f=False).statistic, test.statistic)
+
+
+def summary(case):
+    own, theirs = case.fit.summary(), case.ols.summary()
+    assert f"Dep. Variable: {case.target}" in " ".join(str(own).split())
+    cells = own.tables[1].data
+    assert [row[0] for row in cells[1:]] == list(case.ols.params.index)
+    assert [head.strip() for head in cells[0]] == [
+        head.strip() for head in theirs.tables[1].data[0]
+    ]
+    for row, expected in zip(cells[1:], case.ols.params, strict=True):
+        assert float(row[1]) == pytest.approx(expected, rel=2e-3, abs=1e-9)
+    for text in (own.as_text(), own.as_html(), own.as_csv(), own.as_latex()):
+        assert "Dep. Variable" in text
+
+
+def model(case):
+    assert case.fit.model.endog_names == case.ols.model.endog_names == case.fit.target
+    assert case.fit.model.exog_names == list(case.ols.model.exog_names)
+
+
+def tidy(case):
+    own = case.fit.tidy(conf_int=True)
+    assert list(own.term) == list(case.ols.params.index)
+    columns = ["estimate", "std.error", "statistic", "conf.low", "conf.high"]
+    ols = case.ols
+    low, high = ols.conf_int().to_numpy().T
+    same(own[columns], np.stack([ols.params, ols.bse, ols.tvalues, low, high], axis=1))
+
+
+def glance(case):
+    own, ols = case.fit.glance().iloc[0], case.ols
+    same(own["r.squared"], ols.rsquared)
+    same(own[["df.residual", "nobs", "df"]], [ols.df_resid, ols.nobs, ols.df_model])
+    assert math.isnan(own["AIC"]) if case.weighted else own["AIC"] == pytest.approx(ols.aic)
+    assert (own["epsilon"], own["delta"]) == (case.fit.epsilon, case.fit.delta)
+
+
+def likelihood(name):
+    def compare(case):
+        if case.weighted:
+            with pytest.raises(ValueError, match="weighted rows"):
+                getattr(case.fit, name)
+        else:
+            same(getattr(case.fit, name), getattr(case.ols, name))
+
+    return compare
+
+
+def of_rows(name):
+    def compare(case):
+        with pytest.raises(NotReleasedError, match="single rows"):
+            getattr(case.fit, name)
+
+    return compare
+
+
+def use_t(case):
+    assert case.fit.use_t is case.ols.use_t is True
+
+
+def cov_type(case):
+    assert case.fit.cov_type == case.ols.cov_type
+
+
+def anova(case):
+    """Of the third type: each term by itself."""
+    found = case.fit.anova(3)
+    for name, places in case.fit.design.terms.items():
+        places = np.arange(len(case.ols.params))[places]
+        if len(places):
+            test = case.ols.f_test(np.eye(len(case.ols.params))[places])
+            row = found.frame().loc[name]
+            same([row["F"], row["df"]], [np.squeeze(test.fvalue), len(places)])
+
+
+def refusal(case):
+    assert case.fit.refusal is None
+
+
+def param_names(case):
+    assert case.fit.param_names == tuple(case.ols.params.index)
+
+
+def feature_std(case):
+    """About the mean: of weighted rows by their weights."""
+    X = case.design(case.table).drop(columns="Intercept", errors="ignore")
+    weights = case.table.k.clip(0, 4) if case.weighted else np.ones(len(X))
+    mean = np.average(X, axis=0, weights=weights)
+    same(case.fit.feature_std(), np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weights)))
+
+
+METHODS = {
+    "params": attribute("params", labelled),
+    "bse": attribute("bse", labelled),
+    "tvalues": attribute("tvalues", labelled),
+    "pvalues": attribute("pvalues", alike),
+    **{
+        name: attribute(name)
+        for name in (
+            "nobs", "df_resid", "df_model", "rsquared", "rsquared_adj", "mse_resid", "scale", "ssr",
+            "fvalue",
+        )
+    },
+    "f_pvalue": attribute("f_pvalue", alike),
+    **{name: likelihood(name) for name in ("llf", "aic", "bic")},
+    **{name: of_rows(name) for name in ("resid", "fittedvalues")},
+    **{
+        compare.__name__: compare
+        for compare in (
+            conf_int, cov_params, t_test, f_test, wald_test, compare_f_test, predict,
+            get_prediction, robust, summary, model, tidy, glance, use_t, cov_type, anova, refusal,
+            param_names, feature_std,
+        )
+    },
+}  # fmt: skip
+
+#: What has no counterpart, and where else it is tested.
+OWN = {
+    "target": "in model",
+    "n_rows": "nobs",
+    "nobs_stderr": "the noise's",
+    "epsilon": "the guarantee",
+    "delta": "the guarantee",
+    "privacy": "the guarantee",
+    "guarantee": "the guarantee",
+    "inference": "what all is made of",
+    "caution": "of noise",
+    "unclip": "of clipped rows",
+    "rsquared_stderr": "of noise",
+    "rsquared_int": "of noise",
+    "plot": "tests/plots",
+    "clipping": "of clipped rows",
+    "look": "robust",
+    "without": "of penalised fits",
+    "ridge": "of penalised fits",
+    "release": "the record",
+    "design": "the record",
+    "used": "of penalised fits",
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("label", CASES)
+def test_a_fit_is_that_of_statsmodels(label, name):
+    METHODS[name](CASES[label])
+
+
+def public(kind):
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def test_every_method_of_a_fit_is_in_the_table():
+    found = public(FIRST.fit)
+    assert found == set(METHODS) | set(OWN)
+    assert not set(METHODS) & set(OWN)
+
+
+def test_every_kind_of_variable_and_term_is_in_the_table():
+    used = {name for case in CASES.values() for name in case.names}
+    assert {"x", "x^2", "x:z", "log(w)", "d", "b", "f[n]", "g[2]", "f[s]:g[2]", "x:f[s]"} <= used
+    pairs = {(c.target, c.intercept, c.weighted) for c in CASES.values()}
+    assert len(pairs) == 8
+
+
+# --- saved ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+@pytest.mark.parametrize("label", [label for label in CASES if "all" in label])
+def test_a_saved_release_has_the_same_fit(label, suffix, tmp_path):
+    case = CASES[label]
+    plain = make_release(
+        case.release.matrix, case.release.names, case.release.noise, case.release.n_rows,
+        case.release.columns, case.release.bound,
+    )  # fmt: skip
+    plain.save(tmp_path / f"release{suffix}")
+    again = pg.load_release(tmp_path / f"release{suffix}").regress(
+        case.target, list(case.terms), intercept=case.intercept, reference=case.reference
+    )
+    labelled(again.params, case.ols.params)
+    labelled(again.bse, case.ols.bse)
+    same(again.predict(case.new), case.ols.predict(case.design(case.new)))
+
+
+@pytest.mark.parametrize("label", ["bool", "dates"])
+def test_the_recipe_in_json(label, tmp_path):
+    """Least squares from what the file says twice, as readers in other languages have it."""
+    case = next(c for name, c in CASES.items() if name.split(" ~ ")[1] == label)
+    plain = make_release(
+        case.release.matrix, case.release.names, case.release.noise, case.release.n_rows,
+        case.release.columns, case.release.bound,
+    )  # fmt: skip
+    plain.save(tmp_path / "release.json")
+    header = json.loads((tmp_path / "release.json").read_text())["release"]
+    derived = header["derived"]
+    names, matrix = list(case.release.names), case.release.matrix
+    ones = np.array(derived["ones"])
+    rows = []
+    for name in [*case.names, case.target]:
+        at = names.index(name)
+        rows.append(
+            np.eye(len(names))[at] * derived["half_width"][at] + ones * derived["center"][at]
+        )
+    frame = np.array([*rows[:-1], ones, rows[-1]])
+    own = frame @ matrix @ frame.T
+    params = np.linalg.solve(own[:-1, :-1], own[:-1, -1])
+    same(params, case.ols.params)
+    v = np.append(-params, 1)
+    scale = v @ own @ v / (derived["rows"] - len(params))
+    same(np.sqrt(np.diag(np.linalg.inv(own[:-1, :-1])) * scale), case.ols.bse, 1e-6)
+
+
+# --- instruments ----------------------------------------------------------------------------------
+
+IV_METHODS = {
+    "params", "bse", "tvalues", "pvalues", "conf_int", "cov_params", "nobs", "predict", "f_test",
+    "wald_test", "first_stage", "kappa", "t_test",
+}  # fmt: skip
+IV_OWN = {
+    "endogenous", "instruments", "method", "overidentification", "anderson_rubin",
+    "anderson_rubin_test", "summary", "tidy", "glance", "model", "resid", "fittedvalues",
+    "df_resid", "df_model", "use_t", "cov_type", "refusal", "param_names", "n_rows", "target",
+    "release", "design", "epsilon", "delta", "inference", "caution", "nobs_stderr",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["2sls", "liml"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("target", ["y", "log(v)"])
+def test_instruments_are_those_of_linearmodels(target, intercept, weighted, method):
+    case = next(c for c in CASES.values() if c.weighted == weighted and c.terms == ("x", "z"))
+    own = by_hand(case.table)
+    exogenous = own[["b", "d"]].assign(Intercept=1.0) if intercept else own[["b", "d"]]
+    kind = {"2sls": linearmodels.IV2SLS, "liml": linearmodels.IVLIML}[method]
+    weights = case.table.k.clip(0, 4) if weighted else None
+    theirs = kind(own[target], exogenous, own[["x"]], own[["z", "log(w)"]], weights=weights).fit(
+        cov_type="unadjusted", debiased=True
+    )
+    fit = case.release.iv(
+        target, ["x"], ["z", "log(w)"], ["b", "d"], method=method, intercept=intercept
+    )
+    names = list(fit.param_names)
+    same(fit.params, theirs.params[names])
+    same(fit.bse, theirs.std_errors[names])
+    same(fit.tvalues, theirs.tstats[names])
+    alike(fit.pvalues, theirs.pvalues[names])
+    same(fit.conf_int(), theirs.conf_int().loc[names])
+    same(fit.cov_params(), theirs.cov.loc[names, names])
+    same(fit.kappa, getattr(theirs, "kappa", 1.0))
+    assert fit.nobs == theirs.nobs
+    new = by_hand(case.new).assign(Intercept=1.0)[names]
+    same(fit.predict(case.new), new @ theirs.params[names])
+    matrix = np.eye(len(names))[:2]
+    gap = theirs.params[names][:2].to_numpy()
+    statistic = gap @ np.linalg.solve(theirs.cov.loc[names, names].to_numpy()[:2, :2], gap)
+    same(fit.wald_test(matrix, use_f=False).statistic, statistic)
+    same(fit.f_test(matrix).statistic, statistic / 2)
+    same(fit.t_test(matrix).effect, gap)
+
+
+def test_every_method_of_instruments_is_in_the_table():
+    case = FIRST
+    assert public(case.release.iv("y", ["x"], ["z"])) == IV_METHODS | IV_OWN
+
+
+# --- groups ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["y", "log(v)"])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_groups_are_regressions_of_their_own(target, intercept):
+    case = FIRST
+    table, columns = case.table, case.release.columns
+    terms, names = ["poly(x, 2)", "log(w)", "d"], ["x", "x^2", "log(w)", "d"]
+    releases = {level: released(table[table.f == level], columns) for level in "nsw"}
+    fits = regress_groups(releases, target, terms, by="f", intercept=intercept)
+    X = by_hand(table)[names].assign(Intercept=1.0)[[*names, "Intercept"][: 4 + intercept]]
+    y, new = by_hand(table)[target], by_hand(case.new)[names].assign(Intercept=1.0)
+    for level in "nsw":
+        theirs = sm.OLS(y[table.f == level], X[table.f == level]).fit()
+        labelled(fits.params.loc[level], theirs.params)
+        labelled(fits.bse.loc[level], theirs.bse)
+        same(fits[level].predict(case.new), theirs.predict(new[X.columns]))
+    shrunk = fits.shrink()
+    expected = new[X.columns].to_numpy() @ shrunk.params.loc["s"].to_numpy()
+    same(shrunk.predict("s", case.new), expected)
+    difference = fits.difference("n", "s")
+    labelled(difference.params, fits.params.loc["n"] - fits.params.loc["s"])
+    labelled(difference.bse, np.sqrt(fits.bse.loc["n"] ** 2 + fits.bse.loc["s"] ** 2))
+
+
+def test_every_method_of_groups_is_in_the_table():
+    mapping = {"keys", "items", "values", "get"}
+    compared = {"params", "bse", "param_names", "shrink", "difference", "pool"}
+    own = {"by", "frame", "groups", "plot", "refusals", "target"}
+    kept = regress_groups({"a": FIRST.release}, "y", ["x"])
+    assert public(kept) == mapping | compared | own
+    assert public(GroupFits) <= public(kept)
+
+
+# --- logistic -------------------------------------------------------------------------------------
+
+LOGISTIC = [label for label in CASES if "weighted" not in label and "bool" not in label]
+
+
+@pytest.mark.parametrize("label", LOGISTIC)
+def test_a_logistic_regression_is_that_of_statsmodels(label, tmp_path):
+    case = CASES[label]
+    fit, theirs, _ = logistic(case)
+    assert set(fit.param_names) == set(theirs.params.index)
+    names = list(fit.param_names)
+    labelled(fit.params, theirs.params[names])
+    same(fit.bse, theirs.bse[names], 1e-6)
+    same(fit.tvalues, theirs.tvalues[names], 1e-6)
+    same(fit.conf_int(0.1), theirs.conf_int(0.1).loc[names], 1e-6)
+    same(fit.cov_params(), theirs.cov_params().loc[names, names], 1e-6)
+    alike(fit.pvalues, theirs.pvalues[names], 1e-6)
+    X = by_hand(case.new).assign(Intercept=1.0)[names]
+    same(fit.decision_function(case.new), X @ theirs.params[names])
+    same(fit.predict_proba(case.new)[:, 1], theirs.predict(X[theirs.params.index]))
+    p = theirs.predict(X[theirs.params.index])
+    sure = np.abs(p - 0.5) > 1e-9
+    same(fit.predict(case.new)[sure], p[sure] > 0.5)
+    same(fit.odds_ratios()[:, 0], np.exp(theirs.params[names][: len(fit.design.names)]))
+    matrix = np.eye(len(names))[:2]
+    at = [list(theirs.params.index).index(name) for name in names[:2]]
+    expected = theirs.wald_test(np.eye(len(names))[at], scalar=True).statistic
+    same(fit.wald_test(matrix).statistic, expected, 1e-6)
+    assert fit.use_t is theirs.use_t is False
+    fit.save(tmp_path / "fit.json")
+    labelled(load_fit(tmp_path / "fit.json").params, fit.params)
+
+
+LOGISTIC_METHODS = {
+    "params", "bse", "tvalues", "pvalues", "conf_int", "cov_params", "decision_function",
+    "predict_proba", "predict", "odds_ratios", "wald_test", "use_t", "save", "param_names",
+    "t_test", "f_test",
+}  # fmt: skip
+LOGISTIC_OWN = {
+    "adjacency", "back", "columns", "cov_type", "curved", "curved_std", "delta", "design",
+    "df_model", "df_resid", "epsilon", "fittedvalues", "glance", "guarantee", "inference", "model",
+    "n_rows", "nobs", "nobs_stderr", "parameters", "privacy", "pulled", "pulled_std", "reference",
+    "refusal", "reproducible", "resid", "start", "summary", "target", "terms", "tidy",
+    "with_intercept",
+}  # fmt: skip
+
+
+def test_every_method_of_logistic_is_in_the_table():
+    fit = logistic(FIRST)[0]
+    assert public(fit) == LOGISTIC_METHODS | LOGISTIC_OWN
+    assert public(LogisticFit) <= public(fit)
+
+
+# --- what an estimator gets -----------------------------------------------------------------------
+
+
+def test_a_result_of_numbers_has_all_that_results_have():
+    case = CASES["y ~ all"] if "y ~ all" in CASES else CASES["log(v) ~ all"]
+    ols = case.ols
+    own = result_of(
+        case.target, list(ols.params.index), ols.params, ols.cov_params(), nobs=ols.nobs,
+        df=ols.df_resid,
+    )  # fmt: skip
+    labelled(own.params, ols.params)
+    labelled(own.bse, ols.bse)
+    labelled(own.tvalues, ols.tvalues)
+    labelled(own.conf_int(), ols.conf_int())
+    f_test(type("", (), {"fit": own, "ols": ols}))
+    t_test(type("", (), {"fit": own, "ols": ols}))
+    assert own.df_resid == ols.df_resid
+    assert "Dep. Variable" in str(own.summary())
+
+
+def test_names_of_tests_and_predictions_are_in_the_table():
+    compared = {"predicted_mean", "se_mean", "se_obs", "conf_int", "summary_frame"}
+    fit = FIRST.fit
+    assert public(fit.get_prediction(FIRST.new)) == compared | {
+        "rows", "var_resid", "df_resid",
+    }  # fmt: skip
+    assert public(fit.f_test("x")) == {
+        "fvalue", "statistic", "df_num", "df_denom", "pvalue", "df", "hypothesis",
+    }  # fmt: skip
+    assert public(fit.t_test("x")) == {
+        "effect", "sd", "tvalue", "statistic", "pvalue", "conf_int", "df_denom", "summary_frame",
+        "hypothesis", "inference", "value",
+    }  # fmt: skip
+    assert {Fit, Prediction, Contrasts, WaldTest, pd.DataFrame}
