@@ -63,7 +63,7 @@ def test_a_release_can_be_saved_whatever_numbers_made_its_mechanism(moment, tmp_
     """Found out after the release, it would be budget lost."""
     path = tmp_path / "release.json"
     pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=make()).save(path)
-    assert pg.load_release(path).mechanism == plain
+    assert pg.load(path).mechanism == plain
     assert all(type(a) is type(b) for a, b in zip(astuple(make()), astuple(plain), strict=True))
 
 

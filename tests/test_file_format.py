@@ -66,7 +66,7 @@ def test_the_pages_reader_finds_what_regress_finds(
     ).save(path)
     read = reader["read"](path)
     target = read["names"][1]
-    fit = pg.load_release(path).regress(target)
+    fit = pg.load(path).regress(target)
     coefficients, errors = reader["regress"](read, target)
     expected = fit.used[:-1] if columns is None else [*fit.used[:-1], fit.used[-1]]
     np.testing.assert_allclose(coefficients, expected, rtol=1e-8)

@@ -43,7 +43,7 @@ def test_round_trip_is_exact(tmp_path, release, suffix, sketch):
         release = dataclasses.replace(release, sketch=rows, reproducible=True)
     path = tmp_path / f"gram{suffix}"
     release.save(path)
-    assert_same(pg.load_release(path), release)
+    assert_same(pg.load(path), release)
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -86,7 +86,7 @@ def test_truncation_is_detected(tmp_path, release, suffix):
     for size in range(0, len(data) - 2, 97):
         path.write_bytes(data[:size])
         with pytest.raises(ValueError, match=r"not a release|damaged"):
-            pg.load_release(path)
+            pg.load(path)
 
 
 @pytest.mark.parametrize("suffix", [".json", ".npz"])
@@ -100,7 +100,7 @@ def test_alteration_is_detected(tmp_path, release, suffix):
         altered[position] ^= 1 << int(rng.integers(8))
         path.write_bytes(altered)
         try:
-            loaded = pg.load_release(path)
+            loaded = pg.load(path)
         except ValueError:
             continue
         # White space in JSON and zip's own padding carry nothing.
@@ -113,7 +113,7 @@ def test_a_later_version_is_refused(tmp_path, release):
     payload = json.loads(path.read_text())
     path.write_text(json.dumps(payload | {"version": 2}))
     with pytest.raises(ValueError, match="version 2"):
-        pg.load_release(path)
+        pg.load(path)
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "3", "null", "", '{"format": "other"}', "[" * 10**5])
@@ -121,12 +121,12 @@ def test_other_files_are_refused(tmp_path, text):
     path = tmp_path / "gram.json"
     path.write_text(text)
     with pytest.raises(ValueError, match="not a release"):
-        pg.load_release(path)
+        pg.load(path)
 
 
 def test_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError):
-        pg.load_release(tmp_path / "none.json")
+        pg.load(tmp_path / "none.json")
 
 
 def test_marginal(release):

@@ -88,7 +88,7 @@ def test_a_saved_release_is_as_the_schema_says(mechanism, columns, tmp_path):
     plain = json.loads(path.read_text(encoding="utf-8"))
     assert not faults(plain, SCHEMA)
     assert set(plain["release"]["derived"]) == set(SCHEMA["$defs"]["derived"]["required"])
-    assert pg.load_release(path).n_columns == len(plain["release"]["names"])
+    assert pg.load(path).n_columns == len(plain["release"]["names"])
 
 
 def test_the_schema_knows_every_law_and_its_parameters():
@@ -158,10 +158,10 @@ def test_what_is_derived_cannot_say_something_else(change, tmp_path):
     path = tmp_path / "release.json"
     saved(pg.AnalyzeGauss(), COLUMNS["numbers"], "replace", path)
     resealed(path, lambda release: None)
-    pg.load_release(path)
+    pg.load(path)
     resealed(path, lambda release: change(release["derived"]))
     with pytest.raises(pg.DamagedFile, match=r"does not follow from the rest|could not convert"):
-        pg.load_release(path)
+        pg.load(path)
 
 
 def test_what_is_beyond_numbers_is_left_out(tmp_path):
@@ -173,11 +173,11 @@ def test_what_is_beyond_numbers_is_left_out(tmp_path):
         release["noise"].update(std=1e200, std_diagonal=1.5e200)
 
     resealed(path, grow)
-    pg.load_release(path).save(path)
+    pg.load(path).save(path)
     plain = json.loads(path.read_text(encoding="utf-8"))
     assert not faults(plain, SCHEMA)
     assert plain["release"]["derived"]["variances"] is None
-    pg.load_release(path)
+    pg.load(path)
 
 
 def test_a_file_without_it_is_read_and_written_with_it(tmp_path):
@@ -185,7 +185,7 @@ def test_a_file_without_it_is_read_and_written_with_it(tmp_path):
     saved(pg.AnalyzeGauss(), COLUMNS["variables"], "replace", path)
     whole = json.loads(path.read_text(encoding="utf-8"))
     resealed(path, lambda release: release.pop("derived"))
-    pg.load_release(path).save(path)
+    pg.load(path).save(path)
     assert json.loads(path.read_text(encoding="utf-8")) == whole
 
 

@@ -50,7 +50,7 @@ def test_what_is_escaped_and_what_is_not():
 def test_terminals_get_no_control_characters(release, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     release.save("gram.json")
-    assert pg.load_release("gram.json").names[0] == BAD  # kept as it is
+    assert pg.load("gram.json").names[0] == BAD  # kept as it is
     done = CliRunner().invoke(program, [command[0], "gram.json", *command[1:]])
     assert done.exit_code == (2 if "nowhere" in command else 0), done.stderr
     assert not CONTROLS.search(done.output)

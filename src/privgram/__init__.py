@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 from privgram._base import former
 from privgram._base.saved import DamagedFile
 from privgram._base.version import __version__ as __version__
-from privgram._release import Release, load_release
-from privgram._release.groups import Releases, load_releases
+from privgram._release import Release
+from privgram._release.groups import Releases
+from privgram._release.load import load
+from privgram._release.pool import pool
 from privgram.columns import Columns, Dates, Factor, Log
 from privgram.columns.groups import Groups
 from privgram.columns.unit import PrivacyUnit, Unit
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
     from privgram._plan import Outlook, Plan, PlanRow, TermRow, plan
     from privgram.compression import compress
     from privgram.drawing.logistic import logistic
-    from privgram.regression.logistic import load_fit
     from privgram.study import Study, regress
 
 __all__ = [
@@ -66,14 +67,13 @@ __all__ = [
     "TermRow",
     "Unit",
     "compress",
-    "load_fit",
-    "load_release",
-    "load_releases",
+    "load",
     "logistic",
     "low_rank",
     "merge",
     "papers",
     "plan",
+    "pool",
     "privacy",
     "private_norm_bound",
     "regress",
@@ -85,7 +85,6 @@ __all__ = [
 _LATER = {
     **dict.fromkeys(("Plan", "PlanRow", "Outlook", "TermRow", "plan"), "_plan"),
     "compress": "compression",
-    "load_fit": "regression.logistic",
     "logistic": "drawing.logistic",
     **dict.fromkeys(("Study", "regress"), "study"),
 }

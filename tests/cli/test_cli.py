@@ -126,7 +126,7 @@ def test_version():
 @pytest.mark.parametrize("suffix", ["json", "npz"])
 def test_release_saves_what_it_says(folder, suffix):
     report = json.loads(succeed(*RELEASE, "--out", f"new.{suffix}", "--json"))
-    release = pg.load_release(f"new.{suffix}")
+    release = pg.load(f"new.{suffix}")
     assert report["columns"] == list(release.names) == list(COLUMNS.names)
     assert report["rows"] == release.n_rows == N_ROWS
     assert report["parameters"] == pytest.approx(release.parameters)
@@ -142,7 +142,7 @@ def test_release_of_several_sources_is_that_of_the_whole(folder):
     succeed("release", "half.npy", "rest.npy", *RELEASE[2:], "--out", "parts.npz",
             "--mechanism", "gauss")  # fmt: skip
     exact = pg.second_moment("table.npy", columns=COLUMNS).matrix()
-    released = pg.load_release("parts.npz")
+    released = pg.load("parts.npz")
     assert released.n_rows == N_ROWS
     noise = pg.AnalyzeGauss().calibrate(4, COLUMNS.bound, 1.0, 1e-6).noise_std
     assert np.abs(released.matrix - exact).max() < 8 * noise
@@ -156,7 +156,7 @@ def test_release_by_names_and_bound(folder):
     succeed("release", "table.csv", "--columns", "c,a", "--bound", "100", *GUARANTEE,
             "--out", "x.json", "--mechanism", "gauss", "--set", "noise=triangular",
             "--adjacency", "add-remove", "--threads", "1")  # fmt: skip
-    release = pg.load_release("x.json")
+    release = pg.load("x.json")
     assert release.names == ("c", "a")
     assert release.mechanism == pg.AnalyzeGauss(noise="triangular")
     assert release.bound == 100
@@ -171,7 +171,7 @@ def test_release_with_a_bound_of_the_tables_own(folder):
         succeed("release", "half.npy", "rest.npy", *RELEASE[2:], *auto, "--out", "new.json",
                 "--json")
     )  # fmt: skip
-    release = pg.load_release("new.json")
+    release = pg.load("new.json")
     norms = np.linalg.norm(COLUMNS.scale_array(np.load("table.npy")), axis=1)
     # More than 2 / 0.5 (log 161 + 14) rows off once in a million.
     assert (norms <= release.bound).mean() >= 0.799
@@ -212,7 +212,7 @@ def test_release_with_a_bound_of_the_tables_own(folder):
 def test_release_by_every_mechanism(folder, name, settings, mechanism):
     given = [part for setting in settings for part in ("--set", setting)]
     told = succeed(*RELEASE, "--out", "new.npz", "--mechanism", name, *given)
-    assert pg.load_release("new.npz").mechanism == mechanism
+    assert pg.load("new.npz").mechanism == mechanism
     shown = succeed("info", "new.npz")
     assert type(mechanism).__name__ in shown
     for text in (told, shown):
@@ -304,14 +304,14 @@ def test_values_of_the_data_are_not_in_the_message(folder):
 
 
 def test_force_replaces(folder):
-    before = pg.load_release("gram.json").matrix
+    before = pg.load("gram.json").matrix
     succeed(*RELEASE, "--out", "gram.json", "--force")
-    assert (pg.load_release("gram.json").matrix != before).any()
+    assert (pg.load("gram.json").matrix != before).any()
 
 
 def test_regress(folder):
     report = json.loads(succeed("regress", "gram.json", "--target", "cost", "--json"))
-    fit = pg.load_release("gram.json").regress("cost")
+    fit = pg.load("gram.json").regress("cost")
     assert report["names"] == list(fit.param_names) == ["age", "pressure", "Intercept"]
     assert report["params"] == pytest.approx(list(fit.params))
     assert report["bse"] == pytest.approx(list(fit.bse))
@@ -367,7 +367,7 @@ def test_plan(folder):
 
 
 def test_unexpected_errors_show_their_kind_alone(folder, monkeypatch):
-    monkeypatch.setattr(pg, "load_release", lambda path: {}["a value of the data"])
+    monkeypatch.setattr(pg, "load", lambda path: {}["a value of the data"])
     message = fail("info", "gram.json")
     assert "KeyError" in message
     assert "value" not in message
@@ -377,7 +377,7 @@ def test_interrupt_is_one_line(folder, monkeypatch):
     def interrupt(path):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pg, "load_release", interrupt)
+    monkeypatch.setattr(pg, "load", interrupt)
     assert fail("info", "gram.json") == "privgram: interrupted\n"
 
 
@@ -438,7 +438,7 @@ def test_process_without_standard_streams(folder):
     command = [sys.executable, "-m", "privgram", *RELEASE, "--out", "new.json"]
     done = subprocess.run(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command])
     assert done.returncode == 0
-    assert pg.load_release("new.json").n_rows == N_ROWS
+    assert pg.load("new.json").n_rows == N_ROWS
 
 
 @pytest.mark.slow
@@ -485,7 +485,7 @@ def test_demo(flights, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     report = json.loads(succeed("demo", "--json"))
     assert report["rows"] == 336_776
-    release = pg.load_release(report["release"])
+    release = pg.load(report["release"])
     assert (release.epsilon, release.delta, release.n_rows) == (1.0, 1e-6, 336_776)
     assert report["names"] == ["dep_delay", "distance", "air_time", "hour", "month", "intercept"]
     assert report["looks"] in (3, 4)
@@ -527,7 +527,7 @@ def test_release_and_regress_by_group(folder):
     (folder / "sites.txt").write_text("1\n2\n")
     others = ["--groups", "sites.txt", "--unlisted", "other", "--out", "other.npz"]
     assert "groups" in succeed(*ask, *others)
-    assert list(pg.load_releases("other.npz")) == [1, 2, "other"]
+    assert list(pg.load("other.npz")) == [1, 2, "other"]
     taken = [*ask, "--groups", "sites.txt", "--out", "new.json", "--ledger", "sites.txt"]
     assert "--groups and --ledger are one file" in fail(*taken)
     assert (folder / "sites.txt").read_text() == "1\n2\n"

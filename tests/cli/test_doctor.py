@@ -120,7 +120,7 @@ def of_another_matrix(real):
         ("factors equal their indicators", columns, "Encoder", one_level_off),
         ("noise is ChaCha20's", pg.random, "ROUNDS", lambda rounds: 8),
         ("Wishart moments", wishart, "wishart", larger),
-        ("release, save, load, regress", pg, "load_release", of_another_matrix),
+        ("release, save, load, regress", pg, "load", of_another_matrix),
     ],
     ids=list(doctor.TESTS),
 )

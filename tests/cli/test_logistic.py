@@ -43,7 +43,7 @@ def test_it_fits_saves_and_charges(folder):
         "--out", "fit.json", "--json",
     )  # fmt: skip
     assert code == 0
-    report, fit = json.loads(text), pg.load_fit("fit.json")
+    report, fit = json.loads(text), pg.load("fit.json")
     assert report["names"] == ["age", "sex[f]", "Intercept"]
     assert report["params"] == fit.params.tolist()
     assert report["conf_int"] == np.asarray(fit.conf_int()).tolist()
@@ -60,7 +60,7 @@ def test_a_formula(folder):
     pytest.importorskip("formulaic")
     code, text, _ = run("ill ~ poly(age, 2) + sex", *BUDGET, "--out", "fit.npz", "--level", "0.9")
     assert code == 0
-    assert text == str(pg.load_fit("fit.npz").summary(alpha=0.1)) + "\n"
+    assert text == str(pg.load("fit.npz").summary(alpha=0.1)) + "\n"
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_a_table_with_factors_is_released_from_a_file(source, columns):
     described = pg.Columns.load("columns.toml")
     assert report["columns"] == list(described.names)
     assert report["bound"] == described.bound
-    loaded = pg.load_release("new.json")
+    loaded = pg.load("new.json")
     assert loaded.columns == described
     fit = loaded.regress("log(wage)", ["sex"])
     assert abs(fit.used[:-1][0] - 0.2) < 5 * slopes(fit, fit.bse)[0]
@@ -131,7 +131,7 @@ def test_a_formula_and_its_terms_are_one_fit():
     second = succeed("regress", "gram.json", "--target", "log(wage)", "--features", terms, "--json")
     report = json.loads(first)
     assert report == json.loads(second)
-    fit = pg.load_release("gram.json").regress(FORMULA)
+    fit = pg.load("gram.json").regress(FORMULA)
     assert report["params"] == fit.params.tolist()
     assert report["terms"]["sex"] == ["sex[male]"]
     assert report["terms"]["poly(age, 2)"] == ["age", "age^2"]

@@ -37,7 +37,7 @@ def test_a_release_by_unit(visits):
     units = len(np.unique(visits["who"]))
     assert (report["unit"], report["units"]) == ("who", units)
     assert "rows" not in report
-    release = pg.load_release("r.json")
+    release = pg.load("r.json")
     assert release.privacy_unit == pg.PrivacyUnit("who")
     shown = json.loads(CliRunner().invoke(program, ["info", "r.json", "--json"]).stdout)
     bound = release.columns.bound
@@ -51,7 +51,7 @@ def test_every_option_arrives(visits):
     more = "--unit who --unit-bound auto --bound-epsilon 0.5 --clip trace --within --force"
     result = run(*more.split(), "--unit-missing", "drop", "--delta", "0")
     assert result.exit_code == 0, result.stderr
-    release = pg.load_release("r.json")
+    release = pg.load("r.json")
     assert release.privacy_unit == pg.PrivacyUnit("who", "trace", True)
     assert release.epsilon == 1.5
 

@@ -181,7 +181,7 @@ def test_saved_and_loaded(tmp_path):
     fit = fitted()
     for name in ("fit.json", "fit.npz"):
         fit.save(tmp_path / name)
-        again = pg.load_fit(tmp_path / name)
+        again = pg.load(tmp_path / name)
         assert str(again.summary()) == str(fit.summary())
         assert repr(again) == repr(fit)
         np.testing.assert_array_equal(
@@ -191,11 +191,11 @@ def test_saved_and_loaded(tmp_path):
     text = (tmp_path / "fit.json").read_text()
     (tmp_path / "other.json").write_text(text.replace('"epsilon": 4.0', '"epsilon": 0.1'))
     with pytest.raises(pg.DamagedFile):
-        pg.load_fit(tmp_path / "other.json")
+        pg.load(tmp_path / "other.json")
     fit.__dict__["epsilon"] = 0.1  # under a checksum of its own
     fit.save(tmp_path / "lies.json")
     with pytest.raises(pg.DamagedFile, match="larger delta"):
-        pg.load_fit(tmp_path / "lies.json")
+        pg.load(tmp_path / "lies.json")
     with pytest.raises(ValueError, match=r"\.json or \.npz"):
         fit.save(tmp_path / "fit.txt")
 

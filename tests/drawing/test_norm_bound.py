@@ -360,7 +360,7 @@ def test_a_saved_release_counts_its_bound(rng, tmp_path, form):
         pg.second_moment(x, bound), epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss()
     )
     release.save(tmp_path / f"gram{form}")
-    loaded = pg.load_release(tmp_path / f"gram{form}")
+    loaded = pg.load(tmp_path / f"gram{form}")
     assert (loaded.epsilon, loaded.privacy) == (1.5, release.privacy)
     assert loaded.including(bound) is loaded
 
@@ -582,7 +582,7 @@ def test_a_number_alone_is_counted_by_hand(both, tmp_path):
     assert total.parameters["bound_epsilon"] == 0.1
     assert total.parameters["sigma"] == release.parameters["sigma"]
     total.save(tmp_path / "gram.json")
-    loaded = pg.load_release(tmp_path / "gram.json")
+    loaded = pg.load(tmp_path / "gram.json")
     assert loaded.privacy == total.privacy == privacy.compose([release.privacy, bound.privacy])
     assert loaded.epsilon == total.epsilon
     # At once they cost less than one after the other, and more than one alone.

@@ -363,7 +363,7 @@ def test_where_rows_are_dropped_the_number_that_counts_is_asked_for():
 def test_saved_and_read_back(tmp_path, suffix):
     path = tmp_path / f"release{suffix}"
     made = refined(seed=8, out=path, mechanism=pg.Refined(target="y"))
-    read = pg.load_release(path)
+    read = pg.load(path)
     assert read.mechanism.target == "y"
     assert read.noise == made.noise
     assert read.mechanism == made.mechanism

@@ -82,7 +82,7 @@ def test_rows_are_clipped_as_the_release_clipped_them(saved, tmp_path):
     assert release.privacy_unit.row_bound == 0.8
     if saved:
         release.save(tmp_path / "release.json")
-        release = pg.load_release(tmp_path / "release.json")
+        release = pg.load(tmp_path / "release.json")
     robust = release.regress("y").robust(data, 1e4, 1e-6, rng=rng)
     rows = COLUMNS.encode({name: data[name] for name in "xzy"})
     short = rows * np.minimum(1, 0.8 / np.linalg.norm(rows, axis=1))[:, None]

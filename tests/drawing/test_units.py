@@ -40,7 +40,7 @@ def test_what_a_release_by_unit_says(tmp_path):
     assert "Unit norms up to" in text
     for name in ("r.json", "r.npz"):
         release.save(tmp_path / name)
-        again = pg.load_release(tmp_path / name)
+        again = pg.load(tmp_path / name)
         assert (again.privacy_unit, again.n_units) == (release.privacy_unit, 4000)
     hidden = pg.release(panel(), unit=pg.Unit("id", rows=6), **GIVEN, adjacency="add-remove")
     assert (hidden.n_rows, hidden.n_units) == (None, None)

@@ -443,7 +443,7 @@ def test_fit_from_costs_nothing_and_takes_any_columns(table, releases, tmp_path)
     X, y = table
     paid = PrivateRidge(**BOUNDS).fit(X, y)
     paid.release_.save(tmp_path / "gram.json")
-    source = pg.load_release(tmp_path / "gram.json")
+    source = pg.load(tmp_path / "gram.json")
     for alpha in ("auto", 0.5, 5.0):
         free = PrivateRidge(alpha).fit_from(source)
         assert np.array_equal(free.coef_, clone(free).fit_from(paid.release_).coef_)

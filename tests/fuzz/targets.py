@@ -105,7 +105,7 @@ def moment(data: bytes) -> None:
 
 def _release(data: bytes, name: str) -> None:
     path = _file(data, name)
-    loaded = _taken(lambda: pg.load_release(path), path.name)
+    loaded = _taken(lambda: pg.load(path), path.name)
     if loaded is not None:
         repr(loaded)
         assert loaded.matrix.shape == (loaded.n_columns,) * 2
@@ -115,7 +115,7 @@ def _release(data: bytes, name: str) -> None:
         assert loaded.n_rows is None or (type(loaded.n_rows) is int and loaded.n_rows >= 0)
         assert type(loaded.epsilon) is not bool
         loaded.save(path)
-        again = pg.load_release(path)
+        again = pg.load(path)
         np.testing.assert_array_equal(again.matrix, loaded.matrix)
         assert again.privacy == loaded.privacy
 
@@ -130,12 +130,12 @@ def release_npz(data: bytes) -> None:
 
 def logistic(data: bytes) -> None:
     path = _file(data, "fuzz.npz")
-    loaded = _taken(lambda: pg.load_fit(path), path.name)
+    loaded = _taken(lambda: pg.load(path), path.name)
     if loaded is not None:
         repr(loaded)
         assert loaded.epsilon > 0 < loaded.delta
         loaded.save(path)
-        again = pg.load_fit(path)
+        again = pg.load(path)
         assert again.summary() == loaded.summary()
 
 
@@ -247,7 +247,7 @@ def logistic_seeds() -> list[bytes]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             pg.logistic(table, "y", columns=columns, **setting).save(path)
-        pg.load_fit(path)  # imports what it needs, whose memory is no input's
+        pg.load(path)  # imports what it needs, whose memory is no input's
         seeds.append(path.read_bytes())
     return seeds
 

@@ -48,9 +48,9 @@ def load(name, data):
     path = targets._file(data, f"regression.{name}")
     return {
         "moment": lambda: pg.SecondMoment.from_bytes(data),
-        "release_json": lambda: pg.load_release(path),
-        "release_npz": lambda: pg.load_release(path),
-        "logistic": lambda: pg.load_fit(path),
+        "release_json": lambda: pg.load(path),
+        "release_npz": lambda: pg.load(path),
+        "logistic": lambda: pg.load(path),
         "low_rank": lambda: pg.low_rank.load(path),
         "ledger": lambda: Ledger(path),
         "columns_json": lambda: pg.Columns.load(path.rename(path.with_suffix(".json"))),

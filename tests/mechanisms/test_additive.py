@@ -380,5 +380,5 @@ def test_inference_is_refused_where_the_repair_binds(kind, adjacency, tmp_path):
     # Under add-remove the number of rows is private, and so is the limit.
     assert fits[False] == 12 if adjacency == "add-remove" else 2 <= fits[True] <= 10
     repaired.save(tmp_path / "release.json")
-    assert pg.load_release(tmp_path / "release.json").parameters["moved"] == moved
+    assert pg.load(tmp_path / "release.json").parameters["moved"] == moved
     assert repaired.marginal([0]).parameters["moved"] == moved

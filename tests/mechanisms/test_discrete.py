@@ -97,7 +97,7 @@ def test_release_saves_and_regresses(moment, tmp_path, repair):
     release = AnalyzeGauss("discrete", repair).release(moment, 1e3, 1e-6)
     assert not release.reproducible
     release.save(tmp_path / "gram.json")
-    again = pg.load_release(tmp_path / "gram.json")
+    again = pg.load(tmp_path / "gram.json")
     assert np.array_equal(again.matrix, release.matrix)
     assert again.privacy == release.privacy
     assert np.isfinite(again.regress(0).bse).all()

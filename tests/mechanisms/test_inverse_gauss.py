@@ -91,7 +91,7 @@ def test_the_release_states_its_condition(moment, tmp_path):
     assert "eigenvalues are at least 300" in release.condition
     assert "only if" in repr(release)
     release.save(tmp_path / "gram.npz")
-    assert pg.load_release(tmp_path / "gram.npz").condition == release.condition
+    assert pg.load(tmp_path / "gram.npz").condition == release.condition
 
 
 def test_what_is_released_is_symmetric(rng):

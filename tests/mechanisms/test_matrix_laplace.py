@@ -26,7 +26,7 @@ def test_a_release_is_private_at_delta_zero(tmp_path):
     scale = MOMENT.sensitivity_bound**2
     assert release.noise == MatrixLaplaceLaw(pytest.approx(scale), 4)
     release.save(tmp_path / "release.json")
-    loaded = pg.load_release(tmp_path / "release.json")
+    loaded = pg.load(tmp_path / "release.json")
     assert (loaded.delta, loaded.privacy) == (0.0, release.privacy)
     assert "delta=0" in repr(loaded)
 

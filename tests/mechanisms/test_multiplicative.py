@@ -136,7 +136,7 @@ def test_dictionary_and_file_round_trip(mechanism, moment, tmp_path):
     if isinstance(mechanism, InverseWishart) or mechanism.rows > 3:
         release = mechanism.release(moment, EPSILON, DELTA)
         release.save(tmp_path / "gram.json")
-        loaded = pg.load_release(tmp_path / "gram.json")
+        loaded = pg.load(tmp_path / "gram.json")
         assert np.array_equal(loaded.matrix, release.matrix)
         assert (loaded.noise, loaded.privacy) == (release.noise, release.privacy)
         assert loaded.parameters == release.parameters

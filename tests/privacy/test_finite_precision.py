@@ -76,7 +76,7 @@ def test_nothing_that_leaves_a_release_is_below_profile_and_allowance(
         "calibration": charged(noise).delta(EPSILON),
         "composed": compose([release]).delta(EPSILON),
         "ledger": ledger._total(ledger.entries, EPSILON),
-        "file": pg.load_release(path).charged.delta(EPSILON),
+        "file": pg.load(path).charged.delta(EPSILON),
     }
     if not isinstance(mechanism, pg.InverseGauss):
         fit = release.regress("x2")

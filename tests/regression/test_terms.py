@@ -276,7 +276,7 @@ def test_refusals_name_the_reason(table, columns):
 
 def test_saved_and_loaded(release, tmp_path):
     release.save(tmp_path / "release.json")
-    again = pg.load_release(tmp_path / "release.json")
+    again = pg.load(tmp_path / "release.json")
     formula = "log(wage) ~ poly(age, 2) + sex*region"
     np.testing.assert_array_equal(again.regress(formula).params, release.regress(formula).params)
     np.testing.assert_array_equal(again.regress(formula).bse, release.regress(formula).bse)

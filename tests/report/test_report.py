@@ -131,7 +131,7 @@ def test_page_says_what_was_released(page, release, saved):
     for fact in (
         "epsilon 0.5", "delta 1e-06", "neighbours replace", "50,000 rows", str(release.mechanism),
         hashlib.sha256(saved.read_bytes()).hexdigest(), "gram.npz", f"privgram {pg.__version__}",
-        "pg.load_release('gram.npz')", "Regression of cost", "1.65 times as likely",
+        "pg.load('gram.npz')", "Regression of cost", "1.65 times as likely",
     ):  # fmt: skip
         assert fact in text
     fit = release.regress("cost")

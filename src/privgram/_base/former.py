@@ -29,7 +29,7 @@ FORMER = {
 GONE = {
     "experiments": "the experiments are in a checkout of the sources: python -m bench.paper",
     "plan": "plan, Plan and PlanRow are names of privgram itself",
-    "release": "release, Release and load_release are names of privgram itself",
+    "release": "release, Release and load are names of privgram itself",
 }
 
 

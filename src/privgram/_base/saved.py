@@ -250,6 +250,21 @@ class Form:
             yield
 
 
+def format_of(path: Path) -> str | None:
+    """The name of the format that a file says it has; None where it says none."""
+    data = path.read_bytes()
+    try:
+        if data[:2] == b"PK":
+            with _open_npz(data) as archive:
+                payload = parse_json(str(archive["header"]))
+        else:
+            payload = parse_json(data)
+        name = payload["format"]
+    except DAMAGE:
+        return None
+    return name if isinstance(name, str) else None
+
+
 @contextmanager
 def _open_npz(data: bytes) -> Iterator[Any]:
     """Open a NumPy archive that takes about as much memory as its file has bytes, at most.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from privgram.regression import Fit, InstrumentalFit, PenaltyPath, Posterior, Subsets
     from privgram.regression.inference import Of
 
-__all__ = ["Release", "load_release"]
+__all__ = ["Release", "read_release"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -293,27 +293,8 @@ class Release(ReleaseRecord):
         FORM.save(path, header, arrays)
 
 
-def load_release(path: str | os.PathLike[str]) -> Release:
-    """Read a release written by `Release.save`.
-
-    Parameters
-    ----------
-    path : path-like
-        A `.json` or `.npz` file.
-
-    Returns
-    -------
-    Release
-
-    Raises
-    ------
-    DamagedFile
-        A ValueError: if the file is not a release, is of a later version, was truncated or altered,
-        or has parts that contradict each other.
-    OSError
-        If it cannot be read.
-    """
-    path = Path(path)
+def read_release(path: Path) -> Release:
+    """Read a release written by `Release.save`."""
     header, arrays = FORM.read(path)
     with FORM.understood(path):
         return build(header, arrays)

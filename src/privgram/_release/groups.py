@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.checks import check_integer
+from privgram._base.optional import extra
 from privgram._base.saved import Form
 from privgram._release import Release, build
+from privgram._release.pool import added
 from privgram.columns.groups import Groups
-from privgram.noise import added_up
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from privgram.privacy import Adjacency, Guarantee, Profile
     from privgram.regression.groups import GroupFits
 
-__all__ = ["Releases", "load_releases"]
+__all__ = ["Releases", "read_releases"]
 
 FORM = Form(
     "privgram-releases", 1, "releases of groups", key="releases", arrays=("matrix", "sketch")
@@ -37,7 +38,7 @@ OWN = ("noise", "parameters")
 class Releases(Mapping[Any, Release]):
     """Private second-moment matrices of the groups of a table: a mapping of group to `Release`.
 
-    `privgram.release` makes it, given ``by``, or `load_releases`. The guarantee is of all releases
+    `privgram.release` makes it, given ``by``, or `load`. The guarantee is of all releases
     together.
 
     Parameters
@@ -162,6 +163,42 @@ class Releases(Mapping[Any, Release]):
             reference=reference,
         )
 
+    def describe(self, columns: Sequence[str] | None = None, *, level: float = 0.95) -> Any:
+        """Counts, means and standard deviations in every group, as a pandas DataFrame.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            By default all.
+        level : float
+            Coverage of the intervals, in (0, 1).
+
+        Returns
+        -------
+        pandas.DataFrame
+            The frame of `Release.describe` for each group, one below the other (extra `pandas`).
+        """
+        return self._stacked(lambda one: one.describe(columns, level=level).frame())
+
+    def frame(self) -> Any:
+        """The matrices of all groups below one another, as a pandas DataFrame (extra `pandas`).
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each group and column, a column for each column.
+        """
+        with extra("pandas", "matrices of groups as a data frame need"):
+            import pandas as pd
+        names = list(self.names)
+        return self._stacked(lambda one: pd.DataFrame(one.matrix, names, names))
+
+    def _stacked(self, of: Callable[[Release], Any]) -> Any:
+        with extra("pandas", "a table of groups as a data frame needs"):
+            import pandas as pd
+        frames = {group: of(one) for group, one in self.items()}
+        return pd.concat(frames, names=[self.by])
+
     def total(self) -> Release:
         """The sum of the matrices: a release of the table as a whole, with the noise of all.
 
@@ -176,16 +213,9 @@ class Releases(Mapping[Any, Release]):
         ValueError
             If the mechanism does not add its noise to the second moment.
         """
-        releases = list(self.values())
         chosen = {k: v for k, v in self._first.parameters.items() if k.startswith("bound_")}
-        return replace(
-            self._first,
-            matrix=np.sum([one.matrix for one in releases], axis=0),
-            noise=added_up([one.noise for one in releases]),
-            parameters=chosen | {"groups": len(self)},
-            n_rows=self.n_rows,
-            sketch=None,
-        )
+        made = added(list(self.values()), chosen | {"groups": len(self)})
+        return replace(made, n_rows=self.n_rows)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all releases to one `.json` or `.npz` file, whole or not at all.
@@ -216,27 +246,8 @@ class Releases(Mapping[Any, Release]):
         FORM.save(Path(path), header, arrays)
 
 
-def load_releases(path: str | os.PathLike[str]) -> Releases:
-    """Read releases of groups written by `Releases.save`.
-
-    Parameters
-    ----------
-    path : path-like
-        A `.json` or `.npz` file.
-
-    Returns
-    -------
-    Releases
-
-    Raises
-    ------
-    DamagedFile
-        A ValueError: if the file does not hold releases of groups, is of a later version, was
-        truncated or altered, or has parts that contradict each other.
-    OSError
-        If it cannot be read.
-    """
-    path = Path(path)
+def read_releases(path: Path) -> Releases:
+    """Read releases of groups written by `Releases.save`."""
     header, arrays = FORM.read(path)
     with FORM.understood(path):
         groups = Groups.from_dict(header["groups"])

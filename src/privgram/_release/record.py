@@ -44,7 +44,7 @@ FORM = Form("privgram-release", 1, "a release", key="release", arrays=("matrix",
 class ReleaseRecord:
     """A private second-moment matrix and everything public about how it was made.
 
-    Made by a mechanism's `release`, or read back by `load_release`.  What is
+    Made by a mechanism's `release`, or read back by `load`.  What is
     computed from it costs no further privacy.
 
     Attributes

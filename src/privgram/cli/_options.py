@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,19 +63,15 @@ def read_release(path: Path, groups: bool = False) -> Any:
         raise click.UsageError(
             f"{path} is a table, and a release is needed here: `privgram release` makes one"
         )
-    try:
-        return pg.load_release(path)
-    except pg.DamagedFile:
-        found = None
-        with suppress(pg.DamagedFile):
-            found = pg.load_releases(path)
-        if found is None:
-            raise
-    if not groups:
-        raise click.UsageError(
-            f"{path} holds releases of groups, which only `privgram regress` takes; in Python, "
-            "privgram.load_releases"
-        )
+    found = pg.load(path)
+    if isinstance(found, pg.Releases):
+        if not groups:
+            raise click.UsageError(
+                f"{path} holds releases of groups, which only `privgram regress` takes; in Python, "
+                "privgram.load"
+            )
+    elif not isinstance(found, pg.Release):
+        raise click.UsageError(f"{path} holds a fit, and a release is needed here")
     return found
 
 

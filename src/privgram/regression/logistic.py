@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["LogisticFit", "load_fit"]
+__all__ = ["LogisticFit", "read_fit"]
 
 FORM = Form(
     "privgram-logistic",
@@ -69,7 +69,7 @@ class LogisticFit(Results):
     `params`, `bse`, `conf_int` and all else of `privgram.regression.results.Results` are of the log
     odds, for the population.
 
-    Made by `privgram.logistic`, or read back by `load_fit`. It holds the last look's release: the
+    Made by `privgram.logistic`, or read back by `load`. It holds the last look's release: the
     curvature H and the score g where the steps had come to, with noise. What is computed from it
     costs no further privacy.
 
@@ -342,29 +342,10 @@ class LogisticFit(Results):
         }
 
 
-def load_fit(path: str | os.PathLike[str]) -> LogisticFit:
-    """Read a fit written by `LogisticFit.save`.
-
-    Parameters
-    ----------
-    path : path-like
-        A `.json` or `.npz` file.
-
-    Returns
-    -------
-    LogisticFit
-
-    Raises
-    ------
-    DamagedFile
-        A ValueError: if the file is no such fit, is of a later version, was truncated or altered,
-        or has parts that contradict each other.
-    OSError
-        If it cannot be read.
-    """
+def read_fit(path: Path) -> LogisticFit:
+    """Read a fit written by `LogisticFit.save`."""
     from privgram.privacy import Profile
 
-    path = Path(path)
     header, arrays = FORM.read(path)
     with FORM.understood(path):
         header["columns"] = Columns.from_dict(header["columns"])

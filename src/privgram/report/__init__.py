@@ -521,7 +521,7 @@ def _code(release: ReleaseRecord, path: Path | None, fits: list[dict[str, Any]])
         [
             "import privgram as pg",
             "",
-            f"release = pg.load_release({(path.name if path else 'release.json')!r})",
+            f"release = pg.load({(path.name if path else 'release.json')!r})",
             f"print(release.regress({target!r}).summary())",
             "release.pca(2).components",
             "release.matrix  # with noise, in the scale of the table above",
