@@ -2,5 +2,16 @@
 
 from privgram._plan.comparison import Plan, PlanRow, TermRow, plan
 from privgram._plan.outlook import Curve, CurveRow, Outlook, OutlookRow
+from privgram._plan.precision import Precision
 
-__all__ = ["Curve", "CurveRow", "Outlook", "OutlookRow", "Plan", "PlanRow", "TermRow", "plan"]
+__all__ = [
+    "Curve",
+    "CurveRow",
+    "Outlook",
+    "OutlookRow",
+    "Plan",
+    "PlanRow",
+    "Precision",
+    "TermRow",
+    "plan",
+]

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Curve", "CurveRow", "Outlook", "OutlookRow", "outlook"]
+__all__ = ["Curve", "CurveRow", "Outlook", "OutlookRow", "Setting", "outlook"]
 
 #: Releases of made rows that are drawn for one number, at least and at most: what it is turns on
 #: the noise, most where the noise is large, and so does where second looks cut. More are drawn
@@ -209,7 +209,7 @@ class Outlook:
     delta: float
     mechanisms: tuple[str, ...]
     rows: tuple[OutlookRow, ...]
-    _setting: _Setting = field(repr=False)
+    _setting: Setting = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outlook as plain values, for JSON."""
@@ -326,8 +326,8 @@ class Outlook:
 
 
 @dataclass(frozen=True, eq=False)
-class _Setting:
-    """What stays the same in all of a outlook."""
+class Setting:
+    """What stays the same in all of an outlook."""
 
     columns: Columns
     design: Design
@@ -503,9 +503,7 @@ class _Moment:
 class _Rehearsed(Looks):
     """Looks at made rows, each of which stands for as many as there will be."""
 
-    def __init__(
-        self, setting: _Setting, noise: Any, n_rows: int, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, setting: Setting, noise: Any, n_rows: int, rng: np.random.Generator) -> None:
         moment = _Moment(setting.moment(n_rows), setting.bound, setting.columns)
         super().__init__(moment, noise, again=True)
         self.rows = setting.design.rows
@@ -568,7 +566,7 @@ def outlook(
         if not numbers:
             raise ValueError("targets must be given: no number is stored by itself")
         targets = numbers[-1:]
-    setting = _Setting(columns, taken, bound, adjacency)
+    setting = Setting(columns, taken, bound, adjacency)
     mechanisms = {"Refined()": Refined(), **mechanisms} if delta > 0 else mechanisms
     found: list[OutlookRow] = []
     for target in targets:

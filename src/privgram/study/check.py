@@ -17,7 +17,7 @@ from privgram._plan.text import aligned
 from privgram.columns.encoding import Codes, codes_of, named
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Numeric, Variable
-from privgram.engines import check_here
+from privgram.engines import check_here, scale_out
 from privgram.sources import open_source
 from privgram.sources.keys import Keys, keys_of
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from privgram.columns import Columns
 
-__all__ = ["Check", "CheckRow", "check"]
+__all__ = ["Check", "CheckRow", "check", "rows_of"]
 
 MARK = "NOT PRIVATE: for the eyes of the table's holder alone. Do not publish, save or send it."
 
@@ -165,6 +165,17 @@ def check(
         counts = np.unique(np.concatenate(units), return_counts=True)[1].astype(np.int64)
     rows = tuple(one.row(key) for key, one in seen.items())
     return Check(name, n_rows, rows, counts, unit, rows_allowed)
+
+
+def rows_of(table: Any, columns: Columns) -> int:
+    """Count the rows of a table, where their number is public."""
+    if scale_out(table) is not None or isinstance(table, Iterator):
+        raise ValueError("count the rows of this table yourself, and say n_rows=...")
+    opened = open_source(table, columns.reads)
+    opened.chunks.close()
+    if opened.n_rows is not None:
+        return opened.n_rows
+    return sum(len(block[0]) for block in _blocks(table, columns.reads))
 
 
 def _open(given: Variable) -> Variable:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privgram._base.checks import check_number, check_positive
 from privgram._base.text import listed
+from privgram._plan.precision import Precision, precision
 from privgram.columns import Columns
+from privgram.columns.groups import Groups
 from privgram.columns.unit import Auto, Unit
 from privgram.drawing.regress import Family, needed
 from privgram.drawing.regress import regress as fit_once
 from privgram.drawing.release import release as release_once
 from privgram.ledger import Ledger
-from privgram.mechanisms import Mechanism, Purpose, best, named
+from privgram.mechanisms import Mechanism, best, named
+from privgram.mechanisms._default import Purpose
 from privgram.study.budget import identity, name_of, open_ledger
+from privgram.study.check import rows_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -191,7 +195,13 @@ class Study:
         def fits(epsilon: float) -> bool:
             profile = GaussianProfile(gaussian_ratio(epsilon, ledger.delta))
             try:
-                ledger.check(epsilon, ledger.delta, adjacency=self.adjacency, privacy=profile)
+                ledger.check(
+                    epsilon,
+                    ledger.delta,
+                    adjacency=self.adjacency,
+                    privacy=profile,
+                    unit="" if self.unit is None else self.unit.name,
+                )
             except ValueError:
                 return False
             return True
@@ -325,6 +335,86 @@ class Study:
             out=out,
             rng=rng,
             **self._request(spent, label or formula, used.selected),
+        )
+
+    def plan(
+        self,
+        formula: str,
+        want: Mapping[str, float] | None = None,
+        *,
+        epsilon: float | None = None,
+        n_rows: int | None = None,
+        design: Any = None,
+        by: Any = None,
+        family: Family = "gaussian",
+    ) -> Precision:
+        """Say what a regression takes or gives, before anything is spent or read.
+
+        Parameters
+        ----------
+        formula : str
+            As of `regress`.
+        want : mapping of str to float, optional
+            Standard errors that are wanted, by coefficient, or by factor for all its levels. The
+            plan's `epsilon` is then what they take.
+        epsilon : float, optional
+            Instead: the plan says what precision this gives. By default all that is left.
+        n_rows : int, optional
+            About how many rows there are. Where their number is public (adjacency "replace") it
+            need not be said.
+        design : Release, DataFrame or mapping, optional
+            What the table is like, as in `privgram.plan`: an earlier release, a public table, or a
+            guess of correlations, means and standard deviations.
+        by : str or Groups, optional
+            As of `release`: the regression in each group.
+        family : {"gaussian", "binomial"}
+            As of `regress`.
+
+        Returns
+        -------
+        Precision
+            Printed, it is one screen; as a number, its epsilon.
+
+        Raises
+        ------
+        ValueError
+            If the formula is not one of the columns, or a number of rows must be given.
+
+        Notes
+        -----
+        Releases of made rows are drawn by the mechanism that `regress` takes, so that what is
+        planned is what its standard errors will say (`privgram.plan`).
+        """
+        used = needed(formula, self.columns)
+        groups, _ = Groups.of(by, self.columns)
+        unit = self.unit
+        if unit is not None and unit.rows is None and not isinstance(unit.bound, float):
+            raise ValueError(
+                f"plan by the rows that a unit may have: unit=pg.Unit({unit.name!r}, rows=...)"
+            )
+        if n_rows is None:
+            if self.adjacency != "replace":
+                raise ValueError(
+                    "the number of rows is private where rows are added or removed: say about how "
+                    "many there are by what is public, n_rows=..."
+                )
+            n_rows = rows_of(self.table, used)
+        left = self.remaining()
+        return precision(
+            formula,
+            used,
+            delta=self._spent(epsilon or left or 1.0, None)[1],
+            adjacency=self.adjacency,
+            left=left,
+            n_rows=n_rows,
+            want=want,
+            epsilon=epsilon,
+            design=design,
+            rows_per_unit=None if unit is None else unit.rows,
+            unit_bound=None if unit is None or unit.rows is not None else unit.bound,  # type: ignore[arg-type]
+            groups=1 if groups is None else len(groups),
+            logistic=family == "binomial",
+            once=isinstance(self.table, Iterator),
         )
 
     def check(self) -> Check:
