@@ -152,6 +152,7 @@ def resealed(path, change):
         lambda found: found.update(rows=None),
         lambda found: found["variances"][0].__setitem__(0, 0.0),
         lambda found: found.update(variances="none"),
+        lambda found: found.update(frame=[[1.0]]),
     ],
 )
 def test_what_is_derived_cannot_say_something_else(change, tmp_path):
@@ -216,6 +217,35 @@ def test_it_leads_from_stored_columns_to_variables(name, tmp_path):
         cells = (source["sex"] == "m") & (source["code"] == 2)
         np.testing.assert_allclose(own["sex[m]:code[2]"], cells)
         assert set(release["names"]) - set(own) == {"P2(a)"}
+
+
+def test_what_second_looks_let_others_compute(tmp_path):
+    """Standard errors, by the page's recipe: sums over entries of the noise in the frame."""
+    rng = np.random.default_rng(0)
+    a = rng.uniform(0.2, 0.3, 20_000)
+    source = {"a": a, "b": a + rng.normal(0, 0.02, a.size), "y": a + rng.normal(0, 0.02, a.size)}
+    columns = pg.Columns(dict.fromkeys(source, (-1, 1)), intercept=True)
+    path = tmp_path / "release.json"
+    budget = {"epsilon": 2.0, "delta": 1e-6, "adjacency": "replace"}
+    release = pg.release(source, mechanism=pg.Refined(), columns=columns, rng=rng, **budget)
+    release.save(path)
+    plain = json.loads(path.read_text(encoding="utf-8"))
+    assert not faults(plain, SCHEMA)
+    found = plain["release"]["derived"]
+    variances, frame = np.array(found["variances"]), np.array(found["frame"])
+    fit = release.regress("y")
+    v = np.array([-fit.coef[0], -fit.coef[1], 1.0, -fit.intercept]) @ frame
+    features = frame[[0, 1, 3]]
+    size = len(v)
+    places = [(i, j) for i in range(size) for j in range(i, size)]
+    forms = np.array(
+        [[x[i] * v[j] + (i < j) * x[j] * v[i] for i, j in places] for x in features]
+    ) * [np.sqrt(variances[place]) for place in places]
+    noise, inverse = forms @ forms.T, np.linalg.inv(release.matrix[np.ix_([0, 1, 3], [0, 1, 3])])
+    whole = np.array([-fit.coef[0], -fit.coef[1], 1.0, -fit.intercept])
+    s2 = (whole @ release.matrix @ whole + np.trace(inverse @ noise)) / (found["rows"] - 3)
+    covariance = s2 * inverse + inverse @ noise @ inverse
+    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), fit.bse, rtol=1e-6)
 
 
 # --- R ------------------------------------------------------------------------------------
@@ -310,13 +340,14 @@ def test_r_stops_on_other_laws(mechanism, tmp_path):
 
 
 @needs_r
+@pytest.mark.parametrize("mechanism", [pg.AnalyzeGauss(), pg.Refined()], ids=["one", "looks"])
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-def test_r_finds_what_regress_finds(adjacency, tmp_path):
+def test_r_finds_what_regress_finds(adjacency, mechanism, tmp_path):
     columns = pg.Columns(
         {"a": (-1, 2), "union": bool, "wage": pg.Log(1, 50), "yén": (-4, 6)}, intercept=True
     )
     path = tmp_path / "release.json"
-    fit = saved(pg.AnalyzeGauss(), columns, adjacency, path).regress("log(wage)")
+    fit = saved(mechanism, columns, adjacency, path).regress("log(wage)")
     names, (coef, se) = by_r(path, "log(wage)", ["a", "union", "yén"])
     assert names == [*fit.design.names, "intercept"]
     np.testing.assert_allclose(coef, [*fit.used[:-1], fit.used[-1]], rtol=1e-9, atol=1e-12)

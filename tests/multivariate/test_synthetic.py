@@ -256,4 +256,20 @@ def test_indicators_follow_from_products():
     expected = np.column_stack([table["a"] == "y", table["c"]])
     np.testing.assert_allclose(found.mean, expected.mean(axis=0))
     np.testing.assert_allclose(found.matrix, np.cov(expected.T))
-    assert list(release.synthesize(10, rng=1)) == ["a", "b", "c"]
+    with pytest.warns(UserWarning, match=r"a:b, c:a"):
+        assert list(release.synthesize(10, rng=1)) == ["a", "b", "c"]
+
+
+def test_terms_that_rows_do_not_keep_are_named():
+    rng = np.random.default_rng(0)
+    source = {"age": rng.uniform(20, 60, 4000), "pay": rng.uniform(5, 50, 4000)}
+    source["sex"] = rng.choice(["f", "m"], 4000)
+    bounds = {"age": (18, 70), "pay": pg.Log(1, 100), "sex": ["f", "m"]}
+    terms = ["poly(age, 2)", "log(pay)", "sex", "age:sex"]
+    columns = pg.Columns(bounds, terms=terms, intercept=True)
+    release = pg.release(source, epsilon=4.0, delta=1e-6, columns=columns)
+    with pytest.warns(UserWarning, match=r"poly\(age, 2\), age:sex: take regressions"):
+        rows = release.synthesize(100, 0)
+    assert rows.attrs["not_kept"] == ["poly(age, 2)", "age:sex"]
+    plain = pg.release(source, epsilon=4.0, delta=1e-6, columns=pg.Columns(bounds, intercept=True))
+    assert "not_kept" not in plain.synthesize(100, 0).attrs

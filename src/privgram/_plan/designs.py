@@ -12,7 +12,7 @@ from privgram._base.text import listed
 from privgram._plan.lengths import shape_of
 from privgram._release.record import ReleaseRecord
 from privgram.columns.variables import Boolean, Factor, Numeric
-from privgram.multivariate.synthetic import as_told, levels_as_told, synthesize
+from privgram.multivariate.synthetic import as_told, levels_as_told, rows_of
 from privgram.multivariate.variables import root_of
 from privgram.regression.inference import rows_behind
 
@@ -117,7 +117,7 @@ def design_of(design: Any, columns: Columns, bound: float) -> Design:
 
 def _released(design: ReleaseRecord, columns: Columns, bound: float) -> Design:
     """An earlier release, of the same columns or others."""
-    rows = columns.encode(synthesize(design, ROWS, 0))
+    rows = columns.encode(rows_of(design, ROWS, 0))
     count = rows_behind(design)
     moment = _mean_product(rows)
     if design.columns == columns and design.names == columns.names and count:

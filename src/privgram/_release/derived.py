@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram.noise import TiedLaw
+from privgram.noise import ImageLaw, TiedLaw
 from privgram.regression.design import intercept_of
 from privgram.regression.inference import degrees_behind, rows_behind
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._release.record import ReleaseRecord
+
+    Matrix = NDArray[np.float64]
 
 __all__ = ["check_derived", "derived"]
 
@@ -28,13 +30,14 @@ def derived(release: ReleaseRecord) -> dict[str, Any]:
     ones = intercept_of(release)
     with np.errstate(over="ignore", invalid="ignore"):
         rows = degrees_behind(release, rows_behind(release))
-        variances = _variances(release)
+        variances, frame = _variances(release)
     return {
         "center": center,
         "half_width": half_width,
         "ones": None if ones is None else ones.tolist(),
         "rows": rows if rows is not None and math.isfinite(rows) else None,
         "variances": None if variances is None else variances.tolist(),
+        "frame": None if frame is None else frame.tolist(),
     }
 
 
@@ -45,17 +48,23 @@ def check_derived(found: dict[str, Any], release: ReleaseRecord) -> None:
             raise ValueError(f"its {name!r} does not follow from the rest of it")
 
 
-def _variances(release: ReleaseRecord) -> NDArray[np.float64] | None:
-    """Of the entries of the noise, if all that it does is to add them, or their projection."""
+def _variances(release: ReleaseRecord) -> tuple[Matrix | None, Matrix | None]:
+    """Of the entries of the noise, if all that it does is to add them, or their projection.
+
+    With the frame L, shape (d, m), if they are of noise N that the release has as L N L^T.
+    """
     law, d = release.noise, release.n_columns
+    frame = law.frame if isinstance(law, ImageLaw) and not isinstance(law.base, TiedLaw) else None
+    if isinstance(law, ImageLaw) and frame is not None:
+        law, d = law.base, frame.shape[1]
     try:
         # Of tied noise, those before the projection: the ties say the rest.
         found = (law.base if isinstance(law, TiedLaw) else law).independent(d)
     except OverflowError:
-        return None
+        found = None
     if found is None or law.shift_matrix(d).any() or not np.isfinite(found).all():
-        return None
-    return found
+        return None, None
+    return found, frame
 
 
 def _alike(found: Any, expected: Any) -> bool:

@@ -61,7 +61,8 @@ def bins(first: float, largest: float) -> Vector:
         if ends[-1] >= FINE_UP_TO * first:
             factor = min(factor * math.sqrt(2.0), WIDEST)
         ends.append(ends[-1] * factor)
-    return np.minimum(np.array(ends), max(largest, first))
+    found: Vector = np.minimum(np.array(ends), max(largest, first))
+    return found
 
 
 @dataclass(frozen=True)
@@ -136,8 +137,8 @@ def tail_of(counts: Vector, ends: Vector, std: float, rows: float) -> Tail:
     if len(ends) < FEWEST:  # all of them may be as long as any
         number = np.where(places < ends[-1], max(rows, 1.0), 0.0)
         one, none = np.ones((1, 1)), np.zeros((1, len(places)))
-        parts = 0 * number, one, number[None], none, np.zeros((1, 1, 1)), none
-        return Tail(places, number, _area(number, places), one, *parts)
+        area, flat = _area(number, places), np.zeros((1, 1, 1))
+        return Tail(places, number, area, one, 0 * number, one, number[None], none, flat, none)
     anchor = _anchor(counts, std)
     edges, seen = ends[anchor:], counts[anchor + 1 :]
     points = np.append(edges, np.maximum(places, edges[0]))
@@ -176,8 +177,9 @@ def tail_of(counts: Vector, ends: Vector, std: float, rows: float) -> Tail:
     alone = (regular * total[:, 0]) @ first + (regular @ surplus[:, 0]) @ steps
     nearer = _at_ends(_nearer(counts, ends, anchor, places, float(number[0])), places, ends)
     excess = _area(alone + nearer, places)
-    own = nearer, total, first, second, surplus, steps
-    return Tail(places, number + nearer, excess, probability, *own)
+    return Tail(
+        places, number + nearer, excess, probability, nearer, total, first, second, surplus, steps
+    )
 
 
 def _places(ends: Vector) -> Vector:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,9 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, minres
 
 from privgram._base.checks import check_integer
+from privgram._base.text import listed
 from privgram.columns.structure import ties, zeros
-from privgram.columns.terms import ONES, Piece
+from privgram.columns.terms import ONES, Piece, parse_terms
 from privgram.columns.variables import DAYS, Boolean, Dates, Factor, Log, Numeric
 from privgram.multivariate.variables import image_of, root_of
 from privgram.noise import ImageLaw, TiedLaw
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["as_told", "levels_as_told", "synthesize"]
+__all__ = ["as_told", "levels_as_told", "rows_of", "synthesize"]
 
 #: Combinations of levels that are all written out; of more, so many are drawn.
 MOST_CELLS = 20_000
@@ -64,7 +66,13 @@ def synthesize(release: ReleaseRecord, n: int, rng: np.random.Generator | int | 
     DataFrame, or dict of str to ndarray where pandas is not installed
         The variables as `Columns` describe them, in own units: numbers within their bounds, factors
         by level, truth values, dates, and what is released as a logarithm as itself. The level
-        "other" of a numbered factor is the number after the largest.
+        "other" of a numbered factor is the number after the largest. Its `attrs` have, under
+        "not_kept", the released terms that the rows do not keep.
+
+    Warns
+    -----
+    UserWarning
+        Where there are such terms.
 
     Raises
     ------
@@ -100,6 +108,32 @@ def synthesize(release: ReleaseRecord, n: int, rng: np.random.Generator | int | 
     .. [2] I. Olkin, R. F. Tate, "Multivariate correlation models with mixed discrete and continuous
        variables", Ann. Math. Statist. 32, 1961.
     """
+    lost = _not_kept(release.columns)
+    rows = rows_of(release, n, rng)
+    if lost:
+        warnings.warn(
+            f"the rows do not keep what was released of {listed(lost)}: take regressions on such "
+            "terms from the release",
+            UserWarning,
+            stacklevel=3,
+        )
+        if hasattr(rows, "attrs"):
+            rows.attrs["not_kept"] = list(lost)
+    return rows
+
+
+def _not_kept(columns: Columns | None) -> tuple[str, ...]:
+    """Released terms of more than one variable, or of powers of one."""
+    if columns is None:
+        return ()
+    terms = zip(columns.terms, parse_terms(columns.terms, columns.variables), strict=True)
+    return tuple(
+        text for text, term in terms if sum(top for _, top in term.degrees) + len(term.factors) > 1
+    )
+
+
+def rows_of(release: ReleaseRecord, n: int, rng: np.random.Generator | int | None = None) -> Any:
+    """What `synthesize` makes, without a word about what is not kept."""
     n = check_integer(n, "n", 1)
     rng = np.random.default_rng(rng)
     parts = _Parts(release)
