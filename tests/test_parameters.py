@@ -10,7 +10,8 @@ import pytest
 from helpers import make_release
 
 import privgram as pg
-from privgram import audit, compression, low_rank, multivariate, privacy
+from bench import audit
+from privgram import compression, low_rank, multivariate, privacy
 from privgram.papers import hardt_roth, sheffet, zhou_ligett_wasserman
 from privgram.privacy import calibration
 

@@ -1,0 +1,93 @@
+"""What every mechanism and step draws from one seed, as digests: a law stays while its bits do.
+
+``python tests/test_digests.py`` prints them.
+"""
+
+import hashlib
+
+import numpy as np
+import pytest
+
+import privgram as pg
+from privgram import low_rank
+
+TABLE = np.random.default_rng(1).uniform(-1, 1, (600, 5))
+COLUMNS = pg.Columns(dict.fromkeys("vwxyz", (-1, 1)))
+MECHANISMS = {
+    "symmetric": pg.AnalyzeGauss(),
+    "triangular": pg.AnalyzeGauss(noise="triangular"),
+    "Wishart": pg.AdditiveWishart(),
+    "exact Laplace": pg.MatrixLaplace(draws="exact"),
+    "Laplace in floats": pg.MatrixLaplace(draws="floats"),
+    "sketch": pg.GaussianSketch(rows=20),
+    "adaptive sketch": pg.GaussianSketch(rows=20, adaptive=True, keep_rows=True),
+    "inverse Wishart": pg.InverseWishart(dof=700.0),
+    "adaptive inverse Wishart": pg.InverseWishart(dof=50.0, adaptive=True),
+    "inverse Gauss": pg.InverseGauss(eigenvalue_floor=50.0),
+    "refined": pg.Refined(),
+}
+DIGESTS = {
+    "symmetric, replace": "fc161c2d2f47",
+    "symmetric, add-remove": "c03f6230db02",
+    "triangular, replace": "66d680c1c17d",
+    "triangular, add-remove": "604c6383f9bf",
+    "Wishart, replace": "28065363786e",
+    "Wishart, add-remove": "ce2c7803da6b",
+    "exact Laplace, replace": "b5d65302b874",
+    "exact Laplace, add-remove": "c5cc6050a0c8",
+    "Laplace in floats, replace": "29a8968c2994",
+    "Laplace in floats, add-remove": "51d16ff0d63d",
+    "sketch, replace": "dc4f87a7031a",
+    "sketch, add-remove": "3ff49dbd5831",
+    "adaptive sketch, replace": "9d5aef37b0e8",
+    "adaptive sketch, add-remove": "9d5aef37b0e8",
+    "inverse Wishart, replace": "2e919c5e868c",
+    "inverse Wishart, add-remove": "a4a49334863f",
+    "adaptive inverse Wishart, replace": "84d39bf14d32",
+    "adaptive inverse Wishart, add-remove": "b51b511cab80",
+    "inverse Gauss, replace": "97dbe352a35c",
+    "inverse Gauss, add-remove": "c4e3456e2fd7",
+    "refined, replace": "ec28f52edd86",
+    "refined, add-remove": "c2bf370c8116",
+    "norm bound": "e27846da7207",
+    "compress": "f8caa5f03bc5",
+    "low rank": "fd2fefef8956",
+}
+
+
+def digest(name):
+    """Twelve hexadecimal digits of what is drawn, to ten digits: BLAS may round otherwise."""
+    rng = np.random.default_rng(7)
+    kind, _, adjacency = name.partition(", ")
+    if kind == "norm bound":
+        values = float(pg.private_norm_bound(TABLE, 1.0, lower=0.5, upper=8.0, rng=rng))
+    elif kind == "compress":
+        values = pg.compress(TABLE, 30, rng=rng).matrix
+    elif kind == "low rank":
+        values = low_rank.approximate(TABLE, 2, epsilon=1.0, delta=1e-6, rng=rng).right
+    else:
+        values = pg.release(
+            TABLE, COLUMNS, 2.0, 1e-6, mechanism=MECHANISMS[kind], adjacency=adjacency, rng=rng
+        ).matrix
+    shown = " ".join(f"{value:.9e}" for value in np.ravel(values))
+    return hashlib.sha256(shown.encode()).hexdigest()[:12]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * ("adaptive" in name)) for name in DIGESTS],
+)
+def test_draws_are_those_of_before(name):
+    assert digest(name) == DIGESTS[name]
+
+
+def test_every_mechanism_is_here():
+    assert {type(mechanism) for mechanism in MECHANISMS.values()} == set(
+        pg.AnalyzeGauss.kinds.values()
+    )
+
+
+if __name__ == "__main__":
+    for kind in (*MECHANISMS, "norm bound", "compress", "low rank"):
+        for end in (", replace", ", add-remove") if kind in MECHANISMS else ("",):
+            print(f'    "{kind}{end}": "{digest(kind + end)}",')
