@@ -1,0 +1,119 @@
+"""Tables that other packages make of a fit, by the packages themselves."""
+
+import math
+from io import StringIO
+
+import numpy as np
+import pytest
+from exact_fits import CASES, logistic
+from helpers import make_release, slopes
+
+import privgram as pg
+from privgram.noise import GaussianLaw
+
+pd = pytest.importorskip("pandas")
+CASE = next(case for case in CASES.values() if case.intercept and not case.weighted)
+
+
+def test_summary_col_of_statsmodels():
+    """Beside a fit of its own: two columns of the same numbers."""
+    summary2 = pytest.importorskip("statsmodels.iolib.summary2")
+    found = summary2.summary_col([CASE.fit, CASE.ols], stars=True).tables[0]
+    assert list(found.iloc[:, 0]) == list(found.iloc[:, 1])
+    assert "R-squared" in found.index
+    assert not found.columns.duplicated().any()
+
+
+def test_tables_of_maketables():
+    maketables = pytest.importorskip("maketables")
+    found = maketables.ETable(
+        [CASE.fit, CASE.ols],
+        custom_model_stats={"Epsilon": [f"{CASE.fit.epsilon:g}", ""]},
+    ).df
+    ours, theirs = found.iloc[:, 0], found.iloc[:, 1]
+    assert [a for a, b in zip(ours, theirs, strict=True) if a != b] == ["1"]
+    assert any("Epsilon" in str(row) for row in found.index)
+
+
+def test_plug_in_of_maketables():
+    """The attributes by themselves, through the reader that maketables has for them."""
+    extractors = pytest.importorskip("maketables.extractors")
+    reader, fit = extractors.PluginExtractor(), CASE.fit
+    assert reader.can_handle(fit)
+    table = reader.coef_table(fit)
+    np.testing.assert_allclose(table["b"], fit.params)
+    np.testing.assert_allclose(table[["ci95l", "ci95u"]], fit.conf_int())
+    assert reader.depvar(fit) == fit.target
+    assert reader.stat(fit, "N") == 300
+    assert reader.stat(fit, "r2") == pytest.approx(fit.rsquared)
+    assert (reader.stat(fit, "epsilon"), reader.stat(fit, "delta")) == ("1", "1e-06")
+    assert {"epsilon", "delta"} <= set(reader.default_stat_keys(fit))
+    assert reader.stat_labels(fit)["epsilon"] == "Epsilon"
+    assert (
+        reader.stat(fit, "of no use") is reader.fixef_string(fit) is reader.var_labels(fit) is None
+    )
+    assert reader.vcov_info(fit)["vcov_type"] == "nonrobust"
+    assert reader.stat(logistic(CASE)[0], "r2") is None
+
+
+def test_tables_are_read_back_from_every_form():
+    summary = CASE.fit.summary()
+    read = pd.read_html(StringIO(summary.tables[1].as_html()), header=0, index_col=0)[0]
+    np.testing.assert_allclose(read["coef"], CASE.fit.params, rtol=1e-3)
+    read = pd.read_csv(StringIO(summary.tables[1].as_csv()), index_col=0)
+    np.testing.assert_allclose(read["std err"], CASE.fit.bse, rtol=1e-3)
+    frame = pd.DataFrame(summary.tables[1].data)
+    assert frame.shape == (1 + len(CASE.fit.params), 7)
+    assert summary.as_latex().count(r"\begin{tabular}") == 2
+    renamed = CASE.fit.summary(yname="pay_%", xname=["a_b"] * len(CASE.fit.params), title="Table 1")
+    assert r"pay\_\%" in renamed.as_latex()
+    assert "Table 1" in str(renamed)
+    with pytest.raises(ValueError, match="xname has"):
+        CASE.fit.summary(xname=["a"])
+
+
+def test_what_is_refused_is_nan_everywhere():
+    """No coefficient is left to be read where none is offered; and the table says why."""
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.uniform(-1, 1, (50, 3)), np.ones(50)])
+    loud = make_release(
+        rows.T @ rows + np.diag([0, 0, 0, 60.0]), ("a", "b", "y", "intercept"),
+        GaussianLaw(8.0, 8.0), 50,
+    )  # fmt: skip
+    fit = loud.regress("y")
+    assert fit.refusal is not None
+    for found in (fit.params, fit.bse, fit.tvalues, fit.pvalues, fit.conf_int(), fit.cov_params()):
+        assert np.isnan(found).all(axis=None)
+    assert np.isnan(fit.tidy(conf_int=True).iloc[:, 1:]).all(axis=None)
+    assert math.isnan(fit.glance()["r.squared"].iloc[0])
+    said = str(fit.summary())
+    assert f"No estimates: {fit.refusal}." in said
+    assert "nan" in said
+    with pytest.raises(ValueError, match="nothing to predict by"):
+        fit.predict([[0.0, 0.0]])
+
+
+def test_where_the_number_of_rows_alone_is_missing_there_are_estimates():
+    rows = np.random.default_rng(1).uniform(-1, 1, (500, 3))
+    fit = make_release(rows.T @ rows, ("a", "b", "y")).regress("y")
+    assert "number of rows is private" in fit.refusal
+    expected = np.linalg.lstsq(rows[:, :2], rows[:, 2])[0]
+    np.testing.assert_allclose(fit.params, expected, rtol=1e-6)
+    assert np.isnan(fit.bse).all()
+    assert "No standard errors" in str(fit.summary())
+
+
+def test_a_count_is_printed_with_its_error_and_units_as_such():
+    rng = np.random.default_rng(2)
+    table = {"x": rng.uniform(0, 1, 20_000), "y": rng.uniform(0, 1, 20_000)}
+    columns = pg.Columns({"x": (0, 1), "y": (0, 1)}, intercept=True)
+    fit = pg.release(
+        table, columns, epsilon=1.0, delta=1e-6, adjacency="add-remove",
+        mechanism=pg.AnalyzeGauss(), rng=rng,
+    ).regress("y")  # fmt: skip
+    count, error = fit.summary().facts["No. Observations"].split(" ± ")
+    assert abs(int(count.replace(",", "")) - 20_000) < 5 * int(error)
+    assert int(error) == math.ceil(fit.nobs_stderr) > 0
+    assert fit.inference.df.max() <= fit.nobs - 2
+    assert fit.f_test("x").df_denom <= fit.nobs - 2
+    assert slopes(fit).shape == (1,)
