@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import oracle as reference
 import pytest
 from numpy.typing import NDArray
 
 from privgram._core import rows
-from privgram.moment import reference
 
 # A shell's background job ignores Ctrl-C, and so would the processes that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)

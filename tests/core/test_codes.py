@@ -5,6 +5,7 @@ import itertools
 import math
 
 import numpy as np
+import oracle as reference
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +13,6 @@ from layouts import LAYOUTS, Case
 from numpy.testing import assert_array_equal
 
 from privgram._core import rows
-from privgram.moment import reference
 
 KERNELS = rows.available()
 CODE_TYPES = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")

@@ -1,12 +1,12 @@
 """Sums by group: those of each group's rows alone, bit for bit, in every implementation."""
 
 import numpy as np
+import oracle as reference
 import pytest
 from layouts import LAYOUTS, Case
 from numpy.testing import assert_array_equal
 
 from privgram._core import rows
-from privgram.moment import reference
 
 GROUPS = 5
 

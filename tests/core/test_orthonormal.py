@@ -4,13 +4,13 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import oracle as reference
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from randomgen import ChaCha
 from scipy import linalg
 
 from privgram._core import orthonormal as compiled
-from privgram.moment import reference
 
 ORTHOGONALITY = 1e-14
 

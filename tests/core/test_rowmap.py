@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from oracle.rowmap import map_rows
 
 from privgram._core import rowmap
 from privgram._core.rows import Accumulator
 from privgram.exact.limbs import to_integers
 from privgram.moment.mapped import Mapped
-from privgram.moment.reference_map import map_rows
 
 
 def images(block, bound, frame):

@@ -5,13 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
+import oracle as reference
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from privgram._core import rows
-from privgram.moment import reference
 
 KERNELS = rows.available()
 SIZES = [*range(1, 71), 100, 130]

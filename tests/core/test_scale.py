@@ -4,11 +4,11 @@ from fractions import Fraction
 
 import mpmath
 import numpy as np
+import oracle as reference
 import pytest
 from numpy.testing import assert_array_equal
 
 from privgram._core import scale as compiled
-from privgram.moment import reference
 
 LEAST, MOST = np.finfo(float).tiny, np.finfo(float).max
 

@@ -10,10 +10,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from oracle import units as reference_units
 
 from privgram._core import rows
 from privgram._core.units import UnitAccumulator
-from privgram.moment import reference_units
 
 BOTH = pytest.mark.parametrize("unit_sums", [UnitAccumulator, reference_units.UnitAccumulator])
 CLIP = pytest.mark.parametrize("trace", [False, True])

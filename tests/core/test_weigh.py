@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from oracle import weigh as twin
 from scipy.special import expit
 
 from privgram._core import weigh as kernel
-from privgram.moment import reference_weigh as twin
 
 TARGET = (0.5, 0.5)
 

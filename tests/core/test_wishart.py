@@ -9,13 +9,13 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import oracle as reference
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from randomgen import ChaCha
 from scipy import special, stats
 
 from privgram._core import wishart as compiled
-from privgram.moment import reference
 
 EPS = np.finfo(float).eps
 FALSE_ALARM = 1e-6

@@ -12,10 +12,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import oracle as reference
 
 import privgram as pg
 from privgram._core import rows
-from privgram.moment import reference
 
 PAGE = mmap.PAGESIZE
 ROOM = 64 * PAGE

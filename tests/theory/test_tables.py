@@ -6,12 +6,12 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.polynomial import legendre
+from oracle import Accumulator, _squared_norms
 from scipy import stats
 
 import privgram as pg
 from privgram.columns.structure import ties, zeros
 from privgram.columns.terms import ONES, Piece
-from privgram.moment.reference import Accumulator, _squared_norms
 from privgram.noise import GaussianLaw, MaskedLaw, TiedLaw, symmetric_gaussian
 
 BOUNDS = {

@@ -1,6 +1,6 @@
 """Rows mapped into a frame, each image a function of its row's values alone.
 
-`privgram.moment.reference_map.map_rows` is the NumPy twin; the two agree bit for bit.
+`tests/oracle/rowmap.py` is the NumPy twin; the two agree bit for bit.
 """
 cimport numpy as cnp
 from cpython.mem cimport PyMem_Free, PyMem_Malloc

@@ -1,7 +1,7 @@
 """Columns computed from columns, and the floating-point environment that results are defined in.
 
 A value depends on that of its row alone, on every machine and at every place in a block. The
-NumPy twins, equal bit for bit, and the contracts are in `privgram.moment.reference`.
+NumPy twins, equal bit for bit, and the contracts are in `tests/oracle`.
 """
 import sys
 

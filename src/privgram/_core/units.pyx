@@ -4,7 +4,7 @@ A row x becomes q = rint(min(1, row_bound/||x||) S x), as in `rows` but for the 
 the unit's: S = T / bound.  M = sum q q^T over the rows of a unit is exact, so it does not depend
 on their order.  It is added as it is where its norm is at most W = 2^(2 bits), and else as
 rint(c M) + p I on the p columns it has.  The latter is positive semidefinite and of norm at most
-W: proofs in docs/theory/units.md.  The plain twin is `privgram.moment.reference_units`.
+W: proofs in docs/theory/units.md.  The plain twin is `tests/oracle/units.py`.
 """
 cimport numpy as cnp
 from libc.math cimport fabs, frexp, isfinite, isinf, isnan, ldexp, sqrt
@@ -202,7 +202,7 @@ cdef double finish(unit_sums *u, int64_t rows, bint adding) noexcept nogil:
 
 
 cdef class UnitAccumulator:
-    """Sum of the units' matrices; see the stub, and `privgram.moment.reference_units`."""
+    """Sum of the units' matrices; see the stub, and `tests/oracle/units.py`."""
 
     cdef unit_sums u
     cdef readonly Py_ssize_t n_columns

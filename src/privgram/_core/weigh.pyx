@@ -1,6 +1,6 @@
 """Rows weighed by what public coefficients say of them, for Newton steps of logistic regressions.
 
-`privgram.moment.reference_weigh` is the NumPy twin; the two agree bit for bit.
+`tests/oracle/weigh.py` is the NumPy twin; the two agree bit for bit.
 """
 
 cdef extern from "_weigh.h" nogil:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import re
 import tempfile
@@ -105,25 +106,31 @@ def _require(holds: Any, otherwise: str) -> None:
 
 
 def _table() -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Rows short and long, beside some that only careful scaling clips."""
-    rows = np.random.default_rng(0).normal(size=(300, 13))
+    """Rows short and long, beside some that only careful scaling clips; the same everywhere."""
+    rows = (np.arange(300 * 13.0) ** 2 % 1009 / 256 - 2).reshape(300, 13)
     rows[0], rows[1], rows[2] = 1e300, 1e-320, 0.0
     return rows
 
 
+#: SHA-256 of the limbs of its second moment, as tests/oracle computes it.
+DIGEST = "b3f1e8cdd7c5b651202024af6f17a7f39910026e210d59a78ceb902eecfe595c"
+
+
+def digest(total: Any) -> str:
+    """SHA-256 of the limbs of an accumulator."""
+    limbs = (part.astype(part.dtype.newbyteorder("<")).tobytes() for part in total.limbs())
+    return hashlib.sha256(b"".join(limbs)).hexdigest()
+
+
 def _kernels() -> None:
     from privgram._core import rows
-    from privgram.moment.reference import Accumulator
 
-    plain = Accumulator(13, 3.0)
-    plain.update(_table())
     try:
         for kernel in rows.available():
             rows.select(kernel)
             total = rows.Accumulator(13, 3.0)
             total.update(_table())
-            same = all(map(np.array_equal, total.limbs(), plain.limbs()))
-            _require(same, f"the kernel {kernel} differs from the reference")
+            _require(digest(total) == DIGEST, f"the kernel {kernel} differs from the reference")
     finally:
         rows.select(rows.available()[0])
 
@@ -192,7 +199,7 @@ def _release() -> None:
 
 
 TESTS: dict[str, Callable[[], None]] = {
-    "kernels equal the reference": _kernels,
+    "kernels give the bits of the reference": _kernels,
     "order and splits do not matter": _splits,
     "factors equal their indicators": _factors,
     "noise is ChaCha20's": _stream,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram.moment.reference import Accumulator
+from oracle import Accumulator
 
 __all__ = ["UnitAccumulator"]
 
