@@ -18,7 +18,7 @@ from privgram.columns.groups import Groups
 from privgram.compression import Compressed
 from privgram.ledger import Entry
 from privgram.mechanisms import Calibration, Mechanism
-from privgram.privacy.published import PublishedErratumError
+from privgram.papers import PublishedErratumError
 
 PAGE = Path(__file__).parent.parent / "docs" / "security.md"
 LEVELS = get_args(privacy.Guarantee)

@@ -71,28 +71,6 @@ def test_functions_are_not_hidden_by_the_modules_they_live_in():
     )
 
 
-def test_modules_that_moved_are_found_by_their_former_names():
-    code = """
-import importlib
-from privgram._base.former import FORMER, GONE
-for name, present in FORMER.items():
-    former = importlib.import_module("privgram." + name)
-    assert former is importlib.import_module("privgram." + present), name
-    assert former.__spec__.name == former.__name__ == "privgram." + present
-for name in GONE:
-    try:
-        importlib.import_module("privgram." + name)
-    except ModuleNotFoundError as error:
-        assert "privgram" in str(error) or "bench.paper" in str(error)
-        continue
-    raise AssertionError(name)
-from privgram import release, utility
-assert callable(release)
-assert utility.sheffet_theorem_3_1(30, 1.0, 1.0, 1e-6) > 0
-"""
-    run(code)
-
-
 def test_star_import_gives_the_public_names():
     out = run("from privgram import *; print(*sorted(n for n in dir() if n[:2] != '__'))")
     assert set(out.split()) == set(pg.__all__)

@@ -3,7 +3,6 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from privgram._base import former
 from privgram._base.saved import DamagedFile
 from privgram._base.version import __version__ as __version__
 from privgram._release import Release
@@ -89,14 +88,10 @@ _LATER = {
     **dict.fromkeys(("Study", "regress"), "study"),
 }
 
-former.install()
-
 
 def __getattr__(name: str) -> Any:
     # Imported when first used: privacy needs SciPy, which takes longer than all the rest.
     if name in ("low_rank", "papers", "privacy"):
-        return import_module(f"privgram.{name}")
-    if name in former.FORMER:
         return import_module(f"privgram.{name}")
     if name in _LATER:
         return getattr(import_module(f"privgram.{_LATER[name]}"), name)

@@ -39,7 +39,6 @@ from privgram._base.solve import edge
 
 if TYPE_CHECKING:
     from privgram.privacy import Guarantee, Profile
-    from privgram.privacy._adjacency import Orientation
     from privgram.privacy.running import RunningLosses
 
 __all__ = ["BudgetExceeded", "Entry", "Ledger"]
@@ -655,31 +654,16 @@ def _parse(data: bytes, name: str, known: dict[str, Entry]) -> _Contents:
     return _Contents(header, entries, chain)
 
 
-#: What releases of before entered of a sketch or an inverse Wishart.
-_MULTIPLICATIVE = re.compile(
-    r"(GaussianSketch|InverseWishart)\((?:rows|dof)=([0-9.e+]+), adaptive=False[^()]*\)"
-)
-
-
-def _orientation(record: dict[str, Any]) -> Orientation | None:
-    """Orientation of a spend whose profile does not say it, if its mechanism is known."""
-    found = _MULTIPLICATIVE.fullmatch(str(record["what"]))
-    if found is None or float(found[2]) != dict(record["privacy"]).get("rows"):
-        return None
-    return "wide" if found[1] == "GaussianSketch" else "narrow"
-
-
 def _entry(number: int, record: dict[str, Any], adjacency: str) -> Entry:
     from privgram import privacy
-    from privgram.privacy.composition import adjacencies, upgrade
+    from privgram.privacy.composition import adjacencies
 
     if record["number"] != number:
         raise ValueError("entries are not in their order")
     profile = record["privacy"]
     if profile is not None:
         try:
-            values = upgrade(profile, adjacency, _orientation(record))
-            profile = privacy.Profile.from_dict(values)
+            profile = privacy.Profile.from_dict(profile)
         except ValueError:  # of a later version, say
             profile = None
         # For other neighbours than the spend, which has its epsilon and delta all the same.

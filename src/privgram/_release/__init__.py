@@ -303,20 +303,16 @@ def read_release(path: Path) -> Release:
 def build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Release:
     """Make a release of what its file says, and check that it is sound."""
     from privgram import mechanisms, privacy
-    from privgram.privacy.composition import upgrade
 
     columns, unit = header["columns"], header.get("privacy_unit")
     mechanism = mechanisms.from_dict(header["mechanism"])
-    profile = upgrade(
-        header["privacy"], header["adjacency"], getattr(mechanism, "orientation", None)
-    )
     loaded = Release(
         matrix=arrays["matrix"],
         sketch=arrays.get("sketch"),
         names=tuple(header["names"]),
         mechanism=mechanism,
         noise=NoiseLaw.from_dict(header["noise"]),
-        privacy=privacy.Profile.from_dict(profile),
+        privacy=privacy.Profile.from_dict(header["privacy"]),
         columns=None if columns is None else Columns.from_dict(columns),
         privacy_unit=None if unit is None else PrivacyUnit.from_dict(unit),
         n_units=header.get("n_units"),

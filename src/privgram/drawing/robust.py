@@ -155,7 +155,8 @@ def look_again(
             within=protected.within,
             missing="drop",
         )
-        row_bound = _row_bound(release)
+        row_bound = protected.row_bound
+        assert row_bound is not None
 
         def of_units(n_columns: int) -> UnitScores:
             check_width(n_columns)
@@ -182,21 +183,6 @@ def look_again(
         purpose=", for robust standard errors",
     )
     return replace(made, parameters=made.parameters | {"clip": look.clip, "clips": look.clips})
-
-
-def _row_bound(release: ReleaseRecord) -> float:
-    """The bound of the rows of a release by unit, of which old ones have no record."""
-    assert release.privacy_unit is not None
-    if release.privacy_unit.row_bound is not None:
-        return release.privacy_unit.row_bound
-    if release.columns is not None:
-        ratio = (release.bound / release.columns.bound) ** 2
-        if round(ratio) >= 1 and math.isclose(ratio, round(ratio), rel_tol=1e-9):
-            return release.columns.bound  # `rows_per_unit`, and no bound of rows
-    raise ValueError(
-        "this release does not say to which bound its rows were clipped, as those of older "
-        "versions do not, and robust standard errors need it: release the table again"
-    )
 
 
 ReleaseRecord._look_again = staticmethod(look_again)

@@ -52,8 +52,3 @@ __all__ = [
     "compose",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "published":  # the former room of privgram.papers
-        return import_module("privgram.privacy.published")
-    raise AttributeError(f"module 'privgram.privacy' has no attribute {name!r}")

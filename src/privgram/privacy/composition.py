@@ -249,30 +249,3 @@ def flatten(profiles: Iterable[Profile]) -> tuple[list[Profile], float]:
         flat += more
         chance += also
     return flat, chance
-
-
-def upgrade(values: Any, adjacency: str, orientation: Orientation | None) -> Any:
-    """Bring an older file's `Profile.to_dict` to what it is today.
-
-    A sketch's profile did not say its orientation, nor that its table had one column.
-
-    Parameters
-    ----------
-    values : dict
-    adjacency : {"replace", "add-remove"}
-        Of the release. Under "replace" a table of one column had a profile for "add-remove".
-    orientation : {"wide", "narrow"} or None
-        Of the mechanism; None if it is not known.
-    """
-    if not isinstance(values, dict):
-        return values
-    values = dict(values)
-    if isinstance(values.get("profiles"), list):
-        values["profiles"] = [upgrade(v, adjacency, orientation) for v in values["profiles"]]
-    other = values.get("adjacency") == "add-remove" and adjacency == "replace"
-    kind = values.get("profile")
-    if kind == "SketchProfile" and "orientation" not in values:
-        values |= {"orientation": orientation}
-    if kind in ("SketchProfile", "AdaptiveLadderProfile") and other:
-        values |= {"adjacency": "replace", "one_column": True}
-    return values
