@@ -1,7 +1,6 @@
 """What callers pass by mistake: one clear error, before anything is spent or written."""
 
 import copy
-import importlib
 import pickle
 from dataclasses import astuple
 from decimal import Decimal
@@ -174,13 +173,6 @@ def test_a_prediction_names_the_column_it_lacks():
     fit = make_release(np.eye(3) * 1000 + 1, ("a", "b", "y")).regress("y", ["a", "b"])
     with pytest.raises(ValueError, match="no column 'b'"):
         fit.predict(pandas.DataFrame({"a": [1.0], "c": [1.0]}))
-
-
-def test_estimators_have_two_names():
-    estimators = pytest.importorskip("privgram.estimators")
-    alias = importlib.import_module("privgram.sklearn")
-    assert alias.__all__ == estimators.__all__
-    assert all(getattr(alias, name) is getattr(estimators, name) for name in alias.__all__)
 
 
 def test_estimators_learn_from_releases_alone(moment):

@@ -18,7 +18,6 @@ from __future__ import annotations
 import copy
 import math
 import os
-import re
 import sys
 import warnings
 from collections import Counter
@@ -343,13 +342,7 @@ class Ledger:
         def holds(at: float) -> bool:
             return at >= limit or composed(at) <= self.delta
 
-        # More than the budget only where an older version counted its spends too low.
-        inside = self.epsilon
-        while not holds(inside):
-            inside *= 2.0
-            if inside > 700.0:
-                return math.inf, self.delta
-        return _edge(holds, inside, 0.0 if inside == self.epsilon else inside / 2.0), self.delta
+        return _edge(holds, self.epsilon, 0.0), self.delta
 
     def remaining(self, delta: float) -> float:
         """Largest epsilon of one more spend at this delta that the budget has room for.
@@ -679,12 +672,12 @@ def _entry(number: int, record: dict[str, Any], adjacency: str) -> Entry:
         record["delta"],
         record["delta_fp"] if profile is not None else 0.0,
         profile,
-        _condition(record.get("condition")),
-        str(record.get("id", "")),
-        str(record.get("label", "")),
-        tuple(map(str, record.get("columns", ()))),
-        str(record.get("table", "")),
-        _text(record.get("unit", "")),
+        _condition(record["condition"]),
+        str(record["id"]),
+        str(record["label"]),
+        tuple(map(str, record["columns"])),
+        str(record["table"]),
+        _text(record["unit"]),
     )
 
 

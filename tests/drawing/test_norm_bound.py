@@ -16,7 +16,6 @@ import pytest
 import privgram as pg
 from privgram import privacy
 from privgram.columns import Auto
-from privgram.drawing import norm_bound
 from privgram.drawing.norm_bound import Choice, NormCounts, quantile_losses
 from privgram.engines.request import Pass
 from privgram.ledger import BudgetExceeded
@@ -384,18 +383,6 @@ def test_only_moments_of_one_choice_are_merged(rng):
             a.copy().merge(b)
 
 
-def test_bytes_without_a_choice_are_as_ever(rng):
-    """Version 1, which programs of before read; with one version 2, which they refuse."""
-    x = table(rng)
-    bound = pg.private_norm_bound(x, 1.0, 0.5, lower=0.01, upper=100)
-    versions = [
-        int.from_bytes(pg.second_moment(x, b).to_bytes()[16:20], "little")
-        for b in (float(bound), bound)
-    ]
-    assert versions == [1, 2]
-    assert b"norm_bound" not in pg.second_moment(x, float(bound)).to_bytes()
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -406,24 +393,15 @@ def test_bytes_without_a_choice_are_as_ever(rng):
         {"adjacency": "swap"},
         {"id": 3},
         {"more": 1},
-        None,
     ],
 )
 def test_bytes_with_a_choice_that_is_none_are_refused(rng, change):
     bound = pg.private_norm_bound(table(rng), 1.0, 0.5, lower=0.01, upper=100)
     moment = pg.SecondMoment(2, bound)
-    values = None if change is None else bound.to_dict() | change
+    values = bound.to_dict() | change
     object.__setattr__(bound, "to_dict", lambda: values)
     with pytest.raises(ValueError, match=r"NormBound|not the one that was chosen"):
         pg.SecondMoment.from_bytes(moment.to_bytes())
-
-
-def test_pickles_of_bounds_from_before_are_read(rng):
-    bound = pg.private_norm_bound(table(rng), 1.0, 0.5, lower=0.01, upper=100)
-    fields = {name: value for name, value in bound.__dict__.items() if name != "id"}
-    old = norm_bound._restore(float(bound), fields)
-    assert old == bound
-    assert len(old.id) == len(bound.id)
 
 
 ALL_MECHANISMS = {

@@ -144,18 +144,6 @@ def test_a_promise_about_the_data_is_kept_and_shown(path, moment):
     assert [entry["condition"] for entry in read["entries"]] == conditions
 
 
-def test_entries_of_before_conditions_were_kept_still_count(path):
-    ledger = Ledger(path, 1.0, 1e-6)
-    entry = vars(spend(ledger)) | {"privacy": None}
-    del entry["condition"]
-    lines = path.read_bytes().splitlines(keepends=True)
-    header = {k: v for k, v in json.loads(lines[0]).items() if k != "sha256"}
-    first, digest = _chain.line(header, "")
-    path.write_bytes(first + _chain.line(entry, digest)[0])
-    (read,) = Ledger(path).entries
-    assert (read.epsilon, read.condition) == (0.1, None)
-
-
 # --- What adds up ------------------------------------------------------------------
 
 
@@ -651,97 +639,6 @@ def test_a_disk_that_fails_to_flush_releases_nothing(path, moment, monkeypatch):
         Ledger(path.with_suffix(".new"), 1.0, 1e-6)
     assert ledger.entries == ()
     assert [p.name for p in path.parent.iterdir()] == [path.name]
-
-
-# --- What older versions entered -----------------------------------------------------
-
-
-def older(path, adjacency, entries):
-    """A ledger as privgram wrote it before profiles said their orientation."""
-    header = {
-        "format": FORMAT,
-        "version": 1,
-        "epsilon": 1.0,
-        "delta": 1e-3,
-        "adjacency": adjacency,
-        "composition": "pld",
-        "created": "2026-01-01T00:00:00+00:00",
-    }
-    data, digest = _chain.line(header, "")
-    for number, (what, profile) in enumerate(entries, 1):
-        epsilon = 0.5
-        delta = privacy.Profile.from_dict(profile).delta(epsilon)
-        record = {
-            "number": number,
-            "when": "2026-01-01T00:00:00+00:00",
-            "what": what,
-            "epsilon": epsilon,
-            "delta": delta,
-            "delta_fp": 0.0,
-            "privacy": profile,
-        }
-        line, digest = _chain.line(record, digest)
-        data += line
-    path.write_bytes(data)
-    return Ledger(path)
-
-
-def plain(profile):
-    values = profile.to_dict()
-    return {k: v for k, v in values.items() if k not in ("orientation", "one_column")}
-
-
-@pytest.mark.parametrize(
-    ("what", "orientation"),
-    [
-        ("GaussianSketch(rows=20, adaptive=False, keep_rows=False)", "wide"),
-        ("InverseWishart(dof=20, adaptive=False)", "narrow"),
-        ("InverseWishart(dof=20.0, adaptive=False)", "narrow"),
-        ("InverseWishart(dof=21, adaptive=False)", None),
-        ("GaussianSketch(rows=20, adaptive=False) and InverseWishart(dof=20)", None),
-        ("a sketch", None),
-    ],
-)
-def test_older_entries_find_their_orientation(path, what, orientation):
-    sketch = privacy.SketchProfile(20, 0.05, "add-remove")
-    (entry,) = older(path, "add-remove", [(what, plain(sketch))]).entries
-    assert entry.privacy == privacy.SketchProfile(20, 0.05, "add-remove", orientation)
-
-
-@pytest.mark.slow
-def test_older_entries_are_charged_like_with_like(path):
-    wishart = pg.AdditiveWishart(dof=12).calibrate(3, 1.0, 0.5, 1e-4, "add-remove").privacy
-    inverse = pg.InverseWishart(dof=10).calibrate(3, 1.0, 0.5, 1e-4, "add-remove").privacy
-    entries = [("AdditiveWishart()", plain(wishart)), ("InverseWishart(dof=10)", plain(inverse))]
-    entries[1] = ("InverseWishart(dof=10, adaptive=False)", plain(inverse))
-    known = older(path, "add-remove", entries)
-    exact = privacy.compose([wishart, inverse], 1e-3)
-    unknown = older(path.with_suffix(".x"), "add-remove", [entries[0], ("x", plain(inverse))])
-    assert exact.epsilon(1e-3) * (1 - 1e-3) <= known.spent[0] <= exact.epsilon(1e-3) * 1.01
-    assert unknown.spent[0] > known.spent[0]
-
-
-def test_an_older_ledger_may_hold_more_than_its_budget(path):
-    inverse = privacy.SketchProfile(20, 0.25, "add-remove")
-    ledger = older(path, "add-remove", [("x", plain(inverse))] * 4)
-    exact = privacy.SketchProfile(80, 0.25, "add-remove", None)
-    assert exact.delta(1.0) > 1e-3
-    epsilon, delta = ledger.spent
-    assert exact.delta(epsilon) <= delta == 1e-3
-    assert epsilon < exact.epsilon(1e-3) * 1.01
-    assert ledger.remaining(0.0) == 0.0
-    with pytest.raises(BudgetExceeded):
-        spend(ledger)
-
-
-def test_an_older_column_replaced_is_charged_in_either_direction(path):
-    sketch = privacy.SketchProfile(20, 0.05, "add-remove")
-    (entry,) = older(path, "replace", [("GaussianSketch(rows=20)", plain(sketch))]).entries
-    assert entry.privacy == privacy.SketchProfile(20, 0.05, "replace", one_column=True)
-    # A profile for other neighbours than the spend is no more than its epsilon and delta.
-    wishart = privacy.WishartProfile(30, 3, 0.1, "add-remove")
-    (entry,) = older(path, "replace", [("x", wishart.to_dict())]).entries
-    assert entry.privacy is None
 
 
 # --- What is asked of a spend --------------------------------------------------------

@@ -322,7 +322,7 @@ def test_ladder_shares_sum_to_delta(adjacency):
     assert sum(rung_share(k) for k in range(RUNGS + 1)) == pytest.approx(1.0)
     first = privacy.calibration.adaptive_sketch(40, EPSILON, DELTA * rung_share(0), adjacency)
     ladder = AdaptiveLadderProfile(
-        40, first.regulariser, first.shift, first.scale, adjacency, EPSILON, DELTA, rule=3
+        40, first.regulariser, first.shift, first.scale, adjacency, EPSILON, DELTA
     )
     assert 0.98 * DELTA <= ladder.delta(EPSILON) <= DELTA
     totals = [ladder.total(k) for k in range(1, RUNGS + 1)]
@@ -348,7 +348,7 @@ def test_ladder_against_its_own_integral(adjacency):
 
     first = privacy.calibration.adaptive_sketch(40, EPSILON, DELTA * rung_share(0), adjacency)
     ladder = AdaptiveLadderProfile(
-        40, first.regulariser, first.shift, first.scale, adjacency, EPSILON, DELTA, rule=3
+        40, first.regulariser, first.shift, first.scale, adjacency, EPSILON, DELTA
     )
     shift, scale = first.shift, first.scale
     for common in (2.0, 50.0, 150.0, 700.0):

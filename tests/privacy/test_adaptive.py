@@ -12,9 +12,8 @@ import pytest
 from pairs import rule
 from scipy import special, stats
 
-from privgram.privacy import AdaptiveLadderProfile, AdaptiveSketchProfile, Profile, calibration
+from privgram.privacy import AdaptiveSketchProfile, calibration
 from privgram.privacy.adaptive import adaptive_delta, sketch_curves
-from privgram.privacy.ladder import rung_share, rung_total
 from privgram.privacy.sketch import wide_and_narrow
 
 
@@ -191,32 +190,3 @@ def test_what_the_exact_worst_pair_saves(setting, before):
     assert sum(now) < 0.999 * sum(before)
     # The bound on all gaps costs 1 % of delta at most.
     assert 0.99 * setting[2] <= profile.delta(setting[1]) <= setting[2]
-
-
-@pytest.mark.slow
-def test_ladders_saved_before_keep_the_totals_they_used():
-    saved = {
-        "profile": "AdaptiveLadderProfile",
-        "rows": 2,
-        "regulariser": 4.1,
-        "shift": 9.7,
-        "scale": 4.3,
-        "adjacency": "replace",
-        "at_epsilon": 0.1,
-        "at_delta": 0.5,
-    }
-    first, second, third = (Profile.from_dict({**saved, "rule": rule}) for rule in (1, 2, 3))
-    assert Profile.from_dict(saved) == first
-    assert isinstance(first, AdaptiveLadderProfile)
-    # The first rule looked at the largest shifts only.
-    share = first.at_delta * rung_share(1)
-    assert first.total(1) == rung_total(4, 4.3, 0.1, share, "replace", 1)
-    assert first.total(1) == pytest.approx(20.269819079928926, rel=1e-9)  # by that version
-    # The second bounded them all, by more than it knew: what it used is no less than this.
-    assert first.total(1) * 0.99 <= second.total(1) <= 20.269819079928926
-    assert third.total(1) <= second.total(1)
-    # All keep the delta they were calibrated to.
-    assert max(x.delta(0.1) for x in (first, second, third)) <= 0.5
-    assert Profile.from_dict(third.to_dict()) == third
-    with pytest.raises(ValueError, match="rule must be 1, 2 or 3"):
-        Profile.from_dict({**saved, "rule": 4})

@@ -20,6 +20,7 @@ import pytest
 from randomgen import ChaCha
 
 import privgram as pg
+import privgram.drawing.random
 from privgram import low_rank
 from privgram._core.rows import Accumulator
 
@@ -128,7 +129,7 @@ def test_no_draw_touches_a_global_or_seeded_generator(draw, monkeypatch):
     made = []
     monkeypatch.setattr(
         "privgram.drawing.random.default_bit_generator",
-        recorded(pg.random.default_bit_generator, made),
+        recorded(privgram.drawing.random.default_bit_generator, made),
     )
     draw()
     after = np.random.get_state()  # noqa: NPY002

@@ -83,11 +83,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def check_version(
-    found: object, version: int, name: str, what: str, oldest: int | None = None
-) -> None:
-    """Raise `DamagedFile` unless a file has a version that is read."""
-    if type(found) is not int or not (version if oldest is None else oldest) <= found <= version:
+def check_version(found: object, version: int, name: str, what: str) -> None:
+    """Raise `DamagedFile` unless a file has the version that is read."""
+    if type(found) is not int or found != version:
         raise DamagedFile(
             f"{name} is {what} of format version {found!r:.50}; this privgram reads "
             f"version {version}"
@@ -102,23 +100,19 @@ class Frame:
     ----------
     magic : bytes
     version : int
-        The latest that is read, and the one written by default.
+        The one written, and the only one read.
     what : str
         In messages, with its article.
-    oldest : int, optional
-        The earliest that is read; by default the latest.
     """
 
     magic: bytes
     version: int
     what: str
-    oldest: int | None = None
 
-    def seal(self, header: dict[str, Any], *parts: bytes, version: int | None = None) -> bytes:
+    def seal(self, header: dict[str, Any], *parts: bytes) -> bytes:
         """Put together a header and what follows it."""
         text = json.dumps(header).encode()
-        version = self.version if version is None else version
-        body = b"".join((self.magic, struct.pack("<II", version, len(text)), text, *parts))
+        body = b"".join((self.magic, struct.pack("<II", self.version, len(text)), text, *parts))
         return body + hashlib.sha256(body).digest()
 
     def open(self, data: bytes, name: str) -> tuple[dict[str, Any], bytes]:
@@ -136,7 +130,7 @@ class Frame:
         if len(body) < start or hashlib.sha256(body).digest() != checksum:
             raise DamagedFile(f"{name} is damaged: its checksum does not match its contents")
         version, length = struct.unpack_from("<II", body, len(self.magic))
-        check_version(version, self.version, name, self.what, self.oldest)
+        check_version(version, self.version, name, self.what)
         with understood(name, self.what):
             header = parse_json(body[start : start + length])
             if not isinstance(header, dict):

@@ -27,7 +27,7 @@ from privgram.drawing.exponential import exponential_mechanism
 from privgram.engines.request import Pass, Progress
 from privgram.engines.threads import accumulate, accumulate_units
 from privgram.ledger import check_ledger
-from privgram.mechanisms.norm_bound import NormBound, charge, new_id, restore
+from privgram.mechanisms.norm_bound import NormBound, charge, new_id
 from privgram.moment.rows import scaled
 from privgram.moment.units import accumulator_of
 from privgram.sources.table import n_rows_of
@@ -67,9 +67,6 @@ PIECE = 1 << 13
 
 #: Squares of the grid's points must neither overflow nor vanish.
 LEAST, MOST = 1e-150, 1e150
-
-#: By this name bounds that were pickled by 0.1.0 ask for it.
-_restore = restore
 
 
 def private_norm_bound(

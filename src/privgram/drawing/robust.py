@@ -6,7 +6,6 @@ table is read again. Secret side: of what is read only the noisy sum leaves.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any

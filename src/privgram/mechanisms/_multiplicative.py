@@ -97,7 +97,6 @@ def exact(
         request.adjacency,
         request.epsilon,
         delta,
-        rule=3,
         one_column=one_column,
     )
     length = request.bound**2 * EIGENVALUE_SLACK

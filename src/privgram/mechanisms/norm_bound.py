@@ -92,10 +92,7 @@ class NormBound(float):
 
     def to_dict(self) -> dict[str, Any]:
         """The number and the attributes, as plain values."""
-        found = {"bound": float(self), **self.__dict__}
-        if self.unit is None:  # as it was before there were units
-            del found["unit"]
-        return found
+        return {"bound": float(self), **self.__dict__}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> NormBound:
@@ -110,7 +107,7 @@ class NormBound(float):
         from privgram.privacy._adjacency import check_adjacency
 
         try:
-            fields = {"unit": None} | values
+            fields = dict(values)
             bound = cls(check_positive(fields.pop("bound"), "bound"), **fields)
             check_adjacency(bound.adjacency)
             BoundedRangeProfile(bound.epsilon)

@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 #: Two limbs of d x d, and as much again for each thread: 16 GiB a matrix here.
 MAX_COLUMNS = 1 << 15
 
-#: Version 2 has a bound that was chosen at a cost, which whoever reads version 1 would forget.
-#: Version 3 has no entries for what the levels of factors imply. Version 4 is of units with many
-#: rows, which must not be taken for rows.
-_VERSION, _WITH_COST, _BY_CODES, _BY_UNIT = 1, 2, 3, 4
-
-_FRAME = Frame(b"privgram.moment\n", _BY_UNIT, "a SecondMoment", oldest=_VERSION)
+_FRAME = Frame(b"privgram.moment\n", 1, "a SecondMoment")
 
 
 class SecondMoment:
@@ -330,21 +325,11 @@ class SecondMoment:
             "n_dropped": n_dropped,
             "names": self._names,
             "columns": None if self._columns is None else self._columns.to_dict(),
+            "norm_bound": None if self.norm_bound is None else self.norm_bound.to_dict(),
+            "of_group": self.of_group,
+            "privacy_unit": None if self._unit is None else self._unit.to_dict(),
         }
-        version, chosen = _VERSION, self.norm_bound
-        if chosen is not None:
-            version = _WITH_COST
-            header["norm_bound"] = chosen.to_dict()
-        if self._columns is not None and self._columns.encoder.by_codes:
-            version = _BY_CODES
-        if self.of_group:
-            header["of_group"] = True
-        if self._unit is not None:
-            version = _BY_UNIT
-            header["privacy_unit"] = self._unit.to_dict()
-        return _FRAME.seal(
-            header, hi.astype("<i8").tobytes(), lo.astype("<u8").tobytes(), version=version
-        )
+        return _FRAME.seal(header, hi.astype("<i8").tobytes(), lo.astype("<u8").tobytes())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> SecondMoment:
@@ -373,7 +358,7 @@ class SecondMoment:
         if not all(type(count) is int and count >= 0 for count in rows) or sum(rows) >= 2**63:
             raise ValueError("the numbers of rows of a SecondMoment are wrong")
         bound = check_bound(float.fromhex(header["bound"]))
-        if "norm_bound" in header:
+        if header["norm_bound"] is not None:
             chosen = NormBound.from_dict(header["norm_bound"])
             if chosen != bound:
                 raise ValueError("the bound of a SecondMoment is not the one that was chosen")
@@ -386,9 +371,8 @@ class SecondMoment:
         squares = squares_of(empty)
         hi = np.frombuffer(body, "<i8", size).astype(np.int64)
         lo = np.frombuffer(body, "<u8", size, 8 * size).astype(np.uint64)
-        unit = None
-        if "privacy_unit" in header:
-            unit = PrivacyUnit.from_dict(header["privacy_unit"])
+        unit = header["privacy_unit"]
+        unit = None if unit is None else PrivacyUnit.from_dict(unit)
         # A matrix of Frobenius norm 1 has a trace of up to sqrt(d).
         most = (1 if unit is None else math.isqrt(d) + 1) * rows[0] << 2 * bits
         limbs.check_gram((hi, lo), (hi[squares], lo[squares]), most)
@@ -397,7 +381,7 @@ class SecondMoment:
         if columns is not None and columns.names != names:
             raise ValueError("the names of a SecondMoment are not those of its columns")
         moment = cls.from_accumulator(total, names, columns, bound, unit)
-        moment.of_group = bool(header.get("of_group", False))
+        moment.of_group = header["of_group"] is True
         return moment
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -8,9 +8,6 @@ delta)-differentially private, and back. It knows the mechanism's noise and neve
 True
 """
 
-from importlib import import_module
-from typing import Any
-
 from . import calibration
 from ._adjacency import Adjacency
 from ._profile import Guarantee, Profile
@@ -51,4 +48,3 @@ __all__ = [
     "calibration",
     "compose",
 ]
-

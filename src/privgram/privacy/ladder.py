@@ -52,12 +52,9 @@ def rung_share(k: int) -> float:
 
 @cache
 def rung_total(
-    rows: float, scale: float, epsilon: float, delta: float, adjacency: Adjacency, rule: int = 3
+    rows: float, scale: float, epsilon: float, delta: float, adjacency: Adjacency
 ) -> float:
-    """Least total R of a sketch without regulariser, in units of B^2, on the safe side.
-
-    Rule 3 is that of the profile; 1 and 2 are those of `AdaptiveLadderProfile`.
-    """
+    """Least total R of a sketch without regulariser, in units of B^2, on the safe side."""
     guess = math.sqrt(2.0 * rows * math.log(1.0 / delta)) / epsilon + 6.0 * scale
 
     def least(delta_at: Callable[[float], float], target: float, tolerance: float) -> float:
@@ -66,25 +63,12 @@ def rung_total(
         )
         return 1.0 + 1.0 / inverse if inverse > 0.0 else math.inf
 
-    def where(gaps: tuple[float, ...], pair: float | None = None) -> Callable[[float], float]:
-        """Largest delta for the gaps, of sketches whose least eigenvalues are `pair` apart."""
+    def of_largest_gap(total: float) -> float:
         start = np.zeros(1), np.zeros(1)
-
-        def delta_at(total: float) -> float:
-            return max(
-                float(adaptive_delta(epsilon, curve, p, (q, q), total, 0.0, scale, start)[0])
-                for gap in gaps
-                for curve in sketch_curves(float(rows), adjacency, gap if pair is None else pair)
-                for p, q in [(max(gap, 0.0), max(-gap, 0.0))]
-            )
-
-        return delta_at
-
-    if rule == 1:
-        return least(where((1.0, -1.0), 0.0), delta, 1e-3)
-    if rule == 2:
-        # What that version solved was at least the delta of rule 1. Here that is above delta.
-        return least(where((1.0, -1.0), 0.0), delta * (1.0 + 2e-3), 1e-3)
+        return max(
+            float(adaptive_delta(epsilon, curve, 1.0, (0.0, 0.0), total, 0.0, scale, start)[0])
+            for curve in sketch_curves(float(rows), adjacency, 1.0)
+        )
 
     if -math.expm1(min(epsilon - 1.0 / scale, 0.0) / 2.0) >= delta:
         return math.inf  # the eigenvalue alone gives away as much
@@ -95,7 +79,7 @@ def rung_total(
     # The largest gap nearly always leaks most; the bound on all of them exceeds it by little.
     aim = delta * (1.0 - 8e-3)
     for _ in range(4):
-        total = least(where((1.0,)), aim, 1e-3)
+        total = least(of_largest_gap, aim, 1e-3)
         reached = profile(total) if total < math.inf else 0.0
         if reached <= delta:
             return total
@@ -120,10 +104,6 @@ class AdaptiveLadderProfile(Profile):
         Budget for which the totals of the other rungs are set.
     one_column : bool
         Under "replace": whether the table has but one column, as of `SketchProfile`.
-    rule : {1, 2, 3}
-        How they are set: see `rung_total`. Releases saved by earlier versions used 1, of which
-        it gives the totals, or 2, of which it gives totals that are less by a thousandth at most.
-        The profile is an upper bound for each: the larger the totals, the less is leaked.
     """
 
     _guarantee = "bounded"
@@ -135,13 +115,10 @@ class AdaptiveLadderProfile(Profile):
     adjacency: Adjacency
     at_epsilon: float
     at_delta: float
-    rule: int = 1
     one_column: bool = False
 
     def __post_init__(self) -> None:
         check_adjacency(self.adjacency)
-        if self.rule not in (1, 2, 3):
-            raise ValueError(f"rule must be 1, 2 or 3, not {self.rule!r}")
         check_parameter(self.at_epsilon, "at_epsilon")
         check_parameter(self.at_delta, "at_delta")
         if self.at_delta >= 1:
@@ -160,7 +137,6 @@ class AdaptiveLadderProfile(Profile):
             self.at_epsilon,
             self.at_delta * rung_share(k),
             self._pairs,
-            self.rule,
         )
 
     def climb(self, reached: float) -> int:
