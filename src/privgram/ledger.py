@@ -673,11 +673,11 @@ def _entry(number: int, record: dict[str, Any], adjacency: str) -> Entry:
         record["delta_fp"] if profile is not None else 0.0,
         profile,
         _condition(record["condition"]),
-        str(record["id"]),
-        str(record["label"]),
-        tuple(map(str, record["columns"])),
-        str(record["table"]),
-        _text(record["unit"]),
+        str(record.get("id", "")),
+        str(record.get("label", "")),
+        tuple(map(str, record.get("columns", ()))),
+        str(record.get("table", "")),
+        _text(record.get("unit", "")),
     )
 
 
