@@ -19,6 +19,8 @@ from privgram._base.version import __version__
 COMMANDS = (
     "demo",
     "doctor",
+    "init",
+    "check",
     "plan",
     "release",
     "ledger",
@@ -28,6 +30,9 @@ COMMANDS = (
     "pca",
     "report",
 )
+
+#: Those that take a study's file, and have other options then.
+OF_STUDIES = ("plan", "release", "regress", "logistic")
 
 # What used to be a command, and where it is now.
 MOVED = {
@@ -110,6 +115,16 @@ class Program(OneLine, click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Of a study, what its file says already need not be said."""
+        name, *rest = args
+        if name in OF_STUDIES and rest and rest[0].endswith(".toml"):
+            module = importlib.import_module("._study", __package__)
+            return name, getattr(module, name), rest
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in MOVED:

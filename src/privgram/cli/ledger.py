@@ -72,10 +72,10 @@ def create(
 )
 @json_option
 def show(path: Path, delta: float | None, as_json: bool) -> None:
-    """Show the budget of the ledger at PATH and every spend."""
+    """Show the budget of the ledger at PATH, or of the study there, and every spend."""
     import privgram as pg
 
-    ledger = pg.Ledger(path)
+    ledger = pg.Study.load(path).ledger if path.suffix == ".toml" else pg.Ledger(path)
     entries = ledger.entries
     spent_epsilon, spent_delta = ledger.spent
     budget = {

@@ -153,6 +153,29 @@ class Study:
             ledger, epsilon, delta, adjacency, said, composition
         )
 
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Study:
+        """Read a study from a TOML file, as `privgram init TABLE` writes it to be filled in.
+
+        Parameters
+        ----------
+        path : path-like
+            With the keys ``table``, ``ledger``, ``epsilon``, ``delta``, a table ``[columns]``, and,
+            where they are wanted, ``adjacency``, ``unit`` and ``rows_per_unit``. Paths in it are
+            relative to its folder.
+
+        Raises
+        ------
+        ValueError
+            If it is no such file, something is left to fill in, or as `Study`.
+        OSError
+            If it cannot be read.
+        """
+        from privgram.study.file import read_study
+
+        table, asked = read_study(Path(path))
+        return cls(table, **asked)
+
     def __repr__(self) -> str:
         unit = "rows" if self.unit is None else f"all rows of one {self.unit.name}"
         spent, _ = self.ledger.spent

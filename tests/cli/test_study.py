@@ -1,0 +1,81 @@
+"""One file for all commands: made from types, filled in by hand, read by every command."""
+
+import numpy as np
+import pytest
+
+import privgram as pg
+
+pytest.importorskip("click")
+pytest.importorskip("formulaic")
+pa = pytest.importorskip("pyarrow")
+
+from click.testing import CliRunner  # noqa: E402
+from pyarrow import parquet  # noqa: E402
+
+from privgram.cli._program import program  # noqa: E402
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 10, 5000)
+    table = pa.table(
+        {
+            "x": x,
+            "y y": 2 * x + rng.normal(0, 1, 5000),
+            "g": np.where(x > 5, "a", "b"),
+            "b": rng.random(5000) < x / 10,
+        }
+    )
+    parquet.write_table(table, tmp_path / "it.parquet")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments, code=0):
+    done = CliRunner().invoke(program, list(arguments))
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+@pytest.mark.slow
+def test_a_file_is_made_filled_in_and_serves_all_commands(folder):
+    run("init", "it.parquet")
+    file = folder / "study.toml"
+    text = file.read_text()
+    assert "it.parquet" in text
+    assert '"y y" = []' in text
+    assert 'b = "bool"' in text
+    # Nothing of the data, not even a level.
+    assert '"a"' not in text.replace('["a", "b"]', "")
+    assert "fill in" in run("check", "study.toml", code=2)
+    text = text.replace("x = []", "x = [0, 10]").replace("g = []", 'g = ["a", "c"]')
+    file.write_text(text.replace('"y y" = []', '"y y" = [-5, 30]'))
+    assert "NOT PRIVATE" in (shown := run("check", "study.toml"))
+    assert "misspelt" in shown
+    file.write_text(file.read_text().replace('["a", "c"]', '["a", "b"]'))
+    plan = run("plan", "study.toml", "x ~ g", "--want", "g=0.5")
+    assert "Take epsilon" in plan
+    assert plan.count("\n") < 24
+    assert "Linear" in run("regress", "study.toml", "x ~ g", "--epsilon", "0.2", "--label", "one")
+    assert "are left" in run("release", "study.toml", "--epsilon", "0.2", "--out", "it.json")
+    assert "Logistic" in run("logistic", "study.toml", "b ~ x", "--epsilon", "0.2")
+    assert [entry.label for entry in pg.Study.load(file).entries] == ["one", "", "b ~ x"]
+    assert "one" in run("ledger", "show", "study.toml")
+    assert "over the budget" in run("regress", "study.toml", "x ~ g", "--epsilon", "1", code=2)
+    assert "exists" in run("init", "it.parquet", code=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "describes no"),
+        ("x = [", "not TOML"),
+        ("[columns]\nx = [0, 1]", "table is missing"),
+        ('table = "t.npy"\nbudget = 1\n[columns]\nx = [0, 1]', "unknown key 'budget'"),
+    ],
+)
+def test_what_is_no_study(tmp_path, text, words):
+    (tmp_path / "it.toml").write_text(text)
+    with pytest.raises(ValueError, match=words):
+        pg.Study.load(tmp_path / "it.toml")
