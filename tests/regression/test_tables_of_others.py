@@ -117,3 +117,26 @@ def test_a_count_is_printed_with_its_error_and_units_as_such():
     assert fit.inference.df.max() <= fit.nobs - 2
     assert fit.f_test("x").df_denom <= fit.nobs - 2
     assert slopes(fit).shape == (1,)
+
+
+def test_marginal_effects_are_of_a_public_grid():
+    """By the delta method: slopes and means of the grid, by hand."""
+    effects = pytest.importorskip("marginaleffects")
+    from privgram.regression.marginal import marginal_model, public_grid
+
+    fit = CASE.release.regress(CASE.target, ["poly(x, 2)", "log(w)", "b", "f"])
+    model, grid = marginal_model(fit), public_grid(fit)
+    assert set(grid) == {"x", "w", "b", "f"}
+    assert grid["x"].min() >= 2
+    assert grid["x"].max() <= 10
+    slope = np.zeros(len(fit.params))
+    slope[:2] = 1, 2 * grid["x"].mean()
+    rows = fit._rows(grid).mean(axis=0)
+    for found, own in (
+        (effects.avg_slopes(model, variables="x"), slope),
+        (effects.avg_predictions(model), rows),
+    ):
+        found = getattr(found, "data", found)
+        assert found["estimate"][0] == pytest.approx(own @ np.asarray(fit.params), rel=1e-5)
+        expected = np.sqrt(own @ np.asarray(fit.cov_params()) @ own)
+        assert found["std_error"][0] == pytest.approx(expected, rel=1e-3)

@@ -1,0 +1,138 @@
+"""Marginal effects of a fit by the package marginaleffects, on a grid of public values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram._base.optional import extra
+from privgram.columns.variables import Boolean, Dates, Factor, Numeric
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram.regression.fit import Fit
+
+__all__ = ["marginal_model", "public_grid"]
+
+
+def public_grid(fit: Fit, rows: int = 512) -> dict[str, NDArray[Any]]:
+    """Values of a fit's variables all over their public bounds and levels: of no table.
+
+    Parameters
+    ----------
+    fit : Fit
+        Of a release whose columns are described.
+    rows : int, default 512
+        How many; a Halton sequence, the same always.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (rows,)
+        In the variables' own units, as a table has them.
+
+    Raises
+    ------
+    ValueError
+        If the release's columns are not described.
+    """
+    from scipy.stats import qmc
+
+    columns = fit.release.columns
+    if columns is None:
+        raise ValueError("a grid takes public bounds: release with pg.Columns")
+    used = {name for powers, cells in fit.design.functions for name, _ in (*powers, *cells)}
+    used |= set() if fit.design.functions else set(fit.design.names)
+    variables = {name: given for name, given in columns.variables.items() if name in used}
+    places = qmc.Halton(len(variables), scramble=False).random(rows + 1)[1:].T
+    found: dict[str, NDArray[Any]] = {}
+    for (name, given), at in zip(variables.items(), places, strict=True):
+        if isinstance(given, Factor):
+            found[name] = np.array(given.levels)[(at * len(given.levels)).astype(int)]
+        elif isinstance(given, Boolean):
+            found[name] = at < 0.5
+        elif isinstance(given, Dates):
+            low, high = (np.datetime64(end, "s") for end in (given.lower, given.upper))
+            found[name] = low + (at * (high - low).astype(float)).astype("timedelta64[s]")
+        else:
+            assert isinstance(given, Numeric)
+            low, high = given.lower, given.upper  # type: ignore[attr-defined]
+            found[name] = low + at * (high - low)
+    return found
+
+
+def marginal_model(fit: Fit, rows: int = 512) -> Any:
+    """A fit as a model of the package marginaleffects (extra `margins`).
+
+    Its `predictions`, `comparisons` and `slopes` take it, with standard errors of sampling and
+    privacy noise by the delta method. Where they average over rows, as `avg_slopes` does, those are
+    `public_grid`: pass ``newdata=`` for others that are public.
+
+    Parameters
+    ----------
+    fit : Fit
+    rows : int, default 512
+        Of the grid.
+
+    Returns
+    -------
+    marginaleffects.classes.ModelAbstract
+
+    Raises
+    ------
+    RefusedError
+        A ValueError: where there is no inference.
+    ImportError
+        Without marginaleffects.
+    """
+    with extra("margins", "marginal effects need"):
+        import polars
+        from marginaleffects.classes import ModelAbstract, ModelVault
+    fit._need_inference()
+
+    class Margins(ModelAbstract):  # type: ignore[misc]
+        """What marginaleffects asks of a model."""
+
+        def validation(self) -> None:
+            """The grid is made as it is wanted."""
+
+        def get_exog(self, newdata: Any) -> NDArray[np.float64]:
+            values = {name: newdata[name].to_numpy() for name in grid}
+            for name, levels in factors.items():
+                values[name] = np.array(values[name], dtype=np.array(levels).dtype)
+            return fit._rows(values)
+
+        def get_predict(self, params: NDArray[np.float64], newdata: Any) -> Any:
+            estimate = np.asarray(newdata) @ params
+            return polars.DataFrame({"rowid": np.arange(len(estimate)), "estimate": estimate})
+
+        def get_vcov(self, vcov: Any = True) -> NDArray[np.float64] | None:
+            return None if vcov is False else fit.inference.covariance
+
+    grid: dict[str, Any] = {**public_grid(fit, rows)}
+    assert fit.release.columns is not None
+    variables = fit.release.columns.variables
+    factors = {name: given.levels for name in grid if isinstance(given := variables[name], Factor)}
+    for name, levels in factors.items():
+        names = list(map(str, levels))
+        grid[name] = polars.Series(list(map(str, grid[name])), dtype=polars.Enum(names))
+    kinds = {
+        name: "character"
+        if name in factors
+        else "boolean"
+        if np.asarray(x).dtype == bool
+        else "numeric"
+        for name, x in grid.items()
+    }
+    vault = ModelVault(
+        coef=fit.inference.estimate,
+        coefnames=np.array(fit.param_names),
+        formula=f"target ~ {' + '.join(grid)}",
+        modeldata=polars.DataFrame(grid),
+        package="privgram",
+        vcov=fit.inference.covariance,
+        variables_type=kinds,
+        variable_names=["target", *grid],
+    )
+    return Margins(fit, vault)
