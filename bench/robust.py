@@ -113,7 +113,8 @@ class Case:
             rows, ids = self.draw(rng)
             options = self.options
             if ids is not None:
-                options = options | {"unit": pg.Unit(ids, rows=8)}
+                options = options | {"unit": pg.Unit("id", rows=8)}
+                rows = {**dict(zip(self.columns.selected, rows.T, strict=True)), "id": ids}
             release = pg.release(
                 rows,
                 columns=self.columns,
@@ -124,10 +125,9 @@ class Case:
                 rng=rng,
                 **options,
             )
-            whose = {} if ids is None else {"unit": ids}
             try:
                 fit = release.regress(self.target)
-                found = fit.robust(rows, again, DELTA, rng=rng, **whose)
+                found = fit.robust(rows, again, DELTA, rng=rng)
             except ValueError:  # noise above the signal
                 refused += 1
                 continue

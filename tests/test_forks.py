@@ -171,7 +171,8 @@ def test_the_lock_of_a_killed_process_is_not_left_to_its_child(tmp_path):
     child = int(done.stdout)
     try:
         spend = (
-            "import sys, privgram as pg; pg.Ledger(sys.argv[1]).spend(.1, 0, adjacency='replace')"
+            "import sys, privgram as pg\n"
+            "pg.Ledger(sys.argv[1]).spend(.1, 0, adjacency='replace', unit='')"
         )
         subprocess.run([sys.executable, "-c", spend, str(path)], check=True, timeout=20)
     finally:
@@ -196,8 +197,8 @@ def spend():
         os.lseek(handle, 0, os.SEEK_SET)
         print(len(os.read(handle, 1000)) > 100)
 spend()
-ledger.spend(0.1, 0.0, adjacency="replace")
-print(forked(lambda: ledger.spend(0.1, 0.0, adjacency="replace")), len(ledger.entries))
+ledger.spend(0.1, 0.0, adjacency="replace", unit="")
+print(forked(lambda: ledger.spend(0.1, 0.0, adjacency="replace", unit="")), len(ledger.entries))
 """
 
 

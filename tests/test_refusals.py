@@ -382,10 +382,10 @@ REFUSED = {
         "or pass a Columns",
     ),
     "unit of another length": (
-        R(ARRAY, unit=lambda: pg.Unit(np.arange(5), 5), bound=2.0),
+        R(ARRAY, unit=lambda: pg.Unit("id", 5, values=np.arange(5)), bound=2.0),
         ValueError,
-        "unit is the name of a column, or, for an array of shape (n, d), an array of the n "
-        "units of its rows",
+        "the values of a Unit are for an array of shape (n, d), an array of the n units of its "
+        "rows; a table has them as a column",
     ),
     "unit of the wishart": (
         R(TABLE, mechanism=pg.AdditiveWishart(), unit=UNIT, **C),

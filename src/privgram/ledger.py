@@ -373,9 +373,9 @@ class Ledger:
         delta: float,
         *,
         adjacency: str,
+        unit: str,
         privacy: Profile | None = None,
         delta_fp: float = 0.0,
-        unit: str = "",
     ) -> None:
         """Raise `BudgetExceeded` if a spend would not be accepted now; parameters as in `spend`."""
         self._check_spend(adjacency, privacy, "")
@@ -389,12 +389,12 @@ class Ledger:
         delta: float,
         *,
         adjacency: str,
+        unit: str,
         privacy: Profile | None = None,
         delta_fp: float = 0.0,
         what: str = "",
         condition: str | None = None,
         id: str = "",
-        unit: str = "",
     ) -> Entry:
         """Enter a spend, durably, before anything private is made with it.
 
@@ -409,6 +409,9 @@ class Ledger:
             In [0, 1), the true one of the release at this epsilon, `delta_fp` included.
         adjacency : {"replace", "add-remove"}
             Which tables the guarantee is for; must be the ledger's.
+        unit : str
+            Whose rows are protected together: the column that tells; "" for single rows. Must be
+            the ledger's.
         privacy : Profile, optional
             Exact privacy profile, `delta_fp` left out. Without one the worst mechanism with
             this epsilon and delta is assumed.
@@ -423,9 +426,6 @@ class Ledger:
         id : str
             Name of one thing that is paid for once, however many releases rest on it: of a
             privately chosen bound. If the ledger has an entry with it, nothing is entered.
-        unit : str
-            Whose rows are protected together: the column that tells; "" for single rows. Must be
-            the ledger's.
 
         Returns
         -------

@@ -42,7 +42,7 @@ def test_a_release_by_unit(visits):
     shown = json.loads(CliRunner().invoke(program, ["info", "r.json", "--json"]).stdout)
     bound = release.columns.bound
     assert shown["unit"] == {
-        "name": "who", "clip": "frobenius", "within": False, "row_bound": bound,
+        "name": "who", "clip": "frobenius", "within": False, "row_bound": bound, "missing": "error",
     }  # fmt: skip
     assert shown["units"] == units
 
@@ -52,7 +52,7 @@ def test_every_option_arrives(visits):
     result = run(*more.split(), "--unit-missing", "drop", "--delta", "0")
     assert result.exit_code == 0, result.stderr
     release = pg.load("r.json")
-    assert release.privacy_unit == pg.PrivacyUnit("who", "trace", True)
+    assert release.privacy_unit == pg.PrivacyUnit("who", "trace", True, missing="drop")
     assert release.epsilon == 1.5
 
 

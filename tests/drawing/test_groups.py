@@ -161,7 +161,14 @@ def test_noise_of_every_group_is_its_own():
     groups = list(range(400))
     columns = pg.Columns({"x": (0, 1), "y": (0, 1)}, intercept=True)
     empty = {"x": np.zeros(0), "y": np.zeros(0), "g": np.zeros(0, int)}
-    made = pg.release(empty, columns=columns, epsilon=1.0, delta=1e-6, by=pg.Groups("g", groups))
+    made = pg.release(
+        empty,
+        columns=columns,
+        epsilon=1.0,
+        delta=1e-6,
+        adjacency="add-remove",  # else it is public that there is nothing, and refused
+        by=pg.Groups("g", groups),
+    )
     law = made[0].noise
     drawn = np.array([one.matrix for one in made.values()])
     i, j = np.triu_indices(3)

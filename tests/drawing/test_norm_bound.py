@@ -199,11 +199,10 @@ def test_rate_of_the_draw(monkeypatch, rng):
 
 
 def test_no_rows_make_every_bound_as_likely(rng):
-    with pytest.warns(UserWarning, match="too few"):
-        bounds = {
-            float(pg.private_norm_bound(np.empty((0, 2)), 1.0, lower=1, upper=8, bins_per_octave=1))
-            for _ in range(60)
-        }
+    empty, grid = np.empty((0, 2)), {"lower": 1, "upper": 8, "bins_per_octave": 1}
+    bounds = {
+        float(pg.private_norm_bound(empty, 1.0, adjacency="add-remove", **grid)) for _ in range(60)
+    }
     assert bounds == {1.0, 2.0, 4.0, 8.0}  # one is missed with chance 4 (3/4)^60 < 2e-7
 
 
@@ -447,7 +446,7 @@ def test_a_ledger_is_charged_for_a_choice_once(rng, tmp_path):
         again = pg.private_norm_bound(x, 0.5, 0.5, ledger=ledger, **options)  # another choice
         assert ledger.entries[-1].id == again.id != bound.id
     with pytest.raises(ValueError, match="another spend with the id"):
-        ledger.spend(0.1, 0.0, adjacency="replace", id=again.id)
+        ledger.spend(0.1, 0.0, adjacency="replace", unit="", id=again.id)
 
 
 def test_the_two_notions_of_neighbours_are_not_mixed(rng, tmp_path):

@@ -144,19 +144,22 @@ def test_no_unit_counts_for_more_than_the_radius(centred):
             assert int(lo[0, 0]) + int(lo[1, 1]) <= 2**40
 
 
-def test_units_of_an_array_are_given_again():
+def test_a_look_at_an_array_is_one_at_its_table():
+    """The array has no column of units, so whose rows are whose is not known again."""
     data = clustered(400)
     table = np.column_stack([data[name] for name in "xzy"])
     settings = {"columns": COLUMNS, "epsilon": 1e4, "delta": 1e-6}
-    release = pg.release(
-        table, unit=pg.Unit(data["id"], rows=6), rng=np.random.default_rng(0), **settings
-    )
-    named = pg.release(data, unit=pg.Unit("id", rows=6), rng=np.random.default_rng(0), **settings)
-    ours = release.regress("y").robust(
-        table, 1e4, 1e-6, unit=data["id"], rng=np.random.default_rng(0)
-    )
-    theirs = named.regress("y").robust(data, 1e4, 1e-6, rng=np.random.default_rng(0))
+    made = [
+        pg.release(source, unit=unit, rng=np.random.default_rng(0), **settings).regress("y")
+        for source, unit in (
+            (table, pg.Unit("id", rows=6, values=data["id"])),
+            (data, pg.Unit("id", rows=6)),
+        )
+    ]
+    ours, theirs = (fit.robust(data, 1e4, 1e-6, rng=np.random.default_rng(0)) for fit in made)
     assert np.array_equal(ours.bse, theirs.bse)
+    with pytest.raises(ValueError, match="a table with that column"):
+        made[0].robust(table, 1e4, 1e-6)
 
 
 def test_a_unit_without_any_score():
@@ -175,10 +178,5 @@ def test_what_is_refused():
     rows = {name: column for name, column in data.items() if name != "id"}
     with pytest.raises(ValueError, match="no column named 'id'"):
         release.regress("y").robust(rows, 1e4, 1e-6)
-    single = pg.release(
-        rows, columns=COLUMNS, epsilon=1e3, delta=1e-6, rng=np.random.default_rng(0)
-    )
-    with pytest.raises(ValueError, match="protects single rows: leave unit out"):
-        single.regress("y").robust(rows, 1e3, 1e-6, unit="id")
     with pytest.raises(ValueError, match="would drown"):
         release.regress("y").robust(data, 1e-3, 1e-9)

@@ -112,8 +112,13 @@ def test_a_bound_chosen_by_an_array():
     x = np.stack([data[name] for name in "aby"], axis=1)
     auto = pg.columns.Auto(5.0)
     named, plain = (
-        pg.release(source, rng=np.random.default_rng(0), unit=pg.Unit(unit, bound=auto), **GIVEN)
-        for source, unit in ((data, "id"), (x, data["id"]))
+        pg.release(
+            source,
+            rng=np.random.default_rng(0),
+            unit=pg.Unit("id", bound=auto, values=values),
+            **GIVEN,
+        )
+        for source, values in ((data, None), (x, data["id"]))
     )
     assert (plain.bound, plain.n_units) == (named.bound, 300)
     np.testing.assert_array_equal(plain.matrix, named.matrix)

@@ -173,13 +173,13 @@ def test_units_of_the_rows_of_an_array():
     columns = pg.Columns({"a": (-3, 3), "b": (-3, 3)})
     named = {"a": x[:, 0], "b": x[:, 1], "id": ids}
     expected = pg.second_moment(named, columns=columns, unit=pg.Unit("id", bound=2.0))
-    found = pg.second_moment(x, columns=columns, unit=pg.Unit(ids, bound=2.0))
+    found = pg.second_moment(x, columns=columns, unit=pg.Unit("id", values=ids, bound=2.0))
     assert np.array_equal(found.limbs(), expected.limbs())
-    plain = pg.second_moment(x, unit=pg.Unit(ids, bound=2.0))
+    plain = pg.second_moment(x, unit=pg.Unit("id", values=ids, bound=2.0))
     assert plain.names is None
     assert plain.n_rows == len(np.unique(ids))
     with pytest.raises(ValueError, match="array of the n units of its rows"):
-        pg.second_moment(x, unit=pg.Unit(ids[1:], bound=2.0))
+        pg.second_moment(x, unit=pg.Unit("id", values=ids[1:], bound=2.0))
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -188,7 +188,9 @@ def test_within_takes_off_the_means_of_a_unit(intercept):
     ids = rng.integers(0, 40, 400)
     x = rng.uniform(-1, 1, (400, 3)) / 3 + rng.uniform(-0.6, 0.6, 40)[ids, None]
     columns = pg.Columns(dict.fromkeys("abc", (-1, 1)), intercept=intercept)
-    moment = pg.second_moment(x, columns=columns, unit=pg.Unit(ids, rows=100, within=True))
+    moment = pg.second_moment(
+        x, columns=columns, unit=pg.Unit("id", values=ids, rows=100, within=True)
+    )
     means = np.array([x[ids == i].mean(axis=0) for i in range(40)])
     centred = x - means[ids]
     matrix = moment.matrix()
@@ -206,9 +208,9 @@ def test_rows_without_a_unit():
     with pytest.raises(ValueError, match="row 3 has no unit"):
         pg.second_moment(gappy, columns=COLUMNS, unit=pg.Unit("id", rows=4))
     kept = np.setdiff1d(np.arange(3000), [3, 70])
-    arguments = {"columns": COLUMNS, "unit": pg.Unit("id", rows=4)}
+    arguments = {"columns": COLUMNS, "unit": pg.Unit("id", rows=4, missing="drop")}
     expected = pg.second_moment({k: v[kept] for k, v in data.items()}, **arguments)
-    found = pg.second_moment(gappy, columns=COLUMNS, unit=pg.Unit("id", rows=4, missing="drop"))
+    found = pg.second_moment(gappy, **arguments)
     assert state(found) == state(expected)
 
 

@@ -216,5 +216,5 @@ def test_members_that_are_no_arrays_of_numbers(name, member):
 def test_the_smallest_budget_there_is(tmp_path):
     """Halving an interval of subnormal numbers went on for ever."""
     ledger = Ledger(tmp_path / "budget", 1e-323, 1e-6, composition="basic")
-    ledger.spend(5e-324, 1e-9, adjacency="replace")
+    ledger.spend(5e-324, 1e-9, adjacency="replace", unit="")
     assert ledger.remaining(1e-9) == 5e-324

@@ -38,7 +38,7 @@ def moment():
 
 
 def spend(ledger, epsilon=0.1, delta=1e-7, **options):
-    return ledger.spend(epsilon, delta, adjacency=ledger.adjacency, **options)
+    return ledger.spend(epsilon, delta, adjacency=ledger.adjacency, unit="", **options)
 
 
 def run(what, path, count):
@@ -282,8 +282,8 @@ def test_what_remains_can_be_spent(path):
     left = ledger.remaining(1e-7)
     assert 0.5 < left < 1.0
     with pytest.raises(BudgetExceeded):
-        ledger.check(left + 2e-4, 1e-7, adjacency="replace")
-    ledger.check(left, 1e-7, adjacency="replace")
+        ledger.check(left + 2e-4, 1e-7, adjacency="replace", unit="")
+    ledger.check(left, 1e-7, adjacency="replace", unit="")
     assert len(ledger.entries) == 3  # a check is no spend
     spend(ledger, left)
     assert ledger.remaining(1e-5) == 0.0

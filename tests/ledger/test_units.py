@@ -129,7 +129,89 @@ def test_robust_reads_the_unit_of_its_release() -> None:
         unit=pg.Unit("who", rows=2),
     )
     fit = made.regress("y", ["x"])
-    for other in ("home", table["home"]):
-        with pytest.raises(ValueError, match="leave unit out"):
-            fit.robust(table, epsilon=1.0, delta=1e-6, unit=other)
-    fit.robust(table, epsilon=1.0, delta=1e-6, unit="who")
+    fit.robust(table, epsilon=1.0, delta=1e-6)
+    with pytest.raises(TypeError, match="unit"):  # another column may have more rows of one
+        fit.robust(table, epsilon=1.0, delta=1e-6, unit="home")  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="who"):
+        fit.robust({name: table[name] for name in ("x", "y", "home")}, 1.0, 1e-6)
+
+
+@pytest.mark.parametrize("name", ["spend", "check"])
+def test_an_entry_says_its_unit(tmp_path: Path, name: str) -> None:
+    ledger = opened(tmp_path / "a.ledger")
+    with pytest.raises(TypeError, match="unit"):
+        getattr(ledger, name)(0.1, 0.0, adjacency="add-remove")
+    assert not ledger.entries
+
+
+def test_units_of_an_array_have_a_name(tmp_path: Path) -> None:
+    ledger = opened(tmp_path / "a.ledger")
+    x = PEOPLE["x"][:, None]
+    asked = {"columns": COLUMNS, "epsilon": 0.9, "delta": 1e-6, "adjacency": "add-remove"}
+    with pytest.raises(TypeError, match="need a name"):
+        pg.release(x, **asked, unit=PEOPLE["who"], ledger=ledger)
+    with pytest.raises(TypeError, match="need a name"):
+        pg.Unit(PEOPLE["who"], rows=3)  # type: ignore[arg-type]
+    by_unit(ledger)
+    made = pg.release(x, **asked, unit=pg.Unit("who", rows=3, values=PEOPLE["who"]), ledger=ledger)
+    assert made.privacy_unit.name == "who"
+    with pytest.raises(ValueError, match=r"'who'.*'home'"):
+        pg.release(x, **asked, unit=pg.Unit("home", rows=3, values=PEOPLE["who"]), ledger=ledger)
+    assert len(ledger.entries) == 2
+
+
+def test_what_is_left_of_a_study_by_unit(tmp_path: Path) -> None:
+    study = pg.Study(
+        PEOPLE, COLUMNS, epsilon=1.0, delta=1e-6, unit="who", ledger=tmp_path / "a.ledger"
+    )
+    assert study.remaining() > 0.9
+
+
+@pytest.mark.parametrize("missing", ["error", "drop"])
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_units_left_after_dropping_are_counted_nowhere(missing, adjacency) -> None:
+    who = [*PEOPLE["who"][:-3], *([-1] * 3 if missing == "error" else [None] * 3)]
+    table = {"x": PEOPLE["x"], "who": np.array(who, object)}
+    unit = pg.Unit("who", rows=3, missing=missing)
+    asked = {"epsilon": 0.9, "delta": 1e-6, "adjacency": adjacency}
+    ones = pg.Columns({"x": (-1, 1)}, intercept=True)
+    made = pg.release(table, columns=ones, unit=unit, **asked)
+    assert made.n_units == (20 if (missing, adjacency) == ("error", "replace") else None)
+    assert made.n_rows is None
+    assert made.privacy_unit.missing == missing
+    assert made.regress("x", []).nobs != 57
+    auto = pg.Unit("who", bound=pg.columns.Auto(0.1), missing=missing)
+    if made.n_units is None:  # a warning of few units would count them
+        assert pg.release(table, columns=ones, unit=auto, **asked).n_units is None
+    else:
+        with pytest.warns(UserWarning, match="20 rows are too few"):
+            pg.release(table, columns=ones, unit=auto, **asked)
+
+
+EMPTY = {"x": np.zeros(0), "who": np.zeros(0, np.int64)}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"bound": pg.columns.Auto(0.1)},
+        {"mechanism": "refined"},
+        {"unit": pg.Unit("who", rows=3)},
+        {"unit": pg.Unit("who", bound=pg.columns.Auto(0.1))},
+        {"by": pg.Groups("who", [0, 1])},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_an_empty_table_costs_nothing_where_it_is_publicly_so(tmp_path, options, adjacency) -> None:
+    ledger = pg.Ledger(tmp_path / "a.ledger", 1.0, 1e-3, adjacency)
+    asked = {"columns": COLUMNS, "epsilon": 0.5, "delta": 1e-6, "adjacency": adjacency}
+    if adjacency == "replace":
+        with pytest.raises(ValueError, match="has no rows"):
+            pg.release(EMPTY, **asked, **options, ledger=ledger)
+        assert not ledger.entries
+    else:
+        made = pg.release(EMPTY, **asked, **options, ledger=ledger)
+        assert np.isfinite(made.shared.epsilon if "by" in options else made.matrix).all()
+        assert ledger.entries

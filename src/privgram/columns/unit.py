@@ -24,9 +24,6 @@ MOST_ROWS = 1 << 20
 #: Bits by which rows of a unit may be finer than those of a table of rows.
 FINER = 4
 
-#: What the units of an array's rows are called.
-UNNAMED = "unit"
-
 
 @dataclass(frozen=True)
 class Auto:
@@ -92,16 +89,25 @@ class PrivacyUnit:
     row_bound : float or None
         L2 bound to which single rows were clipped before that; None where it was not recorded, as
         in older files. It does not tell one unit from another.
+    missing : {"error", "drop"}
+        Whether rows without a unit were refused, or left out. Then the number of units differs
+        between neighbouring tables, and is private.
     """
 
     name: str
     clip: Clip = "frobenius"
     within: bool = False
     row_bound: float | None = field(default=None, compare=False)
+    missing: Literal["error", "drop"] = "error"
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
-            raise TypeError("unit is the name of a column")
+            raise TypeError(
+                "unit is the name of a column; ids that are not one need a name: "
+                "Unit('person', values=ids)"
+            )
+        if self.missing not in ("error", "drop"):
+            raise ValueError(f"missing is 'error' or 'drop', not {self.missing!r}")
         if self.clip not in CLIPS:
             raise ValueError(f"clip is {' or '.join(map(repr, CLIPS))}, not {self.clip!r}")
         if not isinstance(self.within, bool):
@@ -130,9 +136,8 @@ class Unit:
 
     Parameters
     ----------
-    name : str, or array_like of shape (n,)
-        Column that tells whose row a row is, by whole numbers or texts. For an array without
-        names, the units of its rows.
+    name : str
+        Column that tells whose row a row is, by whole numbers or texts.
     rows : int, optional
         k, with which the unit's bound is sqrt(k) times that of a row: units of up to k rows are
         not scaled. With a bound that is to be chosen, only the upper end of the choice.
@@ -147,7 +152,10 @@ class Unit:
         intercept: regressions are then those with an effect for each unit.
     missing : {"error", "drop"}
         What to do about a row whose unit is missing: raise, which tells that there is one and
-        where, or leave it out.
+        where, or leave it out: the number of units is then private, also under "replace".
+    values : array_like of shape (n,), optional
+        For an array of rows, which has no such column: the units of its rows, under the name. A
+        ledger and a composition go by the name alone, so one name is for one kind of unit.
 
     Examples
     --------
@@ -156,22 +164,18 @@ class Unit:
     False
     """
 
-    name: Any
+    name: str
     rows: int | None = None
     bound: Bound | None = None
     clip: Clip = "frobenius"
     within: bool = False
     missing: Literal["error", "drop"] = "error"
-    #: The units of an array's rows, where they are not a column.
-    keys: Any = field(default=None, init=False, repr=False, compare=False)
+    values: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str):
-            object.__setattr__(self, "keys", np.asarray(self.name))
-            object.__setattr__(self, "name", UNNAMED)
-        PrivacyUnit(self.name, self.clip, self.within)  # which checks them
-        if self.missing not in ("error", "drop"):
-            raise ValueError(f"missing is 'error' or 'drop', not {self.missing!r}")
+        PrivacyUnit(self.name, self.clip, self.within, missing=self.missing)  # which checks them
+        if self.values is not None:
+            object.__setattr__(self, "values", np.asarray(self.values))
         if not (self.bound is None or isinstance(self.bound, Auto)):
             check_positive(self.bound, "the bound of a unit")
             if self.rows is not None:
@@ -181,7 +185,7 @@ class Unit:
 
     @classmethod
     def of(cls, given: Any) -> Unit | None:
-        """A unit as it was given: itself, its column, the units of rows, or none."""
+        """A unit as it was given: itself, its column, or none."""
         return given if given is None or isinstance(given, Unit) else cls(given)
 
     def bounded(self, bound: float) -> Unit:
@@ -194,7 +198,12 @@ class Unit:
     @property
     def protected(self) -> PrivacyUnit:
         """What a release records of it."""
-        return PrivacyUnit(self.name, self.clip, self.within)
+        return PrivacyUnit(self.name, self.clip, self.within, missing=self.missing)
+
+
+def size_is_public(adjacency: str, unit: PrivacyUnit | None, of_group: bool = False) -> bool:
+    """Whether neighbouring tables have the same number of rows, or of units."""
+    return adjacency == "replace" and not of_group and (unit is None or unit.missing == "error")
 
 
 def bits_for(bound: float, row_bound: float) -> int:

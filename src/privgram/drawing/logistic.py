@@ -20,6 +20,7 @@ from privgram.columns.terms import parse_terms
 from privgram.columns.variables import Boolean, Number
 from privgram.drawing import random
 from privgram.drawing.additive import add_noise
+from privgram.drawing.norm_bound import check_size
 from privgram.drawing.refined import Looks
 from privgram.drawing.release import warn_of_weak
 from privgram.engines import check_here
@@ -176,15 +177,21 @@ def logistic(
     generator, reproducible = random.resolve(rng)
     noise = Refined().calibrate(len(used), used.bound, epsilon, delta, adjacency)
     if ledger is not None:  # before the pass
-        ledger.check(epsilon, delta, adjacency=adjacency, privacy=noise.privacy)
+        ledger.check(epsilon, delta, adjacency=adjacency, privacy=noise.privacy, unit="")
     moment = second_moment(source, columns=used, threads=threads)
     again = Pass(source, used, threads=threads)
     public = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
+    check_size(public)
     if not reproducible:
         warn_of_weak(epsilon, delta, public)
     if ledger is not None:
         ledger.spend(
-            epsilon, delta, adjacency=adjacency, privacy=noise.privacy, what=f"logistic({target})"
+            epsilon,
+            delta,
+            adjacency=adjacency,
+            privacy=noise.privacy,
+            unit="",
+            what=f"logistic({target})",
         )
     looks = Looks(moment, noise, generator, lambda new: accumulate(again, new)[0])
     found = _Steps(looks, model, public).take()

@@ -21,7 +21,7 @@ import numpy as np
 
 from privgram._base.checks import check_integer, check_number
 from privgram._core.norms import squared_norms
-from privgram.columns.unit import Auto, Unit, bound_of_rows
+from privgram.columns.unit import Auto, Unit, bound_of_rows, size_is_public
 from privgram.drawing import random
 from privgram.drawing.exponential import exponential_mechanism
 from privgram.engines.request import Pass, Progress
@@ -252,7 +252,9 @@ class Choice:
         """Choose a point of the grid, privately."""
         check_ledger(ledger)
         generator, reproducible = random.resolve(rng)
-        if self.adjacency == "replace":  # the number of rows is public
+        unit = None if self.asked.unit is None else self.asked.unit.protected
+        if size_is_public(self.adjacency, unit):
+            check_size(counts.n_rows)
             self._warn_of_few(counts.n_rows)
         losses, sensitivity = quantile_losses(counts.counts.tolist(), self.quantile, self.adjacency)
         rate = Fraction(self.epsilon) / (2 * sensitivity)
@@ -284,6 +286,12 @@ class Choice:
                 " epsilon, or a quantile nearer the median",
                 stacklevel=3,
             )
+
+
+def check_size(n_rows: int | None) -> None:
+    """Refuse a table that is publicly empty, before anything is spent on it."""
+    if n_rows == 0:
+        raise ValueError("the table has no rows, so there is nothing to release; nothing was spent")
 
 
 def quantile_losses(

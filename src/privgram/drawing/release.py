@@ -15,9 +15,9 @@ from privgram._release import Release
 from privgram._release.groups import Releases
 from privgram._release.record import FORM
 from privgram.columns.groups import Groups
-from privgram.columns.unit import name_of
+from privgram.columns.unit import name_of, size_is_public
 from privgram.drawing import random
-from privgram.drawing.norm_bound import Choice
+from privgram.drawing.norm_bound import Choice, check_size
 from privgram.engines import check_rereadable, scale_out
 from privgram.engines.request import Pass, Progress
 from privgram.engines.threads import accumulate, total_of
@@ -214,8 +214,8 @@ def release(
         matrices = len(moment) if many else 1
         check_room(path, matrices * moment.n_columns**2 * BYTES[path.suffix])
     if chosen is None:
-        public = adjacency == "replace" and not many and moment.privacy_unit is None
-        public = public and not moment.of_group
+        public = not many and moment.privacy_unit is None
+        public = public and size_is_public(adjacency, None, moment.of_group)
         n_rows = moment.n_rows + moment.n_dropped if public else None
         chosen = default(moment.n_columns, float(moment.bound), epsilon, delta, n_rows, adjacency)
     made: Release | Releases
@@ -270,7 +270,7 @@ def _read(asked: Pass, guarantee: _Asked, rng: np.random.Generator | None) -> An
         choice = Choice(auto, asked, guarantee.adjacency)
     if _rereads(mechanism):
         check_rereadable(asked.source, "Refined() reads", ", or take AnalyzeGauss()")
-    in_memory = unit is not None and unit.keys is not None
+    in_memory = unit is not None and unit.values is not None
     several = auto is not None or _rereads(mechanism)
     if several and scale_out(asked.source) is None and not in_memory:
         asked = replace(asked, source=Kept(asked.source))
@@ -329,7 +329,7 @@ def release_moment(
             "table itself to pg.release, or take AnalyzeGauss()"
         )
     # Of a group it is private: a neighbour may have one row fewer in it.
-    public = adjacency == "replace" and not getattr(moment, "of_group", False)
+    public = size_is_public(adjacency, moment.privacy_unit, moment.of_group)
     n_rows = moment.n_rows + moment.n_dropped if public else None
     setting = epsilon, delta, adjacency, calibration, allow_published_erratum
     [made] = _released(
@@ -394,6 +394,7 @@ def _released(
     if chosen is not None:
         chosen.check(adjacency, None if unit is None else unit.name)
         check_positive(check_number(epsilon, "epsilon") + chosen.epsilon, "epsilon, in all,")
+    check_size(n_rows)
     check_generator(mechanism, rng)
     generator, reproducible = random.resolve(rng)
     # Of rows, or of units; of these nothing in a mechanism turns on the number.
@@ -525,7 +526,8 @@ def _check_both(
     adjacency: Adjacency,
     profile: Profile | None,
     delta_fp: float = 0.0,
-    unit: str = "",
+    *,
+    unit: str,
 ) -> None:
     """Raise BudgetExceeded unless there is room for the choice of a bound and a release."""
     from privgram.privacy import StatedProfile, compose

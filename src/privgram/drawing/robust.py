@@ -14,7 +14,7 @@ import numpy as np
 
 from privgram._core.rows import Accumulator
 from privgram._release.record import ReleaseRecord
-from privgram.columns.unit import UNNAMED, Unit, name_of
+from privgram.columns.unit import Unit, name_of
 from privgram.drawing.release import release_moment
 from privgram.drawing.unit_scores import UnitScores
 from privgram.engines import check_here
@@ -76,7 +76,6 @@ def look_again(
     *,
     ledger: Ledger | None = None,
     threads: int | None = None,
-    unit: Any = None,
 ) -> Release:
     """Release the second moment of clipped residuals times features.
 
@@ -86,11 +85,7 @@ def look_again(
         Of the table, whose columns, bound and neighbours are taken.
     look : Look
     source, epsilon, delta, rng, ledger, threads
-        As in `privgram.release`.
-    unit : str or array_like, optional
-        Where units are protected: by default the column of that name. Another name is refused.
-        An array only for a release that was by one; it must tell the same units, which is not
-        checked.
+        As in `privgram.release`. Where units are protected, the source has a column of their name.
 
     Returns
     -------
@@ -140,19 +135,18 @@ def look_again(
     if protected is None:
         total = accumulate(asked, of_rows)[0].inner.inner
     else:
-        # What an array identifies is not known, so it stands only for a unit that was an array.
-        array = protected.name == UNNAMED and not isinstance(unit, str)
-        if not (unit is None or array or (isinstance(unit, str) and unit == protected.name)):
+        if isinstance(source, np.ndarray) and source.dtype.names is None:
             raise ValueError(
-                f"the release is private for units by {protected.name!r}, and another unit may "
-                "have more rows together: leave unit out. Nothing was spent"
+                f"the release is private for units by {protected.name!r}, which an array without "
+                "names does not tell: pass a table with that column. Nothing was spent"
             )
+        # Only of that name: another unit may have more rows together.
         whose = Unit(
-            protected.name if unit is None else unit,
+            protected.name,
             bound=release.bound,
             clip=protected.clip,
             within=protected.within,
-            missing="drop",
+            missing=protected.missing,
         )
         row_bound = protected.row_bound
         assert row_bound is not None

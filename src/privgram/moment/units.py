@@ -51,7 +51,7 @@ def keyed(
     unit: Unit, source: Any, columns: Columns | Sequence[str] | None
 ) -> tuple[Any, tuple[str, ...]]:
     """The source with its units as a column, and the names of the columns to take."""
-    if unit.keys is None:
+    if unit.values is None:
         if columns is None:
             raise ValueError(
                 f"columns is missing: the unit {unit.name!r} is no number to add up, so "
@@ -59,17 +59,17 @@ def keyed(
             )
         return source, _names(columns)
     table = np.asarray(source)
-    if isinstance(source, Mapping) or table.ndim != 2 or unit.keys.shape != table.shape[:1]:
+    if isinstance(source, Mapping) or table.ndim != 2 or unit.values.shape != table.shape[:1]:
         raise ValueError(
-            "unit is the name of a column, or, for an array of shape (n, d), an array of the n "
-            "units of its rows"
+            "the values of a Unit are for an array of shape (n, d), an array of the n units of "
+            "its rows; a table has them as a column"
         )
     wanted = getattr(columns, "selected", columns)
     names = tuple(f"x{i}" for i in range(table.shape[1])) if wanted is None else tuple(wanted)
     if len(names) != table.shape[1]:
         raise ValueError(f"there are {len(names)} columns and the array has {table.shape[1]}")
     rows: dict[str, Any] = {name: table[:, i] for i, name in enumerate(names)}
-    return {**rows, unit.name: unit.keys}, names
+    return {**rows, unit.name: unit.values}, names
 
 
 def accumulator_of(
@@ -108,7 +108,7 @@ def moment_of(
     hi, lo = total.limbs()
     at = empty.stored() if hasattr(empty, "stored") else np.triu_indices(total.n_columns)
     summed = restored(empty, (hi[at], lo[at]), total.n_units, 0)
-    named = names if columns is not None or unit.keys is None else None
+    named = names if columns is not None or unit.values is None else None
     protected = replace(unit.protected, row_bound=float(total.row_bound))
     return SecondMoment.from_accumulator(summed, named, columns, bound, protected)
 

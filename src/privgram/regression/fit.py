@@ -227,7 +227,6 @@ class Fit(Results):
         ledger: Ledger | None = None,
         threads: int | None = None,
         rng: np.random.Generator | None = None,
-        unit: Any = None,
     ) -> Fit:
         """Standard errors for errors of unequal variance, by a further look that is charged.
 
@@ -240,7 +239,8 @@ class Fit(Results):
         ----------
         source : table
             The one that was released, in any form that `privgram.release` reads; columns, their
-            bounds and the bound of a row are the release's.
+            bounds and the bound of a row are the release's. Of a release by unit it must have the
+            column of the unit.
         epsilon, delta : float
             The guarantee of this look alone, > 0 and in (0, 1). `Fit.epsilon` and `Fit.delta`
             are of both.
@@ -256,9 +256,6 @@ class Fit(Results):
             As in `privgram.second_moment`.
         rng : numpy.random.Generator, optional
             For experiments only. By default a cryptographic generator.
-        unit : array_like of shape (n,), optional
-            Of a release of an array by unit: the units of its rows again. By default the column by
-            which the table was released.
 
         Returns
         -------
@@ -287,10 +284,6 @@ class Fit(Results):
 
         release, design = self.release, self.design
         self._need_inference()
-        if unit is not None and release.privacy_unit is None:
-            raise ValueError(
-                "this release protects single rows: leave unit out, or release the table by unit"
-            )
         if self.look is not None:
             raise ValueError("this fit is robust already: take the one of `regress`")
         if adjacency not in (None, release.adjacency):
@@ -311,7 +304,7 @@ class Fit(Results):
                 "features, or the standard errors that there are. Nothing was spent"
             )
         look = release._look_again(
-            release, planned, source, epsilon, delta, rng, ledger=ledger, threads=threads, unit=unit
+            release, planned, source, epsilon, delta, rng, ledger=ledger, threads=threads
         )
         return replace(self, look=look)
 

@@ -17,7 +17,7 @@ from privgram.columns.unit import Auto, Unit
 from privgram.drawing.regress import Family, needed
 from privgram.drawing.regress import regress as fit_once
 from privgram.drawing.release import release as release_once
-from privgram.ledger import Ledger
+from privgram.ledger import BudgetExceeded, Ledger
 from privgram.mechanisms import Mechanism, best, named
 from privgram.mechanisms._default import Purpose
 from privgram.study.budget import identity, name_of, open_ledger
@@ -225,7 +225,7 @@ class Study:
                     privacy=profile,
                     unit="" if self.unit is None else self.unit.name,
                 )
-            except ValueError:
+            except BudgetExceeded:
                 return False
             return True
 
