@@ -6,7 +6,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.utils.extmath import randomized_svd
 
 from bench.paper.low_rank import incoherent
-from privgram import low_rank
+from privgram.papers import hardt_roth as low_rank
 
 from .common import size
 

@@ -20,7 +20,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from bench.paper.low_rank import input_perturbation_error
-from privgram import low_rank, privacy
+from privgram import privacy
+from privgram.papers import hardt_roth as low_rank
 
 MOVIES, USERS, RATINGS = 17_770, 480_189, 100_480_507
 FIRST, SECOND = 227_715, 216_233

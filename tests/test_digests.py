@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram import low_rank
+from privgram.papers import hardt_roth as low_rank
 
 TABLE = np.random.default_rng(1).uniform(-1, 1, (600, 5))
 COLUMNS = pg.Columns(dict.fromkeys("vwxyz", (-1, 1)))

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram import low_rank
 from privgram._base import files as _files
+from privgram.papers import hardt_roth as low_rank
 
 pytestmark = pytest.mark.slow
 

@@ -13,12 +13,13 @@ import pytest
 from helpers import make_release
 
 import privgram as pg
-from privgram import low_rank, privacy
+from privgram import privacy
 from privgram.columns.groups import Groups
 from privgram.compression import Compressed
 from privgram.ledger import Entry
 from privgram.mechanisms import Calibration, Mechanism
 from privgram.papers import PublishedErratumError
+from privgram.papers import hardt_roth as low_rank
 
 PAGE = Path(__file__).parent.parent / "docs" / "security.md"
 LEVELS = get_args(privacy.Guarantee)
@@ -145,7 +146,7 @@ def results(name):
         make = getattr(low_rank, re.findall(r"`(\w+)`$", name)[0])
         budget = {} if "halko" in name else {"epsilon": 1.0, "delta": 1e-6}
         return [(make(rng.standard_normal((20, 15)), 2, rng=rng, **budget), None)]
-    if name == "`low_rank.Calibration`":
+    if name == "`hardt_roth.Calibration`":
         return [(low_rank.calibrate((20, 15), 2, epsilon=1.0, delta=1e-6), "bounded")]
     if "Compressed" in name:
         options = {"reference": np.eye(3)} if "reference public" in name else {}

@@ -11,8 +11,9 @@ from helpers import make_release
 
 import privgram as pg
 from bench import audit
-from privgram import compression, low_rank, multivariate, privacy
+from privgram import compression, multivariate, privacy
 from privgram.papers import hardt_roth, sheffet, zhou_ligett_wasserman
+from privgram.papers import hardt_roth as low_rank
 from privgram.privacy import calibration
 
 # What is no value of a parameter: by its type, and by its range.

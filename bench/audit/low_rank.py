@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from privgram import low_rank
-from privgram.low_rank.calibration import finder_profile, finder_ratio
+from privgram.papers import hardt_roth as low_rank
+from privgram.papers.hardt_roth.calibration import finder_profile, finder_ratio
 from privgram.privacy import GaussianProfile, Profile
 from privgram.privacy.calibration import gaussian_ratio
 

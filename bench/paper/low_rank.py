@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram import low_rank
 from privgram.noise import symmetric_gaussian
+from privgram.papers import hardt_roth as low_rank
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -31,7 +31,7 @@ from privgram.moment import SecondMoment, merge
 from privgram.moment.groups import SecondMoments
 
 if TYPE_CHECKING:
-    from privgram import low_rank, papers, privacy
+    from privgram import papers, privacy
     from privgram._plan import Outlook, Plan, PlanRow, TermRow, plan
     from privgram.compression import compress
     from privgram.drawing.logistic import logistic
@@ -68,7 +68,6 @@ __all__ = [
     "compress",
     "load",
     "logistic",
-    "low_rank",
     "merge",
     "papers",
     "plan",
@@ -91,7 +90,7 @@ _LATER = {
 
 def __getattr__(name: str) -> Any:
     # Imported when first used: privacy needs SciPy, which takes longer than all the rest.
-    if name in ("low_rank", "papers", "privacy"):
+    if name in ("papers", "privacy"):
         return import_module(f"privgram.{name}")
     if name in _LATER:
         return getattr(import_module(f"privgram.{_LATER[name]}"), name)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from bench.paper import compression
 from bench.paper import low_rank as experiment
 from bench.paper.__main__ import command
-from privgram import low_rank
+from privgram.papers import hardt_roth as low_rank
 from privgram.privacy import calibration
 
 pytestmark = pytest.mark.slow

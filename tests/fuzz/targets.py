@@ -141,7 +141,7 @@ def logistic(data: bytes) -> None:
 
 def low_rank(data: bytes) -> None:
     path = _file(data, "fuzz.npz")
-    loaded = _taken(lambda: pg.low_rank.load(path), path.name)
+    loaded = _taken(lambda: pg.papers.hardt_roth.load(path), path.name)
     if loaded is not None:
         repr(loaded)
         m, n = loaded.shape
@@ -149,7 +149,7 @@ def low_rank(data: bytes) -> None:
         with np.errstate(all="ignore"):  # infinities are numbers
             assert (loaded @ np.zeros(n)).shape == (m,)
         loaded.save(path)
-        pg.low_rank.load(path)
+        pg.papers.hardt_roth.load(path)
 
 
 def ledger(data: bytes) -> None:
@@ -256,9 +256,11 @@ def low_rank_seeds() -> list[bytes]:
     seeds, path = [], folder() / "seed.npz"
     rng = np.random.default_rng(3)
     x = rng.normal(size=(6, 5))
-    pg.low_rank.approximate(x, 2, oversample=2, epsilon=1.0, delta=1e-6, rng=rng).save(path)
+    pg.papers.hardt_roth.approximate(x, 2, oversample=2, epsilon=1.0, delta=1e-6, rng=rng).save(
+        path
+    )
     seeds.append(path.read_bytes())
-    pg.low_rank.LowRank(x[:, :2], x[:2]).save(path)
+    pg.papers.hardt_roth.LowRank(x[:, :2], x[:2]).save(path)
     return [*seeds, path.read_bytes()]
 
 

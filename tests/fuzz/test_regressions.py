@@ -51,7 +51,7 @@ def load(name, data):
         "release_json": lambda: pg.load(path),
         "release_npz": lambda: pg.load(path),
         "logistic": lambda: pg.load(path),
-        "low_rank": lambda: pg.low_rank.load(path),
+        "low_rank": lambda: pg.papers.hardt_roth.load(path),
         "ledger": lambda: Ledger(path),
         "columns_json": lambda: pg.Columns.load(path.rename(path.with_suffix(".json"))),
         "columns_toml": lambda: pg.Columns.load(path.rename(path.with_suffix(".toml"))),

@@ -9,7 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 import privgram as pg
-from privgram import compression, low_rank
+from privgram import compression
+from privgram.papers import hardt_roth as low_rank
 
 pytestmark = pytest.mark.slow
 

@@ -11,13 +11,14 @@ from scipy.linalg import eigh
 from scipy.optimize import minimize
 
 import privgram as pg
-from privgram import low_rank, privacy
+from privgram import privacy
 from privgram._core import orthonormal as core
 from privgram.exact import integers as exact
 from privgram.exact.integers import Integers, Product, Total
-from privgram.low_rank import baselines, calibration, entries, finder, projection
-from privgram.low_rank.entries import Rounded
 from privgram.papers import PublishedErratumError, hardt_roth
+from privgram.papers import hardt_roth as low_rank
+from privgram.papers.hardt_roth import baselines, calibration, entries, finder, projection
+from privgram.papers.hardt_roth.entries import Rounded
 
 EPSILON, DELTA = 1.0, 1e-6
 
@@ -731,7 +732,7 @@ def saved(rng, tmp_path):
 
 def test_saved_and_loaded(saved, rng):
     low, path = saved
-    back = pg.low_rank.load(path)
+    back = pg.papers.hardt_roth.load(path)
     np.testing.assert_array_equal(back.left, low.left)
     np.testing.assert_array_equal(back.right, low.right)
     assert (back.epsilon, back.delta, back.row_change) == (EPSILON, DELTA, 2.0)
@@ -1054,4 +1055,4 @@ def test_under_an_erratum_the_true_delta_is_kept(rng, monkeypatch):
 
 
 def test_reached_from_the_top():
-    assert pg.low_rank is low_rank
+    assert pg.papers.hardt_roth is low_rank

@@ -21,8 +21,8 @@ from randomgen import ChaCha
 
 import privgram as pg
 import privgram.drawing.random
-from privgram import low_rank
 from privgram._core.rows import Accumulator
+from privgram.papers import hardt_roth as low_rank
 
 pytestmark = pytest.mark.os_entropy
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram import low_rank
+from privgram.papers import hardt_roth as low_rank
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")

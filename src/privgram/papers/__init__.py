@@ -33,7 +33,10 @@ failure : float
     Probability nu that the statement fails, in (0, 1).
 """
 
-from . import dwork_et_al, hardt_roth, sheffet, zhou_ligett_wasserman
+from importlib import import_module
+from typing import Any
+
+from . import dwork_et_al, sheffet, zhou_ligett_wasserman
 from ._domain import PublishedErratumError
 
 __all__ = [
@@ -43,3 +46,10 @@ __all__ = [
     "sheffet",
     "zhou_ligett_wasserman",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # It reads tables: the constants of the others are had without it.
+    if name == "hardt_roth":
+        return import_module("privgram.papers.hardt_roth")
+    raise AttributeError(f"module 'privgram.papers' has no attribute {name!r}")

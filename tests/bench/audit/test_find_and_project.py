@@ -10,7 +10,7 @@ from scipy import integrate, stats
 from bench.audit import Case, leading, measure, worst_pairs
 from bench.audit import low_rank as steps
 from bench.audit.low_rank import FindAndProject, Projection, RangeFinder
-from privgram import low_rank
+from privgram.papers import hardt_roth as low_rank
 
 pytestmark = pytest.mark.slow
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.checks import check_integer
-from privgram.low_rank.baselines import subspace
-from privgram.low_rank.factors import LowRank
-from privgram.papers.hardt_roth import theorem_6_2, theorem_6_3
+from privgram.papers.hardt_roth.baselines import subspace
+from privgram.papers.hardt_roth.factors import LowRank
+from privgram.papers.hardt_roth.theorems import theorem_6_2, theorem_6_3
 from privgram.sources.blocks import Blocks
 
 if TYPE_CHECKING:

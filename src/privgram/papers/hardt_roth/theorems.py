@@ -27,8 +27,7 @@ from privgram._base.checks import (
     check_number,
     check_positive,
 )
-
-from ._domain import log_ratio, require_private_finder, require_private_gaussian
+from privgram.papers._domain import log_ratio, require_private_finder, require_private_gaussian
 
 __all__ = ["figure_2", "figure_3", "prune_level", "theorem_2_6", "theorem_6_2", "theorem_6_3"]
 

@@ -8,16 +8,16 @@ import numpy as np
 
 from privgram._base.checks import CalibrationKind
 from privgram.drawing import random
-from privgram.low_rank._checks import (
+from privgram.papers.hardt_roth._checks import (
     check_budget,
     check_row_change,
     check_share,
 )
-from privgram.low_rank.calibration import calibrate
-from privgram.low_rank.entries import Rounded
-from privgram.low_rank.factors import LowRank
-from privgram.low_rank.finder import find
-from privgram.low_rank.projection import add_noise, exact_std, published_std
+from privgram.papers.hardt_roth.calibration import calibrate
+from privgram.papers.hardt_roth.entries import Rounded
+from privgram.papers.hardt_roth.factors import LowRank
+from privgram.papers.hardt_roth.finder import find
+from privgram.papers.hardt_roth.projection import add_noise, exact_std, published_std
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

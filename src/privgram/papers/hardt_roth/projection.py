@@ -10,12 +10,12 @@ import numpy as np
 from privgram._base.checks import CalibrationKind, check_calibration
 from privgram.drawing import random
 from privgram.exact.integers import Integers
-from privgram.low_rank._checks import (
+from privgram.papers.hardt_roth._checks import (
     check_budget,
     check_row_change,
 )
-from privgram.low_rank.calibration import projection_ratio
-from privgram.low_rank.entries import BASIS_BITS, Rounded
+from privgram.papers.hardt_roth.calibration import projection_ratio
+from privgram.papers.hardt_roth.entries import BASIS_BITS, Rounded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -101,9 +101,9 @@ def exact_std(W: Matrix, row_change: float, ratio: float) -> Matrix:
 
 def published_std(W: Matrix, row_change: float, epsilon: float, delta: float) -> Matrix:
     """Standard deviations of the k rows of the noise of Figure 3."""
-    from privgram.papers import hardt_roth
+    from privgram.papers.hardt_roth.theorems import figure_3
 
-    rho = row_change * hardt_roth.figure_3(W.shape[1], epsilon, delta)
+    rho = row_change * figure_3(W.shape[1], epsilon, delta)
     basis, step = on_grid(W)
     largest = np.abs(basis).max(axis=0)
     return rho * step * np.where(largest > 0, largest, 1.0)

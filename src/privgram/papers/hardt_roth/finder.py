@@ -10,13 +10,13 @@ import numpy as np
 from privgram._base.checks import CalibrationKind, check_calibration
 from privgram.drawing import random
 from privgram.exact.integers import Integers
-from privgram.low_rank._checks import (
+from privgram.papers.hardt_roth._checks import (
     check_budget,
     check_ranks,
     check_row_change,
 )
-from privgram.low_rank.calibration import TEST_MARGIN, finder_std
-from privgram.low_rank.entries import Rounded
+from privgram.papers.hardt_roth.calibration import TEST_MARGIN, finder_std
+from privgram.papers.hardt_roth.entries import Rounded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,8 +14,6 @@ References
    STOC 2012, arXiv:1111.0623.
 """
 
-from privgram.papers.hardt_roth import prune_level, theorem_6_2, theorem_6_3
-
 from .baselines import frobenius_error, halko_martinsson_tropp, randomised_response
 from .calibration import Calibration, calibrate
 from .entries import entry_limit
@@ -24,6 +22,7 @@ from .finder import range_finder
 from .incoherence import Coherence, coherence
 from .pfp import approximate, prune
 from .projection import project
+from .theorems import figure_2, figure_3, prune_level, theorem_2_6, theorem_6_2, theorem_6_3
 
 __all__ = [
     "Calibration",
@@ -33,6 +32,8 @@ __all__ = [
     "calibrate",
     "coherence",
     "entry_limit",
+    "figure_2",
+    "figure_3",
     "frobenius_error",
     "halko_martinsson_tropp",
     "load",
@@ -41,6 +42,7 @@ __all__ = [
     "prune_level",
     "randomised_response",
     "range_finder",
+    "theorem_2_6",
     "theorem_6_2",
     "theorem_6_3",
 ]

@@ -19,7 +19,7 @@ from privgram._base.checks import (
     check_integer,
     check_not_negative,
 )
-from privgram.low_rank._checks import (
+from privgram.papers.hardt_roth._checks import (
     check_budget,
     check_ranks,
     check_row_change,
@@ -155,12 +155,12 @@ def calibrate(
     r, p = check_ranks((m, n), rank, oversample)
     k, c = r + p, check_row_change(row_change)
     if check_calibration(calibration) == "published":
-        from privgram.papers import hardt_roth
+        from privgram.papers.hardt_roth.theorems import figure_3
 
         half = epsilon / 2, delta / 2
         rho = finder_std(k, c, *half, "published", allow_published_erratum)
         # One row of noise after the other: together a ratio of sqrt(k) at most.
-        ratio = math.sqrt(k) / hardt_roth.figure_3(k, *half)
+        ratio = math.sqrt(k) / figure_3(k, *half)
         return Calibration(k, c, rho, ratio, finder_profile(k, c / rho, ratio))
     if leverage is None:
         # Row norms squared are chi-squared of k over m, m of them (Laurent and Massart 2000).
@@ -201,14 +201,12 @@ def finder_std(
     allow_published_erratum: bool,
 ) -> float:
     """Standard deviation rho of the range finder's noise, for a budget of its own."""
-    from privgram.papers import hardt_roth
+    from privgram.papers.hardt_roth.theorems import figure_2
 
     least = row_change / finder_ratio(k, epsilon, delta)
     if calibration == "exact":
         return least
-    rho = row_change * hardt_roth.figure_2(
-        k, epsilon, delta, allow_published_erratum=allow_published_erratum
-    )
+    rho = row_change * figure_2(k, epsilon, delta, allow_published_erratum=allow_published_erratum)
     # What is refused as an erratum is less than that, but for the rounding of Omega.
     return rho if allow_published_erratum else max(rho, least)
 

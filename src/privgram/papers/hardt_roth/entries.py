@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from privgram.exact.integers import Integers, Product, Total, products, with_entries
-from privgram.low_rank._checks import check_row_change
+from privgram.papers.hardt_roth._checks import check_row_change
 from privgram.sources.blocks import Block, Blocks, in_order
 
 __all__ = ["Rounded", "entry_limit", "entry_unit"]

@@ -17,8 +17,8 @@ import numpy as np
 
 from privgram._base.checks import check_integer
 from privgram.drawing import random
-from privgram.low_rank._checks import check_budget, check_ranks, check_row_change
-from privgram.low_rank.factors import LowRank
+from privgram.papers.hardt_roth._checks import check_budget, check_ranks, check_row_change
+from privgram.papers.hardt_roth.factors import LowRank
 from privgram.sources.blocks import Blocks
 
 if TYPE_CHECKING:
