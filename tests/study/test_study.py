@@ -1,6 +1,7 @@
 """A study: one table, one unit, one budget; what it spends, refuses and shows."""
 
 import copy
+import os
 import pickle
 import signal
 import subprocess
@@ -237,6 +238,51 @@ def test_processes_race_for_the_last_of_the_budget(study, durable, tmp_path):
     answers = [np.load(out) for out in outs if out.exists()]
     assert len(answers) == 2 == len(shared.entries)
     assert np.abs(answers[0] - answers[1]).max() > 0
+
+
+class Forking:
+    """Blocks of a table, in the middle of whose pass user code forks, at a pass of choice."""
+
+    def __init__(self, at):
+        self.at, self.passes, self.child = at, 0, None
+
+    def __iter__(self):
+        self.passes += 1
+        table = made(4000)
+        yield {name: column[:2000] for name, column in table.items()}
+        if self.passes == self.at and self.child is None:
+            self.child = os.fork()
+            if not self.child:
+                signal.alarm(5)  # without its parent's threads it may wait for ever
+        yield {name: column[2000:] for name, column in table.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", [1, 2, 3])
+@pytest.mark.parametrize("family", ["gaussian", "binomial"])
+def test_a_fork_in_the_middle_of_a_pass_gives_no_answer_that_was_not_charged(tmp_path, at, family):
+    ledger, out = tmp_path / "it.ledger", tmp_path / "child.npy"
+    table = Forking(at)
+    it = pg.Study(table, COLUMNS, **BUDGET, ledger=ledger, threads=1)
+    formula = "y ~ x" if family == "gaussian" else "g[b] ~ x"
+    answer = None
+    try:
+        answer = it.regress(formula, epsilon=1.0, family=family)
+    except BaseException:
+        if table.child != 0:
+            raise
+    finally:
+        if table.child == 0:
+            if answer is not None:
+                np.save(out, np.asarray(answer.coef))
+            os._exit(0)
+    if table.child is None:
+        pytest.skip("there were fewer passes")
+    os.waitpid(table.child, 0)
+    answers = 1 + out.exists()
+    assert answers <= len(it.entries)
+    if out.exists():
+        assert np.abs(np.load(out) - np.asarray(answer.coef)).max() > 0
 
 
 KILLED = """

@@ -14,12 +14,11 @@ from privgram._plan.precision import Precision, precision
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
 from privgram.columns.unit import Auto, Unit
-from privgram.drawing.regress import Family, needed
-from privgram.drawing.regress import regress as fit_once
 from privgram.drawing.release import release as release_once
 from privgram.ledger import BudgetExceeded, Ledger
 from privgram.mechanisms import Mechanism, best, named
 from privgram.mechanisms._default import Purpose
+from privgram.study.answer import Family, answer, needed
 from privgram.study.budget import identity, name_of, open_ledger
 from privgram.study.check import rows_of
 
@@ -348,7 +347,7 @@ class Study:
             chosen = self._mechanism(spent[1], mechanism, "regression")
         elif mechanism is not None:
             raise ValueError('mechanism is of family="gaussian": leave it out')
-        return fit_once(
+        return answer(
             self.table,
             formula,
             self.columns,

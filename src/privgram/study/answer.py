@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from privgram.mechanisms import Mechanism
     from privgram.privacy import Adjacency
 
-__all__ = ["Family", "needed", "regress"]
+__all__ = ["Family", "answer", "needed"]
 
 Family = Literal["gaussian", "binomial"]
 
@@ -35,7 +35,7 @@ def needed(formula: str, columns: Columns) -> Columns:
     )
 
 
-def regress(
+def answer(
     source: Any,
     formula: str,
     columns: Columns,
@@ -52,7 +52,7 @@ def regress(
     threads: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> Any:
-    """Release what one regression needs, and fit it.
+    """Release what one regression needs, and fit it: the seam for what answers one with less noise.
 
     Parameters
     ----------
