@@ -201,7 +201,7 @@ def test_coverage_of_shrunk_intervals():
         shrunk = fits.shrink()
         away = shrunk.estimate[:, 0] - slopes
         held.append(np.abs(away) < 1.96 * np.asarray(shrunk.bse)[:, 0])
-        better.append(np.nanmean((fits.params[:, 0] - slopes) ** 2) / np.mean(away**2))
+        better.append(np.nanmean((np.asarray(fits.params)[:, 0] - slopes) ** 2) / np.mean(away**2))
     assert np.mean(held) > 0.9
     assert min(better) > 1
 
@@ -236,7 +236,11 @@ def test_shrunk_groups_predict_better_on_a_real_table():
         for group, rows in test.groupby(by):
             features = rows[names[:2]]
             one = whole.predict(features)
-            own = fits[group].predict(features) if group in fits else one
+            own = (
+                fits[group].predict(features)
+                if group in fits and fits[group].refusal is None
+                else one
+            )
             for name, found in (
                 ("own", own),
                 ("shrunk", shrunk.predict(group, features)),
