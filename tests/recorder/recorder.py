@@ -16,7 +16,7 @@ from unittest import mock
 
 import numpy as np
 
-from privgram.drawing import additive, norm_bound, refined
+from privgram.drawing import additive, norm_bound, refined, scores
 from privgram.exact import certified, limbs
 
 
@@ -51,7 +51,7 @@ class Primitive:
 
     Attributes
     ----------
-    kind : {"matrix", "counts", "choice"}
+    kind : {"matrix", "counts", "integers", "choice"}
     exact : ndarray
         What is secret, in integers or in the units of what is released.
     released : ndarray of bool
@@ -117,6 +117,7 @@ class Recorder:
         add_integers, wisharts = additive.add_integers, certified.add_wisharts
         noisy, number = refined.Looks.noisy, refined.Looks.number
         choose = norm_bound.exponential_mechanism
+        add_to_integers = scores.add_to_integers
 
         def watched_add(moment, noise, noise_std):
             drawn = limbs.to_integers(noise)
@@ -137,6 +138,10 @@ class Recorder:
         def watched_number(looks, *more):
             return self.meet("counts", np.array([looks.moment.n_rows]), number(looks, *more), more)
 
+        def watched_integers(total, std, unit, rng):
+            made = add_to_integers(total, std, unit, rng)
+            return self.meet("integers", total * unit, made, [std, unit])
+
         def watched_choice(losses, rate, rng):
             return self.meet("choice", np.array(losses, object), choose(losses, rate, rng), rate)
 
@@ -146,6 +151,7 @@ class Recorder:
                 (certified, "add_wisharts", watched_wisharts),
                 (refined.Looks, "noisy", watched_noisy),
                 (refined.Looks, "number", watched_number),
+                (scores, "add_to_integers", watched_integers),
                 (norm_bound, "exponential_mechanism", watched_choice),
             ):
                 stack.enter_context(mock.patch.object(where, name, new))
@@ -173,7 +179,7 @@ def moved(old, new):
         for name, _, kwargs in old.drawn
         if name == "normal" and "scale" in kwargs
     ]
-    if old.kind == "counts":
+    if old.kind in ("counts", "integers"):
         [(_, scale)] = scales
         return float((((new.exact - old.exact) / scale) ** 2).sum())
     difference = (new.exact - old.exact)[np.triu_indices(len(old.exact))]

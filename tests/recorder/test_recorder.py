@@ -116,6 +116,10 @@ def logistic(table, rng, adjacency):
     return pg.logistic(binary(table), "y ~ x + g", columns=BINARY, **given)
 
 
+def regress(table, rng, adjacency, formula="y ~ x + g", epsilon=1.0):
+    return pg.regress(table, formula, COLUMNS, epsilon, 1e-6, adjacency=adjacency, rng=rng)
+
+
 NUMBERS = pg.Columns({k: BASE[k] for k in ("x", "z", "y")}, intercept=True, missing="drop")
 BY_G = {"columns": NUMBERS, "by": pg.Groups("g", LEVELS)}
 #: Persons have a few rows.
@@ -132,6 +136,8 @@ RUNS = {
     "robust": robust,
     "robust, of units": functools.partial(robust, of_units=True),
     "logistic": logistic,
+    "scores": regress,
+    "second moment": functools.partial(regress, formula="y ~ x + z + g", epsilon=0.2),
 }
 
 

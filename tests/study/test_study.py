@@ -307,8 +307,8 @@ def _killed(tmp_path, point):
     )
     code += {
         "before the entry": "ledger._chain.append = die",
-        "before the noise": "import privgram.drawing.draws as d; d.draw = die",
-        "before the answer": "pg.Release.regress = die",
+        "before the noise": "import privgram.drawing.refined as d; d.symmetric_gaussian = die",
+        "before the answer": "import privgram.drawing.scores as d; d.ScoreFit = die",
     }[point]
     code += "\nfit = study.regress('y ~ x', epsilon=0.5)\nprint('answer', list(fit.params))"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -16,11 +16,12 @@ READERS = {
     "privgram-release": "privgram._release:read_release",
     "privgram-releases": "privgram._release.groups:read_releases",
     "privgram-logistic": "privgram.regression.logistic:read_fit",
+    "privgram-regression": "privgram.regression.scored:read_fit",
 }
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read what was saved: a release, the releases of groups, or a logistic regression.
+    """Read what was saved: a release, the releases of groups, or a regression.
 
     Parameters
     ----------
@@ -29,7 +30,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    Release, Releases or LogisticFit
+    Release, Releases, LogisticFit or ScoreFit
         Whichever the file says it holds.
 
     Raises

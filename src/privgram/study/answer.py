@@ -5,12 +5,17 @@ All that `Study.regress` spends is spent here. Secret side.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from privgram.columns import Columns
 from privgram.columns.formula import parse
 from privgram.drawing.logistic import logistic
 from privgram.drawing.release import release
+from privgram.drawing.scores import scored
+from privgram.engines import scale_out
+from privgram.mechanisms import best
+from privgram.regression.scored import CovType
 
 if TYPE_CHECKING:
     import os
@@ -45,6 +50,7 @@ def answer(
     delta: float,
     adjacency: Adjacency,
     family: Family = "gaussian",
+    cov_type: CovType | None = None,
     unit: Unit | None = None,
     reference: Mapping[str, Any] | None = None,
     ledger: Ledger | None = None,
@@ -63,9 +69,14 @@ def answer(
     columns : Columns
         Of the whole table; what the formula does not use is not read.
     mechanism : Mechanism or None
-        Of the release for family "gaussian".
+        Of a release that the regression is computed from, for family "gaussian". By default there
+        is none where scores are possible: of rows that one machine can read again, for a formula
+        without instruments and absorbed factors, and a positive delta.
     family : {"gaussian", "binomial"}
         Least squares, or logistic regression.
+    cov_type : {"robust", "nonrobust"}, optional
+        Whether standard errors allow for errors of unequal variance: by default they do, where
+        there are scores.
     unit : Unit, optional
         Whose rows are protected together.
     reference : mapping of str to level, optional
@@ -73,7 +84,7 @@ def answer(
 
     Returns
     -------
-    Fit, InstrumentalFit or LogisticFit
+    ScoreFit, Fit, InstrumentalFit or LogisticFit
     """
     if family not in get_args(Family):
         raise ValueError(f"family is {' or '.join(map(repr, get_args(Family)))}, not {family!r}")
@@ -95,6 +106,23 @@ def answer(
                 'family="gaussian", whose coefficients are differences of probabilities'
             )
         return logistic(source, formula, columns=columns, reference=reference, **given)
+    if not (cov_type is None or cov_type in get_args(CovType)):
+        raise ValueError(
+            f"cov_type is {' or '.join(map(repr, get_args(CovType)))}, not {cov_type!r}"
+        )
+    plain = not (parsed.endogenous or parsed.absorbed or used.row_weights)
+    again = not (isinstance(source, Iterator) or scale_out(source) is not None)
+    if mechanism is None and plain and again and unit is None and delta > 0 and used.intercept:
+        robust = cov_type != "nonrobust"
+        return scored(source, parsed, used, robust=robust, reference=reference, **given)
+    if cov_type == "robust":
+        raise ValueError(
+            "robust standard errors come with scores, which take single rows that can be read "
+            "again, no weights, instruments or absorbed factors, and no mechanism: leave out "
+            "cov_type, or look again by the fit's robust()"
+        )
+    if mechanism is None:
+        mechanism = best(source, delta, of_units=unit is not None)
     made = release(source, used, mechanism=mechanism, unit=unit, **given)
     if parsed.endogenous:
         return made.iv(formula, reference=reference)

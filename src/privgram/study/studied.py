@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from privgram.ledger import Composition, Entry
     from privgram.privacy import Adjacency
+    from privgram.regression.scored import CovType
     from privgram.study.check import Check
 
 __all__ = ["Study", "regress"]
@@ -304,6 +305,7 @@ class Study:
         delta: float | None = None,
         label: str = "",
         family: Family = "gaussian",
+        cov_type: CovType | None = None,
         reference: Mapping[str, Any] | None = None,
         mechanism: Mechanism | str | None = None,
         out: str | os.PathLike[str] | None = None,
@@ -323,15 +325,19 @@ class Study:
             As of `release`.
         family : {"gaussian", "binomial"}
             Least squares, or logistic regression.
+        cov_type : {"robust", "nonrobust"}, optional
+            Whether standard errors allow for errors of unequal variance. By default they do where
+            the regression is by scores: of single rows that can be read again, and no mechanism.
         reference : mapping of str to level, optional
             The level of a factor that is left out, where the formula does not say it; the first by
             default.
         out : path-like, optional
-            File to save what was released to, the fit itself for family "binomial".
+            File to save what was released to: the fit itself, if it is by scores or of family
+            "binomial".
 
         Returns
         -------
-        Fit, InstrumentalFit or LogisticFit
+        ScoreFit, Fit, InstrumentalFit or LogisticFit
 
         Raises
         ------
@@ -342,17 +348,15 @@ class Study:
         """
         used = needed(formula, self.columns)
         spent = self._spent(epsilon, delta)
-        chosen = None
-        if family == "gaussian":
-            chosen = self._mechanism(spent[1], mechanism, "regression")
-        elif mechanism is not None:
+        if family != "gaussian" and mechanism is not None:
             raise ValueError('mechanism is of family="gaussian": leave it out')
         return answer(
             self.table,
             formula,
             self.columns,
-            mechanism=chosen,
+            mechanism=None if mechanism is None else named(mechanism),
             family=family,
+            cov_type=cov_type,
             reference=reference,
             out=out,
             rng=rng,
@@ -568,7 +572,7 @@ def regress(
 
     Returns
     -------
-    Fit, InstrumentalFit or LogisticFit
+    ScoreFit, Fit, InstrumentalFit or LogisticFit
 
     Raises
     ------

@@ -1,0 +1,463 @@
+"""One regression by scores of rows: the looks at the table.
+
+What decides a look is in `privgram.regression.scoring`; this is where the table is read. Secret
+side: of what is read only the noisy sums leave.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram._base.files import check_distinct, check_room
+from privgram.drawing import random
+from privgram.drawing.additive import impose
+from privgram.drawing.refined import Looks
+from privgram.drawing.release import warn_of_weak
+from privgram.engines.request import Pass
+from privgram.engines.threads import accumulate, second_moment
+from privgram.exact import limbs
+from privgram.ledger import check_ledger
+from privgram.mechanisms import refined as frames
+from privgram.mechanisms.refined import Frame, Refined
+from privgram.moment import SecondMoment
+from privgram.moment.scored import UNITS, Leading, ScoreSecond, ScoreShells, ScoreSum, scale
+from privgram.noise import GaussianLaw, combine
+from privgram.regression import scoring as rules
+from privgram.regression.design import AllColumns, design
+from privgram.regression.scored import FORM, HIDDEN, ScoreFit
+from privgram.sources.kept import Kept
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from privgram.columns import Columns
+    from privgram.columns.formula import Parsed
+    from privgram.ledger import Ledger
+    from privgram.noise import NoiseLaw
+    from privgram.privacy import Adjacency
+    from privgram.regression.design import Design
+    from privgram.regression.scoring import Clip, Start
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["Steps", "scored"]
+
+
+def scored(
+    source: Any,
+    parsed: Parsed,
+    used: Columns,
+    *,
+    robust: bool,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency,
+    reference: Mapping[str, Any] | None = None,
+    ledger: Ledger | None = None,
+    out: str | os.PathLike[str] | None = None,
+    threads: int | None = None,
+    rng: np.random.Generator | None = None,
+) -> ScoreFit:
+    """Fit a regression by scores, or by what is predicted to be better.
+
+    Parameters
+    ----------
+    source : table
+        That can be read again, by one machine.
+    parsed : Parsed
+        The formula, without instruments and absorbed factors.
+    used : Columns
+        What it needs.
+    robust : bool
+        Whether standard errors allow for errors of unequal variance.
+    epsilon, delta, adjacency, reference, ledger, out, threads, rng
+        As of `privgram.drawing.regress.regress`.
+    """
+    path = None if out is None else Path(out)
+    check_ledger(ledger)
+    if path is not None:
+        FORM.check_suffix(path)
+        check_distinct({}, {"ledger": None if ledger is None else ledger.path, "out": path})
+        check_room(path)
+    given = {name: str(x) for name, x in (*parsed.references.items(), *(reference or {}).items())}
+    target, texts = parsed.targets[0], list(parsed.features)
+    model = design(AllColumns(used), target, texts, parsed.intercept, given)
+    if isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2:
+        source = dict(zip(used.selected, source.T, strict=True))
+    generator, reproducible = random.resolve(rng)
+    noise = Refined().calibrate(len(used), used.bound, epsilon, delta, adjacency)
+    if ledger is not None:  # before the pass
+        ledger.check(epsilon, delta, adjacency=adjacency, privacy=noise.privacy)
+    kept = Kept(source)
+    moment = second_moment(kept, columns=used, threads=threads)
+    public = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
+    if not reproducible:
+        warn_of_weak(epsilon, delta, public)
+    if ledger is not None:
+        ledger.spend(
+            epsilon, delta, adjacency=adjacency, privacy=noise.privacy, what=f"regress({target})"
+        )
+    again = Pass(kept, used, threads=threads)
+    looks = Looks(moment, noise, generator, lambda new: accumulate(again, new)[0])
+    way, why, found = Steps(looks, model, public, robust).take()
+    parameters = looks.record["parameters"] | {"way": way, "why": why}
+    start = found["start"]
+    if way == "scores":
+        clip = found["clip"]
+        parameters |= {"clip": clip.size, "clipped_rows": clip.beyond}
+        parameters["clipping_error"] = clip.error / math.sqrt(start.rows)
+        solution, (sampling, privacy) = found["coef"], _covariance(found)
+    else:
+        seen = {"clipped_rows": 0.0, "clipping_error": 0.0} | found
+        parameters |= {name: seen[name] for name in ("clipped_rows", "clipping_error")}
+        solution, (sampling, privacy) = start.coef, _of_matrix(start, seen["clipping_error"])
+    refused = HIDDEN if start.hidden or start.rough > rules.TRUSTED else None
+    if refused is None and start.rows <= len(solution):
+        refused = "there are too few rows"
+    fit = ScoreFit(
+        target=target,
+        terms=tuple(texts),
+        columns=used,
+        reference=given,
+        with_intercept=model.intercept,
+        solution=solution,
+        sampling=sampling,
+        noise=privacy,
+        robust=robust and way == "scores",
+        n_rows=start.rows,
+        refused=refused,
+        epsilon=float(epsilon),
+        delta=float(delta),
+        adjacency=adjacency,
+        privacy=noise.privacy,
+        parameters=parameters,
+        reproducible=reproducible,
+    )
+    if path is not None:
+        fit.save(path)
+    return fit
+
+
+class Steps:
+    """The looks of one regression: each release decides the next, and nothing else of the table.
+
+    Parameters
+    ----------
+    looks : Looks
+    design : Design
+    public : int or None
+        The number of rows, where it is public.
+    robust : bool
+        Whether the second moment of scores is released too.
+    """
+
+    def __init__(self, looks: Looks, design: Design, public: int | None, robust: bool) -> None:
+        self.looks = looks
+        self.design = design
+        self.public = public
+        self.robust = robust
+        self.joint = design.frame  # (q + 1, d)
+        # Orthonormal: noise in it is isotropic as in the columns.
+        self.basis = np.linalg.qr(self.joint.T)[0].T
+        self.images = self.joint @ self.basis.T
+        self.q = len(self.joint) - 1
+        self.usual = rules.USUAL * math.sqrt(self.q)
+        #: A row replaced moves a score by two.
+        self.moves = 2.0 if looks.noise.adjacency == "replace" else 1.0
+
+    def take(self) -> tuple[str, str, Any]:
+        """All looks: which way was taken, why, and what it found."""
+        looks = self.looks
+        first = looks.take(looks.moment, rules.FIRST)
+        left = 1 - rules.FIRST
+        rows, spent = self._rows(first)
+        left -= spent
+        rate = looks.noise.mu * rows / math.sqrt(self.q + 1)
+        if rate < frames.CLEAR:
+            return self._once(
+                first, rows, left, "the rows are too few beside the noise for second looks"
+            )
+        start, frame, left = self._start(first, rows, left)
+        predicted = start.predicted(self._predicted(start, self.usual, left * 0.8))
+        radius = rules.reach(frame.typical, self.q + 1, last=True)
+        matrix = looks.std_at(radius, left - frames.COUNTS_IF_NOISY) / math.sqrt(rows)
+        if self._worse(start, first, left, min(predicted, matrix)):
+            return self._once(
+                first, rows, left, "one look is predicted to have less noise than others"
+            )
+        if matrix < predicted and predicted > rules.NOTHING:
+            why = "the noise hides the curvature, of which scores would tell nothing"
+            return "second moment", why, self._matrix(first, frame, rows, left)
+        start, left = self._nearer(start, left)
+        shells = self._shells(start)
+        left -= rules.COUNTS + rules.TURNS
+        # Nothing that is asked of the second moment of scores is known yet.
+        noise = self.moves / looks.mu(left * 0.92)
+        clip = rules.choose_clip(*shells, noise, rows)
+        predicted = math.hypot(clip.noise, clip.error) / math.sqrt(rows)
+        if self._worse(start, first, left, predicted):
+            return self._once(first, rows, left, "scores are so long that one look has less noise")
+        return "scores", "", self._steps(start, clip, left)
+
+    def _rows(self, first: Matrix) -> tuple[float, float]:
+        """The number of rows, and what part of the budget that costs."""
+        looks = self.looks
+        dropping = looks.moment.columns.missing == "drop"
+        if self.public is not None and not dropping:
+            return max(float(self.public), 1.0), 0.0
+        if self.design.intercept:
+            ones = self.joint[-2]
+            return max(float(ones @ first @ ones), 1.0), 0.0
+        return max(looks.number(rules.NUMBER), 1.0), rules.NUMBER
+
+    def _start(self, first: Matrix, rows: float, left: float) -> tuple[Start, Frame, float]:
+        """Looks at the middle, as many as are worth it, and where they lead."""
+        looks, std = self.looks, self.looks.std[-1]
+        start = self._plain(first, std, rows)
+        known = impose(first, _isotropic(std), looks.moment.columns)[0]
+        frame = frames.whiten(self.basis @ known @ self.basis.T, std, rows)
+        for share in rules.MIDDLES:
+            radius = rules.reach(frame.typical, self.q + 1)
+            radius = min(radius, math.sqrt(self._largest(frame)))
+            taught = frame.teaches(looks.std_at(radius, share), rows)
+            if not taught or start.clear(self._predicted(start, self.usual, left * 0.8)):
+                break
+            left -= share
+            middle, into, matrix, law = self._look(first, frame, radius, share)
+            std = looks.std[-1]
+            frame = frames.whiten(middle, std, rows, frame)
+            start = self._begin(into, matrix, law, std, rows)
+        return start, frame, left
+
+    def _look(
+        self, first: Matrix, frame: Frame, radius: float, share: float
+    ) -> tuple[Matrix, Matrix, Matrix, NoiseLaw]:
+        """Release a second moment in a frame of the basis; and its average with the first one."""
+        looks, m = self.looks, self.q + 1
+        new = partial(_leading, columns=m, bound=radius)
+        total = looks.read(self._whole(frame.matrix @ self.basis), new)
+        found = looks.take(SecondMoment.from_accumulator(total.inner, None, None), share)
+        into = frame.matrix
+        laws = [_isotropic(looks.std[0]).image(into), _isotropic(looks.std[-1])]
+        weights, law = combine(laws, m)
+        whole = into @ self.basis @ first @ self.basis.T @ into.T
+        return found, into, weights[0] * whole + weights[1] * found, law
+
+    def _matrix(self, first: Matrix, frame: Frame, rows: float, left: float) -> dict[str, Any]:
+        """Spend what is left on a second moment in a frame, as `Refined` does."""
+        looks = self.looks
+        whole = replace(self._whole(frame.matrix @ self.basis), typical=frame.typical)
+        share = frames.COUNTS_IF_NOISY
+        choice = looks.choose(whole, share, left - share, rows)
+        radius = math.sqrt(choice.square)
+        _, into, matrix, law = self._look(first, frame, radius, left - share)
+        error = choice.most / math.sqrt(rows)
+        start = self._begin(into, matrix, law, looks.std[-1], rows)
+        return {"start": start, "clipped_rows": choice.clipped, "clipping_error": error}
+
+    def _begin(self, into: Matrix, matrix: Matrix, law: NoiseLaw, std: float, rows: float) -> Start:
+        """Where a second moment leads, released in a frame of the basis."""
+        back = self.images @ np.linalg.inv(into)
+        joint = back @ matrix @ back.T
+        edge = 2 * math.sqrt(self.q + 1) * std * back @ back.T
+        return rules.start((joint + joint.T) / 2, law.image(back), edge, rows)
+
+    def _largest(self, frame: Frame) -> float:
+        return frame.largest(float(self.looks.moment.bound))
+
+    def _whole(self, leading: Matrix) -> Frame:
+        """A map of the released columns to a few numbers, and then to nothing."""
+        d = self.looks.moment.n_columns
+        matrix = np.zeros((d, d))
+        matrix[: len(leading)] = leading
+        return Frame(matrix, 1.0, 1.0)
+
+    def _at(self, start: Start) -> Frame:
+        """The map to (z, e) at a start."""
+        v = np.append(-start.coef, 1.0) / start.scale
+        return self._whole(np.vstack([start.white @ self.joint[:-1], v @ self.joint]))
+
+    def _predicted(self, start: Start, clip: float, left: float) -> float:
+        """Noise of scores with what will be left, in sampling errors."""
+        mu = self.looks.mu(left)
+        return self.moves * clip / mu / math.sqrt(start.rows)
+
+    def _worse(self, start: Start, first: Matrix, left: float, predicted: float) -> bool:
+        """Whether one look with all that is left is predicted to have less noise than scores."""
+        if predicted < rules.NOTHING:
+            return False
+        whole = rules.FIRST + left
+        one = replace(self.looks.noise, noise_std=self.looks.noise.noise_std / math.sqrt(whole))
+        law = impose(first, one.law, self.looks.moment.columns)[1].image(self.joint)
+        v = np.append(-start.coef, 1.0)
+        noise = law.sandwich(np.zeros((self.q + 1,) * 2), np.outer(v, v))[:-1, :-1]
+        inverse = start.white.T @ start.white / start.rows
+        own = self.design.transform[: len(self.design.names)]
+        sampled = ((own @ inverse) * own).sum(axis=1) * start.scale**2
+        pulled = own @ inverse
+        ratio = ((pulled @ noise) * pulled).sum(axis=1) / sampled
+        return math.sqrt(float(ratio.mean())) < predicted
+
+    def _once(
+        self, first: Matrix, rows: float, left: float, why: str
+    ) -> tuple[str, str, dict[str, Any]]:
+        """Spend what is left on another look at the columns, and average it with the first."""
+        looks = self.looks
+        rest = looks.take(looks.moment, left)
+        whole = rules.FIRST + left
+        average = (rules.FIRST * first + left * rest) / whole
+        std = looks.noise.law.std / math.sqrt(whole)
+        return "one look", why, {"start": self._plain(average, std, rows)}
+
+    def _plain(self, matrix: Matrix, std: float, rows: float) -> Start:
+        """Where a second moment leads that was released in the columns themselves."""
+        known, law = impose(matrix, _isotropic(std), self.looks.moment.columns)
+        inside = self.basis @ known @ self.basis.T
+        return self._begin(np.eye(self.q + 1), inside, law.image(self.basis), std, rows)
+
+    def _shells(self, start: Start) -> tuple[Vector, Matrix, Vector, float, float]:
+        """Release how many scores are of each length, and where they point."""
+        looks, q = self.looks, self.q
+        bound = float(looks.moment.bound)
+        frame = self._at(start)
+        reach = np.linalg.norm(frame.matrix[:q], 2) * np.linalg.norm(frame.matrix[q]) * bound**2
+        grid = rules.lengths(math.sqrt(q), float(reach))
+        found = looks.read(frame, partial(_shells, q=q, grid=grid))
+        counts, counts_std = looks.noisy(found, rules.COUNTS)
+        mu = looks.mu(rules.TURNS)
+        turns_std = self.moves / mu
+        turns = add_to_integers(found.total.ravel(), turns_std, 1 / scale(q), looks.rng)
+        looks.record["parameters"]["turns_mu"] = mu
+        return counts, turns.reshape(found.total.shape), grid, counts_std, turns_std
+
+    def _nearer(self, start: Start, left: float) -> tuple[Start, float]:
+        """Steps before all others, while the noise of the start would be felt in the end."""
+        std = self._predicted(start, self.usual, left * rules.EARLY) * math.sqrt(start.rows)
+        share = rules.AHEAD * left
+        for _ in range(rules.MOST_AHEAD):
+            if start.rest(start.behind) <= rules.LEFT * std**2:
+                break
+            left -= share
+            score, noise = self._score(start, rules.WIDE * self.usual, share)
+            moved = start.step(score)
+            behind = noise**2 + start.wrong(moved)
+            start = replace(start, coef=start.coef + moved, behind=behind)
+        return start, left
+
+    def _steps(self, start: Start, clip: Clip, left: float) -> dict[str, Any]:
+        """Two steps, and how the scores vary."""
+        looks, rows = self.looks, start.rows
+        second = 0.0
+        if self.robust:
+            wanted = (clip.size**2 / (0.1 * rows * looks.noise.mu)) ** 2
+            second = left * min(max(wanted, 0.02), 0.12)
+            left -= second
+        early = rules.EARLY * left
+        score, std = self._score(start, clip.size, early)
+        moved = start.step(score + clip.taken)
+        between = replace(start, coef=start.coef + moved)
+        meat, meat_std = None, 0.0
+        if self.robust:
+            meat, meat_std = self._second(between, clip.size, second)
+        score, last = self._score(between, clip.size, left - early)
+        # Two estimates that share the sample alone, weighed by what else they miss.
+        behind = std**2 + start.wrong(moved)
+        ahead = last**2 + start.rest(behind)
+        part = behind / (behind + ahead)
+        step = part * start.step(score + clip.taken)
+        coef = between.coef + step
+        origin = start.coef + part * moved
+        return {
+            "start": start,
+            "coef": coef,
+            "step": coef - origin,
+            "noise": math.hypot((1 - part) * std, part * last),
+            "clip": clip,
+            "meat": meat,
+            "meat_std": meat_std,
+            "part": part,
+        }
+
+    def _score(self, start: Start, clip: float, share: float) -> tuple[Vector, float]:
+        """Release a score at a start; with the deviation of its noise."""
+        looks, q = self.looks, self.q
+        found = looks.read(self._at(start), partial(_score, q=q, clip=clip))
+        mu = looks.mu(share)
+        std = self.moves * clip * (UNITS / scale(q)) / mu
+        parameters = looks.record["parameters"]
+        parameters.setdefault("score_mu", []).append(mu)
+        parameters.setdefault("score_noise_std", []).append(std)
+        return add_to_integers(found.total, std, clip / scale(q), looks.rng), std
+
+    def _second(self, start: Start, clip: float, share: float) -> tuple[Matrix, float]:
+        """Release the second moment of the clipped scores; with its noise off the diagonal."""
+        found = self.looks.read(self._at(start), partial(_second, q=self.q, clip=clip))
+        moment = SecondMoment.from_accumulator(found.inner, None, None)
+        return self.looks.take(moment, share), self.looks.std[-1]
+
+
+def _covariance(found: dict[str, Any]) -> tuple[Matrix, Matrix]:
+    """Of the design's coefficients: as of a sample, and of what privacy does."""
+    start, clip, q = found["start"], found["clip"], len(found["coef"])
+    factor = start.rows / max(start.rows - q, 1.0)
+    meat = clip.whole * np.eye(q)
+    if found["meat"] is not None:
+        deviation = np.sqrt(2.0) * found["meat_std"]
+        values, vectors = np.linalg.eigh(found["meat"])
+        meat = (vectors * (np.maximum(values, deviation) + deviation)) @ vectors.T
+        meat = meat + clip.square * np.eye(q)
+    privacy = (found["noise"] ** 2 + clip.error**2) * np.eye(q) + start.left(found["step"])
+    back = start.scale * start.white.T / start.rows
+    return back @ (factor * meat) @ back.T, back @ privacy @ back.T
+
+
+def _of_matrix(start: Start, error: float) -> tuple[Matrix, Matrix]:
+    """Of the coefficients at a start: as of a sample, and of what privacy does."""
+    q = len(start.coef)
+    back = start.scale * start.white.T / start.rows
+    factor = start.rows / max(start.rows - q, 1.0)
+    moved = error**2 * start.rows * np.eye(q)
+    return factor * start.rows * back @ back.T, back @ (start.noise + moved) @ back.T
+
+
+def add_to_integers(
+    total: NDArray[np.int64], std: float, unit: float, rng: np.random.Generator
+) -> Vector:
+    """Sums of whole units with noise, on the public grid of the noise."""
+    noise = rng.normal(scale=std, size=total.shape)
+    exponent = limbs.grid_exponent(std / unit)
+    noisy = limbs.add(limbs.from_int64(total), limbs.to_limbs(noise / unit))
+    return limbs.round_to_grid(noisy, exponent) * (unit * 2.0**exponent)
+
+
+def _isotropic(std: float) -> GaussianLaw:
+    return GaussianLaw(std, math.sqrt(2.0) * std)
+
+
+# By name below: workers of a cluster would not find what is made where it is used.
+
+
+def _leading(_: int, columns: int, bound: float) -> Leading:
+    return Leading(columns, bound)
+
+
+def _score(_: int, q: int, clip: float) -> ScoreSum:
+    return ScoreSum(q, clip)
+
+
+def _second(_: int, q: int, clip: float) -> ScoreSecond:
+    return ScoreSecond(q, clip)
+
+
+def _shells(_: int, q: int, grid: Vector) -> ScoreShells:
+    return ScoreShells(q, grid)

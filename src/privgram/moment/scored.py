@@ -1,0 +1,197 @@
+"""Scores of rows on their way into sums of integers: clipped, and by their lengths.
+
+A row comes as an image (z, e, ...): q features in a frame, and what the target differs by from
+what is expected of it. Its score is s = e z. All that follows of a row is a function of its image
+alone, each number by one operation after the other, so that it does not depend on where the row
+stands.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privgram._core.norms import squared_norms
+from privgram._core.rows import Accumulator
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+__all__ = ["UNITS", "ScoreSecond", "ScoreShells", "ScoreSum"]
+
+#: No vector of integers that a row adds is longer: sums of 2^38 rows fit 64 bits.
+UNITS = 1 << 24
+
+
+def whole(vectors: Matrix) -> Integers:
+    """Vectors of length 1 at most as integers of length `UNITS` at most, whatever they are.
+
+    They are rounded to the nearest, where that could make none longer than `UNITS`.
+    """
+    found = np.rint(vectors * scale(vectors.shape[1])).astype(np.int64)
+    # Whatever arithmetic did: a row that is too long, which none is, would count nothing.
+    found[(found * found).sum(axis=1) > UNITS * UNITS] = 0
+    return found
+
+
+def scale(q: int) -> float:
+    """Integers to which a vector of length 1 is scaled: rounding makes it q^(1/2) / 2 longer."""
+    return float(UNITS - np.ceil(np.sqrt(q) / 2) - 1)
+
+
+class _Scores:
+    """Scores of the rows of a block, and their lengths."""
+
+    def __init__(self, q: int) -> None:
+        self.q = q
+        self.n_rows = 0
+        self.n_dropped = 0
+
+    def update(self, block: Matrix, drop: bool = False) -> int:
+        """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
+        scores = np.ascontiguousarray(block[:, : self.q] * block[:, self.q, None])
+        square = np.empty(len(scores))
+        squared_norms(scores, square)
+        bad = np.flatnonzero(~np.isfinite(square))
+        if len(bad):
+            if not drop:
+                return int(bad[0])
+            scores, square = np.delete(scores, bad, axis=0), np.delete(square, bad)
+        self.n_rows += len(scores)
+        self.n_dropped += len(bad)
+        self.add(scores, np.sqrt(square))
+        return -1
+
+    def add(self, scores: Matrix, lengths: Vector) -> None:
+        """Accumulate scores of these lengths."""
+        raise NotImplementedError
+
+    def merge(self, other: _Scores) -> None:
+        """Add the rows of another."""
+        self.n_rows += other.n_rows
+        self.n_dropped += other.n_dropped
+
+
+class ScoreSum(_Scores):
+    """The sum of s min(1, clip / |s|) / clip over rows.
+
+    Parameters
+    ----------
+    q : int
+    clip : float
+
+    Attributes
+    ----------
+    total : ndarray of shape (q,), int64
+        In units of 1 / scale(q). No row adds a vector longer than `UNITS`.
+    """
+
+    def __init__(self, q: int, clip: float) -> None:
+        super().__init__(q)
+        self.clip = clip
+        self.total = np.zeros(q, np.int64)
+
+    def add(self, scores: Matrix, lengths: Vector) -> None:
+        """Accumulate scores of these lengths."""
+        self.total += whole(scores / np.maximum(lengths, self.clip)[:, None]).sum(axis=0)
+
+    def merge(self, other: _Scores) -> None:
+        """Add the rows of another."""
+        assert isinstance(other, ScoreSum)
+        super().merge(other)
+        self.total += other.total
+
+
+class ScoreShells(_Scores):
+    """How many scores are of each length, and the sums of the unit vectors along them.
+
+    Parameters
+    ----------
+    q : int
+    grid : ndarray of shape (m,), float64
+        Increasing. Shell i ends at grid[i], which it includes; the last takes all that is longer.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (m,), int64
+    total : ndarray of shape (m, q), int64
+        Of s / |s|, in units of 1 / scale(q).
+    """
+
+    def __init__(self, q: int, grid: Vector) -> None:
+        super().__init__(q)
+        self.counts = np.zeros(len(grid), np.int64)
+        self.total = np.zeros((len(grid), q), np.int64)
+        self._edges = grid[:-1]
+
+    def add(self, scores: Matrix, lengths: Vector) -> None:
+        """Accumulate scores of these lengths."""
+        at = np.searchsorted(self._edges, lengths)
+        self.counts += np.bincount(at, minlength=len(self.counts))
+        units = whole(scores / np.where(lengths > 0, lengths, 1.0)[:, None])
+        np.add.at(self.total, at, units)
+
+    def merge(self, other: _Scores) -> None:
+        """Add the rows of another."""
+        assert isinstance(other, ScoreShells)
+        super().merge(other)
+        self.counts += other.counts
+        self.total += other.total
+
+
+class ScoreSecond:
+    """The second moment of clipped scores; as `ScoreSum`, with an accumulator `inner`."""
+
+    def __init__(self, q: int, clip: float) -> None:
+        self.inner = Accumulator(q, clip)
+        self._q = q
+
+    def update(self, block: Matrix, drop: bool = False) -> int:
+        """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
+        scores = block[:, : self._q] * block[:, self._q, None]
+        return self.inner.update(np.ascontiguousarray(scores), drop)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that count."""
+        return self.inner.n_rows
+
+    @property
+    def n_dropped(self) -> int:
+        """Rows left out."""
+        return self.inner.n_dropped
+
+    def merge(self, other: ScoreSecond) -> None:
+        """Add the rows of another."""
+        self.inner.merge(other.inner)
+
+
+class Leading:
+    """The second moment of the leading columns of images."""
+
+    def __init__(self, columns: int, bound: float) -> None:
+        self.inner = Accumulator(columns, bound)
+        self._columns = columns
+
+    def update(self, block: Matrix, drop: bool = False) -> int:
+        """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
+        return self.inner.update(np.ascontiguousarray(block[:, : self._columns]), drop)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that count."""
+        return self.inner.n_rows
+
+    @property
+    def n_dropped(self) -> int:
+        """Rows left out."""
+        return self.inner.n_dropped
+
+    def merge(self, other: Leading) -> None:
+        """Add the rows of another."""
+        self.inner.merge(other.inner)

@@ -1,0 +1,289 @@
+"""One regression that was released by scores: the public record of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from privgram._base.checks import check_not_negative, check_positive, check_within
+from privgram._base.saved import Form
+from privgram._base.text import shown
+from privgram.columns import Columns
+from privgram.regression.design import AllColumns, Design, design
+from privgram.regression.inference import Inference, Of, refuse
+from privgram.regression.results import CONSTANT, Results
+from privgram.regression.summary import counted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram.privacy import Adjacency, Guarantee, Profile
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["CovType", "ScoreFit"]
+
+#: What standard errors allow for.
+CovType = Literal["robust", "nonrobust"]
+
+FORM = Form(
+    "privgram-regression",
+    1,
+    "a regression by scores",
+    key="fit",
+    arrays=("solution", "sampling", "noise"),
+)
+
+#: Which ways a fit may have come about, as the summary says it.
+WAYS = {"scores": "Scores", "second moment": "Second moment", "one look": "One look"}
+
+HIDDEN = "the privacy noise hides the curvature in some direction of the features"
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreFit(Results):
+    """A linear regression by private scores, in the columns' own units.
+
+    Made by `privgram.regress`, or read back by `load`. It holds estimates and the parts of their
+    covariance, all released: what is computed from it costs no further privacy.
+
+    Attributes
+    ----------
+    target : str
+    terms : tuple of str
+        What it is explained by, as in `Columns`.
+    columns : Columns
+        The public bounds of the variables that were used.
+    reference : dict of str to str
+        Levels asked to be left out, by factor.
+    with_intercept : bool
+    solution : ndarray of shape (q,), float64
+        Coefficients of the design's columns.
+    sampling, noise : ndarray of shape (q, q), float64
+        Their covariance: of a sample, and of privacy with what clipping may have moved.
+    robust : bool
+        Whether the covariance allows for errors of unequal variance.
+    n_rows : float
+        Rows behind the fit: public, or estimated.
+    refused : str or None
+    epsilon, delta : float
+        The guarantee of all looks together.
+    adjacency : {"replace", "add-remove"}
+    privacy : Profile
+    parameters : dict
+        The looks, each with its ratio and noise; and what is known of the clip.
+    reproducible : bool
+        Whether the noise came from a generator with a seed.
+    """
+
+    target: str
+    terms: tuple[str, ...]
+    columns: Columns
+    reference: dict[str, str]
+    with_intercept: bool
+    solution: Vector
+    sampling: Matrix
+    noise: Matrix
+    robust: bool
+    n_rows: float
+    refused: str | None
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    privacy: Profile
+    parameters: dict[str, Any]
+    reproducible: bool = False
+
+    @cached_property
+    def design(self) -> Design:
+        """The columns of the regression, and the way to own units."""
+        return design(
+            AllColumns(self.columns), self.target, self.terms, self.with_intercept, self.reference
+        )
+
+    _title = "Private Least Squares Regression"
+
+    @property
+    def param_names(self) -> tuple[str, ...]:
+        """Names of `params`: the coefficients, then the intercept if own units have one."""
+        names = self.design.names
+        return (*names, CONSTANT) if self.design.has_level else names
+
+    @property
+    def _term_places(self) -> dict[str, slice]:
+        return self.design.terms
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """How well `privacy` is founded."""
+        return self.privacy.guarantee
+
+    @property
+    def df_resid(self) -> float:
+        """Rows less parameters."""
+        return self.n_rows - len(self.solution)
+
+    @property
+    def cov_type(self) -> str:
+        """What the standard errors assume: "HC1" that errors are independent, and no more."""
+        return "HC1" if self.robust else "nonrobust"
+
+    @cached_property
+    def inference(self) -> Inference:
+        """Estimates and their errors as of a sample, the intercept last."""
+        return self._about("population")
+
+    def _about(self, of: Of) -> Inference:
+        return self._contrasts(np.eye(len(self.param_names)), of)
+
+    def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
+        if self.refused is not None:
+            return refuse(len(matrix), self.refused)
+        size = len(self.param_names)
+        own, offset = matrix @ self.design.transform[:size], matrix @ self.design.offset[:size]
+        whole = self.noise + (self.sampling if of == "population" else 0.0)
+        nothing = np.zeros(len(own))
+        df = np.full(len(own), self.df_resid if of == "population" else math.inf)
+        estimate = own @ self.solution + offset
+        return Inference(estimate, own @ whole @ own.T, self.cov_type, None, nothing, nothing, df)
+
+    @property
+    def _estimate(self) -> Vector:
+        size = len(self.param_names)
+        found: Vector = self.design.transform[:size] @ self.solution + self.design.offset[:size]
+        return found
+
+    def predict(self, X: Any) -> Vector:
+        """Predict the target for new rows.
+
+        Parameters
+        ----------
+        X : DataFrame or mapping of str to array_like
+            The variables of the features, in their own units. Values are clamped to their bounds.
+
+        Returns
+        -------
+        ndarray of shape (m,), float64
+            In the target's units.
+        """
+        features = self.design.rows(X, self.columns)
+        ones = np.ones((len(features), len(self.param_names) - features.shape[1]))
+        return np.asarray(np.column_stack([features, ones]) @ self._estimate)
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "Method": WAYS[self.parameters["way"]],
+            "No. Observations": counted(self.n_rows, 0.0),
+            "Covariance Type": self.cov_type,
+            "Epsilon": f"{self.epsilon:g}",
+            "Delta": f"{self.delta:g}",
+            "Adjacency": self.adjacency,
+            "Row norms up to": f"{self.columns.bound:.4g}",
+        }
+
+    def _assumes(self) -> list[str]:
+        equal = "" if self.robust else " They assume errors of equal variance."
+        return [f"Standard errors cover sampling, privacy noise and clipping.{equal}"]
+
+    def _notes(self) -> list[str]:
+        notes = []
+        way, rows = self.parameters["way"], self.parameters["clipped_rows"]
+        if way != "scores":
+            notes.append(f"Not by scores: {self.parameters['why']}.")
+        if way != "one look":
+            notes.append(
+                f"About {rows:,.0f} rows were shortened. Rows too few to be seen are taken to go "
+                "on as those that were: a few rows far longer than all others may move it more."
+            )
+        if self.design.references:
+            left_out = ", ".join(
+                f"{shown(name)} {shown(level)}" for name, level in self.design.references.items()
+            )
+            notes.append(f"Effects of levels are differences from: {left_out}.")
+        if self.reproducible:
+            notes.append("Reproducible: the fit is not private against who knows its seed.")
+        return notes
+
+    def __repr__(self) -> str:
+        names = ", ".join(map(shown, self.design.names))
+        text = f"<Fit of {shown(self.target)} on {names}: {self.guarantee}"
+        return text + ("; REPRODUCIBLE>" if self.reproducible else ">")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fit to `.json` or `.npz`, whole or not at all.
+
+        Raises
+        ------
+        ValueError
+            For any other suffix.
+        OSError
+            If it cannot be written.
+        """
+        FORM.save(Path(path), self._header(), {name: getattr(self, name) for name in FORM.arrays})
+
+    def _header(self) -> dict[str, Any]:
+        plain = (
+            "target", "reference", "with_intercept", "robust", "n_rows", "refused", "epsilon",
+            "delta", "adjacency", "parameters", "reproducible",
+        )  # fmt: skip
+        return {name: getattr(self, name) for name in plain} | {
+            "terms": list(self.terms),
+            "columns": self.columns.to_dict(),
+            "privacy": self.privacy.to_dict(),
+        }
+
+
+def read_fit(path: Path) -> ScoreFit:
+    """A fit that `ScoreFit.save` wrote; what it raises is said by `privgram.load`."""
+    from privgram.privacy import Profile
+
+    header, arrays = FORM.read(path)
+    with FORM.understood(path):
+        header["columns"] = Columns.from_dict(header["columns"])
+        header["privacy"] = Profile.from_dict(header["privacy"])
+        header["terms"] = tuple(header["terms"])
+        values: dict[str, Any] = header | arrays
+        loaded = ScoreFit(**values)
+        _check(loaded)
+    return loaded
+
+
+def _check(fit: ScoreFit) -> None:
+    """Raise unless the parts of a fit are sound and fit together, as saved ones do."""
+    from privgram.privacy import GaussianProfile
+    from privgram.privacy._adjacency import check_adjacency
+
+    q = len(fit.solution)
+    if fit.design.intercept != fit.with_intercept or fit.design.transform.shape[1] != q:
+        raise ValueError("the terms are others than those of the solution")
+    for name, shape in {"solution": (q,), "sampling": (q, q), "noise": (q, q)}.items():
+        array = getattr(fit, name)
+        if array.shape != shape or not np.isfinite(array).all():
+            raise ValueError(f"{name} must have shape {shape}, and be finite")
+    for name in ("epsilon", "n_rows"):
+        check_positive(getattr(fit, name), name)
+    check_within(fit.delta, "delta", 0, 1)
+    check_adjacency(fit.adjacency)
+    if type(fit.robust) is not bool or type(fit.reproducible) is not bool:
+        raise ValueError("robust and reproducible are true or false")
+    if fit.parameters["way"] not in WAYS or not isinstance(fit.parameters["why"], str):
+        raise ValueError("no such way")
+    check_not_negative(fit.parameters["clipped_rows"], "clipped_rows")
+    if not (fit.refused is None or isinstance(fit.refused, str)):
+        raise ValueError("a refusal is a sentence")
+    profile = fit.privacy
+    if not isinstance(profile, GaussianProfile) or profile.adjacency != fit.adjacency:
+        raise ValueError("the privacy profile is Gaussian, for the adjacency of the fit")
+    if profile.delta(fit.epsilon) > 1.01 * fit.delta:
+        raise ValueError("the privacy profile has a larger delta at epsilon than the fit")
+    json.dumps(fit._header(), allow_nan=False)
+    with np.errstate(all="ignore"):
+        str(fit.summary())

@@ -1,0 +1,354 @@
+"""One regression by scores: how released numbers decide the next step, and how closely.
+
+A first look teaches where to start, the curvature and the scale of the errors. Scores of rows,
+clipped, then move the start. The rules here see released numbers alone (docs/theory/scores.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram.noise import NoiseLaw
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["Clip", "Start", "choose_clip", "lengths", "start"]
+
+#: Shares of mu^2: of the first look, of the histogram of lengths, of the unit vectors by
+#: length, of the number of rows where nothing else says it.
+FIRST, COUNTS, TURNS, NUMBER = 0.08, 0.05, 0.04, 0.01
+
+#: Of what is left then, the share of a step before all others, where the start is rough, how many
+#: times the usual clip it has, and how many there are at most; and the share of the first of the
+#: two that follow.
+AHEAD, WIDE, MOST_AHEAD, EARLY = 0.04, 3.0, 3, 0.3
+
+#: The curvature's noise may leave so much of the variance of a step's own noise.
+LEFT = 0.1
+
+#: Shares of looks at the middle, taken while the curvature is less clear than this.
+MIDDLES, ROUGH = (0.1, 0.1, 0.2), 0.02
+
+#: And while what the steps will leave makes the error of scores so much larger.
+NEAR = 1.1
+
+#: A direction below the noise's edge is not stepped in; one above twice that is, wholly.
+SEEN = 1.0, 2.0
+
+#: Looks at the middle clip rows, which may make the curvature in a direction so much too small.
+SHORT = 0.1
+
+#: Points of the grid of lengths for each factor of 2, and where it begins, in root mean squares.
+FINENESS, NEAREST = 8, 1 / 4
+
+#: Scores beyond the clip pull one way: by so much of their number, as a deviation in any direction;
+#: and each of them by itself by so much. In the direction of a coefficient it may be more, by
+#: this factor.
+PULL, ALONE, WORST = 0.25, 0.6, 1.4
+
+#: Of the variance of what clipping takes off so much counts for the choice of a clip: most of it is
+#: doubt about tails that are rarely there.
+DOUBT = 0.5
+
+#: That they pull more is seen by so many deviations.
+PLAIN = 3.0
+
+#: Octaves of length over which the way that scores pull changes.
+ALIKE = 1.0
+
+#: The mean length in a shell is off from its middle by this part of it.
+WITHIN = 0.03
+
+#: Part of the curvature's noise beside a direction, as a mean square, beyond which there is no
+#: inference.
+TRUSTED = 1 / 8
+
+#: Noise below this, in sampling errors, is nothing: no way has less, and scores have robust errors.
+NOTHING = 0.03
+
+#: About how long the clip is in root mean squares of a score, before lengths were seen.
+USUAL = 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where scores are taken, and in which frame.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (q,), float64
+        Of the design's columns.
+    scale : float
+        About the standard deviation of the errors.
+    white : ndarray of shape (q, q), float64
+        W: z = W x has about the second moment of the rows' number times I.
+    seen : ndarray of shape (q,), float64
+        By how much of a step each direction of z is moved, in [0, 1].
+    blur : NoiseLaw
+        Of the noise of z's second moment over the rows.
+    rows : float
+    behind : float
+        Variance of what the score at the start owes to noise, as a mean over directions.
+    stuck : float
+        The part of it where no step goes.
+    noise : ndarray of shape (q, q), float64
+        Covariance of what the score at the coefficients that `start` gives owes to noise.
+    """
+
+    coef: Vector
+    scale: float
+    white: Matrix
+    seen: Vector
+    blur: NoiseLaw
+    rows: float
+    behind: float
+    stuck: float
+    noise: Matrix
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the noise hides some direction."""
+        return bool(self.seen.min() < 1)
+
+    def step(self, score: Vector) -> Vector:
+        """The step of the design's coefficients by a score."""
+        return np.asarray(self.scale * (self.white.T @ (self.seen * score)) / self.rows)
+
+    @cached_property
+    def rough(self) -> float:
+        """Mean square of the curvature's noise beside its signal, over directions."""
+        q = len(self.coef)
+        return float(np.trace(self.blur.sandwich(np.eye(q), np.eye(q)))) / q
+
+    def rest(self, behind: float) -> float:
+        """Variance of what a full step leaves of a start that is so far off."""
+        return (self.rough + SHORT**2) * behind
+
+    def predicted(self, noise: float) -> float:
+        """Error of scores with so much noise, in sampling errors: by all steps that are taken."""
+        left = min(self.rough + SHORT**2, 1.0) ** MOST_AHEAD * self.behind
+        return math.sqrt(noise**2 + (self.stuck + left) / self.rows)
+
+    def clear(self, noise: float) -> bool:
+        """Whether scores with so much noise need no better start."""
+        known = not self.hidden and self.rough <= ROUGH
+        return known and self.predicted(noise) <= NEAR * noise
+
+    def wrong(self, step: Vector) -> float:
+        """Variance, as a mean over directions of z, of what the curvature's error makes of a step.
+
+        `step` is of the design's coefficients; the result is in units of scale^2 / rows^2.
+        """
+        return float(np.trace(self.left(step))) / len(step)
+
+    def left(self, step: Vector) -> Matrix:
+        """The covariance of that, in units of the score's, shape (q, q)."""
+        moved = np.linalg.solve(self.white.T, step) * (self.rows / self.scale)
+        q = len(step)
+        outer = np.outer(moved, moved)
+        return np.asarray(self.blur.sandwich(np.eye(q), outer) + SHORT**2 * outer)
+
+
+def start(joint: Matrix, law: NoiseLaw, edge: Matrix, rows: float) -> Start:
+    """Where to begin by a released second moment.
+
+    Parameters
+    ----------
+    joint : ndarray of shape (q + 1, q + 1), float64
+        Of the design's columns and the target.
+    law : NoiseLaw
+        Of its noise.
+    edge : ndarray of shape (q + 1, q + 1), float64
+        Within which the noise stays, as a quadratic form.
+    rows : float
+
+    Notes
+    -----
+    Directions are those of H against the form of the noise. In one that the noise hides the
+    curvature counts as the noise's edge, so that z is not long there, and no step is taken.
+    """
+    from scipy.linalg import eigh
+
+    q = len(joint) - 1
+    values, vectors = eigh(joint[:q, :q], edge[:q, :q])
+    lifted = np.maximum(values, SEEN[0])
+    coef = vectors @ ((vectors.T @ joint[:q, q]) * np.clip(values, 0, None) / lifted**2)
+    white = math.sqrt(rows) * (vectors / np.sqrt(lifted)).T
+    v = np.append(-coef, 1.0)
+    # Not too small by the noise: a scale that is too large only makes scores short.
+    doubt = math.sqrt(float(law.entry_variance(joint, v[None])[0, 0]))
+    square = max(float(v @ joint @ v), 0.0) + doubt
+    seen = np.clip((values - SEEN[0]) / (SEEN[1] - SEEN[0]), 0.0, 1.0)
+    inner = np.zeros((q, q + 1))
+    inner[:, :q] = white / math.sqrt(rows)
+    noise = law.sandwich(joint, np.outer(v, v))[:q, :q] * (rows / square)
+    noise = white @ noise @ white.T
+    each = noise.diagonal()
+    behind, stuck = float(each.mean()), float(((1 - seen) ** 2 * each).mean())
+    blur = law.image(inner)
+    return Start(coef, math.sqrt(square / rows), white, seen, blur, rows, behind, stuck, noise)
+
+
+def reach(typical: float, columns: int, last: bool = False) -> float:
+    """The radius of a look in a frame, where a row has so many columns of about equal size.
+
+    Of the last one, which clips next to nothing, it is the usual one.
+    """
+    return math.sqrt(typical * (1 + (8 if last else 6) / math.sqrt(columns)))
+
+
+def lengths(typical: float, largest: float) -> Vector:
+    """Lengths to choose from and to count rows by, up to the largest of all."""
+    low = NEAREST * typical
+    steps = max(1, math.ceil(FINENESS * math.log2(largest / low)))
+    return np.asarray(np.minimum(low * 2.0 ** (np.arange(steps + 1) / FINENESS), largest))
+
+
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """Of scores, and what is known of what it takes away.
+
+    Attributes
+    ----------
+    size : float
+    beyond : float
+        About how many rows are longer.
+    taken : ndarray of shape (q,), float64
+        About what clipping takes off the score, as far as unit vectors show it.
+    error : float
+        Deviation of that in each direction.
+    noise : float
+        Of the score's, in each direction.
+    square : float
+        About what clipping takes off the mean square of a score's entry, times the rows.
+    whole : float
+        About the sum of the squares of a score's entry, without clipping.
+    """
+
+    size: float
+    beyond: float
+    taken: Vector
+    error: float
+    noise: float
+    square: float
+    whole: float
+
+
+def choose_clip(
+    counts: Vector,
+    turns: Matrix,
+    grid: Vector,
+    counts_std: float,
+    turns_std: float,
+    noise: float,
+    rows: float,
+) -> Clip:
+    """The clip after which the score has the least error, by what rows beyond are taken to do.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (m,), float64
+        Released: rows by the length of their score.
+    turns : ndarray of shape (m, q), float64
+        Released: sums of unit vectors along scores, by their length.
+    grid : ndarray of shape (m,), float64
+    counts_std, turns_std : float
+        Noise of these.
+    noise : float
+        Deviation of a score's noise over its clip.
+    rows : float
+    """
+    q = turns.shape[1]
+    number, both = expected(counts, grid, counts_std, rows)
+    middle = np.append(grid[0] / 2, np.sqrt(grid[1:] * grid[:-1]))
+    over = np.maximum(middle[None] - grid[:, None], 0.0)  # of clip i, shell j
+    apart = np.abs(np.subtract.outer(np.arange(len(grid)), np.arange(len(grid)))) / FINENESS
+    alike = both * np.exp(-apart / ALIKE)
+    # Sums of unit vectors in one direction: of N rows ALONE^2 N, and all together PULL N, the
+    # more alike the nearer two shells are; or all of them, where what is seen says so.
+    priors = [pull**2 * alike + ALONE**2 * np.diag(number) for pull in (PULL, 1.0)]
+    gains = [prior @ np.linalg.inv(prior + turns_std**2 * np.eye(len(grid))) for prior in priors]
+    pulled = over @ gains[1] @ turns
+    usual = over @ gains[1]
+    spread = ((usual @ priors[0]) * usual).sum(axis=1) + turns_std**2 * (usual**2).sum(axis=1)
+    wide = (pulled**2).sum(axis=1) > spread * (q + PLAIN * math.sqrt(2 * q))
+    errors = []
+    for prior, gain in zip(priors, gains, strict=True):
+        after = ((over @ (prior - gain @ prior)) * over).sum(axis=1)
+        errors.append(after + (over > 0) @ ((WITHIN * middle) ** 2 * np.diag(prior)))
+    error = np.where(wide, errors[1], errors[0])
+    cost = (noise * grid) ** 2 + DOUBT * np.maximum(error, 0.0)
+    best = int(cost.argmin())
+    moved = over[best] @ gains[int(wide[best])] @ turns
+    long = middle > grid[best]
+    square = float((number * (middle**2 - grid[best] ** 2))[long].sum()) / q
+    return Clip(
+        float(grid[best]),
+        float(number[long].sum()),
+        moved,
+        WORST * math.sqrt(max(float(error[best]), 0.0)),
+        noise * float(grid[best]),
+        square,
+        float((number * middle**2).sum()) / q,
+    )
+
+
+#: Tails: the survival beyond a well-seen length x0 is exp(-a (x^b - 1) / b), x in units of x0:
+#: powers (b = 0), stretched exponentials, exponential (1), normal (2).
+_BENDS = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0])
+_RATES = np.exp(np.linspace(math.log(1.0), math.log(30.0), 60))
+
+#: Tails that are powers have at least this one: sums of scores that are clipped have a limit.
+LEAST_POWER = 1.5
+
+#: Rows are seen where a window of half an octave holds so many deviations of its noise; and fewer
+#: within an octave of where they were seen, as noise far out must not be taken for rows.
+_WINDOW, _SEEN, _NEAR = FINENESS // 2, 5.0, 3.0
+
+
+def expected(counts: Vector, grid: Vector, counts_std: float, rows: float) -> tuple[Vector, Matrix]:
+    """Mean numbers of rows by shell, and means of the products of the numbers of two shells.
+
+    Seen shells have their counts. Farther out rows follow a family of tails, each weighed by
+    how well it fits the counts, up to the largest length that any row can have.
+    """
+    m = len(grid)
+    windows = np.array([counts[max(i + 1 - _WINDOW, 0) : i + 1].sum() for i in range(m)])
+    clear = windows / (counts_std * math.sqrt(_WINDOW))
+    last = int(max(np.flatnonzero(clear > _SEEN), default=0))
+    while len(near := np.flatnonzero(clear[last + 1 : last + 1 + FINENESS] > _NEAR)):
+        last += 1 + int(near[-1])
+    at = min(max(last - _WINDOW, 0), m - 2)
+    edges = grid[at:]
+    observed = counts[at + 1 :]
+    a, b = (part.ravel()[:, None] for part in np.meshgrid(_RATES, _BENDS, indexing="ij"))
+    a = np.where(b == 0, a + LEAST_POWER - 1, a)
+    log = np.log(edges / edges[0])[None]
+    bent = np.where(b == 0, log, np.expm1(np.clip(b * log, -50, 50)) / np.where(b == 0, 1, b))
+    survival = np.exp(-np.clip(a * bent, 0, 700))
+    survival[:, -1] = 0.0  # no row is longer
+    part = survival[:, :-1] - survival[:, 1:]
+    variance = counts_std**2 + np.maximum(observed, 1.0)
+    level = (part * observed / variance).sum(axis=1) / np.maximum(
+        (part**2 / variance).sum(axis=1), 1e-30
+    )
+    level = np.clip(level, 1.0, max(rows, 1.0))[:, None]
+    fitted = level * part
+    spread = counts_std**2 + fitted + 1
+    fit = -0.5 * ((observed - fitted) ** 2 / spread + np.log(spread)).sum(axis=1)
+    weight = np.exp(fit - fit.max())
+    weight /= weight.sum()
+    number = np.maximum(counts, 0.0)
+    number[at + 1 :] = weight @ fitted
+    both = np.outer(number, number)
+    both[at + 1 :, at + 1 :] = (fitted * weight[:, None]).T @ fitted
+    return number, both

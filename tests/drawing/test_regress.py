@@ -1,0 +1,291 @@
+"""One regression by scores: what it fits, what a look can give away, what it costs."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import privgram as pg
+from privgram.mechanisms import Refined
+from privgram.moment.mapped import Mapped
+from privgram.moment.scored import UNITS, ScoreShells, ScoreSum, scale
+from privgram.privacy import GaussianProfile
+from privgram.regression import scoring
+
+pytest.importorskip("formulaic")
+
+#: So large a budget that noise is nothing.
+SURE = {"epsilon": 1e9, "delta": 0.5}
+
+COLUMNS = pg.Columns({"a": (-4, 4), "b": (0, 10), "g": list("uvw"), "y": (-40, 40)}, intercept=True)
+FORMULA = "y ~ a + b + g"
+
+
+def made(n=20_000, seed=0, tail=None):
+    rng = np.random.default_rng(seed)
+    a, b, g = rng.normal(size=n).clip(-4, 4), rng.uniform(0, 10, n), rng.integers(0, 3, n)
+    e = rng.normal(size=n) if tail is None else tail(rng, n)
+    y = (0.8 * a - 0.3 * b + 0.5 * g + 1 + e * (0.5 + 0.1 * b)).clip(-40, 40)
+    return {"a": a, "b": b, "g": np.array(list("uvw"))[g], "y": y}
+
+
+def fit_rows(table):
+    levels = [table["g"] == level for level in "vw"]
+    return np.column_stack([table["a"], table["b"], *levels, np.ones(len(table["a"]))]).astype(
+        float
+    )
+
+
+def solved(table):
+    """Least squares as textbooks have it: coefficients and HC1, the intercept last."""
+    X = fit_rows(table)
+    inverse = np.linalg.inv(X.T @ X)
+    coef = inverse @ X.T @ table["y"]
+    scores = X * (table["y"] - X @ coef)[:, None]
+    factor = len(X) / (len(X) - X.shape[1])
+    return coef, factor * inverse @ scores.T @ scores @ inverse
+
+
+TABLE = made()
+
+
+ROBUST_REFUSED = {"cov_type": "robust", "mechanism": "analyze-gauss"}
+
+
+def fitted(source=TABLE, formula=FORMULA, columns=COLUMNS, seed=1, **options):
+    setting = {"epsilon": 1.0, "delta": 1e-6, "rng": np.random.default_rng(seed)} | options
+    return pg.regress(source, formula, columns, **setting)
+
+
+# --- what it computes -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_without_noise_it_is_least_squares_with_robust_errors(adjacency):
+    fit = fitted(adjacency=adjacency, **SURE)
+    coef, covariance = solved(TABLE)
+    assert fit.parameters["way"] == "scores"
+    assert fit.param_names == ("a", "b", "g[v]", "g[w]", "Intercept")
+    errors = np.sqrt(np.diag(covariance))
+    np.testing.assert_allclose(np.asarray(fit.params), coef, atol=1e-3 * errors.max())
+    np.testing.assert_allclose(np.asarray(fit.bse), errors, rtol=1e-2)
+    np.testing.assert_allclose(fit.predict(TABLE), fit_rows(TABLE) @ coef, atol=1e-2)
+    assert fit.n_rows == pytest.approx(20_000, rel=1e-5)
+    inside = fit.conf_int(of="data")
+    assert (np.diff(np.asarray(inside)) < 0.02 * errors.max()).all()  # of these rows all is known
+    usual = fitted(adjacency=adjacency, cov_type="nonrobust", **SURE)
+    assert not np.allclose(np.asarray(usual.bse), errors, rtol=0.02)
+
+
+def test_rows_in_any_form_and_order_give_the_same_bits():
+    fit = fitted()
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(TABLE)
+    turned = np.random.default_rng(0).permutation(len(frame))
+    for source in (frame, [frame[:7000], frame[7000:]], frame.iloc[turned]):
+        again = fitted(source)
+        np.testing.assert_array_equal(again.solution, fit.solution)
+        np.testing.assert_array_equal(again.sampling, fit.sampling)
+
+
+def test_missing_values():
+    table = {name: column.copy() for name, column in TABLE.items()}
+    table["b"][::5] = np.nan
+    with pytest.raises(ValueError, match="missing value"):
+        fitted(table)
+    kept = {name: column[~np.isnan(table["b"])] for name, column in table.items()}
+    dropping = pg.Columns(COLUMNS.variables, intercept=True, missing="drop")
+    for adjacency in ("replace", "add-remove"):
+        fit = fitted(table, columns=dropping, adjacency=adjacency, **SURE)
+        np.testing.assert_allclose(np.asarray(fit.params), solved(kept)[0], atol=1e-3)
+        assert fit.n_rows == pytest.approx(16_000, rel=1e-4)
+
+
+def test_saved_and_loaded(tmp_path):
+    fit = fitted()
+    for name in ("fit.json", "fit.npz"):
+        fit.save(tmp_path / name)
+        again = pg.load(tmp_path / name)
+        assert str(again.summary()) == str(fit.summary())
+        assert repr(again) == repr(fit)
+        np.testing.assert_array_equal(again.conf_int(of="data"), fit.conf_int(of="data"))
+        assert again.privacy == fit.privacy
+    fit.__dict__["epsilon"] = 0.1  # under a checksum of its own
+    fit.save(tmp_path / "lies.json")
+    with pytest.raises(pg.DamagedFile, match="larger delta"):
+        pg.load(tmp_path / "lies.json")
+
+
+def test_where_scores_would_tell_nothing_another_way_is_taken():
+    ways = {}
+    for rows, epsilon in ((300, 0.01), (500, 1.0), (20_000, 1.0)):
+        table = {name: column[:rows] for name, column in TABLE.items()}
+        fit = fitted(table, epsilon=epsilon)
+        ways[rows] = fit.parameters["way"]
+        assert bool(fit.parameters["why"]) == (ways[rows] != "scores")
+        assert (ways[rows] == "scores") == ("Not by scores" not in str(fit.summary()))
+    assert ways == {300: "one look", 500: "second moment", 20_000: "scores"}
+
+
+# --- how the clip is chosen -------------------------------------------------------------------
+
+
+def shells(lengths, units, rng, grid, counts_std=5.0, turns_std=5.0):
+    """What is released of scores of these lengths along these units."""
+    found = ScoreShells(units.shape[1], grid)
+    found.add(units * lengths[:, None], lengths)
+    counts = found.counts + rng.normal(0, counts_std, len(grid))
+    turns = found.total / scale(units.shape[1])
+    return counts, turns + rng.normal(0, turns_std, turns.shape), grid, counts_std, turns_std
+
+
+def test_the_clip_is_near_the_best_for_normal_rows_and_far_noise_is_not_taken_for_rows():
+    """Of 40 draws none is 3 times as long as the tail: a false alarm far out would be."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(50_000, 5))
+    scores = rows * rng.normal(size=(50_000, 1))
+    sizes = np.linalg.norm(scores, axis=1)
+    grid = scoring.lengths(math.sqrt(5), 1000.0)
+    for _ in range(40):
+        seen = shells(sizes, scores / sizes[:, None], rng, grid)
+        clip = scoring.choose_clip(*seen, 5.0, 50_000.0)
+        assert 2 * math.sqrt(5) < clip.size < 1.5 * sizes.max()
+
+
+def test_rows_that_pull_one_way_are_seen_and_taken_back():
+    rng = np.random.default_rng(1)
+    scores = rng.normal(size=(50_000, 5)) * rng.normal(size=(50_000, 1))
+    pulling = np.zeros((2000, 5))
+    pulling[:, 0] = rng.uniform(12, 20, 2000)
+    both = np.concatenate([scores, pulling])
+    sizes = np.linalg.norm(both, axis=1)
+    grid = scoring.lengths(math.sqrt(5), 1000.0)
+    clip = scoring.choose_clip(
+        *shells(sizes, both / sizes[:, None], rng, grid), 200.0, float(len(both))
+    )
+    lost = (both * np.maximum(0, 1 - clip.size / sizes)[:, None]).sum(axis=0)
+    assert lost[0] > 1000  # or there is nothing to see
+    assert abs(clip.taken[0] - lost[0]) < 0.2 * lost[0]
+    assert abs(clip.taken[0] - lost[0]) < 3 * clip.error
+
+
+# --- privacy ----------------------------------------------------------------------------------
+
+
+def test_no_row_moves_a_score_by_more_than_it_is_calibrated_for(rng):
+    """An adversary's search over frames, clips and rows, in integers."""
+    q, d, bound = 3, 5, math.sqrt(5)
+    most = 0.0
+    for _ in range(80):
+        frame = rng.standard_normal((d, d)) * 10.0 ** rng.integers(-4, 5, (d, 1))
+        clip = float(10.0 ** rng.uniform(-3, 3))
+        rows = rng.uniform(-1, 1, (6, d))
+        grid = np.geomspace(1e-3, 1e3, 9)
+        for row in rows:
+            look = Mapped(frame, bound, ScoreSum(q, clip))
+            assert look.update(row[None].copy()) == -1
+            square = sum(int(x) ** 2 for x in look.inner.total)
+            assert square <= UNITS**2
+            most = max(most, math.sqrt(square) / UNITS)
+            counted = Mapped(frame, bound, ScoreShells(q, grid))
+            counted.update(row[None].copy())
+            assert counted.inner.counts.sum() == 1
+            assert np.count_nonzero(counted.inner.total.any(axis=1)) <= 1
+            assert sum(int(x) ** 2 for x in counted.inner.total.ravel()) <= UNITS**2
+    assert most > 0.999  # attained, or the search would see nothing
+    for q in (1, 2, 7, 500):  # also if all entries are rounded up
+        worst = np.full((1, q), 1 / math.sqrt(q))
+        found = ScoreSum(q, 1.0)
+        found.add(worst * 1e9, np.array([1e9]))
+        assert 0.999 * UNITS < math.sqrt(sum(int(x) ** 2 for x in found.total)) <= UNITS
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+@pytest.mark.parametrize("rows", [500, 20_000])
+def test_the_shares_add_up_to_the_guarantee(adjacency, rows):
+    fit = fitted({name: column[:rows] for name, column in TABLE.items()}, adjacency=adjacency)
+    given = fit.parameters
+    spent = [*given["look_mu"], *given.get("score_mu", []), *given["counts_mu"]]
+    spent.append(given.get("turns_mu", 0.0))
+    whole = Refined().calibrate(len(fit.columns), 1.0, 1.0, 1e-6, adjacency).mu
+    assert math.hypot(*spent) == pytest.approx(whole, rel=1e-9)
+    assert math.hypot(*spent) < whole
+    assert fit.privacy == GaussianProfile(whole, adjacency)
+    if rows > 500:
+        moves = (2 if adjacency == "replace" else 1) * given["clip"]
+        assert given["score_noise_std"][-1] == pytest.approx(moves / given["score_mu"][-1], 1e-5)
+        assert given["score_noise_std"][-1] > moves / given["score_mu"][-1]
+
+
+def test_the_ledger_is_charged_once_and_before_the_noise(tmp_path, monkeypatch):
+    ledger = pg.Ledger(tmp_path / "one", epsilon=1.2, delta=1e-5)
+    fit = fitted(ledger=ledger)
+    (entry,) = ledger.entries
+    assert (entry.epsilon, entry.delta) == (1.0, 1e-6)
+    assert entry.what == "regress(y)"
+    assert entry.privacy == fit.privacy
+    with pytest.raises(pg.BudgetExceeded):
+        fitted(SimpleNamespace(), ledger=ledger)  # no table: refused before it is read
+    fresh = pg.Ledger(tmp_path / "two", epsilon=5.0, delta=1e-5)
+
+    def fail(*args, **options):
+        raise RuntimeError("no noise")
+
+    monkeypatch.setattr("privgram.drawing.refined.symmetric_gaussian", fail)
+    with pytest.raises(RuntimeError, match="no noise"):
+        fitted(ledger=fresh)
+    assert len(fresh.entries) == 1
+
+
+def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
+    ledger = pg.Ledger(tmp_path / "one", epsilon=5.0, delta=1e-5)
+    for error, options in (
+        ("cov_type is", {"cov_type": "HC3"}),
+        ("nothing", {"formula": "y ~ nothing"}),
+        ("robust standard errors come with scores", ROBUST_REFUSED),
+        (r"must end in \.json", {"out": tmp_path / "fit.txt"}),
+    ):
+        with pytest.raises((ValueError, TypeError), match=error):
+            fitted(ledger=ledger, **options)
+    assert ledger.entries == ()
+
+
+def test_who_asks_for_more_than_scores_gets_a_release():
+    for options in ({"mechanism": "analyze-gauss"}, {"formula": "y ~ a + b | g"}):
+        assert hasattr(fitted(**options), "release")
+    assert not hasattr(fitted(), "release")
+
+
+# --- how often its intervals hold ---------------------------------------------------------------
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+@pytest.mark.parametrize(
+    "tail",
+    [
+        None,
+        lambda rng, n: rng.standard_t(3, n),
+        lambda rng, n: rng.exponential(1, n) - 1,
+    ],
+    ids=["normal", "t3", "one-sided"],
+)
+def test_intervals_hold(adjacency, tail):
+    """40 tables of 5 coefficients, unequal variances: 92 % at least, or 3.6 deviations below.
+
+    A false alarm in some 6000 if intervals held 95 %, were they independent.
+    """
+    truth = np.array([0.8, -0.3, 0.5, 1.0])
+    held = {"population": [], "data": []}
+    for seed in range(40):
+        table = made(20_000, seed, tail)
+        fit = fitted(table, seed=seed, adjacency=adjacency)
+        assert fit.refusal is None
+        exact = solved(table)[0][:4]
+        for of, aim in (("population", truth), ("data", exact)):
+            low, high = np.asarray(fit.conf_int(of=of))[:4].T
+            held[of].append((low <= aim) & (aim <= high))
+    for of in held:
+        assert np.mean(held[of]) >= 0.95 - 3.6 * math.sqrt(0.95 * 0.05 / 160)
