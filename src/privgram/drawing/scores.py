@@ -17,6 +17,7 @@ import numpy as np
 from privgram._base.files import check_distinct, check_room
 from privgram.drawing import random
 from privgram.drawing.additive import impose
+from privgram.drawing.norm_bound import check_size
 from privgram.drawing.refined import Looks
 from privgram.drawing.release import warn_of_weak
 from privgram.engines.request import Pass
@@ -97,15 +98,21 @@ def scored(
     generator, reproducible = random.resolve(rng)
     noise = Refined().calibrate(len(used), used.bound, epsilon, delta, adjacency)
     if ledger is not None:  # before the pass
-        ledger.check(epsilon, delta, adjacency=adjacency, privacy=noise.privacy)
+        ledger.check(epsilon, delta, adjacency=adjacency, privacy=noise.privacy, unit="")
     kept = Kept(source)
     moment = second_moment(kept, columns=used, threads=threads)
     public = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
+    check_size(public)
     if not reproducible:
         warn_of_weak(epsilon, delta, public)
     if ledger is not None:
         ledger.spend(
-            epsilon, delta, adjacency=adjacency, privacy=noise.privacy, what=f"regress({target})"
+            epsilon,
+            delta,
+            adjacency=adjacency,
+            privacy=noise.privacy,
+            unit="",
+            what=f"regress({target})",
         )
     again = Pass(kept, used, threads=threads)
     looks = Looks(moment, noise, generator, lambda new: accumulate(again, new)[0])
