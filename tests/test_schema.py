@@ -234,7 +234,8 @@ def test_what_second_looks_let_others_compute(tmp_path):
     found = plain["release"]["derived"]
     variances, frame = np.array(found["variances"]), np.array(found["frame"])
     fit = release.regress("y")
-    v = np.array([-fit.coef[0], -fit.coef[1], 1.0, -fit.intercept]) @ frame
+    whole = np.insert(-np.asarray(fit.params), 2, 1.0)
+    v = whole @ frame
     features = frame[[0, 1, 3]]
     size = len(v)
     places = [(i, j) for i in range(size) for j in range(i, size)]
@@ -242,7 +243,6 @@ def test_what_second_looks_let_others_compute(tmp_path):
         [[x[i] * v[j] + (i < j) * x[j] * v[i] for i, j in places] for x in features]
     ) * [np.sqrt(variances[place]) for place in places]
     noise, inverse = forms @ forms.T, np.linalg.inv(release.matrix[np.ix_([0, 1, 3], [0, 1, 3])])
-    whole = np.array([-fit.coef[0], -fit.coef[1], 1.0, -fit.intercept])
     s2 = (whole @ release.matrix @ whole + np.trace(inverse @ noise)) / (found["rows"] - 3)
     covariance = s2 * inverse + inverse @ noise @ inverse
     np.testing.assert_allclose(np.sqrt(np.diag(covariance)), fit.bse, rtol=1e-6)
