@@ -15,6 +15,7 @@ import numpy as np
 
 from privgram.columns.terms import INTERCEPT
 from privgram.mechanisms import refined as rules
+from privgram.mechanisms.gains import Gains
 from privgram.mechanisms.tails import bins
 from privgram.noise import EntryLaw, GaussianLaw, combine
 
@@ -131,7 +132,10 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
     rows = max(rows, 1.0)
     frame = rules.whiten(first, looks.std[-1], rows)
     number = mechanism.looks_worth(looks.noise.mu * rows / math.sqrt(moment.n_columns))
-    if number == 1 or frame.gain(frame.typical, bound) < rules.WORTH:
+    if number == 1:
+        return looks.once(first, left)
+    gains = Gains(frame, moment.columns, bound)
+    if not gains.are(rules.LONG * frame.typical, rules.WORTH):
         return looks.once(first, left)
     for rough in rules.ROUGH[: number - 2]:
         radius = math.sqrt(min(rules.REACH * frame.typical, frame.largest(bound)))
@@ -141,18 +145,20 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
         left -= rules.TRIAL
         needed = rules.WORTH_IF_HIDDEN if frame.hidden else rules.WORTH
         looks.prepare(radius)
-        if frame.gain(looks.choose(frame, rules.TRIAL, left, rows).square, bound) < needed:
+        if not gains.are(looks.choose(frame, rules.TRIAL, left, rows).square, needed):
             return looks.once(first, left)
         left -= rules.MIDDLE
         middle = looks.take(looks.mapped(frame, radius), rules.MIDDLE)
         frame = rules.whiten(middle, looks.std[-1], rows, frame)
+        gains = Gains(frame, moment.columns, bound)
     if mechanism.target is not None:
         frame = frame.towards(names.index(mechanism.target))
     expected = looks.std_at(math.sqrt(rules.REACH * frame.typical), left)
     share = rules.COUNTS_IF_NOISY if expected > math.sqrt(rows) else rules.COUNTS
     left -= share
     choice = looks.choose(frame, share, left, rows)
-    if frame.gain(choice.square, bound) < rules.WORTH:
+    error = math.hypot(choice.square, choice.expected / looks.std_at(1.0, left))
+    if not gains.are(error, rules.WORTH):
         return looks.once(first, left)
     last = looks.take(looks.mapped(frame, math.sqrt(choice.square)), left)
     moved = choice.expected if mechanism.clipping == "assume-seen" else choice.most

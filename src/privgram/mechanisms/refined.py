@@ -41,9 +41,14 @@ COUNTS, COUNTS_IF_NOISY = 0.1, 0.05
 #: Signal to noise mu n / sqrt(d) from which on second looks are taken.
 CLEAR = 15.0
 
-#: A frame is worth a look if it lowers the noise by this factor. For a look at the middle, while
-#: some direction is hidden in the noise, less will do: the next frame gains more.
-WORTH, WORTH_IF_HIDDEN = 1.2, 0.5
+#: A frame is worth a look if it lowers the noise by this factor, and raises that of no kind of
+#: columns. For a look at the middle, while noise hides some direction, less will do: the next frame
+#: gains more.
+WORTH, WORTH_IF_HIDDEN = 1.2, 1.0
+
+#: The squared radius that a frame is thought to need before lengths in it were counted, over the
+#: mean square of a row.
+LONG = 2.0
 
 #: A look at the middle teaches nothing if the eigenvalues of its noise may be above this part of
 #: what the frame before makes of a direction.
@@ -258,16 +263,6 @@ class Frame:
     def hidden(self) -> bool:
         """Whether the noise hides some direction."""
         return self.clear < 1
-
-    def gain(self, square: float, bound: float) -> float:
-        """How much less noise there is than without the frame, if rows are cut at |z|^2 = square.
-
-        Isotropic noise for rows up to `bound`, seen in this frame, is bound^2 |a_i| |a_j| times a
-        number in entry i, j, and noise of a look in the frame is `square` times this number. The
-        mean of |a_i|^2 stands for the entries: those of short directions, as a residual's is,
-        weigh most in a regression.
-        """
-        return bound**2 * float((self.matrix**2).sum(axis=1).mean()) / square
 
     def teaches(self, noise_std: float, rows: float) -> bool:
         """Whether a look at the middle, of this noise off the diagonal, is worth anything."""
