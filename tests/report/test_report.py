@@ -207,8 +207,8 @@ def test_refused_inference_and_ridge(release, undrawn):
     assert "ridge of 2.0" in text
     with pytest.raises(ValueError, match="no column 'income'"):
         release.to_html(["income"])
-    with pytest.raises(TypeError, match="list of columns"):
-        release.to_html("cost")
+    with pytest.raises(ValueError, match="no column 'income'"):
+        release.to_html("income")
 
 
 def test_a_refused_regression_leaves_the_page_as_it_is(undrawn):

@@ -326,3 +326,13 @@ def test_a_process_that_is_killed_leaves_no_answer_that_was_not_charged(tmp_path
     again = pg.Study(made(), COLUMNS, **BUDGET, ledger=tmp_path / "it.ledger")
     assert len(again.entries) == entries
     assert draws.draw is not None
+
+
+def test_a_release_says_which_way_and_why(study):
+    assert study.release(0.2).way == "several looks: the table can be read again"
+    assert study.release(0.1, purpose="means").way.startswith("one look: for means")
+    stream = pg.Study(iter([made(9000)]), COLUMNS, **BUDGET)
+    assert stream.release(1.0).way == "one look: the table can be read once only"
+    asked = study.release(0.1, mechanism="analyze-gauss")
+    assert asked.way.startswith("AnalyzeGauss")
+    assert asked.way.endswith("as it was asked for")

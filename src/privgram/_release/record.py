@@ -110,6 +110,13 @@ class ReleaseRecord:
     #: The way to a second look at the table, which reads secrets: set by `privgram.drawing.robust`.
     _look_again: ClassVar[Callable[..., Any]]
 
+    @property
+    def way(self) -> str:
+        """Which way was taken to release it, and why; the mechanism, where it was asked for."""
+        if "way" in self.parameters:
+            return f"{self.parameters['way']}: {self.parameters['why']}"
+        return f"{self.mechanism}, as it was asked for"
+
     def __post_init__(self) -> None:
         for array in (self.matrix, self.sketch):
             if array is not None:

@@ -27,8 +27,10 @@ from privgram.mechanisms import (
     MatrixLaplace,
     Mechanism,
     Refined,
+    best,
     default,
     named,
+    taken,
     true_delta,
 )
 from privgram.mechanisms.groups import calibrate_groups, check_groups
@@ -47,11 +49,12 @@ if TYPE_CHECKING:
     from privgram.columns.unit import Auto, Unit
     from privgram.drawing.refined import Reread
     from privgram.ledger import Ledger
+    from privgram.mechanisms._default import Purpose
     from privgram.mechanisms.norm_bound import NormBound
     from privgram.moment import SecondMoment
     from privgram.privacy import Adjacency, Profile
 
-__all__ = ["release", "release_groups", "release_moment"]
+__all__ = ["release", "release_for", "release_groups", "release_moment"]
 
 #: Above these there is a warning: e^20 is half a billion, and nobody's row should leak as often
 #: as once in a hundred releases.
@@ -126,11 +129,12 @@ def release(
     epsilon, delta : float
         The guarantee; must be given.
     mechanism : Mechanism or str, optional
-        With its parameters, or its name alone: "analyze-gauss". By default the one that
-        `privgram.plan` says to take: `AnalyzeGauss`, or `AdditiveWishart` where publicly few
-        rows might leave the release without a positive definite matrix, and `MatrixLaplace`
-        where delta is 0. `Refined` reads the table up to five times, for regressions with far
-        less noise.
+        With its parameters, or its name alone: "analyze-gauss". By default the best for the
+        purpose on this table; the release says by `way` which and why. That is `Refined`, which
+        reads the table up to five times, for regressions on rows with public `Columns` that can
+        be read again. Else one look: `AnalyzeGauss`, or `AdditiveWishart` where publicly few rows
+        might leave the release without a positive definite matrix, and `MatrixLaplace` where delta
+        is 0. `Study.release` has other purposes than regressions.
     adjacency : {"replace", "add-remove"}
         Which tables are neighbours: one row replaced (their number is public), or one row added
         or removed (it is private).
@@ -182,9 +186,47 @@ def release(
     >>> table = np.random.default_rng(0).uniform(0, 1, (10_000, 2))
     >>> columns = pg.Columns({"x": (0, 1), "y": (0, 1)}, intercept=True)
     >>> made = pg.release(table, columns, epsilon=1.0, delta=1e-6)
-    >>> made.mechanism
-    AnalyzeGauss(noise='symmetric', repair='none')
+    >>> made.way
+    'several looks: the table can be read again'
     """
+    return release_for(
+        "regression",
+        source,
+        columns,
+        epsilon,
+        delta,
+        mechanism=mechanism,
+        adjacency=adjacency,
+        bound=bound,
+        unit=unit,
+        by=by,
+        ledger=ledger,
+        out=out,
+        threads=threads,
+        progress=progress,
+        rng=rng,
+    )
+
+
+def release_for(
+    purpose: Purpose,
+    source: Any,
+    columns: Columns | Sequence[str] | None,
+    epsilon: float | None,
+    delta: float | None,
+    *,
+    mechanism: Mechanism | str | None = None,
+    adjacency: Adjacency = "replace",
+    bound: float | Auto | None = None,
+    unit: Unit | str | Any = None,
+    by: Groups | str | None = None,
+    ledger: Ledger | None = None,
+    out: str | os.PathLike[str] | None = None,
+    threads: int | None = None,
+    progress: Progress = False,
+    rng: np.random.Generator | None = None,
+) -> Release | Releases:
+    """Release for a purpose, by which the mechanism is chosen; else as `release`."""
     _check_order(columns)
     chosen = named(mechanism)
     if epsilon is None or delta is None:
@@ -201,11 +243,14 @@ def release(
         check_room(path)
     moment: Any
     reread: Reread | None = None
+    why = ""
     if hasattr(source, "sensitivity_bound") or isinstance(source, SecondMoments):
         _check_made(source, columns, bound, unit, by)
         moment = source
     else:
         asked = Pass.of(source, columns, bound, unit, by, threads, progress)
+        if chosen is None:
+            chosen, why = best(source, asked.scaling, delta, purpose, asked.groups, asked.unit)
         if asked.groups is not None and chosen is not None:
             check_groups(chosen, adjacency)
         moment, reread = _read(asked, _Asked(setting, chosen, ledger, asked), rng)
@@ -223,6 +268,8 @@ def release(
         made = release_groups(chosen, moment, *setting, rng=rng, ledger=ledger)
     else:
         made = release_moment(chosen, moment, *setting, rng=rng, ledger=ledger, reread=reread)
+    if why and isinstance(made, Release):
+        made = replace(made, parameters=made.parameters | taken(made.parameters, why))
     if path is not None:
         made.save(path)
     return made

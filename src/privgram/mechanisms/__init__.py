@@ -6,7 +6,7 @@ What they draw from a second moment is in `privgram.drawing`.
 from __future__ import annotations
 
 from privgram.mechanisms._base import Calibration, Mechanism, from_dict, true_delta
-from privgram.mechanisms._default import best, default
+from privgram.mechanisms._default import best, default, taken
 from privgram.mechanisms._names import by_name, named
 from privgram.mechanisms.additive_wishart import AdditiveWishart
 from privgram.mechanisms.analyze_gauss import AnalyzeGauss
@@ -31,5 +31,6 @@ __all__ = [
     "default",
     "from_dict",
     "named",
+    "taken",
     "true_delta",
 ]

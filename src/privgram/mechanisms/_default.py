@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -13,10 +13,11 @@ from privgram.mechanisms.matrix_laplace import MatrixLaplace
 from privgram.mechanisms.refined import Refined
 
 if TYPE_CHECKING:
+    from privgram.columns import Columns
     from privgram.mechanisms._base import Mechanism
     from privgram.privacy import Adjacency
 
-__all__ = ["Purpose", "best", "default", "noise_edge"]
+__all__ = ["Purpose", "best", "default", "noise_edge", "taken"]
 
 #: What a release is for.
 Purpose = Literal["regression", "components", "means"]
@@ -64,30 +65,52 @@ def default(
 
 def best(
     table: Any,
+    columns: Columns | None,
     delta: float,
     purpose: Purpose = "regression",
-    *,
-    grouped: bool = False,
-    of_units: bool = False,
-) -> Mechanism | None:
-    """The mechanism that serves a purpose best on a table, by what is public.
+    groups: object = None,
+    unit: object = None,
+) -> tuple[Mechanism | None, str]:
+    """The mechanism that serves a purpose best on a table, by what is public, and why.
 
     Parameters
     ----------
     table : table
         Only whether it can be read again matters.
+    columns : Columns or None
     delta : float
     purpose : {"regression", "components", "means"}
-    grouped, of_units : bool
-        Whether there are releases of groups, and whether all rows of a unit are protected.
+    groups, unit : object
+        Whether there are releases of groups, and whether all rows of a unit are protected: not
+        None.
 
     Returns
     -------
-    Mechanism or None
-        `Refined` for regressions on rows that can be read again; it ends in one look where its
-        first one says that others gain nothing. Else None, for one look by `default`.
+    mechanism : Mechanism or None
+        `Refined`, or None for one look by `default`.
+    why : str
     """
     if purpose not in get_args(Purpose):
         raise ValueError(f"purpose is one of {', '.join(get_args(Purpose))}, not {purpose!r}")
-    once = isinstance(table, Iterator) or purpose != "regression"
-    return None if once or grouped or of_units or delta == 0 else Refined()
+    reasons = {
+        "for means and components further looks gain nothing": purpose != "regression",
+        "at delta = 0 there are no further looks": delta == 0,
+        "the table can be read once only": isinstance(table, Iterator),
+        "each group is looked at once": groups is not None,
+        "all rows of a unit are looked at once": unit is not None,
+        "further looks need public columns": columns is None,
+        "one column leaves nothing to learn": columns is not None and len(columns) < 3,
+    }
+    for why, holds in reasons.items():
+        if holds:
+            return None, why
+    return Refined(), "the table can be read again"
+
+
+def taken(parameters: Mapping[str, Any], why: str) -> dict[str, str]:
+    """What a release that was chosen by `best` says of itself: which way, and why."""
+    if parameters.get("looks", 1) == 1:
+        return {"way": "one look", "why": why}
+    if "clipped_rows" not in parameters:
+        return {"way": "one look", "why": "the first one said that others gain nothing"}
+    return {"way": "several looks", "why": why}

@@ -14,7 +14,6 @@ from privgram.drawing.logistic import logistic
 from privgram.drawing.release import release
 from privgram.drawing.scores import scored
 from privgram.engines import scale_out
-from privgram.mechanisms import best
 from privgram.regression.scored import CovType
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def answer(
     formula: str,
     columns: Columns,
     *,
-    mechanism: Mechanism | None,
+    mechanism: Mechanism | str | None,
     epsilon: float,
     delta: float,
     adjacency: Adjacency,
@@ -68,7 +67,7 @@ def answer(
         As `privgram.columns.formula.parse` reads it.
     columns : Columns
         Of the whole table; what the formula does not use is not read.
-    mechanism : Mechanism or None
+    mechanism : Mechanism, str or None
         Of a release that the regression is computed from, for family "gaussian". By default there
         is none where scores are possible: of rows that one machine can read again, for a formula
         without instruments and absorbed factors, and a positive delta.
@@ -121,8 +120,6 @@ def answer(
             "again, no weights, instruments or absorbed factors, and no mechanism: leave out "
             "cov_type, or look again by the fit's robust()"
         )
-    if mechanism is None:
-        mechanism = best(source, delta, of_units=unit is not None)
     made = release(source, used, mechanism=mechanism, unit=unit, **given)
     if parsed.endogenous:
         return made.iv(formula, reference=reference)

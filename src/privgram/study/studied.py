@@ -14,10 +14,8 @@ from privgram._plan.precision import Precision, precision
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
 from privgram.columns.unit import Auto, Unit
-from privgram.drawing.release import release as release_once
+from privgram.drawing.release import release_for
 from privgram.ledger import BudgetExceeded, Ledger
-from privgram.mechanisms import Mechanism, best, named
-from privgram.mechanisms._default import Purpose
 from privgram.study.answer import Family, answer, needed
 from privgram.study.budget import identity, name_of, open_ledger
 from privgram.study.check import rows_of
@@ -26,6 +24,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from privgram.ledger import Composition, Entry
+    from privgram.mechanisms import Mechanism
+    from privgram.mechanisms._default import Purpose
     from privgram.privacy import Adjacency
     from privgram.regression.scored import CovType
     from privgram.study.check import Check
@@ -266,7 +266,7 @@ class Study:
             What to release, as in `Columns`: ``["poly(age, 2)", "sex*region", "wage"]``. By
             default each column.
         purpose : {"regression", "components", "means"}
-            What the mechanism is chosen for. The release's `mechanism` is what was taken.
+            What the mechanism is chosen for. The release's `way` says which was taken and why.
         mechanism : Mechanism or str, optional
             Instead of the choice.
         by : str or Groups, optional
@@ -291,10 +291,16 @@ class Study:
             asked = [terms] if isinstance(terms, str) else list(terms)
             columns = Columns.from_dict(columns.to_dict() | {"terms": asked})
         spent = self._spent(epsilon, delta)
-        chosen = self._mechanism(spent[1], mechanism, purpose, grouped=by is not None)
         request = self._request(spent, label, columns.selected)
-        return release_once(
-            self.table, columns, mechanism=chosen, by=by, out=out, rng=rng, **request
+        return release_for(
+            purpose,
+            self.table,
+            columns,
+            mechanism=mechanism,
+            by=by,
+            out=out,
+            rng=rng,
+            **request,
         )
 
     def regress(
@@ -354,7 +360,7 @@ class Study:
             self.table,
             formula,
             self.columns,
-            mechanism=None if mechanism is None else named(mechanism),
+            mechanism=mechanism,
             family=family,
             cov_type=cov_type,
             reference=reference,
@@ -503,18 +509,6 @@ class Study:
         if isinstance(unit.bound, Auto):
             return unit, epsilon - unit.bound.epsilon
         return unit, epsilon
-
-    def _mechanism(
-        self,
-        delta: float,
-        given: Mechanism | str | None,
-        purpose: Purpose,
-        grouped: bool = False,
-    ) -> Mechanism | None:
-        """The mechanism that is asked for, or the best."""
-        if given is not None:
-            return named(given)
-        return best(self.table, delta, purpose, grouped=grouped, of_units=self.unit is not None)
 
 
 def described(columns: Any, weights: str | None = None, missing: str | None = None) -> Columns:
