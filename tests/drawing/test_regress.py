@@ -9,7 +9,7 @@ import pytest
 import privgram as pg
 from privgram.mechanisms import Refined
 from privgram.moment.mapped import Mapped
-from privgram.moment.scored import UNITS, ScoreShells, ScoreSum, scale
+from privgram.moment.scored import UNITS, ScoreShells, ScoreSum, UnitScored, scale
 from privgram.privacy import GaussianProfile
 from privgram.regression import scoring
 
@@ -76,6 +76,35 @@ def test_without_noise_it_is_least_squares_with_robust_errors(adjacency):
     assert (np.diff(np.asarray(inside)) < 0.02 * errors.max()).all()  # of these rows all is known
     usual = fitted(adjacency=adjacency, cov_type="nonrobust", **SURE)
     assert not np.allclose(np.asarray(usual.bse), errors, rtol=0.02)
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_scores_of_units_have_clustered_errors(adjacency):
+    """Without noise they are those of textbooks; with it one look at units is far worse."""
+    rng = np.random.default_rng(2)
+    who = np.repeat(np.arange(8000), rng.integers(1, 5, 8000))
+    whose = rng.normal(size=8000)[who]
+    table = made(len(who), 3) | {"who": who}
+    table["a"] = (0.7 * whose + 0.7 * table["a"]).clip(-4, 4)
+    table["y"] = (table["y"] + whose).clip(-40, 40)
+    X = fit_rows(table)
+    inverse = np.linalg.inv(X.T @ X)
+    coef = inverse @ X.T @ table["y"]
+    sums = np.zeros((8000, X.shape[1]))
+    np.add.at(sums, who, X * (table["y"] - X @ coef)[:, None])
+    errors = np.sqrt(np.diag(inverse @ sums.T @ sums @ inverse))
+    unit = pg.Unit("who", rows=4)
+    fit = fitted(table, unit=unit, adjacency=adjacency, **SURE)
+    assert (fit.cov_type, fit.unit) == ("cluster", "who")
+    np.testing.assert_allclose(np.asarray(fit.params), coef, atol=1e-2 * errors.max())
+    # Wider by what units that were clipped in the first look may have left of the steps.
+    ratio = np.asarray(fit.bse) / errors
+    assert ((ratio > 0.98) & (ratio < 1.35)).all()
+    noisy = fitted(table, unit=unit, adjacency=adjacency, epsilon=3.0)
+    assert (noisy.parameters["way"], noisy.refusal) == ("scores", None)
+    one = fitted(table, unit=unit, adjacency=adjacency, epsilon=3.0, mechanism="analyze-gauss")
+    off = [np.abs((np.asarray(x.params) - coef) / errors).max() for x in (noisy, one)]
+    assert off[0] < 3 < off[1]
 
 
 def test_rows_in_any_form_and_order_give_the_same_bits():
@@ -199,6 +228,27 @@ def test_no_row_moves_a_score_by_more_than_it_is_calibrated_for(rng):
         found = ScoreSum(q, 1.0)
         found.add(worst * 1e9, np.array([1e9]))
         assert 0.999 * UNITS < math.sqrt(sum(int(x) ** 2 for x in found.total)) <= UNITS
+
+
+def test_no_unit_moves_a_score_by_more_than_a_row_and_its_rows_have_no_order(rng):
+    """Whatever number of rows it has, and however long they are."""
+    q, d, bound = 3, 5, math.sqrt(5)
+    most = 0.0
+    for trial in range(40):
+        frame = rng.standard_normal((d, d)) * 10.0 ** rng.integers(-3, 4, (d, 1))
+        clip = float(10.0 ** rng.uniform(-3, 3))
+        rows = rng.uniform(-1, 1, (1 + 20 * (trial % 3), d))
+        totals = []
+        for some in (rows, rows[::-1]):
+            look = UnitScored(frame, bound, q, ScoreSum(q, clip))
+            assert look.update(some.copy(), np.zeros(1, np.intp)) == -1
+            assert look.n_rows == 1
+            totals.append(look.inner.total)
+        np.testing.assert_array_equal(*totals)
+        square = sum(int(x) ** 2 for x in totals[0])
+        assert square <= UNITS**2
+        most = max(most, math.sqrt(square) / UNITS)
+    assert most > 0.999
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])

@@ -8,7 +8,8 @@ import pytest
 import privgram as pg
 from privgram._core.rows import Accumulator
 from privgram._core.units import UnitAccumulator
-from privgram.drawing.unit_scores import UnitScores, _sums
+from privgram.drawing.unit_scores import UnitScores
+from privgram.moment.scored import sums_of_units
 
 COLUMNS = pg.Columns({"x": (-1, 1), "z": (-1, 1), "y": (-3, 3)}, intercept=True, missing="drop")
 GIVEN = {"columns": COLUMNS, "epsilon": 1e4, "delta": 1e-6}
@@ -164,7 +165,7 @@ def test_a_look_at_an_array_is_one_at_its_table():
 
 def test_a_unit_without_any_score():
     """Nothing is divided by the largest value there may be where that is 0."""
-    sums = _sums(np.zeros((3, 2)), 0.0, np.array([0, 2]))
+    sums = sums_of_units(np.zeros((3, 2)), 0.0, np.array([0, 2]))
     assert not sums.any()
     assert sums.shape == (2, 2)
 

@@ -116,8 +116,9 @@ def logistic(table, rng, adjacency):
     return pg.logistic(binary(table), "y ~ x + g", columns=BINARY, **given)
 
 
-def regress(table, rng, adjacency, formula="y ~ x + g", epsilon=1.0):
-    return pg.regress(table, formula, COLUMNS, epsilon, 1e-6, adjacency=adjacency, rng=rng)
+def regress(table, rng, adjacency, formula="y ~ x + g", epsilon=1.0, unit=None):
+    given = {"adjacency": adjacency, "rng": rng, "unit": unit}
+    return pg.regress(table, formula, COLUMNS, epsilon, 1e-6, **given)
 
 
 NUMBERS = pg.Columns({k: BASE[k] for k in ("x", "z", "y")}, intercept=True, missing="drop")
@@ -137,6 +138,9 @@ RUNS = {
     "robust, of units": functools.partial(robust, of_units=True),
     "logistic": logistic,
     "scores": regress,
+    "scores of units": functools.partial(
+        regress, unit=pg.Unit("who", rows=6, missing="drop"), epsilon=4.0
+    ),
     "second moment": functools.partial(regress, formula="y ~ x + z + g", epsilon=0.2),
 }
 

@@ -21,13 +21,22 @@ from privgram.drawing.norm_bound import check_size
 from privgram.drawing.refined import Looks
 from privgram.drawing.release import warn_of_weak
 from privgram.engines.request import Pass
-from privgram.engines.threads import accumulate, second_moment
+from privgram.engines.threads import accumulate, accumulate_units, second_moment
 from privgram.exact import limbs
 from privgram.ledger import check_ledger
 from privgram.mechanisms import refined as frames
 from privgram.mechanisms.refined import Frame, Refined
 from privgram.moment import SecondMoment
-from privgram.moment.scored import UNITS, Leading, ScoreSecond, ScoreShells, ScoreSum, scale
+from privgram.moment.scored import (
+    UNITS,
+    Leading,
+    ScoreSecond,
+    ScoreShells,
+    ScoreSum,
+    UnitScored,
+    scale,
+)
+from privgram.moment.units import bounds_of
 from privgram.noise import GaussianLaw, combine
 from privgram.regression import scoring as rules
 from privgram.regression.design import AllColumns, design
@@ -42,6 +51,7 @@ if TYPE_CHECKING:
 
     from privgram.columns import Columns
     from privgram.columns.formula import Parsed
+    from privgram.columns.unit import Unit
     from privgram.ledger import Ledger
     from privgram.noise import NoiseLaw
     from privgram.privacy import Adjacency
@@ -52,6 +62,11 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 __all__ = ["Steps", "scored"]
+
+CHANGED = (
+    "the table has changed between two looks at it, and the fit is lost: its noise was drawn. Ask "
+    "again of a table that nobody writes to"
+)
 
 
 def scored(
@@ -68,6 +83,7 @@ def scored(
     out: str | os.PathLike[str] | None = None,
     threads: int | None = None,
     rng: np.random.Generator | None = None,
+    unit: Unit | None = None,
 ) -> ScoreFit:
     """Fit a regression by scores, or by what is predicted to be better.
 
@@ -82,7 +98,9 @@ def scored(
     robust : bool
         Whether standard errors allow for errors of unequal variance.
     epsilon, delta, adjacency, reference, ledger, out, threads, rng
-        As of `privgram.drawing.regress.regress`.
+        As of `privgram.regress`.
+    unit : Unit, optional
+        Whose rows are protected together, with `rows` or a bound that is a number.
     """
     path = None if out is None else Path(out)
     check_ledger(ledger)
@@ -96,12 +114,15 @@ def scored(
     if isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2:
         source = dict(zip(used.selected, source.T, strict=True))
     generator, reproducible = random.resolve(rng)
-    noise = Refined().calibrate(len(used), used.bound, epsilon, delta, adjacency)
+    bound = used.bound if unit is None else bounds_of(unit, used.bound)[1]
+    noise = Refined().calibrate(len(used), bound, epsilon, delta, adjacency)
+    protected = "" if unit is None else unit.name
     if ledger is not None:  # before the pass
-        ledger.check(epsilon, delta, adjacency=adjacency, privacy=noise.privacy, unit="")
-    kept = Kept(source)
-    moment = second_moment(kept, columns=used, threads=threads)
-    public = moment.n_rows + moment.n_dropped if adjacency == "replace" else None
+        ledger.check(epsilon, delta, adjacency=adjacency, privacy=noise.privacy, unit=protected)
+    kept = source if unit is not None and unit.values is not None else Kept(source)
+    moment = second_moment(kept, columns=used, unit=unit, threads=threads)
+    known = adjacency == "replace" and (unit is None or unit.missing == "error")
+    public = moment.n_rows + moment.n_dropped if known else None
     check_size(public)
     if not reproducible:
         warn_of_weak(epsilon, delta, public)
@@ -111,11 +132,15 @@ def scored(
             delta,
             adjacency=adjacency,
             privacy=noise.privacy,
-            unit="",
+            unit=protected,
             what=f"regress({target})",
         )
-    again = Pass(kept, used, threads=threads)
-    looks = Looks(moment, noise, generator, lambda new: accumulate(again, new)[0])
+    again = Pass(kept, used, unit=unit, threads=threads)
+    looks: Looks
+    if unit is None:
+        looks = Looks(moment, noise, generator, lambda new: accumulate(again, new)[0])
+    else:
+        looks = UnitLooks(moment, noise, generator, lambda new: accumulate_units(again, new)[0])
     way, why, found = Steps(looks, model, public, robust).take()
     parameters = looks.record["parameters"] | {"way": way, "why": why}
     start = found["start"]
@@ -149,10 +174,31 @@ def scored(
         privacy=noise.privacy,
         parameters=parameters,
         reproducible=reproducible,
+        unit=None if unit is None else unit.name,
     )
     if path is not None:
         fit.save(path)
     return fit
+
+
+class UnitLooks(Looks):
+    """Looks at a secret table whose units are protected: what is added up is of units."""
+
+    def read(self, frame: Frame, new: Any) -> Any:
+        """Feed an accumulator the scores of units; the table must be the one of before."""
+        assert self.reread is not None
+        assert self.moment.privacy_unit is not None
+        bound = float(self.moment.privacy_unit.row_bound)
+        inner = new(len(frame.matrix))
+        q = inner.q
+
+        def of_units(_: int) -> UnitScored:
+            return UnitScored(frame.matrix, bound, q, new(len(frame.matrix)))
+
+        look = self.reread(of_units)
+        if look.n_rows != self.moment.n_rows:
+            raise OSError(CHANGED)
+        return look.inner
 
 
 class Steps:
@@ -178,18 +224,23 @@ class Steps:
         self.basis = np.linalg.qr(self.joint.T)[0].T
         self.images = self.joint @ self.basis.T
         self.q = len(self.joint) - 1
-        self.usual = rules.USUAL * math.sqrt(self.q)
+        #: Rows of a unit of the most that its bound is for.
+        unit = looks.moment.privacy_unit
+        self.of_units = unit is not None
+        self.each = 1.0 if unit is None else (float(looks.moment.bound) / unit.row_bound) ** 2
+        self.first = rules.FIRST_OF_UNITS if self.of_units else rules.FIRST
+        self.usual = rules.USUAL * math.sqrt(self.q * self.each)
         #: A row replaced moves a score by two.
         self.moves = 2.0 if looks.noise.adjacency == "replace" else 1.0
 
     def take(self) -> tuple[str, str, Any]:
         """All looks: which way was taken, why, and what it found."""
         looks = self.looks
-        first = looks.take(looks.moment, rules.FIRST)
-        left = 1 - rules.FIRST
+        first = looks.take(looks.moment, self.first)
+        left = 1 - self.first
         rows, spent = self._rows(first)
         left -= spent
-        rate = looks.noise.mu * rows / math.sqrt(self.q + 1)
+        rate = looks.noise.mu * rows / (self.each * math.sqrt(self.q + 1))
         if rate < frames.CLEAR:
             return self._once(
                 first, rows, left, "the rows are too few beside the noise for second looks"
@@ -198,6 +249,8 @@ class Steps:
         predicted = start.predicted(self._predicted(start, self.usual, left * 0.8))
         radius = rules.reach(frame.typical, self.q + 1, last=True)
         matrix = looks.std_at(radius, left - frames.COUNTS_IF_NOISY) / math.sqrt(rows)
+        if self.of_units:  # no frame is for units
+            matrix = math.inf
         if self._worse(start, first, left, min(predicted, matrix)):
             return self._once(
                 first, rows, left, "one look is predicted to have less noise than others"
@@ -220,7 +273,7 @@ class Steps:
         """The number of rows, and what part of the budget that costs."""
         looks = self.looks
         dropping = looks.moment.columns.missing == "drop"
-        if self.public is not None and not dropping:
+        if self.public is not None and not dropping and not self.of_units:
             return max(float(self.public), 1.0), 0.0
         if self.design.intercept:
             ones = self.joint[-2]
@@ -233,7 +286,7 @@ class Steps:
         start = self._plain(first, std, rows)
         known = impose(first, _isotropic(std), looks.moment.columns)[0]
         frame = frames.whiten(self.basis @ known @ self.basis.T, std, rows)
-        for share in rules.MIDDLES:
+        for share in () if self.of_units else rules.MIDDLES:
             radius = rules.reach(frame.typical, self.q + 1)
             radius = min(radius, math.sqrt(self._largest(frame)))
             taught = frame.teaches(looks.std_at(radius, share), rows)
@@ -277,7 +330,8 @@ class Steps:
         back = self.images @ np.linalg.inv(into)
         joint = back @ matrix @ back.T
         edge = 2 * math.sqrt(self.q + 1) * std * back @ back.T
-        return rules.start((joint + joint.T) / 2, law.image(back), edge, rows)
+        found = rules.start((joint + joint.T) / 2, law.image(back), edge, rows)
+        return replace(found, short=rules.SHORT_OF_UNITS) if self.of_units else found
 
     def _largest(self, frame: Frame) -> float:
         return frame.largest(float(self.looks.moment.bound))
@@ -303,7 +357,7 @@ class Steps:
         """Whether one look with all that is left is predicted to have less noise than scores."""
         if predicted < rules.NOTHING:
             return False
-        whole = rules.FIRST + left
+        whole = self.first + left
         one = replace(self.looks.noise, noise_std=self.looks.noise.noise_std / math.sqrt(whole))
         law = impose(first, one.law, self.looks.moment.columns)[1].image(self.joint)
         v = np.append(-start.coef, 1.0)
@@ -321,8 +375,8 @@ class Steps:
         """Spend what is left on another look at the columns, and average it with the first."""
         looks = self.looks
         rest = looks.take(looks.moment, left)
-        whole = rules.FIRST + left
-        average = (rules.FIRST * first + left * rest) / whole
+        whole = self.first + left
+        average = (self.first * first + left * rest) / whole
         std = looks.noise.law.std / math.sqrt(whole)
         return "one look", why, {"start": self._plain(average, std, rows)}
 
@@ -337,6 +391,8 @@ class Steps:
         looks, q = self.looks, self.q
         bound = float(looks.moment.bound)
         frame = self._at(start)
+        if self.of_units:  # of whom each has as many rows as the bound is for: some may have more
+            bound *= 2.0
         reach = np.linalg.norm(frame.matrix[:q], 2) * np.linalg.norm(frame.matrix[q]) * bound**2
         grid = rules.lengths(math.sqrt(q), float(reach))
         found = looks.read(frame, partial(_shells, q=q, grid=grid))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privgram._core import rowmap
+from privgram.moment.scored import sums_of_units
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 __all__ = ["UnitScores"]
-
-#: Products are summed as integers, up to this: so that the sum does not depend on their order.
-STEPS = 2.0**40
 
 
 class UnitScores:
@@ -68,7 +66,7 @@ class UnitScores:
         rowmap.apply(rows, self._bound, self._frame, images)
         q = self.inner.n_columns
         error = np.clip(images[:, q], -self._clip, self._clip)
-        sums = _sums(images[:, :q] * error[:, None], self._clip * self._reach, starts)
+        sums = sums_of_units(images[:, :q] * error[:, None], self._clip * self._reach, starts)
         with np.errstate(divide="ignore"):
             factor = np.minimum(1.0, (self._units.bound / norms) ** 2)
         self.inner.update(np.ascontiguousarray(sums * factor[:, None]))
@@ -78,7 +76,7 @@ class UnitScores:
         """Take off the means of a unit's rows."""
         at = list(self._units.centred)
         counts = np.maximum(np.add.reduceat(kept.astype(np.int64), starts), 1)
-        means = _sums(rows[:, at], self._units.row_bound, starts) / counts[:, None]
+        means = sums_of_units(rows[:, at], self._units.row_bound, starts) / counts[:, None]
         lengths = np.diff(np.append(starts, len(rows)))
         rows[:, at] -= np.repeat(means, lengths, axis=0)
         rows[~kept] = 0.0
@@ -86,12 +84,3 @@ class UnitScores:
     def merge(self, other: UnitScores) -> None:
         """Add the units of another."""
         self.inner.merge(other.inner)
-
-
-def _sums(values: Matrix, largest: float, starts: NDArray[np.intp]) -> Matrix:
-    """Sums over units of values up to a largest one, exact but for rounding each to a grid."""
-    if not largest:  # nor has any value
-        return np.zeros((len(starts), values.shape[1]))
-    steps = np.rint(values * (STEPS / largest)).astype(np.int64)
-    sums: Matrix = np.add.reduceat(steps, starts, axis=0) * (largest / STEPS)
-    return sums

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram._core import rowmap
 from privgram._core.norms import squared_norms
 from privgram._core.rows import Accumulator
 
@@ -22,10 +23,23 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
-__all__ = ["UNITS", "ScoreSecond", "ScoreShells", "ScoreSum"]
+__all__ = ["UNITS", "ScoreSecond", "ScoreShells", "ScoreSum", "UnitScored", "sums_of_units"]
 
 #: No vector of integers that a row adds is longer: sums of 2^38 rows fit 64 bits.
 UNITS = 1 << 24
+
+
+#: Products of a unit's rows are summed as integers, up to this: the sum does not depend on order.
+STEPS = 2.0**40
+
+
+def sums_of_units(values: Matrix, largest: float, starts: NDArray[np.intp]) -> Matrix:
+    """Sums over units of values up to a largest one, exact but for rounding each to a grid."""
+    if not largest:  # nor has any value
+        return np.zeros((len(starts), values.shape[1]))
+    steps = np.rint(values * (STEPS / largest)).astype(np.int64)
+    sums: Matrix = np.add.reduceat(steps, starts, axis=0) * (largest / STEPS)
+    return sums
 
 
 def whole(vectors: Matrix) -> Integers:
@@ -54,7 +68,10 @@ class _Scores:
 
     def update(self, block: Matrix, drop: bool = False) -> int:
         """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
-        scores = np.ascontiguousarray(block[:, : self.q] * block[:, self.q, None])
+        return self.feed(np.ascontiguousarray(block[:, : self.q] * block[:, self.q, None]), drop)
+
+    def feed(self, scores: Matrix, drop: bool = False) -> int:
+        """Accumulate scores as they are: of rows, or of units."""
         square = np.empty(len(scores))
         squared_norms(scores, square)
         bad = np.flatnonzero(~np.isfinite(square))
@@ -149,12 +166,15 @@ class ScoreSecond:
 
     def __init__(self, q: int, clip: float) -> None:
         self.inner = Accumulator(q, clip)
-        self._q = q
+        self.q = q
 
     def update(self, block: Matrix, drop: bool = False) -> int:
         """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
-        scores = block[:, : self._q] * block[:, self._q, None]
-        return self.inner.update(np.ascontiguousarray(scores), drop)
+        return self.feed(np.ascontiguousarray(block[:, : self.q] * block[:, self.q, None]), drop)
+
+    def feed(self, scores: Matrix, drop: bool = False) -> int:
+        """Accumulate scores as they are: of rows, or of units."""
+        return self.inner.update(scores, drop)
 
     @property
     def n_rows(self) -> int:
@@ -169,6 +189,50 @@ class ScoreSecond:
     def merge(self, other: ScoreSecond) -> None:
         """Add the rows of another."""
         self.inner.merge(other.inner)
+
+
+class UnitScored:
+    """Feed what adds up scores sum e z, one for every unit: clipped or counted as one.
+
+    Parameters
+    ----------
+    frame : ndarray of shape (d, d), float64
+        Of rows, to q features z, then e.
+    bound : float
+        L2 bound of a row.
+    q : int
+    inner : ScoreSum, ScoreShells or ScoreSecond
+    """
+
+    def __init__(
+        self, frame: Matrix, bound: float, q: int, inner: ScoreSum | ScoreShells | ScoreSecond
+    ) -> None:
+        self.n_columns = len(frame)
+        self.inner = inner
+        self._q, self._bound = q, bound
+        self._frame = rowmap.transposed(frame)
+        sizes = np.linalg.norm(frame[:q], 2), np.linalg.norm(frame[q])
+        self._largest = float(sizes[0] * sizes[1]) * bound**2
+        self.n_rows = 0
+
+    def update(self, x: Matrix, starts: NDArray[np.intp], drop: bool = False) -> int:
+        """Accumulate units; see `privgram._core.units.UnitAccumulator.update`."""
+        missing: NDArray[np.bool_] = np.asarray(np.isnan(x).any(axis=1))
+        if missing.any():
+            if not drop:
+                return int(missing.argmax())
+            x = np.where(missing[:, None], 0.0, x)
+        images = np.empty_like(x)
+        rowmap.apply(x, self._bound, self._frame, images)
+        products = images[:, : self._q] * images[:, self._q, None]
+        self.inner.feed(sums_of_units(products, self._largest, starts))
+        self.n_rows += len(starts)
+        return -1
+
+    def merge(self, other: UnitScored) -> None:
+        """Add the units of another."""
+        self.n_rows += other.n_rows
+        self.inner.merge(other.inner)  # type: ignore[arg-type]
 
 
 class Leading:

@@ -82,6 +82,8 @@ class ScoreFit(Results):
         The looks, each with its ratio and noise; and what is known of the clip.
     reproducible : bool
         Whether the noise came from a generator with a seed.
+    unit : str or None
+        Whose rows are protected together: standard errors then let errors go together in them.
     """
 
     target: str
@@ -101,6 +103,7 @@ class ScoreFit(Results):
     privacy: Profile
     parameters: dict[str, Any]
     reproducible: bool = False
+    unit: str | None = None
 
     @cached_property
     def design(self) -> Design:
@@ -134,7 +137,9 @@ class ScoreFit(Results):
     @property
     def cov_type(self) -> str:
         """What the standard errors assume: "HC1" that errors are independent, and no more."""
-        return "HC1" if self.robust else "nonrobust"
+        if not self.robust:
+            return "nonrobust"
+        return "HC1" if self.unit is None else "cluster"
 
     @cached_property
     def inference(self) -> Inference:
@@ -195,13 +200,16 @@ class ScoreFit(Results):
 
     def _notes(self) -> list[str]:
         notes = []
+        if self.unit is not None:
+            notes.append(f"Protected are all rows of one {shown(self.unit)}.")
+        what = "rows" if self.unit is None else "units"
         way, rows = self.parameters["way"], self.parameters["clipped_rows"]
         if way != "scores":
             notes.append(f"Not by scores: {self.parameters['why']}.")
         if way != "one look":
             notes.append(
-                f"About {rows:,.0f} rows were shortened. Rows too few to be seen are taken to go "
-                "on as those that were: a few rows far longer than all others may move it more."
+                f"About {rows:,.0f} {what} were shortened. Those too few to be seen are taken to "
+                "go on as those that were: a few far longer than all others may move it more."
             )
         if self.design.references:
             left_out = ", ".join(
@@ -232,7 +240,7 @@ class ScoreFit(Results):
     def _header(self) -> dict[str, Any]:
         plain = (
             "target", "reference", "with_intercept", "robust", "n_rows", "refused", "epsilon",
-            "delta", "adjacency", "parameters", "reproducible",
+            "delta", "adjacency", "parameters", "reproducible", "unit",
         )  # fmt: skip
         return {name: getattr(self, name) for name in plain} | {
             "terms": list(self.terms),

@@ -45,7 +45,11 @@ NEAR = 1.1
 SEEN = 1.0, 2.0
 
 #: Looks at the middle clip rows, which may make the curvature in a direction so much too small.
-SHORT = 0.1
+#: Where units are clipped, their rows weigh less by as much as they are more.
+SHORT, SHORT_OF_UNITS = 0.1, 0.3
+
+#: Share of the first look where units are protected, which has no other before scores.
+FIRST_OF_UNITS = 0.25
 
 #: Points of the grid of lengths for each factor of 2, and where it begins, in root mean squares.
 FINENESS, NEAREST = 8, 1 / 4
@@ -102,6 +106,8 @@ class Start:
         The part of it where no step goes.
     noise : ndarray of shape (q, q), float64
         Covariance of what the score at the coefficients that `start` gives owes to noise.
+    short : float
+        By what part the curvature may be too small in a direction, or too large.
     """
 
     coef: Vector
@@ -113,6 +119,7 @@ class Start:
     behind: float
     stuck: float
     noise: Matrix
+    short: float = SHORT
 
     @property
     def hidden(self) -> bool:
@@ -131,11 +138,11 @@ class Start:
 
     def rest(self, behind: float) -> float:
         """Variance of what a full step leaves of a start that is so far off."""
-        return (self.rough + SHORT**2) * behind
+        return (self.rough + self.short**2) * behind
 
     def predicted(self, noise: float) -> float:
         """Error of scores with so much noise, in sampling errors: by all steps that are taken."""
-        left = min(self.rough + SHORT**2, 1.0) ** MOST_AHEAD * self.behind
+        left = min(self.rough + self.short**2, 1.0) ** MOST_AHEAD * self.behind
         return math.sqrt(noise**2 + (self.stuck + left) / self.rows)
 
     def clear(self, noise: float) -> bool:
@@ -155,7 +162,7 @@ class Start:
         moved = np.linalg.solve(self.white.T, step) * (self.rows / self.scale)
         q = len(step)
         outer = np.outer(moved, moved)
-        return np.asarray(self.blur.sandwich(np.eye(q), outer) + SHORT**2 * outer)
+        return np.asarray(self.blur.sandwich(np.eye(q), outer) + self.short**2 * outer)
 
 
 def start(joint: Matrix, law: NoiseLaw, edge: Matrix, rows: float) -> Start:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from privgram.columns import Columns
 from privgram.columns.formula import parse
+from privgram.columns.unit import Auto
 from privgram.drawing.logistic import logistic
 from privgram.drawing.release import release
 from privgram.drawing.scores import scored
@@ -111,13 +112,17 @@ def answer(
         )
     plain = not (parsed.endogenous or parsed.absorbed or used.row_weights)
     again = not (isinstance(source, Iterator) or scale_out(source) is not None)
-    if mechanism is None and plain and again and unit is None and delta > 0 and used.intercept:
-        robust = cov_type != "nonrobust"
+    known = unit is None or not (
+        unit.within or unit.clip != "frobenius" or isinstance(unit.bound, Auto)
+    )
+    if mechanism is None and plain and again and known and delta > 0 and used.intercept:
+        robust = unit is not None or cov_type != "nonrobust"
+        given["unit"] = unit
         return scored(source, parsed, used, robust=robust, reference=reference, **given)
     if cov_type == "robust":
         raise ValueError(
-            "robust standard errors come with scores, which take single rows that can be read "
-            "again, no weights, instruments or absorbed factors, and no mechanism: leave out "
+            "robust standard errors come with scores, which take rows that can be read again, "
+            "no weights, instruments or absorbed factors, and no mechanism: leave out "
             "cov_type, or look again by the fit's robust()"
         )
     made = release(source, used, mechanism=mechanism, unit=unit, **given)
