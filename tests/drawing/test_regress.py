@@ -79,6 +79,21 @@ def test_without_noise_it_is_least_squares_with_robust_errors(adjacency):
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_weights_are_those_of_weighted_least_squares(adjacency):
+    weight = np.random.default_rng(4).uniform(0, 2, 20_000)
+    columns = pg.Columns(COLUMNS.variables | {"w": (0, 2)}, row_weights="w", intercept=True)
+    fit = fitted(TABLE | {"w": weight}, columns=columns, adjacency=adjacency, **SURE)
+    X, root = fit_rows(TABLE), np.sqrt(weight)
+    coef = np.linalg.lstsq(X * root[:, None], TABLE["y"] * root)[0]
+    inverse = np.linalg.inv((X * weight[:, None]).T @ X)
+    scores = X * (weight * (TABLE["y"] - X @ coef))[:, None]
+    errors = np.sqrt(np.diag(inverse @ scores.T @ scores @ inverse))
+    np.testing.assert_allclose(np.asarray(fit.params), coef, atol=1e-2 * errors.max())
+    np.testing.assert_allclose(np.asarray(fit.bse), errors, rtol=0.05)
+    assert adjacency != "replace" or fit.nobs == 20_000
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_scores_of_units_have_clustered_errors(adjacency):
     """Without noise they are those of textbooks; with it one look at units is far worse."""
     rng = np.random.default_rng(2)

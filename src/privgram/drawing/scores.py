@@ -30,7 +30,7 @@ from privgram.moment import SecondMoment
 from privgram.moment.scored import (
     UNITS,
     Leading,
-    ScoreSecond,
+    ScoreBoth,
     ScoreShells,
     ScoreSum,
     UnitScored,
@@ -156,6 +156,9 @@ def scored(
     refused = HIDDEN if start.hidden or start.rough > rules.TRUSTED else None
     if refused is None and start.rows <= len(solution):
         refused = "there are too few rows"
+    behind = start.rows
+    if used.row_weights is not None and public is not None and unit is None:
+        behind = float(public)  # the ones have the sum of weights alone
     fit = ScoreFit(
         target=target,
         terms=tuple(texts),
@@ -166,7 +169,7 @@ def scored(
         sampling=sampling,
         noise=privacy,
         robust=robust and way == "scores",
-        n_rows=start.rows,
+        n_rows=behind,
         refused=refused,
         epsilon=float(epsilon),
         delta=float(delta),
@@ -273,7 +276,8 @@ class Steps:
         """The number of rows, and what part of the budget that costs."""
         looks = self.looks
         dropping = looks.moment.columns.missing == "drop"
-        if self.public is not None and not dropping and not self.of_units:
+        weighted = looks.moment.columns.row_weights is not None  # which the ones have
+        if self.public is not None and not (dropping or self.of_units or weighted):
             return max(float(self.public), 1.0), 0.0
         if self.design.intercept:
             ones = self.joint[-2]
@@ -431,8 +435,12 @@ class Steps:
         between = replace(start, coef=start.coef + moved)
         meat, meat_std = None, 0.0
         if self.robust:
-            meat, meat_std = self._second(between, clip.size, second)
-        score, last = self._score(between, clip.size, left - early)
+            both = looks.read(self._at(between), partial(_both, q=self.q, clip=clip.size))
+            moment = SecondMoment.from_accumulator(both.second.inner, None, None)
+            meat, meat_std = looks.take(moment, second), looks.std[-1]
+            score, last = self._released(both.total, clip.size, left - early)
+        else:
+            score, last = self._score(between, clip.size, left - early)
         # Two estimates that share the sample alone, weighed by what else they miss.
         behind = std**2 + start.wrong(moved)
         ahead = last**2 + start.rest(behind)
@@ -453,20 +461,18 @@ class Steps:
 
     def _score(self, start: Start, clip: float, share: float) -> tuple[Vector, float]:
         """Release a score at a start; with the deviation of its noise."""
+        found = self.looks.read(self._at(start), partial(_score, q=self.q, clip=clip))
+        return self._released(found, clip, share)
+
+    def _released(self, found: ScoreSum, clip: float, share: float) -> tuple[Vector, float]:
+        """Release a sum of clipped scores."""
         looks, q = self.looks, self.q
-        found = looks.read(self._at(start), partial(_score, q=q, clip=clip))
         mu = looks.mu(share)
         std = self.moves * clip * (UNITS / scale(q)) / mu
         parameters = looks.record["parameters"]
         parameters.setdefault("score_mu", []).append(mu)
         parameters.setdefault("score_noise_std", []).append(std)
         return add_to_integers(found.total, std, clip / scale(q), looks.rng), std
-
-    def _second(self, start: Start, clip: float, share: float) -> tuple[Matrix, float]:
-        """Release the second moment of the clipped scores; with its noise off the diagonal."""
-        found = self.looks.read(self._at(start), partial(_second, q=self.q, clip=clip))
-        moment = SecondMoment.from_accumulator(found.inner, None, None)
-        return self.looks.take(moment, share), self.looks.std[-1]
 
 
 def _covariance(found: dict[str, Any]) -> tuple[Matrix, Matrix]:
@@ -518,8 +524,8 @@ def _score(_: int, q: int, clip: float) -> ScoreSum:
     return ScoreSum(q, clip)
 
 
-def _second(_: int, q: int, clip: float) -> ScoreSecond:
-    return ScoreSecond(q, clip)
+def _both(_: int, q: int, clip: float) -> ScoreBoth:
+    return ScoreBoth(q, clip)
 
 
 def _shells(_: int, q: int, grid: Vector) -> ScoreShells:

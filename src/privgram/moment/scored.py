@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
-__all__ = ["UNITS", "ScoreSecond", "ScoreShells", "ScoreSum", "UnitScored", "sums_of_units"]
+__all__ = [
+    "UNITS",
+    "ScoreBoth",
+    "ScoreSecond",
+    "ScoreShells",
+    "ScoreSum",
+    "UnitScored",
+    "sums_of_units",
+]
 
 #: No vector of integers that a row adds is longer: sums of 2^38 rows fit 64 bits.
 UNITS = 1 << 24
@@ -191,6 +199,39 @@ class ScoreSecond:
         self.inner.merge(other.inner)
 
 
+class ScoreBoth:
+    """The sum of clipped scores and their second moment, in one pass."""
+
+    def __init__(self, q: int, clip: float) -> None:
+        self.q = q
+        self.total = ScoreSum(q, clip)
+        self.second = ScoreSecond(q, clip)
+
+    def update(self, block: Matrix, drop: bool = False) -> int:
+        """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
+        return self.feed(np.ascontiguousarray(block[:, : self.q] * block[:, self.q, None]), drop)
+
+    def feed(self, scores: Matrix, drop: bool = False) -> int:
+        """Accumulate scores as they are: of rows, or of units."""
+        bad = self.total.feed(scores, drop)
+        return bad if bad >= 0 else self.second.feed(scores, drop)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that count."""
+        return self.total.n_rows
+
+    @property
+    def n_dropped(self) -> int:
+        """Rows left out."""
+        return self.total.n_dropped
+
+    def merge(self, other: ScoreBoth) -> None:
+        """Add the rows of another."""
+        self.total.merge(other.total)
+        self.second.merge(other.second)
+
+
 class UnitScored:
     """Feed what adds up scores sum e z, one for every unit: clipped or counted as one.
 
@@ -201,11 +242,15 @@ class UnitScored:
     bound : float
         L2 bound of a row.
     q : int
-    inner : ScoreSum, ScoreShells or ScoreSecond
+    inner : ScoreSum, ScoreShells, ScoreSecond or ScoreBoth
     """
 
     def __init__(
-        self, frame: Matrix, bound: float, q: int, inner: ScoreSum | ScoreShells | ScoreSecond
+        self,
+        frame: Matrix,
+        bound: float,
+        q: int,
+        inner: ScoreSum | ScoreShells | ScoreSecond | ScoreBoth,
     ) -> None:
         self.n_columns = len(frame)
         self.inner = inner

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from privgram.columns import Columns
 from privgram.columns.formula import parse
 from privgram.columns.unit import Auto
+from privgram.columns.variables import Factor
 from privgram.drawing.logistic import logistic
 from privgram.drawing.release import release
 from privgram.drawing.scores import scored
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["Family", "answer", "needed"]
 
 Family = Literal["gaussian", "binomial"]
+
+#: Of factors with more levels scores are slow, and noise hides what a step would be.
+MOST_LEVELS = 100
 
 
 def needed(formula: str, columns: Columns) -> Columns:
@@ -70,8 +74,9 @@ def answer(
         Of the whole table; what the formula does not use is not read.
     mechanism : Mechanism, str or None
         Of a release that the regression is computed from, for family "gaussian". By default there
-        is none where scores are possible: of rows that one machine can read again, for a formula
-        without instruments and absorbed factors, and a positive delta.
+        is none where scores are possible: of a table that one machine can read again, for a formula
+        without instruments, absorbed factors and factors of hundreds of levels, and a positive
+        delta.
     family : {"gaussian", "binomial"}
         Least squares, or logistic regression.
     cov_type : {"robust", "nonrobust"}, optional
@@ -110,7 +115,8 @@ def answer(
         raise ValueError(
             f"cov_type is {' or '.join(map(repr, get_args(CovType)))}, not {cov_type!r}"
         )
-    plain = not (parsed.endogenous or parsed.absorbed or used.row_weights)
+    wide = sum(len(x) for x in used.variables.values() if isinstance(x, Factor)) > MOST_LEVELS
+    plain = not (parsed.endogenous or parsed.absorbed or wide)
     again = not (isinstance(source, Iterator) or scale_out(source) is not None)
     known = unit is None or not (
         unit.within or unit.clip != "frobenius" or isinstance(unit.bound, Auto)
@@ -122,7 +128,7 @@ def answer(
     if cov_type == "robust":
         raise ValueError(
             "robust standard errors come with scores, which take rows that can be read again, "
-            "no weights, instruments or absorbed factors, and no mechanism: leave out "
+            "no instruments, absorbed factors or hundreds of levels, and no mechanism: leave out "
             "cov_type, or look again by the fit's robust()"
         )
     made = release(source, used, mechanism=mechanism, unit=unit, **given)
