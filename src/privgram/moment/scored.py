@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
-    Integers = NDArray[np.int64]
 
 __all__ = [
     "UNITS",
@@ -50,14 +49,19 @@ def sums_of_units(values: Matrix, largest: float, starts: NDArray[np.intp]) -> M
     return sums
 
 
-def whole(vectors: Matrix) -> Integers:
-    """Vectors of length 1 at most as integers of length `UNITS` at most, whatever they are.
+def whole(vectors: Matrix, factor: Vector) -> Matrix:
+    """Rows times their factors as whole numbers, in rows of length `UNITS` at most.
 
-    They are rounded to the nearest, where that could make none longer than `UNITS`.
+    With factors by which rows are `scale` long at most; rounding makes none longer than `UNITS`.
+    Sums of a block are exact in float64: of up to 2^29 rows of whole numbers up to 2^24.
     """
-    found = np.rint(vectors * scale(vectors.shape[1])).astype(np.int64)
+    found = vectors * factor[:, None]
+    np.rint(found, out=found)
+    square = np.empty(len(found))
+    squared_norms(found, square)  # exact up to 2^53, and beyond it not below
     # Whatever arithmetic did: a row that is too long, which none is, would count nothing.
-    found[(found * found).sum(axis=1) > UNITS * UNITS] = 0
+    if not (square <= float(UNITS) ** 2).all():
+        found[~(square <= float(UNITS) ** 2)] = 0.0
     return found
 
 
@@ -123,7 +127,8 @@ class ScoreSum(_Scores):
 
     def add(self, scores: Matrix, lengths: Vector) -> None:
         """Accumulate scores of these lengths."""
-        self.total += whole(scores / np.maximum(lengths, self.clip)[:, None]).sum(axis=0)
+        found = whole(scores, scale(self.q) / np.maximum(lengths, self.clip))
+        self.total += found.sum(axis=0).astype(np.int64)
 
     def merge(self, other: _Scores) -> None:
         """Add the rows of another."""
@@ -158,8 +163,10 @@ class ScoreShells(_Scores):
         """Accumulate scores of these lengths."""
         at = np.searchsorted(self._edges, lengths)
         self.counts += np.bincount(at, minlength=len(self.counts))
-        units = whole(scores / np.where(lengths > 0, lengths, 1.0)[:, None])
-        np.add.at(self.total, at, units)
+        units = whole(scores, scale(self.q) / np.where(lengths > 0, lengths, 1.0))
+        size = len(self.counts)
+        for total, column in zip(self.total.T, units.T, strict=True):
+            total += np.bincount(at, column, size).astype(np.int64)
 
     def merge(self, other: _Scores) -> None:
         """Add the rows of another."""
