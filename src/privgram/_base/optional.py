@@ -19,6 +19,7 @@ EXTRAS = {
     "plot": "matplotlib",
     "report": "Jinja2 and matplotlib",
     "sklearn": "scikit-learn 1.6 or later",
+    "stream": "cryptography",
 }
 
 

@@ -1,0 +1,196 @@
+"""The file of a stream: what was published, and the noises of its months, encrypted.
+
+Who has the noises can take them off, so they are on disk under a key that is kept in a file of its
+own. Months that follow need them: what they share cancels.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram._base.files import SECRET, create, write_atomically
+from privgram._base.optional import extra
+from privgram._base.saved import DamagedFile, Frame, understood
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+__all__ = ["Month", "State", "WrongKey", "create_key", "read_key"]
+
+_FRAME = Frame(b"privgram.stream\n", 1, "a stream")
+
+#: Bytes of the key, and of what makes two encryptions with it differ.
+_KEY, _NONCE = 32, 12
+
+
+class WrongKey(ValueError):
+    """A key that is not the one of a stream."""
+
+
+@dataclass(frozen=True)
+class Month:
+    """One period: what was published of it, and its secret noise.
+
+    Attributes
+    ----------
+    n_rows : int or None
+        Rows, or units, where they are public.
+    total : ndarray of shape (d (d + 1) / 2,), float64
+        Upper triangle of the running sum as published.
+    noise : ndarray of shape (d (d + 1) / 2,), float64
+        SECRET: upper triangle of the noise that is this period's own.
+    digest : bytes
+        SECRET: SHA-256 of the period's exact second moment.
+    """
+
+    n_rows: int | None
+    total: Vector
+    noise: Vector = field(repr=False)
+    digest: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class State:
+    """All that a stream is.
+
+    Attributes
+    ----------
+    header : dict
+        What is public and never changes, and the lengths of the epochs.
+    months : tuple of Month
+    """
+
+    header: dict[str, Any]
+    months: tuple[Month, ...] = ()
+
+    def with_month(self, month: Month) -> State:
+        """The state after one more period."""
+        return replace(self, months=(*self.months, month))
+
+    @property
+    def noises(self) -> Matrix:
+        """SECRET: the noises of all periods, shape (t, d (d + 1) / 2)."""
+        return np.array([month.noise for month in self.months])
+
+    def save(self, path: Path, key: bytes, new: bool = False) -> None:
+        """Write the file, whole or not at all, durable once this returns.
+
+        Raises
+        ------
+        FileExistsError
+            If it is to be new, and is there.
+        OSError
+            If it cannot be written.
+        """
+        header = self.header | {"n_rows": [month.n_rows for month in self.months]}
+        totals = b"".join(month.total.astype("<f8").tobytes() for month in self.months)
+        noises = b"".join(month.noise.astype("<f8").tobytes() for month in self.months)
+        digests = b"".join(month.digest for month in self.months)
+        nonce = secrets.token_bytes(_NONCE)
+        sealed = _cipher(key).encrypt(nonce, digests + noises, _bound(header, totals))
+        data = _FRAME.seal(header, totals, nonce, sealed)
+        if new:
+            create(path, data, SECRET)
+        else:
+            write_atomically(path, data, SECRET)
+
+    @classmethod
+    def read(cls, path: Path, key: bytes) -> State:
+        """Read the file.
+
+        Raises
+        ------
+        DamagedFile
+            If it is not a stream's, of another version, truncated or altered.
+        WrongKey
+            If it was written under another key, or altered by somebody who has none.
+        OSError
+            If it cannot be read.
+        """
+        header, body = _FRAME.open(path.read_bytes(), path.name)
+        with understood(path.name, _FRAME.what):
+            counts = header.pop("n_rows")
+            n, size = len(counts), header["n_columns"] * (header["n_columns"] + 1) // 2
+            width = 8 * size
+            totals, nonce = body[: n * width], body[n * width : n * width + _NONCE]
+            sealed = body[n * width + _NONCE :]
+            secret = _opened(path.name, key, nonce, sealed, _bound(header | {"n_rows": counts}, totals))
+            if len(secret) != n * (32 + width):
+                raise ValueError("the number of noises is wrong")
+            digests, noises = secret[: 32 * n], secret[32 * n :]
+            published = np.frombuffer(totals, "<f8").reshape(n, size).astype(np.float64)
+            own = np.frombuffer(noises, "<f8").reshape(n, size).astype(np.float64)
+            months = tuple(
+                Month(count, published[i], own[i], digests[32 * i : 32 * i + 32])
+                for i, count in enumerate(counts)
+            )
+        return cls(header, months)
+
+
+def create_key(path: Path) -> bytes:
+    """Write a new key to a file that is not there yet, for its owner alone.
+
+    Raises
+    ------
+    FileExistsError
+        If it is there.
+    OSError
+        If it cannot be written.
+    """
+    key = secrets.token_bytes(_KEY)
+    create(path, key.hex().encode() + b"\n", SECRET)
+    return key
+
+
+def read_key(path: Path) -> bytes:
+    """Read a key.
+
+    Raises
+    ------
+    WrongKey
+        If the file holds none.
+    OSError
+        If it cannot be read.
+    """
+    try:
+        key = bytes.fromhex(path.read_text("ascii"))
+    except ValueError:
+        key = b""
+    if len(key) != _KEY:
+        raise WrongKey(f"{path.name} holds no key of a stream: {_KEY} bytes, in hexadecimal")
+    return key
+
+
+def _bound(header: dict[str, Any], totals: bytes) -> bytes:
+    """What the encryption vouches for besides the noises: all that is public."""
+    import hashlib
+    import json
+
+    return hashlib.sha256(json.dumps(header, sort_keys=True).encode() + totals).digest()
+
+
+def _cipher(key: bytes) -> Any:
+    with extra("stream", "a stream's noise on disk is encrypted, which needs"):
+        from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+    return ChaCha20Poly1305(key)
+
+
+def _opened(name: str, key: bytes, nonce: bytes, sealed: bytes, bound: bytes) -> bytes:
+    cipher = _cipher(key)
+    from cryptography.exceptions import InvalidTag
+
+    try:
+        return bytes(cipher.decrypt(nonce, sealed, bound))
+    except InvalidTag:
+        raise WrongKey(
+            f"{name} was written under another key, or was altered: pass the key file that was "
+            "made with it"
+        ) from None

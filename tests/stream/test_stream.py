@@ -1,0 +1,251 @@
+"""Streams: what is published, who can go on, and what is left by a process that dies."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import privgram as pg
+from privgram.stream import WrongKey
+from privgram.stream.state import State, read_key
+
+COLUMNS = {"x": (-1, 1), "y": (-1, 1)}
+
+
+def month(seed, slope=0.5, n=400):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, n)
+    return {"x": x, "y": np.clip(slope * x + rng.normal(0, 0.2, n), -1, 1)}
+
+
+def study_of(tmp_path, epsilon=2.0, **options):
+    return pg.Study(
+        month(0), COLUMNS, epsilon=epsilon, delta=1e-6, ledger=tmp_path / "a.ledger", **options
+    )
+
+
+@pytest.fixture
+def study(tmp_path):
+    return study_of(tmp_path)
+
+
+@pytest.fixture
+def stream(study, tmp_path):
+    return pg.Stream(study, 6, 1.0, 1e-6, path=tmp_path / "a.stream")
+
+
+def exact(study, *tables):
+    return sum(pg.second_moment(table, columns=study.columns).matrix() for table in tables)
+
+
+def test_sums_grow_and_windows_are_what_they_differ_by(study, stream):
+    tables = [month(seed) for seed in range(4)]
+    made = [stream.release(table) for table in tables]
+    for t in range(4):
+        noise = (made[t].matrix - exact(study, *tables[: t + 1])) / made[t].noise.std
+        assert np.abs(noise).max() < 6
+        np.testing.assert_array_equal(stream.upto(t + 1).matrix, made[t].matrix)
+        assert made[t].n_rows == 400 * (t + 1)
+    window = stream.window(2)
+    np.testing.assert_allclose(window.matrix, made[3].matrix - made[1].matrix, rtol=1e-12)
+    assert window.n_rows == 800
+    assert window.noise.std < made[3].noise.std + made[1].noise.std
+    assert window.regress("y ~ x").params["x"] == pytest.approx(0.5, abs=0.3)
+
+
+def test_the_price_is_one_release_and_paid_at_the_start(study, stream):
+    [entry] = study.entries
+    alone = pg.AnalyzeGauss().calibrate(3, study.columns.bound, 1.0, 1e-6)
+    assert entry.epsilon == 1.0
+    for seed in range(6):
+        made = stream.release(month(seed))
+        assert made.noise.std == pytest.approx(stream.noise(seed + 1) * alone.noise_std)
+        assert made.privacy.delta(1.0) <= 1e-6
+    assert len(study.entries) == 1
+    with pytest.raises(ValueError, match="all 6 periods"):
+        stream.release(month(6))
+
+
+def test_noise_of_all_periods_has_the_law_that_is_stated(study, stream):
+    """4,000 draws of six periods: every entry of the covariance within five deviations.
+
+    False alarms: 21 entries, below 2e-5.
+    """
+    moment = pg.second_moment(month(0), columns=study.columns)
+    state, draws = State.read(stream.path, read_key(stream.key)), []
+    for _ in range(1000):
+        now = state
+        for period in range(1, 7):
+            now = stream._published(now, period, moment, b"")
+        draws.append([month.total[[1, 2, 4]] for month in now.months])
+    noise = np.array(draws) - np.arange(1, 7)[:, None] * moment.matrix()[[0, 0, 1], [1, 2, 2]]
+    noise = noise.transpose(0, 2, 1).reshape(-1, 6)
+    rows = np.zeros((6, 6))
+    for t in range(6):
+        rows[t, : t + 1] = stream._noise.noise_std * np.array(
+            stream._sum(now, 0, t + 1).parameters["stream_weights"]
+        )
+    stated = rows @ rows.T
+    found = noise.T @ noise / len(noise)
+    spread = np.sqrt((stated**2 + np.outer(stated.diagonal(), stated.diagonal())) / len(noise))
+    assert (np.abs(found - stated) < 5 * spread).all()
+
+
+def test_months_merge_in_any_order_to_the_same_bits(study, stream, tmp_path, monkeypatch):
+    parts = [pg.second_moment(month(seed), columns=study.columns) for seed in range(3)]
+    made = []
+    for order in ([0, 1, 2], [2, 0, 1]):
+        shutil.copy(stream.path, tmp_path / "b.stream")
+        shutil.copy(stream.key, tmp_path / "b.stream.key")
+        other = pg.Stream(study, path=tmp_path / "b.stream")
+        whole = parts[order[0]].copy()
+        for i in order[1:]:
+            whole.merge(parts[i])
+        monkeypatch.setattr(
+            "privgram.stream.running.random.resolve", lambda _: (np.random.default_rng(1), False)
+        )
+        made.append(other.release(whole).matrix)
+    np.testing.assert_array_equal(*made)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda stream: stream.release(month(1)), "seems to be period 2 once more"),
+        (lambda stream: stream.release(month(2), 1), "period 1 was published"),
+        (lambda stream: stream.release(month(2), 4), "the next period is 3"),
+        (lambda stream: stream.release({"x": [0.5]}), "y"),
+        (lambda stream: stream.release(pg.second_moment(np.eye(3), 1.0)), "other columns"),
+        (lambda stream: stream.window(3), "length"),
+        (lambda stream: stream.window(1, 3), "last"),
+        (lambda stream: stream.change("y ~ x", 2), "length"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_is_published(stream, wrong, says):
+    for seed in range(2):
+        stream.release(month(seed))
+    before = stream.path.read_bytes()
+    with pytest.raises(ValueError, match=says):
+        wrong(stream)
+    assert stream.path.read_bytes() == before
+    assert stream.periods == 2
+
+
+def test_another_study_key_or_file_is_refused(study, stream, tmp_path):
+    stream.release(month(0))
+    path = tmp_path / "a.stream"
+    for options, says in (
+        ({"periods": 7}, "other periods"),
+        ({"epsilon": 0.5}, "other epsilon"),
+        ({"apart": 3}, "other apart"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            pg.Stream(study, path=path, **options)
+    second = pg.Study(month(0), {"x": (-1, 2), "y": (-1, 1)}, epsilon=2.0, delta=1e-6)
+    with pytest.raises(ValueError, match="other columns"):
+        pg.Stream(second, path=path)
+    (tmp_path / "other.key").write_text("00" * 32)
+    with pytest.raises(WrongKey, match="another key"):
+        pg.Stream(study, path=path, key=tmp_path / "other.key")
+    (tmp_path / "other.key").write_text("abc")
+    with pytest.raises(WrongKey, match="holds no key"):
+        pg.Stream(study, path=path, key=tmp_path / "other.key")
+    data = bytearray(path.read_bytes())
+    data[200] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(pg.DamagedFile):
+        pg.Stream(study, path=path)
+
+
+def test_the_file_holds_no_noise_that_can_be_read(stream):
+    stream.release(month(0))
+    state = State.read(stream.path, read_key(stream.key))
+    data = stream.path.read_bytes()
+    assert state.months[0].total.tobytes() in data
+    assert state.months[0].noise.tobytes() not in data
+    assert state.months[0].noise[:1].tobytes() not in data
+    assert state.months[0].digest not in data
+    assert repr(state.months[0].noise[0]) not in repr(state)
+    assert stream.path.stat().st_mode & 0o077 == 0
+    assert stream.key.stat().st_mode & 0o077 == 0
+
+
+def test_two_handles_go_on_from_each_other(study, stream):
+    other = pg.Stream(study, path=stream.path)
+    stream.release(month(0))
+    other.release(month(1))
+    with pytest.raises(ValueError, match="period 1 once more"):
+        other.release(month(0))
+    assert stream.periods == 2
+    assert len(study.entries) == 1
+
+
+def test_nobody_knows_how_many(study, tmp_path):
+    stream = pg.Stream(study, epsilon=1.0, delta=1e-6, path=tmp_path / "b.stream")
+    for seed in range(26):
+        made = stream.release(month(seed, n=50))
+    assert stream.periods == 26
+    assert made.noise.std == pytest.approx(stream.noise(26) * stream._alone.noise_std)
+    assert 2.2 < stream.noise(26) < 2.6
+    assert pg.Stream(study, path=stream.path).periods == 26
+
+
+DIES = """
+import itertools, os, signal, sys
+import numpy as np
+import privgram as pg
+
+sys.path.insert(0, sys.argv[3])
+from stream.test_stream import month, study_of
+from pathlib import Path
+
+folder, at = Path(sys.argv[1]), int(sys.argv[2])
+count = itertools.count()
+
+def dying(real):
+    def call(*args, **kwargs):
+        if next(count) == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*args, **kwargs)
+    return call
+
+for name in ("fsync", "replace", "link", "open", "write"):
+    setattr(os, name, dying(getattr(os, name)))
+study = study_of(folder)
+stream = pg.Stream(study, 6, 1.0, 1e-6, path=folder / "a.stream")
+print("begun", flush=True)
+made = stream.release(month(stream.periods))
+print("shown", made.matrix[0, 1].hex(), flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_killed_at_any_point_no_month_is_lost_or_has_two_noises(tmp_path):
+    """A process dies at each of its writes in turn, and another goes on."""
+    shown = {}
+    tests = os.path.dirname(os.path.dirname(__file__))
+    for at in (*range(1, 60, 3), 10**6):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(DIES), folder, str(at), tests],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr
+        study = study_of(folder)
+        stream = pg.Stream(study, 6, 1.0, 1e-6, path=folder / "a.stream")
+        assert len(study.entries) == 1
+        published = stream.periods
+        if "shown" in done.stdout:
+            assert published == 1
+            assert stream.upto(1).matrix[0, 1].hex() == done.stdout.split()[-1]
+        made = stream.release(month(published))
+        assert stream.periods == published + 1
+        assert 0 < abs(made.matrix - exact(study, *map(month, range(published + 1))))[0, 1]
+        shown[at] = published
+    assert set(shown.values()) == {0, 1}
