@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from privgram._plan import Outlook, Plan, PlanRow, TermRow, plan
     from privgram.compression import compress
     from privgram.drawing.logistic import logistic
+    from privgram.stream import Stream
     from privgram.study import Study, regress
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "Releases",
     "SecondMoment",
     "SecondMoments",
+    "Stream",
     "Study",
     "TermRow",
     "Unit",
@@ -84,6 +86,7 @@ _LATER = {
     **dict.fromkeys(("Plan", "PlanRow", "Outlook", "TermRow", "plan"), "_plan"),
     "compress": "compression",
     "logistic": "drawing.logistic",
+    "Stream": "stream",
     **dict.fromkeys(("Study", "regress"), "study"),
 }
 

@@ -1,6 +1,6 @@
 """The factors of running sums: their product, their noise and how far a person moves them."""
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -25,8 +25,13 @@ def test_noise_of_running_sums_is_that_of_about_two_releases(periods, most):
     noise = Epoch(periods).noise
     assert most - 0.02 < noise.max() < most
     # No factorisation does better than this by root mean square: Fichtenberger et al., Theorem 3.
-    least = np.sqrt(1 / periods) * sum(1 / np.sin((2 * k - 1) * np.pi / (4 * periods + 2)) / 2
-                                       for k in range(1, periods + 1)) / np.sqrt(periods)
+    least = (
+        np.sqrt(1 / periods)
+        * sum(
+            1 / np.sin((2 * k - 1) * np.pi / (4 * periods + 2)) / 2 for k in range(1, periods + 1)
+        )
+        / np.sqrt(periods)
+    )
     assert least <= np.sqrt((noise**2).mean()) < 1.06 * least
 
 
@@ -40,7 +45,7 @@ def test_a_person_of_several_periods_moves_no_further(periods, most, apart):
         chosen
         for size in range(1, most + 1)
         for chosen in combinations(range(periods), size)
-        if all(b - a >= apart for a, b in zip(chosen, chosen[1:], strict=False))
+        if all(b - a >= apart for a, b in pairwise(chosen))
     )
     farthest = np.sqrt(max(overlap[np.ix_(chosen, chosen)].sum() for chosen in sets))
     assert farthest <= epoch.sensitivity * (1 + 1e-12)

@@ -72,7 +72,7 @@ def test_the_price_is_one_release_and_paid_at_the_start(study, stream):
 
 
 def test_noise_of_all_periods_has_the_law_that_is_stated(study, stream):
-    """4,000 draws of six periods: every entry of the covariance within five deviations.
+    """3,000 draws of six periods: every entry of the covariance within five deviations.
 
     False alarms: 21 entries, below 2e-5.
     """
@@ -191,7 +191,7 @@ def test_nobody_knows_how_many(study, tmp_path):
         made = stream.release(month(seed, n=50))
     assert stream.periods == 26
     assert made.noise.std == pytest.approx(stream.noise(26) * stream._alone.noise_std)
-    assert 2.2 < stream.noise(26) < 2.6
+    assert 2.2 < stream.noise(26) < 2.9
     assert pg.Stream(study, path=stream.path).periods == 26
 
 
@@ -246,6 +246,6 @@ def test_killed_at_any_point_no_month_is_lost_or_has_two_noises(tmp_path):
             assert stream.upto(1).matrix[0, 1].hex() == done.stdout.split()[-1]
         made = stream.release(month(published))
         assert stream.periods == published + 1
-        assert 0 < abs(made.matrix - exact(study, *map(month, range(published + 1))))[0, 1]
+        assert abs(made.matrix - exact(study, *map(month, range(published + 1))))[0, 1] > 0
         shown[at] = published
     assert set(shown.values()) == {0, 1}

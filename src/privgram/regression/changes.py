@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privgram.noise import MaskedLaw, TiedLaw
-from privgram.regression.groups import Estimates
-from privgram.regression.inference import RefusedError
+from privgram.regression.groups import Estimates, difference
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,23 +42,11 @@ def change(fit: Fit, earlier: Fit) -> Estimates:
     ValueError
         If they are of different streams or terms, or share periods.
     """
-    if fit.names != earlier.names or fit.target != earlier.target:
+    if (fit.param_names, fit.target) != (earlier.param_names, earlier.target):
         raise ValueError("the two regressions have other terms")
-    p = len(fit.names) + int(fit.design.transform[-1].any())
-    for one in (fit, earlier):
-        if one.refusal is not None:
-            raise RefusedError(f"there is no inference in one of the windows: {one.refusal}")
-    (b, v, m), (c, w, n) = (
-        (f.inference.estimate[:p], f.inference.covariance[:p, :p], f.inference.df[:p])
-        for f in (fit, earlier)
-    )
+    p = len(fit.param_names)
     both = _shared(fit.release, earlier.release) * _overlap(fit, earlier)[:p, :p]
-    covariance = v + w - both - both.T
-    spread = v.diagonal() ** 2 / m + w.diagonal() ** 2 / n
-    whole = (v + w).diagonal()
-    df = np.divide(whole**2, spread, out=np.full(p, np.inf), where=spread > 0)
-    names = (*fit.names, "intercept")[:p]
-    return Estimates("change", names, b - c, covariance, df)
+    return difference("change", fit, earlier, both)
 
 
 def _shared(one: ReleaseRecord, other: ReleaseRecord) -> float:

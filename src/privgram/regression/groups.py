@@ -13,7 +13,7 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -176,6 +176,44 @@ class Pooled(Estimates):
         return {**super()._columns(), "tau": np.sqrt(self.tau2), "I2": self.i2}
 
 
+def difference(what: str, fit: Fit, other: Fit, shared: Matrix | float = 0.0) -> Estimates:
+    """Coefficients of one fit less those of another, of different rows and the same terms.
+
+    Variances add up, less twice the covariance `shared` of the two estimates, shape (p, p).
+    Degrees of freedom are Satterthwaite's.
+
+    Raises
+    ------
+    RefusedError
+        If one of them has no standard errors.
+    """
+    for one in (fit, other):
+        if one.refusal is not None:
+            raise RefusedError(f"there is no inference in one of the two: {one.refusal}")
+    b, c = fit.inference, other.inference
+    whole = (b.covariance + c.covariance).diagonal()
+    spread = b.covariance.diagonal() ** 2 / b.df + c.covariance.diagonal() ** 2 / c.df
+    df = np.divide(whole**2, spread, out=np.full(len(spread), np.inf), where=spread > 0)
+    both = np.broadcast_to(shared, b.covariance.shape)
+    covariance = b.covariance + c.covariance - both - both.T
+    return Estimates(what, **_known_of([fit, other], b.estimate - c.estimate, covariance, df))
+
+
+def _known_of(
+    fits: Sequence[Fit], estimate: Vector, covariance: Matrix, df: Vector
+) -> dict[str, Any]:
+    """What `Estimates` has beside its heading: the fits' rows are different ones."""
+    zeros = np.zeros(len(estimate))
+    return {
+        "target": fits[0].target,
+        "_names": fits[0].param_names,
+        "_inference": Inference(estimate, covariance, "first-order", None, zeros, zeros, df),
+        "n_rows": sum(fit.nobs for fit in fits),
+        "epsilon": max(fit.epsilon for fit in fits),
+        "delta": max(fit.delta for fit in fits),
+    }
+
+
 class GroupFits(Mapping[Any, Fit]):
     """Fits of one regression in the groups of a table: a mapping of group to `Fit`.
 
@@ -320,37 +358,7 @@ class GroupFits(Mapping[Any, Fit]):
         KeyError
             If there is no such group.
         """
-        both = []
-        for group in (one, other):
-            fit = self[group]
-            if fit.refusal is not None:
-                raise RefusedError(f"there is no inference in this group: {fit.refusal}")
-            found = fit.inference
-            both.append((found.estimate, found.covariance, found.df))
-        (b, v, m), (c, w, n) = both
-        whole = (v + w).diagonal()
-        spread = v.diagonal() ** 2 / m + w.diagonal() ** 2 / n
-        df = np.divide(whole**2, spread, out=np.full(len(b), np.inf), where=spread > 0)
-        what = f"{shown(str(one))} less {shown(str(other))}"
-        return Estimates(what, **self._known_of(b - c, v + w, df, (one, other)))
-
-    def _known_of(
-        self, estimate: Vector, covariance: Matrix, df: Vector, groups: Iterable[Any]
-    ) -> dict[str, Any]:
-        """What `Estimates` has beside its heading: the groups' rows are different ones."""
-        zeros = np.zeros(len(estimate))
-        found = Inference(estimate, covariance, "first-order", None, zeros, zeros, df)
-        used = [self._fits[group] for group in groups]
-        rows = sum(fit.nobs for fit in used)
-        epsilon, delta = (max(getattr(fit, name) for fit in used) for name in ("epsilon", "delta"))
-        return {
-            "target": self.target,
-            "_names": self.param_names,
-            "_inference": found,
-            "n_rows": rows,
-            "epsilon": epsilon,
-            "delta": delta,
-        }
+        return difference(f"{shown(str(one))} less {shown(str(other))}", self[one], self[other])
 
     def pool(
         self, method: Literal["fixed", "dersimonian-laird", "paule-mandel"] = "paule-mandel"
@@ -393,11 +401,18 @@ class GroupFits(Mapping[Any, Fit]):
         mean = (w * b).sum(axis=0) / w.sum(axis=0)
         return Pooled(
             f"{self.target} in {len(b)} groups by {self.by}, pooled ({method})",
-            **self._known_of(
+            **_known_of(
+                [
+                    self._fits[group]
+                    for group in [
+                        group
+                        for group, known in zip(self.groups, self._known, strict=True)
+                        if known
+                    ]
+                ],
                 mean,
                 np.diag(1 / w.sum(axis=0)),
                 np.full(len(mean), np.inf),
-                [group for group, known in zip(self.groups, self._known, strict=True) if known],
             ),
             method=method,
             n_groups=len(b),

@@ -20,11 +20,13 @@ import numpy as np
 from privgram._base.checks import check_budget, check_integer
 from privgram._base.files import check_distinct, check_room, locked, opened
 from privgram._release import Release
+from privgram.columns.unit import name_of as unit_name
 from privgram.drawing import random
 from privgram.drawing.additive import add_noise, impose
 from privgram.engines.threads import second_moment
 from privgram.mechanisms import AnalyzeGauss
 from privgram.moment import SecondMoment
+from privgram.moment.units import bounds_of
 from privgram.noise import GaussianLaw, symmetric_gaussian
 from privgram.regression.changes import change
 from privgram.stream.factors import FIRST, MOST_PERIODS, Epoch, Participation, RunningSums
@@ -33,6 +35,7 @@ from privgram.stream.state import Month, State, create_key, read_key
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privgram.columns.unit import PrivacyUnit
     from privgram.mechanisms.analyze_gauss import GaussCalibration
     from privgram.regression.groups import Estimates
     from privgram.study import Study
@@ -98,7 +101,7 @@ class Stream:
 
     Examples
     --------
-    >>> stream = pg.Stream(study, 60, epsilon=1, delta=1e-6, path="registry.stream")  # doctest: +SKIP
+    >>> stream = pg.Stream(study, 60, 1.0, 1e-6, path="registry.stream")  # doctest: +SKIP
     >>> stream.release(january).regress("cost ~ age + region").summary()  # doctest: +SKIP
     """
 
@@ -115,11 +118,23 @@ class Stream:
         apart: int = 1,
     ) -> None:
         self.study = study
+        row_bound, self.bound = study.columns.bound, study.columns.bound
+        self._unit: PrivacyUnit | None = None
+        if study.unit is not None:
+            if study.unit.rows is None and not isinstance(study.unit.bound, float):
+                raise ValueError(
+                    "the bound of a unit cannot be chosen by a table that is not there yet: "
+                    f"unit=pg.Unit({study.unit.name!r}, rows=...) for units of about so many rows"
+                )
+            row_bound, self.bound = bounds_of(study.unit, row_bound)
+            self._unit = replace(study.unit.protected, row_bound=row_bound)
         self.path = Path(path).absolute()
-        self.key = Path(key).absolute() if key is not None else self.path.with_name(
-            self.path.name + ".key"
+        self.key = (
+            Path(key).absolute()
+            if key is not None
+            else self.path.with_name(self.path.name + ".key")
         )
-        check_distinct({}, {"path": self.path, "key": self.key, "ledger": study.ledger_path})
+        check_distinct({}, {"path": self.path, "key": self.key, "ledger": study.ledger.path})
         if self.path.exists():
             self._open(periods, epsilon, delta, months, apart)
         else:
@@ -156,9 +171,7 @@ class Stream:
         State(header).save(self.path, key, new=True)
         self._adopt(header, key)
 
-    def _open(
-        self, periods: int | None, epsilon: Any, delta: Any, months: int, apart: int
-    ) -> None:
+    def _open(self, periods: int | None, epsilon: Any, delta: Any, months: int, apart: int) -> None:
         key = read_key(self.key)
         header = State.read(self.path, key).header
         asked = self._header(
@@ -180,7 +193,6 @@ class Stream:
         self, epsilon: float, delta: float, periods: int | None, months: int, apart: int
     ) -> dict[str, Any]:
         """What is public of a stream and never changes."""
-        unit = self.study.unit
         return {
             "epsilon": epsilon,
             "delta": delta,
@@ -190,8 +202,8 @@ class Stream:
             "apart": apart,
             "columns": self.study.columns.to_dict(),
             "n_columns": len(self.study.columns),
-            "bound": float(self.study.bound),
-            "unit": None if unit is None else unit.to_dict(),
+            "bound": float(self.bound),
+            "unit": None if self._unit is None else self._unit.to_dict(),
         }
 
     def _adopt(self, header: dict[str, Any], key: bytes) -> None:
@@ -202,11 +214,18 @@ class Stream:
 
     def _charge(self, header: dict[str, Any], noise: GaussCalibration, check: bool = False) -> None:
         """Enter the price of all periods, once; or only see that there is room for it."""
-        charge = self.study.check_room if check else self.study.charge
-        charge(
-            header["epsilon"],
-            header["delta"],
-            privacy=noise.privacy,
+        given = {
+            "epsilon": header["epsilon"],
+            "delta": header["delta"],
+            "adjacency": header["adjacency"],
+            "privacy": noise.privacy,
+            "unit": unit_name(self._unit),
+        }
+        if check:
+            self.study.ledger.check(**given)
+            return
+        self.study.ledger.spend(
+            **given,
             what=f"stream {self.path.name}",
             condition=_condition(header),
             id=header["id"],
@@ -275,8 +294,8 @@ class Stream:
             if again and period is None and moment.n_rows:
                 raise ValueError(
                     f"this seems to be period {again[-1]} once more, and was not published again: "
-                    f"its release is stream.upto({again[-1]}). If another period has the same sums, "
-                    f"say which one it is: release(table, period={number})"
+                    f"its release is stream.upto({again[-1]}). If another period has the same "
+                    f"sums, say which one it is: release(table, period={number})"
                 )
             state = self._published(state, number, moment, digest)
             state.save(self.path, self._secret)
@@ -383,10 +402,13 @@ class Stream:
         return number
 
     def _moment(self, source: Any, threads: int | None, progress: Any) -> SecondMoment:
+        columns, unit = self.study.columns, self.study.unit
         if not isinstance(source, SecondMoment):
-            return self.study.moment_of(source, threads=threads, progress=progress)
-        wanted = self.study.columns, float(self.study.bound), self.study.unit
-        if (source.columns, float(source.bound), source.privacy_unit) != wanted:
+            return second_moment(
+                source, columns=columns, unit=unit, threads=threads, progress=progress
+            )
+        wanted = columns, float(self.bound), self._unit, False
+        if (source.columns, float(source.bound), source.privacy_unit, source.of_group) != wanted:
             raise ValueError(
                 "this second moment has other columns, another bound or another unit than the "
                 "study: pass the table, or make it by the study's"
@@ -410,7 +432,8 @@ class Stream:
         noise += np.triu(noise, 1).T
         added = add_noise(moment, noise, law.std * float(np.linalg.norm(weights)))[above]
         before = state.months[-1].total if state.months else 0.0
-        public = self.study.adjacency == "replace"
+        unit = self.study.unit
+        public = self.study.adjacency == "replace" and (unit is None or unit.missing == "error")
         n_rows = moment.n_rows + moment.n_dropped if public else None
         return state.with_month(Month(n_rows, before + added, own, digest))
 
@@ -430,7 +453,7 @@ class Stream:
         )
         counts = [month.n_rows for month in months[start:]]
         n = None if None in counts else sum(count for count in counts if count is not None)
-        of_units = self.study.unit is not None
+        of_units = self._unit is not None
         parameters = {
             "sigma": law.std_diagonal * scale,
             "noise_std_diagonal": law.std_diagonal * scale,
@@ -454,7 +477,7 @@ class Stream:
             n_rows=None if of_units else n,
             columns=self.study.columns,
             condition=_condition(header),
-            privacy_unit=self.study.unit,
+            privacy_unit=self._unit,
             n_units=n if of_units else None,
         )
 
@@ -495,4 +518,6 @@ def _among(period: int | None, name: str, state: State) -> int:
     """A period that was published; the last by default."""
     if not state.months:
         raise ValueError("nothing was published yet: stream.release(table) publishes a period")
-    return check_integer(len(state.months) if period is None else period, name, 1, len(state.months))
+    return check_integer(
+        len(state.months) if period is None else period, name, 1, len(state.months)
+    )

@@ -6,6 +6,8 @@ own. Months that follow need them: what they share cancels.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import secrets
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +17,7 @@ import numpy as np
 
 from privgram._base.files import SECRET, create, write_atomically
 from privgram._base.optional import extra
-from privgram._base.saved import DamagedFile, Frame, understood
+from privgram._base.saved import Frame, understood
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -118,18 +120,15 @@ class State:
         header, body = _FRAME.open(path.read_bytes(), path.name)
         with understood(path.name, _FRAME.what):
             counts = header.pop("n_rows")
-            n, size = len(counts), header["n_columns"] * (header["n_columns"] + 1) // 2
-            width = 8 * size
+            n, width = len(counts), 4 * header["n_columns"] * (header["n_columns"] + 1)
             totals, nonce = body[: n * width], body[n * width : n * width + _NONCE]
-            sealed = body[n * width + _NONCE :]
-            secret = _opened(path.name, key, nonce, sealed, _bound(header | {"n_rows": counts}, totals))
-            if len(secret) != n * (32 + width):
-                raise ValueError("the number of noises is wrong")
-            digests, noises = secret[: 32 * n], secret[32 * n :]
-            published = np.frombuffer(totals, "<f8").reshape(n, size).astype(np.float64)
-            own = np.frombuffer(noises, "<f8").reshape(n, size).astype(np.float64)
+            bound = _bound(header | {"n_rows": counts}, totals)
+        secret = _opened(path.name, key, nonce, body[n * width + _NONCE :], bound)
+        with understood(path.name, _FRAME.what):
+            published = np.frombuffer(totals, "<f8").reshape(n, -1).astype(np.float64)
+            own = np.frombuffer(secret[32 * n :], "<f8").reshape(published.shape)
             months = tuple(
-                Month(count, published[i], own[i], digests[32 * i : 32 * i + 32])
+                Month(count, published[i], own[i].astype(np.float64), secret[32 * i : 32 * i + 32])
                 for i, count in enumerate(counts)
             )
         return cls(header, months)
@@ -171,9 +170,6 @@ def read_key(path: Path) -> bytes:
 
 def _bound(header: dict[str, Any], totals: bytes) -> bytes:
     """What the encryption vouches for besides the noises: all that is public."""
-    import hashlib
-    import json
-
     return hashlib.sha256(json.dumps(header, sort_keys=True).encode() + totals).digest()
 
 
