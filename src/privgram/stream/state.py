@@ -125,7 +125,7 @@ class State:
             bound = _bound(header | {"n_rows": counts}, totals)
         secret = _opened(path.name, key, nonce, body[n * width + _NONCE :], bound)
         with understood(path.name, _FRAME.what):
-            published = np.frombuffer(totals, "<f8").reshape(n, -1).astype(np.float64)
+            published = np.frombuffer(totals, "<f8").reshape(n, width // 8).astype(np.float64)
             own = np.frombuffer(secret[32 * n :], "<f8").reshape(published.shape)
             months = tuple(
                 Month(count, published[i], own[i].astype(np.float64), secret[32 * i : 32 * i + 32])
