@@ -79,3 +79,19 @@ def test_what_is_no_study(tmp_path, text, words):
     (tmp_path / "it.toml").write_text(text)
     with pytest.raises(ValueError, match=words):
         pg.Study.load(tmp_path / "it.toml")
+
+
+@pytest.mark.slow
+def test_a_stream_goes_on_from_call_to_call(folder):
+    pytest.importorskip("cryptography")
+    (folder / "study.toml").write_text(
+        'table = "it.parquet"\nledger = "it.ledger"\nepsilon = 1.0\ndelta = 1e-6\n'
+        '[columns]\nx = [0, 10]\n"y y" = [-5, 30]\n'
+    )
+    given = ("stream", "study.toml", "it.parquet", "--path", "it.stream")
+    run(*given, "--periods", "6", "--epsilon", "0.5", "--out", "one.json")
+    assert "period 1 once more" in run(*given, "--out", "two.json", code=2)
+    assert not (folder / "two.json").exists()
+    run(*given, "--period", "2", "--out", "two.json")
+    assert pg.load("two.json").parameters["periods"] == [1, 2]
+    assert len(pg.Study.load("study.toml").entries) == 1

@@ -27,6 +27,7 @@ COMMANDS = (
     "info",
     "regress",
     "logistic",
+    "stream",
     "pca",
     "report",
 )

@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -423,13 +424,13 @@ class Stream:
             epochs = [epoch.periods for epoch in sums.epochs]
             state = replace(state, header=state.header | {"epochs": epochs})
         law, d = self._noise.law, moment.n_columns
-        above = np.triu_indices(d)
+        above = _above(d)
         generator = random.resolve(None)[0]
         own = symmetric_gaussian(d, law.std, law.std_diagonal, generator)[above]
         weights = sums.step(number)
         noise = np.zeros((d, d))
         noise[above] = weights @ np.vstack([*(month.noise for month in state.months), own])
-        noise += np.triu(noise, 1).T
+        noise.T[above] = noise[above]
         added = add_noise(moment, noise, law.std * float(np.linalg.norm(weights)))[above]
         before = state.months[-1].total if state.months else 0.0
         unit = self.study.unit
@@ -443,8 +444,7 @@ class Stream:
         total = months[-1].total - (months[start - 1].total if start else 0.0)
         d = header["n_columns"]
         matrix = np.zeros((d, d))
-        matrix[np.triu_indices(d)] = total
-        matrix += np.triu(matrix, 1).T
+        matrix[_above(d)] = matrix.T[_above(d)] = total
         weights = _sums(header).between(start, stop)
         scale = float(np.linalg.norm(weights))
         law = self._noise.law
@@ -480,6 +480,12 @@ class Stream:
             privacy_unit=self._unit,
             n_units=n if of_units else None,
         )
+
+
+@lru_cache(maxsize=8)
+def _above(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Places on and above the diagonal."""
+    return np.triu_indices(d)
 
 
 def _sums(header: Mapping[str, Any]) -> RunningSums:
