@@ -336,3 +336,28 @@ def test_a_release_says_which_way_and_why(study):
     asked = study.release(0.1, mechanism="analyze-gauss")
     assert asked.way.startswith("AnalyzeGauss")
     assert asked.way.endswith("as it was asked for")
+
+
+def test_without_a_constant_a_regression_goes_through_the_origin(tmp_path):
+    """Of own units, whatever the bounds are: `- 1` is answered, and never paid for in vain."""
+    rng = np.random.default_rng(4)
+    x = rng.uniform(10, 20, 20_000)
+    table = {"x": x, "y": 3 * x + rng.normal(0, 1, len(x))}
+    for upper in (20, 60):
+        study = pg.Study(table, {"x": (5, upper), "y": (0, 90)}, epsilon=4.0, delta=1e-6)
+        fit = study.regress("y ~ x - 1", epsilon=4.0)
+        assert list(fit.params.index) == ["x"]
+        assert fit.params["x"] == pytest.approx(3, abs=0.05)
+
+
+def test_new_rows_are_predicted_with_intervals():
+    rng = np.random.default_rng(4)
+    x = rng.uniform(1, 20, 20_000)
+    table = {"x": x, "y": np.exp(0.5 * np.log(x) + rng.normal(0, 0.3, len(x)))}
+    bounds = {"x": pg.Log(1, 20), "y": pg.Log(0.2, 20)}
+    study = pg.Study(table, bounds, epsilon=4.0, delta=1e-6)
+    fit = study.regress("log(y) ~ log(x)", epsilon=4.0)
+    shown = fit.get_prediction({"x": [2.0, 10.0]}).summary_frame()
+    np.testing.assert_allclose(shown["mean"], 0.5 * np.log([2.0, 10.0]), atol=0.03)
+    np.testing.assert_allclose(shown["obs_ci_upper"] - shown["mean"], 1.96 * 0.3, rtol=0.1)
+    assert fit.mse_resid == pytest.approx(0.09, rel=0.15)  # what looks estimate

@@ -144,6 +144,7 @@ def scored(
     way, why, found = Steps(looks, model, public, robust).take()
     parameters = looks.record["parameters"] | {"way": way, "why": why}
     start = found["start"]
+    parameters["scale"] = start.scale
     if way == "scores":
         clip = found["clip"]
         parameters |= {"clip": clip.size, "clipped_rows": clip.beyond}

@@ -18,6 +18,7 @@ from privgram._base.text import shown
 from privgram.columns import Columns
 from privgram.regression.design import AllColumns, Design, design
 from privgram.regression.inference import Inference, Of, refuse
+from privgram.regression.prediction import Prediction
 from privgram.regression.results import CONSTANT, Results
 from privgram.regression.summary import counted
 
@@ -179,9 +180,40 @@ class ScoreFit(Results):
         ndarray of shape (m,), float64
             In the target's units.
         """
+        return np.asarray(self._rows(X) @ self._estimate)
+
+    def get_prediction(self, X: Any) -> Prediction:
+        """Predicted means with their errors, and intervals of means and of new observations.
+
+        Parameters
+        ----------
+        X : DataFrame or mapping of str to array_like
+            As in `predict`.
+
+        Returns
+        -------
+        Prediction
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: where there is no inference.
+        """
+        self._need_inference()
+        return Prediction(self._rows(X), self.scale, self.df_resid, self._contrasts)
+
+    @property
+    def scale(self) -> float:
+        """About the variance of the errors, in the target's units, squared: as the looks tell."""
+        return float((self.parameters["scale"] * self.design.spread[-1]) ** 2)
+
+    #: By statsmodels' other name.
+    mse_resid = scale
+
+    def _rows(self, X: Any) -> Matrix:
         features = self.design.rows(X, self.columns)
         ones = np.ones((len(features), len(self.param_names) - features.shape[1]))
-        return np.asarray(np.column_stack([features, ones]) @ self._estimate)
+        return np.column_stack([features, ones])
 
     def _facts(self) -> dict[str, str]:
         return {

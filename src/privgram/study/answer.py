@@ -38,10 +38,11 @@ MOST_LEVELS = 100
 
 
 def needed(formula: str, columns: Columns) -> Columns:
-    """Of the columns of a table those that a formula needs."""
-    return Columns.from_formula(
+    """Of the columns of a table those that a formula needs, and ones: of own units' origin too."""
+    used = Columns.from_formula(
         formula, columns.bounds, columns.missing, row_weights=columns.row_weights
     )
+    return Columns.from_dict(used.to_dict() | {"intercept": True})
 
 
 def answer(
@@ -121,7 +122,7 @@ def answer(
     known = unit is None or not (
         unit.within or unit.clip != "frobenius" or isinstance(unit.bound, Auto)
     )
-    if mechanism is None and plain and again and known and delta > 0 and used.intercept:
+    if mechanism is None and plain and again and known and delta > 0 and parsed.intercept:
         robust = unit is not None or cov_type != "nonrobust"
         given["unit"] = unit
         return scored(source, parsed, used, robust=robust, reference=reference, **given)
