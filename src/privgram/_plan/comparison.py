@@ -422,7 +422,7 @@ def plan(
     >>> import privgram as pg
     >>> print(pg.plan(22, bound=4.7, epsilon=0.5, delta=1e-6))  # doctest: +SKIP
     """
-    columns = n_columns if isinstance(n_columns, Columns) else None
+    columns = n_columns.settled(adjacency) if isinstance(n_columns, Columns) else None
     if targets is not None and columns is None:
         raise ValueError("targets are terms: plan(columns, ...) of Columns")
     if isinstance(targets, str):

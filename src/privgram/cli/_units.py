@@ -45,9 +45,8 @@ def unit_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--unit-missing",
             type=click.Choice(["error", "drop"]),
-            default="error",
-            show_default=True,
-            help="What to do about a row without a unit.",
+            help="What to do about a row without a unit. Default: error, or drop if neighbours are "
+            "by add-remove.",
         ),
     )
     for option in reversed(options):

@@ -128,7 +128,7 @@ def command(
     rows_per_unit: int | None,
     clip: Clip,
     within: bool,
-    unit_missing: Literal["error", "drop"],
+    unit_missing: Literal["error", "drop"] | None,
     epsilon: float,
     delta: float,
     adjacency: Adjacency,

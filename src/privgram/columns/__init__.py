@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from privgram._base.files import write_atomically
 from privgram._core.scale import DefaultRounding
 from privgram.columns.encoding import Encoder, parts_of
 from privgram.columns.layout import Layout
+from privgram.columns.missing import Missing, check_missing, settled
 from privgram.columns.terms import INTERCEPT, ONES, Piece, Term, parse_terms
 from privgram.columns.unit import Auto
 from privgram.columns.variables import (
@@ -52,12 +53,14 @@ class Columns:
     intercept : bool, default False
         Whether there is a column of ones named ``intercept``. It is not stored beside a factor,
         whose indicators sum to it.
-    missing : {"error", "drop"}, default "error"
+    missing : {"error", "drop"}, optional
         What a row does with a null or NaN, or a level that is not listed, in any of
-        these columns: raise, or contribute nothing. An error tells whoever sees it that a row
-        holds such a value, and which: keep it from the public. Dropped rows still count in the
-        public number of rows, and the number of the others is then private: means have up to
-        a third more noise under the "replace" notion, coefficients and slopes no more.
+        these columns: raise, or contribute nothing. By default "drop" where a release's neighbours
+        are by "add-remove", and "error" under "replace" and where they are not known yet, as in
+        `second_moment`. An error tells whoever sees it that a row holds such a value, and which:
+        keep it from the public. Dropped rows still count in the public number of rows of
+        "replace", and the number of the others is then private: means have up to a third more
+        noise, coefficients and slopes no more.
     terms : sequence of str, optional
         What is stored: variables, ``poly(x, k)`` (Legendre polynomials up to degree k),
         products such as ``"age:sex"`` or ``"sex:region"``, and ``"sex*region"`` for ``sex``,
@@ -105,22 +108,20 @@ class Columns:
         self,
         bounds: Mapping[str, Any],
         intercept: bool = False,
-        missing: Literal["error", "drop"] = "error",
+        missing: Missing | None = None,
         *,
         terms: Sequence[str] | None = None,
         weights: Mapping[str, float] | None = None,
         row_weights: str | None = None,
     ) -> None:
         _check_mapping(bounds)
-        if missing not in ("error", "drop"):
-            raise ValueError(f"missing is 'error' or 'drop', not {missing!r}")
         if not isinstance(intercept, (bool, np.bool_)):
             raise TypeError("intercept is True or False")
         if intercept and INTERCEPT in bounds:
             raise ValueError("there is a column named 'intercept' already; use intercept=False")
         self._variables = {name: variable(name, given) for name, given in bounds.items()}
         self._intercept = bool(intercept)
-        self._missing = missing
+        self._missing = check_missing(missing)
         for name, described in self._variables.items():
             if isinstance(described, Numeric):
                 _check_width(name, described)
@@ -146,7 +147,7 @@ class Columns:
         cls,
         formula: str,
         bounds: Mapping[str, Any],
-        missing: Literal["error", "drop"] = "error",
+        missing: Missing | None = None,
         weights: Mapping[str, float] | None = None,
         row_weights: str | None = None,
     ) -> Columns:
@@ -288,9 +289,15 @@ class Columns:
         return self._intercept
 
     @property
-    def missing(self) -> Literal["error", "drop"]:
-        """What a row with a missing value does."""
+    def missing(self) -> Missing | None:
+        """What a row with a missing value does; None where that is not settled yet."""
         return self._missing
+
+    def settled(self, adjacency: str | None) -> Columns:
+        """These columns with `missing` as it is under a notion of neighbours, None if unknown."""
+        if self._missing is not None:
+            return self
+        return Columns.from_dict(self.to_dict() | {"missing": settled(None, adjacency)})
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -414,7 +421,7 @@ class Columns:
 
     def __repr__(self) -> str:
         more = ", intercept=True" if self._intercept else ""
-        more += f", missing={self._missing!r}" if self._missing != "error" else ""
+        more += f", missing={self._missing!r}" if self._missing is not None else ""
         more += f", terms={list(self.terms)!r}" if self._written is not None else ""
         more += f", weights={self.weights!r}" if self._weights else ""
         more += f", row_weights={self._row_weights!r}" if self._row_weights else ""
@@ -477,8 +484,9 @@ class Columns:
         plain: dict[str, Any] = {
             "bounds": {name: given.to_plain() for name, given in self._variables.items()},
             "intercept": self._intercept,
-            "missing": self._missing,
         }
+        if self._missing is not None:
+            plain["missing"] = self._missing
         if self._written is not None:
             plain["terms"] = list(self._written)
         if self._weights:
@@ -498,7 +506,7 @@ class Columns:
         return cls(
             data["bounds"],
             data.get("intercept", False),
-            data.get("missing", "error"),
+            data.get("missing"),
             terms=data.get("terms"),
             weights=data.get("weights"),
             row_weights=data.get("row_weights"),

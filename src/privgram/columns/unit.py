@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
 from privgram._base.checks import check_integer, check_positive, check_within
+from privgram.columns.missing import Missing, check_missing, settled
 from privgram.columns.variables import Variable
 
 __all__ = ["Auto", "Clip", "Identifier", "PrivacyUnit", "Unit"]
@@ -98,7 +98,7 @@ class PrivacyUnit:
     clip: Clip = "frobenius"
     within: bool = False
     row_bound: float | None = field(default=None, compare=False)
-    missing: Literal["error", "drop"] = "error"
+    missing: Missing = "error"
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
@@ -150,9 +150,10 @@ class Unit:
     within : bool, default False
         Whether to subtract from each row the means of its unit's rows, in all columns but the
         intercept: regressions are then those with an effect for each unit.
-    missing : {"error", "drop"}
+    missing : {"error", "drop"}, optional
         What to do about a row whose unit is missing: raise, which tells that there is one and
-        where, or leave it out: the number of units is then private, also under "replace".
+        where, or leave it out: the number of units is then private, also under "replace". By
+        default as `Columns.missing`.
     values : array_like of shape (n,), optional
         For an array of rows, which has no such column: the units of its rows, under the name. A
         ledger and a composition go by the name alone, so one name is for one kind of unit.
@@ -169,11 +170,12 @@ class Unit:
     bound: Bound | None = None
     clip: Clip = "frobenius"
     within: bool = False
-    missing: Literal["error", "drop"] = "error"
+    missing: Missing | None = None
     values: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        PrivacyUnit(self.name, self.clip, self.within, missing=self.missing)  # which checks them
+        check_missing(self.missing)
+        _ = self.protected  # which checks the others
         if self.values is not None:
             object.__setattr__(self, "values", np.asarray(self.values))
         if not (self.bound is None or isinstance(self.bound, Auto)):
@@ -190,15 +192,16 @@ class Unit:
 
     def bounded(self, bound: float) -> Unit:
         """The same unit, with a bound that was chosen."""
-        made = copy.copy(self)
-        object.__setattr__(made, "bound", bound)
-        object.__setattr__(made, "rows", None)
-        return made
+        return replace(self, bound=bound, rows=None)
+
+    def settled(self, adjacency: str | None) -> Unit:
+        """The same unit, with `missing` as it is under a notion of neighbours, None if unknown."""
+        return replace(self, missing=settled(self.missing, adjacency))
 
     @property
     def protected(self) -> PrivacyUnit:
         """What a release records of it."""
-        return PrivacyUnit(self.name, self.clip, self.within, missing=self.missing)
+        return PrivacyUnit(self.name, self.clip, self.within, missing=self.missing or "error")
 
 
 def size_is_public(adjacency: str, unit: PrivacyUnit | None, of_group: bool = False) -> bool:

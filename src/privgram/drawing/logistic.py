@@ -146,6 +146,7 @@ def logistic(
     check_here(source, "logistic reads")
     if not isinstance(columns, Columns):
         raise TypeError("columns must be pg.Columns: the public bounds and levels of the variables")
+    columns = columns.settled(adjacency)
     if not isinstance(target, str):
         raise TypeError("the target is the name of a variable, or a formula")
     if isinstance(features, str):

@@ -164,7 +164,7 @@ def private_norm_bound(
     >>> moment = pg.second_moment(table, bound=bound)
     """
     auto = Auto(epsilon, quantile)
-    asked = Pass.of(source, columns, None, unit, None, threads, progress)
+    asked = Pass.of(source, columns, None, unit, None, threads, progress, adjacency)
     if asked.unit is not None and asked.unit.bound is not None:
         raise ValueError("private_norm_bound chooses the bound of a unit: leave it out of Unit")
     choice = Choice(auto, asked, adjacency, lower, upper, bins_per_octave)

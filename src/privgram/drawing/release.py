@@ -248,7 +248,7 @@ def release_for(
         _check_made(source, columns, bound, unit, by)
         moment = source
     else:
-        asked = Pass.of(source, columns, bound, unit, by, threads, progress)
+        asked = Pass.of(source, columns, bound, unit, by, threads, progress, adjacency)
         if chosen is None:
             chosen, why = best(source, asked.scaling, delta, purpose, asked.groups, asked.unit)
         if asked.groups is not None and chosen is not None:

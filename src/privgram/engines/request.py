@@ -80,10 +80,15 @@ class Pass:
         by: Any,
         threads: int | None,
         progress: Progress,
+        adjacency: str | None = None,
     ) -> Pass:
-        """What a user asks, in whatever short form."""
+        """What a user asks, in whatever short form, of neighbours by a notion that may be known."""
         groups, columns = Groups.of(by, columns)
-        return cls(source, columns, bound, Unit.of(unit), groups, threads, progress)
+        if isinstance(columns, Columns):
+            columns = columns.settled(adjacency)
+        if (whose := Unit.of(unit)) is not None:
+            whose = whose.settled(adjacency)
+        return cls(source, columns, bound, whose, groups, threads, progress)
 
     @property
     def auto(self) -> Auto | None:

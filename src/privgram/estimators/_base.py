@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from privgram._release import Release
+from privgram.columns.missing import settled
 from privgram.columns.terms import INTERCEPT
 from privgram.drawing.release import release
 
@@ -239,7 +240,8 @@ class PrivateEstimator(ShownEstimator):
 
     @property
     def _drops(self) -> bool:
-        return getattr(self, "missing", "error") == "drop"
+        missing: Any = getattr(self, "missing", "error")
+        return settled(missing, getattr(self, "adjacency", None)) == "drop"
 
     @abstractmethod
     def _measure(self, X: Any, y: Any, reset: bool) -> SecondMoment:

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from privgram.columns import Columns
+from privgram.columns.missing import Missing, settled
 from privgram.columns.terms import INTERCEPT
 from privgram.engines.threads import second_moment
 from privgram.mechanisms import AdditiveWishart
@@ -58,8 +59,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
     adjacency : {"replace", "add-remove"}, default "replace"
         Which tables are neighbours: one row replaced (the number of rows is public), or one
         added or removed.
-    missing : {"error", "drop"}, default "error"
-        What a row with NaN does: raise, or contribute nothing.
+    missing : {"error", "drop"}, optional
+        What a row with NaN does: raise, or contribute nothing. By default as of `Columns`.
     random_state : int, RandomState, Generator or None, default None
         None draws cryptographic noise.  All else is for experiments: the noise can then be
         repeated, and the release says so.
@@ -111,7 +112,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         mechanism: Mechanism | None = None,
         fit_intercept: bool = True,
         adjacency: Adjacency = "replace",
-        missing: Literal["error", "drop"] = "error",
+        missing: Missing | None = None,
         random_state: Any = None,
         ledger: Ledger | None = None,
     ) -> None:
@@ -206,11 +207,12 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
             raise ValueError(f"y has {y.shape[1]} targets and had {len(self._targets)} before")
         ranges = pairs(self.bounds, features, "bounds")
         ranges |= pairs(self.target_bounds, self._targets, "target_bounds")
-        columns = Columns(ranges, intercept=bool(self.fit_intercept), missing=self.missing)
+        missing = settled(self.missing, self.adjacency)
+        columns = Columns(ranges, intercept=bool(self.fit_intercept), missing=missing)
         check_numbers(columns)
         if not self.fit_intercept:
             ranges = {name: about_zero(pair) for name, pair in ranges.items()}
-            columns = Columns(ranges, missing=self.missing)
+            columns = Columns(ranges, missing=missing)
         names = [*features, *self._targets]
         # Views: the table and its target are never copied into one.
         source = dict(zip(names, [*X.T, *y.T], strict=True))
@@ -309,7 +311,7 @@ class PrivateRidge(PrivateLinearRegression):
         mechanism: Mechanism | None = None,
         fit_intercept: bool = True,
         adjacency: Adjacency = "replace",
-        missing: Literal["error", "drop"] = "error",
+        missing: Missing | None = None,
         random_state: Any = None,
         ledger: Ledger | None = None,
     ) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from privgram._base.checks import check_integer
 from privgram.columns import Columns
+from privgram.columns.missing import Missing, settled
 from privgram.columns.terms import INTERCEPT
 from privgram.engines.threads import second_moment
 from privgram.multivariate import mean_and_covariance, upright
@@ -180,7 +181,7 @@ class PrivatePCA(_Projection):
         bound: float | None = None,
         mechanism: Mechanism | None = None,
         adjacency: Adjacency = "replace",
-        missing: Literal["error", "drop"] = "error",
+        missing: Missing | None = None,
         random_state: Any = None,
         ledger: Ledger | None = None,
     ) -> None:
@@ -223,7 +224,8 @@ class PrivatePCA(_Projection):
         self._n_components(self.n_features_in_)
         features = self._feature_names()
         ranges = pairs(self.bounds, features, "bounds")
-        columns = Columns(ranges, intercept=True, missing=self.missing)
+        missing = settled(self.missing, self.adjacency)
+        columns = Columns(ranges, intercept=True, missing=missing)
         check_numbers(columns)
         return second_moment(dict(zip(features, X.T, strict=True)), self.bound, columns=columns)
 

@@ -136,9 +136,10 @@ class Study:
                 "a study reads a table, and a SecondMoment has no rows: release it by pg.release"
             )
         self.table = table
-        self.columns = described(columns, weights, missing)
+        self.columns = described(columns, weights, missing).settled(adjacency)
         self.adjacency: Adjacency = adjacency
-        self.unit = Unit.of(unit)
+        whose = Unit.of(unit)
+        self.unit = None if whose is None else whose.settled(adjacency)
         self.name = name_of(table) if name is None else name
         self.threads = threads
         column = None if self.unit is None else self.unit.name
