@@ -104,7 +104,7 @@ class Looks(ABC):
         grid = bins(frame.typical, frame.largest(float(self.moment.bound)))
         counts, std = self.count(frame, grid, share)
         noise = self.std_at(1.0, left)
-        return rules.choose_radius(counts, grid, std, noise, rows)
+        return rules.choose_radius(counts, grid, std, noise, rows, frame.loudest(rows))
 
 
 def names_of(moment: Any) -> tuple[str, ...]:
@@ -158,7 +158,7 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
     left -= share
     choice = looks.choose(frame, share, left, rows)
     error = math.hypot(choice.square, choice.expected / looks.std_at(1.0, left))
-    if not gains.are(error, rules.WORTH):
+    if not gains.are(error, rules.WORTH_LAST):
         return looks.once(first, left)
     last = looks.take(looks.mapped(frame, math.sqrt(choice.square)), left)
     moved = choice.expected if mechanism.clipping == "assume-seen" else choice.most

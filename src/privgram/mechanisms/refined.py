@@ -41,14 +41,14 @@ COUNTS, COUNTS_IF_NOISY = 0.1, 0.05
 #: Signal to noise mu n / sqrt(d) from which on second looks are taken.
 CLEAR = 15.0
 
-#: A frame is worth a look if it lowers the noise by this factor, and raises that of no kind of
-#: columns. For a look at the middle, while noise hides some direction, less will do: the next frame
-#: gains more.
-WORTH, WORTH_IF_HIDDEN = 1.2, 1.0
+#: A frame is worth the budget of looking into it if it lowers the noise by this factor, and raises
+#: that of no kind of columns. For a look at the middle, while noise hides some direction, less will
+#: do: the next frame gains more. The last look, for which all else is spent, need only not lose.
+WORTH, WORTH_IF_HIDDEN, WORTH_LAST = 1.6, 1.0, 1.0
 
 #: The squared radius that a frame is thought to need before lengths in it were counted, over the
 #: mean square of a row.
-LONG = 2.0
+LONG = 4.0
 
 #: A look at the middle teaches nothing if the eigenvalues of its noise may be above this part of
 #: what the frame before makes of a direction.
@@ -266,7 +266,11 @@ class Frame:
 
     def teaches(self, noise_std: float, rows: float) -> bool:
         """Whether a look at the middle, of this noise off the diagonal, is worth anything."""
-        return 2 * math.sqrt(len(self.matrix)) * noise_std <= TAUGHT * rows
+        return noise_std <= self.loudest(rows)
+
+    def loudest(self, rows: float) -> float:
+        """Noise off the diagonal beyond which a look in the frame drowns what it brings forth."""
+        return TAUGHT * rows / (2 * math.sqrt(len(self.matrix)))
 
     def largest(self, bound: float) -> float:
         """The largest |z|^2 of rows up to `bound`: public."""
@@ -352,7 +356,12 @@ class Choice:
 
 
 def choose_radius(
-    counts: Vector, grid: Vector, counts_std: float, noise: float, rows: float
+    counts: Vector,
+    grid: Vector,
+    counts_std: float,
+    noise: float,
+    rows: float,
+    loudest: float = math.inf,
 ) -> Choice:
     """The squared radius that leaves coefficients the least error, of noise and of clipping.
 
@@ -367,6 +376,8 @@ def choose_radius(
     noise : float
         Noise of the look, off the diagonal, over its squared radius.
     rows : float
+    loudest : float
+        The most noise that a look may have.
 
     Notes
     -----
@@ -377,8 +388,9 @@ def choose_radius(
     """
     tail = tail_of(counts, grid, counts_std, rows)
     expected = pull(tail.rows) * tail.excess
-    few = tail.rows <= max(MOST_CLIPPED * rows, tail.rows[-1])
-    at = int(np.argmin(np.where(few, np.hypot(noise * tail.places, expected), np.inf)))
+    allowed = (tail.rows <= MOST_CLIPPED * rows) & (noise * tail.places <= loudest)
+    error = np.hypot(noise * tail.places, expected)
+    at = int(np.argmin(np.where(allowed, error, np.inf) if allowed.any() else error))
     number = float(tail.rows[at])
     most = pull(tail.rows[at]) * tail.most(at)
     return Choice(
