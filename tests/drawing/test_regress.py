@@ -211,7 +211,7 @@ def test_rows_that_pull_one_way_are_seen_and_taken_back():
     lost = (both * np.maximum(0, 1 - clip.size / sizes)[:, None]).sum(axis=0)
     assert lost[0] > 1000  # or there is nothing to see
     assert abs(clip.taken[0] - lost[0]) < 0.2 * lost[0]
-    assert abs(clip.taken[0] - lost[0]) < 3 * clip.error
+    assert abs(clip.taken[0] - lost[0]) < 3 * clip.doubt
 
 
 # --- privacy ----------------------------------------------------------------------------------

@@ -148,7 +148,7 @@ def scored(
     if way == "scores":
         clip = found["clip"]
         parameters |= {"clip": clip.size, "clipped_rows": clip.beyond}
-        parameters["clipping_error"] = clip.error / math.sqrt(start.rows)
+        parameters["clipping_error"] = clip.doubt / math.sqrt(start.rows)
         solution, (sampling, privacy) = found["coef"], _covariance(found)
     else:
         seen = {"clipped_rows": 0.0, "clipping_error": 0.0} | found
@@ -486,7 +486,7 @@ def _covariance(found: dict[str, Any]) -> tuple[Matrix, Matrix]:
         values, vectors = np.linalg.eigh(found["meat"])
         meat = (vectors * (np.maximum(values, deviation) + deviation)) @ vectors.T
         meat = meat + clip.square * np.eye(q)
-    privacy = (found["noise"] ** 2 + clip.error**2) * np.eye(q) + start.left(found["step"])
+    privacy = (found["noise"] ** 2 + clip.doubt**2) * np.eye(q) + start.left(found["step"])
     back = start.scale * start.white.T / start.rows
     return back @ (factor * meat) @ back.T, back @ privacy @ back.T
 

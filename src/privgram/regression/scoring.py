@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram.mechanisms.refined import pull
+from privgram.mechanisms.tails import bins, tail_of
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -62,6 +65,9 @@ PULL, ALONE, WORST = 0.25, 0.6, 1.4
 #: Of the variance of what clipping takes off so much counts for the choice of a clip: most of it is
 #: doubt about tails that are rarely there.
 DOUBT = 0.5
+
+#: For intervals, so many times what `privgram.mechanisms.tails` expects beyond a clip is allowed.
+MISTAKEN = 2.0
 
 #: That they pull more is seen by so many deviations.
 PLAIN = 3.0
@@ -232,7 +238,9 @@ class Clip:
     taken : ndarray of shape (q,), float64
         About what clipping takes off the score, as far as unit vectors show it.
     error : float
-        Deviation of that in each direction.
+        Deviation of that in each direction, as it is likely.
+    doubt : float
+        And as it may be: for intervals.
     noise : float
         Of the score's, in each direction.
     square : float
@@ -245,6 +253,7 @@ class Clip:
     beyond: float
     taken: Vector
     error: float
+    doubt: float
     noise: float
     square: float
     whole: float
@@ -295,6 +304,8 @@ def choose_clip(
     error = np.where(wide, errors[1], errors[0])
     cost = (noise * grid) ** 2 + DOUBT * np.maximum(error, 0.0)
     best = int(cost.argmin())
+    likely = math.sqrt(max(float(error[best]), 0.0))
+    doubt = max(WORST * likely, unseen(counts, grid, counts_std, rows, float(grid[best])))
     moved = over[best] @ gains[int(wide[best])] @ turns
     long = middle > grid[best]
     square = float((number * (middle**2 - grid[best] ** 2))[long].sum()) / q
@@ -302,11 +313,22 @@ def choose_clip(
         float(grid[best]),
         float(number[long].sum()),
         moved,
-        WORST * math.sqrt(max(float(error[best]), 0.0)),
+        likely,
+        doubt,
         noise * float(grid[best]),
         square,
         float((number * middle**2).sum()) / q,
     )
+
+
+def unseen(counts: Vector, grid: Vector, std: float, rows: float, clip: float) -> float:
+    """What rows beyond a clip may take off the score: so many times what a second rule expects."""
+    ends = bins(float(grid[0]), float(grid[-1]))
+    at = np.minimum(np.searchsorted(ends, grid * (1 - 1e-9)), len(ends) - 1)
+    merged = np.bincount(at, counts, len(ends))
+    tail = tail_of(merged, ends, std * math.sqrt(len(grid) / len(ends)), rows)
+    place = min(int(np.searchsorted(tail.places, clip)), len(tail.places) - 1)
+    return MISTAKEN * float(pull(tail.rows[place]) * tail.excess[place])
 
 
 #: Tails: the survival beyond a well-seen length x0 is exp(-a (x^b - 1) / b), x in units of x0:
