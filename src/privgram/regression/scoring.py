@@ -325,7 +325,7 @@ def unseen(counts: Vector, grid: Vector, std: float, rows: float, clip: float) -
     """What rows beyond a clip may take off the score: so many times what a second rule expects."""
     ends = bins(float(grid[0]), float(grid[-1]))
     at = np.minimum(np.searchsorted(ends, grid * (1 - 1e-9)), len(ends) - 1)
-    merged = np.bincount(at, counts, len(ends))
+    merged = np.asarray(np.bincount(at, counts, len(ends)), dtype=np.float64)
     tail = tail_of(merged, ends, std * math.sqrt(len(grid) / len(ends)), rows)
     place = min(int(np.searchsorted(tail.places, clip)), len(tail.places) - 1)
     return MISTAKEN * float(pull(tail.rows[place]) * tail.excess[place])
