@@ -361,3 +361,15 @@ def test_new_rows_are_predicted_with_intervals():
     np.testing.assert_allclose(shown["mean"], 0.5 * np.log([2.0, 10.0]), atol=0.03)
     np.testing.assert_allclose(shown["obs_ci_upper"] - shown["mean"], 1.96 * 0.3, rtol=0.1)
     assert fit.mse_resid == pytest.approx(0.09, rel=0.15)  # what looks estimate
+
+
+@pytest.mark.parametrize("formula", ["y ~ poly(x, 2) + g*x", "g ~ x", "y ~ y", "y ~ x | y ~ x"])
+@pytest.mark.parametrize("unit", [None, "who"])
+def test_a_formula_that_no_fit_takes_is_refused_before_anything_is_spent(formula, unit):
+    rng = np.random.default_rng(0)
+    table = {"x": rng.normal(size=300), "y": rng.normal(size=300), "g": np.repeat(["a", "b"], 150)}
+    bounds = {"x": (-4, 4), "y": (-4, 4), "g": ["a", "b"]}
+    study = pg.Study(table | {"who": np.arange(300)}, bounds, epsilon=1, delta=1e-6, unit=unit)
+    with pytest.raises(ValueError, match=r"two terms|factor|among the features|twice|own"):
+        study.regress(formula, epsilon=0.5)
+    assert study.entries == ()

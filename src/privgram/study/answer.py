@@ -16,6 +16,7 @@ from privgram.drawing.logistic import logistic
 from privgram.drawing.release import release
 from privgram.drawing.scores import scored
 from privgram.engines import scale_out
+from privgram.regression.design import AllColumns, design
 from privgram.regression.scored import CovType
 
 if TYPE_CHECKING:
@@ -132,6 +133,12 @@ def answer(
             "no instruments, absorbed factors or hundreds of levels, and no mechanism: leave out "
             "cov_type, or look again by the fit's robust()"
         )
+    # What a fit would refuse is refused before anything is spent.
+    asked = [*parsed.features, *parsed.endogenous, *parsed.instruments]
+    levels = {
+        name: str(level) for name, level in {**parsed.references, **(reference or {})}.items()
+    }
+    design(AllColumns(used), parsed.targets[0], asked, parsed.intercept, levels)
     made = release(source, used, mechanism=mechanism, unit=unit, **given)
     if parsed.endogenous:
         return made.iv(formula, reference=reference)
