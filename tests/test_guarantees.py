@@ -134,6 +134,10 @@ def results(name):
         columns = pg.Columns({"x": (-1, 1), "y": bool})
         setting = {"columns": columns, "epsilon": 1.0, "delta": 1e-6, "rng": rng}
         return [(pg.logistic(answers, "y", ["x"], **setting), "proved")]
+    if name == "`ScoreFit`":
+        table = {"x": table[:, 0], "y": table[:, 1]}
+        fit = pg.regress(table, "y ~ x", {"x": (-1, 1), "y": (-1, 1)}, 1.0, 1e-6, rng=rng)
+        return [(fit, "proved")]
     if name == "`mechanisms.Calibration`":
         records = [
             pg.GaussianSketch(9, adaptive=True).calibrate(3, 2.0, 0.5, 1e-6, "replace", kind)

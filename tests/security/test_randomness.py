@@ -177,7 +177,7 @@ import os, sys
 import numpy as np, privgram as pg
 moment = pg.second_moment(np.eye(5), bound=1.0)
 def draw():
-    release = pg.release(moment, pg.{mechanism}(), epsilon=1.0, delta=1e-6)
+    release = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.{mechanism}())
     print(release.matrix.tobytes().hex(), flush=True)
 draw()
 for _ in range(4):
@@ -209,7 +209,7 @@ def test_processes_draw_noise_of_their_own(method):
     moment = pg.second_moment(TABLE, bound=2.3)
     with multiprocessing.get_context(method).Pool(2) as pool:
         waiting = [
-            pool.apply_async(pg.release, (moment, pg.AnalyzeGauss(), 1.0, 1e-6)) for _ in range(8)
+            pool.apply_async(pg.release, (moment, None, 1.0, 1e-6)) for _ in range(8)
         ]
         drawn = [numbers(result.get(60)) for result in waiting]
     assert len(set(drawn)) == 8
