@@ -89,7 +89,7 @@ def test_a_release_is_entered_in_its_ledger(folder):
     report = json.loads(succeed("ledger", "show", "study.ledger", "--json"))
     assert [entry["epsilon"] for entry in report["entries"]] == [0.8]
     assert report["spent_epsilon"] == pytest.approx(0.8, abs=2e-4)
-    assert "AnalyzeGauss" in succeed("ledger", "show", "study.ledger")
+    assert "Refined" in succeed("ledger", "show", "study.ledger")
     left = json.loads(succeed("ledger", "show", "study.ledger", "--delta", "1e-7", "--json"))
     assert left.pop("left_epsilon") == pg.Ledger("study.ledger").remaining(1e-7) > 0
     assert left.pop("left_delta") == 1e-7

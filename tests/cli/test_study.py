@@ -57,7 +57,9 @@ def test_a_file_is_made_filled_in_and_serves_all_commands(folder):
     plan = run("plan", "study.toml", "x ~ g", "--want", "g=0.5")
     assert "Take epsilon" in plan
     assert plan.count("\n") < 24
-    assert "Linear" in run("regress", "study.toml", "x ~ g", "--epsilon", "0.2", "--label", "one")
+    assert "Least Squares" in run(
+        "regress", "study.toml", "x ~ g", "--epsilon", "0.2", "--label", "one"
+    )
     assert "are left" in run("release", "study.toml", "--epsilon", "0.2", "--out", "it.json")
     assert "Logistic" in run("logistic", "study.toml", "b ~ x", "--epsilon", "0.2")
     assert [entry.label for entry in pg.Study.load(file).entries] == ["one", "", "b ~ x"]
