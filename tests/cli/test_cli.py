@@ -360,7 +360,7 @@ def test_plan(folder):
     told = succeed(*arguments, "--design", "earlier.json")
     assert told.index("no privacy") < told.index("published")
     report = json.loads(succeed(*arguments, "--design", "earlier.json", "--json"))
-    assert report["study"]["n_rows"] == 5000
+    assert report["outlook"]["n_rows"] == 5000
     assert "file of bounds" in fail(
         "plan", "--columns", "3", "--bound", "2", *GUARANTEE, "--design", "gram.json"
     )
@@ -459,8 +459,8 @@ def test_process_interrupted_in_the_pass(folder):
     """Ctrl-C while a pipe is read: one line, status 2, nothing written."""
     code = (
         "import privgram.drawing.release as engine, signal, os\n"
-        "def pooled(*a, **k): os.kill(os.getpid(), signal.SIGINT)\n"
-        "engine.pooled = pooled\n"
+        "def total_of(*a, **k): os.kill(os.getpid(), signal.SIGINT)\n"
+        "engine.total_of = total_of\n"
         "from privgram.cli import main\nmain()"
     )
     done = subprocess.run(

@@ -208,9 +208,7 @@ def test_children_forked_after_a_release_draw_noise_of_their_own(mechanism):
 def test_processes_draw_noise_of_their_own(method):
     moment = pg.second_moment(TABLE, bound=2.3)
     with multiprocessing.get_context(method).Pool(2) as pool:
-        waiting = [
-            pool.apply_async(pg.release, (moment, None, 1.0, 1e-6)) for _ in range(8)
-        ]
+        waiting = [pool.apply_async(pg.release, (moment, None, 1.0, 1e-6)) for _ in range(8)]
         drawn = [numbers(result.get(60)) for result in waiting]
     assert len(set(drawn)) == 8
 

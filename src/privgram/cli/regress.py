@@ -60,8 +60,10 @@ def command(
     of the rows and the noise of the release.
     """
     import privgram as pg
+    from privgram.regression.inference import quantile_of
 
     explained, asked = read_model(formula, target, features, references)
+    quantile_of(level)  # which checks it
     loaded = read_release(release, groups=True)
     asked["ridge"] = read_penalty(ridge)
     if isinstance(loaded, pg.Releases):

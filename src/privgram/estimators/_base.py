@@ -14,7 +14,6 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from privgram._release import Release
-from privgram.columns.missing import settled
 from privgram.columns.terms import INTERCEPT
 from privgram.drawing.release import release
 
@@ -240,8 +239,7 @@ class PrivateEstimator(ShownEstimator):
 
     @property
     def _drops(self) -> bool:
-        missing: Any = getattr(self, "missing", "error")
-        return settled(missing, getattr(self, "adjacency", None)) == "drop"
+        return getattr(self, "missing", "error") == "drop"
 
     @abstractmethod
     def _measure(self, X: Any, y: Any, reset: bool) -> SecondMoment:

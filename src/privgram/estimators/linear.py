@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from privgram.columns import Columns
-from privgram.columns.missing import Missing, settled
+from privgram.columns.missing import Missing
 from privgram.columns.terms import INTERCEPT
 from privgram.engines.threads import second_moment
 from privgram.mechanisms import AdditiveWishart
@@ -59,8 +59,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
     adjacency : {"replace", "add-remove"}, default "replace"
         Which tables are neighbours: one row replaced (the number of rows is public), or one
         added or removed.
-    missing : {"error", "drop"}, optional
-        What a row with NaN does: raise, or contribute nothing. By default as of `Columns`.
+    missing : {"error", "drop"}, default "error"
+        What a row with NaN does: raise, as in scikit-learn, or contribute nothing.
     random_state : int, RandomState, Generator or None, default None
         None draws cryptographic noise.  All else is for experiments: the noise can then be
         repeated, and the release says so.
@@ -112,7 +112,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         mechanism: Mechanism | None = None,
         fit_intercept: bool = True,
         adjacency: Adjacency = "replace",
-        missing: Missing | None = None,
+        missing: Missing = "error",
         random_state: Any = None,
         ledger: Ledger | None = None,
     ) -> None:
@@ -207,7 +207,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
             raise ValueError(f"y has {y.shape[1]} targets and had {len(self._targets)} before")
         ranges = pairs(self.bounds, features, "bounds")
         ranges |= pairs(self.target_bounds, self._targets, "target_bounds")
-        missing = settled(self.missing, self.adjacency)
+        missing = self.missing
         columns = Columns(ranges, intercept=bool(self.fit_intercept), missing=missing)
         check_numbers(columns)
         if not self.fit_intercept:
@@ -311,7 +311,7 @@ class PrivateRidge(PrivateLinearRegression):
         mechanism: Mechanism | None = None,
         fit_intercept: bool = True,
         adjacency: Adjacency = "replace",
-        missing: Missing | None = None,
+        missing: Missing = "error",
         random_state: Any = None,
         ledger: Ledger | None = None,
     ) -> None:

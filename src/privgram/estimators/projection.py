@@ -12,7 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from privgram._base.checks import check_integer
 from privgram.columns import Columns
-from privgram.columns.missing import Missing, settled
+from privgram.columns.missing import Missing
 from privgram.columns.terms import INTERCEPT
 from privgram.engines.threads import second_moment
 from privgram.multivariate import mean_and_covariance, upright
@@ -181,7 +181,7 @@ class PrivatePCA(_Projection):
         bound: float | None = None,
         mechanism: Mechanism | None = None,
         adjacency: Adjacency = "replace",
-        missing: Missing | None = None,
+        missing: Missing = "error",
         random_state: Any = None,
         ledger: Ledger | None = None,
     ) -> None:
@@ -224,7 +224,7 @@ class PrivatePCA(_Projection):
         self._n_components(self.n_features_in_)
         features = self._feature_names()
         ranges = pairs(self.bounds, features, "bounds")
-        missing = settled(self.missing, self.adjacency)
+        missing = self.missing
         columns = Columns(ranges, intercept=True, missing=missing)
         check_numbers(columns)
         return second_moment(dict(zip(features, X.T, strict=True)), self.bound, columns=columns)
