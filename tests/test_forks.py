@@ -63,7 +63,7 @@ def update():
 
 def release():
     while not stop:
-        pg.release(moment, pg.AnalyzeGauss(), 1.0, 1e-6)
+        pg.release(moment, None, 1.0, 1e-6)
 
 # First: a child cannot go on with an import that another thread had begun, of any module.
 pg.release(moment.update(row), pg.AnalyzeGauss(), 1.0, 1e-6)

@@ -98,25 +98,6 @@ def test_rows_are_clipped_as_the_release_clipped_them(saved, tmp_path):
     assert np.all(unclipped > expected * 1.25)  # or the bound would not show
 
 
-def test_releases_without_a_record_of_the_row_bound():
-    """Of older files: it is known where rows were counted in whole ones, and else refused."""
-    data, rng = clustered(), np.random.default_rng(0)
-    unit = pg.PrivacyUnit("id")
-    whole = pg.release(data, **GIVEN, unit=pg.Unit("id", rows=6), rng=rng)
-    again = [
-        release.regress("y").robust(data, 1e4, 1e-6, rng=np.random.default_rng(1)).bse
-        for release in (whole, replace(whole, privacy_unit=unit))
-    ]
-    np.testing.assert_allclose(*again, rtol=0.05)
-    for options in (
-        {"unit": pg.Unit("id", bound=2.5)},
-        {"unit": pg.Unit("id", rows=6), "bound": 1.1},
-    ):
-        old = replace(pg.release(data, rng=rng, **GIVEN, **options), privacy_unit=unit)
-        with pytest.raises(ValueError, match="does not say to which bound its rows were clipped"):
-            old.regress("y").robust(data, 1e4, 1e-6)
-
-
 def test_order_of_rows_does_not_matter():
     data = clustered(400)
     data["y"][::50] = np.nan

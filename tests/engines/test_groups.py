@@ -33,7 +33,7 @@ def test_dask(frame):
     made = pg.second_moment(da.from_array(array, chunks=(200, 3)), **ask)
     assert made.to_bytes() == pg.second_moment(array, **ask).to_bytes()
     with pytest.raises(ValueError, match=r"partition \d+: row \d+ is of a group"):
-        pg.second_moment(table, columns=COLUMNS, by=pg.Groups("g", ["a", "b"]))
+        pg.second_moment(table, columns=COLUMNS, by=pg.Groups("g", ["a", "b"], "error"))
     with pytest.raises(ValueError, match="threads"):
         pg.second_moment(table, columns=COLUMNS, threads=2, **ASK)
 

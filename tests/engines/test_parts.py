@@ -9,6 +9,7 @@ from privgram import SecondMoment, second_moment
 from privgram._core.rows import Accumulator
 from privgram.drawing.norm_bound import NormCounts
 from privgram.engines.parts import Failure, Plan, merged, rows_of
+from privgram.engines.request import Pass
 from privgram.moment.mapped import Mapped
 
 
@@ -17,7 +18,7 @@ def assert_same(a, b):
 
 
 def test_states():
-    plan = pickle.loads(pickle.dumps(Plan.check(np.empty((0, 2)), 2.0, None)))
+    plan = pickle.loads(pickle.dumps(Plan.check(np.empty((0, 2)), Pass(None, bound=2.0))))
     x = np.arange(20.0).reshape(10, 2)
     assert_same(plan.state([], 0), SecondMoment(2, 2.0))
     states = [plan.state(np.array_split(part, 2), i) for i, part in enumerate(np.split(x, 5))]
@@ -35,7 +36,7 @@ def test_states_of_looks():
     frame = np.array([[2.0, 1.0], [0.0, 3.0]])
     for inner in (partial(Accumulator, bound=1.5), partial(NormCounts, grid=np.array([1.0, 2.0]))):
         new = partial(look, frame, inner)
-        plan = pickle.loads(pickle.dumps(Plan.check(np.empty((0, 2)), None, None, new=new)))
+        plan = pickle.loads(pickle.dumps(Plan.check(np.empty((0, 2)), Pass(None), new)))
         whole = new(2)
         whole.update(x)
         states = [plan.state([part], i) for i, part in enumerate(np.array_split(x, 7))]

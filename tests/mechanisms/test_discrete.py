@@ -144,7 +144,7 @@ sys.modules["opendp"] = sys.modules["opendp.prelude"] = None
 import numpy as np, privgram as pg
 moment = pg.second_moment(np.eye(3), bound=1.0)
 try:
-    pg.release(moment, pg.AnalyzeGauss(noise="discrete"), 1.0, 1e-6)
+    pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss(noise="discrete"))
 except ImportError as error:
     print(error)
 """

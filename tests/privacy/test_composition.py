@@ -348,22 +348,3 @@ def test_older_files_say_less():
     assert Profile.from_dict(values) == SketchProfile(9, 0.1, "add-remove", None)
     values = {"profile": "GaussianProfile", "sensitivity_ratio": 0.5}
     assert Profile.from_dict(values) == GaussianProfile(0.5)
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "orientation"),
-    [(pg.GaussianSketch(20), "wide"), (pg.InverseWishart(dof=20), "narrow")],
-)
-def test_a_release_saved_before_knows_its_orientation(tmp_path, mechanism, orientation):
-    module = importlib.import_module("privgram._release")
-    for columns, adjacency in ((3, "add-remove"), (1, "replace")):
-        moment = pg.second_moment(np.ones((9, columns)), bound=2.0)
-        release = pg.release(
-            moment, epsilon=1.0, delta=1e-6, mechanism=mechanism, adjacency=adjacency
-        )
-        header, arrays = release._header(), {"matrix": release.matrix}
-        header = json.loads(json.dumps(header, default=float))
-        for name in ("orientation", "one_column"):
-            del header["privacy"][name]
-        header["privacy"]["adjacency"] = "add-remove"
-        assert module.build(header, arrays).privacy == release.privacy

@@ -221,7 +221,7 @@ def test_own_units_and_references_are_those_of_dummies_made_by_hand():
         "a[r]:b[v]": levels["a[r]"] & v,
         "x:a[p]": x * levels["a[p]"],
         "x:a[r]": x * levels["a[r]"],
-        "intercept": np.ones(3000),
+        "Intercept": np.ones(3000),
     }
     assert set(fit.param_names) == set(written)
     design = np.column_stack([written[name] for name in fit.param_names]).astype(float)

@@ -254,6 +254,8 @@ def release_for(
         if asked.groups is not None and chosen is not None:
             check_groups(chosen, adjacency)
         moment, reread = _read(asked, _Asked(setting, chosen, ledger, asked), rng)
+        if adjacency == "replace":  # then it is public whether there are rows
+            check_size(moment.n_rows + moment.n_dropped)
     many = isinstance(moment, SecondMoments)
     if path is not None:  # once more, after the pass, for what is spent now
         matrices = len(moment) if many else 1
@@ -441,7 +443,6 @@ def _released(
     if chosen is not None:
         chosen.check(adjacency, None if unit is None else unit.name)
         check_positive(check_number(epsilon, "epsilon") + chosen.epsilon, "epsilon, in all,")
-    check_size(n_rows)
     check_generator(mechanism, rng)
     generator, reproducible = random.resolve(rng)
     # Of rows, or of units; of these nothing in a mechanism turns on the number.
