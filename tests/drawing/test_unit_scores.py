@@ -1,7 +1,5 @@
 """Cluster-robust standard errors by a second look: statsmodels' where there is no noise."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 

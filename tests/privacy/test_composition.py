@@ -1,6 +1,5 @@
 """Composition: exact where it can be, an upper bound and a close one where not."""
 
-import importlib
 import json
 
 import numpy as np
