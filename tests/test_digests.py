@@ -47,8 +47,8 @@ DIGESTS = {
     "adaptive inverse Wishart, add-remove": "b51b511cab80",
     "inverse Gauss, replace": "97dbe352a35c",
     "inverse Gauss, add-remove": "c4e3456e2fd7",
-    "refined, replace": "ec28f52edd86",
-    "refined, add-remove": "c2bf370c8116",
+    "refined, replace": "0bddeb4412c2",
+    "refined, add-remove": "0fd1489c6c7b",
     "norm bound": "e27846da7207",
     "compress": "f8caa5f03bc5",
     "low rank": "fd2fefef8956",
@@ -82,9 +82,8 @@ def test_draws_are_those_of_before(name):
 
 
 def test_every_mechanism_is_here():
-    assert {type(mechanism) for mechanism in MECHANISMS.values()} == set(
-        pg.AnalyzeGauss.kinds.values()
-    )
+    ours = {kind for kind in pg.AnalyzeGauss.kinds.values() if kind.__module__[:8] == "privgram"}
+    assert {type(mechanism) for mechanism in MECHANISMS.values()} == ours
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import pytest
 import privgram as pg
 from privgram.privacy import compose
 
-COLUMNS = pg.Columns({"x": (-1, 1), "y": (-2, 2)}, intercept=True)
+COLUMNS = pg.Columns({"x": (-1, 1), "y": (-2, 2)}, intercept=True, missing="error")
 
 
 def table(n, seed):

@@ -17,7 +17,7 @@ from helpers import make_release
 import privgram as pg
 from privgram.regression import Fit
 from privgram.regression.groups import GroupFits, regress_groups
-from privgram.regression.logistic import LogisticFit, load_fit
+from privgram.regression.logistic import LogisticFit
 from privgram.regression.prediction import Prediction
 from privgram.regression.results import NotReleasedError, result_of
 from privgram.regression.testing import Contrasts, WaldTest
@@ -325,7 +325,7 @@ def test_a_saved_release_has_the_same_fit(label, suffix, tmp_path):
         case.release.columns, case.release.bound,
     )  # fmt: skip
     plain.save(tmp_path / f"release{suffix}")
-    again = pg.load_release(tmp_path / f"release{suffix}").regress(
+    again = pg.load(tmp_path / f"release{suffix}").regress(
         case.target, list(case.terms), intercept=case.intercept, reference=case.reference
     )
     labelled(again.params, case.ols.params)
@@ -480,7 +480,7 @@ def test_a_logistic_regression_is_that_of_statsmodels(label, tmp_path):
     same(fit.wald_test(matrix).statistic, expected, 1e-6)
     assert fit.use_t is theirs.use_t is False
     fit.save(tmp_path / "fit.json")
-    labelled(load_fit(tmp_path / "fit.json").params, fit.params)
+    labelled(pg.load(tmp_path / "fit.json").params, fit.params)
 
 
 LOGISTIC_METHODS = {

@@ -265,7 +265,7 @@ def test_the_papers_other_shifts_bound_the_norm():
 def test_no_repair_where_none_is_needed(moment):
     big = moment.copy()
     for _ in range(12):
-        big = big + big
+        big = big + big.copy()
     for repair in ("none", "shift", "shift-upper", "shift-lower", "project", "feasible"):
         release = AnalyzeGauss(repair=repair).release(big, 1.0, 1e-6, rng=np.random.default_rng(2))
         assert release.noise.shift == 0.0

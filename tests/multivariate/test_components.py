@@ -130,7 +130,7 @@ def test_mean_and_covariance_are_those_of_the_rows(sample):
 
 def test_a_public_count_is_used_where_every_row_counts_in_full(sample):
     rows, gram = sample
-    columns = Columns(BOUNDS, intercept=True)
+    columns = Columns(BOUNDS, intercept=True, missing="error")
     whole = replace(make_release(gram, NAMES, n_rows=50, columns=columns), bound=columns.bound)
     gram[2, 2] += 7.0  # noise in the count
     noisy = replace(whole, matrix=gram)

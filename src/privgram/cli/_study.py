@@ -71,7 +71,7 @@ def plan(
         want or None,
         epsilon=epsilon,
         n_rows=n_rows,
-        design=None if design is None else pg.load_release(design),
+        design=None if design is None else pg.load(design),
         by=by,
         family="binomial" if odds else "gaussian",
     )

@@ -72,6 +72,7 @@ class SecondMoment:
         columns: Columns | None = None,
     ) -> None:
         if columns is not None:
+            columns = columns.settled(None)  # as in a pass
             if n_columns != len(columns):
                 raise ValueError(f"n_columns is {n_columns} and Columns has {len(columns)}")
             if names is not None and tuple(names) != columns.names:
