@@ -407,7 +407,7 @@ CANARY = "Gertrude7318640529"
         ({"sex": Factor([1, 2])}, TypeError, "column 'sex'.* not whole numbers, as its levels are"),
         ({"age": ["f", "m"]}, TypeError, "column 'age'.* not text, as its levels are"),
         ({"age": Dates("1990-01-01", "2020-01-01")}, TypeError, "column 'age' .*, not dates"),
-        ({"sex": Dates("1990-01-01", "2020-01-01")}, TypeError, "'sex': it holds .* no dates"),
+        ({"sex": Dates("1990-01-01", "2020-01-01")}, ValueError, "holds a missing value"),
     ],
 )
 @pytest.mark.parametrize("where", ["threads", "distributed"])

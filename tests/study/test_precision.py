@@ -29,20 +29,20 @@ def study():
     return pg.Study(made(), COLUMNS, epsilon=4.0, delta=1e-6)
 
 
+def study_of(epsilon):
+    return pg.Study(made(), COLUMNS, epsilon=epsilon, delta=1e-6)
+
+
 @pytest.mark.slow
 def test_what_was_planned_is_what_releases_show(study):
     planned = study.plan("y ~ x + g", want={"x": 0.02}, design=made(1))
     assert 0.019 < planned["x"].stderr <= 0.02
     assert str(planned).count("\n") < 24
     shown = [
-        pg.regress(
-            made(),
-            "y ~ x + g",
-            COLUMNS,
-            float(planned),
-            1e-6,
-            rng=np.random.default_rng(seed),
-        ).bse["x"]
+        study_of(float(planned))
+        .release(float(planned), rng=np.random.default_rng(seed))
+        .regress("y ~ x + g")
+        .bse["x"]
         for seed in range(9)
     ]
     # Medians of releases are planned to 3 %; those of nine vary by 10.
