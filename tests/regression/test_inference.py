@@ -129,7 +129,6 @@ def test_every_line_of_a_summary_agrees_with_itself(table):
     fit = release.regress("y")
     lines = str(fit.summary()).split("\n")
     assert "takes it at 0" in str(fit.summary())
-    head = next(line for line in lines if "std err" in line)
     ends = np.asarray(fit.conf_int())
     for i, name in enumerate(fit.param_names):
         shown = next(line for line in lines if line.startswith(name + " ")).split()[1:]

@@ -40,7 +40,7 @@ def test_what_was_planned_is_what_releases_show(study):
     assert str(planned).count("\n") < 24
     shown = [
         study_of(float(planned))
-        .release(float(planned), rng=np.random.default_rng(seed))
+        .release(float(planned), terms=["y", "x", "g"], rng=np.random.default_rng(seed))
         .regress("y ~ x + g")
         .bse["x"]
         for seed in range(9)

@@ -415,8 +415,8 @@ class Study:
 
         Notes
         -----
-        Releases of made rows are drawn by the mechanism that `release` takes, and what is planned is
-        what their standard errors will say (`privgram.plan`). `regress` has less noise; its
+        Releases of made rows are drawn by the mechanism that `release` takes, and what is planned
+        is what their standard errors will say (`privgram.plan`). `regress` has less noise; its
         standard errors may be wider where rows may lie farther out than those that are seen.
         """
         used = needed(formula, self.columns)
