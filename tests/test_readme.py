@@ -90,6 +90,14 @@ INPUTS = (".json", ".npz", ".toml", ".npy", ".csv", ".parquet")
 OUT = ("--out", "-o")
 
 
+STUDY = """table = "patients.parquet"
+ledger = "patients.ledger"
+epsilon = 4.0
+delta = 1e-6
+[columns]
+"""
+
+
 def write_input(path):
     if path.suffix in (".json", ".npz"):
         columns = pg.Columns(BOUNDS, intercept=True)
@@ -98,6 +106,9 @@ def write_input(path):
         return
     if path.suffix == ".toml":
         bounds = [f"{name} = {list(ends)}\n" for name, ends in BOUNDS.items()]
+        if path.stem == "study":
+            path.write_text(STUDY + "".join(bounds))
+            return
         path.write_text("intercept = true\n[bounds]\n" + "".join(bounds))
         return
     rng = np.random.default_rng(0)
@@ -121,6 +132,11 @@ def test_privgram_commands_run(page, tmp_path, monkeypatch, capsys):
 
     monkeypatch.chdir(tmp_path)
     for words in commands(page, "privgram"):
+        if words[0] == "init":
+            write_input(Path(words[1]))
+            program.main(words, prog_name="privgram", standalone_mode=False)
+            write_input(Path("study.toml"))  # as its user fills it in
+            continue
         for option, path in zip(words, map(Path, words[1:]), strict=False):
             if option not in OUT and path.suffix in INPUTS and not path.exists():
                 write_input(path)
