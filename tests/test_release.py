@@ -14,7 +14,7 @@ import pytest
 from helpers import make_release
 
 import privgram as pg
-from privgram.noise import InverseWishartLaw
+from privgram.noise import GaussianLaw, InverseWishartLaw
 
 
 @pytest.fixture
@@ -234,3 +234,11 @@ def test_a_guarantee_that_protects_hardly_anyone_is_warned_of(
 def test_an_epsilon_beyond_floating_point_is_one_line():
     with pytest.raises(ValueError, match="beyond what floating point can calibrate"):
         pg.AdditiveWishart().calibrate(3, 2.0, 1e308, 1e-6)
+
+
+@pytest.mark.parametrize("law", [GaussianLaw(0.0, 0.0), GaussianLaw(1.0, 0.0)])
+def test_a_file_without_noise_is_no_release(tmp_path, law):
+    """Its checksum may hold: no mechanism makes it, and no interval of it would mean anything."""
+    make_release(np.eye(2), "ab", law).save(tmp_path / "it.json")
+    with pytest.raises(ValueError, match="of the noise must be positive"):
+        pg.load(tmp_path / "it.json")

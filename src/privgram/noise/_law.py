@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from privgram._base.checks import check_not_negative
+from privgram._base.checks import check_not_negative, check_positive
 from privgram._base.kinds import Kinds
 
 if TYPE_CHECKING:
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Matrix = NDArray[np.float64]
+
+
+#: Parameters that say how large noise is.
+SIZES = ("std", "std_diagonal", "scale", "dof", "rows")
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,9 @@ class NoiseLaw(Kinds, ABC, key="law", what="law of noise"):
     def check(self, n_columns: int) -> None:
         """Raise ValueError unless the parameters are sound, for matrices of so many columns."""
         for field in fields(self):
-            check_not_negative(getattr(self, field.name), f"{field.name} of the noise")
+            # Without noise there is no privacy: such a release was not made by a mechanism.
+            check = check_positive if field.name in SIZES else check_not_negative
+            check(getattr(self, field.name), f"{field.name} of the noise")
 
 
 @dataclass(frozen=True, eq=False)
