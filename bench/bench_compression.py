@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.random_projection import GaussianRandomProjection
 
-import privgram as pg
+from privgram.compression import compress
 
 from .common import size
 
@@ -34,7 +34,7 @@ class Compress:
                 block = self.x[start : start + 4096]
                 out += self.rng.standard_normal((ROWS, len(block))) @ block
             return out
-        return pg.compress(self.x, ROWS, method=method, rng=self.rng)
+        return compress(self.x, ROWS, method=method, rng=self.rng)
 
     def time_compress(self, n, method):
         self.compressed(method)

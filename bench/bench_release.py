@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.linear_model import LinearRegression, Ridge
 
 import privgram as pg
+from privgram.mechanisms import GaussianSketch, InverseWishart
 
 from .common import size
 
@@ -23,10 +24,10 @@ BUDGET = 1.0, 1e-6
 MECHANISMS = {
     "Analyze Gauss": pg.AnalyzeGauss(),
     "additive Wishart": pg.AdditiveWishart(),
-    "sketch": pg.GaussianSketch(1000),
-    "adaptive sketch": pg.GaussianSketch(1000, adaptive=True),
-    "inverse Wishart": pg.InverseWishart(),
-    "adaptive inverse Wishart": pg.InverseWishart(1000, adaptive=True),
+    "sketch": GaussianSketch(1000),
+    "adaptive sketch": GaussianSketch(1000, adaptive=True),
+    "inverse Wishart": InverseWishart(),
+    "adaptive inverse Wishart": InverseWishart(1000, adaptive=True),
 }
 # To (coefficients of the features, that of the intercept last).
 BASELINES = {

@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import privgram as pg
+from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
 
 POPULATION = 2**16
 DELTA = 1e-6
@@ -33,9 +34,9 @@ GAUSS = {
     "MatrixLaplace": pg.MatrixLaplace(),
 }
 SKETCHES = {
-    "GaussianSketch(1000)": pg.GaussianSketch(1000),
-    "GaussianSketch(1000, adaptive)": pg.GaussianSketch(1000, adaptive=True),
-    "InverseWishart": pg.InverseWishart(dof=1000),
+    "GaussianSketch(1000)": GaussianSketch(1000),
+    "GaussianSketch(1000, adaptive)": GaussianSketch(1000, adaptive=True),
+    "InverseWishart": InverseWishart(dof=1000),
 }
 FIELDS = [
     "table", "adjacency", "mechanism", "epsilon", "draws", "offered", "worst", "worst_share",
@@ -232,7 +233,7 @@ def mechanisms(table: Table) -> list[tuple[str, pg.mechanisms.Mechanism, tuple[f
     smallest = np.linalg.eigvalsh(whole.T @ whole)[0] / len(table.rows) * table.n
     bound = table.bound or table.columns.bound
     if smallest > 4 * bound**2:  # a promise that holds of every draw, nearly
-        found.append(("InverseGauss", pg.InverseGauss(smallest / 2), (8.0,)))
+        found.append(("InverseGauss", InverseGauss(smallest / 2), (8.0,)))
     return found
 
 

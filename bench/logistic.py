@@ -23,6 +23,7 @@ import numpy as np
 
 import privgram as pg
 from privgram.cli.demo import load_flights
+from privgram.drawing.logistic import logistic
 
 PAGE = Path(__file__).parent.parent / "docs" / "guide" / "logistic.md"
 PEER = Path(__file__).parent / "peers" / "with_diffprivlib.py"
@@ -231,7 +232,7 @@ def measure(name: str, python: str | None) -> list[str]:
             releases = RELEASES_OF_LARGE
         private, covered, stated, losses = [], [], [], []
         for seed in range(releases):
-            fit = pg.logistic(
+            fit = logistic(
                 used, target, terms, columns=columns, epsilon=epsilon, delta=DELTA,
                 adjacency=adjacency, rng=np.random.default_rng(seed),
             )  # fmt: skip
@@ -322,7 +323,7 @@ def coverage(kind: str) -> list[str]:
                 X, y, coef, bounds = drawn(kind, n, rng)
                 exact, error = maximum(X, y)
                 plain.append(np.abs(exact - coef) <= 1.96 * error)
-                fit = pg.logistic(
+                fit = logistic(
                     dict(zip(bounds, X.T, strict=True)) | {"y": y}, "y", list(bounds),
                     columns=pg.Columns(bounds | {"y": bool}), epsilon=epsilon, delta=DELTA,
                     adjacency="add-remove", rng=rng,

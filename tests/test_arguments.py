@@ -13,6 +13,8 @@ from helpers import make_release
 
 import privgram as pg
 from privgram._base.checks import check_number
+from privgram.drawing.norm_bound import private_norm_bound
+from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
 
 NUMBERS = [2, 2.0, True + 1, np.float32(2), np.int8(2), np.array(2.0), Fraction(2), Decimal(2)]
 OTHERS = ["2", b"2", None, [2.0], np.array([2.0]), 2j, object()]
@@ -29,7 +31,7 @@ def test_a_class_for_a_mechanism_is_told_what_to_add(moment):
     ):
         pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss)
     with pytest.raises(TypeError, match=r"as in InverseGauss\(eigenvalue_floor=\.\.\.\)"):
-        pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.InverseGauss)
+        pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=InverseGauss)
     with pytest.raises(TypeError, match=r"must be a Mechanism such as .* not int"):
         pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=3)
 
@@ -51,11 +53,17 @@ def test_a_mechanism_in_the_place_of_the_columns(moment, mechanism):
 @pytest.mark.parametrize(
     ("make", "plain"),
     [
-        (lambda: pg.GaussianSketch(np.int64(100), np.True_), pg.GaussianSketch(100, True)),
+        (
+            lambda: GaussianSketch(np.int64(100), np.True_),
+            GaussianSketch(100, True),
+        ),
         (lambda: pg.AdditiveWishart(np.int64(3000)), pg.AdditiveWishart(3000)),
         (lambda: pg.AdditiveWishart(scale=np.float32(8)), pg.AdditiveWishart(scale=8.0)),
-        (lambda: pg.InverseWishart(np.array(100.0)), pg.InverseWishart(100.0)),
-        (lambda: pg.InverseGauss(Fraction(50)), pg.InverseGauss(50.0)),
+        (
+            lambda: InverseWishart(np.array(100.0)),
+            InverseWishart(100.0),
+        ),
+        (lambda: InverseGauss(Fraction(50)), InverseGauss(50.0)),
     ],
 )
 def test_a_release_can_be_saved_whatever_numbers_made_its_mechanism(moment, tmp_path, make, plain):
@@ -70,9 +78,9 @@ def test_a_release_can_be_saved_whatever_numbers_made_its_mechanism(moment, tmp_
     "make",
     [
         lambda: pg.AdditiveWishart(debias="no"),
-        lambda: pg.GaussianSketch(100, adaptive="false"),
-        lambda: pg.GaussianSketch(100, keep_rows=1),
-        lambda: pg.InverseWishart(100, adaptive=None),
+        lambda: GaussianSketch(100, adaptive="false"),
+        lambda: GaussianSketch(100, keep_rows=1),
+        lambda: InverseWishart(100, adaptive=None),
     ],
 )
 def test_what_is_no_truth_value_is_named(make):
@@ -107,7 +115,7 @@ def test_what_is_no_number_is_named(moment, tmp_path, name, value):
 @pytest.mark.parametrize("name", ["epsilon", "quantile", "lower", "upper"])
 def test_what_is_no_number_is_named_by_the_norm_bound(name):
     with pytest.raises(TypeError, match=f"{name} must be a number, not str"):
-        pg.private_norm_bound(np.ones((5, 2)), **({"epsilon": 1.0} | {name: "2"}))
+        private_norm_bound(np.ones((5, 2)), **({"epsilon": 1.0} | {name: "2"}))
 
 
 def test_a_guarantee_given_as_arrays_of_one_number(moment):
@@ -129,7 +137,7 @@ def test_a_path_is_no_ledger(moment, tmp_path):
         lambda path: pg.release(
             moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), ledger=path
         ),
-        lambda path: pg.private_norm_bound(np.ones((500, 3)), 1.0, ledger=path),
+        lambda path: private_norm_bound(np.ones((500, 3)), 1.0, ledger=path),
     ):
         with pytest.raises(TypeError, match="must be a Ledger"):
             call(tmp_path / "study.ledger")

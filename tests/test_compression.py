@@ -8,8 +8,8 @@ import pytest
 import scipy.sparse as sp
 from scipy import stats
 
-import privgram as pg
 from privgram import compression
+from privgram.compression import compress
 from privgram.papers import zhou_ligett_wasserman
 from privgram.privacy import SketchProfile, TruncatedSketchProfile
 
@@ -39,7 +39,7 @@ stored = pytest.mark.parametrize("store", STORAGE.values(), ids=STORAGE)
 @stored
 def test_stream_is_phi_times_the_normalised_table(rng, store):
     A = table(rng)
-    out = pg.compress(store(A), 300, rng=generator(), method="stream")
+    out = compress(store(A), 300, rng=generator(), method="stream")
     source = generator()
     Phi = np.hstack(
         [
@@ -62,7 +62,7 @@ def test_gram_route_draws_rows_of_the_covariance(rng, store, monkeypatch):
         monkeypatch.setattr("privgram.sources.blocks.ENTRIES", entries)
         if entries == 1 and store is STORAGE["CSC"]:
             continue  # columns apart, their eigenvectors' signs the same but for rounding
-        out = pg.compress(store(A), 300, rng=generator())
+        out = compress(store(A), 300, rng=generator())
         np.testing.assert_allclose(out.matrix @ out.matrix.T, expected @ expected.T, atol=1e-6)
 
 
@@ -78,7 +78,7 @@ def test_both_routes_have_one_distribution(method):
     """Whitened, the rows are independent standard normals; false alarm 4e-6."""
     rng = generator(4)
     A = table(rng, n=60, p=5)
-    out = pg.compress(A, 20_000, rng=rng, method=method)
+    out = compress(A, 20_000, rng=rng, method=method)
     sigma = normalised(A).T @ normalised(A) / 60
     white = np.linalg.solve(np.linalg.cholesky(sigma), out.matrix.T)
     assert stats.kstest(white.ravel(), "norm").pvalue > 1e-6
@@ -96,7 +96,7 @@ def test_the_two_routes_against_each_other():
     A = table(rng, n=12, p=3)
     forms = [
         [
-            np.trace(np.diag([3.0, 2.0, 1.0]) @ pg.compress(A, 5, rng=rng, method=m).covariance())
+            np.trace(np.diag([3.0, 2.0, 1.0]) @ compress(A, 5, rng=rng, method=m).covariance())
             for _ in range(1500)
         ]
         for m in ("gram", "stream")
@@ -113,7 +113,7 @@ def test_draws_far_from_the_reference_are_thrown_away(rng):
     offset[0, 0] = size + 0.01
     counts = 0
     for seed in range(40):
-        out = pg.compress(A, 50, sigma + offset, 0.0, generator(seed))
+        out = compress(A, 50, sigma + offset, 0.0, generator(seed))
         assert np.abs(out.covariance() - sigma - offset).max() <= size
         first = generator(seed).standard_normal((50, 3)) @ compression._root(sigma)
         counts += not np.allclose(first, out.matrix)
@@ -121,14 +121,14 @@ def test_draws_far_from_the_reference_are_thrown_away(rng):
     assert out.threshold == pytest.approx(size)
     assert out.public_reference
     with pytest.raises(ValueError, match="none of 100 draws"):
-        pg.compress(A, 50, sigma + 10, 0.0)
+        compress(A, 50, sigma + 10, 0.0)
 
 
 def test_default_spread(rng):
     A = table(rng)
     sigma = normalised(A).T @ normalised(A) / 500
-    assert pg.compress(A, 300).delta_max == 0
-    assert pg.compress(A, 300, sigma).delta_max == compression.lemma_4_5(500, 4)
+    assert compress(A, 300).delta_max == 0
+    assert compress(A, 300, sigma).delta_max == compression.lemma_4_5(500, 4)
 
 
 def covariances(rng, n, correlation, tables):
@@ -215,12 +215,12 @@ def test_spread_of_tables_of_signs_by_every_neighbour():
 
 def test_what_is_claimed(rng):
     A = table(rng)
-    own = pg.compress(A, 300, rng=generator())
+    own = compress(A, 300, rng=generator())
     assert own.guarantee == "none"
     assert "no guarantee" in repr(own)
     assert "knows the seed" in repr(own)
-    assert "knows the seed" not in repr(pg.compress(A, 300))
-    published_ = pg.compress(A, 300, np.eye(4))
+    assert "knows the seed" not in repr(compress(A, 300))
+    published_ = compress(A, 300, np.eye(4))
     assert published_.guarantee == "stated"
     assert "not (epsilon, delta)" in repr(published_)
     settings = {
@@ -232,7 +232,7 @@ def test_what_is_claimed(rng):
     assert published_.alpha(**settings) == zhou_ligett_wasserman.theorem_4_6(
         300, 500, 4, delta_max=published_.delta_max, **settings
     )
-    public = pg.compress(A, 300, np.eye(4) / 9, 1.0, scales=np.full(4, 0.1))
+    public = compress(A, 300, np.eye(4) / 9, 1.0, scales=np.full(4, 0.1))
     assert public.guarantee == "bounded"
     assert "condition" in repr(public)
     profile = public.profile(0.5, 2.0)
@@ -260,14 +260,14 @@ def test_nothing_is_claimed_where_it_is_false(rng):
         lambda out: out.delta(1.0, 1.0, 200.0),
         lambda out: out.alpha(0.01, **settings),
     ):
-        for own in (pg.compress(A, 300), pg.compress(A, 300, scales=scales)):
+        for own in (compress(A, 300), compress(A, 300, scales=scales)):
             with pytest.raises(ValueError, match="table's own covariance"):
                 claim(own)
     with pytest.raises(ValueError, match="which one row can change"):
-        pg.compress(A, 300, np.eye(4)).delta(1.0, 1.0, 200.0)
+        compress(A, 300, np.eye(4)).delta(1.0, 1.0, 200.0)
     with pytest.raises(ValueError, match="norm sqrt"):
-        pg.compress(A, 300, np.eye(4) / 9, 1.0, scales=scales).alpha(0.01, **settings)
-    far = pg.compress(np.ones((100, 1)), 300, [[1.0]], 0.1, scales=[1.0])
+        compress(A, 300, np.eye(4) / 9, 1.0, scales=scales).alpha(0.01, **settings)
+    far = compress(np.ones((100, 1)), 300, [[1.0]], 0.1, scales=[1.0])
     with pytest.raises(ValueError, match="no table has"):
         replace(far, reference=np.array([[-1.0]])).profile(1.0, 10.0)
 
@@ -279,7 +279,7 @@ def test_columns_far_from_mean_square_one():
     in an event of chance 0 for one; a bound of 1.6e-6 at epsilon 0.5 was stated.
     """
     A = np.full((1000, 1), 10.0)
-    out = pg.compress(A, 200, scales=[1.0], rng=generator())
+    out = compress(A, 200, scales=[1.0], rng=generator())
     near, m = out.threshold, 200
     ours, theirs = 100.0, 100.0 - (100 - 9.5**2) / 1000
     law = stats.chi2(m, scale=1 / m)
@@ -294,7 +294,7 @@ def test_columns_far_from_mean_square_one():
     assert SketchProfile(m, 100 / 9e4).delta(0.5) < 1e-5  # what a draw not thrown away has
     with pytest.raises(ValueError, match="table's own covariance"):
         out.delta(0.5, 10.0, 9e4)
-    public = pg.compress(A, 200, [[100.0]], 0.1, scales=[1.0], rng=generator())
+    public = compress(A, 200, [[100.0]], 0.1, scales=[1.0], rng=generator())
     assert 1 - chance(100 - public.threshold, 100 + public.threshold, ours) > 0.9
     with pytest.raises(ValueError, match="too many draws may be thrown away"):
         public.delta(0.5, 10.0, 9e4)
@@ -390,7 +390,7 @@ def test_public_scales(rng):
     A = table(rng)
     scales = np.array([1.0, 0.5, 2.0, 0.1])
     for method in ("gram", "stream"):
-        out = pg.compress(A, 40_000, rng=generator(), scales=scales, method=method)
+        out = compress(A, 40_000, rng=generator(), scales=scales, method=method)
         assert out.public_scales
         sigma = (A * scales).T @ (A * scales) / 500
         np.testing.assert_allclose(out.covariance(), sigma, atol=0.05 * sigma.max())
@@ -399,7 +399,7 @@ def test_public_scales(rng):
 def test_pca_and_proposition_3_4(rng):
     A = table(rng, n=2000, p=5)
     sigma = normalised(A).T @ normalised(A) / 2000
-    out = pg.compress(A, 100_000, rng=generator())
+    out = compress(A, 100_000, rng=generator())
     values, vectors = np.linalg.eigh(sigma)
     found, components = out.pca(1)
     assert (found.shape, components.shape) == ((1,), (1, 5))
@@ -418,9 +418,9 @@ def test_pca_and_proposition_3_4(rng):
 
 def test_rank_deficient_and_single(rng):
     A = table(rng, p=2)[:, [0, 1, 1]]
-    out = pg.compress(A, 300, rng=rng)
+    out = compress(A, 300, rng=rng)
     np.testing.assert_allclose(out.matrix[:, 1], out.matrix[:, 2], atol=1e-6)
-    assert pg.compress([[[2.0]], [[1.0]]], 1).matrix.shape == (1, 1)
+    assert compress([[[2.0]], [[1.0]]], 1).matrix.shape == (1, 1)
 
 
 A = np.ones((20, 3))
@@ -429,17 +429,17 @@ A = np.ones((20, 3))
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: pg.compress(A, 0), ValueError, "rows"),
-        (lambda: pg.compress(A, 5, method="x"), ValueError, "method"),
-        (lambda: pg.compress(A * [1, 0, 1], 5), ValueError, "column 1 is zero"),
-        (lambda: pg.compress(A * np.nan, 5), ValueError, "row 0, column 0"),
-        (lambda: pg.compress(A, 5, np.eye(2)), ValueError, r"shape \(3, 3\)"),
-        (lambda: pg.compress(A, 5, delta_max=-1), ValueError, "delta_max"),
-        (lambda: pg.compress(A, 5, scales=[1, 2]), ValueError, "scales"),
-        (lambda: pg.compress(A, 5, np.eye(3), scales=[1, 1, 1]), ValueError, "delta_max is needed"),
-        (lambda: pg.compress(A, 5, scales=[1, 2, 0]), ValueError, "scales"),
-        (lambda: pg.compress(A, 5, rng=3), TypeError, "default_rng"),
-        (lambda: pg.compress(iter([A]), 5), TypeError, "iterator"),
+        (lambda: compress(A, 0), ValueError, "rows"),
+        (lambda: compress(A, 5, method="x"), ValueError, "method"),
+        (lambda: compress(A * [1, 0, 1], 5), ValueError, "column 1 is zero"),
+        (lambda: compress(A * np.nan, 5), ValueError, "row 0, column 0"),
+        (lambda: compress(A, 5, np.eye(2)), ValueError, r"shape \(3, 3\)"),
+        (lambda: compress(A, 5, delta_max=-1), ValueError, "delta_max"),
+        (lambda: compress(A, 5, scales=[1, 2]), ValueError, "scales"),
+        (lambda: compress(A, 5, np.eye(3), scales=[1, 1, 1]), ValueError, "delta_max is needed"),
+        (lambda: compress(A, 5, scales=[1, 2, 0]), ValueError, "scales"),
+        (lambda: compress(A, 5, rng=3), TypeError, "default_rng"),
+        (lambda: compress(iter([A]), 5), TypeError, "iterator"),
     ],
 )
 def test_errors(call, error, message):

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import privgram as pg
+from privgram.compression import compress
+from privgram.drawing.norm_bound import private_norm_bound
+from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
 from privgram.papers import hardt_roth as low_rank
 
 TABLE = np.random.default_rng(1).uniform(-1, 1, (600, 5))
@@ -19,11 +22,11 @@ MECHANISMS = {
     "Wishart": pg.AdditiveWishart(),
     "exact Laplace": pg.MatrixLaplace(draws="exact"),
     "Laplace in floats": pg.MatrixLaplace(draws="floats"),
-    "sketch": pg.GaussianSketch(rows=20),
-    "adaptive sketch": pg.GaussianSketch(rows=20, adaptive=True, keep_rows=True),
-    "inverse Wishart": pg.InverseWishart(dof=700.0),
-    "adaptive inverse Wishart": pg.InverseWishart(dof=50.0, adaptive=True),
-    "inverse Gauss": pg.InverseGauss(eigenvalue_floor=50.0),
+    "sketch": GaussianSketch(rows=20),
+    "adaptive sketch": GaussianSketch(rows=20, adaptive=True, keep_rows=True),
+    "inverse Wishart": InverseWishart(dof=700.0),
+    "adaptive inverse Wishart": InverseWishart(dof=50.0, adaptive=True),
+    "inverse Gauss": InverseGauss(eigenvalue_floor=50.0),
     "refined": pg.Refined(),
 }
 DIGESTS = {
@@ -60,9 +63,9 @@ def digest(name):
     rng = np.random.default_rng(7)
     kind, _, adjacency = name.partition(", ")
     if kind == "norm bound":
-        values = float(pg.private_norm_bound(TABLE, 1.0, lower=0.5, upper=8.0, rng=rng))
+        values = float(private_norm_bound(TABLE, 1.0, lower=0.5, upper=8.0, rng=rng))
     elif kind == "compress":
-        values = pg.compress(TABLE, 30, rng=rng).matrix
+        values = compress(TABLE, 30, rng=rng).matrix
     elif kind == "low rank":
         values = low_rank.approximate(TABLE, 2, epsilon=1.0, delta=1e-6, rng=rng).right
     else:

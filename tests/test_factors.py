@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
+from privgram.drawing.norm_bound import private_norm_bound
 from privgram.multivariate import eigenvalues, mean_and_covariance, noise_edge
 
 N_ROWS = 20_000
@@ -95,7 +96,7 @@ def test_standard_deviations_are_those_of_the_features(table, release):
 
 
 def test_the_choice_of_a_bound_is_counted_in(table, moment):
-    chosen = pg.private_norm_bound(
+    chosen = private_norm_bound(
         np.rec.fromarrays(list(table.values()), names=",".join(table)), 0.5, columns=COLUMNS
     )
     bounded = pg.second_moment(

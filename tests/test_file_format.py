@@ -9,6 +9,7 @@ import pytest
 from helpers import slopes
 
 import privgram as pg
+from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
 from privgram.noise import NoiseLaw
 
 PAGE = Path(__file__).parent.parent / "docs" / "guide" / "file-format.md"
@@ -43,10 +44,10 @@ MECHANISMS = [
     pg.AdditiveWishart(),
     pg.AdditiveWishart(debias=False),
     pg.MatrixLaplace(),
-    pg.GaussianSketch(2000),
-    pg.GaussianSketch(2000, keep_rows=True),
-    pg.InverseWishart(2000),
-    pg.InverseGauss(3000.0),
+    GaussianSketch(2000),
+    GaussianSketch(2000, keep_rows=True),
+    InverseWishart(2000),
+    InverseGauss(3000.0),
 ]
 
 
@@ -81,7 +82,7 @@ def test_the_page_names_every_key_and_law(table, tmp_path):
         pg.second_moment(table, columns=COLUMNS),
         epsilon=1.0,
         delta=1e-6,
-        mechanism=pg.GaussianSketch(5, keep_rows=True),
+        mechanism=GaussianSketch(5, keep_rows=True),
     )
     release.save(tmp_path / "release.json")
     saved = json.loads((tmp_path / "release.json").read_text())
@@ -97,7 +98,7 @@ def test_the_page_names_every_key_and_law(table, tmp_path):
 
 @pytest.mark.parametrize("keep_rows", [False, True])
 def test_an_archive_has_the_same_contents(table, tmp_path, keep_rows):
-    mechanism = pg.GaussianSketch(9, keep_rows=keep_rows)
+    mechanism = GaussianSketch(9, keep_rows=keep_rows)
     release = pg.release(pg.second_moment(table, 8.0), epsilon=1.0, delta=1e-6, mechanism=mechanism)
     release.save(tmp_path / "release.json")
     release.save(tmp_path / "release.npz")

@@ -14,10 +14,13 @@ from helpers import make_release
 
 import privgram as pg
 from privgram import privacy
+from privgram._release.groups import Releases
 from privgram.columns.groups import Groups
-from privgram.compression import Compressed
+from privgram.compression import Compressed, compress
+from privgram.drawing.logistic import logistic
+from privgram.drawing.norm_bound import private_norm_bound
 from privgram.ledger import Entry
-from privgram.mechanisms import Calibration, Mechanism
+from privgram.mechanisms import Calibration, GaussianSketch, Mechanism
 from privgram.papers import PublishedErratumError
 from privgram.papers import hardt_roth as low_rank
 
@@ -123,7 +126,7 @@ def results(name):
         groups = Groups("g", ["a", "b"], "error")
         exact = make_release(np.eye(2), "ab")
         taken = replace(exact, privacy=stated)
-        made = [pg.Releases(groups, [one, one], None) for one in (exact, taken)]
+        made = [Releases(groups, [one, one], None) for one in (exact, taken)]
         return [(releases, releases.privacy.guarantee) for releases in made]
     if name == "`regression.Fit`":
         fit = make_release(np.eye(3) + 0.1, "abc").regress("a")
@@ -133,19 +136,19 @@ def results(name):
         answers = {"x": table[:, 0], "y": table[:, 1] > 0}
         columns = pg.Columns({"x": (-1, 1), "y": bool})
         setting = {"columns": columns, "epsilon": 1.0, "delta": 1e-6, "rng": rng}
-        return [(pg.logistic(answers, "y", ["x"], **setting), "proved")]
+        return [(logistic(answers, "y", ["x"], **setting), "proved")]
     if name == "`ScoreFit`":
         table = {"x": table[:, 0], "y": table[:, 1]}
         fit = pg.regress(table, "y ~ x", {"x": (-1, 1), "y": (-1, 1)}, 1.0, 1e-6, rng=rng)
         return [(fit, "proved")]
     if name == "`mechanisms.Calibration`":
         records = [
-            pg.GaussianSketch(9, adaptive=True).calibrate(3, 2.0, 0.5, 1e-6, "replace", kind)
+            GaussianSketch(9, adaptive=True).calibrate(3, 2.0, 0.5, 1e-6, "replace", kind)
             for kind in ("exact", "published")
         ]
         return [(r, r.privacy.guarantee) for r in records]
     if name == "`NormBound`":
-        return [(pg.private_norm_bound(np.tile(table, (20, 1)), 5.0, rng=rng), "proved")]
+        return [(private_norm_bound(np.tile(table, (20, 1)), 5.0, rng=rng), "proved")]
     if "LowRank" in name:
         make = getattr(low_rank, re.findall(r"`(\w+)`$", name)[0])
         budget = {} if "halko" in name else {"epsilon": 1.0, "delta": 1e-6}
@@ -156,7 +159,7 @@ def results(name):
         options = {"reference": np.eye(3)} if "reference public" in name else {}
         if "reference and scales public" in name:
             options = {"reference": np.eye(3) / 3, "delta_max": 1.0, "scales": np.ones(3)}
-        return [(pg.compress(table, 3000, rng=rng, **options), None)]
+        return [(compress(table, 3000, rng=rng, **options), None)]
     if "Entry" in name:
         profiles = [stated, privacy.GaussianProfile(0.1)] if "with a profile" in name else [None]
         return [

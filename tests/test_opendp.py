@@ -10,7 +10,9 @@ pytest.importorskip("opendp")
 import opendp.prelude as dp
 
 import privgram as pg
+from privgram.mechanisms import InverseGauss
 from privgram.opendp import make_measurement
+from privgram.privacy import GaussianProfile
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning:opendp")]
 
@@ -62,7 +64,7 @@ def test_group_privacy():
     assert measurement.map(3) == pytest.approx((3.0, 1e-6 * (1 + math.e + math.e**2)))
     # The profile for three rows, whose sensitivity is at most three times that of one.
     profile = pg.AnalyzeGauss().calibrate(3, 2.0, 1.0, 1e-6, "add-remove").privacy
-    three = pg.privacy.GaussianProfile(3 * profile.sensitivity_ratio)
+    three = GaussianProfile(3 * profile.sensitivity_ratio)
     assert three.delta(3.0) <= measurement.map(3)[1]
 
 
@@ -83,7 +85,7 @@ def test_zcdp_of_gaussian_noise(table):
 def test_a_promise_about_the_data_is_not_dropped(measure):
     """A measurement maps distances of all tables; noise on the inverse is for some of them."""
     with pytest.raises(ValueError, match=r"private only if .* at least 30; .*every table"):
-        gram(pg.InverseGauss(30.0), measure=measure)
+        gram(InverseGauss(30.0), measure=measure)
 
 
 def test_a_class_is_no_mechanism():

@@ -12,6 +12,9 @@ from helpers import make_release
 import privgram as pg
 from bench import audit
 from privgram import compression, multivariate, privacy
+from privgram.compression import compress
+from privgram.drawing.norm_bound import private_norm_bound
+from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
 from privgram.papers import hardt_roth, sheffet, zhou_ligett_wasserman
 from privgram.papers import hardt_roth as low_rank
 from privgram.privacy import calibration
@@ -43,7 +46,7 @@ MOMENT = pg.second_moment(TABLE, 2.0)
 RELEASE = make_release(TABLE.T @ TABLE, "aby", n_rows=500)
 FIT = RELEASE.regress("y")
 SMALL = np.random.default_rng(2).standard_normal((12, 9))
-COMPRESSED = pg.compress(TABLE, 1000, np.eye(TABLE.shape[1]), 4.0, np.random.default_rng(3))
+COMPRESSED = compress(TABLE, 1000, np.eye(TABLE.shape[1]), 4.0, np.random.default_rng(3))
 SCALED = replace(COMPRESSED, public_scales=True, delta_max=0.1, threshold=2.0)
 CASE = audit.Case(pg.AnalyzeGauss(), "replace")
 
@@ -64,7 +67,7 @@ CASES = {
         {"epsilon": (0.1, POSITIVE), "quantile": (0.9, optional(SHARE))},
     ),
     "private_norm_bound": (
-        partial(pg.private_norm_bound, TABLE),
+        partial(private_norm_bound, TABLE),
         {
             "epsilon": (1.0, POSITIVE),
             "quantile": (0.9, optional(SHARE)),
@@ -86,9 +89,9 @@ CASES = {
         {"dof": (30, optional(POSITIVE)), "scale": (2.0, optional(POSITIVE))},
     ),
     "MatrixLaplace": (pg.MatrixLaplace, {"dof": (30, optional(COUNT))}),
-    "GaussianSketch": (pg.GaussianSketch, {"rows": (30, COUNT)}),
-    "InverseWishart": (pg.InverseWishart, {"dof": (30, optional(POSITIVE))}),
-    "InverseGauss": (pg.InverseGauss, {"eigenvalue_floor": (30.0, POSITIVE)}),
+    "GaussianSketch": (GaussianSketch, {"rows": (30, COUNT)}),
+    "InverseWishart": (InverseWishart, {"dof": (30, optional(POSITIVE))}),
+    "InverseGauss": (InverseGauss, {"eigenvalue_floor": (30.0, POSITIVE)}),
     "plan": (
         pg.plan,
         {
@@ -107,7 +110,7 @@ CASES = {
     "Fit.conf_int": (FIT.conf_int, {"alpha": (0.1, SHARE)}),
     "Fit.summary": (FIT.summary, {"alpha": (0.1, SHARE)}),
     "compress": (
-        partial(pg.compress, TABLE),
+        partial(compress, TABLE),
         {"rows": (60, COUNT), "delta_max": (1.0, optional(NOT_NEGATIVE))},
     ),
     "Compressed.pca": (COMPRESSED.pca, {"n_components": (2, optional(COUNT))}),

@@ -12,6 +12,7 @@ import pytest
 import privgram as pg
 from privgram import mechanisms
 from privgram._plan.comparison import _candidates, _error, _name, _rows_for, unit_scale
+from privgram.mechanisms import GaussianSketch, InverseWishart
 
 SETTING = {"n_columns": 22, "bound": 3.0, "epsilon": 0.5, "delta": 1e-6}
 
@@ -69,7 +70,7 @@ def test_noise_and_rows_scale_with_the_squared_bound():
 
 
 def test_a_sketch_of_few_rows_never_reaches_the_level():
-    record = pg.GaussianSketch(100).calibrate(**SETTING)
+    record = GaussianSketch(100).calibrate(**SETTING)
     assert _rows_for(record, 0.5 / math.sqrt(100)) is None
 
 
@@ -80,9 +81,9 @@ def test_adaptive_sketch_pays_where_it_says(times, pays):
     note = pg.plan(3, **setting, error=0.05).adaptive
     eigenvalue = float(re.search(r"exceeds ([\d.e+]+),", note)[1])
     moment = pg.second_moment(np.tile(np.eye(3), (round(times * eigenvalue), 1)), bound=1.0)
-    sketch = pg.GaussianSketch(400, adaptive=True)
+    sketch = GaussianSketch(400, adaptive=True)
     released = sketch.release(moment, 1.0, 1e-6, rng=np.random.default_rng(5))
-    plain = pg.GaussianSketch(400).calibrate(3, **setting).regulariser
+    plain = GaussianSketch(400).calibrate(3, **setting).regulariser
     assert (released.parameters["adjusted_regulariser"] < plain) is pays
 
 
@@ -174,7 +175,7 @@ def test_a_release_takes_the_default(rng, n_rows):
     [
         (("AnalyzeGauss", "analyze-gauss", "gauss", "analyze_gauss"), pg.AnalyzeGauss()),
         (("AdditiveWishart", "additive-wishart", "wishart"), pg.AdditiveWishart()),
-        (("InverseWishart", "inverse-wishart"), pg.InverseWishart()),
+        (("InverseWishart", "inverse-wishart"), InverseWishart()),
     ],
 )
 def test_one_name_for_one_mechanism(rng, names, mechanism):

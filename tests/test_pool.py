@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import privgram as pg
+from privgram._base.saved import DamagedFile
+from privgram._release.groups import Releases
+from privgram.mechanisms import GaussianSketch
 from privgram.privacy import compose
 
 COLUMNS = pg.Columns({"x": (-1, 1), "y": (-2, 2)}, intercept=True, missing="error")
@@ -101,7 +104,7 @@ def test_what_is_no_release():
         pg.pool([3])
     with pytest.raises(ValueError, match="nothing to pool"):
         pg.pool([])
-    two = [made(seed=i, mechanism=pg.GaussianSketch(400)) for i in (1, 2)]
+    two = [made(seed=i, mechanism=GaussianSketch(400)) for i in (1, 2)]
     with pytest.raises(ValueError, match="releases add up"):
         pg.pool(two)
 
@@ -114,7 +117,7 @@ def test_groups_in_one_table(tmp_path):
     assert (many.names, list(many)) == (("x", "y", "intercept"), [0, 1])
     many.save(tmp_path / "many.json")
     again = pg.load(tmp_path / "many.json")
-    assert isinstance(again, pg.Releases)
+    assert isinstance(again, Releases)
     frame = again.frame()
     assert (frame.shape, frame.index.names[0]) == ((6, 3), "g")
     np.testing.assert_array_equal(frame.loc[1], many[1].matrix)
@@ -127,7 +130,7 @@ def test_a_file_of_nothing_that_was_saved(tmp_path):
     path = tmp_path / "other.json"
     for text in ("{}", "[]", "not json", '{"format": 3}', '{"format": "privgram-other"}'):
         path.write_text(text)
-        with pytest.raises(pg.DamagedFile, match="not a release"):
+        with pytest.raises(DamagedFile, match="not a release"):
             pg.load(path)
     with pytest.raises(OSError, match="nothing"):
         pg.load(tmp_path / "nothing.json")

@@ -14,6 +14,8 @@ import pytest
 import privgram as pg
 from privgram import BudgetExceeded
 from privgram.columns import Auto as AUTO
+from privgram.drawing.norm_bound import private_norm_bound
+from privgram.mechanisms import GaussianSketch
 
 RNG = np.random.default_rng(1)
 ARRAY = RNG.uniform(-1, 1, (300, 3))
@@ -52,14 +54,14 @@ def M(*given, **named):
 
 
 def B(*given, **named):
-    return lambda ledger: pg.private_norm_bound(*given, **({"ledger": ledger} | named))
+    return lambda ledger: private_norm_bound(*given, **({"ledger": ledger} | named))
 
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # so few rows are not for choosing a bound by
-    OF_ROWS = pg.private_norm_bound(TABLE, 1.0, rng=SEEDED(), columns=COLUMNS)
-    OF_ARRAY = pg.private_norm_bound(ARRAY, 1.0, rng=SEEDED())
-    OF_UNITS = pg.private_norm_bound(TABLE, 1.0, rng=SEEDED(), columns=COLUMNS, unit="who")
+    OF_ROWS = private_norm_bound(TABLE, 1.0, rng=SEEDED(), columns=COLUMNS)
+    OF_ARRAY = private_norm_bound(ARRAY, 1.0, rng=SEEDED())
+    OF_UNITS = private_norm_bound(TABLE, 1.0, rng=SEEDED(), columns=COLUMNS, unit="who")
 
 REFUSED = {
     # the guarantee
@@ -400,7 +402,7 @@ REFUSED = {
         "clip='trace', or AnalyzeGauss()",
     ),
     "unit of the sketch": (
-        R(TABLE, mechanism=pg.GaussianSketch(100), unit=UNIT, **C),
+        R(TABLE, mechanism=GaussianSketch(100), unit=UNIT, **C),
         ValueError,
         "GaussianSketch is proved for single rows, not for units: take AnalyzeGauss()",
     ),
@@ -486,7 +488,7 @@ REFUSED = {
         "Refined() looks at one table several times, and not at its groups: take AnalyzeGauss()",
     ),
     "groups of the sketch": (
-        R(TABLE, mechanism=pg.GaussianSketch(100), by=GROUPS, **C),
+        R(TABLE, mechanism=GaussianSketch(100), by=GROUPS, **C),
         ValueError,
         "GaussianSketch() has no proof for groups under 'replace', where one row may leave a "
         "group and enter another: take adjacency='add-remove', or AnalyzeGauss()",

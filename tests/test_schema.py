@@ -14,7 +14,8 @@ import pytest
 from schemas import faults
 
 import privgram as pg
-from privgram._base.saved import digest
+from privgram._base.saved import DamagedFile, digest
+from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
 from privgram.noise import NoiseLaw
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -42,9 +43,9 @@ MECHANISMS = [
     pg.AnalyzeGauss(repair="shift"),
     pg.AdditiveWishart(),
     pg.MatrixLaplace(),
-    pg.GaussianSketch(2000, keep_rows=True),
-    pg.InverseWishart(2000),
-    pg.InverseGauss(3000.0),
+    GaussianSketch(2000, keep_rows=True),
+    InverseWishart(2000),
+    InverseGauss(3000.0),
     pg.Refined(),
 ]
 
@@ -161,7 +162,7 @@ def test_what_is_derived_cannot_say_something_else(change, tmp_path):
     resealed(path, lambda release: None)
     pg.load(path)
     resealed(path, lambda release: change(release["derived"]))
-    with pytest.raises(pg.DamagedFile, match=r"does not follow from the rest|could not convert"):
+    with pytest.raises(DamagedFile, match=r"does not follow from the rest|could not convert"):
         pg.load(path)
 
 
@@ -331,7 +332,7 @@ def test_r_finds_what_regress_finds_on_real_tables(load, adjacency, tmp_path):
 
 
 @needs_r
-@pytest.mark.parametrize("mechanism", [pg.AdditiveWishart(), pg.InverseGauss(3000.0)], ids=str)
+@pytest.mark.parametrize("mechanism", [pg.AdditiveWishart(), InverseGauss(3000.0)], ids=str)
 def test_r_stops_on_other_laws(mechanism, tmp_path):
     path = tmp_path / "release.json"
     saved(mechanism, COLUMNS["numbers"], "replace", path)

@@ -12,11 +12,12 @@ import numpy as np
 
 import privgram as pg
 from privgram import privacy
+from privgram.mechanisms import GaussianSketch
 
 mechanisms = {
     "Analyze Gauss": pg.AnalyzeGauss(),
     "additive Wishart": pg.AdditiveWishart(),
-    "sketch of 400 rows": pg.GaussianSketch(rows=400),
+    "sketch of 400 rows": GaussianSketch(rows=400),
 }
 profiles = {
     name: mechanism.calibrate(n_columns=10, bound=1.0, epsilon=1.0, delta=1e-6).privacy

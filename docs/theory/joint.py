@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import fft, special, stats
 
 import privgram as pg
+from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
 from privgram.privacy import (
     BoundedRangeProfile,
     ChiGaussianProfile,
@@ -166,7 +167,7 @@ def cases(epsilon: float, delta_: float, columns: int = 3) -> Iterator[Case]:
         for name, mechanism in (
             ("Analyze Gauss", pg.AnalyzeGauss()),
             ("discrete Gaussian", pg.AnalyzeGauss(noise="discrete")),
-            ("noise on the inverse", pg.InverseGauss(4.0)),
+            ("noise on the inverse", InverseGauss(4.0)),
         ):
             profile = noise(mechanism).privacy
             yield Case(name, adjacency, [profile], [[gauss(profile.sensitivity_ratio)]])
@@ -185,8 +186,8 @@ def cases(epsilon: float, delta_: float, columns: int = 3) -> Iterator[Case]:
             yield Case(f"matrix Laplace, d = {d}", adjacency, [profile], [[entry]])
         found = []
         for name, mechanism in (
-            ("sketch", pg.GaussianSketch(20)),
-            ("inverse Wishart", pg.InverseWishart(dof=20)),
+            ("sketch", GaussianSketch(20)),
+            ("inverse Wishart", InverseWishart(dof=20)),
         ):
             made = noise(mechanism)
             points = 1501 if replaced else 20_001

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 import privgram as pg
 from privgram.cli._program import COMMANDS, program
+from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
 
 GUARANTEE = ["--epsilon", "1", "--delta", "1e-6"]
 N_ROWS = 100_000
@@ -202,10 +203,10 @@ def test_release_with_a_bound_of_the_tables_own(folder):
         ("wishart", ["debias=false"], pg.AdditiveWishart(debias=False)),
         ("AdditiveWishart", [], pg.AdditiveWishart()),
         ("additive-wishart", [], pg.AdditiveWishart()),
-        ("gaussian-sketch", ["rows=500"], pg.GaussianSketch(500)),
-        ("sketch", ["rows=500", "adaptive=true"], pg.GaussianSketch(500, adaptive=True)),
-        ("inverse-wishart", [], pg.InverseWishart()),
-        ("inverse-gauss", ["eigenvalue-floor=100"], pg.InverseGauss(100)),
+        ("gaussian-sketch", ["rows=500"], GaussianSketch(500)),
+        ("sketch", ["rows=500", "adaptive=true"], GaussianSketch(500, adaptive=True)),
+        ("inverse-wishart", [], InverseWishart()),
+        ("inverse-gauss", ["eigenvalue-floor=100"], InverseGauss(100)),
         ("refined", ["looks=2"], pg.Refined(looks=2)),
     ],
 )

@@ -14,6 +14,7 @@ import oracle  # noqa: E402
 
 import privgram as pg  # noqa: E402
 import privgram.columns as columns  # noqa: E402
+import privgram.moment as moment  # noqa: E402
 from privgram._core import rows, wishart  # noqa: E402
 from privgram.cli import doctor  # noqa: E402
 from privgram.cli._program import program  # noqa: E402
@@ -111,7 +112,7 @@ def of_another_matrix(real):
     ("test", "target", "name", "broken"),
     [
         ("kernels give the bits of the reference", doctor, "DIGEST", lambda digest: digest[::-1]),
-        ("order and splits do not matter", pg, "merge", without_first_part),
+        ("order and splits do not matter", moment, "merge", without_first_part),
         ("factors equal their indicators", columns, "Encoder", one_level_off),
         ("noise is ChaCha20's", random, "ROUNDS", lambda rounds: 8),
         ("Wishart moments", wishart, "wishart", larger),

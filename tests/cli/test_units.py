@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 import privgram as pg
 from privgram.cli._program import program
+from privgram.columns.unit import PrivacyUnit
 
 pq = pytest.importorskip("pyarrow.parquet")
 pa = pytest.importorskip("pyarrow")
@@ -38,7 +39,7 @@ def test_a_release_by_unit(visits):
     assert (report["unit"], report["units"]) == ("who", units)
     assert "rows" not in report
     release = pg.load("r.json")
-    assert release.privacy_unit == pg.PrivacyUnit("who")
+    assert release.privacy_unit == PrivacyUnit("who")
     shown = json.loads(CliRunner().invoke(program, ["info", "r.json", "--json"]).stdout)
     bound = release.columns.bound
     assert shown["unit"] == {
@@ -52,7 +53,7 @@ def test_every_option_arrives(visits):
     result = run(*more.split(), "--unit-missing", "drop", "--delta", "0")
     assert result.exit_code == 0, result.stderr
     release = pg.load("r.json")
-    assert release.privacy_unit == pg.PrivacyUnit("who", "trace", True, missing="drop")
+    assert release.privacy_unit == PrivacyUnit("who", "trace", True, missing="drop")
     assert release.epsilon == 1.5
 
 

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import privgram as pg
+from privgram.drawing.logistic import logistic
+from privgram.drawing.norm_bound import private_norm_bound
 
 BOUNDS = {"x": (0, 1), "y": bool}
 SPENT = {"epsilon": 2.0, "delta": 1e-6}
@@ -40,10 +42,10 @@ ROUTES = {
     "auto": lambda *of, **asked: released(*of, bound=pg.columns.Auto(0.5), **asked),
     "study": studied,
     "logistic": lambda table, columns, **asked: (
-        pg.logistic(table, "y", ["x"], columns=columns, **SPENT, **asked).columns
+        logistic(table, "y", ["x"], columns=columns, **SPENT, **asked).columns
     ),
     "norms": lambda table, columns, **asked: (
-        pg.private_norm_bound(table, epsilon=1.0, columns=columns, **asked) and None
+        private_norm_bound(table, epsilon=1.0, columns=columns, **asked) and None
     ),
 }
 
@@ -107,7 +109,7 @@ def test_a_choice_warns_of_no_private_number(table, recwarn):
     """That units are few says how many there are."""
     few = {name: values[:40] for name, values in table.items()}
     columns = pg.Columns(BOUNDS)
-    pg.private_norm_bound(few, epsilon=0.1, columns=columns, unit=pg.Unit("who", missing="drop"))
+    private_norm_bound(few, epsilon=0.1, columns=columns, unit=pg.Unit("who", missing="drop"))
     assert not len(recwarn)
     with pytest.warns(UserWarning, match="too few"):
-        pg.private_norm_bound(few, epsilon=0.1, columns=columns, unit="who")
+        private_norm_bound(few, epsilon=0.1, columns=columns, unit="who")

@@ -12,6 +12,7 @@ import privgram as pg
 from privgram._core.scale import legendre
 from privgram.columns.encoding import codes_of
 from privgram.columns.terms import ONES, Piece
+from privgram.moment import merge
 from privgram.moment.rows import n_totals, new_total, squares_of, state_of
 
 BOUNDS = {
@@ -262,7 +263,7 @@ def test_saved_moments_of_tables(table):
     columns = pg.Columns(BOUNDS, terms=["poly(age, 2)", "sex*region", "wage", "hired:sex"])
     moment = pg.second_moment(table, columns=columns)
     again = pg.SecondMoment.from_bytes(moment.to_bytes())
-    twice = pg.merge([moment, again])
+    twice = merge([moment, again])
     for a, b, c in zip(
         moment.limbs(), again.limbs(), (moment + moment.copy()).limbs(), strict=True
     ):

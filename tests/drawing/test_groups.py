@@ -10,10 +10,14 @@ from numpy.testing import assert_array_equal
 from scipy import integrate, stats
 
 import privgram as pg
+from privgram._base.saved import DamagedFile
+from privgram._release.groups import Releases
+from privgram.drawing.norm_bound import private_norm_bound
 from privgram.drawing.release import release_groups, release_moment
+from privgram.mechanisms import GaussianSketch, InverseGauss
 from privgram.mechanisms.groups import calibrate_groups
 from privgram.noise import SketchLaw, added_up
-from privgram.privacy import GaussianProfile
+from privgram.privacy import GaussianProfile, MatrixLaplaceProfile
 
 COLUMNS = pg.Columns({"x": (-3, 3), "y": (-3, 3)}, intercept=True)
 SITES = ["a", "b", "c"]
@@ -152,7 +156,7 @@ def test_wishart_profile_of_a_row_that_moves():
 def test_laplace_profile_of_a_row_that_moves():
     """At delta = 0 the losses of the two steps add up to no more than epsilon."""
     noise = calibrate_groups(pg.MatrixLaplace(), 1, 1.0, 0.7, 0.0)
-    one = pg.privacy.MatrixLaplaceProfile(noise.dof, 1, 1 / noise.scale, "add-remove")
+    one = MatrixLaplaceProfile(noise.dof, 1, 1 / noise.scale, "add-remove")
     assert 2 * one.epsilon(0.0) <= 0.7 * (1 + 1e-9)
 
 
@@ -216,7 +220,7 @@ def test_sums_that_have_no_law(table):
         table,
         epsilon=1.0,
         delta=1e-6,
-        mechanism=pg.InverseGauss(1.0) if False else pg.AnalyzeGauss(),
+        mechanism=InverseGauss(1.0) if False else pg.AnalyzeGauss(),
         **ASK,
     )
 
@@ -246,7 +250,7 @@ def test_save_and_load(table, tmp_path, suffix):
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    with pytest.raises(pg.DamagedFile):
+    with pytest.raises(DamagedFile):
         pg.load(path)
 
 
@@ -255,7 +259,7 @@ def test_save_and_load(table, tmp_path, suffix):
     [
         ({"mechanism": pg.Refined()}, ValueError, "not at its groups"),
         (
-            {"mechanism": pg.GaussianSketch(20)},
+            {"mechanism": GaussianSketch(20)},
             ValueError,
             "AnalyzeGauss",
         ),
@@ -273,7 +277,7 @@ def test_wrong_requests(table, tmp_path, more, error, said):
 def test_a_bound_that_was_chosen_is_counted_once(table, tmp_path):
     ledger = pg.Ledger(tmp_path / "l", epsilon=3, delta=1e-5, adjacency="add-remove")
     rows = {name: table[name] for name in ("x", "y")}
-    bound = pg.private_norm_bound(rows, 0.1, columns=COLUMNS, adjacency="add-remove")
+    bound = private_norm_bound(rows, 0.1, columns=COLUMNS, adjacency="add-remove")
     moments = pickle.loads(pickle.dumps(pg.second_moment(table, bound, **ASK)))
     made = pg.release(moments, epsilon=1.0, delta=1e-6, adjacency="add-remove", ledger=ledger)
     assert [entry.epsilon for entry in ledger.entries] == [0.1, 1.0]
@@ -314,7 +318,7 @@ def test_a_bound_chosen_by_the_rows_of_all_groups(table, tmp_path, adjacency, ki
         rng=np.random.default_rng(3),
         **ask,
     )
-    bound = pg.private_norm_bound(
+    bound = private_norm_bound(
         rows, 2.0, columns=columns, adjacency=adjacency, rng=np.random.default_rng(3)
     )
     assert all(one.bound == float(bound) for one in made.values())
@@ -358,4 +362,4 @@ def test_stored_moments(table):
     made = pg.release(moments, epsilon=1.0, delta=1e-6)
     assert list(made) == SITES
     with pytest.raises(ValueError, match="1 releases for 3 groups"):
-        pg.Releases(made.groups, [made["a"]], None)
+        Releases(made.groups, [made["a"]], None)

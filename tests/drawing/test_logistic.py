@@ -8,7 +8,9 @@ import pytest
 from helpers import slopes
 
 import privgram as pg
+from privgram._base.saved import DamagedFile
 from privgram.drawing import logistic as drawing
+from privgram.drawing.logistic import logistic
 from privgram.drawing.refined import Looks
 from privgram.exact.limbs import to_integers
 from privgram.mechanisms import Refined
@@ -46,7 +48,7 @@ def maximum(X, y):
 
 def fitted(source=TABLE, target="y", features=None, columns=COLUMNS, seed=1, **options):
     setting = {"epsilon": 4.0, "delta": 1e-6, "rng": np.random.default_rng(seed)} | options
-    return pg.logistic(source, target, features, columns=columns, **setting)
+    return logistic(source, target, features, columns=columns, **setting)
 
 
 # --- what it computes -------------------------------------------------------------------------
@@ -190,11 +192,11 @@ def test_saved_and_loaded(tmp_path):
         assert again.privacy == fit.privacy
     text = (tmp_path / "fit.json").read_text()
     (tmp_path / "other.json").write_text(text.replace('"epsilon": 4.0', '"epsilon": 0.1'))
-    with pytest.raises(pg.DamagedFile):
+    with pytest.raises(DamagedFile):
         pg.load(tmp_path / "other.json")
     fit.__dict__["epsilon"] = 0.1  # under a checksum of its own
     fit.save(tmp_path / "lies.json")
-    with pytest.raises(pg.DamagedFile, match="larger delta"):
+    with pytest.raises(DamagedFile, match="larger delta"):
         pg.load(tmp_path / "lies.json")
     with pytest.raises(ValueError, match=r"\.json or \.npz"):
         fit.save(tmp_path / "fit.txt")

@@ -16,9 +16,12 @@ import pytest
 import privgram as pg
 from privgram import privacy
 from privgram.columns import Auto
-from privgram.drawing.norm_bound import Choice, NormCounts, quantile_losses
+from privgram.drawing.norm_bound import Choice, NormCounts, private_norm_bound, quantile_losses
 from privgram.engines.request import Pass
 from privgram.ledger import BudgetExceeded
+from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
+from privgram.mechanisms.norm_bound import NormBound
+from privgram.moment import merge
 from privgram.privacy import BoundedRangeProfile
 
 GRID = np.array([0.5, 1.0, 2.0, 4.0])
@@ -73,7 +76,7 @@ def test_rows_are_scaled_and_left_out_as_columns_say(rng):
     norms = np.linalg.norm(columns.scale_array(kept), axis=1)
     assert counts.counts.sum() == len(kept)
     assert counts.n_rows == 3000
-    bound = pg.private_norm_bound(x, 50.0, 0.5, columns=columns, bins_per_octave=64, rng=rng)
+    bound = private_norm_bound(x, 50.0, 0.5, columns=columns, bins_per_octave=64, rng=rng)
     assert np.quantile(norms, 0.49) <= bound <= np.quantile(norms, 0.51) * 2 ** (1 / 64)
     assert (bound.lower, bound.upper) == (columns.bound / 1024, columns.bound)
 
@@ -83,7 +86,7 @@ def test_a_row_that_is_not_finite_is_named_by_its_position(rng, value):
     x = table(rng, 20_000)
     x[12_345, 2] = value
     with pytest.raises(ValueError, match="row 12345"):
-        pg.private_norm_bound(x, 1.0)
+        private_norm_bound(x, 1.0)
 
 
 # --- privacy ------------------------------------------------------------------------
@@ -201,7 +204,7 @@ def test_rate_of_the_draw(monkeypatch, rng):
 def test_no_rows_make_every_bound_as_likely(rng):
     empty, grid = np.empty((0, 2)), {"lower": 1, "upper": 8, "bins_per_octave": 1}
     bounds = {
-        float(pg.private_norm_bound(empty, 1.0, adjacency="add-remove", **grid)) for _ in range(60)
+        float(private_norm_bound(empty, 1.0, adjacency="add-remove", **grid)) for _ in range(60)
     }
     assert bounds == {1.0, 2.0, 4.0, 8.0}  # one is missed with chance 4 (3/4)^60 < 2e-7
 
@@ -215,7 +218,7 @@ def test_bound_is_near_the_quantile(rng, adjacency):
     x = table(rng, 40_000)
     norms = np.sort(np.linalg.norm(x, axis=1))
     for quantile in (0.5, 0.95):
-        bound = pg.private_norm_bound(x, 0.5, quantile, adjacency=adjacency, rng=rng)
+        bound = private_norm_bound(x, 0.5, quantile, adjacency=adjacency, rng=rng)
         slack = math.ceil(2 / 0.5 * (math.log(1000) + 14))
         target = int(quantile * len(norms))
         assert norms[target - slack] <= bound
@@ -225,13 +228,13 @@ def test_bound_is_near_the_quantile(rng, adjacency):
 @pytest.mark.slow
 def test_result_is_a_float_that_bounds(rng):
     x = table(rng)
-    bound = pg.private_norm_bound(x, 2.0, quantile=0.9, rng=rng)
+    bound = private_norm_bound(x, 2.0, quantile=0.9, rng=rng)
     assert isinstance(bound, float)
     assert bound.reproducible
     assert "REPRODUCIBLE" in repr(bound)
     assert pg.second_moment(x, bound=bound).bound == bound
     assert bound.privacy == BoundedRangeProfile(2.0, "replace")
-    assert not pg.private_norm_bound(x, 2.0, quantile=0.9).reproducible
+    assert not private_norm_bound(x, 2.0, quantile=0.9).reproducible
     again = pickle.loads(pickle.dumps(bound))
     assert (again, again.to_dict()) == (bound, bound.to_dict())
     assert bound.to_dict()["bound"] == bound
@@ -242,7 +245,7 @@ def test_result_is_a_float_that_bounds(rng):
 def test_seeded_choice_is_the_same_for_every_reading(rng):
     x = table(rng, 30_000)
     seeded = [
-        pg.private_norm_bound(source, 1.0, rng=np.random.default_rng(5), threads=threads)
+        private_norm_bound(source, 1.0, rng=np.random.default_rng(5), threads=threads)
         for source, threads in ((x, 1), (x, 2), (np.asfortranarray(x), 2), (iter([x]), 1))
     ]
     assert len(set(seeded)) == 1
@@ -265,27 +268,27 @@ def test_seeded_choice_is_the_same_for_every_reading(rng):
 )
 def test_bad_parameters(options, message):
     with pytest.raises(ValueError, match=message):
-        pg.private_norm_bound(np.ones((3, 2)), **({"epsilon": 1.0} | options))
+        private_norm_bound(np.ones((3, 2)), **({"epsilon": 1.0} | options))
 
 
 def test_ledger_counts_the_choice_before_it_is_made(rng, tmp_path, monkeypatch):
     x = table(rng)
     ledger = pg.Ledger(tmp_path / "study.ledger", epsilon=1.0, delta=1e-6)
-    bound = pg.private_norm_bound(x, 0.8, 0.5, lower=0.01, upper=100, ledger=ledger)
+    bound = private_norm_bound(x, 0.8, 0.5, lower=0.01, upper=100, ledger=ledger)
     (entry,) = ledger.entries
     assert (entry.epsilon, entry.delta, entry.privacy) == (0.8, 0.0, bound.privacy)
     assert "private_norm_bound" in entry.what
     monkeypatch.setattr("privgram.drawing.norm_bound.exponential_mechanism", lambda *a: 1 / 0)
     with pytest.raises(BudgetExceeded):
-        pg.private_norm_bound(x, 0.8, 0.5, lower=0.01, upper=100, ledger=ledger)
+        private_norm_bound(x, 0.8, 0.5, lower=0.01, upper=100, ledger=ledger)
     assert len(ledger.entries) == 1
 
 
 def test_a_choice_is_not_paid_for_without_its_release(rng, tmp_path):
-    bound = pg.private_norm_bound(table(rng), 0.8, 0.5, lower=0.01, upper=100)
+    bound = private_norm_bound(table(rng), 0.8, 0.5, lower=0.01, upper=100)
     moment = pg.second_moment(table(rng), bound)
     ledger = pg.Ledger(tmp_path / "study.ledger", epsilon=1.0, delta=1e-6)
-    for mechanism in (pg.AnalyzeGauss(), pg.GaussianSketch(50)):
+    for mechanism in (pg.AnalyzeGauss(), GaussianSketch(50)):
         with pytest.raises(BudgetExceeded):
             pg.release(moment, epsilon=0.5, delta=1e-7, mechanism=mechanism, ledger=ledger)
     assert ledger.entries == ()
@@ -300,7 +303,7 @@ def test_a_choice_is_not_paid_for_without_its_release(rng, tmp_path):
 def both(rng):
     """A bound, and a release that was made with the number alone."""
     x = table(rng, 50_000)
-    bound = pg.private_norm_bound(x, 0.1)
+    bound = private_norm_bound(x, 0.1)
     release = pg.release(
         pg.second_moment(x, bound=float(bound)),
         epsilon=1.0,
@@ -324,7 +327,7 @@ def carried(bound, x):
         "pickle": pickle.loads(pickle.dumps(one)),
         "deep copy": copy.deepcopy(one),
         "sum": first + last,
-        "merge": pg.merge([last, first]),
+        "merge": merge([last, first]),
         "merged": pg.SecondMoment.from_bytes(first.to_bytes()).merge(last),
     }
 
@@ -332,7 +335,7 @@ def carried(bound, x):
 def test_a_moment_carries_its_bound_and_a_release_counts_it(rng):
     """However the moment came about, and unasked."""
     x = table(rng)
-    bound = pg.private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100)
+    bound = private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100)
     for way, moment in carried(bound, x).items():
         assert moment.norm_bound.to_dict() == bound.to_dict(), way
         release = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss())
@@ -353,7 +356,7 @@ def test_a_moment_carries_its_bound_and_a_release_counts_it(rng):
 @pytest.mark.parametrize("form", [".json", ".npz"])
 def test_a_saved_release_counts_its_bound(rng, tmp_path, form):
     x = table(rng)
-    bound = pg.private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100)
+    bound = private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100)
     release = pg.release(
         pg.second_moment(x, bound), epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss()
     )
@@ -366,7 +369,7 @@ def test_a_saved_release_counts_its_bound(rng, tmp_path, form):
 def test_with_columns_the_bound_is_counted_too(rng):
     columns = pg.Columns({"a": (-3, 3), "b": (-3, 3)}, intercept=True)
     x = rng.standard_normal((5000, 2))
-    bound = pg.private_norm_bound(x, 0.5, columns=columns)
+    bound = private_norm_bound(x, 0.5, columns=columns)
     moment = pg.second_moment(x, bound, columns=columns)
     assert pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss()).epsilon == 1.5
 
@@ -374,8 +377,8 @@ def test_with_columns_the_bound_is_counted_too(rng):
 def test_only_moments_of_one_choice_are_merged(rng):
     x = table(rng)
     options = {"lower": 1.0, "upper": 1.5, "bins_per_octave": 1}
-    bounds = [pg.private_norm_bound(x, 50.0, 0.5, **options) for _ in range(2)]
-    bounds[1] = pg.NormBound(bounds[0], **bounds[1].__dict__)  # the same number, chosen again
+    bounds = [private_norm_bound(x, 50.0, 0.5, **options) for _ in range(2)]
+    bounds[1] = NormBound(bounds[0], **bounds[1].__dict__)  # the same number, chosen again
     moments = [pg.second_moment(x, bound) for bound in (*bounds, float(bounds[0]))]
     for a, b in itertools.permutations(moments, 2):
         with pytest.raises(ValueError, match="not chosen together"):
@@ -395,7 +398,7 @@ def test_only_moments_of_one_choice_are_merged(rng):
     ],
 )
 def test_bytes_with_a_choice_that_is_none_are_refused(rng, change):
-    bound = pg.private_norm_bound(table(rng), 1.0, 0.5, lower=0.01, upper=100)
+    bound = private_norm_bound(table(rng), 1.0, 0.5, lower=0.01, upper=100)
     moment = pg.SecondMoment(2, bound)
     values = bound.to_dict() | change
     object.__setattr__(bound, "to_dict", lambda: values)
@@ -407,9 +410,9 @@ ALL_MECHANISMS = {
     "gauss": pg.AnalyzeGauss(),
     "wishart": pg.AdditiveWishart(),
     "matrix laplace": pg.MatrixLaplace(),
-    "sketch": pg.GaussianSketch(rows=50),
-    "adaptive sketch": pg.GaussianSketch(rows=50, adaptive=True),
-    "inverse wishart": pg.InverseWishart(dof=60),
+    "sketch": GaussianSketch(rows=50),
+    "adaptive sketch": GaussianSketch(rows=50, adaptive=True),
+    "inverse wishart": InverseWishart(dof=60),
 }
 
 
@@ -417,7 +420,7 @@ ALL_MECHANISMS = {
 @pytest.mark.parametrize("name", ALL_MECHANISMS)
 def test_every_mechanism_counts_the_bound(rng, name):
     x = rng.standard_normal((3000, 3))
-    bound = pg.private_norm_bound(x, 0.5, 0.8, lower=0.1, upper=10)
+    bound = private_norm_bound(x, 0.5, 0.8, lower=0.1, upper=10)
     release = ALL_MECHANISMS[name].release(pg.second_moment(x, bound), 1.0, 1e-6)
     assert (release.epsilon, release.delta) == (1.5, 1e-6)
     assert bound.privacy in release.privacy.profiles
@@ -430,7 +433,7 @@ def test_a_ledger_is_charged_for_a_choice_once(rng, tmp_path):
     for entered in (True, False):
         ledger = pg.Ledger(tmp_path / f"{entered}.ledger", 10.0, 1e-4, composition="basic")
         budget = ledger if entered else None
-        bound = pg.private_norm_bound(x, 0.5, 0.5, ledger=budget, **options)
+        bound = private_norm_bound(x, 0.5, 0.5, ledger=budget, **options)
         assert len(ledger.entries) == entered
         moment = pg.second_moment(x, bound)
         for m in (moment, pickle.loads(pickle.dumps(moment)), moment + moment.copy()):
@@ -443,7 +446,7 @@ def test_a_ledger_is_charged_for_a_choice_once(rng, tmp_path):
         assert [e.epsilon for e in ledger.entries] == [0.5, 1.0, 1.0, 1.0]
         assert [e.id for e in ledger.entries] == [bound.id, "", "", ""]
         assert ledger.spent == (3.5, pytest.approx(3e-6))
-        again = pg.private_norm_bound(x, 0.5, 0.5, ledger=ledger, **options)  # another choice
+        again = private_norm_bound(x, 0.5, 0.5, ledger=ledger, **options)  # another choice
         assert ledger.entries[-1].id == again.id != bound.id
     with pytest.raises(ValueError, match="another spend with the id"):
         ledger.spend(0.1, 0.0, adjacency="replace", unit="", id=again.id)
@@ -453,7 +456,7 @@ def test_the_two_notions_of_neighbours_are_not_mixed(rng, tmp_path):
     x = table(rng)
     ledger = pg.Ledger(tmp_path / "study.ledger", 5.0, 1e-5)
     for chosen, released in (("replace", "add-remove"), ("add-remove", "replace")):
-        bound = pg.private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100, adjacency=chosen)
+        bound = private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100, adjacency=chosen)
         moment = pg.second_moment(x, bound)
         with pytest.raises(ValueError, match="one notion of neighbours"):
             pg.release(
@@ -474,7 +477,7 @@ SCALED = {
     **ALL_MECHANISMS,
     "discrete gauss": pg.AnalyzeGauss(noise="discrete"),
     "wishart of a dof": pg.AdditiveWishart(dof=20),
-    "adaptive inverse wishart": pg.InverseWishart(dof=60, adaptive=True),
+    "adaptive inverse wishart": InverseWishart(dof=60, adaptive=True),
 }
 
 
@@ -511,11 +514,11 @@ def test_a_fixed_scale_is_composed_by_what_it_states(rng):
     """
     mechanism, chosen, delta = pg.AdditiveWishart(scale=20.0), 0.3, 1e-6
     assert not mechanism.scale_free
-    assert not pg.InverseGauss(eigenvalue_floor=9.0).scale_free
+    assert not InverseGauss(eigenvalue_floor=9.0).scale_free
     profiles = [mechanism.calibrate(3, b, 1.0, delta).privacy for b in (0.25, 2.0)]
     x = 0.1 * rng.standard_normal((1000, 3))
     fields = {"adjacency": "replace", "quantile": 0.9, "lower": 0.25, "upper": 2.0}
-    bound = pg.NormBound(0.25, epsilon=chosen, bins_per_octave=1, reproducible=False, **fields)
+    bound = NormBound(0.25, epsilon=chosen, bins_per_octave=1, reproducible=False, **fields)
     release = mechanism.release(pg.second_moment(x, bound), 1.0, delta)
     # The composition of one profile with the choice, as in the test by quadrature above.
     node, weight = np.polynomial.legendre.leggauss(20)
@@ -540,7 +543,7 @@ def test_a_fixed_scale_is_composed_by_what_it_states(rng):
 def test_a_ledger_takes_a_fixed_scale_by_what_it_states(rng, tmp_path):
     x = rng.standard_normal((1000, 3))
     ledger = pg.Ledger(tmp_path / "study.ledger", 5.0, 1e-5)
-    bound = pg.private_norm_bound(x, 0.3, 0.9, lower=0.5, upper=4.0, ledger=ledger)
+    bound = private_norm_bound(x, 0.3, 0.9, lower=0.5, upper=4.0, ledger=ledger)
     for b in (bound, float(bound)):
         mechanism = pg.AdditiveWishart(scale=20.0)
         mechanism.release(pg.second_moment(x, b), 1.0, 1e-6, ledger=ledger)
@@ -579,16 +582,16 @@ def test_composed_profile_by_quadrature(both):
 
 def test_only_its_own_bound_is_counted_and_once(both):
     bound, release = both
-    other = pg.NormBound(bound * 2, **{k: v for k, v in bound.to_dict().items() if k != "bound"})
+    other = NormBound(bound * 2, **{k: v for k, v in bound.to_dict().items() if k != "bound"})
     with pytest.raises(ValueError, match="the bound of this release"):
         release.including(other)
     total = release.including(bound)
     assert total.including(bound) is total
     fields = {k: v for k, v in bound.to_dict().items() if k != "bound"}
     with pytest.raises(ValueError, match="already"):
-        total.including(pg.NormBound(bound, **fields | {"id": "another"}))
+        total.including(NormBound(bound, **fields | {"id": "another"}))
     with pytest.raises(ValueError, match="add-remove"):
-        release.including(pg.NormBound(bound, **fields | {"adjacency": "add-remove"}))
+        release.including(NormBound(bound, **fields | {"adjacency": "add-remove"}))
 
 
 # --- the profile --------------------------------------------------------------------

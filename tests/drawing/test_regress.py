@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
+from privgram._base.saved import DamagedFile
 from privgram.mechanisms import Refined
 from privgram.moment.mapped import Mapped
 from privgram.moment.scored import UNITS, ScoreShells, ScoreSum, UnitScored, scale
@@ -157,7 +158,7 @@ def test_saved_and_loaded(tmp_path):
         assert again.privacy == fit.privacy
     fit.__dict__["epsilon"] = 0.1  # under a checksum of its own
     fit.save(tmp_path / "lies.json")
-    with pytest.raises(pg.DamagedFile, match="larger delta"):
+    with pytest.raises(DamagedFile, match="larger delta"):
         pg.load(tmp_path / "lies.json")
 
 

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import privgram as pg
+from privgram.columns.unit import PrivacyUnit
+from privgram.drawing.norm_bound import private_norm_bound
+from privgram.mechanisms import GaussianSketch
 
 COLUMNS = pg.Columns({"a": (-1, 1), "b": (-1, 1), "y": (-2, 2)}, intercept=True)
 
@@ -28,7 +31,7 @@ GIVEN = {"columns": COLUMNS, "epsilon": 2.0, "delta": 1e-6}
 @pytest.mark.slow
 def test_what_a_release_by_unit_says(tmp_path):
     release = pg.release(panel(), unit=pg.Unit("id", rows=6), **GIVEN, rng=np.random.default_rng(0))
-    assert release.privacy_unit == pg.PrivacyUnit("id")
+    assert release.privacy_unit == PrivacyUnit("id")
     assert (release.n_rows, release.n_units) == (None, 4000)
     assert math.isclose(release.bound, math.sqrt(6) * COLUMNS.bound)
     assert "for all rows of one 'id'" in repr(release)
@@ -125,20 +128,20 @@ def test_a_bound_chosen_by_an_array():
 
 
 def test_a_bound_chosen_before():
-    bound = pg.private_norm_bound(
+    bound = private_norm_bound(
         panel(), 0.5, unit="id", columns=COLUMNS, rng=np.random.default_rng(0)
     )
     moment = pg.second_moment(panel(), columns=COLUMNS, unit=pg.Unit("id", bound=bound))
     assert moment.norm_bound is bound
     assert moment.bound == bound
-    named = pg.private_norm_bound(
+    named = private_norm_bound(
         panel(), 0.5, unit="id", columns=["a"], lower=0.01, upper=10.0, rng=np.random.default_rng(0)
     )
     assert 1.0 < named < 3.0
     with pytest.raises(ValueError, match="pass a Columns"):
-        pg.private_norm_bound(panel(), 0.5, unit="id", columns=["a"])
+        private_norm_bound(panel(), 0.5, unit="id", columns=["a"])
     with pytest.raises(ValueError, match="within a factor"):
-        pg.private_norm_bound(panel(), 0.5, unit="id", columns=["a"], lower=1e-5, upper=10.0)
+        private_norm_bound(panel(), 0.5, unit="id", columns=["a"], lower=1e-5, upper=10.0)
 
 
 def test_pure_privacy_takes_the_trace():
@@ -154,7 +157,7 @@ def test_pure_privacy_takes_the_trace():
     [
         ({"mechanism": "inverse-wishart"}, "proved for single rows"),
         ({"mechanism": "refined"}, "proved for single rows"),
-        ({"mechanism": pg.GaussianSketch(100)}, "proved for single rows"),
+        ({"mechanism": GaussianSketch(100)}, "proved for single rows"),
         ({"unit": "id"}, "a unit needs a bound"),
     ],
 )
@@ -234,8 +237,8 @@ def test_a_choice_by_rows_is_none_for_units(tmp_path):
     """It is private for single rows alone, and a unit may have changed many of them."""
     data = panel(300)
     rows = {name: column for name, column in data.items() if name != "id"}
-    by_rows = pg.private_norm_bound(rows, 5.0, columns=COLUMNS, rng=np.random.default_rng(0))
-    by_unit = pg.private_norm_bound(
+    by_rows = private_norm_bound(rows, 5.0, columns=COLUMNS, rng=np.random.default_rng(0))
+    by_unit = private_norm_bound(
         data, 5.0, unit="id", columns=COLUMNS, rng=np.random.default_rng(0)
     )
     assert (by_rows.unit, by_unit.unit) == (None, "id")

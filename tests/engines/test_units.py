@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import privgram as pg
+from privgram.columns.unit import PrivacyUnit
 from privgram.engines import units
+from privgram.moment import merge
 from privgram.sources.keys import keys_of
 
 COLUMNS = pg.Columns(
@@ -283,11 +285,11 @@ def test_a_moment_by_unit_takes_no_more_rows():
     with pytest.raises(ValueError, match="rows of the same units"):
         moment.merge(moment.copy())
     with pytest.raises(ValueError, match="rows of the same units"):
-        pg.merge([moment, moment])
+        merge([moment, moment])
     assert math.isnan(moment.rounding_error)
     assert moment.copy().privacy_unit == moment.privacy_unit
     again = pg.SecondMoment.from_bytes(moment.to_bytes())
-    assert again.privacy_unit == moment.privacy_unit == pg.PrivacyUnit("id")
+    assert again.privacy_unit == moment.privacy_unit == PrivacyUnit("id")
     assert again.to_bytes() == moment.to_bytes()
     assert "unit='id'" in repr(again)
 

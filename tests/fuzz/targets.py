@@ -33,7 +33,9 @@ import privgram as pg
 from privgram._base.chain import line
 from privgram._base.saved import digest
 from privgram.columns import _to_toml
+from privgram.drawing.logistic import logistic as fit_logistic
 from privgram.ledger import Ledger
+from privgram.mechanisms import GaussianSketch, InverseWishart
 from privgram.privacy import GaussianProfile, SketchProfile, WishartProfile, compose
 
 REFUSED = (ValueError, TypeError, OSError)
@@ -225,8 +227,8 @@ def _release_seeds(name: str) -> list[bytes]:
         pg.AnalyzeGauss(repair="shift"),
         pg.AdditiveWishart(),
         pg.MatrixLaplace(),
-        pg.GaussianSketch(rows=20),
-        pg.InverseWishart(),
+        GaussianSketch(rows=20),
+        InverseWishart(),
     )
     for mechanism in mechanisms:
         for moment in _moments()[1:4:2]:
@@ -246,7 +248,7 @@ def logistic_seeds() -> list[bytes]:
         setting = {"epsilon": epsilon, "delta": 1e-3, "adjacency": adjacency, "rng": rng}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            pg.logistic(table, "y", columns=columns, **setting).save(path)
+            fit_logistic(table, "y", columns=columns, **setting).save(path)
         pg.load(path)  # imports what it needs, whose memory is no input's
         seeds.append(path.read_bytes())
     return seeds

@@ -16,6 +16,7 @@ import pytest
 from fuzz import targets
 
 import privgram as pg
+from privgram._base.saved import DamagedFile
 from privgram.ledger import Ledger
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="resource is POSIX's")
@@ -138,7 +139,7 @@ def title(parameter):
 @pytest.mark.parametrize(("name", "number", "where", "value", "refusal"), FIELDS, ids=title)
 def test_nonsense_under_a_checksum_that_holds(name, number, where, value, refusal):
     data = changed(name, number, where, value)
-    kind = ValueError if name.startswith("columns") else pg.DamagedFile
+    kind = ValueError if name.startswith("columns") else DamagedFile
     with pytest.raises(kind, match=refusal):
         load(name, data)
     targets.run(name, data)  # in one line, which names the file

@@ -21,7 +21,9 @@ import privgram as pg
 from privgram import BudgetExceeded, Ledger, privacy
 from privgram._base import chain as _chain
 from privgram._base import files as _files
+from privgram.compression import compress
 from privgram.ledger import FORMAT
+from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
 from privgram.privacy import composition, losses, running
 from privgram.privacy.accounting import ReleaseAccountant, ReleaseDpEvent
 
@@ -124,10 +126,10 @@ def test_a_promise_about_the_data_is_kept_and_shown(path, moment):
     from privgram.cli._program import program
 
     ledger = Ledger(path, 5.0, 1e-3)
-    pg.release(moment, epsilon=0.1, delta=1e-7, mechanism=pg.InverseGauss(100.0), ledger=ledger)
+    pg.release(moment, epsilon=0.1, delta=1e-7, mechanism=InverseGauss(100.0), ledger=ledger)
     pg.release(moment, epsilon=0.1, delta=1e-7, mechanism=pg.AnalyzeGauss(), ledger=ledger)
     spend(ledger, condition="pigs\nfly")
-    small = pg.compress(np.eye(200, 2), 2000, np.eye(2) / 200, 0.01, scales=[1.0, 1.0])
+    small = compress(np.eye(200, 2), 2000, np.eye(2) / 200, 0.01, scales=[1.0, 1.0])
     spend(ledger, 4.0, 1e-4, privacy=small.profile(0.1, 1.0))
     conditions = [entry.condition for entry in ledger.entries]
     assert conditions[1] is None
@@ -187,9 +189,9 @@ MIXED = [
     pg.AnalyzeGauss(),
     pg.AdditiveWishart(),
     pg.MatrixLaplace(),
-    pg.GaussianSketch(60),
-    pg.InverseWishart(dof=80),
-    pg.GaussianSketch(40, adaptive=True),
+    GaussianSketch(60),
+    InverseWishart(dof=80),
+    GaussianSketch(40, adaptive=True),
 ]
 
 
@@ -244,7 +246,7 @@ def test_finite_precision_is_charged(path):
 def test_multiplicative_releases_enter_their_finite_precision(path, moment):
     ledger = Ledger(path, 1.0, 1e-6)
     release = pg.release(
-        moment, epsilon=0.2, delta=1e-8, mechanism=pg.GaussianSketch(50), ledger=ledger
+        moment, epsilon=0.2, delta=1e-8, mechanism=GaussianSketch(50), ledger=ledger
     )
     (entry,) = ledger.entries
     assert entry.delta_fp == release.parameters["delta_fp"] > 0
@@ -270,7 +272,7 @@ def test_an_erratum_is_charged_at_its_true_delta(path, moment):
 def test_a_table_of_one_column_composes(path):
     ledger = Ledger(path, 1.0, 1e-6)
     moment = pg.second_moment(np.ones((50, 1)), bound=1.0)
-    for mechanism in (pg.GaussianSketch(30), pg.AdditiveWishart(), pg.AnalyzeGauss()):
+    for mechanism in (GaussianSketch(30), pg.AdditiveWishart(), pg.AnalyzeGauss()):
         pg.release(moment, epsilon=0.2, delta=1e-8, mechanism=mechanism, ledger=ledger)
     assert ledger.spent[0] < 0.6
 

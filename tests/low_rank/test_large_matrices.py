@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import privgram as pg
 from privgram import compression
+from privgram.compression import compress
 from privgram.papers import hardt_roth as low_rank
 
 pytestmark = pytest.mark.slow
@@ -73,7 +73,7 @@ def test_phi_is_never_stored(small_blocks, method, monkeypatch):
     n, p, m = 40_000, 4, 300
     phi = 8 * n * m
     A = Made(n, p, 1000)
-    used = peak(lambda: pg.compress(A, m, scales=np.ones(p), method=method))
+    used = peak(lambda: compress(A, m, scales=np.ones(p), method=method))
     # 2^21 numbers of Phi at a time, the most there is.
     assert used < (0.02 if method == "gram" else 0.35) * phi
     assert A.passes == (1 if method == "gram" else 2)
@@ -126,7 +126,7 @@ def test_blocks_that_do_not_come_back(blocks, error, message):
 def test_redraws_are_reported_to_nobody(monkeypatch):
     """A release after many redraws says of itself what one after none does."""
     A = np.random.default_rng(6).standard_normal((400, 3))
-    plain = pg.compress(A, 50, rng=np.random.default_rng(1))
+    plain = compress(A, 50, rng=np.random.default_rng(1))
     drawn = []
     # A threshold that hardly any draw passes.
     monkeypatch.setattr(compression, "_threshold", lambda *_: 0.11)
@@ -138,7 +138,7 @@ def test_redraws_are_reported_to_nobody(monkeypatch):
             return other @ np.asarray(self)
 
     monkeypatch.setattr(compression, "_root", lambda sigma: original(sigma).view(Counting))
-    late = pg.compress(A, 50, rng=np.random.default_rng(2))
+    late = compress(A, 50, rng=np.random.default_rng(2))
     assert len(drawn) > 1
     assert vars(late).keys() == vars(plain).keys()
     for field in dataclasses.fields(late):

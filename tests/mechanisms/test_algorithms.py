@@ -14,6 +14,8 @@ import pytest
 from scipy import stats
 
 import privgram as pg
+from privgram.mechanisms import GaussianSketch, InverseWishart
+from privgram.privacy.calibration import gaussian_ratio
 
 BOUND, EPSILON, DELTA = 1.5, 0.5, 1e-3
 DRAWS, LEVEL = 300, 1e-5
@@ -116,11 +118,17 @@ def algorithm_5(A, k0, B, rng):
 
 
 BOXES = {
-    "1": (pg.GaussianSketch(20), lambda A, B, rng: algorithm_1(A, 20, B, rng)),
-    "2": (pg.GaussianSketch(8, adaptive=True), lambda A, B, rng: algorithm_2(A, 8, B, rng)),
+    "1": (GaussianSketch(20), lambda A, B, rng: algorithm_1(A, 20, B, rng)),
+    "2": (
+        GaussianSketch(8, adaptive=True),
+        lambda A, B, rng: algorithm_2(A, 8, B, rng),
+    ),
     "3": (pg.AdditiveWishart(debias=False), algorithm_3),
-    "4": (pg.InverseWishart(), algorithm_4),
-    "5": (pg.InverseWishart(8, adaptive=True), lambda A, B, rng: algorithm_5(A, 8, B, rng)),
+    "4": (InverseWishart(), algorithm_4),
+    "5": (
+        InverseWishart(8, adaptive=True),
+        lambda A, B, rng: algorithm_5(A, 8, B, rng),
+    ),
 }
 
 
@@ -187,7 +195,7 @@ def test_the_comparison_sees_a_wrong_constant():
     rng = np.random.default_rng(3)
     expected = [algorithm_1(A, 20, 1.05 * BOUND, rng) for _ in range(DRAWS)]
     found = released(
-        pg.GaussianSketch(20),
+        GaussianSketch(20),
         moment,
         rng,
         calibration="published",
@@ -206,13 +214,13 @@ def test_the_inverse_of_a_sketch_is_inverse_wishart():
     by_sketch, by_inverse = [], []
     for _ in range(DRAWS):
         for mechanism, out in (
-            (pg.GaussianSketch(r), by_sketch),
-            (pg.InverseWishart(float(r)), by_inverse),
+            (GaussianSketch(r), by_sketch),
+            (InverseWishart(float(r)), by_inverse),
         ):
             release = mechanism.release(moment, EPSILON, DELTA, rng=rng)
             scale = moment.matrix() + release.noise.shift * np.eye(d)
             L = np.linalg.cholesky(scale)
-            if mechanism.__class__ is pg.GaussianSketch:
+            if mechanism.__class__ is GaussianSketch:
                 out.append({"matrix": L.T @ np.linalg.inv(r * release.matrix) @ L})
             else:
                 inverse = np.linalg.inv(L)
@@ -231,13 +239,13 @@ MECHANISMS = [
     pg.AnalyzeGauss("triangular", "project"),
     pg.AdditiveWishart(),
     pg.MatrixLaplace(),
-    pg.GaussianSketch(30),
-    pg.GaussianSketch(2),
-    pg.GaussianSketch(30, adaptive=True),
-    pg.GaussianSketch(30, keep_rows=True),
-    pg.InverseWishart(),
-    pg.InverseWishart(30.5),
-    pg.InverseWishart(30, adaptive=True),
+    GaussianSketch(30),
+    GaussianSketch(2),
+    GaussianSketch(30, adaptive=True),
+    GaussianSketch(30, keep_rows=True),
+    InverseWishart(),
+    InverseWishart(30.5),
+    InverseWishart(30, adaptive=True),
 ]
 
 
@@ -246,7 +254,7 @@ MECHANISMS = [
 @pytest.mark.parametrize("table", [few_rows, many_rows])
 def test_rescaling_rows_and_bound_rescales_the_release(mechanism, adjacency, table):
     """To the last bit by powers of two: every length in a mechanism is a multiple of B^2."""
-    if mechanism == pg.InverseWishart() and adjacency == "add-remove":
+    if mechanism == InverseWishart() and adjacency == "add-remove":
         pytest.skip("n is private")
     A = table()
     plain, scaled = (
@@ -269,9 +277,9 @@ def test_rescaling_rows_and_bound_rescales_the_release(mechanism, adjacency, tab
         pg.AnalyzeGauss("triangular"),
         pg.AdditiveWishart(),
         pg.MatrixLaplace(),
-        pg.GaussianSketch(30),
-        pg.GaussianSketch(2),
-        pg.InverseWishart(),
+        GaussianSketch(30),
+        GaussianSketch(2),
+        InverseWishart(),
     ],
     ids=repr,
 )
@@ -283,7 +291,7 @@ def test_no_column_is_special(mechanism):
     permuted = released(mechanism, accumulate(A[:, order]), rng)
     back = np.argsort(order)
     values = compare(plain, [{"matrix": M["matrix"][np.ix_(back, back)]} for M in permuted])
-    if mechanism == pg.GaussianSketch(2):
+    if mechanism == GaussianSketch(2):
         del values["smallest"], values["product"]
     assert min(values.values()) > LEVEL, values
 
@@ -306,7 +314,7 @@ def test_the_order_of_columns_does_not_matter_to_a_regression():
 def test_one_column_by_hand():
     moment = pg.SecondMoment(1, 1.0).update(np.ones((50, 1)))
     rng = np.random.default_rng(8)
-    ratio = pg.privacy.calibration.gaussian_ratio(EPSILON, DELTA)
+    ratio = gaussian_ratio(EPSILON, DELTA)
     gauss = [pg.AnalyzeGauss().release(moment, EPSILON, DELTA, rng=rng) for _ in range(DRAWS)]
     sigma = moment.sensitivity_bound**2 / ratio  # of a 1 x 1 matrix: one number, one row's square
     draws = [(r.matrix[0, 0] - moment.matrix()[0, 0]) / sigma for r in gauss]
@@ -321,7 +329,11 @@ def test_one_column_by_hand():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",
-    [pg.AdditiveWishart(debias=False), pg.GaussianSketch(9), pg.InverseWishart(9.0)],
+    [
+        pg.AdditiveWishart(debias=False),
+        GaussianSketch(9),
+        InverseWishart(9.0),
+    ],
     ids=repr,
 )
 def test_two_columns_by_hand(mechanism):
@@ -340,7 +352,7 @@ def test_two_columns_by_hand(mechanism):
             w2 = release.parameters["regulariser"]
             whole = math.sqrt((G[0, 0] + w2) * (G[1, 1] + w2) - G[0, 1] ** 2)
             root = dof * math.sqrt(a * c - b * b) / whole
-            if isinstance(mechanism, pg.InverseWishart):
+            if isinstance(mechanism, InverseWishart):
                 root = whole * (dof - 3) / math.sqrt(a * c - b * b)
         draws.append(2 * root)
     assert stats.kstest(draws, stats.chi2(2 * dof - 2).cdf).pvalue > LEVEL
@@ -386,10 +398,13 @@ def test_published_constants_to_twelve_digits():
         noise(pg.AnalyzeGauss("triangular"), "add-remove").sigma,
         B**2 * mpmath.sqrt(2 * log2) / epsilon,
     )
-    agree(noise(pg.GaussianSketch(100)).regulariser, w2(r, 4, log4))
-    agree(noise(pg.InverseWishart(), n_rows=1000).regulariser, w2(1022, 4, log4))
-    agree(noise(pg.InverseWishart(), n_rows=1000).dof, 1022)
-    for mechanism in (pg.GaussianSketch(100, adaptive=True), pg.InverseWishart(100, adaptive=True)):
+    agree(noise(GaussianSketch(100)).regulariser, w2(r, 4, log4))
+    agree(noise(InverseWishart(), n_rows=1000).regulariser, w2(1022, 4, log4))
+    agree(noise(InverseWishart(), n_rows=1000).dof, 1022)
+    for mechanism in (
+        GaussianSketch(100, adaptive=True),
+        InverseWishart(100, adaptive=True),
+    ):
         agree(noise(mechanism).regulariser, w2(r, 8, log8))
         agree(noise(mechanism).laplace_scale, 2 * B**2 / epsilon)
         agree(noise(mechanism).eigenvalue_shift, 2 * B**2 * log2 / epsilon)

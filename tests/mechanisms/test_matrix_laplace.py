@@ -10,7 +10,7 @@ from scipy import stats
 import privgram as pg
 from privgram import mechanisms, privacy
 from privgram.exact import limbs
-from privgram.mechanisms import Mechanism
+from privgram.mechanisms import GaussianSketch, InverseWishart, Mechanism
 from privgram.noise import MatrixLaplaceLaw
 
 TABLE = np.random.default_rng(0).uniform(-1, 1, (500, 3))
@@ -33,7 +33,12 @@ def test_a_release_is_private_at_delta_zero(tmp_path):
 
 @pytest.mark.parametrize(
     "mechanism",
-    [pg.AnalyzeGauss(), pg.AdditiveWishart(), pg.GaussianSketch(9), pg.InverseWishart(9)],
+    [
+        pg.AnalyzeGauss(),
+        pg.AdditiveWishart(),
+        GaussianSketch(9),
+        InverseWishart(9),
+    ],
     ids=repr,
 )
 def test_no_other_mechanism_is(mechanism):

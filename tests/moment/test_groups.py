@@ -9,6 +9,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import privgram as pg
+from privgram._base.saved import DamagedFile
+from privgram.moment import merge
 from privgram.moment.groups import SecondMoments
 
 N = 700
@@ -64,7 +66,7 @@ def test_parts_and_whole(table, name):
         assert (moment.n_rows, moment.names) == (alone.n_rows, alone.names)
     whole = pg.second_moment(table, bound, columns=columns)
     assert_array_equal(moments.total().limbs(), whole.limbs())
-    assert_array_equal(pg.merge(moments.values()).limbs(), whole.limbs())
+    assert_array_equal(merge(moments.values()).limbs(), whole.limbs())
 
 
 def frames(table, tmp_path):
@@ -189,7 +191,7 @@ def test_merge_and_save(table):
     with pytest.raises(TypeError, match="SecondMoments"):
         first.merge(first["a"])
     data = first.to_bytes()
-    with pytest.raises(pg.DamagedFile):
+    with pytest.raises(DamagedFile):
         SecondMoments.from_bytes(data[:-1] + b"x")
     assert str(first["a"].n_rows) not in repr(first)
 

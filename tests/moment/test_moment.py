@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from privgram import Columns, SecondMoment, merge
+from privgram import Columns, SecondMoment
 from privgram._core.rows import Accumulator
 from privgram.exact import limbs
+from privgram.moment import merge
 
 CANARY = 1234.56789
 

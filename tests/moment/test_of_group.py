@@ -10,9 +10,10 @@ import pytest
 
 import privgram as pg
 from privgram.drawing.random import resolve
+from privgram.moment.groups import SecondMoments
 
 
-def moments() -> pg.SecondMoments:
+def moments() -> SecondMoments:
     x = np.linspace(-1, 1, 1000)
     table = {"x": x, "y": x**2, "g": np.where(np.arange(1000) % 2, "a", "b")}
     columns = pg.Columns({"x": (-1, 1), "y": (-1, 1)})

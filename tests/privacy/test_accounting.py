@@ -18,6 +18,7 @@ from dp_accounting.dp_event import UnsupportedDpEvent
 from dp_accounting.pld import privacy_loss_distribution
 
 import privgram as pg
+from privgram.mechanisms import InverseGauss
 from privgram.privacy import GaussianProfile, SketchProfile, WishartProfile
 from privgram.privacy.accounting import ReleaseAccountant, ReleaseDpEvent, pld_from_profile
 from privgram.privacy.dots import connect_the_dots
@@ -222,7 +223,7 @@ def test_a_release_counts_its_finite_precision():
 
 def test_an_event_carries_the_promise_of_its_release():
     moment = pg.second_moment(np.eye(3).repeat(400, axis=0), bound=1.0)
-    release = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.InverseGauss(300.0))
+    release = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=InverseGauss(300.0))
     accountant = ReleaseAccountant.of("replace", 1e-3)
     assert accountant.conditions == ()
     accountant.compose(ReleaseDpEvent.of(release), 2).compose(ReleaseDpEvent.of(release))

@@ -8,6 +8,7 @@ from pairs import rule
 from scipy import special, stats
 
 import privgram as pg
+from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
 from privgram.privacy import (
     BoundedRangeProfile,
     ChiGaussianProfile,
@@ -247,7 +248,7 @@ def test_additive_and_inverse_wishart_under_add_remove(budget, dof, truth):
     """Simulated on real releases: 0.00232 +- 0.00004 and 0.0240, where half was stated."""
     noises = [
         mechanism.calibrate(3, 1.0, *budget, "add-remove")
-        for mechanism in (pg.AdditiveWishart(dof=dof[0]), pg.InverseWishart(dof=dof[1]))
+        for mechanism in (pg.AdditiveWishart(dof=dof[0]), InverseWishart(dof=dof[1]))
     ]
     composed = compose([noise.privacy for noise in noises], discretization=2e-3)
     assert truth * 0.995 < composed.delta(budget[0]) < truth * 1.01
@@ -284,12 +285,16 @@ def test_mechanisms_say_which_law_a_row_makes():
     def profile(mechanism, adjacency, n_columns=3):
         return mechanism.calibrate(n_columns, 1.0, 1.0, 1e-6, adjacency).privacy
 
-    sketch, inverse = pg.GaussianSketch(20), pg.InverseWishart(dof=20)
+    sketch, inverse = GaussianSketch(20), InverseWishart(dof=20)
     assert profile(sketch, "add-remove").orientation == "wide"
     assert profile(inverse, "add-remove").orientation == "narrow"
     assert profile(sketch, "replace") == profile(inverse, "replace")
     assert profile(sketch, "replace", 1).one_column
-    for mechanism in (pg.AnalyzeGauss(), pg.AnalyzeGauss(noise="discrete"), pg.InverseGauss(4.0)):
+    for mechanism in (
+        pg.AnalyzeGauss(),
+        pg.AnalyzeGauss(noise="discrete"),
+        InverseGauss(4.0),
+    ):
         for adjacency in ("replace", "add-remove"):
             assert profile(mechanism, adjacency).adjacency == adjacency
 
@@ -331,7 +336,7 @@ def test_a_chance_of_being_off_counts():
 
 def test_releases_compose_with_their_finite_precision():
     moment = pg.second_moment(np.eye(3), bound=1.0)
-    release = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.GaussianSketch(50))
+    release = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=GaussianSketch(50))
     both = compose([release, release])
     assert both.of == compose([release.privacy] * 2)
     assert both.chance * (1 + np.e) >= 2 * release.parameters["delta_fp"] > 0

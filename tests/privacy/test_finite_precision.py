@@ -11,6 +11,7 @@ import pytest
 import privgram as pg
 from privgram.exact import certified
 from privgram.ledger import Ledger
+from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
 from privgram.mechanisms._base import _calibrate
 from privgram.privacy import compose
 from privgram.privacy.coupled import charged, delta_fp_of
@@ -21,9 +22,9 @@ ADDITIVE = [
     pg.AnalyzeGauss(noise="discrete"),
     pg.AdditiveWishart(),
     pg.MatrixLaplace(),
-    pg.InverseGauss(5.0),
+    InverseGauss(5.0),
 ]
-MULTIPLICATIVE = [pg.GaussianSketch(60), pg.InverseWishart(dof=80)]
+MULTIPLICATIVE = [GaussianSketch(60), InverseWishart(dof=80)]
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +79,7 @@ def test_nothing_that_leaves_a_release_is_below_profile_and_allowance(
         "ledger": ledger._total(ledger.entries, EPSILON),
         "file": pg.load(path).charged.delta(EPSILON),
     }
-    if not isinstance(mechanism, pg.InverseGauss):
+    if not isinstance(mechanism, InverseGauss):
         fit = release.regress("x2")
         shown |= {"fit": fit.privacy.delta(EPSILON), "of fit": compose([fit]).delta(EPSILON)}
     for name, delta in shown.items():
@@ -127,7 +128,7 @@ def test_a_measurement_has_it(mechanism, moment):
 
 def test_a_ledger_refuses_before_anything_is_read(tmp_path):
     """A budget with room for the profile, and none for what finite precision adds."""
-    mechanism = pg.GaussianSketch(60)
+    mechanism = GaussianSketch(60)
     columns = pg.Columns({"x": (0, 1), "y": (0, 1)})
     noise = mechanism.calibrate(2, columns.bound, EPSILON, DELTA, n_rows=1)
     room = noise.privacy.delta(EPSILON) + delta_fp_of(noise) / 2

@@ -14,6 +14,7 @@ import pytest
 from scipy import special, stats
 
 import privgram as pg
+from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
 from privgram.privacy import AdaptiveSketchProfile, StatedProfile, compose
 from privgram.privacy.bounded_range import BoundedRangeProfile
 
@@ -26,10 +27,10 @@ BUDGETS = [(1.0, 1e-3), (0.5, 1e-2), (1.0, 1e-6), (2.0, 1e-4)]
 MECHANISMS = {
     "gauss": pg.AnalyzeGauss(),
     "discrete": pg.AnalyzeGauss(noise="discrete"),
-    "inverse gauss": pg.InverseGauss(4.0),
+    "inverse gauss": InverseGauss(4.0),
     "wishart": pg.AdditiveWishart(),
-    "sketch": pg.GaussianSketch(20),
-    "inverse": pg.InverseWishart(dof=20),
+    "sketch": GaussianSketch(20),
+    "inverse": InverseWishart(dof=20),
     "stated": None,
     "bound": None,
 }

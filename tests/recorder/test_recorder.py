@@ -14,6 +14,7 @@ from recorder.recorder import Recorder, Violation, moved, same
 
 import privgram as pg
 from privgram.drawing import refined
+from privgram.drawing.logistic import logistic as fit_logistic
 
 N = 4000
 LEVELS = ["a", "b", "c"]
@@ -113,7 +114,7 @@ def robust(table, rng, adjacency, seed, of_units=False):
 
 def logistic(table, rng, adjacency):
     given = {"epsilon": 1.0, "delta": 1e-6, "adjacency": adjacency, "rng": rng}
-    return pg.logistic(binary(table), "y ~ x + g", columns=BINARY, **given)
+    return fit_logistic(binary(table), "y ~ x + g", columns=BINARY, **given)
 
 
 def regress(table, rng, adjacency, formula="y ~ x + g", epsilon=1.0, unit=None):

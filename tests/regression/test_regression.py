@@ -9,6 +9,7 @@ from helpers import make_release, slopes
 from scipy import stats
 
 import privgram as pg
+from privgram.mechanisms import GaussianSketch, InverseWishart
 from privgram.noise import (
     GaussianLaw,
     InverseWishartLaw,
@@ -555,8 +556,8 @@ def test_a_rare_event_is_no_target_at_its_bound():
         pg.AnalyzeGauss(),
         pg.AdditiveWishart(),
         pg.MatrixLaplace(),
-        pg.GaussianSketch(300),
-        pg.InverseWishart(),
+        GaussianSketch(300),
+        InverseWishart(),
     ],
     ids=repr,
 )

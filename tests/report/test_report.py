@@ -16,6 +16,8 @@ from scipy import stats
 
 import privgram as pg
 from privgram.cli._program import program
+from privgram.drawing.norm_bound import private_norm_bound
+from privgram.mechanisms import GaussianSketch
 
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
@@ -192,7 +194,7 @@ def test_indefinite_matrix_is_named(release, undrawn):
 
 def test_cost_of_the_bound_is_named(undrawn):
     x = np.random.default_rng(0).standard_normal((20_000, 2))
-    bound = pg.private_norm_bound(x, 0.5)
+    bound = private_norm_bound(x, 0.5)
     release = pg.release(
         pg.second_moment(x, bound=bound), epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss()
     )
@@ -227,7 +229,7 @@ def test_a_refused_regression_leaves_the_page_as_it_is(undrawn):
 
 def test_a_sketch_of_few_rows_has_a_page_and_a_spectrum(undrawn):
     moment = pg.second_moment(np.random.default_rng(1).standard_normal((3000, 5)), bound=5.0)
-    release = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.GaussianSketch(rows=2))
+    release = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=GaussianSketch(rows=2))
     assert "Not positive definite." in words(release.to_html(["x0"]))
     release.plot_spectrum()
 

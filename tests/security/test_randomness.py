@@ -22,6 +22,9 @@ from randomgen import ChaCha
 import privgram as pg
 import privgram.drawing.random
 from privgram._core.rows import Accumulator
+from privgram.compression import compress
+from privgram.drawing.norm_bound import private_norm_bound
+from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
 from privgram.papers import hardt_roth as low_rank
 
 pytestmark = pytest.mark.os_entropy
@@ -53,7 +56,7 @@ def estimator(name):
 def norm_bounds():
     """Three, each from some 60,000 nearly equally likely ones: they do not repeat by chance."""
     options = {"adjacency": "add-remove", "bins_per_octave": 1024}
-    return [pg.private_norm_bound(TABLE, 1e-3, **options) for _ in range(3)]
+    return [private_norm_bound(TABLE, 1e-3, **options) for _ in range(3)]
 
 
 # Everything that draws by default, as calls without arguments.
@@ -70,20 +73,20 @@ DRAWS = {
             pg.AdditiveWishart(debias=False),
             pg.MatrixLaplace(),
             pg.MatrixLaplace(repair="feasible"),
-            pg.GaussianSketch(100),
-            pg.GaussianSketch(100, adaptive=True),
-            pg.GaussianSketch(100, keep_rows=True),
-            pg.InverseWishart(),
-            pg.InverseWishart(dof=100, adaptive=True),
-            pg.InverseGauss(eigenvalue_floor=50.0),
+            GaussianSketch(100),
+            GaussianSketch(100, adaptive=True),
+            GaussianSketch(100, keep_rows=True),
+            InverseWishart(),
+            InverseWishart(dof=100, adaptive=True),
+            InverseGauss(eigenvalue_floor=50.0),
         )
     },
     "low_rank.approximate": partial(low_rank.approximate, WIDE, 2, **BUDGET),
     "low_rank.range_finder": partial(low_rank.range_finder, WIDE, 2, **BUDGET),
     "low_rank.project": partial(low_rank.project, WIDE, np.eye(40)[:, :3], **BUDGET),
     "low_rank.randomised_response": partial(low_rank.randomised_response, WIDE, 2, **BUDGET),
-    "compress": partial(pg.compress, TABLE, 30),
-    "compress, streamed": partial(pg.compress, TABLE, 30, method="stream"),
+    "compress": partial(compress, TABLE, 30),
+    "compress, streamed": partial(compress, TABLE, 30, method="stream"),
     "private_norm_bound": norm_bounds,
     **{
         name: estimator(name)
@@ -213,7 +216,7 @@ def test_processes_draw_noise_of_their_own(method):
     assert len(set(drawn)) == 8
 
 
-@pytest.mark.parametrize("kind", [pg.AnalyzeGauss, pg.InverseWishart])
+@pytest.mark.parametrize("kind", [pg.AnalyzeGauss, InverseWishart])
 def test_threads_draw_noise_of_their_own(kind):
     draw = by(kind())
     with ThreadPoolExecutor(8) as pool:

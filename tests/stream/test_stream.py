@@ -13,6 +13,7 @@ import pytest
 from scipy.stats import norm
 
 import privgram as pg
+from privgram._base.saved import DamagedFile
 
 pytest.importorskip("cryptography")
 from privgram.regression.changes import change
@@ -202,7 +203,7 @@ def test_another_study_key_or_file_is_refused(study, stream, tmp_path):
     data = bytearray(path.read_bytes())
     data[200] ^= 1
     path.write_bytes(data)
-    with pytest.raises(pg.DamagedFile):
+    with pytest.raises(DamagedFile):
         pg.Stream(study, path=path)
 
 

@@ -91,7 +91,7 @@ def test_matrix_laplace_noise_hides_a_unit_as_it_hides_a_row():
 
 
 def test_what_is_proved_for_units_and_what_is_refused():
-    from privgram import PrivacyUnit
+    from privgram.columns.unit import PrivacyUnit
 
     frobenius, trace = PrivacyUnit("id"), PrivacyUnit("id", "trace")
     for adjacency in ("add-remove", "replace"):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import privgram as pg
+from privgram.mechanisms import GaussianSketch, InverseWishart
 from privgram.noise import standard_wishart, symmetric_gaussian
 from privgram.papers import sheffet
 
@@ -95,7 +96,7 @@ class Trial:
     @cached_property
     def adaptive_sketch(self) -> Estimate:
         """Algorithm 2 with r0 = 2d, which sets the rows of others."""
-        return self.release(pg.GaussianSketch(2 * self.n_columns, adaptive=True), "sketch")
+        return self.release(GaussianSketch(2 * self.n_columns, adaptive=True), "sketch")
 
 
 def _gauss(trial: Trial, repair: Any) -> Estimate:
@@ -106,12 +107,12 @@ def _gauss(trial: Trial, repair: Any) -> Estimate:
 
 def _sketch(trial: Trial) -> Estimate:
     assert trial.adaptive_sketch.dof is not None
-    return trial.release(pg.GaussianSketch(int(trial.adaptive_sketch.dof)), "plain sketch")
+    return trial.release(GaussianSketch(int(trial.adaptive_sketch.dof)), "plain sketch")
 
 
 def _inverse_wishart_n(trial: Trial) -> Estimate:
     dof = trial.moment.n_rows + trial.n_columns
-    return trial.release(pg.InverseWishart(dof, adaptive=True), "adaptive inverse, n + d")
+    return trial.release(InverseWishart(dof, adaptive=True), "adaptive inverse, n + d")
 
 
 def _plain_sketch(trial: Trial, regulariser: float, dof: float, noise: str) -> Estimate:
@@ -173,10 +174,10 @@ ESTIMATORS: dict[str, Callable[[Trial], Estimate]] = {
     "Algorithm 2": lambda t: t.adaptive_sketch,
     "Algorithm 3": lambda t: t.release(pg.AdditiveWishart(debias=False), "wishart"),
     "Algorithm 3, debiased": lambda t: t.release(pg.AdditiveWishart(), "wishart"),
-    "Algorithm 4": lambda t: t.release(pg.InverseWishart(), "inverse, n + d"),
+    "Algorithm 4": lambda t: t.release(InverseWishart(), "inverse, n + d"),
     "Algorithm 5, n + d": _inverse_wishart_n,
     "Algorithm 5": lambda t: t.release(
-        pg.InverseWishart(2 * t.n_columns, adaptive=True), "adaptive inverse"
+        InverseWishart(2 * t.n_columns, adaptive=True), "adaptive inverse"
     ),
     "Analyze Gauss": lambda t: _gauss(t, "none"),
     "Analyze Gauss, scaled": lambda t: _gauss(t, "shift"),

@@ -58,13 +58,14 @@ def read_columns(text: str | None) -> Columns | list[str] | None:
 def read_release(path: Path, groups: bool = False) -> Any:
     """Read a release, or the releases of groups, where a command takes them."""
     import privgram as pg
+    from privgram._release.groups import Releases
 
     if path.suffix.lower() in (".csv", ".npy", ".parquet") and path.exists():
         raise click.UsageError(
             f"{path} is a table, and a release is needed here: `privgram release` makes one"
         )
     found = pg.load(path)
-    if isinstance(found, pg.Releases):
+    if isinstance(found, Releases):
         if not groups:
             raise click.UsageError(
                 f"{path} holds releases of groups, which only `privgram regress` takes; in Python, "

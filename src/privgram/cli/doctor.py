@@ -137,10 +137,11 @@ def _kernels() -> None:
 
 def _splits() -> None:
     import privgram as pg
+    from privgram.moment import merge
 
     whole = pg.second_moment(_table(), bound=3.0, threads=2)
     halves = [pg.second_moment(part, bound=3.0) for part in np.split(_table()[::-1], 2)]
-    same = whole.to_bytes() == pg.merge(halves).to_bytes()
+    same = whole.to_bytes() == merge(halves).to_bytes()
     _require(same, "a table and its halves, turned round, have different moments")
 
 

@@ -74,6 +74,7 @@ def command(
     """
     import privgram as pg
     from privgram._base.files import check_distinct
+    from privgram.drawing.logistic import logistic as fit_logistic
     from privgram.regression.inference import quantile_of
 
     explained, asked = read_model(formula, target, features, references)
@@ -87,7 +88,7 @@ def command(
     described = read_columns(columns)
     if not isinstance(described, pg.Columns):
         raise click.UsageError(f"--columns {columns}: a .toml or .json file of bounds and levels")
-    fit = pg.logistic(
+    fit = fit_logistic(
         source,
         explained,
         columns=described,

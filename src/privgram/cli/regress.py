@@ -59,14 +59,14 @@ def command(
     FORMULA is such as "wage ~ age + sex*region" (extra formula). Standard errors count the sampling
     of the rows and the noise of the release.
     """
-    import privgram as pg
+    from privgram._release.groups import Releases
     from privgram.regression.inference import quantile_of
 
     explained, asked = read_model(formula, target, features, references)
     quantile_of(level)  # which checks it
     loaded = read_release(release, groups=True)
     asked["ridge"] = read_penalty(ridge)
-    if isinstance(loaded, pg.Releases):
+    if isinstance(loaded, Releases):
         if unclip:
             raise click.UsageError("--unclip is for one release, not for groups")
         if level != 0.95 and not as_json:

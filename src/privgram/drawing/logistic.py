@@ -133,7 +133,7 @@ def logistic(
     >>> x = rng.uniform(-1, 1, 20_000)
     >>> y = rng.random(20_000) < 1 / (1 + np.exp(1 - 2 * x))
     >>> columns = pg.Columns({"x": (-1, 1), "y": bool})
-    >>> fit = pg.logistic({"x": x, "y": y}, "y", ["x"], columns=columns, epsilon=1.0, delta=1e-6)
+    >>> fit = logistic({"x": x, "y": y}, "y", ["x"], columns=columns, epsilon=1.0, delta=1e-6)
     >>> fit.param_names
     ('x', 'Intercept')
     """

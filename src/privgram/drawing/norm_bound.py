@@ -158,7 +158,7 @@ def private_norm_bound(
     >>> import numpy as np
     >>> import privgram as pg
     >>> table = np.random.default_rng(0).normal(size=(10_000, 4))
-    >>> bound = pg.private_norm_bound(table, epsilon=0.5)
+    >>> bound = private_norm_bound(table, epsilon=0.5)
     >>> 2.7 < bound < 3.6
     True
     >>> moment = pg.second_moment(table, bound=bound)

@@ -69,8 +69,8 @@ class LogisticFit(Results):
     `params`, `bse`, `conf_int` and all else of `privgram.regression.results.Results` are of the log
     odds, for the population.
 
-    Made by `privgram.logistic`, or read back by `load`. It holds the last look's release: the
-    curvature H and the score g where the steps had come to, with noise. What is computed from it
+    Made by `drawing.logistic.logistic`, or read back by `load`. It holds the last look's release:
+    curvature H and score g where the steps had come to, with noise. What is computed from it
     costs no further privacy.
 
     Attributes
