@@ -13,7 +13,7 @@ import pytest
 from helpers import make_release
 
 import privgram as pg
-from privgram import privacy
+from privgram import mechanisms, privacy
 from privgram._release.groups import Releases
 from privgram.columns.groups import Groups
 from privgram.compression import Compressed, compress
@@ -47,7 +47,7 @@ MECHANISMS, PROFILES, RESULTS = map(rows_of, ("mechanisms", "profiles", "results
 @pytest.mark.parametrize("cells", MECHANISMS, ids=lambda cells: cells[0])
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_mechanisms(cells, adjacency):
-    mechanism = eval(cells[0].strip("`"), {}, vars(pg))
+    mechanism = eval(cells[0].strip("`"), {}, vars(mechanisms))
     n_rows = 1000 if adjacency == "replace" else None
     for calibration, claimed in zip(("exact", "published"), cells[1:3], strict=True):
         setting = (3, 2.0, 0.5, 1e-6, adjacency, calibration, n_rows)
@@ -78,7 +78,7 @@ def test_no_mechanism_or_profile_is_missing():
         and issubclass(kind, privacy.Profile)
         and kind is not privacy.Profile
     }
-    assert listed == profiles | {name for name in Mechanism.kinds if hasattr(pg, name)}
+    assert listed == profiles | {name for name in Mechanism.kinds if hasattr(mechanisms, name)}
     # All kinds of profile that there are are public.
     ours = {k.__name__ for k in privacy.Profile.kinds.values() if k.__module__[:8] == "privgram"}
     assert ours == profiles
