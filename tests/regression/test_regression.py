@@ -1,5 +1,6 @@
 """Regression on a release against least squares on the rows, and its inference."""
 
+import contextlib
 import re
 from dataclasses import replace
 
@@ -358,11 +359,11 @@ def test_coverage(law):
     for _ in range(400):
         beta = rng.uniform(-1, 1, 21)
         matrix = law.draw(paper_moment(4096, beta, rng) + law.shift * np.eye(22), rng)
-        # A penalty in case the noisy matrix is indefinite; the intervals do without it.
-        fit = regress(make_release(matrix, PAPER_NAMES, law, 4096), "y", ridge=1e3)
-        if fit.refusal is None:
-            low, high = slopes(fit, fit.conf_int()).T
-            hits.append((low <= beta[:20]) & (beta[:20] <= high))
+        with contextlib.suppress(RefusedError):  # where the noisy matrix is indefinite
+            fit = regress(make_release(matrix, PAPER_NAMES, law, 4096), "y")
+            if fit.refusal is None:
+                low, high = slopes(fit, fit.conf_int()).T
+                hits.append((low <= beta[:20]) & (beta[:20] <= high))
     assert len(hits) > 300
     assert 0.92 <= np.mean(hits) <= 0.98
 
@@ -399,13 +400,13 @@ def test_coverage_where_rows_are_clipped():
         release = pg.AnalyzeGauss().release(moment, 4.0, 1e-6, rng=rng)
         clipped = clipped_coefficients(beta, bound)
         for unclip, truths in ((False, {"clipped": clipped, "model": beta}), (True, {"": beta})):
-            low, high = slopes(
-                release.regress("y", unclip=unclip), release.regress("y", unclip=unclip).conf_int()
-            ).T
+            fit = release.regress("y", unclip=unclip)
+            low, high = slopes(fit, fit.conf_int()).T
             for name, truth in truths.items():
                 inside = (low <= truth[:20]) & (truth[:20] <= high)
                 hits[name or "unclip"].append(inside)
-    assert re.search(r"clipping moved estimates by up to \d", release.regress("y").summary())
+    text = str(release.regress("y").summary())
+    assert re.search(r"clipping moved estimates by up to \d", text)
     share = {name: np.mean(inside) for name, inside in hits.items()}
     assert 0.92 <= share["clipped"] <= 0.98
     assert 0.92 <= share["unclip"] <= 0.98
