@@ -22,7 +22,7 @@ def make_release(matrix, names, law=None, n_rows=None, columns=None, bound=1.0):
         delta=1e-6,
         adjacency="replace",
         calibration="exact",
-        privacy=privacy.GaussianProfile(0.2),
+        privacy=privacy.StatedProfile(1.0, 1e-6, "replace"),  # of noise of any size
         bound=bound,
         n_rows=n_rows,
         columns=columns,

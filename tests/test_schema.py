@@ -3,6 +3,7 @@
 import copy
 import importlib.util
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -172,7 +173,9 @@ def test_what_is_beyond_numbers_is_left_out(tmp_path):
 
     def grow(release):
         del release["derived"]
-        release["noise"].update(std=1e200, std_diagonal=1.5e200)
+        sigma = math.sqrt(2) * 1e200 / release["privacy"]["sensitivity_ratio"]
+        release["bound"] = 1e100
+        release["noise"].update(std=sigma / math.sqrt(2), std_diagonal=sigma)
 
     resealed(path, grow)
     pg.load(path).save(path)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from privgram._release.derived import check_derived, derived
 from privgram._release.record import FORM, ReleaseRecord, check
+from privgram._release.stated import check_stated
 from privgram.columns import Columns
 from privgram.columns.unit import PrivacyUnit
 from privgram.noise import NoiseLaw
@@ -332,5 +333,6 @@ def build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Rel
         },
     )
     check(loaded)
+    check_stated(loaded)
     check_derived(header.get("derived", {}), loaded)
     return loaded

@@ -166,6 +166,8 @@ class ImageLaw(NoiseLaw):
             raise ValueError(f"the frame of the noise must have {n_columns} rows")
         if not np.isfinite(self.frame).all():
             raise ValueError("the frame of the noise must be finite")
+        if not self.frame.any():
+            raise ValueError("the frame of the noise must not be zero: a release has noise")
         self.base.check(self.frame.shape[1])
 
     @classmethod

@@ -344,6 +344,8 @@ class EntryLaw(NoiseLaw):
         sound = np.isfinite(self.variances) & (self.variances >= 0)
         if not (sound.all() and (self.variances == self.variances.T).all()):
             raise ValueError("variances of the noise must be symmetric, finite and not negative")
+        if not self.variances.any():
+            raise ValueError("a release without noise is none")
 
 
 def combine(laws: Iterable[NoiseLaw], n_columns: int) -> tuple[Matrix, EntryLaw]:

@@ -1,0 +1,134 @@
+"""A saved release that was edited, under a checksum that holds, is refused or says the same."""
+
+import copy
+import json
+import math
+
+import numpy as np
+import pytest
+
+import privgram as pg
+from privgram._base.saved import DamagedFile, digest
+from privgram._release.record import FORM
+from privgram.mechanisms import (
+    GaussianSketch,
+    InverseGauss,
+    InverseWishart,
+)
+
+COLUMNS = pg.Columns({"a": (-1, 2), "y": (-4, 6), "b": (-3, 1)}, intercept=True)
+
+MECHANISMS = [
+    pg.AnalyzeGauss(),
+    pg.AnalyzeGauss(repair="shift", noise="triangular"),
+    pg.AdditiveWishart(),
+    pg.MatrixLaplace(),
+    GaussianSketch(2000),
+    InverseWishart(2000),
+    InverseGauss(1500.0),
+]
+
+#: What only the table knows, or the analyst: nothing else in the file says it.
+KNOWN = {"matrix", "names", "derived"}
+
+OTHERS = (0, -1, -0.5, "NaN", "Infinity", math.nan, math.inf, None, True, "text", [], {})
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(5)
+    a, b = rng.uniform(-1, 2, 20_000), rng.uniform(-3, 1, 20_000)
+    return np.column_stack([a, 1 + a - 0.5 * b + rng.uniform(-1, 1, 20_000), b])
+
+
+def leaves(value, path=()):
+    """All places in a header that hold no further ones."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, one in inner:
+        if isinstance(one, (dict, list)) and one:
+            yield from leaves(one, (*path, key))
+        else:
+            yield *path, key
+
+
+def edits(header):
+    """Headers that differ at one place: its path, what stands there, and the header."""
+    for path in leaves(header):
+        if path[0] in KNOWN:
+            continue
+        inner = header
+        for step in path[:-1]:
+            inner = inner[step]
+        old = inner[path[-1]]
+        number = isinstance(old, (int, float)) and not isinstance(old, bool)
+        sizes = (2 * old, old / 2, 1e-9 * old) if number else ()
+        for new in (*OTHERS, *sizes):
+            if new == old and isinstance(new, bool) == isinstance(old, bool):
+                continue
+            edited = copy.deepcopy(header)
+            inner = edited
+            for step in path[:-1]:
+                inner = inner[step]
+            inner[path[-1]] = new
+            yield path, new, edited
+
+
+def inferred(release):
+    """What inference uses of a release and what it makes of that, as text."""
+    fit = release.regress("y", ["a", "b"])
+    used = release.noise.to_dict(), release.n_rows, release.n_units, release.names
+    return json.dumps([used, list(fit.params), list(fit.bse), np.asarray(fit.conf_int()).tolist()])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
+def test_an_edited_release_is_refused_or_says_the_same(mechanism, table, tmp_path):
+    path = tmp_path / "release.json"
+    pg.release(
+        pg.second_moment(table, columns=COLUMNS),
+        epsilon=30.0,
+        delta=1e-6,
+        mechanism=mechanism,
+        rng=np.random.default_rng(7),
+    ).save(path)
+    saved = json.loads(path.read_text())
+    arrays = {"matrix": np.array(saved["release"].pop("matrix"))}
+    expected = inferred(pg.load(path))
+    tried, taken = 0, []
+    for where, new, header in edits(saved["release"]):
+        tried += 1
+        sealed = saved | {
+            "sha256": digest(header, arrays),
+            "release": header | {"matrix": arrays["matrix"].tolist()},
+        }
+        path.write_text(json.dumps(sealed))
+        try:
+            found = pg.load(path)
+        except DamagedFile:
+            continue
+        if inferred(found) != expected:
+            taken.append((where, new))
+    assert tried > 250
+    assert not taken
+
+
+@pytest.mark.parametrize("size", [0.5, 2.0])
+def test_noise_that_was_edited_everywhere_is_not_what_the_guarantee_needs(table, tmp_path, size):
+    release = pg.release(
+        pg.second_moment(table, columns=COLUMNS),
+        epsilon=1.0,
+        delta=1e-6,
+        mechanism=pg.AnalyzeGauss(),
+    )
+    header = release._header() | {
+        "noise": {
+            "law": "GaussianLaw",
+            "std": size * release.noise.std,
+            "std_diagonal": size * release.noise.std_diagonal,
+            "added": 0.0,
+        },
+        "parameters": {name: size * value for name, value in release.parameters.items()},
+    }
+    FORM.save(tmp_path / "it.json", header, {"matrix": release.matrix})
+    with pytest.raises(DamagedFile, match="not what the guarantee needs"):
+        pg.load(tmp_path / "it.json")
