@@ -51,7 +51,7 @@ def child():
     moment.update(np.repeat(row, 3, axis=0)).merge(moment.copy())
     assert moment.n_rows == 2 * (before + 3)
     whole()
-    thread = threading.Thread(target=pg.release, args=(moment, pg.AnalyzeGauss(), 1.0, 1e-6))
+    thread = threading.Thread(target=pg.release, args=(moment, None, 1.0, 1e-6))
     thread.start()
     thread.join()
 
@@ -66,7 +66,7 @@ def release():
         pg.release(moment, None, 1.0, 1e-6)
 
 # First: a child cannot go on with an import that another thread had begun, of any module.
-pg.release(moment.update(row), pg.AnalyzeGauss(), 1.0, 1e-6)
+pg.release(moment.update(row), None, 1.0, 1e-6)
 threads = [threading.Thread(target=work) for work in (update, update, release)]
 for thread in threads:
     thread.start()

@@ -250,7 +250,7 @@ def test_without_its_extras():
 import sys
 sys.modules["jinja2"] = None
 import numpy as np, privgram as pg
-release = pg.release(pg.second_moment(np.eye(3), bound=1.0), pg.AnalyzeGauss(), 1.0, 1e-6)
+release = pg.release(pg.second_moment(np.eye(3), bound=1.0), epsilon=1.0, delta=1e-6)
 try:
     release.to_html()
 except ImportError as error:
