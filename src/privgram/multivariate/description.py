@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.polynomial import Polynomial
 
+from privgram._base.later import Room
 from privgram._base.optional import extra
 from privgram._base.text import shown
 from privgram.multivariate.posterior import credible, related
@@ -30,14 +31,16 @@ from privgram.regression.inference import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
     from privgram._release.record import ReleaseRecord
+    from privgram.plots import of_moments
     from privgram.regression.inference import Of
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
+else:
+    of_moments = Room("privgram.plots.of_moments")
 
 __all__ = ["Correlation", "Description", "correlation", "describe"]
 
@@ -139,11 +142,7 @@ class Description:
         said = f"{self.level:.0%} intervals of means of {about}, of deviations of these rows."
         return "\n".join([*lines, said, *([f"No errors: {CLIPPED}."] if self.clipped else [])])
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw means and deviations; see `privgram.plots.plot_description`."""
-        from privgram.plots.of_moments import plot_description
-
-        return plot_description(self, ax)
+    plot = of_moments.plot_description
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,11 +197,7 @@ class Correlation:
             lines.append(f"The noise hides the variance of {', '.join(hidden)}.")
         return "\n".join(lines)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the matrix; see `privgram.plots.plot_correlation`."""
-        from privgram.plots.of_moments import plot_correlation
-
-        return plot_correlation(self, ax)
+    plot = of_moments.plot_correlation
 
 
 def describe(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from privgram._base.checks import check_positive
+from privgram._base.later import Room
 from privgram._base.text import shown
 from privgram.regression.anova import Anova, anova
 from privgram.regression.cautions import dependent, pinned, uncounted
@@ -35,16 +36,18 @@ from privgram.regression.summary import EQUAL, NOTICED_SHIFT, caveats, facts_of
 from privgram.regression.testing import WaldTest, f_test, verdict, wald
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
     from privgram._release.record import ReleaseRecord
     from privgram.ledger import Ledger
+    from privgram.plots import of_fit
     from privgram.privacy import Adjacency, Guarantee, Profile
     from privgram.regression.design import Design
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
+else:
+    of_fit = Room("privgram.plots.of_fit")
 
 __all__ = ["Fit"]
 
@@ -609,11 +612,7 @@ class Fit(Results):
         std: Vector = np.sqrt(np.maximum(variance, 0.0)) * unit
         return std
 
-    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the coefficients; see `privgram.plots.plot_coefficients`."""
-        from privgram.plots.of_fit import plot_coefficients
-
-        return plot_coefficients(self, ax, **options)
+    plot = of_fit.plot_coefficients
 
     def _facts(self) -> dict[str, str]:
         facts = facts_of(self.release, self.n_rows, self.nobs_stderr)

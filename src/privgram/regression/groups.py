@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from privgram._base.later import Room
 from privgram._base.optional import extra
 from privgram._base.text import shown
 from privgram.regression import Fit, RefusedError, regress
@@ -32,9 +33,12 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from privgram._release.record import ReleaseRecord
+    from privgram.plots import of_groups
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
+else:
+    of_groups = Room("privgram.plots.of_groups")
 
 __all__ = ["Estimates", "GroupFits", "Pooled", "Shrunk", "regress_groups"]
 
@@ -460,11 +464,7 @@ class GroupFits(Mapping[Any, Fit]):
             own @ between @ own.T,
         )
 
-    def plot(self, name: str, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw one coefficient of every group; see `privgram.plots.plot_forest`."""
-        from privgram.plots.of_groups import plot_forest
-
-        return plot_forest(self, name, ax, **options)
+    plot = of_groups.plot_forest
 
     def __str__(self) -> str:
         columns: dict[str, Vector] = {}
@@ -533,9 +533,7 @@ class Shrunk:
 
     def plot(self, name: str, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw one coefficient of every group, shrunk; see `privgram.plots.plot_forest`."""
-        from privgram.plots.of_groups import plot_forest
-
-        return plot_forest(self.fits, name, ax, shrunk=self, **options)
+        return self.fits.plot(name, ax, shrunk=self, **options)
 
 
 def _q(b: Matrix, v: Matrix, tau2: Vector) -> Vector:
