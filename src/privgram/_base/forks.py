@@ -27,16 +27,9 @@ _unshared: set[int] = set()
 class Guard:
     """Keeper of a lock that a forked child finds free.
 
-    Parameters
-    ----------
-    wait : bool
-        Whether a fork waits for the lock, which then must be held for a moment only, and no other
-        guard's be taken under it. Without, what the lock guards must be sound at any time.
-
-    Attributes
-    ----------
-    lock : threading.RLock
-        Reentrant: a thread that forks while holding it does not wait for itself.
+    With `wait` a fork waits for the lock, which then must be held for a moment only, and no other
+    guard's be taken under it. Without, what the lock guards must be sound at any time. The lock is
+    reentrant: a thread that forks while holding it does not wait for itself.
     """
 
     def __init__(self, wait: bool = True) -> None:

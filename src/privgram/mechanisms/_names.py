@@ -37,12 +37,7 @@ NAMES = {
 def class_name(name: str, others: tuple[str, ...] = ()) -> str:
     """The class's name for any of the names of one thing, a mechanism or one of `others`.
 
-    That is itself, with hyphens between the words, or an alias of before; capitals do not matter.
-
-    Raises
-    ------
-    ValueError
-        If there is no such mechanism.
+    That is itself, with hyphens between the words, or an alias; capitals do not matter.
     """
     bare = name.replace("-", "").replace("_", "").lower()
     names = {kind.lower(): kind for kind in (*NAMES, *others)} | ALIASES

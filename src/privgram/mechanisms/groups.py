@@ -45,29 +45,11 @@ def calibrate_groups(
 ) -> Any:
     """Noise parameters of each group that make the releases of all groups private together.
 
-    Parameters
-    ----------
-    mechanism : Mechanism
-    n_columns, bound, epsilon, delta, adjacency, calibration, allow_published_erratum
-        As in `Mechanism.calibrate`.
-
-    Returns
-    -------
-    Calibration
-        Of one group; its profile is that of all groups together.
-
-    Raises
-    ------
-    ValueError
-        As in `Mechanism.calibrate`, and as `check_groups` does.
-
-    Notes
-    -----
-    Under "add-remove" a row is in one group: the noise is that of one table, by parallel
-    composition. Under "replace" a row may change its group. Two of the matrices then are the
-    diagonal blocks of the second moment of a table of twice as many columns, and the noise is
-    that of this table: as much for Gaussian noise, more degrees of freedom for others
-    (docs/theory/groups.md).
+    The profile is that of all groups together. Under "add-remove" a row is in one group: the noise
+    is that of one table, by parallel composition. Under "replace" a row may change its group. Two
+    of the matrices then are the diagonal blocks of the second moment of a table of twice as many
+    columns, and the noise is that of this table: as much for Gaussian noise, more degrees of
+    freedom for others (docs/theory/groups.md).
     """
     check_groups(mechanism, adjacency)
     width = 2 * n_columns if adjacency == "replace" else n_columns

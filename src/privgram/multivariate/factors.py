@@ -215,17 +215,9 @@ def factor_analysis(
 
 
 def varimax(loadings: Matrix) -> Matrix:
-    """Loadings turned so that the variance of their squares is largest.
+    """Loadings (d, k) turned so that the variance of their squares is largest.
 
     Rows are scaled to length one first, as Kaiser does.
-
-    Parameters
-    ----------
-    loadings : ndarray of shape (d, k), float64
-
-    Returns
-    -------
-    ndarray of shape (d, k), float64
     """
     lengths = np.sqrt((loadings**2).sum(axis=1))[:, None]
     rows = loadings / np.where(lengths > 0, lengths, 1.0)

@@ -438,23 +438,9 @@ def implied(release: ReleaseRecord, names: Sequence[str]) -> list[str]:
 
 
 def image_of(release: ReleaseRecord, name: str) -> tuple[Vector, float, float]:
-    """A column as an image of the released ones, shape (d,), and its way to own units.
+    """A column as an image (d,) of the released ones, and its own units: origin + unit * image.
 
-    Parameters
-    ----------
-    release : Release
-    name : str
-        Of a released column, of a number, or of an indicator such as "sex[f]".
-
-    Returns
-    -------
-    image, origin, unit
-        Own units are origin + unit * image.
-
-    Raises
-    ------
-    ValueError
-        If there is no such column, and it does not follow from others.
+    Of a released column, of a number, or of an indicator such as "sex[f]".
     """
     described = release.columns
     if name in release.names:

@@ -30,16 +30,10 @@ _WORTH = 8
 
 
 class RunningLosses:
-    """Composed losses of the profiles seen last, to go on from.
+    """Composed losses of the profiles seen last, to go on from: of `step` and `top`, see `Losses`.
 
-    Parameters
-    ----------
-    step, top : float
-        Of `Losses`.
-    dots : int
-        Deltas evaluated for the losses of one profile.
-    load : callable
-        Gives what `dump` gave, or None.
+    `dots` deltas are evaluated for the losses of one profile. `load` gives what `dump` gave, or
+    None.
     """
 
     def __init__(

@@ -87,15 +87,9 @@ class Anova:
 
 
 def anova(design: Design, equations: Equations, typ: Literal[1, 2, 3], unit: float) -> Anova:
-    """Test each term in the regression with what it is to be adjusted for.
+    """Test each term in the regression, which offers inference, with what it is to be adjusted for.
 
-    Parameters
-    ----------
-    design, equations
-        Of a fit that offers inference. The errors' variance is always that of all terms.
-    typ : {1, 2, 3}
-    unit : float
-        Of the sums of squares.
+    The errors' variance is always that of all terms. Sums of squares are in `unit`.
     """
     df_resid = equations.df_resid
     meat = equations.variance * equations.gram if equations.meat is None else equations.meat

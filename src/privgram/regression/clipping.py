@@ -83,26 +83,10 @@ def clipping_shift(release: ReleaseRecord, design: Design, n_rows: float | None)
 def normal_shift(
     moment: Matrix, bound: float, chosen: list[int], goal: int, ones: int | None
 ) -> Vector:
-    """What clipping added to the coefficients, if the rows were normal.
+    """What clipping to norm B added to the coefficients (len(chosen),), if the rows were normal.
 
-    Parameters
-    ----------
-    moment : ndarray of shape (d, d), float64
-        Second moment per row of all columns of the clipped rows, positive definite on
-        the features.
-    bound : float
-        Norm B to which rows were clipped.
-    chosen : list of int
-        The features.
-    goal : int
-        The target.
-    ones : int or None
-        Position of the column of ones, if there is one; else the mean is taken as zero.
-
-    Returns
-    -------
-    ndarray of shape (len(chosen),), float64
-        Coefficients of the clipped rows less those of the rows.
+    The moment (d, d), per row, is of all columns of the clipped rows, positive definite on the
+    features. Without a column of ones the mean is taken as zero.
     """
     n_rows = max(_NUMBERS // len(moment), _FEWEST_ROWS)
     half = np.random.default_rng(0).standard_normal((n_rows // 2, len(moment)))

@@ -184,12 +184,7 @@ def difference(what: str, fit: Fit, other: Fit, shared: Matrix | float = 0.0) ->
     """Coefficients of one fit less those of another, of different rows and the same terms.
 
     Variances add up, less twice the covariance `shared` of the two estimates, shape (p, p).
-    Degrees of freedom are Satterthwaite's.
-
-    Raises
-    ------
-    RefusedError
-        If one of them has no standard errors.
+    Degrees of freedom are Satterthwaite's. Refused if one of them has no standard errors.
     """
     for one in (fit, other):
         if one.refusal is not None:

@@ -36,15 +36,7 @@ class NotReleasedError(RefusedError, AttributeError):
 
 @dataclass(frozen=True)
 class Model:
-    """What was regressed on what, as statsmodels' `results.model` names it.
-
-    Attributes
-    ----------
-    endog_names : str
-        The target.
-    exog_names : list of str
-        The parameters.
-    """
+    """Target and parameters, as statsmodels' `results.model` names them."""
 
     endog_names: str
     exog_names: list[str]

@@ -52,13 +52,7 @@ def _key(text: str | bytes) -> bytes:
 
 
 def keys_of(values: NDArray[Any]) -> Keys:
-    """Keys of a column in memory: whole numbers, or texts, with None or NaN for missing ones.
-
-    Raises
-    ------
-    TypeError
-        If it holds anything else, or both.
-    """
+    """Keys of a column in memory: whole numbers, or texts, with None or NaN for missing ones."""
     kind = values.dtype.kind
     if kind in "iu":
         numbers = values.astype(np.int64, copy=False)
