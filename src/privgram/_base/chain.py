@@ -19,8 +19,6 @@ from typing import Any
 
 from privgram._base.saved import parse_json
 
-__all__ = ["Chain", "append", "line", "parse", "read"]
-
 _LINE = re.compile(rb'(\{.*), "sha256": "([0-9a-f]{64})"\}')
 _CUT = re.compile(rb'(\{.*), "sha256": "([0-9a-f]{0,64})"?\}?')
 

@@ -8,20 +8,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-__all__ = [
-    "MAX_BOUND",
-    "MIN_BOUND",
-    "CalibrationKind",
-    "check_budget",
-    "check_calibration",
-    "check_integer",
-    "check_not_negative",
-    "check_number",
-    "check_positive",
-    "check_within",
-    "is_number",
-]
-
 CalibrationKind = Literal["exact", "published"]
 """``"exact"``: by the mechanism's exact profile; ``"published"``: by the paper's constants."""
 

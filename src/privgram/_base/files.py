@@ -20,18 +20,6 @@ from privgram._base import forks as _forks
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "PUBLIC",
-    "SECRET",
-    "check_distinct",
-    "check_room",
-    "create",
-    "locked",
-    "opened",
-    "write_atomically",
-    "write_picture",
-]
-
 #: Permissions of a new file, before the umask: a release is public, a moment is not.
 PUBLIC, SECRET = 0o666, 0o600
 

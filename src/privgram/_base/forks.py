@@ -15,8 +15,6 @@ import threading
 from typing import Any
 from weakref import WeakSet
 
-__all__ = ["Guard", "close_unshared", "open_unshared"]
-
 #: Held while the process forks, so that no guard is made meanwhile.
 _forking = threading.RLock()
 _guards: WeakSet[Guard] = WeakSet()

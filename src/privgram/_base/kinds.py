@@ -7,8 +7,6 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-__all__ = ["Kinds"]
-
 Kind = TypeVar("Kind", bound="Kinds")
 
 

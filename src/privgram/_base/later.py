@@ -6,8 +6,6 @@ from importlib import import_module
 from types import MethodType
 from typing import Any
 
-__all__ = ["Room"]
-
 
 class Room:
     """Stands for a module that is imported when a method taken from it is first asked for.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["EXTRAS", "extra"]
-
 #: Extras of the distribution, and what each brings, as an error says it.
 EXTRAS = {
     "accounting": "dp_accounting",

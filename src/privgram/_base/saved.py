@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Arrays = dict[str, NDArray[np.float64]]
 
-__all__ = ["DAMAGE", "DamagedFile", "Form", "Frame", "digest", "parse_json", "understood"]
-
 #: What parsing a damaged or foreign file raises, or making objects of what it says.
 DAMAGE = (
     ValueError,

@@ -10,8 +10,6 @@ import math
 from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ["edge", "largest_count", "largest_safe", "minimise"]
-
 Number = TypeVar("Number", int, float)
 
 

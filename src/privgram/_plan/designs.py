@@ -17,13 +17,9 @@ from privgram.multivariate.variables import root_of
 from privgram.regression.inference import rows_behind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix
     from privgram.columns import Columns
 
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Design", "design_of"]
 
 #: Rows that are made where there are none.
 ROWS = 20_000

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from privgram.privacy import Adjacency, Guarantee, Profile
     from privgram.regression.groups import GroupFits
 
-__all__ = ["Releases", "read_releases"]
-
 FORM = Form(
     "privgram-releases", 1, "releases of groups", key="releases", arrays=("matrix", "sketch")
 )

@@ -25,8 +25,6 @@ from privgram.columns.variables import Boolean, Dates, Factor, Numeric, is_missi
 if TYPE_CHECKING:
     from privgram.columns.layout import Layout, Stored
 
-__all__ = ["Codes", "Encoder", "Raw", "codes_of", "named", "parts_of"]
-
 T = TypeVar("T")
 
 #: Beyond this range a table from numbers to codes would be larger than a search is slow.

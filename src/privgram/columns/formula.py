@@ -13,8 +13,6 @@ from typing import Any
 
 from privgram._base.optional import extra
 
-__all__ = ["Parsed", "parse", "parse_one"]
-
 _LOG = re.compile(r"(?:np\.)?log\(\s*(\w[\w.]*)\s*\)")
 
 #: A factor whose reference the formula says: as formulaic, patsy and pyfixest write it.

@@ -19,8 +19,6 @@ from privgram._core.scale import DefaultRounding
 from privgram.columns.terms import INTERCEPT, ONES, Piece, Term
 from privgram.columns.variables import MAX_LEVELS, Factor, Numeric, Variable
 
-__all__ = ["Layout", "Stored"]
-
 
 @dataclass(frozen=True)
 class Stored:

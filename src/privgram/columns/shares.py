@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from privgram.columns import Columns
     from privgram.columns.layout import Stored
 
-__all__ = ["by_term", "proposed_weights", "share", "target_term"]
-
 
 def by_term(columns: Columns) -> dict[str, tuple[Stored, ...]]:
     """The stored columns of each term, the intercept's last.

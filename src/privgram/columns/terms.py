@@ -14,8 +14,6 @@ from itertools import product
 
 from privgram.columns.variables import Factor, Log, Numeric, Variable
 
-__all__ = ["INTERCEPT", "Piece", "Term", "parse_terms"]
-
 INTERCEPT = "intercept"
 
 #: Beyond this degree neighbouring columns are alike on any real table.

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from privgram._base.text import listed
 from privgram._core.scale import DefaultRounding, log
 
-__all__ = ["Boolean", "Dates", "Factor", "Log", "Number", "Numeric", "Variable", "variable"]
-
 #: More levels than a second moment has columns.
 MAX_LEVELS = 1 << 15
 

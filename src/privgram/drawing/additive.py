@@ -37,15 +37,6 @@ if TYPE_CHECKING:
 #: Gaussian noise, and what is left of it where the matrix is known in part.
 Imposed: TypeAlias = GaussianLaw | MaskedLaw | TiedLaw
 
-__all__ = [
-    "additive_wishart",
-    "analyze_gauss",
-    "check_generator",
-    "expected_norm",
-    "feasible",
-    "matrix_laplace",
-]
-
 
 def analyze_gauss(
     mechanism: AnalyzeGauss, moment: SecondMoment, noise: GaussCalibration, rng: np.random.Generator

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from privgram.moment import SecondMoment
     from privgram.noise import NoiseLaw
 
-__all__ = ["draw"]
-
 
 @singledispatch
 def draw(

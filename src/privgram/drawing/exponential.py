@@ -17,8 +17,6 @@ from fractions import Fraction
 
 import numpy as np
 
-__all__ = ["bernoulli_exp", "exponential_mechanism", "randbelow"]
-
 
 def exponential_mechanism(losses: Sequence[int], rate: Fraction, rng: np.random.Generator) -> int:
     """Draw an index i with probability in proportion to exp(-rate losses[i]), exactly.

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from privgram.privacy import Adjacency, BoundedRangeProfile
     from privgram.sources.table import Block
 
-__all__ = ["NormBound", "private_norm_bound"]
-
 #: The grid without `Columns`, whose rows may have any scale.
 LOWER, UPPER = 1e-9, 1e9
 

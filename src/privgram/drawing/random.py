@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["default_bit_generator", "resolve"]
-
 ROUNDS = 20  # ChaCha20 proper; fewer rounds are faster and a weaker promise
 
 

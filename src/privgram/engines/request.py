@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from privgram.sources.table import Selection
 
-__all__ = ["Pass", "Progress"]
-
 #: Whether to show progress, or what to tell it.
 Progress = bool | Callable[[int, int | None], object]
 

@@ -35,22 +35,6 @@ from privgram.exact.limbs import GRID_BITS, to_integers
 if TYPE_CHECKING:
     from privgram.exact.limbs import Limbs
 
-__all__ = [
-    "Draws",
-    "Whitener",
-    "add_wisharts",
-    "delta_fp",
-    "gram_exponent",
-    "inverse_exponent",
-    "inverse_wishart",
-    "largest_epsilon",
-    "rows_exponent",
-    "sketch_gram",
-    "sketch_rows",
-    "smallest_eigenvalue",
-    "whiten",
-]
-
 #: Certified bound of ||K H K^T - I||_F.
 TOLERANCE = 2.0**-72
 

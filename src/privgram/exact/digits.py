@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 
 from privgram._base.system import cores
 
-__all__ = ["DigitMatrix", "digit_bits", "place"]
-
 #: Most digits in the shorter factor of a product; a longer one is cut into such.
 MAX_DIGITS = 16
 

@@ -23,13 +23,9 @@ import numpy as np
 from privgram.exact.limbs import add, from_int64, grid_exponent, round_to_grid, to_limbs
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix
     from privgram.exact.limbs import Limbs
 
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Integers", "Product", "Total", "products", "with_entries"]
 
 #: Rows that are converted at a time: little beside the matrix, and within a cache.
 CHUNK = 1 << 11

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Variates", "bartlett", "laplace", "normals"]
-
 #: Bits of a uniform float64 of NumPy's generators.
 WORD = 53
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from privgram.mechanisms._base import Mechanism, check_mechanism
 
-__all__ = ["NAMES", "by_name", "class_name", "hyphenated", "named", "parameters"]
-
 #: What the command line called them at first.
 ALIASES = {"wishart": "AdditiveWishart", "gauss": "AnalyzeGauss", "sketch": "GaussianSketch"}
 

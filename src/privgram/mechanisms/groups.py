@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from privgram.mechanisms._base import Mechanism
     from privgram.privacy import Adjacency
 
-__all__ = ["calibrate_groups", "check_groups"]
-
 
 def check_groups(mechanism: Mechanism, adjacency: Adjacency) -> None:
     """Raise ValueError if a mechanism has no proof for the groups of a table."""

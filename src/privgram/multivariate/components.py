@@ -19,17 +19,12 @@ from privgram.regression import RefusedError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.plots import of_components
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 else:
     of_components = Room("privgram.plots.of_components")
-
-__all__ = ["PCA", "eigenvalues", "noise_edge", "pca", "upright"]
 
 Units = Literal["bounds", "own"]
 

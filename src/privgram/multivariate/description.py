@@ -33,16 +33,13 @@ from privgram.regression.inference import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.plots import of_moments
     from privgram.regression.inference import Of
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 else:
     of_moments = Room("privgram.plots.of_moments")
-
-__all__ = ["Correlation", "Description", "correlation", "describe"]
 
 #: What intervals of correlations are of; see `correlation`.
 OfCorrelation = Literal["data", "normal", "population"]

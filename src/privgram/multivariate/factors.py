@@ -20,14 +20,9 @@ from privgram.regression import RefusedError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["FactorAnalysis", "factor_analysis", "varimax"]
 
 #: Least part of a column's variance that is its own: the likelihood may have none.
 LEAST = 0.005

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["as_frame", "as_text"]
-
 
 def as_frame(rows: Sequence[str], columns: Mapping[str, NDArray[Any]]) -> Any:
     """A data frame (needs pandas)."""

@@ -16,12 +16,9 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privgram._base.arrays import Matrix, Vector
     from privgram.noise import NoiseLaw
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["credible", "related"]
 
 #: Draws of the second moment: an end of an interval errs by 4 % of half its width.
 DRAWS = 1000

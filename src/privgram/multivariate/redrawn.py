@@ -10,8 +10,6 @@ import numpy as np
 from privgram.multivariate.variables import DRAWS, Covariance, Variables
 from privgram.regression import RefusedError
 
-__all__ = ["definite", "draws_of", "of_draws"]
-
 Drawn = TypeVar("Drawn")
 Result = TypeVar("Result")
 

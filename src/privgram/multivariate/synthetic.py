@@ -28,15 +28,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.columns import Columns
     from privgram.columns.structure import Tie
     from privgram.columns.variables import Variable
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["as_told", "levels_as_told", "rows_of", "synthesize"]
 
 #: Combinations of levels that are all written out; of more, so many are drawn.
 MOST_CELLS = 20_000

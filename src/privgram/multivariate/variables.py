@@ -20,15 +20,10 @@ from privgram.regression.design import intercept_of
 from privgram.regression.inference import rows_behind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.columns.variables import Variable
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Covariance", "Variables", "image_of", "implied", "mean_and_covariance", "root_of"]
 
 #: Draws by which errors are judged: a standard deviation of so many is within 7 % of the true one.
 DRAWS = 100

@@ -15,9 +15,9 @@ from privgram._base.kinds import Kinds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Matrix = NDArray[np.float64]
+    from privgram._base.arrays import Matrix
 
 
 #: Parameters that say how large noise is.

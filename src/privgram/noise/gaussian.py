@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from scipy.sparse import csr_array
 
-    Matrix = NDArray[np.float64]
+    from privgram._base.arrays import Matrix
 
 
 #: Numbers of the forms of ties that are held at once, 64 MiB.

@@ -11,8 +11,6 @@ from privgram.noise._law import NoiseLaw
 from privgram.noise.gaussian import GaussianLaw, MaskedLaw, TiedLaw
 from privgram.noise.wishart import MatrixLaplaceLaw, WishartLaw
 
-__all__ = ["added_up"]
-
 
 def added_up(laws: Sequence[NoiseLaw]) -> NoiseLaw:
     """Law of the sum of independent matrices: of the sum of their second moments, with noise.

@@ -13,9 +13,9 @@ from privgram.noise._law import ImageLaw, NoiseLaw, isotropic, pairs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Matrix = NDArray[np.float64]
+    from privgram._base.arrays import Matrix
 
 
 @dataclass(frozen=True)

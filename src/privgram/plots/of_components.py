@@ -12,8 +12,6 @@ from privgram.plots._axes import BLUE, GREY, ORANGE, axes_for, bare, write_names
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_biplot", "plot_scree"]
-
 
 def plot_scree(pca: Any, ax: Axes | None = None) -> Axes:
     """Draw eigenvalues by rank, with what noise alone would make.

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-__all__ = ["plot_coefficients"]
-
 
 def plot_coefficients(
     fit: Any,

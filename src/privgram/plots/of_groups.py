@@ -11,8 +11,6 @@ from privgram.plots._axes import BLUE, GREY, MOST_NAMES, ORANGE, axes_for, bare,
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_forest"]
-
 
 def plot_forest(
     fits: Any,

@@ -11,8 +11,6 @@ from privgram.plots._axes import BLUE, GREY, MOST_NAMES, axes_for, bare, cut
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_correlation", "plot_description"]
-
 #: More columns than this have no numbers in their cells.
 MOST_NUMBERS = 12
 

@@ -12,8 +12,6 @@ from privgram.plots._axes import BLUE, GREY, axes_for, bare
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["last_epsilon", "plot_profile"]
-
 
 def plot_profile(
     profile: Any,

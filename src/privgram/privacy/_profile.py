@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 else:
     of_profile = Room("privgram.plots.of_profile")
 
-__all__ = ["Guarantee", "Profile", "check_parameter", "weakest"]
-
 #: How well a claim of privacy is founded, the best first; see `Profile.guarantee`.
 Guarantee = Literal["proved", "bounded", "stated", "none"]
 

@@ -17,8 +17,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["connect_the_dots"]
-
 Direction = Callable[["NDArray[np.float64]"], "NDArray[np.float64]"]
 
 # Added to every delta, so that a profile good to nine digits becomes an upper bound.

@@ -26,8 +26,6 @@ from scipy import fft
 from ._numerics import Array
 from ._profile import Profile
 
-__all__ = ["Losses", "losses_of"]
-
 #: Mass that may be moved, at either end and at no gain.
 _TAIL = 1e-17
 

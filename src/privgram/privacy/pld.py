@@ -17,8 +17,6 @@ from privgram._base.optional import extra
 from ._numerics import Array
 from .dots import connect_the_dots
 
-__all__ = ["pld_from_profile"]
-
 
 class Losing(Protocol):
     """What is asked of a profile: its curves, and how many points of them are worth the time."""

@@ -18,8 +18,6 @@ from ._profile import Profile
 from .composition import composed_losses
 from .losses import Losses, _Order, losses_of, none
 
-__all__ = ["RunningLosses"]
-
 _Composed = tuple[tuple[Profile, ...], Losses]
 
 #: What is in a file; raised whenever losses are composed in another way.

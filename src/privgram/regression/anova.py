@@ -16,11 +16,8 @@ from privgram.regression.testing import f_test, independent
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privgram._base.arrays import Vector
     from privgram.regression.design import Design
-
-    Vector = NDArray[np.float64]
-
-__all__ = ["Anova", "anova"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,15 +10,9 @@ from privgram.noise import MaskedLaw, TiedLaw
 from privgram.regression.groups import Estimates, difference
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.regression import Fit
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["change"]
 
 
 def change(fit: Fit, earlier: Fit) -> Estimates:

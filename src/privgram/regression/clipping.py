@@ -23,15 +23,10 @@ from privgram.regression.cautions import uncounted
 from privgram.regression.inference import INTERCEPT, rows_behind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.regression.design import Design
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["MOST_UNSEEN", "clipping_shift", "clips", "normal_shift", "unseen_share"]
 
 #: With more of the rows unseen, second looks can take more off variances than their errors say.
 MOST_UNSEEN = 0.03

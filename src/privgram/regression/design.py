@@ -21,26 +21,11 @@ from privgram.columns.terms import INTERCEPT, ONES, Piece, Term, parse_terms
 from privgram.columns.variables import Factor, Numeric
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.columns import Columns
     from privgram.noise import NoiseLaw
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = [
-    "AllColumns",
-    "Described",
-    "Design",
-    "NoOriginError",
-    "Origin",
-    "design",
-    "features_of",
-    "intercept_of",
-    "ones_of",
-]
 
 #: A function of a row: coefficients of monomials in own units, times indicators of levels.
 #: Keys are powers by variable and levels by factor, each in the order of the description.

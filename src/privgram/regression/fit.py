@@ -36,20 +36,17 @@ from privgram.regression.summary import EQUAL, NOTICED_SHIFT, caveats, facts_of
 from privgram.regression.testing import WaldTest, f_test, verdict, wald
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.ledger import Ledger
     from privgram.plots import of_fit
     from privgram.privacy import Adjacency, Guarantee, Profile
     from privgram.regression.design import Design
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 else:
     of_fit = Room("privgram.plots.of_fit")
-
-__all__ = ["Fit"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,13 +12,9 @@ import numpy as np
 from privgram.regression.inference import hull
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Vector
     from privgram.regression.equations import Equations
 
-    Vector = NDArray[np.float64]
-
-__all__ = ["Goodness", "ShareOf"]
 
 #: Whose R squared: that of the rows at hand, or of a population of normal rows.
 ShareOf = Literal["data", "normal"]

@@ -32,15 +32,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.plots import of_groups
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 else:
     of_groups = Room("privgram.plots.of_groups")
-
-__all__ = ["Estimates", "GroupFits", "Pooled", "Shrunk", "regress_groups"]
 
 
 def regress_groups(

@@ -12,12 +12,10 @@ import numpy as np
 from privgram._base.text import shown
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
+    from privgram._base.arrays import Matrix, Vector
 
-__all__ = ["Hypothesis", "restrictions"]
 
 #: What says which linear functions of the parameters are which numbers.
 Hypothesis: TypeAlias = "str | Sequence[str] | ArrayLike | tuple[ArrayLike, ArrayLike]"

@@ -13,31 +13,10 @@ from privgram._base.checks import check_within
 from privgram.regression.design import intercept_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.regression.equations import Equations
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = [
-    "Inference",
-    "Of",
-    "RefusedError",
-    "contrasts",
-    "count_error",
-    "hull",
-    "infer",
-    "quantile_of",
-    "refuse",
-    "rows_behind",
-    "students",
-    "weight_behind",
-    "why_hidden",
-    "why_refused",
-    "why_unknown",
-]
 
 #: What a release calls its column of ones.
 INTERCEPT = "intercept"

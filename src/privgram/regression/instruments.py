@@ -31,16 +31,11 @@ from privgram.regression.testing import WaldTest, f_test, verdict
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.noise import NoiseLaw
     from privgram.regression.design import Design
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["InstrumentalFit", "iv"]
 
 #: Instruments are said to be weak below this F in a first stage [Staiger and Stock 1997].
 WEAK = 10.0

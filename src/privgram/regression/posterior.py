@@ -26,16 +26,13 @@ from privgram.regression.results import CONSTANT, level_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.noise import NoiseLaw
     from privgram.regression.design import Design
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Posterior", "posterior"]
 
 #: Draws of the second moment for each draw that is kept.
 PROPOSALS = 2

@@ -15,12 +15,8 @@ from privgram.regression.results import check_of, level_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from privgram._base.arrays import Matrix, Vector
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Prediction"]
 
 #: Rows that are predicted at once.
 _ROWS = 256

@@ -19,12 +19,10 @@ from privgram.regression.testing import Contrasts, WaldTest, independent, verdic
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
+    from privgram._base.arrays import Matrix, Vector
 
-__all__ = ["CONSTANT", "Model", "NotReleasedError", "Results", "check_of", "level_of", "result_of"]
 
 #: What results call the constant.
 CONSTANT = "Intercept"

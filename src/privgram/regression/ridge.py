@@ -74,16 +74,12 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from privgram._base.arrays import Matrix, Vector
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
     EntryVariance = Callable[[Matrix], Matrix]
     # Takes g and the prior variances, one row a belief, to the gain of theta_i in cross_i and
     # the variance of the noise there.
     Observation = Callable[[Matrix, Matrix], tuple[Matrix, Matrix]]
-
-__all__ = ["Sketch", "auto_ridge", "isotropic", "possible_rows"]
 
 #: Nodes of the integral over one eigenvalue, spread over this many standard deviations.
 _NODES, _REACH = 48, 5.0

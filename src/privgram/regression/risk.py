@@ -10,11 +10,9 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privgram._base.arrays import Vector
     from privgram.regression.equations import Equations
 
-    Vector = NDArray[np.float64]
-
-__all__ = ["Criterion", "criterion_of", "estimated_risk"]
 
 Criterion: TypeAlias = Literal["aic", "bic"]
 

@@ -20,23 +20,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.regression.inference import Inference
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = [
-    "EQUAL",
-    "NOTICED_SHIFT",
-    "Summary",
-    "Table",
-    "caveats",
-    "columns_of",
-    "counted",
-    "facts_of",
-    "skewed",
-]
 
 #: The summary mentions clipping if it may have moved an estimate by so many standard errors.
 NOTICED_SHIFT = 0.5

@@ -11,15 +11,10 @@ import numpy as np
 from privgram._base.optional import extra
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram.regression.equations import Equations
     from privgram.regression.inference import Inference
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Contrasts", "WaldTest", "f_test", "independent", "verdict", "wald"]
 
 #: Contrasts follow from others where singular values of theirs, scaled to length 1, are less.
 _SAME = 1e-9

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from privgram._base.system import cores
 
-__all__ = ["Block", "Blocks", "in_order"]
-
 #: Entries stored in a block: 32 MiB as float64.
 ENTRIES = 1 << 22
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from privgram.columns.variables import is_missing
 
-__all__ = ["Keys", "keys_by_code", "keys_of", "keys_of_arrow"]
-
 #: Bytes of a text's key: up to 15 of them as they are and their number, or a hash.
 BYTES = 16
 

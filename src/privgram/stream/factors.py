@@ -24,12 +24,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from privgram._base.arrays import Matrix, Vector
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["MOST_PERIODS", "Epoch", "Participation", "RunningSums"]
 
 #: Factors of more periods take longer to make than a release.
 MOST_PERIODS = 4096

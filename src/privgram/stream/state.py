@@ -20,12 +20,8 @@ from privgram._base.optional import extra
 from privgram._base.saved import Frame, understood
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from privgram._base.arrays import Matrix, Vector
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Month", "State", "WrongKey", "create_key", "read_key"]
 
 _FRAME = Frame(b"privgram.stream\n", 1, "a stream")
 
