@@ -97,14 +97,12 @@ def _released(design: ReleaseRecord, columns: Columns, bound: float) -> Design:
 
 
 def _mean_product(rows: Matrix) -> Matrix:
-    found: Matrix = rows.T @ rows / len(rows)
-    return found
+    return rows.T @ rows / len(rows)
 
 
 def _clipped(rows: Matrix, bound: float) -> Matrix:
     lengths = np.linalg.norm(rows, axis=1)
-    found: Matrix = rows * np.minimum(1.0, bound / np.maximum(lengths, 1e-300))[:, None]
-    return found
+    return rows * np.minimum(1.0, bound / np.maximum(lengths, 1e-300))[:, None]
 
 
 def _is_guess(design: Any, columns: Columns) -> bool:

@@ -376,14 +376,12 @@ class Columns:
     @property
     def center(self) -> NDArray[np.float64]:
         """Middles of the bounds; 0 for the intercept."""
-        center: NDArray[np.float64] = self._affine[0]
-        return center
+        return self._affine[0]
 
     @property
     def half_width(self) -> NDArray[np.float64]:
         """Half the distances between the bounds; 1 for the intercept."""
-        half_width: NDArray[np.float64] = self._affine[1]
-        return half_width
+        return self._affine[1]
 
     @property
     def inverse(self) -> NDArray[np.float64]:

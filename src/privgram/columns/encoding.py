@@ -228,8 +228,7 @@ class Encoder:
         center, inverse, limit = (array[at] for array in self.scaling)
         with np.errstate(over="ignore"):
             moved = (column.astype(np.float64) - center) * inverse
-        clamped: NDArray[np.float64] = np.clip(moved, -limit, limit)
-        return clamped
+        return np.clip(moved, -limit, limit)
 
 
 def codes_of(values: NDArray[Any], factor: Factor) -> NDArray[np.int32]:

@@ -11,8 +11,7 @@ def check_missing(missing: Any) -> Missing | None:
     """Check what was asked; None is settled where the notion of neighbours is known."""
     if missing not in (None, "error", "drop"):
         raise ValueError(f"missing is 'error' or 'drop', not {missing!r}")
-    found: Missing | None = missing
-    return found
+    return missing
 
 
 def settled(missing: Missing | None, adjacency: str | None) -> Missing:

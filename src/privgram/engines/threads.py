@@ -140,8 +140,7 @@ def second_moment(
     """
     asked = Pass.of(source, columns, bound, unit, by, threads, progress)
     asked.check_known()
-    made: SecondMoment | SecondMoments = total_of(asked)
-    return made
+    return total_of(asked)
 
 
 def total_of(asked: Pass) -> Any:

@@ -167,8 +167,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         ndarray of shape (m,) or (m, n_targets), float64
         """
         coef, intercept = self.coef_, self.intercept_
-        predicted: Vector = self._validate(X, reset=False) @ coef.T + intercept
-        return predicted
+        return self._validate(X, reset=False) @ coef.T + intercept
 
     @property
     def result_(self) -> Fit | list[Fit]:

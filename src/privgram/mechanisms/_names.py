@@ -70,8 +70,7 @@ def by_name(name: str, values: dict[str, Any]) -> Mechanism:
     for key in needed:
         if key not in values:
             raise ValueError(f"{NAMES[kind]} needs a parameter: {kind}({key}=...)")
-    mechanism: Mechanism = Mechanism.kinds[kind](**values)
-    return mechanism
+    return Mechanism.kinds[kind](**values)
 
 
 def named(mechanism: Any) -> Mechanism | None:

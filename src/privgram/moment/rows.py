@@ -67,8 +67,7 @@ def squares_of(total: Total) -> NDArray[np.bool_]:
         i, j = total.stored()
     else:
         i, j = np.triu_indices(total.n_columns)
-    diagonal: NDArray[np.bool_] = i == j
-    return diagonal
+    return i == j
 
 
 def restored(empty: Total, state: Limbs, n_rows: int, n_dropped: int) -> Total:

@@ -123,8 +123,7 @@ class PCA:
 
         Standardised, the correlations of columns and scores.
         """
-        found: Matrix = self.components.T * np.sqrt(self._of.variances(self.explained_variance))
-        return found
+        return self.components.T * np.sqrt(self._of.variances(self.explained_variance))
 
     @cached_property
     def stderr(self) -> Matrix:
@@ -169,8 +168,7 @@ class PCA:
             rows = (rows - variables.origin) / variables.unit
         if self.mean is not None:
             rows = rows - self.mean
-        scores: Matrix = rows / self.scale @ self.components.T
-        return scores
+        return rows / self.scale @ self.components.T
 
     plot = of_components.plot_biplot
     plot_scree = of_components.plot_scree
@@ -313,8 +311,7 @@ def upright(components: Matrix) -> Matrix:
     """The rows with signs that make the largest entry of each positive."""
     largest = np.abs(components).argmax(axis=1)
     signs = np.sign(components[np.arange(len(components)), largest])
-    turned: Matrix = components * signs[:, None]
-    return turned
+    return components * signs[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,16 +337,14 @@ class _Decomposed:
         """In the scale in which columns are decomposed."""
         if self.in_own_units:
             return self.released.mean
-        mean: Vector = (self.released.mean - self.variables.origin) / self.variables.unit
-        return mean
+        return (self.released.mean - self.variables.origin) / self.variables.unit
 
     def matrix(self, one: Covariance) -> Matrix:
         if self.standardize:
             return one.correlation
         if self.units == "own":
             return one.matrix
-        found: Matrix = one.scatter / self.variables.squares
-        return found
+        return one.scatter / self.variables.squares
 
     def variances(self, values: Vector) -> Vector:
         """Variances of scores; NaN where the number of rows is unknown."""
@@ -385,8 +380,7 @@ class _Decomposed:
         null = [np.linalg.eigvalsh(one)[::-1] for one in self.variables.unrelated(draws)]
         if not null:
             raise RefusedError("the noise hides the variances")
-        found: Vector = np.quantile(null, confidence, axis=0, method="higher")
-        return found
+        return np.quantile(null, confidence, axis=0, method="higher")
 
 
 def _numbered(kind: str, rows: Matrix) -> dict[str, Vector]:

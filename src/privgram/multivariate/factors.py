@@ -58,20 +58,17 @@ class FactorAnalysis:
     @property
     def communalities(self) -> Vector:
         """The part of each column's variance that the factors explain."""
-        found: Vector = 1 - self.uniquenesses
-        return found
+        return 1 - self.uniquenesses
 
     @property
     def explained_variance_ratio(self) -> Vector:
         """The part of all variance that each factor explains, shape (k,)."""
-        found: Vector = (self.loadings**2).mean(axis=0)
-        return found
+        return (self.loadings**2).mean(axis=0)
 
     @property
     def implied_correlation(self) -> Matrix:
         """The correlations that the factors and the columns' own parts make."""
-        found: Matrix = self.loadings @ self.loadings.T + np.diag(self.uniquenesses)
-        return found
+        return self.loadings @ self.loadings.T + np.diag(self.uniquenesses)
 
     @cached_property
     def stderr(self) -> Matrix:
@@ -93,8 +90,7 @@ class FactorAnalysis:
             one.check_definite()
             found = _likeliest(one.correlation, k)[0]
             left, _, right = np.linalg.svd(found.T @ self.loadings)
-            turned: Matrix = found @ left @ right
-            return turned
+            return found @ left @ right
 
         draws = self._variables.redrawn(2 * DRAWS, sampling=sampling)  # each takes long
         return np.asarray(np.std(of_draws(draws, again), axis=0))
@@ -113,8 +109,7 @@ class FactorAnalysis:
             SECRET, if the table is.
         """
         rows = (self._variables.encode(table) - self.covariance.mean) / self.covariance.std
-        scores: Matrix = rows @ np.linalg.solve(self.implied_correlation, self.loadings)
-        return scores
+        return rows @ np.linalg.solve(self.implied_correlation, self.loadings)
 
     @property
     def _table(self) -> dict[str, Vector]:
@@ -231,8 +226,7 @@ def varimax(loadings: Matrix) -> Matrix:
             rows[:, j] = math.cos(angle) * y - math.sin(angle) * x
         if largest < 1e-9:
             break
-    found: Matrix = rows * lengths
-    return found
+    return rows * lengths
 
 
 def _likeliest(correlation: Matrix, k: int) -> tuple[Matrix, Vector]:

@@ -61,8 +61,7 @@ class Covariance:
                 "a covariance is per row, and the number of rows is private: release with "
                 "Columns(..., intercept=True)"
             )
-        found: Matrix = self.scatter / self.divisor
-        return found
+        return self.scatter / self.divisor
 
     @cached_property
     def std(self) -> Vector:
@@ -310,8 +309,7 @@ class Variables:
         one = np.eye(len(root))
 
         def draw(rng: np.random.Generator) -> Matrix:
-            error: Matrix = root @ (standard_wishart(len(root), dof, rng) / dof - one) @ root.T
-            return error
+            return root @ (standard_wishart(len(root), dof, rng) / dof - one) @ root.T
 
         return draw
 
@@ -412,8 +410,7 @@ def mean_and_covariance(release: ReleaseRecord) -> tuple[Vector, Matrix]:
 def root_of(matrix: Matrix) -> Matrix:
     """R with R R^T the nearest positive semidefinite matrix."""
     values, vectors = np.linalg.eigh(matrix)
-    found: Matrix = vectors * np.sqrt(np.maximum(values, 0.0))
-    return found
+    return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
 def _levels(release: ReleaseRecord) -> list[list[str]]:

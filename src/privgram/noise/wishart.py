@@ -79,8 +79,7 @@ class SketchLaw(NoiseLaw):
 
     def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
         image = matrix @ inner
-        result: Matrix = (matrix * np.trace(image) + image @ matrix) / self.rows
-        return result
+        return (matrix * np.trace(image) + image @ matrix) / self.rows
 
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
         return pairs(frame @ matrix @ frame.mT, 1 / self.rows, 1 / self.rows)
@@ -116,8 +115,7 @@ class InverseWishartLaw(NoiseLaw):
             return np.full_like(matrix, np.inf)
         image = matrix @ inner
         numerator = (excess + 1) * (image @ matrix) + (excess - 1) * np.trace(image) * matrix
-        result: Matrix = numerator / (excess * (excess - 3))
-        return result
+        return numerator / (excess * (excess - 3))
 
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
         excess = self.dof - len(matrix)

@@ -136,8 +136,7 @@ class Fit(Results):
         """What is to be added to coefficients in own units: the bounds' part, less clipping."""
         if self.clipping is None:
             return self.design.offset
-        moved: Vector = self.design.offset - self.design.transform @ self.clipping
-        return moved
+        return self.design.offset - self.design.transform @ self.clipping
 
     @cached_property
     def _equations(self) -> Equations:
@@ -568,8 +567,7 @@ class Fit(Results):
                 f"there is nothing to predict by: {self.refusal}. For predictions, take a "
                 "ridge='auto'"
             )
-        predicted: Vector = self._rows(X) @ self._estimate
-        return predicted
+        return self._rows(X) @ self._estimate
 
     def _rows(self, X: Any) -> Matrix:
         """New rows in the order of the parameters, shape (m, k)."""
@@ -606,8 +604,7 @@ class Fit(Results):
         variance = np.diag(rows @ moment @ rows.T) / total
         if ones is not None:
             variance = variance - (rows @ moment @ ones / total) ** 2
-        std: Vector = np.sqrt(np.maximum(variance, 0.0)) * unit
-        return std
+        return np.sqrt(np.maximum(variance, 0.0)) * unit
 
     plot = of_fit.plot_coefficients
 

@@ -60,8 +60,7 @@ class Inference:
     @cached_property
     def stderr(self) -> Vector:
         """Standard errors, shape (k,)."""
-        stderr: Vector = np.sqrt(self.covariance.diagonal())
-        return stderr
+        return np.sqrt(self.covariance.diagonal())
 
     def statistic(self) -> Vector:
         """Statistics of the hypotheses that contrasts are 0, shape (k,)."""
@@ -76,8 +75,7 @@ class Inference:
         """Two-sided P values of the statistics, shape (k,)."""
         from scipy.special import stdtr
 
-        p: Vector = 2 * stdtr(self.df, -np.abs(self.statistic()))
-        return p
+        return 2 * stdtr(self.df, -np.abs(self.statistic()))
 
     def quantile(self, level: float) -> Vector:
         """Half widths of intervals of this level, in standard errors, shape (k,)."""
@@ -97,8 +95,7 @@ class Inference:
         half = quantile * np.sqrt(np.maximum(square * self.slope**2 + slack, 0.0)) / slack
         half = np.where(open_ended, np.inf, half)
         ends = np.array([middle - half, middle + half])
-        intervals: Matrix = (self.estimate + self.stderr * ends).T
-        return intervals
+        return (self.estimate + self.stderr * ends).T
 
 
 def refuse(size: int, reason: str) -> Inference:

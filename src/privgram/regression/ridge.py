@@ -109,16 +109,14 @@ def isotropic(std: float) -> EntryVariance:
     def entry_variance(frame: Matrix) -> Matrix:
         metric = frame @ frame.T
         size = np.diag(metric)
-        variance: Matrix = std**2 * (np.outer(size, size) + metric**2)
-        return variance
+        return std**2 * (np.outer(size, size) + metric**2)
 
     return entry_variance
 
 
 def possible_rows(least: float) -> Vector:
     """Numbers of rows that are believed possible where only the least is known, shape (7,)."""
-    counts: Vector = max(least, 1.0) * np.logspace(0, 3, 7)
-    return counts
+    return max(least, 1.0) * np.logspace(0, 3, 7)
 
 
 def auto_ridge(
@@ -246,8 +244,7 @@ def _unrepelled(values: Vector, variance: Matrix) -> Vector:
     """Second moment along each released eigenvector, eigenvalue repulsion undone."""
     gaps = values[:, None] - values
     damped = np.maximum(gaps**2 + 4 * variance, np.finfo(float).tiny)
-    result: Vector = values - 2 * (variance * gaps / damped).sum(axis=1)
-    return result
+    return values - 2 * (variance * gaps / damped).sum(axis=1)
 
 
 def _posterior(

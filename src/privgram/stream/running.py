@@ -494,8 +494,7 @@ def _calibrate(header: Mapping[str, Any]) -> GaussCalibration:
     moved = _sums(header).epochs[0].sensitivity
     bound = header["bound"] * math.sqrt(moved)
     wanted = header["epsilon"], header["delta"], header["adjacency"]
-    found: GaussCalibration = AnalyzeGauss().calibrate(header["n_columns"], bound, *wanted)
-    return found
+    return AnalyzeGauss().calibrate(header["n_columns"], bound, *wanted)
 
 
 def _condition(header: Mapping[str, Any]) -> str | None:
