@@ -30,7 +30,7 @@ from privgram.regression.inference import (
     weight_behind,
 )
 from privgram.regression.prediction import Prediction
-from privgram.regression.results import CONSTANT, Results, level_of
+from privgram.regression.results import OfDesign, level_of
 from privgram.regression.robust import meat_of, plan_look
 from privgram.regression.summary import EQUAL, NOTICED_SHIFT, caveats, facts_of
 from privgram.regression.testing import WaldTest, f_test, verdict, wald
@@ -50,7 +50,7 @@ else:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit(Results):
+class Fit(OfDesign):
     """A linear regression on a release, in the columns' own units.
 
     `params`, `bse`, `conf_int` and all else of `privgram.regression.results.Results`. Those of a
@@ -95,14 +95,6 @@ class Fit(Results):
 
     def __post_init__(self) -> None:
         self.used.flags.writeable = False
-
-    @cached_property
-    def inference(self) -> Inference:
-        """Estimates and their errors, the intercept last: when first asked for."""
-        return self._about("population")
-
-    def _about(self, of: Of) -> Inference:
-        return self._contrasts(np.eye(len(self.param_names)), of)
 
     def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
         reason = pinned(self.release, self.design) or self._penalised
@@ -192,16 +184,6 @@ class Fit(Results):
     def guarantee(self) -> Guarantee:
         """How well epsilon and delta are founded: as the weakest part."""
         return self.release.guarantee if self.look is None else self.privacy.guarantee
-
-    @property
-    def param_names(self) -> tuple[str, ...]:
-        """Names of `params`: the features, then the intercept if the fit has one."""
-        names = self.design.names
-        return (*names, CONSTANT) if self.design.has_level else names
-
-    @property
-    def _term_places(self) -> dict[str, slice]:
-        return self.design.terms
 
     @property
     def nobs_stderr(self) -> float:
@@ -570,10 +552,7 @@ class Fit(Results):
         return self._rows(X) @ self._estimate
 
     def _rows(self, X: Any) -> Matrix:
-        """New rows in the order of the parameters, shape (m, k)."""
-        features = features_of(self.design, self.release.columns, X)
-        ones = np.ones((len(features), len(self.param_names) - features.shape[1]))
-        return np.column_stack([features, ones])
+        return self._with_ones(features_of(self.design, self.release.columns, X))
 
     def feature_std(self) -> Vector:
         """Standard deviations of the features, estimated from the release.

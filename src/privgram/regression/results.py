@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from privgram._base.arrays import Matrix, Vector
+    from privgram.regression.design import Design
 
 
 #: What results call the constant.
@@ -544,6 +546,35 @@ class Results:
     @property
     def __maketables_stat_labels__(self) -> dict[str, str]:
         return {"epsilon": "Epsilon", "delta": "Delta"}
+
+
+class OfDesign(Results):
+    """A result whose parameters are those of a design, with `_contrasts` of its own."""
+
+    design: Design
+
+    @property
+    def param_names(self) -> tuple[str, ...]:
+        """Names of `params`: the features, then the intercept if own units have one."""
+        names = self.design.names
+        return (*names, CONSTANT) if self.design.has_level else names
+
+    @property
+    def _term_places(self) -> dict[str, slice]:
+        return self.design.terms
+
+    @cached_property
+    def inference(self) -> Inference:
+        """Estimates and their errors, the intercept last: when first asked for."""
+        return self._about("population")
+
+    def _about(self, of: Of) -> Inference:
+        return self._contrasts(np.eye(len(self.param_names)), of)
+
+    def _with_ones(self, features: Matrix) -> Matrix:
+        """Rows of features in the order of the parameters, shape (m, k)."""
+        ones = np.ones((len(features), len(self.param_names) - features.shape[1]))
+        return np.column_stack([features, ones])
 
 
 @dataclass(frozen=True, eq=False)
