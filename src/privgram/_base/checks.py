@@ -8,6 +8,20 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+__all__ = [
+    "MAX_BOUND",
+    "MIN_BOUND",
+    "CalibrationKind",
+    "check_budget",
+    "check_calibration",
+    "check_integer",
+    "check_not_negative",
+    "check_number",
+    "check_positive",
+    "check_within",
+    "is_number",
+]
+
 CalibrationKind = Literal["exact", "published"]
 """``"exact"``: by the mechanism's exact profile; ``"published"``: by the paper's constants."""
 
@@ -16,7 +30,13 @@ MIN_BOUND, MAX_BOUND = 2.0**-100, 2.0**100
 
 
 def check_number(value: Any, name: str) -> float:
-    """Give one real number, of any type but text and truth values, as a float, or TypeError."""
+    """Give one real number, of any type but text and truth values, as a float.
+
+    Raises
+    ------
+    TypeError
+        If it is something else.
+    """
     try:
         if isinstance(value, (str, bytes, bool, np.bool_)) or np.ndim(value) != 0:
             raise TypeError
@@ -52,7 +72,15 @@ def check_within(value: Any, name: str, low: float, high: float) -> float:
 
 
 def check_integer(value: Any, name: str, least: int | None = None, most: int | None = None) -> int:
-    """Give one integer, from `least` to `most`; TypeError if it is something else."""
+    """Give one integer, from `least` to `most`.
+
+    Raises
+    ------
+    TypeError
+        If it is something else.
+    ValueError
+        If it is out of range.
+    """
     try:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError

@@ -16,7 +16,13 @@ else:  # generic from click 8.4 on
 
 
 class Name(Kind):
-    """The name of a mechanism, in any of its forms, or of other classes; the class's comes out."""
+    """The name of a mechanism, in any of its forms, or one of some others; the class's comes out.
+
+    Parameters
+    ----------
+    others : tuple of str
+        Classes that are not mechanisms.
+    """
 
     name = "mechanism"
 
@@ -40,7 +46,13 @@ class Name(Kind):
 
 
 def make(name: str, settings: tuple[str, ...]) -> Mechanism:
-    """Make a mechanism from its name and ``name=value`` settings."""
+    """Make a mechanism from its name and ``name=value`` settings.
+
+    Raises
+    ------
+    click.UsageError
+        For a setting the mechanism does not have, or lacks.
+    """
     from privgram.mechanisms._names import NAMES, by_name, parameters
 
     known, needed = parameters(name)

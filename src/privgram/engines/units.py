@@ -53,7 +53,15 @@ class Grouped(NamedTuple):
 
 
 class Layout:
-    """How rows are kept: the numbers of a row, the codes of its factors, and its key."""
+    """How rows are kept: the numbers of a row, the codes of its factors, and its key.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The columns that are read.
+    columns : Columns, optional
+        Public bounds to scale by.
+    """
 
     def __init__(self, names: Sequence[str], columns: Columns | None) -> None:
         self.columns = columns
@@ -64,7 +72,13 @@ class Layout:
         self.drop = columns is not None and columns.missing == "drop"
 
     def pack(self, parts: Sequence[Any], key: NDArray[Any]) -> NDArray[Any]:
-        """Rows as records; InvalidRow at the first that may not be used."""
+        """Rows as records.
+
+        Raises
+        ------
+        InvalidRow
+            At the first row that may not be used.
+        """
         found = np.empty(
             len(key),
             [

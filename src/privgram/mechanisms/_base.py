@@ -32,7 +32,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """A guarantee asked for, over tables of a public shape: rows within the L2 bound."""
+    """A guarantee asked for, over tables of a public shape.
+
+    Attributes
+    ----------
+    n_columns : int
+    bound : float
+        L2 bound of one row.
+    epsilon, delta : float
+    adjacency : {"replace", "add-remove"}
+    calibration : {"exact", "published"}
+    n_rows : int or None
+        Rows of the table, where they are public.
+    """
 
     n_columns: int
     bound: float

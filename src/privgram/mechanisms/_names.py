@@ -8,6 +8,8 @@ from typing import Any
 
 from privgram.mechanisms._base import Mechanism, check_mechanism
 
+__all__ = ["NAMES", "by_name", "class_name", "hyphenated", "named", "parameters"]
+
 #: What the command line called them at first.
 ALIASES = {"wishart": "AdditiveWishart", "gauss": "AnalyzeGauss", "sketch": "GaussianSketch"}
 
@@ -35,7 +37,12 @@ NAMES = {
 def class_name(name: str, others: tuple[str, ...] = ()) -> str:
     """The class's name for any of the names of one thing, a mechanism or one of `others`.
 
-    That is itself, with hyphens between the words, or an alias; capitals do not matter.
+    That is itself, with hyphens between the words, or an alias of before; capitals do not matter.
+
+    Raises
+    ------
+    ValueError
+        If there is no such mechanism.
     """
     bare = name.replace("-", "").replace("_", "").lower()
     names = {kind.lower(): kind for kind in (*NAMES, *others)} | ALIASES
@@ -70,7 +77,8 @@ def by_name(name: str, values: dict[str, Any]) -> Mechanism:
     for key in needed:
         if key not in values:
             raise ValueError(f"{NAMES[kind]} needs a parameter: {kind}({key}=...)")
-    return Mechanism.kinds[kind](**values)
+    mechanism: Mechanism = Mechanism.kinds[kind](**values)
+    return mechanism
 
 
 def named(mechanism: Any) -> Mechanism | None:

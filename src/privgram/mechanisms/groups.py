@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from privgram.mechanisms._base import Mechanism
     from privgram.privacy import Adjacency
 
+__all__ = ["calibrate_groups", "check_groups"]
+
 
 def check_groups(mechanism: Mechanism, adjacency: Adjacency) -> None:
     """Raise ValueError if a mechanism has no proof for the groups of a table."""
@@ -43,11 +45,29 @@ def calibrate_groups(
 ) -> Any:
     """Noise parameters of each group that make the releases of all groups private together.
 
-    The profile is that of all groups together. Under "add-remove" a row is in one group: the noise
-    is that of one table, by parallel composition. Under "replace" a row may change its group. Two
-    of the matrices then are the diagonal blocks of the second moment of a table of twice as many
-    columns, and the noise is that of this table: as much for Gaussian noise, more degrees of
-    freedom for others (docs/theory/groups.md).
+    Parameters
+    ----------
+    mechanism : Mechanism
+    n_columns, bound, epsilon, delta, adjacency, calibration, allow_published_erratum
+        As in `Mechanism.calibrate`.
+
+    Returns
+    -------
+    Calibration
+        Of one group; its profile is that of all groups together.
+
+    Raises
+    ------
+    ValueError
+        As in `Mechanism.calibrate`, and as `check_groups` does.
+
+    Notes
+    -----
+    Under "add-remove" a row is in one group: the noise is that of one table, by parallel
+    composition. Under "replace" a row may change its group. Two of the matrices then are the
+    diagonal blocks of the second moment of a table of twice as many columns, and the noise is
+    that of this table: as much for Gaussian noise, more degrees of freedom for others
+    (docs/theory/groups.md).
     """
     check_groups(mechanism, adjacency)
     width = 2 * n_columns if adjacency == "replace" else n_columns

@@ -13,9 +13,9 @@ from privgram.noise._law import ImageLaw, NoiseLaw, isotropic, pairs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
-    from privgram._base.arrays import Matrix
+    Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,8 @@ class SketchLaw(NoiseLaw):
 
     def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
         image = matrix @ inner
-        return (matrix * np.trace(image) + image @ matrix) / self.rows
+        result: Matrix = (matrix * np.trace(image) + image @ matrix) / self.rows
+        return result
 
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
         return pairs(frame @ matrix @ frame.mT, 1 / self.rows, 1 / self.rows)
@@ -115,7 +116,8 @@ class InverseWishartLaw(NoiseLaw):
             return np.full_like(matrix, np.inf)
         image = matrix @ inner
         numerator = (excess + 1) * (image @ matrix) + (excess - 1) * np.trace(image) * matrix
-        return numerator / (excess * (excess - 3))
+        result: Matrix = numerator / (excess * (excess - 3))
+        return result
 
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
         excess = self.dof - len(matrix)

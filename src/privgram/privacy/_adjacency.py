@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+__all__ = ["Adjacency", "Orientation", "check_adjacency", "check_known_adjacency"]
+
 Adjacency = Literal["replace", "add-remove"]
 """``"replace"``: one row is replaced, n is public. ``"add-remove"``: one row comes or goes."""
 
