@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._base.checks import check_integer, check_within
+from privgram._base.frames import as_frame, as_text
 from privgram._base.later import Room
-from privgram.multivariate.named import as_frame, as_text
 from privgram.multivariate.redrawn import draws_of, of_draws
 from privgram.multivariate.variables import Covariance, Variables
 from privgram.regression import RefusedError
@@ -175,7 +175,7 @@ class PCA:
 
     def frame(self) -> Any:
         """The components as columns of a data frame (needs pandas), with a row for each name."""
-        return as_frame(self.names, _numbered("component", self.components))
+        return as_frame(_numbered("component", self.components), self.names)
 
     def __str__(self) -> str:
         below = np.array([self.explained_variance, self.explained_variance_ratio]).T

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._base.checks import check_integer
+from privgram._base.frames import as_frame, as_text
 from privgram.multivariate.components import upright
-from privgram.multivariate.named import as_frame, as_text
 from privgram.multivariate.redrawn import definite, of_draws
 from privgram.multivariate.variables import DRAWS, Covariance, Variables
 from privgram.regression import RefusedError
@@ -118,7 +118,7 @@ class FactorAnalysis:
 
     def frame(self) -> Any:
         """Loadings and uniquenesses as a data frame (needs pandas), with a row for each name."""
-        return as_frame(self.names, self._table)
+        return as_frame(self._table, self.names)
 
     def __str__(self) -> str:
         parts = ", ".join(f"{part:.1%}" for part in self.explained_variance_ratio)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privgram._base.optional import extra
+from privgram._base.frames import as_frame
 from privgram._base.text import shown
 from privgram.regression.equations import Equations
 from privgram.regression.testing import f_test, independent
@@ -56,8 +56,6 @@ class Anova:
 
     def frame(self) -> Any:
         """A data frame (needs pandas) as statsmodels' `anova_lm` gives."""
-        with extra("pandas", "a data frame needs"):
-            import pandas
         columns = {
             "df": [*self.df.astype(float), self.df_resid],
             "sum_sq": [*self.sum_sq, self.residual],
@@ -65,7 +63,7 @@ class Anova:
             "F": [*self.fvalue, math.nan],
             "PR(>F)": [*self.pvalue, math.nan],
         }
-        return pandas.DataFrame(columns, index=[*self.terms, "Residual"])
+        return as_frame(columns, [*self.terms, "Residual"])
 
     def __str__(self) -> str:
         width = max(len(shown(name)) for name in (*self.terms, "Residual")) + 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.checks import check_integer
-from privgram._base.optional import extra
+from privgram._base.frames import as_frame
 from privgram._base.text import shown
 from privgram.noise import ImageLaw
 from privgram.regression.asked import design_of
@@ -88,9 +88,7 @@ class Posterior:
 
     def frame(self) -> Any:
         """The draws as a data frame (needs pandas), as ArviZ and others take them."""
-        with extra("pandas", "a data frame needs"):
-            import pandas
-        return pandas.DataFrame(self.draws, columns=list(self.names)).assign(sigma=self.sigma)
+        return as_frame(self.draws, columns=self.names).assign(sigma=self.sigma)
 
     def __str__(self) -> str:
         width = max(len(shown(name)) for name in self.names) + 1

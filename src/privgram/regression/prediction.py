@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.optional import extra
+from privgram._base.frames import as_frame
 from privgram.regression.inference import Inference, Of, RefusedError, students
 from privgram.regression.results import check_of, level_of
 
@@ -106,8 +106,6 @@ class Prediction:
 
     def summary_frame(self, alpha: float = 0.05) -> Any:
         """All of it as a data frame (needs pandas), with the columns that statsmodels has."""
-        with extra("pandas", "a data frame needs"):
-            import pandas
         mean, obs = self.conf_int(alpha=alpha), self.conf_int(alpha=alpha, obs=True)
         columns = {
             "mean": self.predicted_mean,
@@ -117,4 +115,4 @@ class Prediction:
             "obs_ci_lower": obs[:, 0],
             "obs_ci_upper": obs[:, 1],
         }
-        return pandas.DataFrame(columns)
+        return as_frame(columns)

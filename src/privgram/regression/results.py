@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import numpy as np
 
 from privgram._base.checks import check_within
-from privgram._base.optional import extra
+from privgram._base.frames import as_frame
 from privgram._base.text import shown
 from privgram.regression.hypotheses import Hypothesis, restrictions
 from privgram.regression.inference import Inference, Of, RefusedError
@@ -436,7 +436,7 @@ class Results:
         DataFrame
             Needs pandas.
         """
-        found = {
+        found: dict[str, Any] = {
             "term": list(self.param_names),
             "estimate": self._estimate,
             "std.error": self.inference.stderr,
@@ -446,9 +446,7 @@ class Results:
         if conf_int:
             low, high = self._ends(1 - conf_level).T
             found |= {"conf.low": low, "conf.high": high}
-        with extra("pandas", "a data frame needs"):
-            import pandas
-        return pandas.DataFrame(found)
+        return as_frame(found)
 
     def glance(self) -> Any:
         """A data frame of one row about the whole fit, in the columns of R's broom.
@@ -475,9 +473,7 @@ class Results:
             "delta": "delta",
         }
         found = {column: [self._statistic(name)] for column, name in names.items()}
-        with extra("pandas", "a data frame needs"):
-            import pandas
-        return pandas.DataFrame(found)
+        return as_frame(found)
 
     def _statistic(self, name: str) -> float:
         """A number about the whole fit, NaN where there is none."""
@@ -578,7 +574,7 @@ class OfDesign(Results):
 
 
 @dataclass(frozen=True, eq=False)
-class _Numbers(Results):
+class Numbers(Results):
     """A result of numbers alone."""
 
     target: str
@@ -641,4 +637,4 @@ def result_of(
     zeros = np.zeros(len(estimate))
     freedom = np.broadcast_to(np.asarray(df, dtype=np.float64), estimate.shape)
     found = Inference(estimate, own, method, None, zeros, zeros, freedom)
-    return _Numbers(target, tuple(names), found, nobs, epsilon, delta)
+    return Numbers(target, tuple(names), found, nobs, epsilon, delta)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.optional import extra
+from privgram._base.frames import as_frame
 from privgram._base.text import shown
 from privgram.regression.inference import students
 
@@ -167,9 +167,7 @@ class Summary:
 
     def frame(self) -> Any:
         """The numbers as a data frame (needs pandas), a row a parameter."""
-        with extra("pandas", "a data frame needs"):
-            import pandas
-        return pandas.DataFrame(self.values, list(self.names), list(self.columns), copy=True)
+        return as_frame(self.values, self.names, self.columns)
 
     def _refused(self) -> str:
         known = np.isfinite(self.values[:, 0]).all()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.optional import extra
+from privgram._base.frames import as_frame
 
 if TYPE_CHECKING:
     from privgram._base.arrays import Matrix, Vector
@@ -113,8 +113,6 @@ class Contrasts:
 
     def summary_frame(self, alpha: float = 0.05) -> Any:
         """All of it as a data frame (needs pandas), with the columns that statsmodels has."""
-        with extra("pandas", "a data frame needs"):
-            import pandas
         low, high = self.conf_int(alpha).T
         law = "z" if np.isinf(self.df_denom).all() else "t"
         columns = {
@@ -125,7 +123,7 @@ class Contrasts:
             "Conf. Int. Low": low,
             "Conf. Int. Upp.": high,
         }
-        return pandas.DataFrame(columns, index=[f"c{i}" for i in range(len(low))])
+        return as_frame(columns, [f"c{i}" for i in range(len(low))])
 
     def __str__(self) -> str:
         low, high = self.conf_int().T
