@@ -27,18 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
+    from privgram._base.arrays import Matrix, Vector
     from privgram.mechanisms import Calibration, Mechanism
     from privgram.mechanisms.refined import Frame
     from privgram.noise import NoiseLaw
     from privgram.privacy import Adjacency
     from privgram.regression import Fit
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Curve", "CurveRow", "Outlook", "OutlookRow", "Setting", "outlook"]
 
 #: Releases of made rows that are drawn for one number, at least and at most: what it is turns on
 #: the noise, most where the noise is large, and so does where second looks cut. More are drawn
@@ -423,8 +419,7 @@ class Setting:
 
     def moment(self, n_rows: int) -> Matrix:
         """Second moment of those of the rows that count."""
-        found: Matrix = self.design.moment * (n_rows * self.design.complete)
-        return found
+        return self.design.moment * (n_rows * self.design.complete)
 
     def _record(
         self,
@@ -467,8 +462,7 @@ class Setting:
 
 def _offered(found: Matrix) -> Matrix:
     """Those of drawn standard errors that were not refused."""
-    offered: Matrix = found[~np.isnan(found).any(axis=1)]
-    return offered
+    return found[~np.isnan(found).any(axis=1)]
 
 
 def _more(drawn: list[Vector]) -> bool:
@@ -514,10 +508,9 @@ class _Rehearsed(Looks):
     def take(self, moment: _Moment, share: float) -> Matrix:
         std = self.std_at(moment.bound, share)
         self.std.append(std)
-        drawn: Matrix = moment.matrix + symmetric_gaussian(
+        return moment.matrix + symmetric_gaussian(
             moment.n_columns, std, math.sqrt(2.0) * std, self.rng
         )
-        return drawn
 
     def count(self, frame: Frame, grid: Vector, share: float) -> tuple[Vector, float]:
         if self.shape is None:

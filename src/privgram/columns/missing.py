@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-__all__ = ["Missing", "check_missing", "settled"]
-
 Missing: TypeAlias = Literal["error", "drop"]
 
 
@@ -13,8 +11,7 @@ def check_missing(missing: Any) -> Missing | None:
     """Check what was asked; None is settled where the notion of neighbours is known."""
     if missing not in (None, "error", "drop"):
         raise ValueError(f"missing is 'error' or 'drop', not {missing!r}")
-    found: Missing | None = missing
-    return found
+    return missing
 
 
 def settled(missing: Missing | None, adjacency: str | None) -> Missing:

@@ -21,19 +21,13 @@ from ._base import PrivateEstimator, check_release
 from ._inputs import check_numbers, pairs
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release import Release
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
     from privgram.moment import SecondMoment
     from privgram.multivariate import PCA
     from privgram.privacy import Adjacency
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["PrivatePCA", "PrivateTruncatedSVD"]
 
 
 class _Projection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):
@@ -96,8 +90,7 @@ class _Projection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEsti
         ndarray of shape (m, n_components), float64
         """
         components = self.components_
-        projected: Matrix = (self._validate(X, reset=False) - self._centre()) @ components.T
-        return projected
+        return (self._validate(X, reset=False) - self._centre()) @ components.T
 
     def inverse_transform(self, X: Any) -> Matrix:
         """Give the rows of the subspace with these coordinates.
@@ -114,8 +107,7 @@ class _Projection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEsti
         coordinates = np.asarray(X, dtype=np.float64)
         if coordinates.ndim != 2 or coordinates.shape[1] != len(components):
             raise ValueError(f"X must have shape (m, {len(components)}), not {coordinates.shape}")
-        rows: Matrix = coordinates @ components + self._centre()
-        return rows
+        return coordinates @ components + self._centre()
 
     def _centre(self) -> Any:
         return 0.0
@@ -190,26 +182,22 @@ class PrivatePCA(_Projection):
     @property
     def components_(self) -> Matrix:
         """Orthonormal directions, by falling variance."""
-        components: Matrix = self._learnt().components
-        return components
+        return self._learnt().components
 
     @property
     def explained_variance_(self) -> Vector:
         """Variance along each component."""
-        variance: Vector = self._learnt().variance
-        return variance
+        return self._learnt().variance
 
     @property
     def explained_variance_ratio_(self) -> Vector:
         """The same as parts of the total."""
-        ratio: Vector = self._learnt().ratio
-        return ratio
+        return self._learnt().ratio
 
     @property
     def mean_(self) -> Vector:
         """Mean of the features."""
-        mean: Vector = self._learnt().mean
-        return mean
+        return self._learnt().mean
 
     @property
     def n_components_(self) -> int:
@@ -306,8 +294,7 @@ class PrivateTruncatedSVD(_Projection):
     @property
     def singular_values_(self) -> Vector:
         """Singular values of the table."""
-        values: Vector = np.sqrt(np.maximum(self.result_.explained_variance, 0.0))
-        return values
+        return np.sqrt(np.maximum(self.result_.explained_variance, 0.0))
 
     @property
     def explained_variance_(self) -> Vector:
@@ -321,8 +308,7 @@ class PrivateTruncatedSVD(_Projection):
     @property
     def result_(self) -> PCA:
         """The components with a bound on their error."""
-        result: PCA = self._learnt()
-        return result
+        return self._learnt()
 
     def _measure(self, X: Any, y: Any, reset: bool) -> SecondMoment:
         X = self._validate(X, reset=reset)

@@ -27,10 +27,7 @@ _WORD = 2.0**64
 def to_limbs(values: NDArray[np.float64]) -> Limbs:
     """Round floats to the nearest integers, as 128-bit limbs.
 
-    Raises
-    ------
-    ValueError
-        If a value does not fit: the noise is larger than any data could need.
+    ValueError if one does not fit: the noise is larger than any data could need.
     """
     rounded = np.rint(values)
     magnitude = np.abs(rounded)
@@ -94,8 +91,7 @@ def to_float(high: NDArray[np.int64], low: NDArray[np.uint64]) -> NDArray[np.flo
 def to_integers(value: Limbs) -> NDArray[np.object_]:
     """Python's integers of 128-bit ones."""
     high, low = (part.astype(object) for part in value)
-    integers: NDArray[np.object_] = (high << 64) + low
-    return integers
+    return (high << 64) + low
 
 
 def check_gram(value: Limbs, diagonal: Limbs, most: int) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._base.checks import check_integer, check_within
-from privgram.multivariate.named import as_frame, as_text
+from privgram._base.frames import as_frame, as_text
+from privgram._base.later import Room
 from privgram.multivariate.redrawn import draws_of, of_draws
 from privgram.multivariate.variables import Covariance, Variables
 from privgram.regression import RefusedError
@@ -18,15 +19,12 @@ from privgram.regression import RefusedError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
+    from privgram.plots import of_components
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["PCA", "eigenvalues", "noise_edge", "pca", "upright"]
+else:
+    of_components = Room("privgram.plots.of_components")
 
 Units = Literal["bounds", "own"]
 
@@ -125,8 +123,7 @@ class PCA:
 
         Standardised, the correlations of columns and scores.
         """
-        found: Matrix = self.components.T * np.sqrt(self._of.variances(self.explained_variance))
-        return found
+        return self.components.T * np.sqrt(self._of.variances(self.explained_variance))
 
     @cached_property
     def stderr(self) -> Matrix:
@@ -171,24 +168,14 @@ class PCA:
             rows = (rows - variables.origin) / variables.unit
         if self.mean is not None:
             rows = rows - self.mean
-        scores: Matrix = rows / self.scale @ self.components.T
-        return scores
+        return rows / self.scale @ self.components.T
 
-    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the columns by their loadings; see `privgram.plots.plot_biplot`."""
-        from privgram.plots.of_components import plot_biplot
-
-        return plot_biplot(self, ax, **options)
-
-    def plot_scree(self, ax: Axes | None = None) -> Axes:
-        """Draw the eigenvalues and their edge; see `privgram.plots.plot_scree`."""
-        from privgram.plots.of_components import plot_scree
-
-        return plot_scree(self, ax)
+    plot = of_components.plot_biplot
+    plot_scree = of_components.plot_scree
 
     def frame(self) -> Any:
         """The components as columns of a data frame (needs pandas), with a row for each name."""
-        return as_frame(self.names, _numbered("component", self.components))
+        return as_frame(_numbered("component", self.components), self.names)
 
     def __str__(self) -> str:
         below = np.array([self.explained_variance, self.explained_variance_ratio]).T
@@ -324,8 +311,7 @@ def upright(components: Matrix) -> Matrix:
     """The rows with signs that make the largest entry of each positive."""
     largest = np.abs(components).argmax(axis=1)
     signs = np.sign(components[np.arange(len(components)), largest])
-    turned: Matrix = components * signs[:, None]
-    return turned
+    return components * signs[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,16 +337,14 @@ class _Decomposed:
         """In the scale in which columns are decomposed."""
         if self.in_own_units:
             return self.released.mean
-        mean: Vector = (self.released.mean - self.variables.origin) / self.variables.unit
-        return mean
+        return (self.released.mean - self.variables.origin) / self.variables.unit
 
     def matrix(self, one: Covariance) -> Matrix:
         if self.standardize:
             return one.correlation
         if self.units == "own":
             return one.matrix
-        found: Matrix = one.scatter / self.variables.squares
-        return found
+        return one.scatter / self.variables.squares
 
     def variances(self, values: Vector) -> Vector:
         """Variances of scores; NaN where the number of rows is unknown."""
@@ -396,8 +380,7 @@ class _Decomposed:
         null = [np.linalg.eigvalsh(one)[::-1] for one in self.variables.unrelated(draws)]
         if not null:
             raise RefusedError("the noise hides the variances")
-        found: Vector = np.quantile(null, confidence, axis=0, method="higher")
-        return found
+        return np.quantile(null, confidence, axis=0, method="higher")
 
 
 def _numbered(kind: str, rows: Matrix) -> dict[str, Vector]:

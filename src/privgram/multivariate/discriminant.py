@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._base.frames import as_frame, as_text
 from privgram._base.text import shown
 from privgram.columns.variables import Factor, Numeric
-from privgram.multivariate.named import as_frame, as_text
 from privgram.multivariate.redrawn import draws_of, of_draws
 from privgram.multivariate.variables import DRAWS, Variables, image_of, root_of
 from privgram.noise import standard_wishart
@@ -21,12 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["LDA", "lda"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,15 +102,13 @@ class LDA:
         ndarray of shape (m, K), float64
             SECRET, if the table is.
         """
-        scores: Matrix = self._split.rows(table) @ self.coef.T + self.intercept
-        return scores
+        return self._split.rows(table) @ self.coef.T + self.intercept
 
     def predict_proba(self, table: Any) -> Matrix:
         """Posterior probabilities of the levels, shape (m, K)."""
         scores = self.decision_function(table)
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
-        found: Matrix = odds / odds.sum(axis=1, keepdims=True)
-        return found
+        return odds / odds.sum(axis=1, keepdims=True)
 
     def predict(self, table: Any) -> NDArray[Any]:
         """The likeliest level of each row, shape (m,); SECRET, if the table is.
@@ -124,17 +118,15 @@ class LDA:
         scores = self.decision_function(table)
         if missing := int(np.isnan(scores[:, 0]).sum()):
             raise ValueError(f"{missing} rows lack a value of {', '.join(map(shown, self.names))}")
-        found: NDArray[Any] = np.array(self.levels)[scores.argmax(axis=1)]
-        return found
+        return np.array(self.levels)[scores.argmax(axis=1)]
 
     def transform(self, table: Any) -> Matrix:
         """Scores on the canonical directions, about the mean of all rows."""
-        scores: Matrix = (self._split.rows(table) - self._split.released.centre) @ self.scalings
-        return scores
+        return (self._split.rows(table) - self._split.released.centre) @ self.scalings
 
     def frame(self) -> Any:
         """`coef` as a data frame (needs pandas), with a row for each feature."""
-        return as_frame(self.names, dict(zip(self.levels, self.coef, strict=True)))
+        return as_frame(self.coef.T, self.names, self.levels)
 
     def __str__(self) -> str:
         numbers = np.column_stack([self.coef, self.intercept, self.priors])
@@ -157,19 +149,16 @@ class _Groups:
 
     @property
     def covariance(self) -> Matrix:
-        found: Matrix = self.within / max(self.counts.sum(), 1.0)
-        return found
+        return self.within / max(self.counts.sum(), 1.0)
 
     @property
     def priors(self) -> Vector:
-        found: Vector = self.counts / self.counts.sum()
-        return found
+        return self.counts / self.counts.sum()
 
     @property
     def centre(self) -> Vector:
         """The mean of all rows."""
-        found: Vector = self.priors @ self.means
-        return found
+        return self.priors @ self.means
 
     def rule(self) -> tuple[Matrix, Vector]:
         """Coefficients and intercepts."""

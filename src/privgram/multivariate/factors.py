@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._base.checks import check_integer
+from privgram._base.frames import as_frame, as_text
 from privgram.multivariate.components import upright
-from privgram.multivariate.named import as_frame, as_text
 from privgram.multivariate.redrawn import definite, of_draws
 from privgram.multivariate.variables import DRAWS, Covariance, Variables
 from privgram.regression import RefusedError
@@ -20,14 +20,9 @@ from privgram.regression import RefusedError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["FactorAnalysis", "factor_analysis", "varimax"]
 
 #: Least part of a column's variance that is its own: the likelihood may have none.
 LEAST = 0.005
@@ -63,20 +58,17 @@ class FactorAnalysis:
     @property
     def communalities(self) -> Vector:
         """The part of each column's variance that the factors explain."""
-        found: Vector = 1 - self.uniquenesses
-        return found
+        return 1 - self.uniquenesses
 
     @property
     def explained_variance_ratio(self) -> Vector:
         """The part of all variance that each factor explains, shape (k,)."""
-        found: Vector = (self.loadings**2).mean(axis=0)
-        return found
+        return (self.loadings**2).mean(axis=0)
 
     @property
     def implied_correlation(self) -> Matrix:
         """The correlations that the factors and the columns' own parts make."""
-        found: Matrix = self.loadings @ self.loadings.T + np.diag(self.uniquenesses)
-        return found
+        return self.loadings @ self.loadings.T + np.diag(self.uniquenesses)
 
     @cached_property
     def stderr(self) -> Matrix:
@@ -98,8 +90,7 @@ class FactorAnalysis:
             one.check_definite()
             found = _likeliest(one.correlation, k)[0]
             left, _, right = np.linalg.svd(found.T @ self.loadings)
-            turned: Matrix = found @ left @ right
-            return turned
+            return found @ left @ right
 
         draws = self._variables.redrawn(2 * DRAWS, sampling=sampling)  # each takes long
         return np.asarray(np.std(of_draws(draws, again), axis=0))
@@ -118,8 +109,7 @@ class FactorAnalysis:
             SECRET, if the table is.
         """
         rows = (self._variables.encode(table) - self.covariance.mean) / self.covariance.std
-        scores: Matrix = rows @ np.linalg.solve(self.implied_correlation, self.loadings)
-        return scores
+        return rows @ np.linalg.solve(self.implied_correlation, self.loadings)
 
     @property
     def _table(self) -> dict[str, Vector]:
@@ -128,7 +118,7 @@ class FactorAnalysis:
 
     def frame(self) -> Any:
         """Loadings and uniquenesses as a data frame (needs pandas), with a row for each name."""
-        return as_frame(self.names, self._table)
+        return as_frame(self._table, self.names)
 
     def __str__(self) -> str:
         parts = ", ".join(f"{part:.1%}" for part in self.explained_variance_ratio)
@@ -215,17 +205,9 @@ def factor_analysis(
 
 
 def varimax(loadings: Matrix) -> Matrix:
-    """Loadings turned so that the variance of their squares is largest.
+    """Loadings (d, k) turned so that the variance of their squares is largest.
 
     Rows are scaled to length one first, as Kaiser does.
-
-    Parameters
-    ----------
-    loadings : ndarray of shape (d, k), float64
-
-    Returns
-    -------
-    ndarray of shape (d, k), float64
     """
     lengths = np.sqrt((loadings**2).sum(axis=1))[:, None]
     rows = loadings / np.where(lengths > 0, lengths, 1.0)
@@ -244,8 +226,7 @@ def varimax(loadings: Matrix) -> Matrix:
             rows[:, j] = math.cos(angle) * y - math.sin(angle) * x
         if largest < 1e-9:
             break
-    found: Matrix = rows * lengths
-    return found
+    return rows * lengths
 
 
 def _likeliest(correlation: Matrix, k: int) -> tuple[Matrix, Vector]:

@@ -28,15 +28,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.columns import Columns
     from privgram.columns.structure import Tie
     from privgram.columns.variables import Variable
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["as_told", "levels_as_told", "rows_of", "synthesize"]
 
 #: Combinations of levels that are all written out; of more, so many are drawn.
 MOST_CELLS = 20_000
@@ -169,15 +166,9 @@ def rows_of(release: ReleaseRecord, n: int, rng: np.random.Generator | int | Non
 class _Parts:
     """The variables of a release, and the mean product of each with each.
 
-    Attributes
-    ----------
-    described : dict of str to Variable or None
-    factors, numbers : list of str
-        Names of variables with levels (truth values too), and of the others.
-    sizes : list of int
-        Levels of each factor.
-    moment : ndarray, float64
-        Of a one, the indicators of all levels, and the numbers, mapped to [-1, 1]; per row.
+    `factors` have levels (truth values too), `sizes` of them each, and `numbers` are the others.
+    The moment is of a one, the indicators of all levels, and the numbers, mapped to [-1, 1]; per
+    row.
     """
 
     def __init__(self, release: ReleaseRecord) -> None:
@@ -274,8 +265,7 @@ def _consistent(release: ReleaseRecord) -> Matrix:
 
     def moved(multipliers: Vector) -> Matrix:
         form = (forms.T @ multipliers).reshape(d, d)
-        found: Matrix = frame @ (weights * (frame.T @ (form + form.T) @ frame)) @ frame.T
-        return found
+        return frame @ (weights * (frame.T @ (form + form.T) @ frame)) @ frame.T
 
     # Equations may follow from others: minres solves what is singular and consistent.
     normal = LinearOperator((len(known),) * 2, lambda u: forms @ moved(u.ravel()).ravel())
@@ -403,8 +393,7 @@ def _within(sums: Matrix, counts: Matrix, total: Vector) -> Matrix:
     found = sums.clip(-counts, counts)
     missing = total - found.sum(axis=0)
     room = np.where(missing > 0, counts - found, counts + found)
-    boxed: Matrix = found + room * _ratio(missing, room.sum(axis=0))
-    return boxed
+    return found + room * _ratio(missing, room.sum(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -418,16 +407,14 @@ class _Fitted:
 
     @property
     def means(self) -> Matrix:
-        found: Matrix = self.indicators @ self.slopes
-        return found
+        return self.indicators @ self.slopes
 
     @property
     def left(self) -> Matrix:
         """What the indicators leave of the sums of products, the nearest possible."""
         explained = self.slopes.T @ (self.indicators.T @ self.indicators) @ self.slopes
         root = root_of(self.square - explained)
-        found: Matrix = root @ root.T
-        return found
+        return root @ root.T
 
     def moved(self, numbers: Matrix) -> Matrix:
         """The numbers moved as little as gives them these sums."""
@@ -439,8 +426,7 @@ class _Fitted:
         back = (vectors / np.sqrt(values)) @ vectors.T
         inner, turned = np.linalg.eigh(root @ self.left @ root)
         middle = (turned * np.sqrt(np.maximum(inner, 0.0))) @ turned.T
-        found: Matrix = self.means + rest @ (back @ middle @ back)
-        return found
+        return self.means + rest @ (back @ middle @ back)
 
 
 def _beta(column: Vector, mean: float, variance: float) -> Vector:
@@ -453,8 +439,7 @@ def _beta(column: Vector, mean: float, variance: float) -> Vector:
         return column.clip(-1.0, 1.0)
     place = np.empty(len(column))
     place[np.argsort(column)] = (np.arange(len(column)) + 0.5) / len(column)
-    found: Vector = 2 * betaincinv((1 + mean) / 2 * size, (1 - mean) / 2 * size, place) - 1
-    return found
+    return 2 * betaincinv((1 + mean) / 2 * size, (1 - mean) / 2 * size, place) - 1
 
 
 def levels_as_told(given: Variable | None, code: NDArray[np.intp]) -> Any:

@@ -20,15 +20,10 @@ from privgram.regression.design import intercept_of
 from privgram.regression.inference import rows_behind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.columns.variables import Variable
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Covariance", "Variables", "image_of", "implied", "mean_and_covariance", "root_of"]
 
 #: Draws by which errors are judged: a standard deviation of so many is within 7 % of the true one.
 DRAWS = 100
@@ -66,8 +61,7 @@ class Covariance:
                 "a covariance is per row, and the number of rows is private: release with "
                 "Columns(..., intercept=True)"
             )
-        found: Matrix = self.scatter / self.divisor
-        return found
+        return self.scatter / self.divisor
 
     @cached_property
     def std(self) -> Vector:
@@ -315,8 +309,7 @@ class Variables:
         one = np.eye(len(root))
 
         def draw(rng: np.random.Generator) -> Matrix:
-            error: Matrix = root @ (standard_wishart(len(root), dof, rng) / dof - one) @ root.T
-            return error
+            return root @ (standard_wishart(len(root), dof, rng) / dof - one) @ root.T
 
         return draw
 
@@ -417,8 +410,7 @@ def mean_and_covariance(release: ReleaseRecord) -> tuple[Vector, Matrix]:
 def root_of(matrix: Matrix) -> Matrix:
     """R with R R^T the nearest positive semidefinite matrix."""
     values, vectors = np.linalg.eigh(matrix)
-    found: Matrix = vectors * np.sqrt(np.maximum(values, 0.0))
-    return found
+    return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
 def _levels(release: ReleaseRecord) -> list[list[str]]:
@@ -438,23 +430,9 @@ def implied(release: ReleaseRecord, names: Sequence[str]) -> list[str]:
 
 
 def image_of(release: ReleaseRecord, name: str) -> tuple[Vector, float, float]:
-    """A column as an image of the released ones, shape (d,), and its way to own units.
+    """A column as an image (d,) of the released ones, and its own units: origin + unit * image.
 
-    Parameters
-    ----------
-    release : Release
-    name : str
-        Of a released column, of a number, or of an indicator such as "sex[f]".
-
-    Returns
-    -------
-    image, origin, unit
-        Own units are origin + unit * image.
-
-    Raises
-    ------
-    ValueError
-        If there is no such column, and it does not follow from others.
+    Of a released column, of a number, or of an indicator such as "sex[f]".
     """
     described = release.columns
     if name in release.names:

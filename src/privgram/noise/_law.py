@@ -15,9 +15,9 @@ from privgram._base.kinds import Kinds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Matrix = NDArray[np.float64]
+    from privgram._base.arrays import Matrix
 
 
 #: Parameters that say how large noise is.
@@ -81,17 +81,10 @@ class NoiseLaw(Kinds, ABC, key="law", what="law of noise"):
 
 @dataclass(frozen=True, eq=False)
 class ImageLaw(NoiseLaw):
-    """M = L M_0 L^T, where M_0 has the law `base`; then G = L G_0 L^T.
+    """M = L M_0 L^T, L the frame (d, m), where M_0 has the law `base`; then G = L G_0 L^T.
 
     Exact, for a sketch or an inverse Wishart too if L has full rank: E[M_0] is then not known
     beyond what L shows of it, and nothing turns on the rest.
-
-    Parameters
-    ----------
-    base : NoiseLaw
-        Of matrices of m columns.
-    frame : ndarray of shape (d, m), float64
-        L.
     """
 
     depends: ClassVar[bool] = True
@@ -117,8 +110,7 @@ class ImageLaw(NoiseLaw):
         return 0.0
 
     def shift_matrix(self, n_columns: int) -> Matrix:
-        shift: Matrix = self.frame @ self.base.shift_matrix(self.frame.shape[1]) @ self.frame.T
-        return shift
+        return self.frame @ self.base.shift_matrix(self.frame.shape[1]) @ self.frame.T
 
     @cached_property
     def _inverse(self) -> Matrix:
@@ -127,21 +119,18 @@ class ImageLaw(NoiseLaw):
     def _source(self, matrix: Matrix) -> Matrix:
         if not self.base.depends:
             return np.zeros((self.frame.shape[1],) * 2)
-        source: Matrix = self._inverse @ matrix @ self._inverse.T
-        return source
+        return self._inverse @ matrix @ self._inverse.T
 
     def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
         pulled = self.frame.T @ inner @ self.frame
-        image: Matrix = self.frame @ self.base.sandwich(self._source(matrix), pulled) @ self.frame.T
-        return image
+        return self.frame @ self.base.sandwich(self._source(matrix), pulled) @ self.frame.T
 
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
         return self.base.entry_variance(self._source(matrix), frame @ self.frame)
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
         source = self._source(matrix)
-        drawn: Matrix = matrix + self.frame @ (self.base.draw(source, rng) - source) @ self.frame.T
-        return drawn
+        return matrix + self.frame @ (self.base.draw(source, rng) - source) @ self.frame.T
 
     def independent(self, n_columns: int) -> Matrix | None:
         entries = self.base.independent(self.frame.shape[1])
@@ -152,8 +141,7 @@ class ImageLaw(NoiseLaw):
         # Isotropic noise along orthogonal directions.
         if entries is None or not apart.all() or not _is_isotropic(entries):
             return None
-        variances: Matrix = entries[0, 0] / 2 * np.outer(size, size) * (1 + np.eye(len(size)))
-        return variances
+        return entries[0, 0] / 2 * np.outer(size, size) * (1 + np.eye(len(size)))
 
     def image(self, frame: ArrayLike) -> NoiseLaw:
         return self.base.image(np.asarray(frame) @ self.frame)
@@ -187,8 +175,7 @@ def _is_isotropic(variances: Matrix) -> bool:
 
 def isotropic(variance: float, inner: Matrix) -> Matrix:
     """E[N inner N] where E[N_ij N_kl] = variance (d_ik d_jl + d_il d_jk)."""
-    result: Matrix = variance * (np.trace(inner) * np.eye(len(inner)) + inner)
-    return result
+    return variance * (np.trace(inner) * np.eye(len(inner)) + inner)
 
 
 def pairs(metric: Matrix, outer: float, square: float) -> Matrix:
@@ -197,5 +184,4 @@ def pairs(metric: Matrix, outer: float, square: float) -> Matrix:
     With metric = F M F^T, outer = b and square = a + b.
     """
     size = metric.diagonal(axis1=-2, axis2=-1)
-    result: Matrix = outer * (size[..., :, None] * size[..., None, :]) + square * metric**2
-    return result
+    return outer * (size[..., :, None] * size[..., None, :]) + square * metric**2

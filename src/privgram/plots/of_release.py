@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from privgram._release.record import ReleaseRecord
     from privgram.privacy import Profile
 
-__all__ = ["noise_scores", "plot_matrix", "plot_privacy", "plot_spectrum"]
-
 #: More columns than this have no numbers in their cells.
 MOST_NUMBERS = 8
 
@@ -259,10 +257,7 @@ def _known(release: ReleaseRecord) -> NDArray[np.bool_]:
     """Entries that are zero without noise, but for rounding."""
     variance = release.noise.entry_variance(release.matrix, np.eye(release.n_columns))
     centred = release.matrix - release.noise.shift_matrix(release.n_columns)
-    found: NDArray[np.bool_] = (variance <= 1e-12 * variance.max()) & (
-        np.abs(centred) <= 1e-9 * np.abs(centred).max()
-    )
-    return found
+    return (variance <= 1e-12 * variance.max()) & (np.abs(centred) <= 1e-9 * np.abs(centred).max())
 
 
 def _blocks(release: ReleaseRecord) -> dict[str, slice]:

@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram.noise import NoiseLaw
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Equations"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,22 +22,12 @@ class Equations:
     the estimate S^{-1} s satisfies, exactly,
         S (estimate - theta) = X^T e + (N v)_features,
     N the privacy noise.  S must be regular.
-
-    Attributes
-    ----------
-    law : NoiseLaw
-        Of the noise in `shifted`.
-    shifted : ndarray of shape (p + 1, p + 1), float64
-        The released matrix of the features, and the target last.
-    n_rows : float or None
-        Rows behind it; less the effects of units, where their means were taken off.
-    meat : ndarray of shape (p, p), float64, or None
-        Covariance of X^T e; by default that of errors of equal variance.
     """
 
-    law: NoiseLaw
-    shifted: Matrix
-    n_rows: float | None
+    law: NoiseLaw  # of the noise in `shifted`
+    shifted: Matrix  # (p + 1, p + 1), the released matrix of the features, and the target last
+    n_rows: float | None  # behind it; less the effects of units, where their means were taken off
+    # (p, p), covariance of X^T e; by default that of errors of equal variance
     meat: Matrix | None = None
 
     @property
@@ -54,8 +38,7 @@ class Equations:
     @cached_property
     def matrix(self) -> Matrix:
         """The second moment, unbiased: less its known shift."""
-        unbiased: Matrix = self.shifted - self.law.shift_matrix(len(self.shifted))
-        return unbiased
+        return self.shifted - self.law.shift_matrix(len(self.shifted))
 
     @property
     def gram(self) -> Matrix:
@@ -70,8 +53,7 @@ class Equations:
     @cached_property
     def theta(self) -> Vector:
         """The estimate, shape (p,)."""
-        theta: Vector = self.inverse @ self.matrix[:-1, -1]
-        return theta
+        return self.inverse @ self.matrix[:-1, -1]
 
     @cached_property
     def v(self) -> Vector:
@@ -122,11 +104,9 @@ class Equations:
     def sampling(self, pulled: Matrix) -> Matrix:
         """Covariance of pulled @ X^T e, for `pulled` of shape (k, p)."""
         meat = self.variance * self.gram if self.meat is None else self.meat
-        covariance: Matrix = pulled @ meat @ pulled.T
-        return covariance
+        return pulled @ meat @ pulled.T
 
     @cached_property
     def covariance(self) -> Matrix:
         """Of the estimate: sampling and noise."""
-        total: Matrix = self.sampling(self.inverse) + self.inverse @ self.noise @ self.inverse
-        return total
+        return self.sampling(self.inverse) + self.inverse @ self.noise @ self.inverse

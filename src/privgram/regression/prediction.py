@@ -8,19 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.optional import extra
+from privgram._base.frames import as_frame
 from privgram.regression.inference import Inference, Of, RefusedError, students
 from privgram.regression.results import check_of, level_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from privgram._base.arrays import Matrix, Vector
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Prediction"]
 
 #: Rows that are predicted at once.
 _ROWS = 256
@@ -106,13 +102,10 @@ class Prediction:
         middle = self.predicted_mean[:, None]
         around = students(level, self.df_resid) * np.sqrt(self.var_resid)
         half = np.hypot(ends - middle, around)
-        intervals: Matrix = middle + half * [-1.0, 1.0]
-        return intervals
+        return middle + half * [-1.0, 1.0]
 
     def summary_frame(self, alpha: float = 0.05) -> Any:
         """All of it as a data frame (needs pandas), with the columns that statsmodels has."""
-        with extra("pandas", "a data frame needs"):
-            import pandas
         mean, obs = self.conf_int(alpha=alpha), self.conf_int(alpha=alpha, obs=True)
         columns = {
             "mean": self.predicted_mean,
@@ -122,4 +115,4 @@ class Prediction:
             "obs_ci_lower": obs[:, 0],
             "obs_ci_upper": obs[:, 1],
         }
-        return pandas.DataFrame(columns)
+        return as_frame(columns)

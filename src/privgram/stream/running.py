@@ -41,11 +41,6 @@ if TYPE_CHECKING:
     from privgram.regression.groups import Estimates
     from privgram.study import Study
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Stream"]
-
 
 class Stream:
     """Second moments of a table that grows by a period at a time, all at one price.
@@ -499,8 +494,7 @@ def _calibrate(header: Mapping[str, Any]) -> GaussCalibration:
     moved = _sums(header).epochs[0].sensitivity
     bound = header["bound"] * math.sqrt(moved)
     wanted = header["epsilon"], header["delta"], header["adjacency"]
-    found: GaussCalibration = AnalyzeGauss().calibrate(header["n_columns"], bound, *wanted)
-    return found
+    return AnalyzeGauss().calibrate(header["n_columns"], bound, *wanted)
 
 
 def _condition(header: Mapping[str, Any]) -> str | None:
