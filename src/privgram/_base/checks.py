@@ -108,7 +108,7 @@ def check_calibration(calibration: Any) -> CalibrationKind:
     """Give the kind of calibration; ValueError if there is no such kind."""
     if calibration not in get_args(CalibrationKind):
         raise ValueError(f'calibration must be "exact" or "published", not {calibration!r}')
-    return calibration
+    return calibration  # type: ignore[no-any-return]
 
 
 def is_number(text: str) -> bool:

@@ -97,12 +97,14 @@ def _released(design: ReleaseRecord, columns: Columns, bound: float) -> Design:
 
 
 def _mean_product(rows: Matrix) -> Matrix:
-    return rows.T @ rows / len(rows)
+    found: Matrix = rows.T @ rows / len(rows)
+    return found
 
 
 def _clipped(rows: Matrix, bound: float) -> Matrix:
     lengths = np.linalg.norm(rows, axis=1)
-    return rows * np.minimum(1.0, bound / np.maximum(lengths, 1e-300))[:, None]
+    found: Matrix = rows * np.minimum(1.0, bound / np.maximum(lengths, 1e-300))[:, None]
+    return found
 
 
 def _is_guess(design: Any, columns: Columns) -> bool:

@@ -31,7 +31,8 @@ def counts(shape: float, grid: Vector, rows: float) -> Vector:
     """
     scale = grid[0] / math.gamma(1 + 1 / shape)
     beyond = rows * np.exp(-((grid[:-1] / scale) ** shape))
-    return -np.diff(beyond, prepend=rows, append=0.0)
+    found: Vector = -np.diff(beyond, prepend=rows, append=0.0)
+    return found
 
 
 def shape_of(release: ReleaseRecord) -> float | None:

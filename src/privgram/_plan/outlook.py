@@ -419,7 +419,8 @@ class Setting:
 
     def moment(self, n_rows: int) -> Matrix:
         """Second moment of those of the rows that count."""
-        return self.design.moment * (n_rows * self.design.complete)
+        found: Matrix = self.design.moment * (n_rows * self.design.complete)
+        return found
 
     def _record(
         self,
@@ -462,7 +463,8 @@ class Setting:
 
 def _offered(found: Matrix) -> Matrix:
     """Those of drawn standard errors that were not refused."""
-    return found[~np.isnan(found).any(axis=1)]
+    offered: Matrix = found[~np.isnan(found).any(axis=1)]
+    return offered
 
 
 def _more(drawn: list[Vector]) -> bool:
@@ -508,9 +510,10 @@ class _Rehearsed(Looks):
     def take(self, moment: _Moment, share: float) -> Matrix:
         std = self.std_at(moment.bound, share)
         self.std.append(std)
-        return moment.matrix + symmetric_gaussian(
+        drawn: Matrix = moment.matrix + symmetric_gaussian(
             moment.n_columns, std, math.sqrt(2.0) * std, self.rng
         )
+        return drawn
 
     def count(self, frame: Frame, grid: Vector, share: float) -> tuple[Vector, float]:
         if self.shape is None:

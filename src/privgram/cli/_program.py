@@ -133,7 +133,8 @@ class Program(OneLine, click.Group):
         if cmd_name not in COMMANDS:
             raise click.UsageError(f"there is no command {cmd_name!r}: {', '.join(COMMANDS)}")
         module = importlib.import_module(f".{cmd_name}", __package__)
-        return module.command
+        command: click.Command = module.command
+        return command
 
 
 def _describe(error: Exception) -> str:

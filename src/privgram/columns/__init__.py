@@ -377,12 +377,14 @@ class Columns:
     @property
     def center(self) -> NDArray[np.float64]:
         """Middles of the bounds; 0 for the intercept."""
-        return self._affine[0]
+        center: NDArray[np.float64] = self._affine[0]
+        return center
 
     @property
     def half_width(self) -> NDArray[np.float64]:
         """Half the distances between the bounds; 1 for the intercept."""
-        return self._affine[1]
+        half_width: NDArray[np.float64] = self._affine[1]
+        return half_width
 
     @property
     def inverse(self) -> NDArray[np.float64]:

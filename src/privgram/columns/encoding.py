@@ -228,7 +228,8 @@ class Encoder:
         center, inverse, limit = (array[at] for array in self.scaling)
         with np.errstate(over="ignore"):
             moved = (column.astype(np.float64) - center) * inverse
-        return np.clip(moved, -limit, limit)
+        clamped: NDArray[np.float64] = np.clip(moved, -limit, limit)
+        return clamped
 
 
 def codes_of(values: NDArray[Any], factor: Factor) -> NDArray[np.int32]:

@@ -11,7 +11,8 @@ def check_missing(missing: Any) -> Missing | None:
     """Check what was asked; None is settled where the notion of neighbours is known."""
     if missing not in (None, "error", "drop"):
         raise ValueError(f"missing is 'error' or 'drop', not {missing!r}")
-    return missing
+    found: Missing | None = missing
+    return found
 
 
 def settled(missing: Missing | None, adjacency: str | None) -> Missing:

@@ -145,7 +145,7 @@ def _of_frame(frame: Any, check: Callable[[Any], Plan], topic: str, unit: Unit |
     states = frame.map_partitions(
         _state_of_part, plan, topic, meta=frame._meta.iloc[:, 0], enforce_metadata=False
     )
-    return states.to_delayed()
+    return states.to_delayed()  # type: ignore[no-any-return]
 
 
 def _without_categories(meta: Any) -> Any:

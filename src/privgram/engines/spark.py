@@ -142,7 +142,8 @@ def _merged(states: Any) -> State | None:
     """Merge an RDD of states, of which there may be none: a few by the driver, more as a tree."""
     if states.getNumPartitions() <= FAN_IN:
         return _both(*states.collect())
-    return states.treeAggregate(None, _both, _both)
+    state: State | None = states.treeAggregate(None, _both, _both)
+    return state
 
 
 def _both(*states: State | None) -> State | None:
@@ -151,4 +152,5 @@ def _both(*states: State | None) -> State | None:
 
 
 def _state(row: Any) -> State:
-    return pickle.loads(row.state)
+    state: State = pickle.loads(row.state)
+    return state

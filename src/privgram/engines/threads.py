@@ -140,7 +140,8 @@ def second_moment(
     """
     asked = Pass.of(source, columns, bound, unit, by, threads, progress)
     asked.check_known()
-    return total_of(asked)
+    made: SecondMoment | SecondMoments = total_of(asked)
+    return made
 
 
 def total_of(asked: Pass) -> Any:

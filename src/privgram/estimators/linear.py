@@ -167,7 +167,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         ndarray of shape (m,) or (m, n_targets), float64
         """
         coef, intercept = self.coef_, self.intercept_
-        return self._validate(X, reset=False) @ coef.T + intercept
+        predicted: Vector = self._validate(X, reset=False) @ coef.T + intercept
+        return predicted
 
     @property
     def result_(self) -> Fit | list[Fit]:

@@ -90,7 +90,8 @@ class _Projection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEsti
         ndarray of shape (m, n_components), float64
         """
         components = self.components_
-        return (self._validate(X, reset=False) - self._centre()) @ components.T
+        projected: Matrix = (self._validate(X, reset=False) - self._centre()) @ components.T
+        return projected
 
     def inverse_transform(self, X: Any) -> Matrix:
         """Give the rows of the subspace with these coordinates.
@@ -107,7 +108,8 @@ class _Projection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEsti
         coordinates = np.asarray(X, dtype=np.float64)
         if coordinates.ndim != 2 or coordinates.shape[1] != len(components):
             raise ValueError(f"X must have shape (m, {len(components)}), not {coordinates.shape}")
-        return coordinates @ components + self._centre()
+        rows: Matrix = coordinates @ components + self._centre()
+        return rows
 
     def _centre(self) -> Any:
         return 0.0
@@ -182,22 +184,26 @@ class PrivatePCA(_Projection):
     @property
     def components_(self) -> Matrix:
         """Orthonormal directions, by falling variance."""
-        return self._learnt().components
+        components: Matrix = self._learnt().components
+        return components
 
     @property
     def explained_variance_(self) -> Vector:
         """Variance along each component."""
-        return self._learnt().variance
+        variance: Vector = self._learnt().variance
+        return variance
 
     @property
     def explained_variance_ratio_(self) -> Vector:
         """The same as parts of the total."""
-        return self._learnt().ratio
+        ratio: Vector = self._learnt().ratio
+        return ratio
 
     @property
     def mean_(self) -> Vector:
         """Mean of the features."""
-        return self._learnt().mean
+        mean: Vector = self._learnt().mean
+        return mean
 
     @property
     def n_components_(self) -> int:
@@ -294,7 +300,8 @@ class PrivateTruncatedSVD(_Projection):
     @property
     def singular_values_(self) -> Vector:
         """Singular values of the table."""
-        return np.sqrt(np.maximum(self.result_.explained_variance, 0.0))
+        values: Vector = np.sqrt(np.maximum(self.result_.explained_variance, 0.0))
+        return values
 
     @property
     def explained_variance_(self) -> Vector:
@@ -308,7 +315,8 @@ class PrivateTruncatedSVD(_Projection):
     @property
     def result_(self) -> PCA:
         """The components with a bound on their error."""
-        return self._learnt()
+        result: PCA = self._learnt()
+        return result
 
     def _measure(self, X: Any, y: Any, reset: bool) -> SecondMoment:
         X = self._validate(X, reset=reset)

@@ -172,11 +172,13 @@ def _solve_lower(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.f
     """Give ``a^-1 b``, a lower triangular."""
     from scipy.linalg.blas import dtrsm  # LAPACK's, of OpenBLAS, has threads even for 2 x 2
 
-    return dtrsm(1.0, a, b, lower=1)
+    x: NDArray[np.float64] = dtrsm(1.0, a, b, lower=1)
+    return x
 
 
 def _lower_half(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.tril(matrix) - np.diag(np.diagonal(matrix) / 2)
+    half: NDArray[np.float64] = np.tril(matrix) - np.diag(np.diagonal(matrix) / 2)
+    return half
 
 
 def _integer(limbs: Limbs, regulariser: int) -> DigitMatrix:

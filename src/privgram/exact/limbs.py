@@ -91,7 +91,8 @@ def to_float(high: NDArray[np.int64], low: NDArray[np.uint64]) -> NDArray[np.flo
 def to_integers(value: Limbs) -> NDArray[np.object_]:
     """Python's integers of 128-bit ones."""
     high, low = (part.astype(object) for part in value)
-    return (high << 64) + low
+    integers: NDArray[np.object_] = (high << 64) + low
+    return integers
 
 
 def check_gram(value: Limbs, diagonal: Limbs, most: int) -> None:

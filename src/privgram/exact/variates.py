@@ -298,4 +298,5 @@ def _log(x: Floats) -> Floats:
     for j in range(21, 0, -2):
         series *= square
         series += 1 / j
-    return (exponent - low) * math.log(2) + 2 * s * series
+    result: Floats = (exponent - low) * math.log(2) + 2 * s * series
+    return result

@@ -67,7 +67,8 @@ def squares_of(total: Total) -> NDArray[np.bool_]:
         i, j = total.stored()
     else:
         i, j = np.triu_indices(total.n_columns)
-    return i == j
+    diagonal: NDArray[np.bool_] = i == j
+    return diagonal
 
 
 def restored(empty: Total, state: Limbs, n_rows: int, n_dropped: int) -> Total:

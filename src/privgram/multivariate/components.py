@@ -123,7 +123,8 @@ class PCA:
 
         Standardised, the correlations of columns and scores.
         """
-        return self.components.T * np.sqrt(self._of.variances(self.explained_variance))
+        found: Matrix = self.components.T * np.sqrt(self._of.variances(self.explained_variance))
+        return found
 
     @cached_property
     def stderr(self) -> Matrix:
@@ -168,7 +169,8 @@ class PCA:
             rows = (rows - variables.origin) / variables.unit
         if self.mean is not None:
             rows = rows - self.mean
-        return rows / self.scale @ self.components.T
+        scores: Matrix = rows / self.scale @ self.components.T
+        return scores
 
     plot = of_components.plot_biplot
     plot_scree = of_components.plot_scree
@@ -311,7 +313,8 @@ def upright(components: Matrix) -> Matrix:
     """The rows with signs that make the largest entry of each positive."""
     largest = np.abs(components).argmax(axis=1)
     signs = np.sign(components[np.arange(len(components)), largest])
-    return components * signs[:, None]
+    turned: Matrix = components * signs[:, None]
+    return turned
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,14 +340,16 @@ class _Decomposed:
         """In the scale in which columns are decomposed."""
         if self.in_own_units:
             return self.released.mean
-        return (self.released.mean - self.variables.origin) / self.variables.unit
+        mean: Vector = (self.released.mean - self.variables.origin) / self.variables.unit
+        return mean
 
     def matrix(self, one: Covariance) -> Matrix:
         if self.standardize:
             return one.correlation
         if self.units == "own":
             return one.matrix
-        return one.scatter / self.variables.squares
+        found: Matrix = one.scatter / self.variables.squares
+        return found
 
     def variances(self, values: Vector) -> Vector:
         """Variances of scores; NaN where the number of rows is unknown."""
@@ -380,7 +385,8 @@ class _Decomposed:
         null = [np.linalg.eigvalsh(one)[::-1] for one in self.variables.unrelated(draws)]
         if not null:
             raise RefusedError("the noise hides the variances")
-        return np.quantile(null, confidence, axis=0, method="higher")
+        found: Vector = np.quantile(null, confidence, axis=0, method="higher")
+        return found
 
 
 def _numbered(kind: str, rows: Matrix) -> dict[str, Vector]:

@@ -102,13 +102,15 @@ class LDA:
         ndarray of shape (m, K), float64
             SECRET, if the table is.
         """
-        return self._split.rows(table) @ self.coef.T + self.intercept
+        scores: Matrix = self._split.rows(table) @ self.coef.T + self.intercept
+        return scores
 
     def predict_proba(self, table: Any) -> Matrix:
         """Posterior probabilities of the levels, shape (m, K)."""
         scores = self.decision_function(table)
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return odds / odds.sum(axis=1, keepdims=True)
+        found: Matrix = odds / odds.sum(axis=1, keepdims=True)
+        return found
 
     def predict(self, table: Any) -> NDArray[Any]:
         """The likeliest level of each row, shape (m,); SECRET, if the table is.
@@ -118,11 +120,13 @@ class LDA:
         scores = self.decision_function(table)
         if missing := int(np.isnan(scores[:, 0]).sum()):
             raise ValueError(f"{missing} rows lack a value of {', '.join(map(shown, self.names))}")
-        return np.array(self.levels)[scores.argmax(axis=1)]
+        found: NDArray[Any] = np.array(self.levels)[scores.argmax(axis=1)]
+        return found
 
     def transform(self, table: Any) -> Matrix:
         """Scores on the canonical directions, about the mean of all rows."""
-        return (self._split.rows(table) - self._split.released.centre) @ self.scalings
+        scores: Matrix = (self._split.rows(table) - self._split.released.centre) @ self.scalings
+        return scores
 
     def frame(self) -> Any:
         """`coef` as a data frame (needs pandas), with a row for each feature."""
@@ -149,16 +153,19 @@ class _Groups:
 
     @property
     def covariance(self) -> Matrix:
-        return self.within / max(self.counts.sum(), 1.0)
+        found: Matrix = self.within / max(self.counts.sum(), 1.0)
+        return found
 
     @property
     def priors(self) -> Vector:
-        return self.counts / self.counts.sum()
+        found: Vector = self.counts / self.counts.sum()
+        return found
 
     @property
     def centre(self) -> Vector:
         """The mean of all rows."""
-        return self.priors @ self.means
+        found: Vector = self.priors @ self.means
+        return found
 
     def rule(self) -> tuple[Matrix, Vector]:
         """Coefficients and intercepts."""

@@ -58,17 +58,20 @@ class FactorAnalysis:
     @property
     def communalities(self) -> Vector:
         """The part of each column's variance that the factors explain."""
-        return 1 - self.uniquenesses
+        found: Vector = 1 - self.uniquenesses
+        return found
 
     @property
     def explained_variance_ratio(self) -> Vector:
         """The part of all variance that each factor explains, shape (k,)."""
-        return (self.loadings**2).mean(axis=0)
+        found: Vector = (self.loadings**2).mean(axis=0)
+        return found
 
     @property
     def implied_correlation(self) -> Matrix:
         """The correlations that the factors and the columns' own parts make."""
-        return self.loadings @ self.loadings.T + np.diag(self.uniquenesses)
+        found: Matrix = self.loadings @ self.loadings.T + np.diag(self.uniquenesses)
+        return found
 
     @cached_property
     def stderr(self) -> Matrix:
@@ -90,7 +93,8 @@ class FactorAnalysis:
             one.check_definite()
             found = _likeliest(one.correlation, k)[0]
             left, _, right = np.linalg.svd(found.T @ self.loadings)
-            return found @ left @ right
+            turned: Matrix = found @ left @ right
+            return turned
 
         draws = self._variables.redrawn(2 * DRAWS, sampling=sampling)  # each takes long
         return np.asarray(np.std(of_draws(draws, again), axis=0))
@@ -109,7 +113,8 @@ class FactorAnalysis:
             SECRET, if the table is.
         """
         rows = (self._variables.encode(table) - self.covariance.mean) / self.covariance.std
-        return rows @ np.linalg.solve(self.implied_correlation, self.loadings)
+        scores: Matrix = rows @ np.linalg.solve(self.implied_correlation, self.loadings)
+        return scores
 
     @property
     def _table(self) -> dict[str, Vector]:
@@ -226,7 +231,8 @@ def varimax(loadings: Matrix) -> Matrix:
             rows[:, j] = math.cos(angle) * y - math.sin(angle) * x
         if largest < 1e-9:
             break
-    return rows * lengths
+    found: Matrix = rows * lengths
+    return found
 
 
 def _likeliest(correlation: Matrix, k: int) -> tuple[Matrix, Vector]:

@@ -265,7 +265,8 @@ def _consistent(release: ReleaseRecord) -> Matrix:
 
     def moved(multipliers: Vector) -> Matrix:
         form = (forms.T @ multipliers).reshape(d, d)
-        return frame @ (weights * (frame.T @ (form + form.T) @ frame)) @ frame.T
+        found: Matrix = frame @ (weights * (frame.T @ (form + form.T) @ frame)) @ frame.T
+        return found
 
     # Equations may follow from others: minres solves what is singular and consistent.
     normal = LinearOperator((len(known),) * 2, lambda u: forms @ moved(u.ravel()).ravel())
@@ -393,7 +394,8 @@ def _within(sums: Matrix, counts: Matrix, total: Vector) -> Matrix:
     found = sums.clip(-counts, counts)
     missing = total - found.sum(axis=0)
     room = np.where(missing > 0, counts - found, counts + found)
-    return found + room * _ratio(missing, room.sum(axis=0))
+    boxed: Matrix = found + room * _ratio(missing, room.sum(axis=0))
+    return boxed
 
 
 @dataclass(frozen=True, eq=False)
@@ -407,14 +409,16 @@ class _Fitted:
 
     @property
     def means(self) -> Matrix:
-        return self.indicators @ self.slopes
+        found: Matrix = self.indicators @ self.slopes
+        return found
 
     @property
     def left(self) -> Matrix:
         """What the indicators leave of the sums of products, the nearest possible."""
         explained = self.slopes.T @ (self.indicators.T @ self.indicators) @ self.slopes
         root = root_of(self.square - explained)
-        return root @ root.T
+        found: Matrix = root @ root.T
+        return found
 
     def moved(self, numbers: Matrix) -> Matrix:
         """The numbers moved as little as gives them these sums."""
@@ -426,7 +430,8 @@ class _Fitted:
         back = (vectors / np.sqrt(values)) @ vectors.T
         inner, turned = np.linalg.eigh(root @ self.left @ root)
         middle = (turned * np.sqrt(np.maximum(inner, 0.0))) @ turned.T
-        return self.means + rest @ (back @ middle @ back)
+        found: Matrix = self.means + rest @ (back @ middle @ back)
+        return found
 
 
 def _beta(column: Vector, mean: float, variance: float) -> Vector:
@@ -439,7 +444,8 @@ def _beta(column: Vector, mean: float, variance: float) -> Vector:
         return column.clip(-1.0, 1.0)
     place = np.empty(len(column))
     place[np.argsort(column)] = (np.arange(len(column)) + 0.5) / len(column)
-    return 2 * betaincinv((1 + mean) / 2 * size, (1 - mean) / 2 * size, place) - 1
+    found: Vector = 2 * betaincinv((1 + mean) / 2 * size, (1 - mean) / 2 * size, place) - 1
+    return found
 
 
 def levels_as_told(given: Variable | None, code: NDArray[np.intp]) -> Any:

@@ -61,7 +61,8 @@ class Covariance:
                 "a covariance is per row, and the number of rows is private: release with "
                 "Columns(..., intercept=True)"
             )
-        return self.scatter / self.divisor
+        found: Matrix = self.scatter / self.divisor
+        return found
 
     @cached_property
     def std(self) -> Vector:
@@ -309,7 +310,8 @@ class Variables:
         one = np.eye(len(root))
 
         def draw(rng: np.random.Generator) -> Matrix:
-            return root @ (standard_wishart(len(root), dof, rng) / dof - one) @ root.T
+            error: Matrix = root @ (standard_wishart(len(root), dof, rng) / dof - one) @ root.T
+            return error
 
         return draw
 
@@ -410,7 +412,8 @@ def mean_and_covariance(release: ReleaseRecord) -> tuple[Vector, Matrix]:
 def root_of(matrix: Matrix) -> Matrix:
     """R with R R^T the nearest positive semidefinite matrix."""
     values, vectors = np.linalg.eigh(matrix)
-    return vectors * np.sqrt(np.maximum(values, 0.0))
+    found: Matrix = vectors * np.sqrt(np.maximum(values, 0.0))
+    return found
 
 
 def _levels(release: ReleaseRecord) -> list[list[str]]:

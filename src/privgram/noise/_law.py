@@ -110,7 +110,8 @@ class ImageLaw(NoiseLaw):
         return 0.0
 
     def shift_matrix(self, n_columns: int) -> Matrix:
-        return self.frame @ self.base.shift_matrix(self.frame.shape[1]) @ self.frame.T
+        shift: Matrix = self.frame @ self.base.shift_matrix(self.frame.shape[1]) @ self.frame.T
+        return shift
 
     @cached_property
     def _inverse(self) -> Matrix:
@@ -119,18 +120,21 @@ class ImageLaw(NoiseLaw):
     def _source(self, matrix: Matrix) -> Matrix:
         if not self.base.depends:
             return np.zeros((self.frame.shape[1],) * 2)
-        return self._inverse @ matrix @ self._inverse.T
+        source: Matrix = self._inverse @ matrix @ self._inverse.T
+        return source
 
     def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
         pulled = self.frame.T @ inner @ self.frame
-        return self.frame @ self.base.sandwich(self._source(matrix), pulled) @ self.frame.T
+        image: Matrix = self.frame @ self.base.sandwich(self._source(matrix), pulled) @ self.frame.T
+        return image
 
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
         return self.base.entry_variance(self._source(matrix), frame @ self.frame)
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
         source = self._source(matrix)
-        return matrix + self.frame @ (self.base.draw(source, rng) - source) @ self.frame.T
+        drawn: Matrix = matrix + self.frame @ (self.base.draw(source, rng) - source) @ self.frame.T
+        return drawn
 
     def independent(self, n_columns: int) -> Matrix | None:
         entries = self.base.independent(self.frame.shape[1])
@@ -141,7 +145,8 @@ class ImageLaw(NoiseLaw):
         # Isotropic noise along orthogonal directions.
         if entries is None or not apart.all() or not _is_isotropic(entries):
             return None
-        return entries[0, 0] / 2 * np.outer(size, size) * (1 + np.eye(len(size)))
+        variances: Matrix = entries[0, 0] / 2 * np.outer(size, size) * (1 + np.eye(len(size)))
+        return variances
 
     def image(self, frame: ArrayLike) -> NoiseLaw:
         return self.base.image(np.asarray(frame) @ self.frame)
@@ -175,7 +180,8 @@ def _is_isotropic(variances: Matrix) -> bool:
 
 def isotropic(variance: float, inner: Matrix) -> Matrix:
     """E[N inner N] where E[N_ij N_kl] = variance (d_ik d_jl + d_il d_jk)."""
-    return variance * (np.trace(inner) * np.eye(len(inner)) + inner)
+    result: Matrix = variance * (np.trace(inner) * np.eye(len(inner)) + inner)
+    return result
 
 
 def pairs(metric: Matrix, outer: float, square: float) -> Matrix:
@@ -184,4 +190,5 @@ def pairs(metric: Matrix, outer: float, square: float) -> Matrix:
     With metric = F M F^T, outer = b and square = a + b.
     """
     size = metric.diagonal(axis1=-2, axis2=-1)
-    return outer * (size[..., :, None] * size[..., None, :]) + square * metric**2
+    result: Matrix = outer * (size[..., :, None] * size[..., None, :]) + square * metric**2
+    return result

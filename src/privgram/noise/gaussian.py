@@ -47,7 +47,8 @@ class GaussianLaw(NoiseLaw):
         excess = self.std_diagonal**2 - 2 * self.std**2
         squares = frame**2
         isotropic = pairs(frame @ frame.mT, self.std**2, self.std**2)
-        return isotropic + excess * (squares @ squares.mT)
+        result: Matrix = isotropic + excess * (squares @ squares.mT)
+        return result
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
         return matrix + symmetric_gaussian(len(matrix), self.std, self.std_diagonal, rng)
@@ -102,7 +103,8 @@ class MaskedLaw(NoiseLaw):
 
     def project(self, matrix: Matrix) -> Matrix:
         """The matrix with its known zeros set."""
-        return np.where(self._zeros(len(matrix)), 0.0, matrix)
+        found: Matrix = np.where(self._zeros(len(matrix)), 0.0, matrix)
+        return found
 
     def independent(self, n_columns: int) -> Matrix:
         return np.where(self._zeros(n_columns), 0.0, self.base.independent(n_columns))
@@ -212,7 +214,8 @@ class TiedLaw(NoiseLaw):
         # The sum of weights C_t inner C_u, both written as x y^T + y x^T over 2.
         mixed = x @ (weights * (y.T @ inner @ x)) @ y.T
         alike = x @ (weights * (y.T @ inner @ y)) @ x.T + y @ (weights * (x.T @ inner @ x)) @ y.T
-        return result - self._gaussian.std**2 / 2 * (mixed + mixed.T + alike)
+        left: Matrix = result - self._gaussian.std**2 / 2 * (mixed + mixed.T + alike)
+        return left
 
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
         result = self.base.entry_variance(matrix, frame)

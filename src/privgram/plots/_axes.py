@@ -31,7 +31,8 @@ def axes_for(ax: Axes | None, size: tuple[float, float]) -> Axes:
         return ax
     with extra("plot", "plots need"):
         from matplotlib import pyplot
-    return pyplot.subplots(figsize=size, layout="constrained")[1]
+    axes: Axes = pyplot.subplots(figsize=size, layout="constrained")[1]
+    return axes
 
 
 def bare(ax: Axes) -> None:

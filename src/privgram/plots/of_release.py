@@ -257,7 +257,10 @@ def _known(release: ReleaseRecord) -> NDArray[np.bool_]:
     """Entries that are zero without noise, but for rounding."""
     variance = release.noise.entry_variance(release.matrix, np.eye(release.n_columns))
     centred = release.matrix - release.noise.shift_matrix(release.n_columns)
-    return (variance <= 1e-12 * variance.max()) & (np.abs(centred) <= 1e-9 * np.abs(centred).max())
+    found: NDArray[np.bool_] = (variance <= 1e-12 * variance.max()) & (
+        np.abs(centred) <= 1e-9 * np.abs(centred).max()
+    )
+    return found
 
 
 def _blocks(release: ReleaseRecord) -> dict[str, slice]:

@@ -38,7 +38,8 @@ class Equations:
     @cached_property
     def matrix(self) -> Matrix:
         """The second moment, unbiased: less its known shift."""
-        return self.shifted - self.law.shift_matrix(len(self.shifted))
+        unbiased: Matrix = self.shifted - self.law.shift_matrix(len(self.shifted))
+        return unbiased
 
     @property
     def gram(self) -> Matrix:
@@ -53,7 +54,8 @@ class Equations:
     @cached_property
     def theta(self) -> Vector:
         """The estimate, shape (p,)."""
-        return self.inverse @ self.matrix[:-1, -1]
+        theta: Vector = self.inverse @ self.matrix[:-1, -1]
+        return theta
 
     @cached_property
     def v(self) -> Vector:
@@ -104,9 +106,11 @@ class Equations:
     def sampling(self, pulled: Matrix) -> Matrix:
         """Covariance of pulled @ X^T e, for `pulled` of shape (k, p)."""
         meat = self.variance * self.gram if self.meat is None else self.meat
-        return pulled @ meat @ pulled.T
+        covariance: Matrix = pulled @ meat @ pulled.T
+        return covariance
 
     @cached_property
     def covariance(self) -> Matrix:
         """Of the estimate: sampling and noise."""
-        return self.sampling(self.inverse) + self.inverse @ self.noise @ self.inverse
+        total: Matrix = self.sampling(self.inverse) + self.inverse @ self.noise @ self.inverse
+        return total

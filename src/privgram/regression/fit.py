@@ -128,7 +128,8 @@ class Fit(OfDesign):
         """What is to be added to coefficients in own units: the bounds' part, less clipping."""
         if self.clipping is None:
             return self.design.offset
-        return self.design.offset - self.design.transform @ self.clipping
+        moved: Vector = self.design.offset - self.design.transform @ self.clipping
+        return moved
 
     @cached_property
     def _equations(self) -> Equations:
@@ -549,7 +550,8 @@ class Fit(OfDesign):
                 f"there is nothing to predict by: {self.refusal}. For predictions, take a "
                 "ridge='auto'"
             )
-        return self._rows(X) @ self._estimate
+        predicted: Vector = self._rows(X) @ self._estimate
+        return predicted
 
     def _rows(self, X: Any) -> Matrix:
         return self._with_ones(features_of(self.design, self.release.columns, X))
@@ -583,7 +585,8 @@ class Fit(OfDesign):
         variance = np.diag(rows @ moment @ rows.T) / total
         if ones is not None:
             variance = variance - (rows @ moment @ ones / total) ** 2
-        return np.sqrt(np.maximum(variance, 0.0)) * unit
+        std: Vector = np.sqrt(np.maximum(variance, 0.0)) * unit
+        return std
 
     plot = of_fit.plot_coefficients
 

@@ -147,14 +147,16 @@ class Pooled(Estimates):
     @property
     def i2(self) -> Vector:
         """Part of the estimates' variance that is between groups, in [0, 1]."""
-        return np.maximum(0.0, 1 - (self.n_groups - 1) / np.maximum(self.q, 1e-300))
+        part: Vector = np.maximum(0.0, 1 - (self.n_groups - 1) / np.maximum(self.q, 1e-300))
+        return part
 
     @property
     def pvalues_q(self) -> Vector:
         """P values of the hypotheses that all groups have one coefficient."""
         from scipy.special import chdtrc
 
-        return chdtrc(max(self.n_groups - 1, 1), self.q)
+        p: Vector = chdtrc(max(self.n_groups - 1, 1), self.q)
+        return p
 
     def _columns(self) -> dict[str, Vector]:
         return {**super()._columns(), "tau": np.sqrt(self.tau2), "I2": self.i2}
@@ -508,7 +510,8 @@ def _q(b: Matrix, v: Matrix, tau2: Vector) -> Vector:
     """Weighted squares about the weighted mean, of each column."""
     w = 1 / (v + tau2)
     mean = (w * b).sum(axis=0) / w.sum(axis=0)
-    return (w * (b - mean) ** 2).sum(axis=0)
+    found: Vector = (w * (b - mean) ** 2).sum(axis=0)
+    return found
 
 
 def _paule_mandel(b: Vector, v: Vector) -> float:

@@ -60,7 +60,8 @@ class Inference:
     @cached_property
     def stderr(self) -> Vector:
         """Standard errors, shape (k,)."""
-        return np.sqrt(self.covariance.diagonal())
+        stderr: Vector = np.sqrt(self.covariance.diagonal())
+        return stderr
 
     def statistic(self) -> Vector:
         """Statistics of the hypotheses that contrasts are 0, shape (k,)."""
@@ -75,7 +76,8 @@ class Inference:
         """Two-sided P values of the statistics, shape (k,)."""
         from scipy.special import stdtr
 
-        return 2 * stdtr(self.df, -np.abs(self.statistic()))
+        p: Vector = 2 * stdtr(self.df, -np.abs(self.statistic()))
+        return p
 
     def quantile(self, level: float) -> Vector:
         """Half widths of intervals of this level, in standard errors, shape (k,)."""
@@ -95,7 +97,8 @@ class Inference:
         half = quantile * np.sqrt(np.maximum(square * self.slope**2 + slack, 0.0)) / slack
         half = np.where(open_ended, np.inf, half)
         ends = np.array([middle - half, middle + half])
-        return (self.estimate + self.stderr * ends).T
+        intervals: Matrix = (self.estimate + self.stderr * ends).T
+        return intervals
 
 
 def refuse(size: int, reason: str) -> Inference:

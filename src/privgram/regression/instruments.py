@@ -252,7 +252,8 @@ class _Moments:
 
     @cached_property
     def matrix(self) -> Matrix:
-        return self.shifted - self.law.shift_matrix(len(self.shifted))
+        unbiased: Matrix = self.shifted - self.law.shift_matrix(len(self.shifted))
+        return unbiased
 
     @property
     def w(self) -> slice:
@@ -311,7 +312,8 @@ class _Moments:
         """Second moment of some columns, less what others explain of them."""
         m = self.matrix
         cross = m[some, columns]
-        return m[np.ix_(some, some)] - cross @ np.linalg.solve(m[columns, columns], cross.T)
+        left: Matrix = m[np.ix_(some, some)] - cross @ np.linalg.solve(m[columns, columns], cross.T)
+        return left
 
     @cached_property
     def weights(self) -> Matrix:
@@ -332,7 +334,8 @@ class _Moments:
 
     @cached_property
     def theta(self) -> Vector:
-        return self.bread @ (self.weights @ self.matrix[:, -1])
+        found: Vector = self.bread @ (self.weights @ self.matrix[:, -1])
+        return found
 
     @cached_property
     def v(self) -> Vector:

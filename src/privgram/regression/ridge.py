@@ -109,14 +109,16 @@ def isotropic(std: float) -> EntryVariance:
     def entry_variance(frame: Matrix) -> Matrix:
         metric = frame @ frame.T
         size = np.diag(metric)
-        return std**2 * (np.outer(size, size) + metric**2)
+        variance: Matrix = std**2 * (np.outer(size, size) + metric**2)
+        return variance
 
     return entry_variance
 
 
 def possible_rows(least: float) -> Vector:
     """Numbers of rows that are believed possible where only the least is known, shape (7,)."""
-    return max(least, 1.0) * np.logspace(0, 3, 7)
+    counts: Vector = max(least, 1.0) * np.logspace(0, 3, 7)
+    return counts
 
 
 def auto_ridge(
@@ -244,7 +246,8 @@ def _unrepelled(values: Vector, variance: Matrix) -> Vector:
     """Second moment along each released eigenvector, eigenvalue repulsion undone."""
     gaps = values[:, None] - values
     damped = np.maximum(gaps**2 + 4 * variance, np.finfo(float).tiny)
-    return values - 2 * (variance * gaps / damped).sum(axis=1)
+    result: Vector = values - 2 * (variance * gaps / damped).sum(axis=1)
+    return result
 
 
 def _posterior(

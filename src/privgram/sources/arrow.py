@@ -288,4 +288,5 @@ def to_numpy(column: Any) -> NDArray[Any]:
     if types.is_boolean(column.type) or (column.null_count and types.is_integer(column.type)):
         # Unsafe: an integer beyond 2**53 is rounded, here as it is elsewhere.
         column = column.cast("float64", safe=False)
-    return column.to_numpy(zero_copy_only=column.null_count == 0)
+    array: NDArray[Any] = column.to_numpy(zero_copy_only=column.null_count == 0)
+    return array

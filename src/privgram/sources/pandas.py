@@ -103,12 +103,16 @@ def _to_raw(column: Any, wanted: Variable | None) -> Any:
             lut = codes_of(column.cat.categories.to_numpy(), wanted)
             return Codes(column.cat.codes.to_numpy(), lut)
         if isinstance(column.dtype, np.dtype):
-            return column.to_numpy()
+            levels: NDArray[Any] = column.to_numpy()
+            return levels
         if column.dtype.kind in "iuf":  # Int64, with pandas' NA
-            return column.to_numpy(dtype=np.float64, na_value=np.nan)
-        return column.to_numpy(dtype=object)
+            floats: NDArray[Any] = column.to_numpy(dtype=np.float64, na_value=np.nan)
+            return floats
+        texts: NDArray[Any] = column.to_numpy(dtype=object)
+        return texts
     if isinstance(wanted, Dates) and hasattr(column.dtype, "tz"):
-        return column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
+        moments: NDArray[Any] = column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
+        return moments
     if isinstance(wanted, Dates) or (wanted is not None and hasattr(column.dtype, "categories")):
         return np.asarray(column)
     return _to_numpy(column)
@@ -116,10 +120,12 @@ def _to_raw(column: Any, wanted: Variable | None) -> Any:
 
 def _to_numpy(column: Any) -> NDArray[Any]:
     if isinstance(column.dtype, np.dtype):
-        return column.to_numpy()
+        view: NDArray[Any] = column.to_numpy()
+        return view
     if hasattr(column.dtype, "pyarrow_dtype"):
         import pyarrow as pa
 
         array = pa.array(column)
         return to_numpy(array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array)
-    return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    copy: NDArray[Any] = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    return copy

@@ -45,12 +45,13 @@ def _of_dataset(dataset: Any) -> Query:
         from pyarrow.compute import field
 
         # Arrow reads ahead 16 batches of 4 files by default: gigabytes, if rows are wide.
-        return dataset.scanner(
+        reader: Iterator[Any] = dataset.scanner(
             columns={name: field(name) for name in names},
             batch_size=max(256, BATCH // max(len(names), 1)),
             batch_readahead=4,
             fragment_readahead=2,
         ).to_reader()
+        return reader
 
     return dataset.schema, run
 

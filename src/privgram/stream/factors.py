@@ -86,7 +86,8 @@ class Epoch:
 
         B C = A says that row t of B less row t - 1 is row t of C^-1.
         """
-        return self.lengths[period - 1] * self.inverse_root[:period][::-1]
+        weights: Vector = self.lengths[period - 1] * self.inverse_root[:period][::-1]
+        return weights
 
     def row(self, period: int) -> Vector:
         """Weights of the noises of periods 1 to t in the t-th running sum, shape (t,): of B."""

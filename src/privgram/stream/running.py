@@ -494,7 +494,8 @@ def _calibrate(header: Mapping[str, Any]) -> GaussCalibration:
     moved = _sums(header).epochs[0].sensitivity
     bound = header["bound"] * math.sqrt(moved)
     wanted = header["epsilon"], header["delta"], header["adjacency"]
-    return AnalyzeGauss().calibrate(header["n_columns"], bound, *wanted)
+    found: GaussCalibration = AnalyzeGauss().calibrate(header["n_columns"], bound, *wanted)
+    return found
 
 
 def _condition(header: Mapping[str, Any]) -> str | None:
