@@ -64,8 +64,8 @@ def flights():
     return table[names], pg.Columns(bounds, missing="drop"), "arr_delay", 1.0
 
 
-def shown(table, columns, target, mechanism, epsilon, draws=5):
-    """The median standard error of releases, of those that have some."""
+def drawn(table, columns, target, mechanism, epsilon, draws=5):
+    """Standard errors of releases, of those that have some."""
     found = []
     for seed in range(draws):
         rng = np.random.default_rng(seed)
@@ -73,7 +73,12 @@ def shown(table, columns, target, mechanism, epsilon, draws=5):
             table, columns=columns, epsilon=epsilon, delta=1e-6, mechanism=mechanism, rng=rng
         )
         found.append(release.regress(target).bse)
-    return np.nanmedian(found, axis=0)
+    found = np.array(found)
+    return found[~np.isnan(found).any(axis=1)]
+
+
+def shown(*of):
+    return np.median(drawn(*of), axis=0)
 
 
 def planned(plan, mechanism):
@@ -115,8 +120,11 @@ def test_a_plan_says_between_what_releases_differ():
     low, high = np.array([row.range["Refined()"] for row in plan.outlook.rows]).T
     assert np.all(high > 1.3 * low)
     assert "differ" in str(replace(plan.outlook, mechanisms=("Refined()",)))
-    found = shown(table, columns, target, pg.Refined(), epsilon, draws=21)
-    assert np.all((low < found) & (found < high))
+    # Eight of ten are said to lie between; the design is half of the rows, so that the ends are
+    # known to a fifth. Of 21 releases, some refused, fewer than half would by chance in 1 of 1,000.
+    found = drawn(table, columns, target, pg.Refined(), epsilon, 21)
+    between = (low / 1.2 < found) & (found < 1.2 * high)
+    assert between.mean(axis=0).min() > 0.5
 
 
 @pytest.mark.long
