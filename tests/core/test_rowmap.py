@@ -150,5 +150,3 @@ def test_wrong_input():
         rowmap.apply(np.ones((2, 3)), 1.0, frame, out, 3 * [np.ones(2)])
     with pytest.raises(ValueError, match="padded"):
         rowmap.apply(np.ones((2, 3)), 1.0, np.eye(3), out)
-    with pytest.raises(ValueError, match="square"):
-        rowmap.transposed(np.ones((2, 3)))

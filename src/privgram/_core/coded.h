@@ -15,17 +15,8 @@
 #ifndef PRIVGRAM_CODED_H
 #define PRIVGRAM_CODED_H
 
+#include "_codes.h"
 #include "gram.h"
-
-/* Codes of a factor: adjacent integers, looked up in a table unless it is NULL.
- * A code beyond the levels, below zero or not in the table is a missing value. */
-typedef struct {
-    const char *x;
-    int size; /* in bytes */
-    int is_signed;
-    const int32_t *lut;
-    int64_t n_lut;
-} coded_codes;
 
 struct coded_table {
     gram_table dense;

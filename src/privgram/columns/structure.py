@@ -7,6 +7,7 @@ moment does. Imposing them on a release costs nothing and takes off noise.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import combinations
 
 import numpy as np
@@ -32,8 +33,11 @@ def zeros(layout: Layout) -> tuple[tuple[int, ...], ...]:
     )
 
 
-def ties(layout: Layout) -> tuple[Tie, ...]:
+def ties(layout: Layout, entries: Mapping[int, float] | None = None) -> tuple[Tie, ...]:
     """Equations that the entries of the second moment solve, apart from `zeros`.
+
+    `entries` are what a row has in the pieces that count, by their first columns; by default all
+    count, and rows have their weights.
 
     Of pieces with the same numbers, sums over the levels of what the factors do not share
     are equal: so they are times any column. Entries of two pieces that disagree on a factor
@@ -42,14 +46,16 @@ def ties(layout: Layout) -> tuple[Tie, ...]:
     """
     relations: list[dict[int, float]] = []
     conflicts: list[Tie] = []
-    for one, other in combinations(layout.stored, 2):
+    weights = {own.start: own.weight for own in layout.stored} if entries is None else entries
+    pieces = [own for own in layout.stored if own.start in weights]
+    for one, other in combinations(pieces, 2):
         cells, other_cells = _shared_cells(layout, one, other)
         if one.piece.powers == other.piece.powers:
             for cell in range(int(cells.max()) + 1):
                 relations.append(
-                    {one.start + int(i): 1 / one.weight for i in np.flatnonzero(cells == cell)}
+                    {one.start + int(i): 1 / weights[one.start] for i in np.flatnonzero(cells == cell)}
                     | {
-                        other.start + int(j): -1 / other.weight
+                        other.start + int(j): -1 / weights[other.start]
                         for j in np.flatnonzero(other_cells == cell)
                     }
                 )

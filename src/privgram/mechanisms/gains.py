@@ -2,7 +2,7 @@
 
 By what was released and what is public alone. Noise of both kinds is drawn with a fixed seed, and
 what it does to every coefficient compared: that of one look after what is known of the second
-moment was imposed, as a release of one look imposes it and one in a frame does not.
+moment was imposed, as a release of one look imposes it and one in a frame does for factors that are apart.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class Gains:
             law = None if isinstance(known, GaussianLaw) else known
         groups = _groups(columns, d)
         rng = np.random.default_rng(0)
-        moment = frame.inverse @ frame.inverse.T
+        back, within = frame.inverse, frame.known(1.0, columns)
+        second = np.eye(d) if frame.second is None else frame.second
+        moment = back @ second @ back.T
         inverse: Matrix | None = None
         sums = np.zeros(len(groups))
         draws = max(1, _DRAWN // d**2)
@@ -63,11 +65,13 @@ class Gains:
             one, other = (symmetric_gaussian(d, 1.0, math.sqrt(2.0), rng) for _ in range(2))
             if law is not None:
                 one = law.project(one)
+            if not isinstance(within, GaussianLaw):
+                other = within.project(other)
             if inverse is None:
                 inverse = _inverse(moment, one)
             sizes = [
                 np.log(np.abs(inverse @ noise @ inverse) + 1e-300)
-                for noise in (one, frame.inverse @ other @ frame.inverse.T)
+                for noise in (one, back @ other @ back.T)
             ]
             numbers = groups[0]
             for i, group in enumerate(groups):
