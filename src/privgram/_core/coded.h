@@ -23,6 +23,7 @@ struct coded_table {
     const coded_codes *codes;               /* one of each factor, and of the groups if any */
     const gram_column *values;              /* columns that blocks are multiplied by */
     const double *center, *inverse, *limit; /* of the values */
+    int is_short; /* whether the caller has clipped every row to the bound, less its rounding */
 };
 
 /* One column for each level of a factor, of which a row has one entry that is not

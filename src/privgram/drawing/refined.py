@@ -69,7 +69,7 @@ class Looks(looks.Looks):
         self.rng = rng
         self.reread = reread
         self._radius: float | None = None  # of sums that the next histogram's pass makes too
-        self._sums: Accumulator | None = None
+        self._sums: Accumulator | Levelled | None = None
 
     def prepare(self, radius: float) -> None:
         """Have the next histogram's pass add up the rows too: of a look that may be taken."""
@@ -119,9 +119,8 @@ class Looks(looks.Looks):
         total, self._sums = self._sums, None
         if total is None:
             total = self.read(frame, _sums(frame, radius))
-        if isinstance(total, Levelled):
-            total = total.total
-        return SecondMoment.from_accumulator(total, None, None)
+        sums = total.total if isinstance(total, Levelled) else total
+        return SecondMoment.from_accumulator(sums, None, None)
 
     def read(self, frame: Frame, new: Callable[[int], Any]) -> Any:
         """Feed an accumulator the rows in a frame; the table must be the one of before."""

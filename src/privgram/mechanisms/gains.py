@@ -2,7 +2,8 @@
 
 By what was released and what is public alone. Noise of both kinds is drawn with a fixed seed, and
 what it does to every coefficient compared: that of one look after what is known of the second
-moment was imposed, as a release of one look imposes it and one in a frame does for factors that are apart.
+moment was imposed, as a release of one look imposes it. A release in a frame imposes what is known
+of factors that are apart.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram.columns.structure import ties, zeros
+from privgram.columns.structure import relations, ties, zeros
 from privgram.noise import GaussianLaw, MaskedLaw, TiedLaw, imposed, symmetric_gaussian
 
 if TYPE_CHECKING:
@@ -57,8 +58,7 @@ class Gains:
         rng = np.random.default_rng(0)
         back, within = frame.inverse, frame.known(1.0, columns)
         second = np.eye(d) if frame.second is None else frame.second
-        moment = back @ second @ back.T
-        inverse: Matrix | None = None
+        inverse = _inverse(back @ second @ back.T, columns)
         sums = np.zeros(len(groups))
         draws = max(1, _DRAWN // d**2)
         for _ in range(draws):
@@ -67,8 +67,6 @@ class Gains:
                 one = law.project(one)
             if not isinstance(within, GaussianLaw):
                 other = within.project(other)
-            if inverse is None:
-                inverse = _inverse(moment, one)
             sizes = [
                 np.log(np.abs(inverse @ noise @ inverse) + 1e-300)
                 for noise in (one, back @ other @ back.T)
@@ -99,9 +97,16 @@ def _groups(columns: Columns | None, size: int) -> list[NDArray[np.intp]]:
     return [np.array(numbers), *levels] if len(numbers) else [np.arange(size)]
 
 
-def _inverse(moment: Matrix, noise: Matrix) -> Matrix:
-    """Inverse of a second moment on the directions in which noise, with all imposed, is any."""
-    values, vectors = np.linalg.eigh(noise)
-    kept = vectors[:, np.abs(values) > 1e-9 * np.abs(values).max()]
+def _inverse(moment: Matrix, columns: Columns | None) -> Matrix:
+    """Inverse of a second moment on what the exact equations of its columns leave."""
+    d = len(moment)
+    known = [] if columns is None or columns.layout.size != d else relations(columns.layout)
+    if not known:
+        return np.asarray(np.linalg.inv(moment), dtype=np.float64)
+    rows = np.zeros((len(known), d))
+    for row, relation in zip(rows, known, strict=True):
+        row[list(relation)] = list(relation.values())
+    _, sizes, directions = np.linalg.svd(rows)
+    kept = directions[int((sizes > 1e-9 * sizes[0]).sum()) :].T
     inverse: Matrix = kept @ np.linalg.inv(kept.T @ moment @ kept) @ kept.T
     return inverse

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privgram._core import rowmap
+from privgram._core.norms import squared_norms
 from privgram._core.rows import TableAccumulator
 from privgram.sources.table import n_rows_of
 
@@ -26,8 +28,9 @@ if TYPE_CHECKING:
 #: Doubles of mapped rows at a time: 512 KiB, which stay in the cache.
 SCRATCH = 1 << 16
 
-#: No image is as far out: what clips them are the bounds of accumulators.
-FAR = 2.0**400
+#: More than rounding adds to the squared norm of an image that was clipped: of each of at most 2^15
+#: products and sums 2^-53, and twice that of the clipping.
+ROUNDING = 2.0**-36
 
 
 class Mapped:
@@ -86,8 +89,9 @@ class Mapped:
         coded = encoder.coded
         sizes = [encoder.levels[factor] for factor, *_ in coded]
         if self._of_codes is None:
-            blocks = (range(own[1], own[1] + size) for own, size in zip(coded, sizes, strict=True))
-            order = [*encoder.positions, *chain.from_iterable(blocks)]
+            ends = zip(coded, sizes, strict=True)
+            levels = (range(own[1], own[1] + size) for own, size in ends)
+            order = [*encoder.positions, *chain.from_iterable(levels)]
             self._of_codes = rowmap.transposed(self._given[0][:, order])
         places = [next(i for i, own in enumerate(coded) if own[1] == at) for at in self._levels]
         step = len(self._images)
@@ -101,9 +105,7 @@ class Mapped:
             ]
             images = self._images[: min(step, n_rows - start)]
             numbers = [x[rows] for x in dense]
-            rowmap.apply(
-                numbers, self._bound, self._of_codes, images, encoder.scaling, blocks
-            )
+            rowmap.apply(numbers, self._bound, self._of_codes, images, encoder.scaling, blocks)
             beside = [[blocks[place][:2] for place in places]] if places else []
             bad = self.inner.update(images, drop, *beside)
             if bad >= 0:
@@ -131,6 +133,8 @@ class Mapped:
 class Levelled:
     """The second moment of images and, beside them, of the levels of factors.
 
+    Images are clipped so that with the levels' entries, which stay, a row is within the bound.
+
     Parameters
     ----------
     positions : sequence of int
@@ -138,7 +142,7 @@ class Levelled:
     levels : sequence of (int, int, float)
         Of each factor: where its first level is, how many there are, and a row's entry.
     bound : float
-        L2 bound to which such a row is clipped.
+        L2 bound of such a row.
     """
 
     by_levels = True
@@ -150,13 +154,19 @@ class Levelled:
         blocks = [(i, start, -1, weight) for i, (start, _, weight) in enumerate(levels)]
         self.total = TableAccumulator(positions, [size for _, size, _ in levels], blocks, bound)
         k = len(positions)
-        self._scaling = np.zeros(k), np.ones(k), np.full(k, FAR)
+        square = (bound**2 - math.fsum(entry**2 for *_, entry in levels)) * (1 - ROUNDING)
+        if not square > 0:
+            raise ValueError("the levels' entries leave no room within the bound")
+        self._radius = math.sqrt(square)
+        self._scaling = np.zeros(k), np.ones(k), np.full(k, self._radius)
 
-    def update(
-        self, images: NDArray[np.float64], drop: bool, codes: list[Indices]
-    ) -> int:
-        """Take the images of rows and the codes of their levels."""
-        return self.total.update(images, codes, [], drop, self._scaling)
+    def update(self, images: NDArray[np.float64], drop: bool, codes: list[Indices]) -> int:
+        """Take the images of rows, which are clipped where they lie, and codes of their levels."""
+        squares = np.empty(len(images))
+        squared_norms(images, squares)
+        far = np.flatnonzero(squares > self._radius**2)
+        images[far] *= (self._radius / np.sqrt(squares[far]))[:, None]
+        return self.total.update(images, codes, [], drop, self._scaling, short=True)
 
     @property
     def n_rows(self) -> int:
