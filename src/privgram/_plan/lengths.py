@@ -10,17 +10,13 @@ import numpy as np
 from privgram.mechanisms import Refined
 from privgram.mechanisms.refined import Frame, choose_radius, count_sensitivity
 from privgram.mechanisms.tails import bins
-from privgram.noise import ImageLaw
+from privgram.noise import EntryLaw, ImageLaw
 from privgram.regression.inference import rows_behind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Vector
     from privgram._release.record import ReleaseRecord
 
-    Vector = NDArray[np.float64]
-
-__all__ = ["counts", "shape_of"]
 
 #: Shapes that are thought of, from far heavier tails than lognormal rows have to none; and halvings
 #: of this interval, on a logarithmic scale.
@@ -47,7 +43,9 @@ def shape_of(release: ReleaseRecord) -> float | None:
     """
     law, said, rows = release.noise, release.parameters, rows_behind(release)
     ours = isinstance(release.mechanism, Refined) and release.mechanism.target is None
-    if not (ours and isinstance(law, ImageLaw) and "clipping_bias" in said and rows):
+    if not (ours and isinstance(law, ImageLaw) and isinstance(law.base, EntryLaw)):
+        return None  # or factors are apart, and lengths are of numbers alone
+    if "clipping_bias" not in said or not rows:
         return None
     matrix = np.asarray(np.linalg.inv(law.frame), dtype=np.float64)
     typical = float(np.trace(matrix @ release.matrix @ matrix.T)) / rows

@@ -9,8 +9,6 @@ from typing import Any
 
 from privgram._base.saved import DamagedFile, format_of
 
-__all__ = ["load"]
-
 #: What reads a file of each format, imported when there is one.
 READERS = {
     "privgram-release": "privgram._release:read_release",

@@ -12,8 +12,6 @@ from ._options import example
 from ._output import json_option, print_json, print_lines
 from .release import check_out
 
-__all__ = ["logistic", "plan", "regress", "release"]
-
 STUDY = click.argument("study", type=click.Path(path_type=Path))
 FORMULA = click.argument("formula")
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from privgram.columns.layout import Layout, Stored
 
-__all__ = ["MOST_TIES", "relations", "ties", "zeros"]
-
 #: More equations than this take longer to solve than they are worth.
 MOST_TIES = 300
 

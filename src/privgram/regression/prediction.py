@@ -8,19 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.optional import extra
+from privgram._base.frames import as_frame
 from privgram.regression.inference import Inference, Of, RefusedError, students
 from privgram.regression.results import check_of, level_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from privgram._base.arrays import Matrix, Vector
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Prediction"]
 
 #: Rows that are predicted at once.
 _ROWS = 256
@@ -111,8 +107,6 @@ class Prediction:
 
     def summary_frame(self, alpha: float = 0.05) -> Any:
         """All of it as a data frame (needs pandas), with the columns that statsmodels has."""
-        with extra("pandas", "a data frame needs"):
-            import pandas
         mean, obs = self.conf_int(alpha=alpha), self.conf_int(alpha=alpha, obs=True)
         columns = {
             "mean": self.predicted_mean,
@@ -122,4 +116,4 @@ class Prediction:
             "obs_ci_lower": obs[:, 0],
             "obs_ci_upper": obs[:, 1],
         }
-        return pandas.DataFrame(columns)
+        return as_frame(columns)
