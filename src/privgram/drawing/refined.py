@@ -89,8 +89,8 @@ class Looks(looks.Looks):
         return released
 
     def count(self, frame: Frame, grid: Vector, share: float) -> tuple[Vector, float]:
-        """Release the number of rows between squared radii; with the noise of the numbers."""
-        lengths = np.sqrt(np.maximum(grid - frame.constant, 0.0))  # of images of numbers
+        """Release how many rows have numbers between squared radii; with the noise of that."""
+        lengths = np.sqrt(grid)
         if self._radius is None:
             counted = self.read(frame, partial(NormCounts, grid=lengths))
         else:

@@ -64,7 +64,7 @@ class Looks(ABC):
 
     @abstractmethod
     def count(self, frame: Frame, grid: Vector, share: float) -> tuple[Vector, float]:
-        """Release the number of rows between squared radii; with the noise of the numbers."""
+        """Release how many rows have numbers between squared radii; with the noise of that."""
 
     @abstractmethod
     def number(self, share: float) -> float:
@@ -101,10 +101,11 @@ class Looks(ABC):
 
     def choose(self, frame: Frame, share: float, left: float, rows: float) -> Choice:
         """The radius of a look in a frame, by a released histogram; `left` is the look's share."""
-        grid = bins(frame.typical, frame.largest(float(self.moment.bound)))
+        constant, largest = frame.constant, frame.largest(float(self.moment.bound))
+        grid = bins(frame.typical - constant, largest - constant)
         counts, std = self.count(frame, grid, share)
         noise = self.std_at(1.0, left)
-        return rules.choose_radius(counts, grid, std, noise, rows, frame.loudest(rows))
+        return rules.choose_radius(counts, grid, std, noise, rows, frame.loudest(rows), constant)
 
 
 def names_of(moment: Any) -> tuple[str, ...]:

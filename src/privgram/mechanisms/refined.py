@@ -515,6 +515,7 @@ def choose_radius(
     noise: float,
     rows: float,
     loudest: float = math.inf,
+    constant: float = 0.0,
 ) -> Choice:
     """The squared radius that leaves coefficients the least error, of noise and of clipping.
 
@@ -531,6 +532,8 @@ def choose_radius(
     rows : float
     loudest : float
         The most noise that a look may have.
+    constant : float
+        What every row has beside what is counted.
 
     Notes
     -----
@@ -541,13 +544,18 @@ def choose_radius(
     """
     tail = tail_of(counts, grid, counts_std, rows)
     expected = pull(tail.rows) * tail.excess
-    allowed = (tail.rows <= MOST_CLIPPED * rows) & (noise * tail.places <= loudest)
-    error = np.hypot(noise * tail.places, expected)
+    drawn = noise * (tail.places + constant)
+    allowed = (tail.rows <= MOST_CLIPPED * rows) & (drawn <= loudest)
+    error = np.hypot(drawn, expected)
     at = int(np.argmin(np.where(allowed, error, np.inf) if allowed.any() else error))
     number = float(tail.rows[at])
     most = pull(tail.rows[at]) * tail.most(at)
     return Choice(
-        float(tail.places[at]), number, tail.rows_std(at), float(expected[at]), float(most)
+        float(tail.places[at]) + constant,
+        number,
+        tail.rows_std(at),
+        float(expected[at]),
+        float(most),
     )
 
 
