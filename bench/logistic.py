@@ -215,7 +215,7 @@ def peer(python: str, X: Any, y: Any, epsilon: float) -> list[Any]:
     return best
 
 
-def truth(fit: pg.LogisticFit, table: Any) -> Any:
+def truth(fit: Any, table: Any) -> Any:
     """Whether each row's target is what is explained."""
     name, _, level = fit.target.rstrip("]").partition("[")
     return np.asarray(table[name]) == (level or True)
