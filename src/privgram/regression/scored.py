@@ -46,7 +46,10 @@ FORM = Form(
 #: Which ways a fit may have come about, as the summary says it.
 WAYS = {"scores": "Scores", "second moment": "Second moment", "one look": "One look"}
 
-HIDDEN = "the privacy noise hides the curvature in some direction of the features"
+HIDDEN = (
+    "the privacy noise hides the curvature in some direction of the features. More rows, a larger "
+    "epsilon, narrower bounds or fewer features may show it"
+)
 
 
 @dataclass(frozen=True, eq=False)
