@@ -45,6 +45,8 @@ class Scaled(Task):
 
 def fitted(fit, truth):
     """Error of the slopes, mean width of their intervals, and the share that hold the truth."""
+    if fit.refusal is not None:
+        return np.inf, np.inf, np.nan
     low, high = np.asarray(fit.conf_int())[: len(truth)].T
     error = np.linalg.norm(np.asarray(fit.params)[: len(truth)] - truth)
     return error, np.mean(high - low), np.mean((low <= truth) & (truth <= high))
@@ -124,11 +126,9 @@ def measured(run, rows, features):
     text = f"{np.median(error):.2g}"
     if np.isnan(width).all():
         return text
-    refused = np.mean(~np.isfinite(width))
-    return (
-        f"{text} / {np.median(width):.2g} / {np.nanmean(held):.0%}"
-        + f" ({refused:.0%} refused)" * bool(refused)
-    )
+    refused = np.sum(~np.isfinite(width))
+    text = f"{text} / {np.median(width):.2g} / {np.nanmean(held):.0%}"
+    return text + f" ({refused} refused)" * bool(refused)
 
 
 def table():
