@@ -114,7 +114,7 @@ TASKS = (
         "Doctor's visits by person, `sampleSelection` RandHIE", table("sampleSelection", "RandHIE"),
         {"mdvis": (0, 30), "coins": (0, 100), "disea": (0, 60), "female": bool},
         "mdvis ~ coins + disea + female", "mdvis ~ coins + disea + female", "coins", by_person,
-        {"unit": pg.Unit("zper", rows=5)},
+        {"unit": "zper"},
     ),
     Task(
         "Insured or not, `AER` HealthInsurance", table("AER", "HealthInsurance"),
