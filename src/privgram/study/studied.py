@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from privgram._base.checks import check_number, check_positive
 from privgram._base.text import listed
-from privgram._plan.precision import Precision, precision
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
 from privgram.columns.unit import Auto, Unit
@@ -19,6 +18,7 @@ from privgram.ledger import BudgetExceeded, Ledger
 from privgram.study.answer import Family, answer, needed
 from privgram.study.budget import identity, name_of, open_ledger
 from privgram.study.check import rows_of
+from privgram.study.precision import Precision, precision
 
 if TYPE_CHECKING:
     import numpy as np
@@ -415,11 +415,10 @@ class Study:
 
         Notes
         -----
-        Releases of made rows are drawn by the mechanism that `release` takes, and what is planned
-        is what their standard errors will say (`privgram.plan`). `regress` has less noise; its
-        standard errors may be wider where rows may lie farther out than those that are seen.
+        Rows are made of the design, and fitted by what will fit the table, some times over: what is
+        planned is the median of the standard errors that `regress` will state, and beside it those
+        of a regression on a release of the same columns, of which there may be any number.
         """
-        used = needed(formula, self.columns)
         groups, _ = Groups.of(by, self.columns)
         unit = self.unit
         if unit is not None and unit.rows is None and not isinstance(unit.bound, float):
@@ -432,22 +431,21 @@ class Study:
                     "the number of rows is private where rows are added or removed: say about how "
                     "many there are by what is public, n_rows=..."
                 )
-            n_rows = rows_of(self.table, used)
+            n_rows = rows_of(self.table, needed(formula, self.columns))
         left = self.remaining()
         return precision(
             formula,
-            used,
-            delta=self._spent(epsilon or left or 1.0, None)[1],
-            adjacency=self.adjacency,
+            self.columns,
             left=left,
             n_rows=n_rows,
             want=want,
             epsilon=epsilon,
             design=design,
-            rows_per_unit=None if unit is None else unit.rows,
-            unit_bound=None if unit is None or unit.rows is not None else unit.bound,  # type: ignore[arg-type]
-            groups=1 if groups is None else len(groups),
-            logistic=family == "binomial",
+            unit=unit,
+            groups=groups,
+            delta=self._spent(epsilon or left or 1.0, None)[1],
+            adjacency=self.adjacency,
+            family=family,
             once=isinstance(self.table, Iterator),
         )
 
