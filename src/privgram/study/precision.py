@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-__all__ = ["Precision", "PrecisionRow", "precision"]
+__all__ = ["Precision", "PrecisionRow", "offered_at", "precision"]
 
 #: Where epsilon is looked for, how near to the best one is good enough, and in how many steps.
 LEAST, MOST, NEAR, STEPS = 1e-3, 64.0, 0.95, 10
@@ -46,6 +46,9 @@ DRAWS, MOST_DRAWS, KNOWN = 9, 45, 0.04
 
 #: Of what fits state, all but a tenth at either end is told, where the ends differ by so much.
 ENDS, WIDE = (0.1, 0.9), 1.5
+
+#: How many times the epsilon that was refused is suggested at least.
+MARGIN = 4.0
 
 #: With this epsilon noise is nothing beside sampling.
 NO_PRIVACY = 1e6
@@ -238,6 +241,29 @@ def precision(
     return Precision(formula, epsilon, asked["delta"], left, rows, heading, tuple(notes), way)
 
 
+def offered_at(
+    formula: str,
+    columns: Columns,
+    refused: float,
+    n_rows: int,
+    unit: Unit | None = None,
+    **asked: Any,
+) -> float | None:
+    """An epsilon at which a regression that was refused should have standard errors.
+
+    Fits of guessed rows, all of which must have them; None where no epsilon up to the most does.
+    What was refused was so for reasons that a guess may not know: so it is at least four times as
+    much, which is a quarter of the noise.
+    """
+    made = _Rehearsal(formula, columns, None, n_rows, unit, None, asked)
+    epsilon = MARGIN * refused
+    while epsilon <= MOST:
+        if made.always(epsilon):
+            return float(f"{epsilon:.2g}")
+        epsilon *= 1.5
+    return None
+
+
 class _Rehearsal:
     """Fits of made rows, by what will fit the table."""
 
@@ -292,6 +318,10 @@ class _Rehearsal:
         found = self._drawn(self._regress, epsilon)
         return dict.fromkeys(self.names) if found is None else dict(found)
 
+    def always(self, epsilon: float) -> bool:
+        """Whether no fit is refused."""
+        return self._drawn(self._regress, epsilon, DRAWS, all_of_them=True) is not None
+
     def beside(self, epsilon: float) -> dict[str, float | None] | None:
         """Those of a regression on a release; None where `at` has them, or there is none."""
         if self.groups is not None or self.asked.get("family", "gaussian") != "gaussian":
@@ -299,8 +329,10 @@ class _Rehearsal:
         found = self._drawn(self._released, epsilon)
         return dict.fromkeys(self.names) if found is None else dict(found)
 
-    def _drawn(self, fit: Any, epsilon: float, most: int = MOST_DRAWS) -> dict[str, float] | None:
-        """Medians of the standard errors of fits."""
+    def _drawn(
+        self, fit: Any, epsilon: float, most: int = MOST_DRAWS, all_of_them: bool = False
+    ) -> dict[str, float] | None:
+        """Medians of the standard errors of fits; None if half of them are refused, or any is."""
         drawn: list[Any] = []
         names: tuple[str, ...] = ()
         seed = 0
@@ -319,7 +351,7 @@ class _Rehearsal:
                     names = one.param_names
                     if fit == self._regress:
                         self._note(epsilon, one)
-        if 2 * len(drawn) <= seed:
+        if 2 * len(drawn) <= seed or (all_of_them and len(drawn) < seed):
             return None
         found = np.array(drawn) / math.sqrt(self.factor)
         if fit == self._regress:
