@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from privgram._base.arrays import Matrix
     from privgram.columns import Columns
 
-
 #: Rows that are made where there are none.
 ROWS = 20_000
 
@@ -80,15 +79,7 @@ def design_of(design: Any, columns: Columns, bound: float) -> Design:
 
 
 def made_of(design: Any, columns: Columns, n: int) -> tuple[str, dict[str, Any]]:
-    """Rows as a plan is given them, in own units: what they are, in words, and their columns.
-
-    Parameters
-    ----------
-    design, columns
-        As for `design_of`.
-    n : int
-        Rows to make.
-    """
+    """Rows as a plan is given them, in own units: what they are, in words, and their columns."""
     rng = np.random.default_rng(0)
     names = list(columns.reads)
     if isinstance(design, ReleaseRecord):

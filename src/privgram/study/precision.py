@@ -28,12 +28,9 @@ from privgram.regression import RefusedError
 from privgram.study.answer import answer, needed
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Vector
     from privgram.columns import Columns
     from privgram.columns.unit import Unit
-
-    Vector = NDArray[np.float64]
 
 __all__ = ["Precision", "PrecisionRow", "offered_at", "precision"]
 
