@@ -10,8 +10,8 @@ pytest.importorskip("opendp")
 import opendp.prelude as dp
 
 import privgram as pg
-from privgram.mechanisms import InverseGauss
 from privgram.opendp import make_measurement
+from privgram.papers.sheffet import InverseGauss
 from privgram.privacy import GaussianProfile
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning:opendp")]

@@ -40,11 +40,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram._base.checks import check_not_negative
-
-from ._adjacency import Adjacency, check_adjacency
-from ._numerics import TINY, Array, gauss_legendre, quiet
-from ._profile import Profile, check_parameter
-from .sketch import check_count, narrow_against_wide, wide_against_narrow, wide_and_narrow
+from privgram.papers._gaussians import (
+    check_count,
+    narrow_against_wide,
+    wide_against_narrow,
+    wide_and_narrow,
+)
+from privgram.privacy._adjacency import Adjacency, check_adjacency
+from privgram.privacy._numerics import TINY, Array, gauss_legendre, quiet
+from privgram.privacy._profile import Profile, check_parameter
 
 __all__ = ["AdaptiveSketchProfile", "adaptive_delta"]
 
