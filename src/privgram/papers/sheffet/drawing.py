@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram.drawing.draws import draw
-from privgram.exact import certified, variates
+from privgram.exact import variates
 from privgram.exact.limbs import grid_exponent
 from privgram.noise import symmetric_gaussian
+from privgram.papers.sheffet import certified
 from privgram.papers.sheffet.ladder import AdaptiveLadderProfile
 from privgram.papers.sheffet.laws import InverseGaussianLaw, InverseWishartLaw, SketchLaw
 from privgram.papers.sheffet.mechanisms import (
@@ -120,14 +121,8 @@ def inverse_gauss(
 class Adjusted:
     """Regulariser and degrees of freedom in force, integers in units of the second moment.
 
-    Attributes
-    ----------
-    dof : float
-    regulariser : int
-    floor : int
-        Public lower bound on the eigenvalues of what is drawn from; it sets grids only.
-    parameters : dict
-        What the release says of them, in the data's units.
+    `floor` is a public lower bound on the eigenvalues of what is drawn from, and sets grids only;
+    `parameters` is what the release says, in the data's units.
     """
 
     dof: float

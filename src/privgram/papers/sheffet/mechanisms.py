@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from privgram._base.checks import check_integer, check_positive
-from privgram.exact import certified
 from privgram.mechanisms._base import Calibration, Mechanism, Request
 from privgram.papers.sheffet.calibration import adaptive_sketch, sketch_ratio
+from privgram.papers.sheffet.certified import delta_fp as bound_of_rounding
+from privgram.papers.sheffet.certified import largest_epsilon
 from privgram.papers.sheffet.ladder import RUNGS, AdaptiveLadderProfile, rung_share
 from privgram.papers.sheffet.laws import InverseGaussianLaw, InverseWishartLaw, SketchLaw
 from privgram.papers.sheffet.profiles import Orientation, SketchProfile
@@ -70,11 +71,19 @@ class MultiplicativeCalibration(Calibration):
     #: Which law of the worst pair the table with the row has, under "add-remove".
     orientation: ClassVar[Orientation]
 
+    #: Of what is drawn, by degrees of freedom and regulariser.
+    law_of: ClassVar[type[SketchLaw | InverseWishartLaw]]
+
     dof: float
     regulariser: float
     laplace_scale: float | None
     eigenvalue_shift: float | None
     delta_fp: float
+
+    @property
+    def law(self) -> SketchLaw | InverseWishartLaw:
+        """The law with the fewest rows."""
+        return self.law_of(self.dof, self.regulariser)
 
 
 def calibrated(
@@ -85,11 +94,11 @@ def calibrated(
     one_column = request.n_columns == 1 and request.adjacency == "replace"
     adjacency: Adjacency = "add-remove" if one_column else request.adjacency
     most = dof * 2**RUNGS if adaptive else dof
-    delta_fp = certified.delta_fp(request.epsilon, most)
+    delta_fp = bound_of_rounding(request.epsilon, most)
     delta = request.delta - delta_fp
     if delta <= 0:
         message = f"delta={request.delta:g} is below what finite precision takes, {delta_fp:.2g}"
-        largest = certified.largest_epsilon(request.delta, most)
+        largest = largest_epsilon(request.delta, most)
         if largest > 0:
             message += (
                 f" at epsilon={request.epsilon:g}: ask for epsilon={math.floor(largest):d} or"
@@ -98,34 +107,15 @@ def calibrated(
         raise ValueError(message)
     if not adaptive:
         ratio = sketch_ratio(dof, request.epsilon, delta, adjacency)
-        profile: Profile = SketchProfile(
-            dof, ratio, request.adjacency, kind.orientation, one_column
-        )
-        return multiplicative_record(
-            kind, request, profile, dof, request.bound**2 / ratio, delta_fp
-        )
+        profile = SketchProfile(dof, ratio, request.adjacency, kind.orientation, one_column)
+        lengths: tuple[float, ...] = (request.bound**2 / ratio,)
+        return multiplicative_record(kind, request, profile, dof, delta_fp, *lengths)
     first = adaptive_sketch(dof, request.epsilon, delta * rung_share(0), adjacency)
-    ladder = AdaptiveLadderProfile(
-        dof,
-        first.regulariser,
-        first.shift,
-        first.scale,
-        request.adjacency,
-        request.epsilon,
-        delta,
-        one_column=one_column,
-    )
-    length = request.bound**2 * EIGENVALUE_SLACK
-    return multiplicative_record(
-        kind,
-        request,
-        ladder,
-        dof,
-        first.regulariser * length,
-        delta_fp,
-        first.scale * length,
-        first.shift * length,
-    )
+    three = first.regulariser, first.shift, first.scale
+    budget = request.adjacency, request.epsilon, delta
+    ladder = AdaptiveLadderProfile(dof, *three, *budget, one_column=one_column)
+    lengths = tuple(x * (request.bound**2 * EIGENVALUE_SLACK) for x in three)
+    return multiplicative_record(kind, request, ladder, dof, delta_fp, *lengths)
 
 
 def multiplicative_record(
@@ -133,10 +123,10 @@ def multiplicative_record(
     request: Request,
     profile: Profile,
     dof: float,
-    regulariser: float,
     delta_fp: float,
-    laplace_scale: float | None = None,
+    regulariser: float,
     eigenvalue_shift: float | None = None,
+    laplace_scale: float | None = None,
 ) -> MultiplicativeCalibration:
     """The record of a calibration; ValueError for more rows than can be drawn."""
     if dof > MOST_DOF:
@@ -158,12 +148,7 @@ def multiplicative_record(
 class SketchCalibration(MultiplicativeCalibration):
     """Noise of a sketch."""
 
-    orientation = "wide"
-
-    @property
-    def law(self) -> SketchLaw:
-        """A sketch of G + regulariser I, with the fewest rows."""
-        return SketchLaw(self.dof, self.regulariser)
+    orientation, law_of = "wide", SketchLaw
 
 
 @dataclass(frozen=True)
@@ -253,12 +238,7 @@ def adaptive_pays(
 class InverseWishartCalibration(MultiplicativeCalibration):
     """Noise of an inverse Wishart."""
 
-    orientation = "narrow"
-
-    @property
-    def law(self) -> InverseWishartLaw:
-        """An inverse Wishart of G + regulariser I, with the fewest degrees of freedom."""
-        return InverseWishartLaw(self.dof, self.regulariser)
+    orientation, law_of = "narrow", InverseWishartLaw
 
 
 @dataclass(frozen=True)

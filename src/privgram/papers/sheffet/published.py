@@ -24,7 +24,6 @@ from privgram.papers.sheffet.mechanisms import (
 from privgram.papers.sheffet.profiles import SketchProfile
 from privgram.papers.sheffet.theorems import (
     algorithm_2,
-    algorithm_5,
     analyze_gauss,
     theorem_3_1,
     theorem_4_1,
@@ -34,12 +33,13 @@ from privgram.papers.sheffet.theorems import (
 from privgram.privacy import DiscreteGaussianProfile, GaussianProfile, StatedProfile
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from privgram.mechanisms import Calibration, Mechanism
     from privgram.mechanisms._base import Request
     from privgram.mechanisms.additive_wishart import WishartCalibration
     from privgram.mechanisms.analyze_gauss import GaussCalibration
     from privgram.papers.sheffet.mechanisms import InverseGaussCalibration
-    from privgram.papers.sheffet.theorems import AdaptiveConstants
     from privgram.privacy import Profile
 
 __all__ = [
@@ -123,15 +123,7 @@ class PublishedGaussianSketch(Published, GaussianSketch):
     """The sketch by Theorem 3.1, or Algorithm 2, whose (epsilon, delta) is stated, not proved."""
 
     def _calibrated(self, request: Request) -> MultiplicativeCalibration:
-        arguments = self.rows, request.bound, request.epsilon, request.delta
-        if self.adaptive:
-            return _stated(SketchCalibration, self.rows, algorithm_2(*arguments), request)
-        regulariser = theorem_3_1(
-            *arguments,
-            n_columns=request.n_columns,
-            allow_published_erratum=self.allow_published_erratum,
-        )
-        return _by_theorem(SketchCalibration, self.rows, regulariser, request)
+        return _multiplicative(self, SketchCalibration, self.rows, theorem_3_1, request)
 
 
 @dataclass(frozen=True)
@@ -142,16 +134,7 @@ class PublishedInverseWishart(Published, InverseWishart):
         dof = self._degrees(request)
         if dof != int(dof):
             raise ValueError(f"the paper's degrees of freedom are integers, not {dof}")
-        arguments = int(dof), request.bound, request.epsilon, request.delta
-        if self.adaptive:
-            constants = algorithm_5(*arguments)
-            return _stated(InverseWishartCalibration, dof, constants, request)
-        regulariser = theorem_5_1(
-            *arguments,
-            n_columns=request.n_columns,
-            allow_published_erratum=self.allow_published_erratum,
-        )
-        return _by_theorem(InverseWishartCalibration, dof, regulariser, request)
+        return _multiplicative(self, InverseWishartCalibration, dof, theorem_5_1, request)
 
 
 @dataclass(frozen=True)
@@ -201,22 +184,22 @@ def published(mechanism: Mechanism, *, allow_published_erratum: bool = False) ->
     raise ValueError(f"the paper has no constants for {type(mechanism).__name__}")
 
 
-def _by_theorem(
-    kind: type[MultiplicativeCalibration], dof: float, regulariser: float, request: Request
-) -> MultiplicativeCalibration:
-    """The record of a printed regulariser, with the exact profile of what it is worth."""
-    ratio = request.bound**2 / regulariser
-    profile = SketchProfile(dof, ratio, request.adjacency, kind.orientation)
-    return multiplicative_record(kind, request, profile, dof, regulariser, 0.0)
-
-
-def _stated(
+def _multiplicative(
+    mechanism: PublishedGaussianSketch | PublishedInverseWishart,
     kind: type[MultiplicativeCalibration],
     dof: float,
-    constants: AdaptiveConstants,
+    theorem: Callable[..., float],
     request: Request,
 ) -> MultiplicativeCalibration:
-    """The record of an adaptive algorithm's constants."""
-    profile = StatedProfile(request.epsilon, request.delta, request.adjacency)
-    noise = constants.regulariser, 0.0, constants.laplace_scale, constants.shift
-    return multiplicative_record(kind, request, profile, dof, *noise)
+    """The record of a theorem, with the exact profile of what it is worth, or as is stated."""
+    arguments = int(dof), request.bound, request.epsilon, request.delta
+    if mechanism.adaptive:  # Algorithms 2 and 5 have the same constants
+        noise = algorithm_2(*arguments)
+        stated = StatedProfile(request.epsilon, request.delta, request.adjacency)
+        lengths = noise.regulariser, noise.shift, noise.laplace_scale
+        return multiplicative_record(kind, request, stated, dof, 0.0, *lengths)
+    allowed = mechanism.allow_published_erratum
+    regulariser = theorem(*arguments, n_columns=request.n_columns, allow_published_erratum=allowed)
+    ratio = request.bound**2 / regulariser
+    profile = SketchProfile(dof, ratio, request.adjacency, kind.orientation)
+    return multiplicative_record(kind, request, profile, dof, 0.0, regulariser)

@@ -9,7 +9,7 @@ from helpers import by
 from scipy import stats
 
 import privgram as pg
-from privgram.exact import certified as _certified
+from privgram.exact import limbs
 from privgram.mechanisms import from_dict
 from privgram.papers import sheffet
 from privgram.papers.sheffet import GaussianSketch, InverseWishart, published
@@ -214,7 +214,7 @@ def test_fewer_rows_than_columns_give_a_singular_release(moment):
         release = GaussianSketch(2).release(moment, EPSILON, DELTA, rng=rng)
         values = np.linalg.eigvalsh(release.matrix)
         # Every entry is rounded by half a step at most: an eigenvalue by half a row of them.
-        step = release.noise.regulariser / math.sqrt(2) / 2**_certified.GRID_BITS
+        step = release.noise.regulariser / math.sqrt(2) / 2**limbs.GRID_BITS
         assert np.all(np.abs(values[:2]) <= 4 * step / 2)
         assert values[3] > 4 * step
 
