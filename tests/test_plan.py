@@ -37,6 +37,9 @@ def test_others_are_compared_when_asked_for(plan):
     for mechanism in others:
         assert found[_name(mechanism)].noise == mechanism.calibrate(**SETTING).noise_std
         assert _name(mechanism) in str(more)
+    # Under "replace" the printed noise is too little, and the plan says what it gives.
+    assert found[_name(allowed)].remark == "not private: its delta is 2.8e-06"
+    assert f"{_name(allowed)}: not private" in str(more)
     # What is recommended does not change: the others are the papers'.
     assert more.recommended == plan.recommended
     with pytest.raises(TypeError, match="such as AnalyzeGauss"):

@@ -63,7 +63,7 @@ class PlanRow:
     error : float or None
         The error of that regression at the plan's `n_rows`.
     remark : str
-        Why a number is missing.
+        Why a number is missing or not to be used.
     """
 
     mechanism: str
@@ -291,7 +291,7 @@ class Plan:
             ]
             # Where curves coincide, the wider one shows on both sides of the narrower.
             width = max(5 - 2 * j, 1)
-            axes.loglog(grid, noise, color=f"C{j}", linewidth=width, label=_name(mechanism))
+            axes.loglog(grid, noise, color=f"C{j}", linewidth=width, label=type(mechanism).__name__)
         axes.axvline(self.epsilon, color="0.8", zorder=0)
         axes.set_xlabel("epsilon")
         axes.set_ylabel("noise of one entry (standard deviation)")
@@ -507,11 +507,13 @@ def _calibrate(
     adjacency: Adjacency,
     n_rows: int | None,
 ) -> tuple[Calibration | None, str]:
-    """Calibrate, or say why not."""
+    """Calibrate, or say why not, or that it has another delta than was asked for."""
     try:
-        return mechanism.calibrate(n_columns, bound, epsilon, delta, adjacency, n_rows), ""
+        noise = mechanism.calibrate(n_columns, bound, epsilon, delta, adjacency, n_rows)
     except ValueError as refusal:
         return None, str(refusal)
+    reached = mechanism.reached(noise)
+    return noise, f"not private: its delta is {reached:.2g}" if reached > delta else ""
 
 
 def _error(record: Calibration, n_rows: int) -> float:
