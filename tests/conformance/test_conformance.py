@@ -197,14 +197,6 @@ def likelihood(name):
     return compare
 
 
-def of_rows(name):
-    def compare(case):
-        with pytest.raises(NotReleasedError, match="single rows"):
-            getattr(case.fit, name)
-
-    return compare
-
-
 def use_t(case):
     assert case.fit.use_t is case.ols.use_t is True
 
@@ -254,7 +246,6 @@ METHODS = {
     },
     "f_pvalue": attribute("f_pvalue", alike),
     **{name: likelihood(name) for name in ("llf", "aic", "bic")},
-    **{name: of_rows(name) for name in ("resid", "fittedvalues")},
     **{
         compare.__name__: compare
         for compare in (
@@ -294,6 +285,26 @@ OWN = {
 @pytest.mark.parametrize("label", CASES)
 def test_a_fit_is_that_of_statsmodels(label, name):
     METHODS[name](CASES[label])
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (("resid", "fittedvalues", "get_influence"), "single rows"),
+        (("prsquared", "deviance", "compare_lr_test"), "Release.regress"),
+        (("HC1_se", "HC3_se"), "fit.robust"),
+    ],
+)
+def test_what_a_fit_does_not_hold_is_said(names, text):
+    for fit in (FIRST.fit, logistic(FIRST)[0]):
+        for name in names:
+            with pytest.raises(NotReleasedError, match=f"{name} .*{text}"):
+                getattr(fit, name)
+            assert not hasattr(fit, name)
+        with pytest.raises(AttributeError, match="no attribute 'params_'"):
+            _ = fit.params_
+    with pytest.raises(NotReleasedError, match="rsquared takes sums"):
+        _ = logistic(FIRST)[0].rsquared
 
 
 def public(kind):
@@ -369,8 +380,8 @@ IV_METHODS = {
 }  # fmt: skip
 IV_OWN = {
     "endogenous", "instruments", "method", "overidentification", "anderson_rubin",
-    "anderson_rubin_test", "summary", "tidy", "glance", "model", "resid", "fittedvalues",
-    "df_resid", "df_model", "use_t", "cov_type", "refusal", "param_names", "n_rows", "target",
+    "anderson_rubin_test", "summary", "tidy", "glance", "model", "df_resid",
+    "df_model", "use_t", "cov_type", "refusal", "param_names", "n_rows", "target",
     "release", "design", "epsilon", "delta", "inference", "caution", "nobs_stderr",
 }  # fmt: skip
 
@@ -492,9 +503,9 @@ LOGISTIC_METHODS = {
 }  # fmt: skip
 LOGISTIC_OWN = {
     "adjacency", "aic", "bic", "columns", "cov_type", "delta", "design", "deviance", "df_model",
-    "df_resid", "epsilon", "family", "fittedvalues", "glance", "guarantee", "inference", "llf",
+    "df_resid", "epsilon", "family", "glance", "guarantee", "inference", "llf",
     "model", "mse_resid", "n_rows", "nobs", "nobs_stderr", "noise", "null_deviance", "parameters",
-    "privacy", "rate_ratios", "reference", "refusal", "refused", "reproducible", "resid", "robust",
+    "privacy", "rate_ratios", "reference", "refusal", "refused", "reproducible", "robust",
     "sampling", "scale", "solution", "summary", "target", "terms", "tidy", "unit",
     "with_intercept",
 }  # fmt: skip

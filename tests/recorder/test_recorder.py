@@ -83,6 +83,7 @@ def persons(adjacency, table, seed):
             continue
         yield edited(table, at, x=3.0, z=-3.0, y=8.0)
         yield edited(table, at, x=np.nan)
+        yield edited(table, at, g="c")
         yield edited(without(table, at[1:]), at[0], x=3.0, g="c") if len(at) > 1 else table
 
 
@@ -90,7 +91,8 @@ def release(table, rng, adjacency, *, columns=COLUMNS, mechanism=None, **options
     if "unit" not in options and "by" not in options:
         table = {name: column for name, column in table.items() if name != "who"}
     if "by" in options:
-        table = {name: table[name] for name in ("x", "z", "y", "g")}
+        names = ("x", "z", "y", "g") + ("who",) * ("unit" in options)
+        table = {name: table[name] for name in names}
     given = {"epsilon": 1.0, "delta": 1e-6, "adjacency": adjacency, "rng": rng}
     given |= {name: options.pop(name) for name in ("epsilon", "delta") if name in options}
     return pg.release(table, columns, mechanism=mechanism, **given, **options)
@@ -133,6 +135,9 @@ RUNS = {
     "looks, for components": functools.partial(release, mechanism=pg.Refined(purpose="pca")),
     "groups": functools.partial(release, mechanism=pg.AnalyzeGauss(), **BY_G),
     "units": functools.partial(release, mechanism=pg.AnalyzeGauss(), **BY_WHO),
+    "units by group": functools.partial(
+        release, mechanism=pg.AnalyzeGauss(), **BY_G, unit=pg.Unit("who", bound=1.0, missing="drop")
+    ),
     "robust": robust,
     "robust, of units": functools.partial(robust, of_units=True),
     "logistic": modelled,
