@@ -90,9 +90,11 @@ TRUSTED = 1 / 8
 #: beside it, as a mean square; and what is kept for the rest where directions are hidden.
 MIDDLE, MOST_MIDDLES, CURVED, FINE, KEPT, ROOM = 0.06, 3, (0.01, 0.06), 0.002, 0.5, 0.3
 
-#: Another look at the curvature is taken where it may be off by so much, as `SHORT` has it; and
-#: scores are about so much longer where the target is rare, over the root of its weight.
-STALE, RARE = 0.13, 1.25
+#: Share of a histogram of lengths there, where its noise is no more than this part of the rows.
+LENGTHS, FEW = 0.03, 0.004
+
+#: Another look at the curvature is taken where it may be off by so much, as `SHORT` has it.
+STALE = 0.13
 
 #: There a direction so much above the noise's edge is stepped in wholly.
 PLAINLY = 1.3
@@ -256,7 +258,9 @@ def start(joint: Matrix, law: NoiseLaw, edge: Matrix, rows: float) -> Start:
     return replace(found, typical=typical)
 
 
-def curved_look(std_at: Callable[[float], float], start: Start, each: float) -> tuple[float, float]:
+def curved_look(
+    std_at: Callable[[float], float], start: Start, each: float, known: float | None = None
+) -> tuple[float, float]:
     """The radius of a look at the curvature, and its share of mu^2.
 
     As much as makes its noise `FINE` beside the curvature, as a mean square, and no more than
@@ -269,13 +273,40 @@ def curved_look(std_at: Callable[[float], float], start: Start, each: float) -> 
     start : Start
     each : float
         Rows of a unit.
+    known : float, optional
+        The radius, where lengths were seen.
     """
     for wide, most in ((48, CURVED[0]), (12, 4 * CURVED[0]), (6, CURVED[1]), (3, CURVED[1])):
-        radius = math.sqrt((start.typical + wide * math.sqrt(start.typical)) * each)
+        radius = known or math.sqrt((start.typical + wide * math.sqrt(start.typical)) * each)
         share = len(start.coef) * (std_at(radius) / start.rows) ** 2 / FINE
         if share <= most:
             break
     return radius, min(max(share, CURVED[0]), CURVED[1])
+
+
+def wide(
+    counts: Vector, counts_std: float, grid: Vector, noise: Vector, rows: float, q: int
+) -> float:
+    """The radius of looks at the curvature after which it has the least error in a direction.
+
+    All that clipping takes off may be of one direction: of a rare level, whose rows are long.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (m,), float64
+        Released: rows by their length.
+    counts_std : float
+    grid : ndarray of shape (m,), float64
+    noise : ndarray of shape (m,), float64
+        Off the diagonal, by radius.
+    rows : float
+    q : int
+    """
+    number = np.where(counts > _SEEN * counts_std, counts, 0.0)
+    middle = np.append(grid[0] / 2, np.sqrt(grid[1:] * grid[:-1]))
+    lost = np.maximum(middle[None] ** 2 - grid[:, None] ** 2, 0.0) @ number / rows
+    edge = 2 * math.sqrt(q) * noise / rows
+    return float(grid[int((edge**2 + lost**2).argmin())])
 
 
 def turned(start: Start, curved: Matrix, noise_std: float) -> Start:
