@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Clip", "Start", "choose_clip", "lengths", "start"]
+__all__ = ["Clip", "Start", "choose_clip", "lengths", "raised", "reach", "start"]
 
 #: Shares of mu^2: of the first look, of the histogram of lengths, of the unit vectors by
 #: length, of the number of rows where nothing else says it.
@@ -211,6 +211,13 @@ def start(joint: Matrix, law: NoiseLaw, edge: Matrix, rows: float) -> Start:
     return Start(coef, math.sqrt(square / rows), white, seen, blur, rows, behind, stuck, noise)
 
 
+def raised(second: Matrix, std: float) -> Matrix:
+    """A released second moment on the wide side, of noise of so much off the diagonal."""
+    deviation = math.sqrt(2.0) * std
+    values, vectors = np.linalg.eigh(second)
+    return np.asarray((vectors * (np.maximum(values, deviation) + deviation)) @ vectors.T)
+
+
 def reach(typical: float, columns: int, last: bool = False) -> float:
     """The radius of a look in a frame, where a row has so many columns of about equal size.
 
@@ -267,6 +274,7 @@ def choose_clip(
     turns_std: float,
     noise: float,
     rows: float,
+    most: float = 1.0,
 ) -> Clip:
     """The clip after which the score has the least error, by what rows beyond are taken to do.
 
@@ -282,6 +290,8 @@ def choose_clip(
     noise : float
         Deviation of a score's noise over its clip.
     rows : float
+    most : float
+        No larger part of the rows is clipped.
     """
     q = turns.shape[1]
     number, both = expected(counts, grid, counts_std, rows)
@@ -303,7 +313,8 @@ def choose_clip(
         errors.append(after + (over > 0) @ ((WITHIN * middle) ** 2 * np.diag(prior)))
     error = np.where(wide, errors[1], errors[0])
     cost = (noise * grid) ** 2 + DOUBT * np.maximum(error, 0.0)
-    best = int(cost.argmin())
+    few = (over > 0) @ number <= most * rows
+    best = int(np.where(few, cost, np.inf).argmin())
     likely = math.sqrt(max(float(error[best]), 0.0))
     doubt = max(WORST * likely, unseen(counts, grid, counts_std, rows, float(grid[best])))
     moved = over[best] @ gains[int(wide[best])] @ turns

@@ -12,6 +12,7 @@ from privgram.columns import Columns
 from privgram.columns.formula import parse
 from privgram.columns.unit import Auto
 from privgram.columns.variables import Factor
+from privgram.drawing.levels import MOST_LEVELS, Wide
 from privgram.drawing.logistic import logistic
 from privgram.drawing.release import release
 from privgram.drawing.scores import scored
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["Family", "answer", "needed"]
 
 Family = Literal["gaussian", "binomial"]
-
-#: Of factors with more levels scores are slow, and noise hides what a step would be.
-MOST_LEVELS = 100
 
 
 def needed(formula: str, columns: Columns) -> Columns:
@@ -117,8 +115,11 @@ def answer(
         raise ValueError(
             f"cov_type is {' or '.join(map(repr, get_args(CovType)))}, not {cov_type!r}"
         )
-    wide = sum(len(x) for x in used.variables.values() if isinstance(x, Factor)) > MOST_LEVELS
-    plain = not (parsed.endogenous or parsed.absorbed or wide)
+    wide = None
+    if unit is None and parsed.intercept and not parsed.endogenous:
+        wide = Wide.of(parsed, used)
+    levels = sum(len(x) for x in used.variables.values() if isinstance(x, Factor))
+    plain = not (parsed.endogenous or parsed.absorbed or levels > MOST_LEVELS) or wide is not None
     again = not (isinstance(source, Iterator) or scale_out(source) is not None)
     known = unit is None or not (
         unit.within or unit.clip != "frobenius" or isinstance(unit.bound, Auto)
@@ -126,6 +127,7 @@ def answer(
     if mechanism is None and plain and again and known and delta > 0 and parsed.intercept:
         robust = unit is not None or cov_type != "nonrobust"
         given["unit"] = unit
+        given["wide"] = wide
         return scored(source, parsed, used, robust=robust, reference=reference, **given)
     if cov_type == "robust":
         raise ValueError(
@@ -135,10 +137,10 @@ def answer(
         )
     # What a fit would refuse is refused before anything is spent.
     asked = [*parsed.features, *parsed.endogenous, *parsed.instruments]
-    levels = {
+    left_out = {
         name: str(level) for name, level in {**parsed.references, **(reference or {})}.items()
     }
-    design(AllColumns(used), parsed.targets[0], asked, parsed.intercept, levels)
+    design(AllColumns(used), parsed.targets[0], asked, parsed.intercept, left_out)
     made = release(source, used, mechanism=mechanism, unit=unit, **given)
     if parsed.endogenous:
         return made.iv(formula, reference=reference)
