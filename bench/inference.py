@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -85,7 +86,7 @@ def values(rows: pd.DataFrame, names: Iterable[str]) -> np.ndarray:
     """Columns by their released names, in own units."""
 
     def value(name: str) -> np.ndarray:
-        if name == "intercept":
+        if name.lower() == "intercept":  # of the columns, or of a fit
             return np.ones(len(rows))
         if name.startswith("log("):
             return np.log(rows[name[4:-1]].to_numpy(dtype=float))
@@ -109,7 +110,7 @@ def evened(
     Their variance is then the same everywhere, and what is without effect has none.
     """
     X = pd.get_dummies(rows[features], drop_first=True, dtype=float)
-    X.insert(0, "intercept", 1.0)
+    X.insert(0, "Intercept", 1.0)
     known = np.isfinite(X.to_numpy()).all(axis=1) & np.isfinite(target)
     explains = [not str(name).startswith(without_effect) for name in X]
     full = X.to_numpy()[known]
@@ -331,7 +332,7 @@ class Truth:
     @classmethod
     def all(cls, population: Population) -> "Truth":
         """That of the population."""
-        rows, names = population.rows.dropna(), [*population.columns.names, "intercept"]
+        rows, names = population.rows.dropna(), [*population.columns.names, "Intercept"]
         return cls(population, dict(zip(names, values(rows, names).T, strict=True)))
 
     def drawn(self, places: np.ndarray) -> "Truth":
@@ -361,8 +362,8 @@ class Truth:
         """Coefficients by two-stage least squares, intercept last."""
         pop = self.population
         target = pop.as_is or pop.target
-        W = self.of([*pop.endogenous, *pop.exogenous, "intercept"])
-        Z = self.of([*pop.instruments, *pop.exogenous, "intercept"])
+        W = self.of([*pop.endogenous, *pop.exogenous, "Intercept"])
+        Z = self.of([*pop.instruments, *pop.exogenous, "Intercept"])
         first = Z @ np.linalg.lstsq(Z, W)[0]
         found: np.ndarray = np.linalg.lstsq(first, self.of([target])[:, 0])[0]
         return found
@@ -379,8 +380,9 @@ class Truth:
         return -inverse / np.outer(size, size)
 
 
-def held(ends: np.ndarray, truth: np.ndarray) -> list[float]:
+def held(ends: Any, truth: np.ndarray) -> list[float]:
     """Whether each interval holds the truth; NaN where none is offered."""
+    ends = np.asarray(ends)
     room = 1e-9 * np.maximum(1.0, np.abs(truth))  # rounding: two levels have the correlation -1
     inside = (ends[..., 0] <= truth + room) & (truth - room <= ends[..., 1])
     return np.where(np.isnan(ends[..., 0]), np.nan, inside).ravel().tolist()
@@ -432,7 +434,7 @@ def regressed(release: pg.Release, known: Truth, sample: Truth, rng: np.random.G
         return
     names = fit.param_names
     coef, size = known.least_squares(pop.target, names), len(names)
-    yield "coefficient, of the population", held(np.asarray(fit.conf_int()), coef)
+    yield "coefficient, of the population", held(fit.conf_int(), coef)
     # Rows spread over the table, and one more of the population.
     complete = pop.rows.dropna()
     new = complete.iloc[:: len(complete) // 20][:20]
@@ -454,7 +456,7 @@ def regressed(release: pg.Release, known: Truth, sample: Truth, rng: np.random.G
         fit = release.regress(pop.as_is, pop.features)
         if fit.refusal is None:
             rows = sample.least_squares(pop.as_is, names)
-            yield "coefficient, of the data", held(np.asarray(fit.conf_int(of="data")), rows)
+            yield "coefficient, of the data", held(fit.conf_int(of="data"), rows)
 
 
 def explained(release: pg.Release, known: Truth, sample: Truth, rng: np.random.Generator) -> Found:
@@ -466,9 +468,9 @@ def explained(release: pg.Release, known: Truth, sample: Truth, rng: np.random.G
         if pop.normal:
             told = fit.rsquared_int(of="normal")
             truth = known.rsquared(pop.target, names)
-            yield "R squared, of the population", held(np.array(told), truth)
+            yield "R squared, of the population", held(told, truth)
         told = fit.rsquared_int(of="data")
-        yield "R squared, of the data", held(np.array(told), sample.rsquared(pop.target, names))
+        yield "R squared, of the data", held(told, sample.rsquared(pop.target, names))
 
 
 def believed(release: pg.Release, known: Truth, sample: Truth, rng: np.random.Generator) -> Found:

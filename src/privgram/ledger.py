@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from privgram.privacy import Guarantee, Profile
     from privgram.privacy.running import RunningLosses
 
-__all__ = ["BudgetExceeded", "Entry", "Ledger"]
-
 FORMAT = "privgram-ledger"
 VERSION = 1
 

@@ -52,12 +52,12 @@ def test_the_worst_cell_is_named():
 def test_the_truth_is_that_of_the_population():
     pop = inference.normal(np.random.default_rng(0))
     truth = inference.Truth.all(pop)
-    coef = truth.least_squares("y", ("a", "b", "c", "d", "intercept"))
+    coef = truth.least_squares("y", ("a", "b", "c", "d", "Intercept"))
     assert coef == pytest.approx([0.5, -0.3, 0.2, 0.0, 1.0], abs=0.02)
     assert abs(coef[3]) < 1e-12  # what is without effect has none
     partial = truth.partial(("a", "b", "y"))
     assert partial[0, 1] == pytest.approx(partial[1, 0])
     # Against the correlation of what is left of two columns when others are taken off.
-    given = truth.of(["y", "intercept"])
+    given = truth.of(["y", "Intercept"])
     left = [one - given @ np.linalg.lstsq(given, one)[0] for one in truth.of(["a", "b"]).T]
     assert partial[0, 1] == pytest.approx(np.corrcoef(left)[0, 1])

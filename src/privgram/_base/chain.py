@@ -19,35 +19,19 @@ from typing import Any
 
 from privgram._base.saved import parse_json
 
-__all__ = ["Chain", "append", "line", "parse", "read"]
-
 _LINE = re.compile(rb'(\{.*), "sha256": "([0-9a-f]{64})"\}')
 _CUT = re.compile(rb'(\{.*), "sha256": "([0-9a-f]{0,64})"?\}?')
 
 
 @dataclass(frozen=True)
 class Chain:
-    """What such a file holds.
-
-    Attributes
-    ----------
-    records : list of dict
-        Of the whole lines.
-    digests : list of str
-        Theirs.
-    end : int
-        Where the next line goes: after the last whole one.
-    gap : bytes
-        What the last line lacks, its newline at least, or nothing.
-    lost : int
-        Bytes of a last line too short to know its record.
-    """
+    """What such a file holds: the records of the whole lines, and their digests."""
 
     records: list[dict[str, Any]]
     digests: list[str]
-    end: int
-    gap: bytes
-    lost: int
+    end: int  # where the next line goes: after the last whole one
+    gap: bytes  # what the last line lacks, its newline at least, or nothing
+    lost: int  # bytes of a last line too short to know its record
 
     @property
     def last(self) -> str:
@@ -65,13 +49,7 @@ class Broken(ValueError):
 
 
 def parse(data: bytes) -> Chain:
-    """Read lines, the last of which may be cut off.
-
-    Raises
-    ------
-    Broken
-        At the first line that is damaged.
-    """
+    """Read lines, the last of which may be cut off; Broken at the first that is damaged."""
     *lines, rest = data.split(b"\n")
     chain = Chain([], [], len(data), b"", 0)
     for text in lines:

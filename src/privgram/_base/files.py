@@ -20,18 +20,6 @@ from privgram._base import forks as _forks
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "PUBLIC",
-    "SECRET",
-    "check_distinct",
-    "check_room",
-    "create",
-    "locked",
-    "opened",
-    "write_atomically",
-    "write_picture",
-]
-
 #: Permissions of a new file, before the umask: a release is public, a moment is not.
 PUBLIC, SECRET = 0o666, 0o600
 
@@ -39,20 +27,8 @@ PUBLIC, SECRET = 0o666, 0o600
 def write_atomically(path: Path, data: bytes, mode: int = PUBLIC) -> None:
     """Write a file whole or not at all, durable once this returns.
 
-    Parameters
-    ----------
-    path : Path
-        An existing file is replaced; on failure it stays as it was.
-    data : bytes
-    mode : int
-        Permissions, from which the umask is taken.
-
-    Raises
-    ------
-    ValueError
-        If there is a ledger: nothing takes the place of what says how much was spent.
-    OSError
-        If it cannot be written.
+    An existing file is replaced, but a ledger never: nothing takes the place of what says how much
+    was spent. On failure it stays as it was. From `mode` the umask is taken.
     """
     _check_no_ledger(path)
     with _beside(path, data, mode) as temporary:
@@ -63,12 +39,7 @@ def write_atomically(path: Path, data: bytes, mode: int = PUBLIC) -> None:
 def create(path: Path, data: bytes, mode: int = PUBLIC) -> None:
     """Write a file that does not exist yet, whole or not at all, durable once this returns.
 
-    Raises
-    ------
-    FileExistsError
-        If it exists, also if another process was faster.
-    OSError
-        If it cannot be written.
+    FileExistsError also if another process was faster.
     """
     with _beside(path, data, mode) as temporary:
         os.link(temporary, path)
@@ -76,20 +47,11 @@ def create(path: Path, data: bytes, mode: int = PUBLIC) -> None:
 
 
 def check_distinct(reads: Mapping[str, Iterable[Path]], writes: Mapping[str, Path | None]) -> None:
-    """Refuse file arguments if one would take another's place.
+    """Refuse file arguments, by their names, if one would take another's place.
 
-    Parameters
-    ----------
-    reads : mapping of str to iterable of Path
-        Files that are only read, by the argument's name; they may be the same.
-    writes : mapping of str to Path or None
-        Files that are written or replaced.
-
-    Raises
-    ------
-    ValueError
-        If one of `writes` is another one, or one of `reads`: by any path, through links, and, for
-        files that do not exist yet, also where only the case of their letters differs.
+    Files that are only read may be the same. One of `writes` must be no other one and none of
+    `reads`: by any path, through links, and, for files that do not exist yet, also where only the
+    case of their letters differs.
     """
     seen = {_identity(path): name for name, paths in reads.items() for path in paths}
     for name, path in writes.items():
@@ -115,15 +77,7 @@ def _identity(path: Path) -> object:
 
 
 def check_room(path: Path, size: int = 0) -> None:
-    """Make a file of a size beside another and remove it, before anything is paid for the real one.
-
-    Raises
-    ------
-    OSError
-        If a file cannot be made there, or there is no room.
-    ValueError
-        If there is a ledger.
-    """
+    """Make a file of a size beside another and remove it, before the real one is paid for."""
     _check_no_ledger(path)
     with _beside(path, b"", SECRET) as temporary:
         if size and hasattr(os, "posix_fallocate"):
@@ -148,15 +102,7 @@ LEDGER = b'{"format": "privgram-ledger"'
 
 
 def write_picture(path: Path, figure: Figure, dpi: int) -> None:
-    """Draw a figure into a file, whole or not at all; the suffix picks the format.
-
-    Raises
-    ------
-    ValueError
-        If there is no such format.
-    OSError
-        If it cannot be written.
-    """
+    """Draw a figure into a file, whole or not at all; the suffix picks the format."""
     if not path.suffix:
         path = path.with_suffix(".png")
     drawn = io.BytesIO()

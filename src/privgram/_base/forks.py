@@ -15,8 +15,6 @@ import threading
 from typing import Any
 from weakref import WeakSet
 
-__all__ = ["Guard", "close_unshared", "open_unshared"]
-
 #: Held while the process forks, so that no guard is made meanwhile.
 _forking = threading.RLock()
 _guards: WeakSet[Guard] = WeakSet()
@@ -27,16 +25,9 @@ _unshared: set[int] = set()
 class Guard:
     """Keeper of a lock that a forked child finds free.
 
-    Parameters
-    ----------
-    wait : bool
-        Whether a fork waits for the lock, which then must be held for a moment only, and no other
-        guard's be taken under it. Without, what the lock guards must be sound at any time.
-
-    Attributes
-    ----------
-    lock : threading.RLock
-        Reentrant: a thread that forks while holding it does not wait for itself.
+    With `wait` a fork waits for the lock, which then must be held for a moment only, and no other
+    guard's be taken under it. Without, what the lock guards must be sound at any time. The lock is
+    reentrant: a thread that forks while holding it does not wait for itself.
     """
 
     def __init__(self, wait: bool = True) -> None:

@@ -7,8 +7,6 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-__all__ = ["Kinds"]
-
 Kind = TypeVar("Kind", bound="Kinds")
 
 
@@ -45,13 +43,7 @@ class Kinds:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Rebuild an object of the family from what `to_dict` gave.
-
-        Raises
-        ------
-        ValueError
-            If there is no such kind, or its parameters are not.
-        """
+        """Rebuild an object of the family from what `to_dict` gave, or raise ValueError."""
         try:
             parameters = dict(values)
             kind: type[Self] = cls.kinds[parameters.pop(cls._key)]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["EXTRAS", "extra"]
-
 #: Extras of the distribution, and what each brings, as an error says it.
 EXTRAS = {
     "accounting": "dp_accounting",
@@ -25,20 +23,7 @@ EXTRAS = {
 
 @contextmanager
 def extra(name: str, needed_by: str) -> Iterator[None]:
-    """Import what an extra brings, or say which one it is.
-
-    Parameters
-    ----------
-    name : str
-        One of `EXTRAS`.
-    needed_by : str
-        Subject and verb of the sentence: "plots need".
-
-    Raises
-    ------
-    ImportError
-        In one line, with the command that installs it.
-    """
+    """Import what an extra brings, or say in one line how to install it, after "plots need"."""
     try:
         yield
     except ImportError as error:

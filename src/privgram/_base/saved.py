@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Arrays = dict[str, NDArray[np.float64]]
 
-__all__ = ["DAMAGE", "DamagedFile", "Form", "Frame", "digest", "parse_json", "understood"]
-
 #: What parsing a damaged or foreign file raises, or making objects of what it says.
 DAMAGE = (
     ValueError,
@@ -64,15 +62,7 @@ def understood(name: str, what: str) -> Iterator[None]:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Read JSON in which no object has a key twice: readers would disagree on what it says.
-
-    Raises
-    ------
-    ValueError
-        If it is not such JSON.
-    RecursionError
-        If it is nested too deeply.
-    """
+    """Read JSON in which no object has a key twice: readers would disagree on what it says."""
     return json.loads(text, object_pairs_hook=_unique)
 
 
@@ -94,20 +84,11 @@ def check_version(found: object, version: int, name: str, what: str) -> None:
 
 @dataclass(frozen=True)
 class Frame:
-    """Bytes: a magic line, the version, a JSON header, more bytes, and SHA-256 over all of it.
-
-    Attributes
-    ----------
-    magic : bytes
-    version : int
-        The one written, and the only one read.
-    what : str
-        In messages, with its article.
-    """
+    """Bytes: a magic line, the version, a JSON header, more bytes, and SHA-256 over all of it."""
 
     magic: bytes
-    version: int
-    what: str
+    version: int  # the one written, and the only one read
+    what: str  # in messages, with its article
 
     def seal(self, header: dict[str, Any], *parts: bytes) -> bytes:
         """Put together a header and what follows it."""
@@ -116,13 +97,7 @@ class Frame:
         return body + hashlib.sha256(body).digest()
 
     def open(self, data: bytes, name: str) -> tuple[dict[str, Any], bytes]:
-        """Header and what follows it.
-
-        Raises
-        ------
-        DamagedFile
-            If the bytes are something else, of another version, truncated or altered.
-        """
+        """Header and what follows it; DamagedFile if it is something else, truncated or altered."""
         start = len(self.magic) + 8
         if data[: len(self.magic)] != self.magic:
             raise DamagedFile(f"{name} is not {self.what} of privgram")
@@ -140,27 +115,13 @@ class Frame:
 
 @dataclass(frozen=True)
 class Form:
-    """One kind of saved result, as a NumPy archive or as JSON.
+    """One kind of saved result, as a NumPy archive or as JSON."""
 
-    Attributes
-    ----------
-    name : str
-        In the file.
-    version : int
-        The one written, and the only one read.
-    what : str
-        In messages, with its article.
-    key : str
-        What the file has the header under.
-    arrays : tuple of str
-        All that may be saved with the header.
-    """
-
-    name: str
-    version: int
-    what: str
-    key: str
-    arrays: tuple[str, ...]
+    name: str  # in the file
+    version: int  # the one written, and the only one read
+    what: str  # in messages, with its article
+    key: str  # what the file has the header under
+    arrays: tuple[str, ...]  # all that may be saved with the header
 
     def check_suffix(self, path: Path) -> None:
         """Raise ValueError unless a path ends in `.json` or `.npz`."""
@@ -191,15 +152,7 @@ class Form:
         return {"format": self.name, "version": self.version, "sha256": digest(header, arrays)}
 
     def read(self, path: Path) -> tuple[dict[str, Any], Arrays]:
-        """Header and arrays of a file of this form, whichever of the two it is.
-
-        Raises
-        ------
-        DamagedFile
-            If it is not such a file, is of another version, or was truncated or altered.
-        OSError
-            If it cannot be read.
-        """
+        """Header and arrays of a file of this form, whichever of the two it is, or DamagedFile."""
         data = path.read_bytes()
         try:
             payload, arrays = self._parse(data)

@@ -10,8 +10,6 @@ import math
 from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ["edge", "largest_count", "largest_safe", "minimise"]
-
 Number = TypeVar("Number", int, float)
 
 
@@ -23,33 +21,13 @@ def largest_safe(
     limit: float = 1e300,
     tolerance: float = 2e-13,
 ) -> float:
-    """Largest x in (0, limit) with ``delta(x) <= target``, `delta` non-decreasing.
+    """Largest x in (0, limit) with ``delta(x) <= target``, `delta` non-decreasing, in [0, 1].
 
-    The x returned was evaluated and is safe: rounding can make it smaller than the true
-    one, never larger.
-
-    Parameters
-    ----------
-    delta : callable
-        Non-decreasing function of a positive float, with values in [0, 1].
-    target : float
-        Positive.
-    guess : float
-        Where to start.
-    limit : float
-        Largest x to try.
-    tolerance : float
-        The search ends at a delta within this, relatively, of `target`.
-
-    Returns
-    -------
-    float
-        The point; 0.0 if no positive float qualifies, `inf` if `limit` does.
-
-    References
-    ----------
-    T. R. Chandrupatla, "A new hybrid quadratic/bisection algorithm for finding the zero of
-    a nonlinear function without using derivatives", Adv. Eng. Softw. 28(3), 1997.
+    The x returned was evaluated and is safe: rounding can make it smaller than the true one, never
+    larger. It is 0.0 if no positive float qualifies, `inf` if `limit` does. The search starts at
+    `guess` and ends at a delta within `tolerance`, relatively, of the target, by the method of T.
+    R. Chandrupatla, "A new hybrid quadratic/bisection algorithm for finding the zero of a nonlinear
+    function without using derivatives", Adv. Eng. Softw. 28(3), 1997.
     """
     aim = -0.5 * tolerance
 
@@ -112,14 +90,8 @@ def edge(
 ) -> Number:
     """Last good number on the way from a good one to one that is not, either way.
 
-    Parameters
-    ----------
-    good : callable
-    inside, outside : float or int
-        Two integers, or two floats.
-    near : callable, optional
-        Tells whether a good number and one that is not are near enough. By default no two
-        numbers are unless they are next to each other.
+    Of two integers or two floats. `near` tells whether a good number and one that is not are near
+    enough; by default no two are unless they are next to each other.
     """
     while not near(inside, outside):
         both = inside + outside

@@ -4,8 +4,6 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["cores", "memory"]
-
 #: Where Linux says how much memory a container may use; "max" where that is not limited.
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 

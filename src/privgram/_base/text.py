@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["listed", "shown"]
-
 #: Not "printable", and part of how words of some scripts are written: (non-)joiners.
 _JOINERS = "\u200c\u200d"
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from privgram.mechanisms import Calibration, Mechanism
     from privgram.privacy import Adjacency
 
-__all__ = ["Plan", "PlanRow", "TermRow", "plan"]
-
 # Beyond this many rows a regression counts as never reaching the level asked for.
 MOST_ROWS = 10**15
 

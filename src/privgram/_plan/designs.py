@@ -17,13 +17,9 @@ from privgram.multivariate.variables import root_of
 from privgram.regression.inference import rows_behind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix
     from privgram.columns import Columns
 
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Design", "design_of"]
 
 #: Rows that are made where there are none.
 ROWS = 20_000
@@ -39,51 +35,19 @@ PARTS = ("correlation", "mean", "std")
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """A table to plan with.
+    """A table to plan with."""
 
-    Attributes
-    ----------
-    what : str
-        In words.
-    rows : ndarray of shape (m, d), float64
-        Stored columns, no longer than the bound.
-    moment : ndarray of shape (d, d), float64
-        Mean of their products; positive semidefinite.
-    n_rows : float or None
-        Of the table that it was taken from.
-    complete : float
-        The part of them that a release counts: without missing values, where those are dropped.
-    shape : float or None
-        Of the lengths of rows in the frame of a second look, if it is a release of several (see
-        `privgram._plan.lengths`): rows made of it do not tell how long real ones are.
-    """
-
-    what: str
-    rows: Matrix
-    moment: Matrix
-    n_rows: float | None
-    complete: float = 1.0
+    what: str  # in words
+    rows: Matrix  # (m, d), stored columns, no longer than the bound
+    moment: Matrix  # (d, d), mean of their products, positive semidefinite
+    n_rows: float | None  # of the table that it was taken from
+    complete: float = 1.0  # the part without missing values, where those are dropped
+    # of the lengths of a release's rows in a second look's frame, see `_plan.lengths`
     shape: float | None = None
 
 
 def design_of(design: Any, columns: Columns, bound: float) -> Design:
-    """Read what a plan is given.
-
-    Parameters
-    ----------
-    design : Release, DataFrame or mapping
-        As for `plan`.
-    columns : Columns
-    bound : float
-        L2 bound of a row.
-
-    Raises
-    ------
-    TypeError
-        If it is nothing of the kind.
-    ValueError
-        If a variable is missing, or the correlations are not those of any table.
-    """
+    """Read the design that `plan` is given, for rows of L2 norm `bound`."""
     if isinstance(design, ReleaseRecord):
         return _released(design, columns, bound)
     n_rows = None

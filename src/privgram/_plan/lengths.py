@@ -14,13 +14,9 @@ from privgram.noise import ImageLaw
 from privgram.regression.inference import rows_behind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Vector
     from privgram._release.record import ReleaseRecord
 
-    Vector = NDArray[np.float64]
-
-__all__ = ["counts", "shape_of"]
 
 #: Shapes that are thought of, from far heavier tails than lognormal rows have to none; and halvings
 #: of this interval, on a logarithmic scale.

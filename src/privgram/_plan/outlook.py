@@ -27,18 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
+    from privgram._base.arrays import Matrix, Vector
     from privgram.mechanisms import Calibration, Mechanism
     from privgram.mechanisms.refined import Frame
     from privgram.noise import NoiseLaw
     from privgram.privacy import Adjacency
     from privgram.regression import Fit
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Curve", "CurveRow", "Outlook", "OutlookRow", "Setting", "outlook"]
 
 #: Releases of made rows that are drawn for one number, at least and at most: what it is turns on
 #: the noise, most where the noise is large, and so does where second looks cut. More are drawn

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["aligned", "number"]
-
 
 def aligned(heads: list[str], cells: list[list[str]]) -> list[str]:
     """Write a table as lines of text, numbers to the right."""

@@ -12,13 +12,8 @@ from privgram.regression.design import intercept_of
 from privgram.regression.inference import degrees_behind, rows_behind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix
     from privgram._release.record import ReleaseRecord
-
-    Matrix = NDArray[np.float64]
-
-__all__ = ["check_derived", "derived"]
 
 
 def derived(release: ReleaseRecord) -> dict[str, Any]:

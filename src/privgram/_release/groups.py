@@ -21,11 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from privgram.columns.variables import Level
-    from privgram.mechanisms import Mechanism
-    from privgram.privacy import Adjacency, Guarantee, Profile
+    from privgram.privacy import Guarantee
     from privgram.regression.groups import GroupFits
-
-__all__ = ["Releases", "read_releases"]
 
 FORM = Form(
     "privgram-releases", 1, "releases of groups", key="releases", arrays=("matrix", "sketch")
@@ -51,6 +48,17 @@ class Releases(Mapping[Any, Release]):
         Rows of the table, where they are public (adjacency "replace"), dropped ones too. Those of a
         group never are.
 
+    Attributes
+    ----------
+    names : tuple of str
+        Columns of every release.
+    mechanism : Mechanism
+        What made them, with its parameters.
+    epsilon, delta, adjacency, privacy
+        The guarantee of all releases together, and its profile.
+    reproducible : bool
+        True if the noise came from a generator the caller seeded.
+
     Raises
     ------
     ValueError
@@ -67,6 +75,12 @@ class Releases(Mapping[Any, Release]):
                 raise ValueError(f"the releases differ in {what}: they were not made together")
         self.groups = groups
         self.n_rows = n_rows
+        self.names = first.names
+        self.mechanism = first.mechanism
+        self.epsilon, self.delta = first.epsilon, first.delta
+        self.adjacency = first.adjacency
+        self.privacy = first.privacy
+        self.reproducible = first.reproducible
         self._releases = dict(zip(labels, releases, strict=True))
         self._first = first
 
@@ -81,44 +95,9 @@ class Releases(Mapping[Any, Release]):
         return self.groups.by
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Column names, of every release."""
-        return self._first.names
-
-    @property
-    def mechanism(self) -> Mechanism:
-        """What made them, with its parameters."""
-        return self._first.mechanism
-
-    @property
-    def epsilon(self) -> float:
-        """Epsilon of all releases together."""
-        return self._first.epsilon
-
-    @property
-    def delta(self) -> float:
-        """Delta of all releases together."""
-        return self._first.delta
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Which tables are neighbours."""
-        return self._first.adjacency
-
-    @property
-    def privacy(self) -> Profile:
-        """The profile delta(epsilon) of all releases together."""
-        return self._first.privacy
-
-    @property
     def guarantee(self) -> Guarantee:
         """How well it is founded; see `Release.guarantee`."""
         return self.privacy.guarantee
-
-    @property
-    def reproducible(self) -> bool:
-        """True if the noise came from a generator the caller seeded."""
-        return self._first.reproducible
 
     def __len__(self) -> int:
         return len(self._releases)

@@ -9,13 +9,10 @@ from typing import Any
 
 from privgram._base.saved import DamagedFile, format_of
 
-__all__ = ["load"]
-
 #: What reads a file of each format, imported when there is one.
 READERS = {
     "privgram-release": "privgram._release:read_release",
     "privgram-releases": "privgram._release.groups:read_releases",
-    "privgram-logistic": "privgram.regression.logistic:read_fit",
     "privgram-regression": "privgram.regression.scored:read_fit",
 }
 
@@ -30,7 +27,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    Release, Releases, LogisticFit or ScoreFit
+    Release, Releases or ScoreFit
         Whichever the file says it holds.
 
     Raises

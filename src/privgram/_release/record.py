@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from privgram.mechanisms import Mechanism
     from privgram.privacy import Adjacency, Guarantee, Profile
 
-__all__ = ["FORM", "ReleaseRecord", "check"]
-
 FORM = Form("privgram-release", 1, "a release", key="release", arrays=("matrix", "sketch"))
 
 

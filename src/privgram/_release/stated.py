@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from privgram._release.record import ReleaseRecord
     from privgram.privacy import Profile
 
-__all__ = ["check_stated"]
-
 #: Rows are quantised to 20 bits, which lengthens the bound by far less, and fewer bits by less.
 _TOLERANCE = 0.02
 

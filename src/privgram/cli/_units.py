@@ -9,8 +9,6 @@ import click
 
 from privgram.columns.unit import Auto
 
-__all__ = ["read_unit_bound", "unit_options"]
-
 
 def unit_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--unit`` and what goes with it."""

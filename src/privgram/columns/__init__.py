@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from privgram._base.checks import check_positive
 from privgram._base.files import write_atomically
+from privgram._base.saved import parse_json
 from privgram._core.scale import DefaultRounding
 from privgram.columns.encoding import Encoder, parts_of
 from privgram.columns.layout import Layout
@@ -623,20 +624,9 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _from_json(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_no_duplicates)
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    data = dict(pairs)
-    if len(data) != len(pairs):
-        raise ValueError("a key appears twice")
-    return data
-
-
 def _to_json(data: dict[str, Any]) -> str:
     return json.dumps(data, indent=2) + "\n"
 
 
-_READERS: dict[str, Callable[[str], Any]] = {".toml": tomllib.loads, ".json": _from_json}
+_READERS: dict[str, Callable[[str], Any]] = {".toml": tomllib.loads, ".json": parse_json}
 _WRITERS: dict[str, Callable[[dict[str, Any]], str]] = {".toml": _to_toml, ".json": _to_json}

@@ -25,8 +25,6 @@ from privgram.columns.variables import Boolean, Dates, Factor, Numeric, is_missi
 if TYPE_CHECKING:
     from privgram.columns.layout import Layout, Stored
 
-__all__ = ["Codes", "Encoder", "Raw", "codes_of", "named", "parts_of"]
-
 T = TypeVar("T")
 
 #: Beyond this range a table from numbers to codes would be larger than a search is slow.
@@ -63,28 +61,11 @@ Raw: TypeAlias = "NDArray[Any] | Codes"
 class Encoder:
     """What a kernel needs of raw columns: dense ones, codes, and values that multiply levels.
 
-    Parameters
-    ----------
-    layout : Layout
-    selected : sequence of str
-        The variables whose columns are given, in this order.
-    row_weights : str, optional
-        The one of them that weights rows.
-
-    Attributes
-    ----------
-    dense : list of Stored
-        Pieces without factors, the column of ones excepted.
-    ones : bool
-        Whether a column of ones follows them.
-    blocks : list of Stored
-        Pieces with factors.
-    factors : list of tuple of str
-        Distinct products of factors, and how many levels each has in `levels`.
-    positions : list of int
-        Where dense columns and the column of ones are stored.
-    scaling : tuple of ndarray
-        Centers, inverses and limits by which these, then values, are scaled and clamped.
+    Given are columns of the `selected` variables, in this order. `dense` are pieces without
+    factors, `ones` says whether a column of ones follows them, and `positions` where they are
+    stored; `blocks` are pieces with factors, `factors` the distinct products of these, with how
+    many levels each has in `levels`. `scaling` has the centers, inverses and limits by which dense
+    columns, then values, are scaled and clamped.
     """
 
     def __init__(
@@ -192,6 +173,7 @@ class Encoder:
         return max(k for column in stored for own, k in column.piece.powers if own == name)
 
     def codes(self, names: tuple[str, ...], parts: Sequence[Raw]) -> Codes:
+        """Codes of the combinations of levels of some factors."""
         given = [parts[self.place[name]] for name in names]
         found = [
             part
@@ -211,12 +193,7 @@ class Encoder:
         return Codes(combined)
 
     def table(self, parts: Sequence[Raw]) -> NDArray[np.float64]:
-        """The stored columns written out, indicators and all; missing values are NaN.
-
-        Returns
-        -------
-        ndarray of shape (n, layout.size)
-        """
+        """The stored columns written out, shape (n, layout.size); missing values are NaN."""
         dense, codes, values = self.encode(parts)
         n = max([*map(len, dense), *map(len, codes), *map(len, values)], default=0)
         out = np.zeros((n, self.layout.size))
@@ -259,12 +236,8 @@ class Encoder:
 def codes_of(values: NDArray[Any], factor: Factor) -> NDArray[np.int32]:
     """Codes of a factor's levels, in the order of its levels; -1 for a missing value.
 
-    A value that is not listed is of the level "other" if there is one, and missing if not.
-
-    Raises
-    ------
-    TypeError
-        If the column holds numbers and the levels are text, or the other way round.
+    A value that is not listed is of the level "other" if there is one, and missing if not. Numbers
+    against levels of text, or the other way round, are a TypeError.
     """
     values = np.asarray(values)
     text = factor.text

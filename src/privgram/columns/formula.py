@@ -13,8 +13,6 @@ from typing import Any
 
 from privgram._base.optional import extra
 
-__all__ = ["Parsed", "parse", "parse_one"]
-
 _LOG = re.compile(r"(?:np\.)?log\(\s*(\w[\w.]*)\s*\)")
 
 #: A factor whose reference the formula says: as formulaic, patsy and pyfixest write it.
@@ -30,29 +28,16 @@ _STAGE = re.compile(r"\[([^\[\]~]+)~([^\[\]~]+)\]")
 
 @dataclass(frozen=True)
 class Parsed:
-    """A formula as terms of `privgram.columns.terms`.
-
-    Attributes
-    ----------
-    targets, features : tuple of str
-    intercept : bool
-    logs : frozenset of str
-        Variables whose logarithm is taken.
-    absorbed : tuple of str
-        Factors that are taken along and not shown.
-    endogenous, instruments : tuple of str
-        What may depend on the error, and what stands in for it.
-    references : mapping of str to str
-        Levels that are left out, by factor, where the formula says it.
-    """
+    """A formula as terms of `privgram.columns.terms`."""
 
     targets: tuple[str, ...]
     features: tuple[str, ...]
     intercept: bool
-    logs: frozenset[str]
-    absorbed: tuple[str, ...] = ()
-    endogenous: tuple[str, ...] = ()
-    instruments: tuple[str, ...] = ()
+    logs: frozenset[str]  # variables whose logarithm is taken
+    absorbed: tuple[str, ...] = ()  # factors that are taken along and not shown
+    endogenous: tuple[str, ...] = ()  # what may depend on the error
+    instruments: tuple[str, ...] = ()  # what stands in for it
+    # levels that are left out, by factor, where the formula says it
     references: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -72,15 +57,7 @@ class Parsed:
 
 
 def parse(formula: str) -> Parsed:
-    """Read a formula with or without a left-hand side.
-
-    Raises
-    ------
-    ValueError
-        If it is not a formula, or has more than one part on a side.
-    ImportError
-        Without formulaic.
-    """
+    """Read a formula with or without a left-hand side."""
     if not isinstance(formula, str):
         raise TypeError("a formula is text, such as 'wage ~ age + sex*region'")
     if not formula.strip():
@@ -124,13 +101,7 @@ def parse(formula: str) -> Parsed:
 
 
 def parse_one(formula: str) -> Parsed:
-    """Read a formula with one target.
-
-    Raises
-    ------
-    ValueError, ImportError
-        As `parse`, or if it has several targets.
-    """
+    """Read a formula with one target."""
     parsed = parse(formula)
     if len(parsed.targets) != 1:
         raise ValueError(f"{formula!r} explains {len(parsed.targets)} columns, and a fit one")

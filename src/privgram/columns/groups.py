@@ -12,8 +12,6 @@ from privgram.columns.variables import Factor, Level, Variable
 if TYPE_CHECKING:
     from privgram.columns import Columns
 
-__all__ = ["OTHER", "Groups", "Unlisted"]
-
 Unlisted: TypeAlias = Literal["error", "drop", "other"]
 
 #: What the group of all rows that are of no listed one is called.

@@ -9,8 +9,6 @@ import numpy as np
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
 
-__all__ = ["DATES", "LEVELS", "check_kind"]
-
 #: What to do about a column of dates, and about one of words.
 DATES = "describe it by pg.Dates(first, last), or cast it to a number in the unit you mean"
 LEVELS = "describe it by a list of its levels in Columns, or cast it if it holds numerals"

@@ -19,8 +19,6 @@ from privgram._core.scale import DefaultRounding
 from privgram.columns.terms import INTERCEPT, ONES, Piece, Term
 from privgram.columns.variables import MAX_LEVELS, Factor, Numeric, Variable
 
-__all__ = ["Layout", "Stored"]
-
 
 @dataclass(frozen=True)
 class Stored:
@@ -43,16 +41,7 @@ class Stored:
 
 
 class Layout:
-    """The columns that are stored for some terms.
-
-    Parameters
-    ----------
-    variables : mapping of str to Variable
-    terms : sequence of Term
-    intercept : bool
-    weights : mapping of Term to float
-        By which the columns of a term are multiplied, 1 by default.
-    """
+    """The columns that are stored for some terms, each times the term's weight."""
 
     def __init__(
         self,
@@ -130,13 +119,10 @@ class Layout:
         return min(found, key=lambda stored: stored.size, default=None)
 
     def image(self, piece: Piece) -> NDArray[np.float64] | None:
-        """The columns of a piece as linear images of the stored ones.
+        """The columns of a piece as linear images of the stored ones, shape (levels, size).
 
-        Returns
-        -------
-        ndarray of shape (levels, size) or None
-            Without weights: what multiplies the stored matrix from the left. None where
-            the piece does not follow from what is stored.
+        Without weights: what multiplies the stored matrix from the left. None where the piece does
+        not follow from what is stored.
         """
         stored = self.find(piece)
         if stored is None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-__all__ = ["Missing", "check_missing", "settled"]
-
 Missing: TypeAlias = Literal["error", "drop"]
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from privgram.columns import Columns
     from privgram.columns.layout import Stored
 
-__all__ = ["by_term", "proposed_weights", "share", "target_term"]
-
 
 def by_term(columns: Columns) -> dict[str, tuple[Stored, ...]]:
     """The stored columns of each term, the intercept's last.
@@ -42,30 +40,13 @@ def share(columns: Columns, stored: Collection[Stored]) -> float:
 
 
 def proposed_weights(columns: Columns, targets: Collection[str]) -> dict[str, float]:
-    """Weights of terms that serve regressions of some terms on the others.
+    """Weights of terms that serve regressions of some terms, single numbers, on the others.
 
-    Parameters
-    ----------
-    columns : Columns
-        Its own weights do not matter.
-    targets : collection of str
-        Some of its terms, each of a single number.
+    For each term with stored columns, rounded to three digits, and for those whose columns are
+    also in another, that other's. The intercept has weight 1; if it is not stored, the weights
+    leave the bound about as it is without any. The columns' own weights do not matter.
 
-    Returns
-    -------
-    dict of str to float
-        For each term with stored columns, rounded to three digits, and for those whose columns are
-        also in another, that other's. The intercept has weight 1; if it is not stored, the weights
-        leave the bound about as it is without any.
-
-    Raises
-    ------
-    ValueError
-        If a target is not among the terms, or not a single number.
-
-    Notes
-    -----
-    They give coefficients the least variance by noise, summed over targets y and the other
+    The weights give coefficients the least variance by noise, summed over targets y and the other
     terms t, for a table that is public: values fill their bounds evenly, levels are equally
     frequent, columns say nothing of each other, and each of the k terms explains an equal part
     of one half of a target. To first order the sum is in proportion to

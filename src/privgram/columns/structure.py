@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from privgram.columns.layout import Layout, Stored
 
-__all__ = ["MOST_TIES", "ties", "zeros"]
-
 #: More equations than this take longer to solve than they are worth.
 MOST_TIES = 300
 

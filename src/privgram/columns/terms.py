@@ -14,8 +14,6 @@ from itertools import product
 
 from privgram.columns.variables import Factor, Log, Numeric, Variable
 
-__all__ = ["INTERCEPT", "Piece", "Term", "parse_terms"]
-
 INTERCEPT = "intercept"
 
 #: Beyond this degree neighbouring columns are alike on any real table.
@@ -33,18 +31,11 @@ _CALL = re.compile(r"([A-Za-z_][\w.]*)\(.*\)")
 
 @dataclass(frozen=True)
 class Piece:
-    """Columns of a term that differ in their levels alone.
+    """Columns of a term that differ in their levels alone."""
 
-    Attributes
-    ----------
-    powers : tuple of (str, int)
-        Variables and the degrees of their Legendre polynomials, whose product multiplies ...
-    factors : tuple of str
-        ... the indicators of the levels of these factors.
-    """
-
+    # variables and their Legendre polynomials' degrees, whose product multiplies
     powers: tuple[tuple[str, int], ...] = ()
-    factors: tuple[str, ...] = ()
+    factors: tuple[str, ...] = ()  # the indicators of the levels of these
 
     def implies(self, other: Piece) -> bool:
         """Whether sums over this piece's levels are the other piece's columns."""
@@ -83,14 +74,7 @@ def _polynomial(name: str, top: int, variables: Mapping[str, Variable]) -> str:
 
 
 def parse_terms(texts: Iterable[str], variables: Mapping[str, Variable]) -> tuple[Term, ...]:
-    """Read terms as they are written: 'poly(age, 2)', 'sex', 'age:sex', 'sex*region'.
-
-    Raises
-    ------
-    ValueError
-        If a variable is not described, a function is unknown or not bounded, or a term is
-        written twice or is empty.
-    """
+    """Read terms as they are written: 'poly(age, 2)', 'sex', 'age:sex', 'sex*region'."""
     if isinstance(texts, str):
         texts = [texts]
     found: list[Term] = []

@@ -12,8 +12,6 @@ from privgram._base.checks import check_integer, check_positive, check_within
 from privgram.columns.missing import Missing, check_missing, settled
 from privgram.columns.variables import Variable
 
-__all__ = ["Auto", "Clip", "Identifier", "PrivacyUnit", "Unit"]
-
 Clip = Literal["frobenius", "trace"]
 
 CLIPS = ("frobenius", "trace")

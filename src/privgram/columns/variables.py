@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from privgram._base.text import listed
 from privgram._core.scale import DefaultRounding, log
 
-__all__ = ["Boolean", "Dates", "Factor", "Log", "Number", "Numeric", "Variable", "variable"]
-
 #: More levels than a second moment has columns.
 MAX_LEVELS = 1 << 15
 
@@ -339,20 +337,7 @@ class Factor(Variable):
 
 
 def variable(name: str, described: Any) -> Variable:
-    """Make a variable of what a user or a file says of it.
-
-    Parameters
-    ----------
-    name : str
-        For the error's text.
-    described : Variable, bool, (float, float), sequence of str, or mapping
-        As in `Columns`; a mapping is the form that files have.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If it describes nothing, or is asked to be taken from the data.
-    """
+    """Make a variable of what a user says of it, or a file, whose form is a mapping."""
     if isinstance(described, Variable):
         return described
     if described is bool or described == "bool":

@@ -37,15 +37,6 @@ if TYPE_CHECKING:
 #: Gaussian noise, and what is left of it where the matrix is known in part.
 Imposed: TypeAlias = GaussianLaw | MaskedLaw | TiedLaw
 
-__all__ = [
-    "additive_wishart",
-    "analyze_gauss",
-    "check_generator",
-    "expected_norm",
-    "feasible",
-    "matrix_laplace",
-]
-
 
 def analyze_gauss(
     mechanism: AnalyzeGauss, moment: SecondMoment, noise: GaussCalibration, rng: np.random.Generator
@@ -170,20 +161,10 @@ def _add_exact(
 
 
 def feasible(matrix: NDArray[np.float64], noise: Calibration) -> tuple[NDArray[np.float64], float]:
-    """Second moment of n rows within the bound that is nearest in Frobenius norm.
+    """Second moment of n rows within the bound that is nearest in Frobenius norm, and its distance.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (d, d), float64
-        Symmetric.
-    noise : Calibration
-        Whose `bound` B limits a row; and whose `n_rows`, where it is public, the trace, by n B^2.
-
-    Returns
-    -------
-    matrix : ndarray of shape (d, d), float64
-    moved : float
-        The distance; 0.0 where the matrix was one already, and is returned as it was.
+    The matrix (d, d) is symmetric. A bound B limits a row and, where the number of rows is public,
+    n B^2 the trace. A matrix that is one already is returned as it was, with 0.0.
     """
     values, vectors = np.linalg.eigh(matrix)
     most = math.inf if noise.n_rows is None else noise.n_rows * noise.bound**2
@@ -202,15 +183,9 @@ def feasible(matrix: NDArray[np.float64], noise: Calibration) -> tuple[NDArray[n
 def add_noise(
     moment: SecondMoment, noise: NDArray[np.float64], noise_std: float
 ) -> NDArray[np.float64]:
-    """Second moment plus symmetric noise, on the public grid of the noise.
+    """Second moment plus symmetric noise (d, d), in its units, on the noise's public grid.
 
-    Parameters
-    ----------
-    moment : SecondMoment
-    noise : ndarray of shape (d, d), float64
-        Noise in the units of the second moment.
-    noise_std : float
-        Its standard deviation off the diagonal, which sets the grid.
+    The grid is set by `noise_std`, its standard deviation off the diagonal.
     """
     return add_integers(moment, limbs.to_limbs(noise / moment.unit), noise_std)
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from privgram.moment import SecondMoment
     from privgram.noise import NoiseLaw
 
-__all__ = ["draw"]
-
 
 @singledispatch
 def draw(
@@ -34,15 +32,8 @@ def draw(
 ) -> tuple[NDArray[np.float64], NoiseLaw, dict[str, Any]]:
     """Draw the released matrix: with its law, and further fields of the release.
 
-    Parameters
-    ----------
-    mechanism : Mechanism
-    moment : SecondMoment
-    noise : Calibration
-        The mechanism's record for this moment.
-    rng : numpy.random.Generator
-    **more
-        ``reread`` for `Refined`, which reads the rows again: `privgram.drawing.refined.Reread`.
+    `more` is ``reread`` for `Refined`, which reads the rows again:
+    `privgram.drawing.refined.Reread`.
     """
     raise TypeError(f"there is no draw for {type(mechanism).__name__}")
 

@@ -17,25 +17,13 @@ from fractions import Fraction
 
 import numpy as np
 
-__all__ = ["bernoulli_exp", "exponential_mechanism", "randbelow"]
-
 
 def exponential_mechanism(losses: Sequence[int], rate: Fraction, rng: np.random.Generator) -> int:
     """Draw an index i with probability in proportion to exp(-rate losses[i]), exactly.
 
-    Parameters
-    ----------
-    losses : sequence of int
-        At least one.
-    rate : Fraction
-        Not negative. With losses of which each changes by at most s between neighbours,
-        the draw is 2 s rate differentially private.
-    rng : numpy.random.Generator
-
-    Notes
-    -----
-    By rejection from the uniform law, len(losses) tries at most on average. How many there
-    were is secret: like all timing, it is not to be shown to an adversary.
+    With losses of which each changes by at most s between neighbours, the draw is 2 s rate
+    differentially private. By rejection from the uniform law, len(losses) tries at most on average.
+    How many there were is secret: like all timing, it is not to be shown to an adversary.
     """
     least = min(losses)
     while True:

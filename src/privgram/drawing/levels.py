@@ -24,6 +24,7 @@ from privgram.engines.threads import accumulate
 from privgram.mechanisms import refined as frames
 from privgram.moment import SecondMoment
 from privgram.moment.levels import (
+    STEP,
     ByLevel,
     LevelFirst,
     LevelScores,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_LEVELS", "LevelSteps", "Wide"]
 
-#: Of factors with more levels columns are slow, and noise in all of them hides what a step would be.
+#: Of factors with more levels columns are slow, and noise in all of them hides what a step is.
 MOST_LEVELS = 100
 
 #: Effects of no more levels are written out, each with its covariances.
@@ -65,7 +66,7 @@ SLOPES = {True: 0.15, False: 0.75}
 #: its share, for levels differ.
 UNEVEN = 0.75
 
-#: No larger part of the rows has residuals that are clipped: they would not tell how far a level is.
+#: No larger part of the residuals is clipped: they would not tell how far off a level is.
 CLIPPED = 0.03
 
 #: Of a level with fewer rows than so many deviations of their number's noise nothing is known.
@@ -123,11 +124,16 @@ class Wide:
         """How many levels there are."""
         return _size(self.used, self.factor)
 
+    @property
+    def written_of(self) -> tuple[Columns, tuple[str, ...]]:
+        """The columns and the terms of what is written out."""
+        return (self.used, self.terms) if self.shown else (self.narrow, self.texts)
+
     def design(self, target: str, reference: dict[str, str]) -> Design:
         """The design of what is written out."""
-        if self.shown:
-            return design(AllColumns(self.used), target, self.terms, True, reference)
-        return self.inner(target, reference)
+        columns, terms = self.written_of
+        given = {name: level for name, level in reference.items() if name in columns.variables}
+        return design(AllColumns(columns), target, terms, True, given)
 
     def inner(self, target: str, reference: dict[str, str]) -> Design:
         """The design without the factor."""
@@ -138,11 +144,12 @@ class Wide:
         """The first pass: the second moment of the narrow columns, and the numbers by level."""
         d, bound = len(self.narrow), float(self.narrow.bound)
         total = self.read(asked, np.eye(d), None, partial(LevelFirst, self.size, d, bound))
-        second = total.inner.within.second
-        for _ in range(total.n_dropped):
-            second.update(np.full((1, d), np.nan), True)
+        inner: Any = total.inner
+        second = inner.within.second
+        for start in range(0, total.n_dropped, STEP):  # which it counts
+            second.update(np.full((min(STEP, total.n_dropped - start), d), np.nan), True)
         moment = SecondMoment.from_accumulator(second, None, self.narrow, self.narrow.bound)
-        return moment, total.inner.counts
+        return moment, inner.counts
 
     def read(
         self, asked: Pass, frame: Matrix, shift: Matrix | None, new: Callable[[], Any]
@@ -174,8 +181,8 @@ class Wide:
             into[np.flatnonzero(places < 0), np.arange(q)] = 1.0
             levels = np.flatnonzero(places >= 0)
             into[levels, q + places[levels]] = 1.0
-            factor = self.used.variables[self.factor]
-            left_out = factor.names.index(outer.references[self.factor])  # type: ignore[union-attr]
+            factor: Any = self.used.variables[self.factor]
+            left_out = factor.names.index(outer.references[self.factor])
             into[levels, q + left_out] = -1.0
             into[-1, q + left_out] = 1.0
         else:  # the constant is the mean effect

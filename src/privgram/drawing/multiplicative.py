@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from privgram.mechanisms.inverse_wishart import InverseWishart
     from privgram.moment import SecondMoment
 
-__all__ = ["adjust", "gaussian_sketch", "inverse_gauss", "inverse_wishart"]
-
 
 def gaussian_sketch(
     mechanism: GaussianSketch,

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from privgram.privacy import Adjacency, BoundedRangeProfile
     from privgram.sources.table import Block
 
-__all__ = ["NormBound", "private_norm_bound"]
-
 #: The grid without `Columns`, whose rows may have any scale.
 LOWER, UPPER = 1e-9, 1e9
 
@@ -315,20 +313,10 @@ def quantile_losses(
 
 
 class NormCounts:
-    """How many rows have norms in each interval of a grid, as a pass accumulates them.
+    """How many rows have norms in each interval of an increasing grid, as a pass accumulates them.
 
-    Parameters
-    ----------
-    n_columns : int
-    grid : ndarray of shape (m,), float64
-        Increasing. Interval i ends at grid[i], which it includes; the first one begins at
-        zero, and the last takes all longer rows.
-
-    Attributes
-    ----------
-    counts : ndarray of shape (m,), int64
-    n_rows : int
-        Rows seen, those left out counted too.
+    Interval i ends at grid[i], which it includes; the first one begins at zero, and the last takes
+    all longer rows. `n_rows` counts rows that are left out, too.
     """
 
     def __init__(self, n_columns: int, grid: NDArray[np.float64]) -> None:
@@ -340,11 +328,8 @@ class NormCounts:
     def update(self, block: Block, drop: bool = False, scaling: Scaling | None = None) -> int:
         """Count the rows of a block, scaled as `privgram._core.rows.Accumulator` scales them.
 
-        Returns
-        -------
-        int
-            Position of the first row that holds NaN or infinity, or -1. With `drop`, rows
-            with NaN are left out instead.
+        Returned is the position of the first row that holds NaN or infinity, or -1. With `drop`,
+        rows with NaN are left out instead.
         """
         n_rows = n_rows_of(block)
         room = np.empty(PIECE)
@@ -379,14 +364,7 @@ class NormCounts:
 
 
 class UnitNormCounts(NormCounts):
-    """How many units have norms in each interval: see `NormCounts`.
-
-    Parameters
-    ----------
-    units : UnitAccumulator
-        What computes the norms; nothing is added to it.
-    grid : ndarray of shape (m,), float64
-    """
+    """How many units have norms in each interval, by the accumulator that computes the norms."""
 
     def __init__(self, units: UnitAccumulator, grid: NDArray[np.float64]) -> None:
         super().__init__(units.n_columns, grid)

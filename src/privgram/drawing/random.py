@@ -10,24 +10,17 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["default_bit_generator", "resolve"]
-
 ROUNDS = 20  # ChaCha20 proper; fewer rounds are faster and a weaker promise
 
 
 def default_bit_generator() -> Any:
     """Make a ChaCha20 bit generator with a fresh 256-bit key.
 
-    Returns
-    -------
-    randomgen.ChaCha
-        NumPy's bit-generator interface over the ChaCha20 key stream (RFC 8439, section 2.3, with
-        the original 64-bit counter). The key comes from the operating system's generator and is
-        set as it is: seeding by number would squeeze it through NumPy's 128-bit `SeedSequence`,
-        which is no cryptographic key derivation.
+    NumPy's bit-generator interface over the ChaCha20 key stream (RFC 8439, section 2.3, with
+    the original 64-bit counter). The key comes from the operating system's generator and is
+    set as it is: seeding by number would squeeze it through NumPy's 128-bit `SeedSequence`,
+    which is no cryptographic key derivation.
 
-    Notes
-    -----
     Do not log, pickle or keep the result: its state holds the key, and who has the key can take
     the noise off again.
     """
@@ -55,24 +48,11 @@ class _OfProcess(np.random.Generator):
 
 
 def resolve(rng: np.random.Generator | None) -> tuple[np.random.Generator, bool]:
-    """Turn the argument `rng` of a public function into a generator.
+    """Turn the argument `rng` of a public function into a generator, and say if it is reproducible.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator or None
-        None for a new cryptographic generator; a generator of the caller's for an experiment.
-
-    Returns
-    -------
-    generator : numpy.random.Generator
-    reproducible : bool
-        True if the caller brought the generator: whoever knows its seed can take the noise off.
-
-    Raises
-    ------
-    TypeError
-        If `rng` is anything else. A seed is refused rather than wrapped: drawing reproducible
-        noise should be spelled out where it is done.
+    None makes a new cryptographic one. Of a generator that the caller brought, whoever knows its
+    seed can take the noise off. A seed is refused rather than wrapped: drawing reproducible noise
+    should be spelled out where it is done.
     """
     if rng is None:
         return _OfProcess(default_bit_generator()), False

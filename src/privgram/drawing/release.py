@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from privgram.moment import SecondMoment
     from privgram.privacy import Adjacency, Profile
 
-__all__ = ["release", "release_for", "release_groups", "release_moment"]
-
 #: Above these there is a warning: e^20 is half a billion, and nobody's row should leak as often
 #: as once in a hundred releases.
 LARGE_EPSILON, LARGE_DELTA = 20.0, 1e-2

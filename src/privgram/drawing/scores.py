@@ -29,10 +29,12 @@ from privgram.mechanisms.refined import Frame, Refined
 from privgram.moment import SecondMoment
 from privgram.moment.scored import (
     UNITS,
+    Curved,
     Leading,
     ScoreBoth,
     ScoreShells,
     ScoreSum,
+    UnitCurved,
     UnitScored,
     scale,
 )
@@ -45,7 +47,7 @@ from privgram.sources.kept import Kept
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from privgram.noise import NoiseLaw
     from privgram.privacy import Adjacency
     from privgram.regression.design import Design
+    from privgram.regression.families import FamilyName
     from privgram.regression.scoring import Clip, Start
 
     Vector = NDArray[np.float64]
@@ -76,6 +79,8 @@ def scored(
     used: Columns,
     *,
     robust: bool,
+    steps: Callable[..., Steps] | None = None,
+    family: FamilyName = "gaussian",
     epsilon: float,
     delta: float,
     adjacency: Adjacency,
@@ -99,6 +104,10 @@ def scored(
         What it needs.
     robust : bool
         Whether standard errors allow for errors of unequal variance.
+    steps : callable, optional
+        Makes the `Steps`, of the looks, the design, the rows that are public and `robust`.
+    family : str
+        Whose steps these are.
     epsilon, delta, adjacency, reference, ledger, out, threads, rng
         As of `privgram.regress`.
     unit : Unit, optional
@@ -113,17 +122,17 @@ def scored(
         check_distinct({}, {"ledger": None if ledger is None else ledger.path, "out": path})
         check_room(path)
     given = {name: str(x) for name, x in (*parsed.references.items(), *(reference or {}).items())}
-    target, texts = parsed.targets[0], list(parsed.features)
+    target, texts = parsed.targets[0], parsed.features
     if wide is None:
         model = design(AllColumns(used), target, texts, parsed.intercept, given)
     else:
         model, outer = wide.inner(target, given), wide.design(target, given)
-    seen = used if wide is None else wide.narrow
+    looked = used if wide is None else wide.narrow
     if isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2:
         source = dict(zip(used.selected, source.T, strict=True))
     generator, reproducible = random.resolve(rng)
-    bound = seen.bound if unit is None else bounds_of(unit, seen.bound)[1]
-    noise = Refined().calibrate(len(seen), bound, epsilon, delta, adjacency)
+    bound = looked.bound if unit is None else bounds_of(unit, looked.bound)[1]
+    noise = Refined().calibrate(len(looked), bound, epsilon, delta, adjacency)
     protected = "" if unit is None else unit.name
     if ledger is not None:  # before the pass
         ledger.check(epsilon, delta, adjacency=adjacency, privacy=noise.privacy, unit=protected)
@@ -153,7 +162,7 @@ def scored(
     else:
         looks = UnitLooks(moment, noise, generator, lambda new: accumulate_units(again, new)[0])
     if wide is None:
-        way, why, found = Steps(looks, model, public, robust).take()
+        way, why, found = (steps or Steps)(looks, model, public, robust).take()
     else:
         way, why = "scores", ""
         found = wide.steps(looks, numbers, again, model, public, robust).take()
@@ -172,15 +181,15 @@ def scored(
             if not wide.shown:
                 parameters |= {"absorbed": wide.factor, "absorbed_levels": wide.size}
     else:
-        clipped = {"clipped_rows": 0.0, "clipping_error": 0.0} | found
-        parameters |= {name: clipped[name] for name in ("clipped_rows", "clipping_error")}
-        solution, (sampling, privacy) = start.coef, _of_matrix(start, clipped["clipping_error"])
-    refused = HIDDEN if start.hidden or start.rough > rules.TRUSTED else None
+        seen = {"clipped_rows": 0.0, "clipping_error": 0.0} | found
+        parameters |= {name: seen[name] for name in ("clipped_rows", "clipping_error")}
+        solution, (sampling, privacy) = start.coef, _of_matrix(start, seen["clipping_error"])
+    refused = HIDDEN if start.hidden or start.rough > rules.TRUSTED else found.get("refused")
     if refused is None and start.rows <= len(solution):
         refused = "there are too few rows"
     behind = start.rows
     if wide is not None:
-        used, texts = (used, wide.terms) if wide.shown else (wide.narrow, wide.texts)
+        used, texts = wide.written_of
         given = {name: level for name, level in given.items() if name in used.variables}
     if used.row_weights is not None and public is not None and unit is None:
         behind = float(public)  # the ones have the sum of weights alone
@@ -203,6 +212,7 @@ def scored(
         parameters=parameters,
         reproducible=reproducible,
         unit=None if unit is None else unit.name,
+        family=family,
     )
     if path is not None:
         fit.save(path)
@@ -217,11 +227,13 @@ class UnitLooks(Looks):
         assert self.reread is not None
         assert self.moment.privacy_unit is not None
         bound = float(self.moment.privacy_unit.row_bound)
-        inner = new(len(frame.matrix))
-        q = inner.q
+        size = len(frame.matrix)
 
-        def of_units(_: int) -> UnitScored:
-            return UnitScored(frame.matrix, bound, q, new(len(frame.matrix)))
+        def of_units(_: int) -> UnitScored | UnitCurved:
+            inner = new(size)
+            if isinstance(inner, Curved):
+                return UnitCurved(frame.matrix, bound, inner)
+            return UnitScored(frame.matrix, bound, inner.q, inner)
 
         look = self.reread(of_units)
         if look.n_rows != self.moment.n_rows:
@@ -377,6 +389,17 @@ class Steps:
         v = np.append(-start.coef, 1.0) / start.scale
         return self._whole(np.vstack([start.white @ self.joint[:-1], v @ self.joint]))
 
+    def _read(self, start: Start, new: Callable[[int], Any]) -> Any:
+        """What an accumulator makes of the scores at a start."""
+        return self.looks.read(self._at(start), new)
+
+    def _longest(self, start: Start) -> float:
+        """The largest score that a row can have."""
+        matrix, bound = self._at(start).matrix, float(self.looks.moment.bound)
+        return (
+            float(np.linalg.norm(matrix[: self.q], 2) * np.linalg.norm(matrix[self.q])) * bound**2
+        )
+
     def _predicted(self, start: Start, clip: float, left: float) -> float:
         """Noise of scores with what will be left, in sampling errors."""
         mu = self.looks.mu(left)
@@ -415,17 +438,16 @@ class Steps:
         inside = self.basis @ known @ self.basis.T
         return self._begin(np.eye(self.q + 1), inside, law.image(self.basis), std, rows)
 
-    def _shells(self, start: Start) -> tuple[Vector, Matrix, Vector, float, float]:
+    def _shells(
+        self, start: Start, share: float = rules.COUNTS
+    ) -> tuple[Vector, Matrix, Vector, float, float]:
         """Release how many scores are of each length, and where they point."""
         looks, q = self.looks, self.q
-        bound = float(looks.moment.bound)
-        frame = self._at(start)
-        if self.of_units:  # of whom each has as many rows as the bound is for: some may have more
-            bound *= 2.0
-        reach = np.linalg.norm(frame.matrix[:q], 2) * np.linalg.norm(frame.matrix[q]) * bound**2
-        grid = rules.lengths(math.sqrt(q), float(reach))
-        found = looks.read(frame, partial(_shells, q=q, grid=grid))
-        counts, counts_std = looks.noisy(found, rules.COUNTS)
+        # Units have as many rows as the bound is for: some may have more.
+        reach = self._longest(start) * (4.0 if self.of_units else 1.0)
+        grid = rules.lengths(math.sqrt(q), reach)
+        found = self._read(start, partial(_shells, q=q, grid=grid))
+        counts, counts_std = looks.noisy(found, share)
         turns, turns_std = released(looks, found.total, 1.0, rules.TURNS, q, self.moves)
         return counts, turns, grid, counts_std, turns_std
 
@@ -457,7 +479,7 @@ class Steps:
         between = replace(start, coef=start.coef + moved)
         meat, meat_std = None, 0.0
         if self.robust:
-            both = looks.read(self._at(between), partial(_both, q=self.q, clip=clip.size))
+            both = self._read(between, partial(_both, q=self.q, clip=clip.size))
             moment = SecondMoment.from_accumulator(both.second.inner, None, None)
             meat, meat_std = looks.take(moment, second), looks.std[-1]
             score, last = self._released(both.total, clip.size, left - early)
@@ -483,7 +505,7 @@ class Steps:
 
     def _score(self, start: Start, clip: float, share: float) -> tuple[Vector, float]:
         """Release a score at a start; with the deviation of its noise."""
-        found = self.looks.read(self._at(start), partial(_score, q=self.q, clip=clip))
+        found = self._read(start, partial(_score, q=self.q, clip=clip))
         return self._released(found, clip, share)
 
     def _released(self, found: ScoreSum, clip: float, share: float) -> tuple[Vector, float]:
@@ -535,6 +557,7 @@ def released(
 
 
 def isotropic(std: float) -> GaussianLaw:
+    """The law of isotropic noise, by its deviation off the diagonal."""
     return GaussianLaw(std, math.sqrt(2.0) * std)
 
 

@@ -24,15 +24,9 @@ def scale_out(source: Any) -> ModuleType | None:
 
 
 def check_rereadable(source: Any, what: str, instead: str = "") -> None:
-    """Refuse a table that is read once by what reads it several times.
+    """Refuse a table that is read once by what reads it several times: "Refined() reads".
 
-    Parameters
-    ----------
-    source : table
-    what : str
-        Names what reads it, a plural or a noun with its verb: "Refined() reads".
-    instead : str
-        What to do other than to pass a table of another form.
+    `instead` says what to do other than to pass a table of another form.
     """
     if isinstance(source, Iterator):
         raise ValueError(

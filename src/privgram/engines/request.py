@@ -18,37 +18,20 @@ if TYPE_CHECKING:
 
     from privgram.sources.table import Selection
 
-__all__ = ["Pass", "Progress"]
-
 #: Whether to show progress, or what to tell it.
 Progress = bool | Callable[[int, int | None], object]
 
 
 @dataclass(frozen=True)
 class Pass:
-    """What is asked of one reading of a table.
+    """What is asked of one reading of a table; see `privgram.second_moment`."""
 
-    Attributes
-    ----------
-    source : object
-        See `privgram.second_moment`. SECRET.
-    columns : Columns, tuple of str, or None
-        By which values are scaled, or which to take as they are.
-    bound : float, Auto or None
-        L2 bound of a row; None where it is that of the columns.
-    unit : Unit or None
-        Whose rows are bounded together.
-    groups : Groups or None
-        Which get a moment each.
-    threads : int or None
-    progress : bool or callable
-    """
-
-    source: Any
+    source: Any  # SECRET
+    # by which values are scaled, or which to take as they are
     columns: Columns | Sequence[str] | None = None
-    bound: float | Auto | None = None
-    unit: Unit | None = None
-    groups: Groups | None = None
+    bound: float | Auto | None = None  # L2 bound of a row; None where it is that of the columns
+    unit: Unit | None = None  # whose rows are bounded together
+    groups: Groups | None = None  # which get a moment each
     threads: int | None = None
     progress: Progress = False
 

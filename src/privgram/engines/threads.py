@@ -169,22 +169,11 @@ def total_of(asked: Pass) -> Any:
 
 
 def accumulate(asked: Pass, new: Callable[[int], Any]) -> tuple[Any, tuple[str, ...] | None]:
-    """Feed every row of a source to accumulators and merge them.
+    """Feed every row of a source to accumulators and merge them; with the names, if there are any.
 
-    Parameters
-    ----------
-    asked : Pass
-        With groups, the accumulators are of rows by group.
-    new : callable
-        Makes an empty accumulator of rows of so many columns: with an ``update`` and a
-        ``merge`` as `privgram._core.rows.Accumulator` has them. On a cluster both pickle.
-
-    Returns
-    -------
-    total : accumulator
-        Of all rows.
-    names : tuple of str or None
-        The names of the columns, if they have any; None on a cluster.
+    `new` makes an empty accumulator of rows of so many columns, or of rows by group: with an
+    ``update`` and a ``merge`` as `privgram._core.rows.Accumulator` has them. On a cluster both
+    pickle, and there are no names.
     """
     groups, scaling = asked.groups, asked.scaling
     if (engine := scale_out(asked.source)) is not None:

@@ -20,19 +20,13 @@ from ._base import PrivateEstimator, check_release
 from ._inputs import about_zero, check_numbers, pairs, target_names
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release import Release
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
     from privgram.moment import SecondMoment
     from privgram.privacy import Adjacency
     from privgram.regression import Fit
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["PrivateLinearRegression", "PrivateRidge"]
 
 
 class PrivateLinearRegression(RegressorMixin, PrivateEstimator):

@@ -21,19 +21,13 @@ from ._base import PrivateEstimator, check_release
 from ._inputs import check_numbers, pairs
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release import Release
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
     from privgram.moment import SecondMoment
     from privgram.multivariate import PCA
     from privgram.privacy import Adjacency
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["PrivatePCA", "PrivateTruncatedSVD"]
 
 
 class _Projection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):

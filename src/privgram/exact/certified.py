@@ -35,22 +35,6 @@ from privgram.exact.limbs import GRID_BITS, to_integers
 if TYPE_CHECKING:
     from privgram.exact.limbs import Limbs
 
-__all__ = [
-    "Draws",
-    "Whitener",
-    "add_wisharts",
-    "delta_fp",
-    "gram_exponent",
-    "inverse_exponent",
-    "inverse_wishart",
-    "largest_epsilon",
-    "rows_exponent",
-    "sketch_gram",
-    "sketch_rows",
-    "smallest_eigenvalue",
-    "whiten",
-]
-
 #: Certified bound of ||K H K^T - I||_F.
 TOLERANCE = 2.0**-72
 
@@ -70,20 +54,10 @@ SLACK = 1 + 2.0**-20
 
 
 def delta_fp(epsilon: float, dof: float) -> float:
-    """Bound what finite precision adds to delta.
+    """Bound what finite precision adds to delta of a sketch of `dof` rows, or degrees of freedom.
 
-    Parameters
-    ----------
-    epsilon : float
-        The epsilon of the guarantee.
-    dof : float
-        Rows of the sketch, or degrees of freedom.
-
-    Returns
-    -------
-    float
-        ``(1 + e^epsilon) sqrt(dof) TOLERANCE / 2``, for every pair of neighbours. Calibrate
-        the exact profile to delta less this. Infinite where it exceeds what a float64 holds.
+    ``(1 + e^epsilon) sqrt(dof) TOLERANCE / 2``, for every pair of neighbours. Calibrate
+    the exact profile to delta less this. Infinite where it exceeds what a float64 holds.
     """
     growth = 1 + math.exp(epsilon) if epsilon < 709 else math.inf
     return growth * math.sqrt(dof) * TOLERANCE / 2
@@ -126,34 +100,18 @@ def inverse_exponent(regulariser: int, n_columns: int, dof: float) -> int:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Whitener:
-    """A certified inverse factor of H. SECRET.
+    """A certified inverse factor of H. SECRET."""
 
-    Attributes
-    ----------
-    inverse : DigitMatrix
-        K, lower triangular, ``||K H K^T - I||_F <= TOLERANCE``.
-    factor : DigitMatrix
-        L = H K^T but for truncation; the eigenvalues of ``H^-1 L L^T`` are as near 1.
-    """
-
-    inverse: DigitMatrix
-    factor: DigitMatrix
+    inverse: DigitMatrix  # K, lower triangular, ||K H K^T - I||_F <= TOLERANCE
+    factor: DigitMatrix  # L = H K^T but for truncation; the eigenvalues of H^-1 L L^T are as near 1
 
 
 def whiten(limbs: Limbs, regulariser: int) -> Whitener:
     """Find a factor of ``H = G + regulariser I`` and certify it.
 
-    Parameters
-    ----------
-    limbs : tuple of ndarrays of shape (d, d), int64 and uint64
-        G, symmetric positive semidefinite: ``high 2^64 + low``.
-    regulariser : int
-        In units of G. Not positive, it needs a G known to have no small eigenvalue.
-
-    Raises
-    ------
-    ArithmeticError
-        If H is not positive definite, or has a condition number far above 2^60.
+    G (d, d) is symmetric positive semidefinite, ``high 2^64 + low``, and the regulariser in its
+    units. If that is not positive, G must be known to have no small eigenvalue. ArithmeticError if
+    H is not positive definite, or has a condition number far above 2^60.
     """
     return _whiten(_integer(limbs, regulariser), TOLERANCE)
 
@@ -258,18 +216,9 @@ class Draws(Protocol):
 def sketch_gram(factor: DigitMatrix, draws: Draws, exponent: int) -> NDArray[np.float64]:
     """Round ``L A A^T L^T`` to multiples of ``2^exponent`` units, for draws A of d rows.
 
-    Parameters
-    ----------
-    factor : DigitMatrix
-        L of a `Whitener`.
-    draws : Draws of shape (d, columns), columns <= d
-        Bartlett's factor, or normals where the sketch has fewer rows than columns: it is then the
-        transpose of these rows.
-
-    Returns
-    -------
-    ndarray of shape (d, d)
-        Counts of the grid; symmetric.
+    Counts of the grid, symmetric (d, d). The draws (d, columns), columns <= d, are Bartlett's
+    factor, or normals where the sketch has fewer rows than columns: they are then the transpose of
+    these rows.
     """
     return _rounded_gram(factor, _Drawn(draws, factor.bits), exponent)
 
@@ -277,17 +226,7 @@ def sketch_gram(factor: DigitMatrix, draws: Draws, exponent: int) -> NDArray[np.
 def sketch_rows(factor: DigitMatrix, draws: Draws, exponent: int) -> NDArray[np.float64]:
     """Round the rows ``A^T L^T`` themselves to ``2^exponent`` square roots of the unit.
 
-    Parameters
-    ----------
-    factor : DigitMatrix
-        L of a `Whitener`.
-    draws : Draws of shape (d, rows)
-        Normals.
-
-    Returns
-    -------
-    ndarray of shape (rows, d)
-        Counts of the grid.
+    Counts of the grid (rows, d), for normals (d, rows).
     """
     drawn = _Drawn(draws, factor.bits)
     bits = DECIDING_BITS
@@ -302,17 +241,7 @@ def sketch_rows(factor: DigitMatrix, draws: Draws, exponent: int) -> NDArray[np.
 def inverse_wishart(factor: DigitMatrix, draws: Draws, exponent: int) -> NDArray[np.float64]:
     """Round ``L (A A^T)^-1 L^T``, inverse Wishart of scale H, to multiples of ``2^exponent`` units.
 
-    Parameters
-    ----------
-    factor : DigitMatrix
-        L of a `Whitener`.
-    draws : Draws of shape (d, d)
-        Bartlett's factor.
-
-    Returns
-    -------
-    ndarray of shape (d, d)
-        Counts of the grid; symmetric.
+    Counts of the grid, symmetric (d, d), for Bartlett's factor (d, d).
     """
     return _rounded_gram(factor, _Inverse(draws, factor.bits), exponent)
 
@@ -419,20 +348,8 @@ def add_wisharts(
 ) -> NDArray[np.float64]:
     """Round ``G + scale (A A^T - B B^T)`` to multiples of ``2^exponent`` units: exactly.
 
-    Parameters
-    ----------
-    limbs : tuple of ndarrays of shape (d, d), int64 and uint64
-        G: ``high 2^64 + low``.
-    scale : float
-        In units; it is raised by a part in 2^20 at most, to a square of few digits.
-    plus, minus : Draws of shape (d, d)
-        A and B, Bartlett's factors.
-    exponent : int
-
-    Returns
-    -------
-    ndarray of shape (d, d)
-        Counts of the grid; symmetric.
+    Counts of the grid, symmetric (d, d). A and B are Bartlett's factors. The scale, in units, is
+    raised by a part in 2^20 at most, to a square of few digits.
     """
     g = _integer(limbs, 0)
     root = _root(scale)
@@ -461,21 +378,10 @@ def _root(x: float) -> float:
 def smallest_eigenvalue(limbs: Limbs, exponent: int) -> int:
     """Bound the smallest eigenvalue of G from below, to a grid of ``g = 2^exponent`` units.
 
-    Parameters
-    ----------
-    limbs : tuple of ndarrays of shape (d, d), int64 and uint64
-        G, symmetric positive semidefinite.
-    exponent : int
-        At least 6.
+    A count c >= 0 with ``c g <= lambda_min(G) < c g + (1 + 1/32) g``, exponent at least 6. For two
+    matrices whose eigenvalues differ by at most ``m g``, m an integer, the counts differ by at most
+    m + 1.
 
-    Returns
-    -------
-    int
-        A count c >= 0 with ``c g <= lambda_min(G) < c g + (1 + 1/32) g``. For two matrices whose
-        eigenvalues differ by at most ``m g``, m an integer, the counts differ by at most m + 1.
-
-    Notes
-    -----
     A certificate for G - t I proves t < lambda_min(G); for any y and x = K^T y, it also proves
     lambda_min(G) - t <= (1 + f) |y|^2 / |x|^2. Steps from below end when the two are close.
     Should they not, bisection in whole numbers finds such a count for every G.

@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 
 from privgram._base.system import cores
 
-__all__ = ["DigitMatrix", "digit_bits", "place"]
-
 #: Most digits in the shorter factor of a product; a longer one is cut into such.
 MAX_DIGITS = 16
 
@@ -62,14 +60,9 @@ def place(x: float, bits: int) -> int:
 class DigitMatrix:
     """A matrix of dyadic rationals; sums, products and `round` are exact.
 
-    Parameters
-    ----------
-    digits : ndarray of shape (n_digits, rows, columns)
-        Integers in [-2^(bits-1), 2^(bits-1)], the least significant first.
-    low : int
-        Place of the first of them: it counts ``2^(bits low)``.
-    bits : int
-        Operands of one expression have the same.
+    Its digits (n_digits, rows, columns) are integers in [-2^(bits-1), 2^(bits-1)], the least
+    significant first, which counts ``2^(bits low)``. Operands of one expression have the same
+    `bits`.
     """
 
     digits: NDArray[np.float64]
@@ -157,19 +150,10 @@ class DigitMatrix:
     ) -> DigitMatrix:
         """Multiply exactly or, given `low`, with an error below ``b^low`` in every entry.
 
-        Parameters
-        ----------
-        other : DigitMatrix
-        low : int, optional
-        symmetric : bool
-            The product is a symmetric matrix but for what was dropped from the factors: only its
-            lower triangle is computed.
-
-        Notes
-        -----
-        Places below ``low - g``, g of 2 or 3, are not computed, and places below `low` are dropped
-        after the carry. A place is at most 2^52, so the first loses at most ``2^52/(b - 1)
-        b^(low - g)``, about ``b^low / 4`` or less; the second ``b/2/(b - 1) b^low``.
+        A symmetric product, but for what was dropped from the factors, is computed below the
+        diagonal only. Places below ``low - g``, g of 2 or 3, are not computed, and places below
+        `low` are dropped after the carry. A place is at most 2^52, so the first loses at most
+        ``2^52/(b - 1) b^(low - g)``, about ``b^low / 4`` or less; the second ``b/2/(b - 1) b^low``.
 
         By blocks, in threads: what is 0 of a triangular factor is skipped, and carries stay in the
         cache.
@@ -225,13 +209,10 @@ class DigitMatrix:
         return np.ldexp(_evaluate(self.digits, self.bits), self.bits * self.low)
 
     def round(self, exponent: int) -> NDArray[np.float64]:
-        """Round to multiples of ``2^exponent``: ``floor(x / 2^exponent + 1/2)``.
+        """Round to multiples of ``2^exponent``: integers ``floor(x / 2^exponent + 1/2)``.
 
-        Returns
-        -------
-        ndarray of shape (rows, columns)
-            Integers. Exact to 2^53; beyond, within a few units in the last place, and still a
-            function of the integer alone.
+        Exact to 2^53; beyond, within a few units in the last place, and still a function of the
+        integer alone.
         """
         return _evaluate(self._rounded(exponent), self.bits)
 
@@ -293,20 +274,11 @@ def _panels(size: int, block: int) -> list[slice]:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class _Strip:
-    """Some rows of a factor, or columns of the other one, transposed.
+    """Some rows of a factor, or columns of the other one, transposed."""
 
-    Attributes
-    ----------
-    digits : ndarray of shape (n_digits, rows, inner)
-    panel : slice
-        Which rows.
-    support : list of tuple
-        Of each digit, where it is not 0 along the inner dimension: first, and one past the last.
-    """
-
-    digits: NDArray[np.float64]
-    panel: slice
-    support: list[tuple[int, int]]
+    digits: NDArray[np.float64]  # (n_digits, rows, inner)
+    panel: slice  # which rows
+    support: list[tuple[int, int]]  # of each digit, where it is not 0: first, and one past the last
 
     @classmethod
     def of(cls, digits: NDArray[np.float64], panel: slice) -> _Strip:

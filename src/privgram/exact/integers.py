@@ -23,13 +23,9 @@ import numpy as np
 from privgram.exact.limbs import add, from_int64, grid_exponent, round_to_grid, to_limbs
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix
     from privgram.exact.limbs import Limbs
 
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Integers", "Product", "Total", "products", "with_entries"]
 
 #: Rows that are converted at a time: little beside the matrix, and within a cache.
 CHUNK = 1 << 11
@@ -119,26 +115,10 @@ class Total:
     def noisy(self, std: Matrix | float, rng: np.random.Generator) -> Matrix:
         """Return the sum with independent Gaussian noise, rounded to a public grid below the noise.
 
-        Parameters
-        ----------
-        std : float or ndarray of shape (columns,)
-            Standard deviations.
-        rng : numpy.random.Generator
-
-        Returns
-        -------
-        ndarray, float64
-
-        Raises
-        ------
-        ValueError
-            If `std` is beyond 2**100.
-
-        Notes
-        -----
-        The noise is drawn in floats with no data in sight, row by row, and rounded to integers.
-        Those are added without error, and the sum is rounded to multiples of a power of two,
-        about 2**-10 of the least standard deviation but at least 1.
+        Of standard deviations `std` (columns,), at most 2^100. The noise is drawn in floats with no
+        data in sight, row by row, and rounded to integers. Those are added without error, and the
+        sum is rounded to multiples of a power of two, about 2**-10 of the least standard deviation
+        but at least 1.
         """
         if np.max(std) > 2.0**100:
             raise ValueError("the privacy parameters are too small for any useful result")

@@ -27,10 +27,7 @@ _WORD = 2.0**64
 def to_limbs(values: NDArray[np.float64]) -> Limbs:
     """Round floats to the nearest integers, as 128-bit limbs.
 
-    Raises
-    ------
-    ValueError
-        If a value does not fit: the noise is larger than any data could need.
+    ValueError if one does not fit: the noise is larger than any data could need.
     """
     rounded = np.rint(values)
     magnitude = np.abs(rounded)

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Variates", "bartlett", "laplace", "normals"]
-
 #: Bits of a uniform float64 of NumPy's generators.
 WORD = 53
 
@@ -61,19 +59,11 @@ Number = TypeVar("Number", "NDArray[np.float64]", Decimal)
 
 
 class Variates:
-    """A matrix of independent variates, zero where there is none. SECRET.
+    """A matrix of independent variates at some entries, zero elsewhere. SECRET.
 
-    Parameters
-    ----------
-    shape : tuple of int
-    entries : index
-        Where the variates are in it.
-    drawn : list of ndarray
-        Centres, signed wholes, and the first word of u, with the same sign.
-    seen : dict
-        Words of u that some decisions have seen already: by number of the variate, in order.
-    rng : numpy.random.Generator
-        Gives the words to come.
+    `drawn` has the centres, signed wholes, and the first word of u, with the same sign; `seen` the
+    words of u that some decisions have seen already, by number of the variate, in order. The
+    generator gives the words to come.
     """
 
     def __init__(

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from privgram.mechanisms._base import Mechanism
     from privgram.privacy import Adjacency
 
-__all__ = ["Purpose", "best", "default", "noise_edge", "taken"]
-
 #: What a release is for.
 Purpose = Literal["regression", "components", "means"]
 

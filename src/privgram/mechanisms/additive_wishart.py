@@ -21,21 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WishartCalibration(Calibration):
-    """Noise W_d(scale I, dof) of additive Wishart.
+    """Noise W_d(scale I, dof) of additive Wishart."""
 
-    Attributes
-    ----------
-    dof : float
-        Degrees of freedom k.
-    scale : float
-        sigma^2, in the units of the second moment.
-    mean : float
-        scale * dof: the noise's mean is this multiple of the identity.
-    """
-
-    dof: float
-    scale: float
-    mean: float
+    dof: float  # degrees of freedom k
+    scale: float  # sigma^2, in the units of the second moment
+    mean: float  # scale * dof: the noise's mean is this multiple of the identity
 
     @property
     def law(self) -> WishartLaw:

@@ -37,13 +37,8 @@ REPAIRS = ("none", *SIDES, "project", "feasible")
 class GaussCalibration(Calibration):
     """Noise of Analyze Gauss.
 
-    Attributes
-    ----------
-    sigma : float
-        Standard deviation on the diagonal; the sensitivity in Frobenius norm is
-        sigma times the profile's ratio.
-    noise_std_diagonal : float
-        The same, by its meaning.
+    `sigma` is the standard deviation on the diagonal; the sensitivity in Frobenius norm is
+    sigma times the profile's ratio.
     """
 
     sigma: float

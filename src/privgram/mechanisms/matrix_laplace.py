@@ -17,18 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MatrixLaplaceCalibration(Calibration):
-    """Noise scale (W1 - W2), W1 and W2 independent Wishart matrices W_d(I, dof).
+    """Noise scale (W1 - W2), W1 and W2 independent Wishart matrices W_d(I, dof)."""
 
-    Attributes
-    ----------
-    dof : int
-        Degrees of freedom k of either.
-    scale : float
-        s, in the units of the second moment.
-    """
-
-    dof: int
-    scale: float
+    dof: int  # degrees of freedom k of either
+    scale: float  # s, in the units of the second moment
 
     @property
     def law(self) -> MatrixLaplaceLaw:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
     Levels = NDArray[np.int32]
 
-__all__ = ["ByLevel", "LevelFirst", "LevelScores", "LevelShells", "LevelSums", "Within"]
+__all__ = ["STEP", "ByLevel", "LevelFirst", "LevelScores", "LevelShells", "LevelSums", "Within"]
 
 #: Rows that are mapped at a time.
 STEP = 1 << 13

@@ -94,15 +94,7 @@ def restored(empty: Total, state: Limbs, n_rows: int, n_dropped: int) -> Total:
 
 
 class Feeder:
-    """Feed blocks to one accumulator; one feeder a thread.
-
-    Parameters
-    ----------
-    accumulator : Accumulator, TableAccumulator or another with their `update`
-        Where the rows go.
-    columns : Columns, optional
-        Public bounds to scale by.
-    """
+    """Feed blocks to one accumulator, scaled by public bounds; one feeder a thread."""
 
     def __init__(self, accumulator: Any, columns: Columns | None = None) -> None:
         self.accumulator = accumulator
@@ -116,10 +108,7 @@ class Feeder:
     def feed(self, block: Block) -> int:
         """Accumulate every row of a block and return how many there were.
 
-        Raises
-        ------
-        InvalidRow
-            At the first row that may not be used. The accumulator is then undefined.
+        InvalidRow at the first row that may not be used. The accumulator is then undefined.
         """
         n_rows = n_rows_of(block)
         if self._encoder is not None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.checks import check_integer, check_within
+from privgram._base.frames import as_frame, as_text
 from privgram._base.text import shown
-from privgram.multivariate.named import as_frame, as_text
 from privgram.multivariate.redrawn import definite, draws_of, of_draws
 from privgram.multivariate.variables import Covariance, Variables
 from privgram.regression import RefusedError
@@ -18,14 +18,8 @@ from privgram.regression import RefusedError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["CCA", "cca"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +98,7 @@ class CCA:
 
     def frame(self) -> Any:
         """Correlations and standard errors as a data frame (needs pandas), a row for each pair."""
-        return as_frame(self._pairs, self._table)
+        return as_frame(self._table, self._pairs)
 
     @property
     def _pairs(self) -> list[str]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._base.checks import check_integer, check_within
-from privgram.multivariate.named import as_frame, as_text
+from privgram._base.frames import as_frame, as_text
+from privgram._base.later import Room
 from privgram.multivariate.redrawn import draws_of, of_draws
 from privgram.multivariate.variables import Covariance, Variables
 from privgram.regression import RefusedError
@@ -18,15 +19,12 @@ from privgram.regression import RefusedError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
+    from privgram.plots import of_components
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["PCA", "eigenvalues", "noise_edge", "pca", "upright"]
+else:
+    of_components = Room("privgram.plots.of_components")
 
 Units = Literal["bounds", "own"]
 
@@ -174,21 +172,12 @@ class PCA:
         scores: Matrix = rows / self.scale @ self.components.T
         return scores
 
-    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the columns by their loadings; see `privgram.plots.plot_biplot`."""
-        from privgram.plots.of_components import plot_biplot
-
-        return plot_biplot(self, ax, **options)
-
-    def plot_scree(self, ax: Axes | None = None) -> Axes:
-        """Draw the eigenvalues and their edge; see `privgram.plots.plot_scree`."""
-        from privgram.plots.of_components import plot_scree
-
-        return plot_scree(self, ax)
+    plot = of_components.plot_biplot
+    plot_scree = of_components.plot_scree
 
     def frame(self) -> Any:
         """The components as columns of a data frame (needs pandas), with a row for each name."""
-        return as_frame(self.names, _numbered("component", self.components))
+        return as_frame(_numbered("component", self.components), self.names)
 
     def __str__(self) -> str:
         below = np.array([self.explained_variance, self.explained_variance_ratio]).T

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.polynomial import Polynomial
 
-from privgram._base.optional import extra
+from privgram._base.frames import as_frame, as_text
+from privgram._base.later import Room
 from privgram._base.text import shown
 from privgram.multivariate.posterior import credible, related
 from privgram.multivariate.variables import Variables, implied
@@ -30,16 +31,15 @@ from privgram.regression.inference import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
+    from privgram.plots import of_moments
     from privgram.regression.inference import Of
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Correlation", "Description", "correlation", "describe"]
+else:
+    of_moments = Room("privgram.plots.of_moments")
 
 #: What intervals of correlations are of; see `correlation`.
 OfCorrelation = Literal["data", "normal", "population"]
@@ -125,25 +125,15 @@ class Description:
 
     def frame(self) -> Any:
         """A data frame (needs pandas) with a row for each column."""
-        with extra("pandas", "a data frame needs"):
-            import pandas
-        return pandas.DataFrame(self.columns, index=list(self.names))
+        return as_frame(self.columns, self.names)
 
     def __str__(self) -> str:
-        width = max(len(shown(name)) for name in self.names) + 1
-        heads = list(self.columns)
-        lines = [" " * width + "".join(f"{head:>13}" for head in heads)]
-        for name, row in zip(self.names, zip(*self.columns.values(), strict=True), strict=True):
-            lines.append(f"{shown(name):<{width}}" + "".join(f"{x:>13.5g}" for x in row))
         about = "the population" if self.of == "population" else "these rows"
         said = f"{self.level:.0%} intervals of means of {about}, of deviations of these rows."
-        return "\n".join([*lines, said, *([f"No errors: {CLIPPED}."] if self.clipped else [])])
+        why = [f"No errors: {CLIPPED}."] if self.clipped else []
+        return as_text(self.names, self.columns, said, *why, digits=5)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw means and deviations; see `privgram.plots.plot_description`."""
-        from privgram.plots.of_moments import plot_description
-
-        return plot_description(self, ax)
+    plot = of_moments.plot_description
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,9 +171,7 @@ class Correlation:
 
     def frame(self) -> Any:
         """The matrix as a data frame (needs pandas)."""
-        with extra("pandas", "a data frame needs"):
-            import pandas
-        return pandas.DataFrame(self.matrix, list(self.names), list(self.names))
+        return as_frame(self.matrix, self.names, self.names)
 
     def __str__(self) -> str:
         width = max(len(shown(name)) for name in self.names) + 1
@@ -198,11 +186,7 @@ class Correlation:
             lines.append(f"The noise hides the variance of {', '.join(hidden)}.")
         return "\n".join(lines)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the matrix; see `privgram.plots.plot_correlation`."""
-        from privgram.plots.of_moments import plot_correlation
-
-        return plot_correlation(self, ax)
+    plot = of_moments.plot_correlation
 
 
 def describe(

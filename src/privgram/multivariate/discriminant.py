@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._base.frames import as_frame, as_text
 from privgram._base.text import shown
 from privgram.columns.variables import Factor, Numeric
-from privgram.multivariate.named import as_frame, as_text
 from privgram.multivariate.redrawn import draws_of, of_draws
 from privgram.multivariate.variables import DRAWS, Variables, image_of, root_of
 from privgram.noise import standard_wishart
@@ -21,12 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["LDA", "lda"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +130,7 @@ class LDA:
 
     def frame(self) -> Any:
         """`coef` as a data frame (needs pandas), with a row for each feature."""
-        return as_frame(self.names, dict(zip(self.levels, self.coef, strict=True)))
+        return as_frame(self.coef.T, self.names, self.levels)
 
     def __str__(self) -> str:
         numbers = np.column_stack([self.coef, self.intercept, self.priors])

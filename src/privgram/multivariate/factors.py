@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._base.checks import check_integer
+from privgram._base.frames import as_frame, as_text
 from privgram.multivariate.components import upright
-from privgram.multivariate.named import as_frame, as_text
 from privgram.multivariate.redrawn import definite, of_draws
 from privgram.multivariate.variables import DRAWS, Covariance, Variables
 from privgram.regression import RefusedError
@@ -20,14 +20,9 @@ from privgram.regression import RefusedError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["FactorAnalysis", "factor_analysis", "varimax"]
 
 #: Least part of a column's variance that is its own: the likelihood may have none.
 LEAST = 0.005
@@ -128,7 +123,7 @@ class FactorAnalysis:
 
     def frame(self) -> Any:
         """Loadings and uniquenesses as a data frame (needs pandas), with a row for each name."""
-        return as_frame(self.names, self._table)
+        return as_frame(self._table, self.names)
 
     def __str__(self) -> str:
         parts = ", ".join(f"{part:.1%}" for part in self.explained_variance_ratio)
@@ -215,17 +210,9 @@ def factor_analysis(
 
 
 def varimax(loadings: Matrix) -> Matrix:
-    """Loadings turned so that the variance of their squares is largest.
+    """Loadings (d, k) turned so that the variance of their squares is largest.
 
     Rows are scaled to length one first, as Kaiser does.
-
-    Parameters
-    ----------
-    loadings : ndarray of shape (d, k), float64
-
-    Returns
-    -------
-    ndarray of shape (d, k), float64
     """
     lengths = np.sqrt((loadings**2).sum(axis=1))[:, None]
     rows = loadings / np.where(lengths > 0, lengths, 1.0)

@@ -16,32 +16,19 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privgram._base.arrays import Matrix, Vector
     from privgram.noise import NoiseLaw
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["credible", "related"]
 
 #: Draws of the second moment: an end of an interval errs by 4 % of half its width.
 DRAWS = 1000
 
 
 def related(moment: Matrix, size: int, rest: bool) -> Matrix:
-    """Scatter of the first columns with the others held fixed, or its inverse.
+    """Scatter (..., p, p) of the first p columns with the others held fixed, or its inverse.
 
-    Parameters
-    ----------
-    moment : ndarray of shape (..., k, k), float64
-        Of the columns, and of what is held fixed with the ones.
-    size : int
-        p, the number of columns.
-    rest : bool
-        Whether each pair's other columns are held fixed as well: then the inverse says it.
-
-    Returns
-    -------
-    ndarray of shape (..., p, p), float64
+    The moments (..., k, k) are of the columns, and of what is held fixed with the ones. With `rest`
+    each pair's other columns are held fixed as well: then the inverse says it.
     """
     across = moment[..., :size, size:]
     held = np.linalg.solve(moment[..., size:, size:], across.mT)
@@ -58,26 +45,14 @@ def credible(
     sampling: float,
     tails: Vector,
 ) -> NDArray[np.float64]:
-    """Quantiles of the posterior of each partial correlation.
+    """Quantiles of the posterior of each partial correlation, shape (p, p, len(tails)).
 
-    Parameters
-    ----------
-    law : NoiseLaw
-        Of the noise in `released`, shape (d, d).
-    frame : ndarray of shape (k, d), float64
-        The columns, what is held fixed and the ones, as images of the released columns.
-    size, rest
-        As of `related`.
-    sampling : float
-        Variance that sampling adds to Fisher's z of a correlation.
-    tails : ndarray of shape (t,), float64
-        Probabilities.
+    The law is that of the noise in `released`, (d, d), and the frame (k, d) has the columns, what
+    is held fixed and the ones, as images of the released columns; `size` and `rest` are as of
+    `related`. Sampling adds the variance `sampling` to Fisher's z of a correlation.
 
-    Returns
-    -------
-    ndarray of shape (p, p, t), float64
-        Always the same for the same release. NaN where no more than half of the draws are second
-        moments of the pair and of what is held fixed.
+    Always the same for the same release. NaN where no more than half of the draws are second
+    moments of the pair and of what is held fixed.
     """
     rng = np.random.default_rng(zlib.crc32(released.tobytes()))  # nothing secret is drawn
     middle = 2 * released - law.shift_matrix(len(released))

@@ -17,14 +17,9 @@ from privgram.regression import RefusedError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix
     from privgram._release.record import ReleaseRecord
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["GraphicalLasso", "graphical_lasso"]
 
 #: Probability that no pair of uncorrelated columns is joined under the penalty by noise.
 CONFIDENCE = 0.95

@@ -10,8 +10,6 @@ import numpy as np
 from privgram.multivariate.variables import DRAWS, Covariance, Variables
 from privgram.regression import RefusedError
 
-__all__ = ["definite", "draws_of", "of_draws"]
-
 Drawn = TypeVar("Drawn")
 Result = TypeVar("Result")
 
@@ -29,10 +27,7 @@ def draws_of(variables: Variables) -> int:
 def definite(variables: Variables) -> Covariance:
     """The covariance as released, for statistics that invert it: what has errors to tell of it.
 
-    Raises
-    ------
-    RefusedError
-        If it is not positive definite, or in more than half of the draws would not be.
+    Refused if it is not positive definite, or in more than half of the draws would not be.
     """
     variables.covariance.check_definite()
     of_draws(variables.redrawn(sampling=True), Covariance.check_definite)
@@ -40,13 +35,7 @@ def definite(variables: Variables) -> Covariance:
 
 
 def of_draws(draws: Iterable[Drawn], statistic: Callable[[Drawn], Result]) -> list[Result]:
-    """A statistic of each draw, without those where noise hides it.
-
-    Raises
-    ------
-    RefusedError
-        If it hides more than half.
-    """
+    """A statistic of each draw, unless noise hides it: refused if it does in more than half."""
     found, tried = [], 0
     for one in draws:
         tried += 1

@@ -28,15 +28,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.columns import Columns
     from privgram.columns.structure import Tie
     from privgram.columns.variables import Variable
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["as_told", "levels_as_told", "rows_of", "synthesize"]
 
 #: Combinations of levels that are all written out; of more, so many are drawn.
 MOST_CELLS = 20_000
@@ -169,15 +166,9 @@ def rows_of(release: ReleaseRecord, n: int, rng: np.random.Generator | int | Non
 class _Parts:
     """The variables of a release, and the mean product of each with each.
 
-    Attributes
-    ----------
-    described : dict of str to Variable or None
-    factors, numbers : list of str
-        Names of variables with levels (truth values too), and of the others.
-    sizes : list of int
-        Levels of each factor.
-    moment : ndarray, float64
-        Of a one, the indicators of all levels, and the numbers, mapped to [-1, 1]; per row.
+    `factors` have levels (truth values too), `sizes` of them each, and `numbers` are the others.
+    The moment is of a one, the indicators of all levels, and the numbers, mapped to [-1, 1]; per
+    row.
     """
 
     def __init__(self, release: ReleaseRecord) -> None:

@@ -20,15 +20,10 @@ from privgram.regression.design import intercept_of
 from privgram.regression.inference import rows_behind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.columns.variables import Variable
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Covariance", "Variables", "image_of", "implied", "mean_and_covariance", "root_of"]
 
 #: Draws by which errors are judged: a standard deviation of so many is within 7 % of the true one.
 DRAWS = 100
@@ -438,23 +433,9 @@ def implied(release: ReleaseRecord, names: Sequence[str]) -> list[str]:
 
 
 def image_of(release: ReleaseRecord, name: str) -> tuple[Vector, float, float]:
-    """A column as an image of the released ones, shape (d,), and its way to own units.
+    """A column as an image (d,) of the released ones, and its own units: origin + unit * image.
 
-    Parameters
-    ----------
-    release : Release
-    name : str
-        Of a released column, of a number, or of an indicator such as "sex[f]".
-
-    Returns
-    -------
-    image, origin, unit
-        Own units are origin + unit * image.
-
-    Raises
-    ------
-    ValueError
-        If there is no such column, and it does not follow from others.
+    Of a released column, of a number, or of an indicator such as "sex[f]".
     """
     described = release.columns
     if name in release.names:

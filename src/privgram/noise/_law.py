@@ -15,9 +15,9 @@ from privgram._base.kinds import Kinds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Matrix = NDArray[np.float64]
+    from privgram._base.arrays import Matrix
 
 
 #: Parameters that say how large noise is.
@@ -81,17 +81,10 @@ class NoiseLaw(Kinds, ABC, key="law", what="law of noise"):
 
 @dataclass(frozen=True, eq=False)
 class ImageLaw(NoiseLaw):
-    """M = L M_0 L^T, where M_0 has the law `base`; then G = L G_0 L^T.
+    """M = L M_0 L^T, L the frame (d, m), where M_0 has the law `base`; then G = L G_0 L^T.
 
     Exact, for a sketch or an inverse Wishart too if L has full rank: E[M_0] is then not known
     beyond what L shows of it, and nothing turns on the rest.
-
-    Parameters
-    ----------
-    base : NoiseLaw
-        Of matrices of m columns.
-    frame : ndarray of shape (d, m), float64
-        L.
     """
 
     depends: ClassVar[bool] = True

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from scipy.sparse import csr_array
 
-    Matrix = NDArray[np.float64]
+    from privgram._base.arrays import Matrix
 
 
 #: Numbers of the forms of ties that are held at once, 64 MiB.
@@ -61,16 +61,11 @@ class GaussianLaw(NoiseLaw):
 
 @dataclass(frozen=True)
 class MaskedLaw(NoiseLaw):
-    """Gaussian noise whose entries are zero off the diagonal within some blocks.
+    """Gaussian noise whose entries are zero off the diagonal within some blocks of columns.
 
-    The second moment has zeros there, as that of the levels of a factor has: one and only one
-    of them is 1 in a row. A release with these entries set to zero has this law.
-
-    Parameters
-    ----------
-    base : GaussianLaw
-    blocks : tuple of tuples of int
-        Positions of columns, in no two blocks alike.
+    The second moment has zeros there, as that of the levels of a factor has: one and only one of
+    them is 1 in a row. A release with these entries set to zero has this law. No column is in two
+    blocks.
     """
 
     base: GaussianLaw
@@ -143,17 +138,10 @@ class TiedLaw(NoiseLaw):
     """Isotropic Gaussian noise, projected on the solutions of linear equations of its entries.
 
     The second moment solves them: "the counts of the levels add up to the number of rows". The
-    Frobenius projection of a release on the solutions has this law, exactly.
+    Frobenius projection of a release on the solutions has this law, exactly. A tie is a tuple of
+    (i, j, c), with i <= j: it says that the sum of c N_ij is zero. The known zeros of the base,
+    whose std_diagonal is sqrt(2) std, are equations too, without being named.
 
-    Parameters
-    ----------
-    base : GaussianLaw or MaskedLaw
-        With std_diagonal = sqrt(2) std. Its known zeros are equations too, without being named.
-    ties : tuple of ties
-        A tie is a tuple of (i, j, c), with i <= j: it says that the sum of c N_ij is zero.
-
-    Notes
-    -----
     In orthonormal coordinates of the symmetric matrices, N_ii and sqrt(2) N_ij, the noise is
     N(0, 2 std^2 I). With C the ties in these coordinates the projection takes off the
     component C^T (C C^T)^{-1} C N, which is independent of the rest; so its moments are taken off.
@@ -275,11 +263,7 @@ def imposed(
 ) -> GaussianLaw | MaskedLaw | TiedLaw:
     """The law of a release that is projected on what is known of the second moment.
 
-    Parameters
-    ----------
-    law : GaussianLaw
-    blocks, ties
-        As `privgram.columns.structure` has them. Ties are left out if the noise is not isotropic.
+    By `privgram.columns.structure`. Ties are left out if the noise is not isotropic.
     """
     if not blocks:
         return law
@@ -290,12 +274,9 @@ def imposed(
 
 @dataclass(frozen=True, eq=False)
 class EntryLaw(NoiseLaw):
-    """M = G + N, N symmetric with independent Gaussian entries of any variances.
+    """M = G + N, N symmetric with independent Gaussian entries of any variances (d, d).
 
-    Parameters
-    ----------
-    variances : ndarray of shape (d, d), float64
-        Symmetric; zero where the entry is exact.
+    They are zero where the entry is exact.
     """
 
     variances: Matrix
@@ -351,24 +332,9 @@ class EntryLaw(NoiseLaw):
 def combine(laws: Iterable[NoiseLaw], n_columns: int) -> tuple[Matrix, EntryLaw]:
     """Weights by which independent releases of one second moment average to the least noise.
 
-    Parameters
-    ----------
-    laws : iterable of NoiseLaw
-        Of the r releases, in one frame, in which each has independent Gaussian entries.
-    n_columns : int
-
-    Returns
-    -------
-    weights : ndarray of shape (r, d, d), float64
-        By the inverse variances of the entries; they add up to 1. An entry that is exact in some
-        releases is taken from these.
-    law : EntryLaw
-        Of the sum of weights times releases.
-
-    Raises
-    ------
-    ValueError
-        If a law has no independent entries, or a shift.
+    With the law of the average. The weights (r, d, d) of the r releases, in one frame, go by the
+    inverse variances of the entries, which are independent Gaussian, and add up to 1. An entry that
+    is exact in some releases is taken from these.
     """
     variances = []
     for law in laws:

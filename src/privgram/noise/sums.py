@@ -11,24 +11,13 @@ from privgram.noise._law import NoiseLaw
 from privgram.noise.gaussian import GaussianLaw, MaskedLaw, TiedLaw
 from privgram.noise.wishart import MatrixLaplaceLaw, WishartLaw
 
-__all__ = ["added_up"]
-
 
 def added_up(laws: Sequence[NoiseLaw]) -> NoiseLaw:
     """Law of the sum of independent matrices: of the sum of their second moments, with noise.
 
-    Gaussian variances add up, and so do the degrees of freedom of Wishart matrices of one scale.
-    A projection on known equations is linear: the sum of the projections is that of the sum.
-
-    Parameters
-    ----------
-    laws : sequence of NoiseLaw
-        At least one; of one kind, with the same zeros and ties, or the same scale.
-
-    Raises
-    ------
-    ValueError
-        If the noise is not added to the second moment, or the laws are of different kinds.
+    Gaussian variances add up, and so do the degrees of freedom of Wishart matrices of one scale. A
+    projection on known equations is linear: the sum of the projections is that of the sum. Laws of
+    different kinds, zeros, ties or scales are refused.
     """
     if not laws:
         raise ValueError("there is nothing to add up")

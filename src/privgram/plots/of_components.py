@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,35 +12,8 @@ from privgram.plots._axes import BLUE, GREY, ORANGE, axes_for, bare, write_names
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_biplot", "plot_scree"]
 
-
-class HasComponents(Protocol):
-    """What is asked of principal components."""
-
-    @property
-    def names(self) -> tuple[str, ...]: ...
-    @property
-    def components(self) -> Any: ...
-    @property
-    def explained_variance_ratio(self) -> Any: ...
-    @property
-    def confidence(self) -> float: ...
-    @property
-    def mean(self) -> Any: ...
-    @property
-    def eigenvalues(self) -> Any: ...
-    @property
-    def edge(self) -> Any: ...
-    @property
-    def of_correlations(self) -> bool: ...
-    @property
-    def loadings(self) -> Any: ...
-    @property
-    def stderr(self) -> Any: ...
-
-
-def plot_scree(pca: HasComponents, ax: Axes | None = None) -> Axes:
+def plot_scree(pca: Any, ax: Axes | None = None) -> Axes:
     """Draw eigenvalues by rank, with what noise alone would make.
 
     Parameters
@@ -133,9 +106,7 @@ def _logarithmic(ax: Axes, edge: float, values: Any) -> None:
         ax.set_yticks(ticks, [f"{tick:.2g}" for tick in ticks])
 
 
-def plot_biplot(
-    pca: HasComponents, ax: Axes | None = None, *, axes: tuple[int, int] = (1, 2)
-) -> Axes:
+def plot_biplot(pca: Any, ax: Axes | None = None, *, axes: tuple[int, int] = (1, 2)) -> Axes:
     """Draw columns as arrows by their loadings on two components.
 
     Arrows that point the same way are columns that go together. Crosses at the ends are two

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -12,28 +12,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-__all__ = ["plot_coefficients"]
-
-
-class HasCoefficients(Protocol):
-    """What is asked of a fit."""
-
-    @property
-    def target(self) -> str: ...
-    @property
-    def params(self) -> Any: ...
-    @property
-    def inference(self) -> Any: ...
-    @property
-    def design(self) -> Any: ...
-    @property
-    def refusal(self) -> str | None: ...
-    def feature_std(self) -> Any: ...
-    def conf_int(self, alpha: float) -> Any: ...
-
 
 def plot_coefficients(
-    fit: HasCoefficients,
+    fit: Any,
     ax: Axes | None = None,
     *,
     level: float = 0.95,
@@ -139,7 +120,7 @@ def _order(size: NDArray[np.float64], terms: list[slice]) -> list[int]:
     return [j for term in by_size for j in range(len(size))[terms[term]]]
 
 
-def _blocks(fit: HasCoefficients, order: list[int]) -> dict[str, slice]:
+def _blocks(fit: Any, order: list[int]) -> dict[str, slice]:
     """Where the coefficients of each term are drawn, from above."""
     found = {
         term: slice(row := order.index(at.start), row + at.stop - at.start)

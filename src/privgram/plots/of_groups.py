@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,26 +11,9 @@ from privgram.plots._axes import BLUE, GREY, MOST_NAMES, ORANGE, axes_for, bare,
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_forest"]
-
-
-class HasGroups(Protocol):
-    """What is asked of the fits of groups."""
-
-    by: str
-    target: str
-    groups: tuple[Any, ...]
-    param_names: tuple[str, ...]
-
-    @property
-    def params(self) -> Any: ...
-    @property
-    def bse(self) -> Any: ...
-    def pool(self) -> Any: ...
-
 
 def plot_forest(
-    fits: HasGroups,
+    fits: Any,
     name: str,
     ax: Axes | None = None,
     *,

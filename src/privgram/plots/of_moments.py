@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,8 +11,6 @@ from privgram.plots._axes import BLUE, GREY, MOST_NAMES, axes_for, bare, cut
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_correlation", "plot_description"]
-
 #: More columns than this have no numbers in their cells.
 MOST_NUMBERS = 12
 
@@ -20,37 +18,7 @@ MOST_NUMBERS = 12
 CLEAR = 2.0
 
 
-class HasMoments(Protocol):
-    """What is asked of a description."""
-
-    @property
-    def names(self) -> Any: ...
-    @property
-    def mean(self) -> Any: ...
-    @property
-    def mean_interval(self) -> Any: ...
-    @property
-    def std(self) -> Any: ...
-    @property
-    def level(self) -> Any: ...
-    @property
-    def bounds(self) -> Any: ...
-
-
-class HasCorrelations(Protocol):
-    """What is asked of correlations."""
-
-    @property
-    def names(self) -> Any: ...
-    @property
-    def matrix(self) -> Any: ...
-    @property
-    def noise(self) -> Any: ...
-    @property
-    def partial(self) -> Any: ...
-
-
-def plot_description(description: HasMoments, ax: Axes | None = None) -> Axes:
+def plot_description(description: Any, ax: Axes | None = None) -> Axes:
     """Draw each column's mean with its interval, and the standard deviation about it.
 
     Places are between the public bounds. Greyed is what noise alone would make of a column
@@ -109,7 +77,7 @@ def plot_description(description: HasMoments, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def plot_correlation(correlation: HasCorrelations, ax: Axes | None = None) -> Axes:
+def plot_correlation(correlation: Any, ax: Axes | None = None) -> Axes:
     """Draw correlations; those that noise alone could have made are greyed and hatched.
 
     Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,18 +12,9 @@ from privgram.plots._axes import BLUE, GREY, axes_for, bare
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["last_epsilon", "plot_profile"]
-
-
-class HasDelta(Protocol):
-    """What is asked of a profile."""
-
-    def delta(self, epsilon: Any) -> Any: ...
-    def epsilon(self, delta: Any) -> Any: ...
-
 
 def plot_profile(
-    profile: HasDelta,
+    profile: Any,
     ax: Axes | None = None,
     *,
     label: str | None = None,
@@ -70,7 +61,7 @@ def plot_profile(
     return ax
 
 
-def last_epsilon(profile: HasDelta) -> float:
+def last_epsilon(profile: Any) -> float:
     """An epsilon at which delta is negligible, if it gets there."""
     for delta in (1e-10, 1e-8, 1e-6, 1e-4, 1e-2):
         epsilon = float(profile.epsilon(delta))

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from privgram._release.record import ReleaseRecord
     from privgram.privacy import Profile
 
-__all__ = ["noise_scores", "plot_matrix", "plot_privacy", "plot_spectrum"]
-
 #: More columns than this have no numbers in their cells.
 MOST_NUMBERS = 8
 

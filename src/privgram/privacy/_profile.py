@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from privgram._base.checks import check_positive
 from privgram._base.kinds import Kinds
+from privgram._base.later import Room
 from privgram._base.solve import largest_safe
 
 from ._numerics import TINY, Array
@@ -18,9 +19,9 @@ from ._numerics import TINY, Array
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from matplotlib.axes import Axes
-
-__all__ = ["Guarantee", "Profile", "check_parameter", "weakest"]
+    from privgram.plots import of_profile
+else:
+    of_profile = Room("privgram.plots.of_profile")
 
 #: How well a claim of privacy is founded, the best first; see `Profile.guarantee`.
 Guarantee = Literal["proved", "bounded", "stated", "none"]
@@ -166,11 +167,7 @@ class Profile(Kinds, ABC, key="profile", what="privacy profile"):
             return math.inf
         return 1.0 / largest_safe(lambda x: self.delta(1.0 / x), target, 1.0)
 
-    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw delta against epsilon; see `privgram.plots.plot_profile`."""
-        from privgram.plots.of_profile import plot_profile
-
-        return plot_profile(self, ax, **options)
+    plot = of_profile.plot_profile
 
     def pld(self, discretization: float = 1e-4) -> Any:
         """Pessimistic privacy loss distribution, for accounting with dp_accounting.

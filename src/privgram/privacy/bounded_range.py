@@ -18,8 +18,6 @@ from ._adjacency import Adjacency, check_known_adjacency
 from ._numerics import Array
 from ._profile import Profile, check_parameter
 
-__all__ = ["BoundedRangeProfile"]
-
 
 @dataclass(frozen=True)
 class BoundedRangeProfile(Profile):

@@ -23,8 +23,6 @@ from .sketches import TwoSketchesProfile
 if TYPE_CHECKING:
     from ._adjacency import Adjacency, Orientation
 
-__all__ = ["ComposedProfile", "compose"]
-
 FLOOR = 1e-12
 """Composition by fast Fourier transforms says nothing below."""
 

@@ -26,8 +26,6 @@ from privgram._base.checks import check_number
 from ._numerics import Array
 from ._profile import Guarantee, Profile, weakest
 
-__all__ = ["CoupledProfile", "chance_off", "charged", "delta_fp_of"]
-
 
 @dataclass(frozen=True)
 class CoupledProfile(Profile):

@@ -25,8 +25,6 @@ from ._numerics import TINY, Array
 from ._profile import Profile, check_parameter
 from .gaussian import GaussianProfile
 
-__all__ = ["DiscreteGaussianProfile"]
-
 #: Logarithm of the tail that is left out, below the smallest delta there is.
 _TAIL = 750.0
 

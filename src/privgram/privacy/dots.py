@@ -17,8 +17,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["connect_the_dots"]
-
 Direction = Callable[["NDArray[np.float64]"], "NDArray[np.float64]"]
 
 # Added to every delta, so that a profile good to nine digits becomes an upper bound.
@@ -33,24 +31,10 @@ def connect_the_dots(
 ) -> tuple[dict[int, float], float]:
     r"""Return the loss under P as masses on a grid, and its mass at infinity.
 
-    Parameters
-    ----------
-    forward, backward : callable
-        :math:`H_\epsilon(P\|Q)` and :math:`H_\epsilon(Q\|P)` for arrays of epsilon >= 0.
-    discretization : float
-        Step h of the grid.
-    dots : int
-        About how many points of the grid to use in each direction.
+    The P-mass at i h is by its index i. Given are :math:`H_\epsilon(P\|Q)` and
+    :math:`H_\epsilon(Q\|P)` for arrays of epsilon >= 0, and about how many points of the grid to
+    use in each direction.
 
-    Returns
-    -------
-    masses : dict of int to float
-        P-mass at the loss i h for every index i.
-    infinity : float
-        P-mass at an infinite loss.
-
-    Notes
-    -----
     With :math:`x = e^\epsilon` and D(x) the piecewise linear delta, the Q-mass at x_i is
     the jump of D' there and the P-mass x_i times it. Negative losses are the positive
     ones of the opposite direction with the roles exchanged, where nothing cancels.

@@ -21,8 +21,6 @@ from ._adjacency import Adjacency, check_known_adjacency
 from ._numerics import TINY, Array, gauss_legendre, quiet
 from ._profile import Profile, check_parameter
 
-__all__ = ["GaussianProfile", "gaussian_delta"]
-
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)

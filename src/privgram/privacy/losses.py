@@ -26,8 +26,6 @@ from scipy import fft
 from ._numerics import Array
 from ._profile import Profile
 
-__all__ = ["Losses", "losses_of"]
-
 #: Mass that may be moved, at either end and at no gain.
 _TAIL = 1e-17
 
@@ -93,21 +91,11 @@ def _trimmed(low: int, masses: Array, infinity: float, top: int) -> _Order:
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """Privacy losses of one or more releases.
+    """Privacy losses of one or more releases."""
 
-    Attributes
-    ----------
-    step : float
-        Losses are multiples of it.
-    top : float
-        Losses above it count as infinite.
-    orders : tuple of one or two
-        The table with the row against the one without, and the reverse; or one for both.
-    """
-
-    step: float
-    top: float
-    orders: tuple[_Order, ...]
+    step: float  # losses are multiples of it
+    top: float  # losses above it count as infinite
+    orders: tuple[_Order, ...]  # with the row against without, and the reverse; or one for both
 
     def compose(self, other: Losses) -> Losses:
         """Losses of these releases together with others, of the same step."""

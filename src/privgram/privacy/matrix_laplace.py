@@ -28,8 +28,6 @@ from ._numerics import DROP, TINY, Array, gamma_half_ratio, gauss_legendre, log_
 from ._profile import Guarantee, Profile
 from .wishart import check_wishart
 
-__all__ = ["MatrixLaplaceProfile"]
-
 _NODES, _HALVINGS, _NEWTONS = 64, 16, 4
 
 #: As good as 0, where Bessel functions of these orders are finite.

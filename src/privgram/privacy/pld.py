@@ -17,8 +17,6 @@ from privgram._base.optional import extra
 from ._numerics import Array
 from .dots import connect_the_dots
 
-__all__ = ["pld_from_profile"]
-
 
 class Losing(Protocol):
     """What is asked of a profile: its curves, and how many points of them are worth the time."""
@@ -35,42 +33,20 @@ def pld_from_profile(
     dots: int | None = None,
     symmetric: bool = False,
 ) -> Any:
-    r"""Return a profile's pessimistic privacy loss distribution.
+    r"""Return a profile's pessimistic privacy loss distribution of dp_accounting.
 
     delta as a function of :math:`e^\epsilon` is convex, so joining its values on a grid
     of epsilons by straight lines gives an upper bound, and a piecewise linear delta
     belongs to a privacy loss that takes only the grid's values [1]_. Both directions of
     the neighbouring relation go in, as dp_accounting's "remove" (the table with the row
-    against the one without) and "add".
+    against the one without) and "add"; if `symmetric` the worse for both, as where it is not known
+    which table has the row. Distributions compose only with others of the same step.
 
-    Parameters
-    ----------
-    profile : Profile
-        Profile of one release, or of a composition.
-    discretization : float
-        Positive step of the grid of losses. Distributions compose only with others of
-        the same step; 1e-4 is dp_accounting's own default.
-    dots : int, optional
-        About how many deltas to evaluate in each direction; by default 4096. Fewer are faster
-        and more pessimistic.
-    symmetric : bool
-        Take the worse order for both, as where it is not known which table has the row.
-
-    Returns
-    -------
-    dp_accounting.pld.privacy_loss_distribution.PrivacyLossDistribution
-
-    Raises
-    ------
-    ValueError
-        If the discretization is not positive.
-
-    Notes
-    -----
-    Where the loss is spread over more than 4096 steps, only every second, third, ... point
-    of the grid is used (and from 512 on for the adaptive sketch, of which a delta takes
-    milliseconds). The relative excess in delta is about (49 / 4096)^2 / 8 far out in the
-    tails, and more where losses are in the hundreds.
+    About `dots` deltas are evaluated in each direction; fewer are faster and more pessimistic.
+    Where the loss is spread over more than 4096 steps, only every second, third, ... point of the
+    grid is used (and from 512 on for the adaptive sketch, of which a delta takes milliseconds). The
+    relative excess in delta is about (49 / 4096)^2 / 8 far out in the tails, and more where losses
+    are in the hundreds.
     """
     PrivacyLossDistribution = _distributions()
     discretization = check_positive(discretization, "discretization")

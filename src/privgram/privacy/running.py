@@ -18,8 +18,6 @@ from ._profile import Profile
 from .composition import composed_losses
 from .losses import Losses, _Order, losses_of, none
 
-__all__ = ["RunningLosses"]
-
 _Composed = tuple[tuple[Profile, ...], Losses]
 
 #: What is in a file; raised whenever losses are composed in another way.
@@ -30,16 +28,10 @@ _WORTH = 8
 
 
 class RunningLosses:
-    """Composed losses of the profiles seen last, to go on from.
+    """Composed losses of the profiles seen last, to go on from: of `step` and `top`, see `Losses`.
 
-    Parameters
-    ----------
-    step, top : float
-        Of `Losses`.
-    dots : int
-        Deltas evaluated for the losses of one profile.
-    load : callable
-        Gives what `dump` gave, or None.
+    `dots` deltas are evaluated for the losses of one profile. `load` gives what `dump` gave, or
+    None.
     """
 
     def __init__(

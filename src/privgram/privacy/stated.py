@@ -12,8 +12,6 @@ from ._adjacency import Adjacency, check_known_adjacency
 from ._numerics import Array
 from ._profile import Profile, check_parameter
 
-__all__ = ["StatedProfile"]
-
 
 @dataclass(frozen=True)
 class StatedProfile(Profile):

@@ -21,8 +21,6 @@ from ._numerics import Array
 from ._profile import Profile, check_parameter
 from .sketch import SketchProfile, check_count
 
-__all__ = ["TruncatedSketchProfile"]
-
 
 @dataclass(frozen=True)
 class TruncatedSketchProfile(Profile):

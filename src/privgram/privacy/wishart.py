@@ -47,8 +47,6 @@ from ._profile import Profile, check_parameter
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["WishartProfile"]
-
 # Below, x = u / 2 ~ Gamma(a) for u ~ chi2_m, a = m / 2, and h = s / 2.
 _NODES = 64
 _SCAN, _OUTER, _INNER = 256, 64, 48

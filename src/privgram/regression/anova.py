@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privgram._base.optional import extra
+from privgram._base.frames import as_frame
 from privgram._base.text import shown
 from privgram.regression.equations import Equations
 from privgram.regression.testing import f_test, independent
@@ -16,11 +16,8 @@ from privgram.regression.testing import f_test, independent
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privgram._base.arrays import Vector
     from privgram.regression.design import Design
-
-    Vector = NDArray[np.float64]
-
-__all__ = ["Anova", "anova"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +56,6 @@ class Anova:
 
     def frame(self) -> Any:
         """A data frame (needs pandas) as statsmodels' `anova_lm` gives."""
-        with extra("pandas", "a data frame needs"):
-            import pandas
         columns = {
             "df": [*self.df.astype(float), self.df_resid],
             "sum_sq": [*self.sum_sq, self.residual],
@@ -68,7 +63,7 @@ class Anova:
             "F": [*self.fvalue, math.nan],
             "PR(>F)": [*self.pvalue, math.nan],
         }
-        return pandas.DataFrame(columns, index=[*self.terms, "Residual"])
+        return as_frame(columns, [*self.terms, "Residual"])
 
     def __str__(self) -> str:
         width = max(len(shown(name)) for name in (*self.terms, "Residual")) + 1
@@ -87,15 +82,9 @@ class Anova:
 
 
 def anova(design: Design, equations: Equations, typ: Literal[1, 2, 3], unit: float) -> Anova:
-    """Test each term in the regression with what it is to be adjusted for.
+    """Test each term in the regression, which offers inference, with what it is to be adjusted for.
 
-    Parameters
-    ----------
-    design, equations
-        Of a fit that offers inference. The errors' variance is always that of all terms.
-    typ : {1, 2, 3}
-    unit : float
-        Of the sums of squares.
+    The errors' variance is always that of all terms. Sums of squares are in `unit`.
     """
     df_resid = equations.df_resid
     meat = equations.variance * equations.gram if equations.meat is None else equations.meat

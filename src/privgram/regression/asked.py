@@ -14,15 +14,10 @@ from privgram.regression.inference import INTERCEPT
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.regression.design import Design
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["design_of"]
 
 #: Squares of a release's entries must neither overflow nor vanish.
 MIN_ENTRY = 1e-150

@@ -11,15 +11,9 @@ from privgram.regression.design import intercept_of
 from privgram.regression.inference import INTERCEPT, rows_behind, why_unknown
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from privgram._release.record import ReleaseRecord
     from privgram.regression.design import Design
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["dependent", "pinned", "uncounted"]
 
 #: Columns are said to depend on each other where a direction of the features is within so many
 #: standard deviations of nothing though all others exceed so many.

@@ -10,37 +10,17 @@ from privgram.noise import MaskedLaw, TiedLaw
 from privgram.regression.groups import Estimates, difference
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.regression import Fit
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["change"]
-
 
 def change(fit: Fit, earlier: Fit) -> Estimates:
-    """Tell how coefficients changed between two windows of one stream.
+    """Tell how coefficients changed between two windows of one stream: the first less the second.
 
-    Parameters
-    ----------
-    fit, earlier : Fit
-        Of releases of the same stream, of different periods and by the same terms.
-
-    Returns
-    -------
-    Estimates
-        The first less the second. Their rows are different ones; of their noises the covariance is
-        known, and taken off twice (docs/theory/streams.md). Degrees of freedom are Satterthwaite's.
-
-    Raises
-    ------
-    RefusedError
-        A ValueError: if one of the two has no standard errors.
-    ValueError
-        If they are of different streams or terms, or share periods.
+    Of different periods and by the same terms. Their rows are different ones; of their noises the
+    covariance is known, and taken off twice (docs/theory/streams.md). Degrees of freedom are
+    Satterthwaite's.
     """
     if (fit.param_names, fit.target) != (earlier.param_names, earlier.target):
         raise ValueError("the two regressions have other terms")

@@ -23,15 +23,10 @@ from privgram.regression.cautions import uncounted
 from privgram.regression.inference import INTERCEPT, rows_behind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.regression.design import Design
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["MOST_UNSEEN", "clipping_shift", "clips", "normal_shift", "unseen_share"]
 
 #: With more of the rows unseen, second looks can take more off variances than their errors say.
 MOST_UNSEEN = 0.03
@@ -83,26 +78,10 @@ def clipping_shift(release: ReleaseRecord, design: Design, n_rows: float | None)
 def normal_shift(
     moment: Matrix, bound: float, chosen: list[int], goal: int, ones: int | None
 ) -> Vector:
-    """What clipping added to the coefficients, if the rows were normal.
+    """What clipping to norm B added to the coefficients (len(chosen),), if the rows were normal.
 
-    Parameters
-    ----------
-    moment : ndarray of shape (d, d), float64
-        Second moment per row of all columns of the clipped rows, positive definite on
-        the features.
-    bound : float
-        Norm B to which rows were clipped.
-    chosen : list of int
-        The features.
-    goal : int
-        The target.
-    ones : int or None
-        Position of the column of ones, if there is one; else the mean is taken as zero.
-
-    Returns
-    -------
-    ndarray of shape (len(chosen),), float64
-        Coefficients of the clipped rows less those of the rows.
+    The moment (d, d), per row, is of all columns of the clipped rows, positive definite on the
+    features. Without a column of ones the mean is taken as zero.
     """
     n_rows = max(_NUMBERS // len(moment), _FEWEST_ROWS)
     half = np.random.default_rng(0).standard_normal((n_rows // 2, len(moment)))

@@ -21,26 +21,11 @@ from privgram.columns.terms import INTERCEPT, ONES, Piece, Term, parse_terms
 from privgram.columns.variables import Factor, Numeric
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.columns import Columns
     from privgram.noise import NoiseLaw
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = [
-    "AllColumns",
-    "Described",
-    "Design",
-    "NoOriginError",
-    "Origin",
-    "design",
-    "features_of",
-    "intercept_of",
-    "ones_of",
-]
 
 #: A function of a row: coefficients of monomials in own units, times indicators of levels.
 #: Keys are powers by variable and levels by factor, each in the order of the description.
@@ -57,53 +42,29 @@ _SAME = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """The columns of a regression.
+    """The columns of a regression: p features in own units, made of q columns of the design.
 
-    Attributes
-    ----------
-    target : str
-    names : tuple of str
-        Of the p features in own units, without the intercept.
-    frame : ndarray of shape (q + 1, d), float64
-        The design's columns, the intercept last if there is one and then the target, as
-        images of the released ones.
-    positions : tuple of int or None
-        Released columns that they are, where each is one.
-    intercept : bool
-        Whether a column of ones is among them.
-    transform : ndarray of shape (p + 1, q), float64
-        From coefficients of the design's columns to those in own units, the intercept last.
-    offset : ndarray of shape (p + 1,), float64
-        What is to be added to these.
-    terms : dict of str to slice
-        Where the names of each term are.
-    spread : ndarray of shape (p + 1,), float64
-        Half-widths in own units of the columns of `names` and of the target; 1 for products
-        and powers.
-    ends : tuple of float
-        What the target is in own units where its column is -1 and 1.
-    references : dict of str to str
-        The levels that were left out, by factor.
-    constant : ndarray of shape (q,), float64, or None
-        Coefficients of the design's columns whose sum is 1 in every row, as of a column of ones or
-        of all levels of a factor; None where there are none.
-    functions : tuple
-        For each name its powers of variables and the levels that it indicates; empty where the
-        features are released columns.
+    `frame` (q + 1, d) has the design's columns as images of the released ones, the intercept last
+    if there is one and then the target, and `positions` the released columns that they are, where
+    each is one. From coefficients of the design's columns to those in own units, the intercept
+    last, leads `transform` (p + 1, q), with `offset` (p + 1,) added.
     """
 
     target: str
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # of the features in own units, without the intercept
     frame: Matrix
     positions: tuple[int, ...] | None
-    intercept: bool
+    intercept: bool  # whether a column of ones is among them
     transform: Matrix
     offset: Vector
-    terms: dict[str, slice]
-    spread: Vector
-    ends: tuple[float, float]
+    terms: dict[str, slice]  # where the names of each term are
+    spread: Vector  # (p + 1,), half-widths of `names` and the target; 1 for products and powers
+    ends: tuple[float, float]  # the target in own units where its column is -1 and 1
+    # the levels that were left out, by factor
     references: dict[str, str] = field(default_factory=dict)
+    # (q,), coefficients whose sum is 1 in every row, as of all levels of a factor
     constant: Vector | None = None
+    # of each name its powers and levels; none where features are released columns
     functions: tuple[tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]], ...] = ()
 
     @property
@@ -141,14 +102,7 @@ class Design:
         return sorted({i for name in wanted for i in each[place[name]].tolist()})
 
     def own_frame(self) -> tuple[Matrix, Vector]:
-        """The features as images of the released columns, about some origin, and in what unit.
-
-        Returns
-        -------
-        frame : ndarray of shape (p, d), float64
-        unit : ndarray of shape (p,), float64
-            In own units.
-        """
+        """The features as images (p, d) of the released columns, and their units (p,)."""
         p, size = len(self.names), self.transform.shape[1]
         if not self.functions:
             return self.frame[:p], self.spread[:p]
@@ -158,12 +112,7 @@ class Design:
         return found[:p], np.ones(p)
 
     def rows(self, table: Any, columns: Columns) -> Matrix:
-        """The features in own units of a raw table, values clamped as they were for the release.
-
-        Returns
-        -------
-        ndarray of shape (m, p), float64
-        """
+        """The features (m, p) in own units of a raw table, clamped as for the release."""
         used = {name for powers, cells in self.functions for name, _ in (*powers, *cells)}
         reads = {name: given for name, given in columns.variables.items() if name in used}
         parts = dict(zip(reads, parts_of(table, reads), strict=True))
@@ -383,26 +332,10 @@ def design(
     intercept: bool,
     reference: Mapping[str, Any],
 ) -> Design:
-    """Take terms of a release whose columns are described.
+    """Take terms of a release whose columns are described: by default all but the target's.
 
-    Parameters
-    ----------
-    release : Described
-        With `columns`.
-    target : str
-        A number, its logarithm, or an indicator such as "sex[f]".
-    features : iterable of str, optional
-        Terms; by default all that were released, without the target's.
-    intercept : bool
-        Whether to use the column of ones, if the description has one.
-    reference : mapping of str to level
-        Which level of a factor to leave out, the first by default.
-
-    Raises
-    ------
-    ValueError
-        For an unknown variable, a term that does not follow from the released ones, or powers
-        and products without those they are made of.
+    The target is a number, its logarithm, or an indicator such as "sex[f]". `reference` says which
+    level of a factor to leave out, the first by default.
     """
     columns = release.columns
     assert columns is not None

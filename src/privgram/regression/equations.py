@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram.noise import NoiseLaw
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Equations"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,22 +22,12 @@ class Equations:
     the estimate S^{-1} s satisfies, exactly,
         S (estimate - theta) = X^T e + (N v)_features,
     N the privacy noise.  S must be regular.
-
-    Attributes
-    ----------
-    law : NoiseLaw
-        Of the noise in `shifted`.
-    shifted : ndarray of shape (p + 1, p + 1), float64
-        The released matrix of the features, and the target last.
-    n_rows : float or None
-        Rows behind it; less the effects of units, where their means were taken off.
-    meat : ndarray of shape (p, p), float64, or None
-        Covariance of X^T e; by default that of errors of equal variance.
     """
 
-    law: NoiseLaw
-    shifted: Matrix
-    n_rows: float | None
+    law: NoiseLaw  # of the noise in `shifted`
+    shifted: Matrix  # (p + 1, p + 1), the released matrix of the features, and the target last
+    n_rows: float | None  # behind it; less the effects of units, where their means were taken off
+    # (p, p), covariance of X^T e; by default that of errors of equal variance
     meat: Matrix | None = None
 
     @property

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from privgram._base.checks import check_positive
+from privgram._base.later import Room
 from privgram._base.text import shown
 from privgram.regression.anova import Anova, anova
 from privgram.regression.cautions import dependent, pinned, uncounted
@@ -29,28 +30,27 @@ from privgram.regression.inference import (
     weight_behind,
 )
 from privgram.regression.prediction import Prediction
-from privgram.regression.results import CONSTANT, Results, level_of
+from privgram.regression.results import OfDesign, level_of
 from privgram.regression.robust import meat_of, plan_look
 from privgram.regression.summary import EQUAL, NOTICED_SHIFT, caveats, facts_of
 from privgram.regression.testing import WaldTest, f_test, verdict, wald
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.ledger import Ledger
+    from privgram.plots import of_fit
     from privgram.privacy import Adjacency, Guarantee, Profile
     from privgram.regression.design import Design
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Fit"]
+else:
+    of_fit = Room("privgram.plots.of_fit")
 
 
 @dataclass(frozen=True, eq=False)
-class Fit(Results):
+class Fit(OfDesign):
     """A linear regression on a release, in the columns' own units.
 
     `params`, `bse`, `conf_int` and all else of `privgram.regression.results.Results`. Those of a
@@ -95,14 +95,6 @@ class Fit(Results):
 
     def __post_init__(self) -> None:
         self.used.flags.writeable = False
-
-    @cached_property
-    def inference(self) -> Inference:
-        """Estimates and their errors, the intercept last: when first asked for."""
-        return self._about("population")
-
-    def _about(self, of: Of) -> Inference:
-        return self._contrasts(np.eye(len(self.param_names)), of)
 
     def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
         reason = pinned(self.release, self.design) or self._penalised
@@ -193,16 +185,6 @@ class Fit(Results):
     def guarantee(self) -> Guarantee:
         """How well epsilon and delta are founded: as the weakest part."""
         return self.release.guarantee if self.look is None else self.privacy.guarantee
-
-    @property
-    def param_names(self) -> tuple[str, ...]:
-        """Names of `params`: the features, then the intercept if the fit has one."""
-        names = self.design.names
-        return (*names, CONSTANT) if self.design.has_level else names
-
-    @property
-    def _term_places(self) -> dict[str, slice]:
-        return self.design.terms
 
     @property
     def nobs_stderr(self) -> float:
@@ -572,10 +554,7 @@ class Fit(Results):
         return predicted
 
     def _rows(self, X: Any) -> Matrix:
-        """New rows in the order of the parameters, shape (m, k)."""
-        features = features_of(self.design, self.release.columns, X)
-        ones = np.ones((len(features), len(self.param_names) - features.shape[1]))
-        return np.column_stack([features, ones])
+        return self._with_ones(features_of(self.design, self.release.columns, X))
 
     def feature_std(self) -> Vector:
         """Standard deviations of the features, estimated from the release.
@@ -609,11 +588,7 @@ class Fit(Results):
         std: Vector = np.sqrt(np.maximum(variance, 0.0)) * unit
         return std
 
-    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the coefficients; see `privgram.plots.plot_coefficients`."""
-        from privgram.plots.of_fit import plot_coefficients
-
-        return plot_coefficients(self, ax, **options)
+    plot = of_fit.plot_coefficients
 
     def _facts(self) -> dict[str, str]:
         facts = facts_of(self.release, self.n_rows, self.nobs_stderr)

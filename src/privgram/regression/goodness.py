@@ -12,13 +12,9 @@ import numpy as np
 from privgram.regression.inference import hull
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Vector
     from privgram.regression.equations import Equations
 
-    Vector = NDArray[np.float64]
-
-__all__ = ["Goodness", "ShareOf"]
 
 #: Whose R squared: that of the rows at hand, or of a population of normal rows.
 ShareOf = Literal["data", "normal"]
@@ -28,12 +24,8 @@ ShareOf = Literal["data", "normal"]
 class Goodness:
     """The share of the target's variance that the features explain.
 
-    Attributes
-    ----------
-    equations : Equations
-    constant : ndarray of shape (p,), float64, or None
-        Coefficients of columns that explain whose sum is 1: the variance is about the mean.
-        Without them it is about zero in the scale of the equations.
+    With coefficients (p,) of columns that explain whose sum is `constant`, 1, the variance is about
+    the mean. Without them it is about zero in the scale of the equations.
     """
 
     equations: Equations
@@ -102,12 +94,8 @@ class Goodness:
     def _variance(self, of: ShareOf) -> np.polynomial.Polynomial:
         """Variance of the estimate as a function of the true R squared t.
 
-        Of the rows at hand that of the noise. What sampling adds is that of normal rows,
-        4 t (1 - t)^2 / n [1]_.
-
-        References
-        ----------
-        .. [1] Olkin, Finn, "Correlations redux", Psychol. Bull. 118 (1995).
+        Of the rows at hand that of the noise. What sampling adds is that of normal rows, 4 t (1 -
+        t)^2 / n (Olkin, Finn, "Correlations redux", Psychol. Bull. 118, 1995).
         """
         variance = np.pad(self._noise, (0, 1))
         variance[0] += self._at_zero(of)

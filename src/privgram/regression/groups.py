@@ -20,23 +20,25 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from privgram._base.frames import as_text
+from privgram._base.later import Room
 from privgram._base.optional import extra
 from privgram._base.text import shown
 from privgram.regression import Fit, RefusedError, regress
 from privgram.regression.inference import Inference, rows_behind
-from privgram.regression.results import Results
+from privgram.regression.results import Numbers
 from privgram.regression.shrinkage import information, posterior
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
+    from privgram.plots import of_groups
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Estimates", "GroupFits", "Pooled", "Shrunk", "regress_groups"]
+else:
+    of_groups = Room("privgram.plots.of_groups")
 
 
 def regress_groups(
@@ -87,7 +89,7 @@ def regress_groups(
 
 
 @dataclass(frozen=True, eq=False)
-class Estimates(Results):
+class Estimates(Numbers):
     """Estimates of some coefficients: `params`, `bse` and all else of `Results`.
 
     Attributes
@@ -97,22 +99,6 @@ class Estimates(Results):
     """
 
     what: str
-    target: str
-    _names: tuple[str, ...]
-    _inference: Inference
-    n_rows: float | None
-    epsilon: float
-    delta: float
-
-    @property
-    def param_names(self) -> tuple[str, ...]:
-        """Names of the coefficients."""
-        return self._names
-
-    @property
-    def inference(self) -> Inference:
-        """Of the coefficients."""
-        return self._inference
 
     @property
     def df_resid(self) -> float:
@@ -133,7 +119,7 @@ class Estimates(Results):
         }
 
     def __str__(self) -> str:
-        return f"{self.what}\n{_text(self.param_names, self._columns())}"
+        return f"{self.what}\n{as_text(self.param_names, self._columns())}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,12 +166,7 @@ def difference(what: str, fit: Fit, other: Fit, shared: Matrix | float = 0.0) ->
     """Coefficients of one fit less those of another, of different rows and the same terms.
 
     Variances add up, less twice the covariance `shared` of the two estimates, shape (p, p).
-    Degrees of freedom are Satterthwaite's.
-
-    Raises
-    ------
-    RefusedError
-        If one of them has no standard errors.
+    Degrees of freedom are Satterthwaite's. Refused if one of them has no standard errors.
     """
     for one in (fit, other):
         if one.refusal is not None:
@@ -196,7 +177,7 @@ def difference(what: str, fit: Fit, other: Fit, shared: Matrix | float = 0.0) ->
     df = np.divide(whole**2, spread, out=np.full(len(spread), np.inf), where=spread > 0)
     both = np.broadcast_to(shared, b.covariance.shape)
     covariance = b.covariance + c.covariance - both - both.T
-    return Estimates(what, **_known_of([fit, other], b.estimate - c.estimate, covariance, df))
+    return Estimates(what=what, **_known_of([fit, other], b.estimate - c.estimate, covariance, df))
 
 
 def _known_of(
@@ -400,16 +381,9 @@ class GroupFits(Mapping[Any, Fit]):
         w = 1 / (v + tau2)
         mean = (w * b).sum(axis=0) / w.sum(axis=0)
         return Pooled(
-            f"{self.target} in {len(b)} groups by {self.by}, pooled ({method})",
+            what=f"{self.target} in {len(b)} groups by {self.by}, pooled ({method})",
             **_known_of(
-                [
-                    self._fits[group]
-                    for group in [
-                        group
-                        for group, known in zip(self.groups, self._known, strict=True)
-                        if known
-                    ]
-                ],
+                [self._fits[self.groups[i]] for i in np.flatnonzero(self._known)],
                 mean,
                 np.diag(1 / w.sum(axis=0)),
                 np.full(len(mean), np.inf),
@@ -460,18 +434,14 @@ class GroupFits(Mapping[Any, Fit]):
             own @ between @ own.T,
         )
 
-    def plot(self, name: str, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw one coefficient of every group; see `privgram.plots.plot_forest`."""
-        from privgram.plots.of_groups import plot_forest
-
-        return plot_forest(self, name, ax, **options)
+    plot = of_groups.plot_forest
 
     def __str__(self) -> str:
         columns: dict[str, Vector] = {}
         for j, name in enumerate(self.param_names):
             columns |= {name: self._estimates[:, j], f"({name} se)": self._errors[:, j]}
         head = f"{self.target} in {len(self.groups)} groups by {self.by}"
-        return f"{head}\n{_text(tuple(map(str, self.groups)), columns)}"
+        return f"{head}\n{as_text(tuple(map(str, self.groups)), columns)}"
 
     def __repr__(self) -> str:
         return (
@@ -533,9 +503,7 @@ class Shrunk:
 
     def plot(self, name: str, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw one coefficient of every group, shrunk; see `privgram.plots.plot_forest`."""
-        from privgram.plots.of_groups import plot_forest
-
-        return plot_forest(self.fits, name, ax, shrunk=self, **options)
+        return self.fits.plot(name, ax, shrunk=self, **options)
 
 
 def _q(b: Matrix, v: Matrix, tau2: Vector) -> Vector:
@@ -559,17 +527,3 @@ def _paule_mandel(b: Vector, v: Vector) -> float:
     while excess(high) > 0:
         high *= 4
     return float(brentq(excess, 0.0, high, xtol=1e-12 * high, rtol=1e-12))
-
-
-def _text(rows: tuple[str, ...], columns: dict[str, Vector]) -> str:
-    """A table of numbers in columns."""
-    margin = max(map(len, map(shown, rows)))
-    cells = [[f"{value:.4g}" for value in column] for column in columns.values()]
-    names = [shown(name) for name in columns]
-    widths = [max(len(name), *map(len, own)) for name, own in zip(names, cells, strict=True)]
-    lines = [" " * margin]
-    lines += [f"{shown(row):<{margin}}" for row in rows]
-    for name, own, width in zip(names, cells, widths, strict=True):
-        for i, cell in enumerate([name, *own]):
-            lines[i] += f"  {cell:>{width}}"
-    return "\n".join(lines)

@@ -12,12 +12,10 @@ import numpy as np
 from privgram._base.text import shown
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
+    from privgram._base.arrays import Matrix, Vector
 
-__all__ = ["Hypothesis", "restrictions"]
 
 #: What says which linear functions of the parameters are which numbers.
 Hypothesis: TypeAlias = "str | Sequence[str] | ArrayLike | tuple[ArrayLike, ArrayLike]"
@@ -28,32 +26,11 @@ _NUMBER = r"\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?"
 def restrictions(
     hypothesis: Hypothesis, names: Sequence[str], terms: Mapping[str, slice]
 ) -> tuple[tuple[str, ...], Matrix, Vector]:
-    """What a hypothesis says, as R params = r.
+    """What a hypothesis says of m parameters: in words, and as R (k, m) and r (k,), R params = r.
 
-    Parameters
-    ----------
-    hypothesis : str, sequence of str, array-like or tuple
-        ``"depth, table"`` says that both are 0, ``"depth = 2 * table, depth = 1"`` what is
-        written. A name is a parameter's or, alone, that of a term, all of whose coefficients are
-        then 0. An array-like of shape (k, m) is R, and a tuple is (R, r).
-    names : sequence of str
-        The m parameters.
-    terms : mapping of str to slice
-        Where the parameters of each term are.
-
-    Returns
-    -------
-    said : tuple of str
-        The restrictions in words.
-    matrix : ndarray of shape (k, m), float64
-        R.
-    values : ndarray of shape (k,), float64
-        r.
-
-    Raises
-    ------
-    ValueError
-        If a name is none of these, the text is no linear equation, or the shape is another.
+    ``"depth, table"`` says that both are 0, ``"depth = 2 * table, depth = 1"`` what is
+    written. A name is a parameter's or, alone, that of a term, all of whose coefficients are
+    then 0. An array-like of shape (k, m) is R, and a tuple is (R, r).
     """
     texts: Any = [hypothesis] if isinstance(hypothesis, str) else hypothesis
     if isinstance(texts, (list, tuple)) and texts and all(isinstance(t, str) for t in texts):

@@ -13,31 +13,10 @@ from privgram._base.checks import check_within
 from privgram.regression.design import intercept_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.regression.equations import Equations
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = [
-    "Inference",
-    "Of",
-    "RefusedError",
-    "contrasts",
-    "count_error",
-    "hull",
-    "infer",
-    "quantile_of",
-    "refuse",
-    "rows_behind",
-    "students",
-    "weight_behind",
-    "why_hidden",
-    "why_refused",
-    "why_unknown",
-]
 
 #: What a release calls its column of ones.
 INTERCEPT = "intercept"
@@ -62,35 +41,21 @@ class RefusedError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Inference:
-    """What is known of some contrasts of the coefficients.
+    """What is known of k contrasts of the coefficients.
 
     The error of an estimate c of a contrast t is normal with variance
     stderr^2 (1 + 2 slope d + curvature d^2), d = (t - c) / stderr: it depends on the
-    coefficients themselves, since the noise is in the features too.
-
-    Attributes
-    ----------
-    estimate : ndarray of shape (k,), float64
-        Centres of the tests, without penalty, known shift and second-order bias.
-    covariance : ndarray of shape (k, k), float64
-        At the estimate.
-    method : str
-    refusal : str or None
-        Why there is no inference, or None.
-    slope, curvature : ndarray of shape (k,), float64
-        How the variance depends on the contrast; curvature is the noise to signal ratio,
-        squared, in the direction of the contrast.
-    df : ndarray of shape (k,), float64
-        Degrees of freedom of Student's law of the statistics; infinite where it is normal.
+    coefficients themselves, since the noise is in the features too. The curvature is the noise to
+    signal ratio, squared, in the direction of the contrast.
     """
 
-    estimate: Vector
-    covariance: Matrix
+    estimate: Vector  # (k,), without penalty, known shift and second-order bias
+    covariance: Matrix  # (k, k), at the estimate
     method: str
-    refusal: str | None
+    refusal: str | None  # why there is no inference
     slope: Vector
     curvature: Vector
-    df: Vector
+    df: Vector  # (k,), of Student's law of the statistics; infinite where it is normal
 
     @cached_property
     def stderr(self) -> Vector:
@@ -149,15 +114,7 @@ def quantile_of(level: float) -> float:
 
 
 def students(level: float, df: float | Vector) -> Vector:
-    """Half widths of Student's intervals of this level, in standard errors.
-
-    Parameters
-    ----------
-    level : float
-        In [0.5, 1).
-    df : float or ndarray
-        Degrees of freedom; normal where they are infinite.
-    """
+    """Half widths of Student's intervals of a level in [0.5, 1), in standard errors."""
     from scipy.special import stdtrit
 
     level = check_within(level, "level", 0, 1)
@@ -291,23 +248,11 @@ def infer(
     offset: Vector,
     of: Of = "population",
 ) -> Inference:
-    """What a release says of contrasts of the coefficients, without penalty.
+    """What a release says of k contrasts transform @ theta + offset, without penalty, theta (p,).
 
-    Parameters
-    ----------
-    release : Release
-    equations : Equations
-        Of the regression, with `rows_behind` the release.
-    transform : ndarray of shape (k, p), float64
-    offset : ndarray of shape (k,), float64
-        The contrasts are transform @ theta + offset, theta the coefficients.
-    of : {"population", "data"}
-        Whose coefficients.
-
-    Notes
-    -----
-    A contrast c is tested by a^T (s - S theta), a = S^{-1} c, whose variance is taken at the theta
-    that is nearest where the contrast has the tested value.
+    `transform` has shape (k, p). The equations are those with `rows_behind` the release. A contrast
+    c is tested by a^T (s - S theta), a = S^{-1} c, whose variance is taken at the theta that is
+    nearest where the contrast has the tested value.
     """
     reason = why_refused(release, equations, of)
     if reason is not None:

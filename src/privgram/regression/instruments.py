@@ -24,23 +24,18 @@ from privgram.regression.inference import (
     rows_behind,
     why_refused,
 )
-from privgram.regression.results import CONSTANT, Results, level_of
+from privgram.regression.results import OfDesign, level_of
 from privgram.regression.summary import caveats, facts_of
 from privgram.regression.testing import WaldTest, f_test, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.noise import NoiseLaw
     from privgram.regression.design import Design
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["InstrumentalFit", "iv"]
 
 #: Instruments are said to be weak below this F in a first stage [Staiger and Stock 1997].
 WEAK = 10.0
@@ -50,7 +45,7 @@ TRIED = 201
 
 
 @dataclass(frozen=True, eq=False)
-class InstrumentalFit(Results):
+class InstrumentalFit(OfDesign):
     """A regression with instruments, in the columns' own units.
 
     Attributes
@@ -82,16 +77,6 @@ class InstrumentalFit(Results):
     _title = "Private Regression with Instruments"
 
     @property
-    def param_names(self) -> tuple[str, ...]:
-        """Names of `params`: the features, then the intercept if the fit has one."""
-        names = self.design.names
-        return (*names, CONSTANT) if self.design.has_level else names
-
-    @property
-    def _term_places(self) -> dict[str, slice]:
-        return self.design.terms
-
-    @property
     def epsilon(self) -> float:  # type: ignore[override]
         """Of the release."""
         return self.release.epsilon
@@ -112,14 +97,6 @@ class InstrumentalFit(Results):
         rows = self._moments.n_rows
         return math.nan if rows is None else rows - self._moments.n_features
 
-    @cached_property
-    def inference(self) -> Inference:
-        """Estimates and their errors, the intercept last."""
-        return self._about("population")
-
-    def _about(self, of: Of) -> Inference:
-        return self._contrasts(np.eye(len(self.param_names)), of)
-
     def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
         reason = why_refused(self.release, self._moments.reduced, of)
         if reason is not None:
@@ -131,9 +108,7 @@ class InstrumentalFit(Results):
     def predict(self, X: Any) -> Vector:
         """Predicted target of new rows; see `privgram.regression.Fit.predict`."""
         self._need_inference()
-        features = features_of(self.design, self.release.columns, X)
-        ones = np.ones((len(features), len(self.param_names) - features.shape[1]))
-        return np.asarray(np.column_stack([features, ones]) @ self._estimate)
+        return self._with_ones(features_of(self.design, self.release.columns, X)) @ self._estimate
 
     @cached_property
     def first_stage(self) -> dict[str, WaldTest]:

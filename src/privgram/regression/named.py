@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pandas
 
-__all__ = ["Named"]
-
 
 class Named(pandas.Series):  # type: ignore[misc]
     """A Series whose index is names, that takes positions too, as an array does.

@@ -21,15 +21,10 @@ from privgram.regression.risk import Criterion, criterion_of, estimated_risk
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.regression.design import Design
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["PenaltyPath", "lasso", "penalty_path"]
 
 #: First penalty of the lasso's path, in the units in which scikit-learn is called.
 LARS_FIRST = 1e8

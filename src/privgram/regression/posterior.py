@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.checks import check_integer
-from privgram._base.optional import extra
+from privgram._base.frames import as_frame
 from privgram._base.text import shown
 from privgram.noise import ImageLaw
 from privgram.regression.asked import design_of
@@ -26,16 +26,13 @@ from privgram.regression.results import CONSTANT, level_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.noise import NoiseLaw
     from privgram.regression.design import Design
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Posterior", "posterior"]
 
 #: Draws of the second moment for each draw that is kept.
 PROPOSALS = 2
@@ -91,9 +88,7 @@ class Posterior:
 
     def frame(self) -> Any:
         """The draws as a data frame (needs pandas), as ArviZ and others take them."""
-        with extra("pandas", "a data frame needs"):
-            import pandas
-        return pandas.DataFrame(self.draws, columns=list(self.names)).assign(sigma=self.sigma)
+        return as_frame(self.draws, columns=self.names).assign(sigma=self.sigma)
 
     def __str__(self) -> str:
         width = max(len(shown(name)) for name in self.names) + 1

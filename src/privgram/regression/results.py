@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 
 from privgram._base.checks import check_within
-from privgram._base.optional import extra
+from privgram._base.frames import as_frame
 from privgram._base.text import shown
 from privgram.regression.hypotheses import Hypothesis, restrictions
 from privgram.regression.inference import Inference, Of, RefusedError
@@ -19,12 +20,11 @@ from privgram.regression.testing import Contrasts, WaldTest, independent, verdic
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
+    from privgram._base.arrays import Matrix, Vector
+    from privgram.regression.design import Design
 
-__all__ = ["CONSTANT", "Model", "NotReleasedError", "Results", "check_of", "level_of", "result_of"]
 
 #: What results call the constant.
 CONSTANT = "Intercept"
@@ -36,15 +36,7 @@ class NotReleasedError(RefusedError, AttributeError):
 
 @dataclass(frozen=True)
 class Model:
-    """What was regressed on what, as statsmodels' `results.model` names it.
-
-    Attributes
-    ----------
-    endog_names : str
-        The target.
-    exog_names : list of str
-        The parameters.
-    """
+    """Target and parameters, as statsmodels' `results.model` names them."""
 
     endog_names: str
     exog_names: list[str]
@@ -444,7 +436,7 @@ class Results:
         DataFrame
             Needs pandas.
         """
-        found = {
+        found: dict[str, Any] = {
             "term": list(self.param_names),
             "estimate": self._estimate,
             "std.error": self.inference.stderr,
@@ -454,9 +446,7 @@ class Results:
         if conf_int:
             low, high = self._ends(1 - conf_level).T
             found |= {"conf.low": low, "conf.high": high}
-        with extra("pandas", "a data frame needs"):
-            import pandas
-        return pandas.DataFrame(found)
+        return as_frame(found)
 
     def glance(self) -> Any:
         """A data frame of one row about the whole fit, in the columns of R's broom.
@@ -483,9 +473,7 @@ class Results:
             "delta": "delta",
         }
         found = {column: [self._statistic(name)] for column, name in names.items()}
-        with extra("pandas", "a data frame needs"):
-            import pandas
-        return pandas.DataFrame(found)
+        return as_frame(found)
 
     def _statistic(self, name: str) -> float:
         """A number about the whole fit, NaN where there is none."""
@@ -556,8 +544,37 @@ class Results:
         return {"epsilon": "Epsilon", "delta": "Delta"}
 
 
+class OfDesign(Results):
+    """A result whose parameters are those of a design, with `_contrasts` of its own."""
+
+    design: Design
+
+    @property
+    def param_names(self) -> tuple[str, ...]:
+        """Names of `params`: the features, then the intercept if own units have one."""
+        names = self.design.names
+        return (*names, CONSTANT) if self.design.has_level else names
+
+    @property
+    def _term_places(self) -> dict[str, slice]:
+        return self.design.terms
+
+    @cached_property
+    def inference(self) -> Inference:
+        """Estimates and their errors, the intercept last: when first asked for."""
+        return self._about("population")
+
+    def _about(self, of: Of) -> Inference:
+        return self._contrasts(np.eye(len(self.param_names)), of)
+
+    def _with_ones(self, features: Matrix) -> Matrix:
+        """Rows of features in the order of the parameters, shape (m, k)."""
+        ones = np.ones((len(features), len(self.param_names) - features.shape[1]))
+        return np.column_stack([features, ones])
+
+
 @dataclass(frozen=True, eq=False)
-class _Numbers(Results):
+class Numbers(Results):
     """A result of numbers alone."""
 
     target: str
@@ -620,4 +637,4 @@ def result_of(
     zeros = np.zeros(len(estimate))
     freedom = np.broadcast_to(np.asarray(df, dtype=np.float64), estimate.shape)
     found = Inference(estimate, own, method, None, zeros, zeros, freedom)
-    return _Numbers(target, tuple(names), found, nobs, epsilon, delta)
+    return Numbers(target, tuple(names), found, nobs, epsilon, delta)

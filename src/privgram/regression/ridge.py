@@ -74,16 +74,12 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from privgram._base.arrays import Matrix, Vector
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
     EntryVariance = Callable[[Matrix], Matrix]
     # Takes g and the prior variances, one row a belief, to the gain of theta_i in cross_i and
     # the variance of the noise there.
     Observation = Callable[[Matrix, Matrix], tuple[Matrix, Matrix]]
-
-__all__ = ["Sketch", "auto_ridge", "isotropic", "possible_rows"]
 
 #: Nodes of the integral over one eigenvalue, spread over this many standard deviations.
 _NODES, _REACH = 48, 5.0
@@ -134,41 +130,21 @@ def auto_ridge(
     sketch: Sketch | None = None,
     rows: float | Vector = math.inf,
 ) -> Matrix:
-    """Penalty that minimises the expected squared error, in new rows, given the release.
+    """Penalty (p, p) that minimises the expected squared error, in new rows, given the release.
 
     The coefficients are then ``solve(gram + penalty, cross)``, with ``gram`` and ``cross`` the
     released blocks; ``gram + penalty`` is positive definite, however indefinite ``gram`` is.  The
     derivation is in the module's docstring.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (p + 1, p + 1), float64
-        The release on p features and the target, any known shift of the diagonal removed.
-    entry_variance : callable
-        The law of its noise N: takes a frame F of shape (k, p + 1) to the variances of the
-        entries of ``F @ N @ F.T``, shape (k, k).  `isotropic` makes the commonest.
-    target : int
-        Position of the target, the last by default.
-    intercept : bool
-        The last feature is a column of ones (up to clipping): it is removed by regression
-        before anything else and carries no penalty, unless its own count drowns in noise.
-    sketch : Sketch, optional
-        For a multiplicative release, its rows and what was added before sketching.
-    rows : float or ndarray of shape (k,)
-        Rows behind the second moment, or the numbers, alike likely, that they may be: the fewer,
-        the larger the sampling error of any coefficient.  By default it does not count.
-
-    Returns
-    -------
-    ndarray of shape (p, p), float64
-        Symmetric, in the scale of `matrix`; zero for noise of zero variance and infinitely many
-        rows.
-
-    Raises
-    ------
-    ValueError
-        If `matrix` is not square, finite and larger than 1 x 1, if `target` is not a column, or
-        if `rows` are not positive.
+    The matrix (p + 1, p + 1) is the release on p features and the target, any known shift of the
+    diagonal removed. `entry_variance` takes a frame F of shape (k, p + 1) to the variances (k, k)
+    of the entries of ``F @ N @ F.T``, N the noise; `isotropic` makes the commonest. With
+    `intercept` the last feature is a column of ones (up to clipping): it is removed by regression
+    before anything else and carries no penalty, unless its own count drowns in noise. A sketch has
+    the rows of a multiplicative release, and what was added before sketching.  `rows` are those
+    behind the second moment, or the numbers, alike likely, that they may be: the fewer, the larger
+    the sampling error of any coefficient. By default it does not count. Zero for noise of zero
+    variance and infinitely many rows.
     """
     matrix = np.asarray(matrix, dtype=np.float64)
     d = len(matrix)

@@ -10,11 +10,9 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privgram._base.arrays import Vector
     from privgram.regression.equations import Equations
 
-    Vector = NDArray[np.float64]
-
-__all__ = ["Criterion", "criterion_of", "estimated_risk"]
 
 Criterion: TypeAlias = Literal["aic", "bic"]
 
@@ -40,20 +38,8 @@ def estimated_risk(
     active columns, H being the matrix that was solved.  Without noise that is twice the variance a
     coefficient, Mallows's Cp [1]_; "bic" takes log n in the place of 2 [2]_.
 
-    Parameters
-    ----------
-    equations : Equations
-        Of all features, by which the errors' variance is judged.
-    theta : ndarray of shape (p,), float64
-    active : ndarray of int
-        Columns that have a coefficient, the ones among them.
-    ridge : float or ndarray, float64
-        What was added to their diagonal, each.
-    criterion : {"aic", "bic"}
-
-    Returns
-    -------
-    risk, df : float
+    `theta` has shape (p,); the errors' variance is judged by all features. `active` are the columns
+    that have a coefficient, the ones among them; `ridge` is what was added to their diagonal, each.
 
     References
     ----------

@@ -27,14 +27,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram.noise import NoiseLaw
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["information", "posterior"]
 
 #: Information along a direction counts if it is so many times what noise alone has there.
 CLEAR = 4.0
@@ -46,22 +41,11 @@ STEPS, TOLERANCE = 300, 1e-4
 def information(
     blocks: Sequence[tuple[NoiseLaw, Matrix]], mean: Vector, variance: float
 ) -> tuple[Matrix, Matrix]:
-    """What each group says of its coefficients, less `mean`.
+    """What each group says of its coefficients, less the common ones `mean` (q,).
 
-    Parameters
-    ----------
-    blocks : sequence of (NoiseLaw, ndarray of shape (q + 1, q + 1))
-        Releases of the features and, last, the target, and the laws of their noise.
-    mean : ndarray of shape (q,), float64
-        Common coefficients, about which the noise is taken.
-    variance : float
-        Of an error, s^2.
-
-    Returns
-    -------
-    information : ndarray of shape (groups, q, q), float64
-        Positive semidefinite.
-    score : ndarray of shape (groups, q), float64
+    Information (groups, q, q), positive semidefinite, and score (groups, q), of releases (q + 1, q
+    + 1) of the features and, last, the target, with the laws of their noise, taken about `mean`.
+    The variance is of an error, s^2.
     """
     q = len(mean)
     v = np.append(mean, -1.0)
@@ -88,18 +72,8 @@ def information(
 def posterior(information: Matrix, score: Matrix) -> tuple[Vector, Matrix, Matrix, Matrix]:
     """Mean and covariance between groups by EM, and each group's posterior mean and covariance.
 
-    Parameters
-    ----------
-    information : ndarray of shape (groups, q, q), float64
-    score : ndarray of shape (groups, q), float64
-        At 0.
-
-    Returns
-    -------
-    mean : ndarray of shape (q,), float64
-    between : ndarray of shape (q, q), float64
-    means : ndarray of shape (groups, q), float64
-    covariances : ndarray of shape (groups, q, q), float64
+    Of information (groups, q, q) and score (groups, q), at 0: shapes (q,), (q, q), (groups, q) and
+    (groups, q, q).
     """
     q = score.shape[1]
     between: Matrix = np.eye(q) / 10

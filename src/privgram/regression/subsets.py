@@ -18,13 +18,9 @@ from privgram.regression.risk import Criterion, criterion_of, estimated_risk
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Vector
     from privgram._release.record import ReleaseRecord
 
-    Vector = NDArray[np.float64]
-
-__all__ = ["Subsets", "best_subset"]
 
 #: More terms than this have too many subsets to try.
 MOST_TERMS = 14

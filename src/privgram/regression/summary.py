@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.optional import extra
+from privgram._base.frames import as_frame
 from privgram._base.text import shown
 from privgram.regression.inference import students
 
@@ -20,23 +20,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.regression.inference import Inference
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = [
-    "EQUAL",
-    "NOTICED_SHIFT",
-    "Summary",
-    "Table",
-    "caveats",
-    "columns_of",
-    "counted",
-    "facts_of",
-    "skewed",
-]
 
 #: The summary mentions clipping if it may have moved an estimate by so many standard errors.
 NOTICED_SHIFT = 0.5
@@ -58,13 +45,7 @@ _STATISTICS, _PVALUES = ("t", "z"), ("P>|t|", "P>|z|")
 
 @dataclass(frozen=True)
 class Table:
-    """One table of a summary.
-
-    Attributes
-    ----------
-    data : list of list of str
-        Rows of cells; of the coefficients the first row has the heads, as statsmodels has it.
-    """
+    """One table of a summary: rows of cells, with the heads that statsmodels has."""
 
     data: list[list[str]]
 
@@ -104,33 +85,15 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """A regression's summary as data, and as text, HTML, LaTeX or CSV.
+    """A regression's summary as data, and as text, HTML, LaTeX or CSV."""
 
-    Attributes
-    ----------
-    facts : dict of str to str
-        What was fitted to what, and under which guarantee.
-    names : tuple of str
-        Of the rows: the parameters.
-    columns : tuple of str
-        Of the numbers.
-    values : ndarray of shape (len(names), len(columns)), float64
-    refusal : str or None
-        Why there are no standard errors, or None.
-    notes : tuple of str
-        What the numbers assume, as sentences.
-    marks : tuple of tuple of int
-        Of each row, the numbers of the notes that say why its coefficient, error, z and
-        interval do not follow from each other; empty where they do.
-    title : str
-    """
-
-    facts: dict[str, str]
-    names: tuple[str, ...]
-    columns: tuple[str, ...]
+    facts: dict[str, str]  # what was fitted to what, and under which guarantee
+    names: tuple[str, ...]  # of the rows: the parameters
+    columns: tuple[str, ...]  # of the numbers
     values: Matrix
-    refusal: str | None
-    notes: tuple[str, ...]
+    refusal: str | None  # why there are no standard errors
+    notes: tuple[str, ...]  # what the numbers assume, as sentences
+    # of each row, the notes that say why its numbers disagree
     marks: tuple[tuple[int, ...], ...] = ()
     title: str = "Private Linear Regression"
 
@@ -204,9 +167,7 @@ class Summary:
 
     def frame(self) -> Any:
         """The numbers as a data frame (needs pandas), a row a parameter."""
-        with extra("pandas", "a data frame needs"):
-            import pandas
-        return pandas.DataFrame(self.values, list(self.names), list(self.columns), copy=True)
+        return as_frame(self.values, self.names, self.columns)
 
     def _refused(self) -> str:
         known = np.isfinite(self.values[:, 0]).all()
@@ -240,16 +201,7 @@ def counted(n: float | None, stderr: float) -> str:
 def columns_of(
     inference: Inference, params: Vector, level: float
 ) -> tuple[tuple[str, ...], Matrix]:
-    """The columns of a summary and their numbers.
-
-    Parameters
-    ----------
-    inference : Inference
-    params : ndarray of shape (k,), float64
-        Which are there, too, where only standard errors are refused.
-    level : float
-        Of the intervals.
-    """
+    """The columns of a summary and their numbers; of refused errors only params (k,)."""
     low, high = inference.intervals(inference.quantile(level)).T
     law = int(np.isinf(inference.df).all())
     heads = ["coef", "std err", _STATISTICS[law], _PVALUES[law]]
@@ -263,15 +215,7 @@ def skewed(
 ) -> tuple[tuple[int, ...], ...]:
     """Add notes on where estimate, error, z and interval disagree; the marks of the rows.
 
-    Parameters
-    ----------
-    table : ndarray of shape (k, 6), float64
-        Of `columns_of`.
-    level : float
-    notes : list of str
-        To be added to.
-    df : float or ndarray of shape (k,)
-        As of `Inference`.
+    The table (k, 6) is of `columns_of`, and df as of `Inference`.
     """
     params, bse, z, _, *both = table.T
     ends = np.stack(both, axis=1)

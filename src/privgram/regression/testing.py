@@ -8,18 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.optional import extra
+from privgram._base.frames import as_frame
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.arrays import Matrix, Vector
     from privgram.regression.equations import Equations
     from privgram.regression.inference import Inference
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Contrasts", "WaldTest", "f_test", "independent", "verdict", "wald"]
 
 #: Contrasts follow from others where singular values of theirs, scaled to length 1, are less.
 _SAME = 1e-9
@@ -71,21 +66,11 @@ class WaldTest:
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
-    """Tests of linear hypotheses, each by itself, under the names that statsmodels has.
+    """Tests of linear hypotheses, each by itself, under the names that statsmodels has."""
 
-    Attributes
-    ----------
-    hypothesis : tuple of str
-        What is tested.
-    inference : Inference
-        Of the k linear functions.
-    value : ndarray of shape (k,), float64
-        What they are tested to be.
-    """
-
-    hypothesis: tuple[str, ...]
-    inference: Inference
-    value: Vector
+    hypothesis: tuple[str, ...]  # what is tested
+    inference: Inference  # of the k linear functions
+    value: Vector  # (k,), what they are tested to be
 
     @property
     def effect(self) -> Vector:
@@ -128,8 +113,6 @@ class Contrasts:
 
     def summary_frame(self, alpha: float = 0.05) -> Any:
         """All of it as a data frame (needs pandas), with the columns that statsmodels has."""
-        with extra("pandas", "a data frame needs"):
-            import pandas
         low, high = self.conf_int(alpha).T
         law = "z" if np.isinf(self.df_denom).all() else "t"
         columns = {
@@ -140,7 +123,7 @@ class Contrasts:
             "Conf. Int. Low": low,
             "Conf. Int. Upp.": high,
         }
-        return pandas.DataFrame(columns, index=[f"c{i}" for i in range(len(low))])
+        return as_frame(columns, [f"c{i}" for i in range(len(low))])
 
     def __str__(self) -> str:
         low, high = self.conf_int().T
@@ -155,17 +138,11 @@ class Contrasts:
 
 
 def wald(equations: Equations, contrasts: Matrix, offset: Vector) -> tuple[float, int]:
-    """Statistic and degrees of freedom of the hypothesis contrasts @ theta + offset = 0.
+    """Statistic and degrees of freedom of the hypothesis contrasts @ theta + offset = 0, of k rows.
 
     The variance is taken at the nearest coefficients that obey the hypothesis, as for a single
-    coefficient: the noise is in the features too, and depends on them.
-
-    Parameters
-    ----------
-    equations : Equations
-        Of a regression for which `privgram.regression.inference.infer` has offered inference.
-    contrasts : ndarray of shape (k, p), float64
-    offset : ndarray of shape (k,), float64
+    coefficient: the noise is in the features too, and depends on them. The equations are of a
+    regression for which `privgram.regression.inference.infer` has offered inference.
     """
     gap, sampling, noise = _restricted(equations, contrasts, offset)
     return float(gap @ np.linalg.solve(sampling + noise, gap)), len(gap)
@@ -178,17 +155,10 @@ def f_test(
     offset: Vector,
     df_resid: float,
 ) -> WaldTest:
-    """The test of `wald` with the P value of F.
+    """The test of `wald` with the P value of F, of a hypothesis in words.
 
-    Parameters
-    ----------
-    said : tuple of str
-        The hypothesis.
-    equations, contrasts, offset
-        As of `wald`.
-    df_resid : float
-        Degrees of freedom of the errors' variance. Noise, whose variance is known, takes none: so
-        the test is wider than need be where there is much of it.
+    With `df_resid` degrees of freedom of the errors' variance. Noise, whose variance is known,
+    takes none: so the test is wider than need be where there is much of it.
     """
     return verdict(said, *wald(equations, contrasts, offset), df_resid)
 
@@ -209,18 +179,9 @@ def _restricted(
 
 
 def independent(contrasts: Matrix, offset: Vector) -> tuple[Matrix, Vector]:
-    """Orthonormal contrasts that say the same: some may follow from others, in units of any size.
+    """Orthonormal contrasts (r, p) of k that say the same, contrasts @ theta + offset = 0.
 
-    Parameters
-    ----------
-    contrasts : ndarray of shape (k, p), float64
-    offset : ndarray of shape (k,), float64
-        Of the hypothesis contrasts @ theta + offset = 0.
-
-    Returns
-    -------
-    contrasts : ndarray of shape (r, p), float64
-    offset : ndarray of shape (r,), float64
+    Some may follow from others, in units of any size.
     """
     unit = np.linalg.norm(contrasts, axis=1)
     unit[unit == 0] = 1.0

@@ -22,16 +22,9 @@ __all__ = ["Table", "open_block", "open_source"]
 
 
 def open_source(source: Any, select: Selection = None, by_position: bool = True) -> Table:
-    """Open anything that can be read.
+    """Open anything that `privgram.second_moment` can read, with the named columns in this order.
 
-    Parameters
-    ----------
-    source : object
-        See `privgram.second_moment`.
-    select : sequence of str, optional
-        Names of the columns to take, in this order.
-    by_position : bool, default True
-        Whether the columns of a table without names may stand for the selected ones.
+    If `by_position`, the columns of a table without names may stand for the selected ones.
     """
     if isinstance(source, Table):  # opened before
         return source

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from privgram._base.system import cores
 
-__all__ = ["Block", "Blocks", "in_order"]
-
 #: Entries stored in a block: 32 MiB as float64.
 ENTRIES = 1 << 22
 
@@ -34,24 +32,10 @@ class Block(NamedTuple):
 
 
 class Blocks:
-    """The blocks of a matrix, as often as they are wanted.
+    """The blocks of a matrix of shape (m, n), as often as they are wanted.
 
-    Parameters
-    ----------
-    matrix : array_like, scipy.sparse matrix or array in CSR or CSC, or re-iterable of row blocks
-        Of shape (m, n). Blocks are two-dimensional, dense or sparse, with n columns each.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        (m, n). A re-iterable without a `shape` of its own is gone through once to count.
-
-    Raises
-    ------
-    TypeError
-        If `matrix` is none of these, or its entries are not real numbers.
-    ValueError
-        If the matrix is empty, or blocks differ in their number of columns.
+    Of an array, a scipy.sparse matrix in CSR or CSC, or a re-iterable of row blocks, which is gone
+    through once to count if it has no `shape`. Blocks have two dimensions, dense or sparse.
     """
 
     shape: tuple[int, int]

@@ -20,14 +20,8 @@ class Kept:
     """A source whose rows are decoded once. SECRET, and gone with this object.
 
     The first pass that reads every row to its end leaves the blocks here, if they were made by
-    decoding and fit; passes after it are given these. A table in memory is never copied.
-
-    Parameters
-    ----------
-    source : object
-        See `privgram.second_moment`.
-    room : int, optional
-        Most bytes to keep; by default a quarter of the memory.
+    decoding and fit; passes after it are given these. A table in memory is never copied. At most
+    `room` bytes are kept, by default a quarter of the memory.
     """
 
     def __init__(self, source: Any, room: int | None = None) -> None:

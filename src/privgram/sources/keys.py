@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from privgram.columns.variables import is_missing
 
-__all__ = ["Keys", "keys_by_code", "keys_of", "keys_of_arrow"]
-
 #: Bytes of a text's key: up to 15 of them as they are and their number, or a hash.
 BYTES = 16
 
@@ -52,13 +50,7 @@ def _key(text: str | bytes) -> bytes:
 
 
 def keys_of(values: NDArray[Any]) -> Keys:
-    """Keys of a column in memory: whole numbers, or texts, with None or NaN for missing ones.
-
-    Raises
-    ------
-    TypeError
-        If it holds anything else, or both.
-    """
+    """Keys of a column in memory: whole numbers, or texts, with None or NaN for missing ones."""
     kind = values.dtype.kind
     if kind in "iu":
         numbers = values.astype(np.int64, copy=False)

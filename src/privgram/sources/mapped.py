@@ -35,10 +35,7 @@ def stamp(file: IO[bytes]) -> Stamp:
 def opened(path: Path, found: Stamp) -> Iterator[tuple[FileIO, bool]]:
     """Open a file, tell whether it may be mapped, and check that it is the one that was found.
 
-    Raises
-    ------
-    OSError
-        If it has changed, at the beginning or at the end.
+    OSError if it has changed, at the beginning or at the end.
     """
     with (
         path.open("rb", buffering=0) as file,

@@ -24,12 +24,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from privgram._base.arrays import Matrix, Vector
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["MOST_PERIODS", "Epoch", "Participation", "RunningSums"]
 
 #: Factors of more periods take longer to make than a release.
 MOST_PERIODS = 4096
@@ -40,15 +36,7 @@ FIRST = 12
 
 @dataclass(frozen=True)
 class Participation:
-    """In which periods one person may have rows.
-
-    Attributes
-    ----------
-    most : int
-        Number of periods, at least 1.
-    apart : int
-        Least distance between two of them, at least 1.
-    """
+    """In which periods one person may have rows: `most` of them, each `apart` from the last."""
 
     most: int = 1
     apart: int = 1
@@ -60,14 +48,7 @@ class Participation:
 
 @dataclass(frozen=True)
 class Epoch:
-    """The factors of the running sums of a number of periods that is known.
-
-    Attributes
-    ----------
-    periods : int
-        T, in [1, 4096].
-    who : Participation
-    """
+    """The factors of the running sums of a known number of periods, in [1, 4096]."""
 
     periods: int
     who: Participation = Participation()
@@ -172,10 +153,6 @@ class RunningSums:
 
     C is block-diagonal, a block an epoch, so that an epoch can be added when the last is over. A
     person of one period is in one epoch, and the guarantee is that of each.
-
-    Attributes
-    ----------
-    epochs : tuple of Epoch
     """
 
     epochs: tuple[Epoch, ...]

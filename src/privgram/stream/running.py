@@ -41,11 +41,6 @@ if TYPE_CHECKING:
     from privgram.regression.groups import Estimates
     from privgram.study import Study
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Stream"]
-
 
 class Stream:
     """Second moments of a table that grows by a period at a time, all at one price.

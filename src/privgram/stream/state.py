@@ -20,12 +20,8 @@ from privgram._base.optional import extra
 from privgram._base.saved import Frame, understood
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from privgram._base.arrays import Matrix, Vector
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["Month", "State", "WrongKey", "create_key", "read_key"]
 
 _FRAME = Frame(b"privgram.stream\n", 1, "a stream")
 
@@ -39,36 +35,18 @@ class WrongKey(ValueError):
 
 @dataclass(frozen=True)
 class Month:
-    """One period: what was published of it, and its secret noise.
+    """One period: what was published of it, and its secret noise."""
 
-    Attributes
-    ----------
-    n_rows : int or None
-        Rows, or units, where they are public.
-    total : ndarray of shape (d (d + 1) / 2,), float64
-        Upper triangle of the running sum as published.
-    noise : ndarray of shape (d (d + 1) / 2,), float64
-        SECRET: upper triangle of the noise that is this period's own.
-    digest : bytes
-        SECRET: SHA-256 of the period's exact second moment.
-    """
-
-    n_rows: int | None
-    total: Vector
+    n_rows: int | None  # or units, where they are public
+    total: Vector  # (d (d + 1) / 2,), upper triangle of the running sum as published
+    # SECRET: upper triangle of the noise that is this period's own
     noise: Vector = field(repr=False)
-    digest: bytes = field(repr=False)
+    digest: bytes = field(repr=False)  # SECRET: SHA-256 of the period's exact second moment
 
 
 @dataclass(frozen=True)
 class State:
-    """All that a stream is.
-
-    Attributes
-    ----------
-    header : dict
-        What is public and never changes, and the lengths of the epochs.
-    months : tuple of Month
-    """
+    """All that a stream is, under a public header."""
 
     header: dict[str, Any]
     months: tuple[Month, ...] = ()
@@ -83,15 +61,7 @@ class State:
         return np.array([month.noise for month in self.months])
 
     def save(self, path: Path, key: bytes, new: bool = False) -> None:
-        """Write the file, whole or not at all, durable once this returns.
-
-        Raises
-        ------
-        FileExistsError
-            If it is to be new, and is there.
-        OSError
-            If it cannot be written.
-        """
+        """Write the file, whole or not at all; a new one must not be there."""
         header = self.header | {"n_rows": [month.n_rows for month in self.months]}
         totals = b"".join(month.total.astype("<f8").tobytes() for month in self.months)
         noises = b"".join(month.noise.astype("<f8").tobytes() for month in self.months)
@@ -106,17 +76,7 @@ class State:
 
     @classmethod
     def read(cls, path: Path, key: bytes) -> State:
-        """Read the file.
-
-        Raises
-        ------
-        DamagedFile
-            If it is not a stream's, of another version, truncated or altered.
-        WrongKey
-            If it was written under another key, or altered by somebody who has none.
-        OSError
-            If it cannot be read.
-        """
+        """Read the file; WrongKey if it was written, or altered, without the key."""
         header, body = _FRAME.open(path.read_bytes(), path.name)
         with understood(path.name, _FRAME.what):
             counts = header.pop("n_rows")
@@ -135,30 +95,14 @@ class State:
 
 
 def create_key(path: Path) -> bytes:
-    """Write a new key to a file that is not there yet, for its owner alone.
-
-    Raises
-    ------
-    FileExistsError
-        If it is there.
-    OSError
-        If it cannot be written.
-    """
+    """Write a new key to a file that is not there yet, for its owner alone."""
     key = secrets.token_bytes(_KEY)
     create(path, key.hex().encode() + b"\n", SECRET)
     return key
 
 
 def read_key(path: Path) -> bytes:
-    """Read a key.
-
-    Raises
-    ------
-    WrongKey
-        If the file holds none.
-    OSError
-        If it cannot be read.
-    """
+    """Read a key; WrongKey if the file holds none."""
     try:
         key = bytes.fromhex(path.read_text("ascii"))
     except ValueError:
