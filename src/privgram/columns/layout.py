@@ -139,9 +139,12 @@ class Layout:
 
 def _maximal(wanted: Mapping[Piece, float]) -> list[Piece]:
     """The pieces that follow from no other; the column of ones last."""
+    alike: dict[tuple[tuple[str, int], ...], list[Piece]] = {}
+    for piece in wanted:
+        alike.setdefault(piece.powers, []).append(piece)
     kept = [
         piece
         for piece in wanted
-        if not any(other != piece and other.implies(piece) for other in wanted)
+        if not any(other != piece and other.implies(piece) for other in alike[piece.powers])
     ]
     return sorted(kept, key=lambda piece: piece == ONES)

@@ -77,11 +77,11 @@ def parse_terms(texts: Iterable[str], variables: Mapping[str, Variable]) -> tupl
     """Read terms as they are written: 'poly(age, 2)', 'sex', 'age:sex', 'sex*region'."""
     if isinstance(texts, str):
         texts = [texts]
-    found: list[Term] = []
+    found: dict[Term, None] = {}  # in their order
     for text in texts:
         if not isinstance(text, str):
             raise TypeError("a term is text, such as 'poly(age, 2)' or 'age:sex'")
-        found += [term for term in _expand(text, variables) if term not in found]
+        found |= dict.fromkeys(_expand(text, variables))
     return tuple(found)
 
 
@@ -129,10 +129,10 @@ def product_of(parts: Iterable[str], variables: Mapping[str, Variable]) -> Term:
         else:
             degrees[name] = degree
     # In the order of the description, so that a:b and b:a are one term.
-    place = {name: i for i, name in enumerate(variables)}
+    place = list(variables).index
     return Term(
-        tuple(sorted(degrees.items(), key=lambda power: place[power[0]])),
-        tuple(sorted(factors, key=place.__getitem__)),
+        tuple(sorted(degrees.items(), key=lambda power: place(power[0]))),
+        tuple(sorted(factors, key=place)),
     )
 
 

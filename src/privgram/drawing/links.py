@@ -72,15 +72,18 @@ class Links(Steps):
         for _ in range(rules.MOST_MIDDLES):
             start, spent = self._curved(start)
             left -= spent
-            if start.hidden and left > rules.KEPT:  # a better frame first
-                continue
-            left -= rules.MIDDLE
-            start, moved = self._middle(start)
-            most = rules.FAR * min(1.0, self._predicted(start, self.usual, left))
-            if not (start.bent(moved, most) or self._spread(first, moved, rows) > rules.RUNAWAY):
+            while start.hidden and left > rules.KEPT:  # a better frame first
+                start, spent = self._curved(start)
+                left -= spent
+            if start.hidden:
                 break
-        if start.short > rules.STALE:  # the step led to where the curvature is another
-            start, spent = self._curved(start)
+            left -= rules.MIDDLE
+            start, moved, far = self._middle(start, left)
+            far = far or self._spread(first, moved, rows) > rules.RUNAWAY
+            if not far or left <= rules.KEPT:
+                break
+        if start.hidden or start.short > rules.STALE:  # or the step led to where it is another
+            start, spent = self._curved(start, left - rules.ROOM if start.hidden else 0.0)
             left -= spent
         shells = self._shells(start, rules.LINK_COUNTS)
         left -= rules.LINK_COUNTS + rules.TURNS
@@ -127,10 +130,11 @@ class Links(Steps):
         white = found.white / math.sqrt(weight)
         return replace(found, coef=coef, scale=1.0, white=white, bend=bend)
 
-    def _curved(self, start: Start) -> tuple[Start, float]:
+    def _curved(self, start: Start, least: float = 0.0) -> tuple[Start, float]:
         """Release the curvature at a start, as closely as it takes; with what that costs."""
         looks, q = self.looks, self.q
         radius, share = rules.curved_look(partial(looks.std_at, share=1.0), start, self.each)
+        share = max(share, least)
         new = partial(_curved, q=q, radius=radius, units=self.of_units)
         model = partial(_curvature, new=new, expected=self._expected(start))
         found = looks.read(self._at(start), model)
@@ -140,17 +144,21 @@ class Links(Steps):
         near = rules.turned(start, curved, looks.std[-1])
         return replace(near, short=rules.SHORT_OF_UNITS) if self.of_units else near, share
 
-    def _middle(self, start: Start) -> tuple[Start, Vector]:
-        """Release a score, and go where it leads; with the step."""
+    def _middle(self, start: Start, left: float) -> tuple[Start, Vector, bool]:
+        """Release a score, and go where it leads; with the step, and whether it was a far one."""
         score, std = self._score(start, self.usual, rules.MIDDLE)
         # No farther than the score stands out of its noise.
-        moved = start.step(score) * max(0.0, 1 - self.q * std**2 / float(score @ score))
+        square = float(score @ score)
+        clear = max(0.0, 1 - self.q * std**2 / square)
+        moved = start.step(score) * clear
+        most = rules.FAR * min(1.0, self._predicted(start, self.usual, left))
+        far = start.bend * clear * square / start.rows > most * math.sqrt(start.rows)
         size = float(np.linalg.norm(start.along(moved))) / start.rows
         moved *= min(1.0, rules.LONGEST / max(size, 1e-300))
         behind = std**2 + start.wrong(moved)
         # The curvature stays that of where the step began.
         short = math.hypot(start.short, 2 * start.bend * size / math.sqrt(self.q))
-        return replace(start, coef=start.coef + moved, behind=behind, short=short), moved
+        return replace(start, coef=start.coef + moved, behind=behind, short=short), moved, far
 
     def _spread(self, first: Matrix, moved: Vector, rows: float) -> float:
         """Root mean square over rows of what a step changes eta by; at least that, but for luck."""

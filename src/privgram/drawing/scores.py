@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from privgram.columns import Columns
     from privgram.columns.formula import Parsed
     from privgram.columns.unit import Unit
-    from privgram.drawing.levels import Wide
     from privgram.ledger import Ledger
     from privgram.noise import NoiseLaw
     from privgram.privacy import Adjacency
@@ -90,7 +89,7 @@ def scored(
     threads: int | None = None,
     rng: np.random.Generator | None = None,
     unit: Unit | None = None,
-    wide: Wide | None = None,
+    wide: Any = None,
 ) -> ScoreFit:
     """Fit a regression by scores, or by what is predicted to be better.
 
@@ -112,7 +111,7 @@ def scored(
         As of `privgram.regress`.
     unit : Unit, optional
         Whose rows are protected together, with `rows` or a bound that is a number.
-    wide : Wide, optional
+    wide : privgram.drawing.levels.Wide, optional
         A factor whose columns are not made.
     """
     path = None if out is None else Path(out)

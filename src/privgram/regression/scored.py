@@ -50,7 +50,10 @@ WAYS = {"scores": "Scores", "second moment": "Second moment", "one look": "One l
 #: Powers of what a file holds must stay a float64.
 MOST = 1e30
 
-HIDDEN = "the privacy noise hides the curvature in some direction of the features"
+HIDDEN = (
+    "the privacy noise hides the curvature in some direction of the features. More rows, a larger "
+    "epsilon, narrower bounds or fewer features may show it"
+)
 
 
 @dataclass(frozen=True, eq=False)

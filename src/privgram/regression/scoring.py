@@ -88,7 +88,7 @@ TRUSTED = 1 / 8
 #: Where the curvature depends on the coefficients: the share of a score at the middle, and at most
 #: so many; and the least and most share of a look at the curvature, and what its noise may be
 #: beside it, as a mean square; and what is kept for the rest where directions are hidden.
-MIDDLE, MOST_MIDDLES, CURVED, FINE, KEPT = 0.06, 3, (0.01, 0.12), 0.002, 0.5
+MIDDLE, MOST_MIDDLES, CURVED, FINE, KEPT, ROOM = 0.06, 3, (0.01, 0.06), 0.002, 0.5, 0.3
 
 #: Another look at the curvature is taken where it may be off by so much, as `SHORT` has it; and
 #: scores are about so much longer where the target is rare, over the root of its weight.
@@ -98,12 +98,12 @@ STALE, RARE = 0.13, 1.25
 PLAINLY = 1.3
 
 #: Share of the histogram of lengths there, and how much what it cannot rule out counts.
-LINK_COUNTS, WARY, PART, WIDER = 0.08, 0.05, 0.35, 1.3
+LINK_COUNTS, WARY, PART, WIDER = 0.08, 0.03, 0.35, 1.3
 
 #: No step is longer, in the root mean square of eta in the frame; a step leaves out at least this
 #: part of its square; where that may be so many deviations of the score, another is taken at the
 #: middle, or the last one refused; and a last one that changes eta by more says that it runs away.
-LONGEST, BEND, FAR, MOST_BENT, RUNAWAY, SETTLED = 2.0, 0.25, 2.0, 1.0, 0.5, 0.1
+LONGEST, BEND, FAR, MOST_BENT, RUNAWAY, SETTLED = 2.0, 0.25, 2.0, 2.0, 0.5, 0.1
 
 #: Means of the target are not trusted nearer to the ends.
 LEAST_MEAN = 0.02
@@ -413,7 +413,7 @@ def choose_clip(
     few = (over > 0) @ number <= most * rows
     best = int(np.where(few, cost, np.inf).argmin())
     # Somewhat longer, for what cannot be ruled out; but noise far out must not decide.
-    longer = slice(best, best + FINENESS + 1)
+    longer = slice(best, best + FINENESS // 2 + 1)
     best += int((cost[longer] + wary * hidden[longer] ** 2).argmin())
     likely = math.sqrt(max(float(error[best]), 0.0))
     doubt = max(WORST * likely, float(hidden[best]))

@@ -21,6 +21,7 @@ from privgram.drawing.scores import scored
 from privgram.engines import scale_out
 from privgram.regression.design import AllColumns, design
 from privgram.regression.families import FAMILIES, FamilyName
+from privgram.regression.inference import RefusedError
 from privgram.regression.scored import CovType
 
 if TYPE_CHECKING:
@@ -195,4 +196,7 @@ def answer(
     made = release(source, used, mechanism=mechanism, unit=unit, **given)
     if parsed.endogenous:
         return made.iv(formula, reference=reference)
-    return made.regress(formula, reference=reference)
+    try:
+        return made.regress(formula, reference=reference)
+    except RefusedError:  # what was paid for is not lost: shrunk, and without standard errors
+        return made.regress(formula, reference=reference, ridge="auto")
