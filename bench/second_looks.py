@@ -4,7 +4,7 @@
 
 Every call is in a fresh process, in turn with the others; the least of three is shown, of wall
 and of processor time.  A pass is `pg.second_moment`; the release takes three or four looks, with
-the decoded rows kept in memory or not.  docs/guide/second-looks.md has those of 2 * 10^6 rows.
+the decoded rows kept in memory or not.  docs/benchmarks/speed.md has those of 2 * 10^6 rows.
 """
 
 import argparse

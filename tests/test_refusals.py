@@ -412,11 +412,10 @@ REFUSED = {
         "Refined is proved for single rows, not for units: take AnalyzeGauss()",
     ),
     "unit and groups": (
-        R(TABLE, unit=UNIT, by=GROUPS, **C),
+        R(TABLE, mechanism=pg.MatrixLaplace(), unit=UNIT, by=GROUPS, **{**C, "delta": 0.0}),
         ValueError,
-        "unit and by do not go together: rows of one unit may be in several groups, and "
-        "these are not bounded together. Release the groups of rows, or the units of one "
-        "group",
+        "groups of units, which may have rows in several, have a proof for Gaussian noise alone: "
+        "take AnalyzeGauss(), and a positive delta",
     ),
     # groups
     "by without groups": (
@@ -529,11 +528,9 @@ REFUSED = {
         "bound=C)",
     ),
     "moment: unit and groups": (
-        M(TABLE, unit=UNIT, by=GROUPS, **C),
+        M(TABLE, unit=lambda: pg.Unit("who", rows=2, clip="trace"), by=GROUPS, **C),
         ValueError,
-        "unit and by do not go together: rows of one unit may be in several groups, and "
-        "these are not bounded together. Release the groups of rows, or the units of one "
-        "group",
+        "groups that share the bound of a unit take clip='frobenius', by which they share it",
     ),
     "moment: by without groups": (
         M(TABLE, by="state", **C),

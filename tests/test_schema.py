@@ -328,7 +328,7 @@ def test_r_finds_what_regress_finds_on_real_tables(load, adjacency, tmp_path):
     release.save(path)
     fit = release.regress(target)
     names, (coef, se) = by_r(path, target, list(fit.design.names))
-    assert names == [*fit.design.names, "intercept"]
+    assert names == [*fit.design.names, "Intercept"]
     np.testing.assert_allclose(coef, [*fit.used[:-1], fit.used[-1]], rtol=1e-8)
     assert np.isfinite(fit.bse).all()
     np.testing.assert_allclose(se, fit.bse, rtol=1e-8)
@@ -353,7 +353,7 @@ def test_r_finds_what_regress_finds(adjacency, mechanism, tmp_path):
     path = tmp_path / "release.json"
     fit = saved(mechanism, columns, adjacency, path).regress("log(wage)")
     names, (coef, se) = by_r(path, "log(wage)", ["a", "union", "yén"])
-    assert names == [*fit.design.names, "intercept"]
+    assert names == [*fit.design.names, "Intercept"]
     np.testing.assert_allclose(coef, [*fit.used[:-1], fit.used[-1]], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(se, fit.bse, rtol=1e-9)
 
@@ -412,6 +412,6 @@ def test_lm_of_synthetic_rows_is_the_release_s(tmp_path):
     assert done.returncode == 0, done.stderr
     coef = np.array(done.stdout.split(), dtype=float)
     fit = release.regress("log(wage)")
-    assert fit.param_names == ("a", "sex[m]", "union", "yén", "intercept")
+    assert fit.param_names == ("a", "sex[m]", "union", "yén", "Intercept")
     off = (np.roll(coef, -1) - fit.params) / fit.bse
     assert np.abs(off).max() < 0.1

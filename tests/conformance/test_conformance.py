@@ -17,9 +17,9 @@ from helpers import make_release
 import privgram as pg
 from privgram.regression import Fit
 from privgram.regression.groups import GroupFits, regress_groups
-from privgram.regression.logistic import LogisticFit
 from privgram.regression.prediction import Prediction
 from privgram.regression.results import NotReleasedError, result_of
+from privgram.regression.scored import ScoreFit
 from privgram.regression.testing import Contrasts, WaldTest
 
 #: For what takes any case.
@@ -197,14 +197,6 @@ def likelihood(name):
     return compare
 
 
-def of_rows(name):
-    def compare(case):
-        with pytest.raises(NotReleasedError, match="single rows"):
-            getattr(case.fit, name)
-
-    return compare
-
-
 def use_t(case):
     assert case.fit.use_t is case.ols.use_t is True
 
@@ -254,7 +246,6 @@ METHODS = {
     },
     "f_pvalue": attribute("f_pvalue", alike),
     **{name: likelihood(name) for name in ("llf", "aic", "bic")},
-    **{name: of_rows(name) for name in ("resid", "fittedvalues")},
     **{
         compare.__name__: compare
         for compare in (
@@ -294,6 +285,26 @@ OWN = {
 @pytest.mark.parametrize("label", CASES)
 def test_a_fit_is_that_of_statsmodels(label, name):
     METHODS[name](CASES[label])
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (("resid", "fittedvalues", "get_influence"), "single rows"),
+        (("prsquared", "deviance", "compare_lr_test"), "Release.regress"),
+        (("HC1_se", "HC3_se"), "fit.robust"),
+    ],
+)
+def test_what_a_fit_does_not_hold_is_said(names, text):
+    for fit in (FIRST.fit, logistic(FIRST)[0]):
+        for name in names:
+            with pytest.raises(NotReleasedError, match=f"{name} .*{text}"):
+                getattr(fit, name)
+            assert not hasattr(fit, name)
+        with pytest.raises(AttributeError, match="no attribute 'params_'"):
+            _ = fit.params_
+    with pytest.raises(NotReleasedError, match="rsquared takes sums"):
+        _ = logistic(FIRST)[0].rsquared
 
 
 def public(kind):
@@ -369,8 +380,8 @@ IV_METHODS = {
 }  # fmt: skip
 IV_OWN = {
     "endogenous", "instruments", "method", "overidentification", "anderson_rubin",
-    "anderson_rubin_test", "summary", "tidy", "glance", "model", "resid", "fittedvalues",
-    "df_resid", "df_model", "use_t", "cov_type", "refusal", "param_names", "n_rows", "target",
+    "anderson_rubin_test", "summary", "tidy", "glance", "model", "df_resid",
+    "df_model", "use_t", "cov_type", "refusal", "param_names", "n_rows", "target",
     "release", "design", "epsilon", "delta", "inference", "caution", "nobs_stderr",
 }  # fmt: skip
 
@@ -468,11 +479,13 @@ def test_a_logistic_regression_is_that_of_statsmodels(label, tmp_path):
     same(fit.cov_params(), theirs.cov_params().loc[names, names], 1e-6)
     alike(fit.pvalues, theirs.pvalues[names], 1e-6)
     X = by_hand(case.new).assign(Intercept=1.0)[names]
-    same(fit.decision_function(case.new), X @ theirs.params[names])
+    same(fit.predict(case.new, which="linear"), X @ theirs.params[names])
     same(fit.predict_proba(case.new)[:, 1], theirs.predict(X[theirs.params.index]))
-    p = theirs.predict(X[theirs.params.index])
-    sure = np.abs(p - 0.5) > 1e-9
-    same(fit.predict(case.new)[sure], p[sure] > 0.5)
+    same(fit.predict(case.new), theirs.predict(X[theirs.params.index]))
+    other = theirs.get_prediction(X[theirs.params.index]).summary_frame()
+    own = fit.get_prediction(case.new).summary_frame()
+    same(own["mean"], other["predicted"])
+    same(own["mean_se"], other["se"], 1e-6)
     same(fit.odds_ratios()[:, 0], np.exp(theirs.params[names][: len(fit.design.names)]))
     matrix = np.eye(len(names))[:2]
     at = [list(theirs.params.index).index(name) for name in names[:2]]
@@ -484,15 +497,16 @@ def test_a_logistic_regression_is_that_of_statsmodels(label, tmp_path):
 
 
 LOGISTIC_METHODS = {
-    "params", "bse", "tvalues", "pvalues", "conf_int", "cov_params", "decision_function",
+    "params", "bse", "tvalues", "pvalues", "conf_int", "cov_params", "get_prediction",
     "predict_proba", "predict", "odds_ratios", "wald_test", "use_t", "save", "param_names",
     "t_test", "f_test",
 }  # fmt: skip
 LOGISTIC_OWN = {
-    "adjacency", "back", "columns", "cov_type", "curved", "curved_std", "delta", "design",
-    "df_model", "df_resid", "epsilon", "fittedvalues", "glance", "guarantee", "inference", "model",
-    "n_rows", "nobs", "nobs_stderr", "parameters", "privacy", "pulled", "pulled_std", "reference",
-    "refusal", "reproducible", "resid", "start", "summary", "target", "terms", "tidy",
+    "adjacency", "aic", "bic", "columns", "cov_type", "delta", "design", "deviance", "df_model",
+    "df_resid", "epsilon", "family", "glance", "guarantee", "inference", "llf",
+    "model", "mse_resid", "n_rows", "nobs", "nobs_stderr", "noise", "null_deviance", "parameters",
+    "privacy", "rate_ratios", "reference", "refusal", "refused", "reproducible", "robust",
+    "sampling", "scale", "solution", "summary", "target", "terms", "tidy", "unit",
     "with_intercept",
 }  # fmt: skip
 
@@ -500,7 +514,7 @@ LOGISTIC_OWN = {
 def test_every_method_of_logistic_is_in_the_table():
     fit = logistic(FIRST)[0]
     assert public(fit) == LOGISTIC_METHODS | LOGISTIC_OWN
-    assert public(LogisticFit) <= public(fit)
+    assert public(ScoreFit) <= public(fit)
 
 
 # --- what an estimator gets -----------------------------------------------------------------------

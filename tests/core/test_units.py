@@ -253,3 +253,133 @@ def test_norms_without_adding():
 def test_merging_others_is_refused():
     with pytest.raises(ValueError, match="cannot merge"):
         UnitAccumulator(2, 1.0, 1.0).merge(UnitAccumulator(2, 1.0, 0.5))
+
+
+# --- of groups ----------------------------------------------------------------------
+
+
+def of_groups(units, codes, *args, kind=UnitAccumulator, groups=3, **kwargs):
+    """Matrices of the groups, as Python's integers."""
+    total = kind(units[0].shape[1], *args, **kwargs, groups=groups)
+    starts = np.cumsum([0, *map(len, units[:-1])])
+    given = np.concatenate(codes).astype(np.int32)
+    assert total.update(np.concatenate(units), starts, codes=given) == -1
+    if kind is not UnitAccumulator:
+        d = total.n_columns
+        return [
+            [[t[max(i, j)][min(i, j)] for j in range(d)] for i in range(d)] for t in total.totals
+        ]
+    return (np.array(total.limbs()[0], object) * 2**64 + total.limbs()[1]).tolist()
+
+
+def grouped(units, rng, groups=3):
+    """Codes of the groups of each unit's rows, -1 for none, in their order."""
+    return [np.sort(rng.integers(-1, groups, len(unit))) for unit in units]
+
+
+@pytest.mark.parametrize("centred", [(), (0, 1)])
+@pytest.mark.parametrize("bits", [8, 20, 24])
+def test_groups_equal_the_reference(bits, centred):
+    rng = np.random.default_rng(bits)
+    units = [
+        rng.normal(size=(k, 3)) * rng.choice([1e-3, 0.3, 1.0, 3.0, 1e30], (k, 1))
+        for k in (1, 2, 3, 7, 20, 50)
+    ]
+    codes, args = grouped(units, rng), (3.0, 1.0, bits, False, centred)
+    found = of_groups(units, codes, *args)
+    assert found == of_groups(units, codes, *args, kind=reference_units.UnitAccumulator)
+    assert all(any(map(any, m)) for m in found)
+
+
+def test_of_one_group_it_is_the_matrix_without():
+    rng = np.random.default_rng(0)
+    units = hostile_units(3, 3.0, 1.25, rng)
+    codes = [np.full(len(unit), 1) for unit in units]
+    first, second, third = of_groups(units, codes, 3.0, 1.25, 20)
+    assert second == of_units(units, 3.0, 1.25, 20)
+    assert not any(map(any, first + third))
+
+
+@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize(("d", "bits"), [(1, 8), (2, 20), (3, 8), (5, 24)])
+def test_no_unit_leaves_its_ball_over_all_groups(d, bits, centred):
+    """Squares of all matrices together, as integers; and pairs of units, for replace."""
+    rng = np.random.default_rng(d)
+    whole, found = 4**bits, []
+    args = 3.0, 1.25, bits, False, range(d) if centred else ()
+    for unit in hostile_units(d, 3.0, 1.25, rng):
+        for codes in (*grouped([unit] * 2, rng), np.sort(np.arange(len(unit)) % 3)):
+            matrices = of_groups([unit], [codes], *args)
+            assert sum(map(square, matrices)) <= whole**2
+            assert all(map(is_semidefinite, matrices))
+            found.append(matrices)
+    if not centred:
+        assert max(sum(map(square, m)) for m in found) >= (whole - 2 - 9 * 2 * d * d) ** 2
+    for a, b in zip(found, found[::-1], strict=True):
+        assert sum(square(minus(x, y)) for x, y in zip(a, b, strict=True)) <= 2 * whole**2
+
+
+def test_groups_by_a_second_route():
+    """Dummies times columns in NumPy: the block-diagonal matrix of a unit, clipped as one."""
+    rng = np.random.default_rng(5)
+    units = [rng.normal(size=(k, 3)) for k in (1, 2, 9, 40)]
+    codes = grouped(units, rng)
+    total = UnitAccumulator(3, 4.0, 100.0 / 25, 24, groups=3)
+    total.update(
+        np.concatenate(units), np.array([0, 1, 3, 12]), codes=np.concatenate(codes).astype(np.int32)
+    )
+    expected = np.zeros((9, 9))
+    for unit, code in zip(units, codes, strict=True):
+        clipped = unit * np.minimum(1, 4.0 / np.linalg.norm(unit, axis=1))[:, None]
+        wide = np.hstack([clipped * (code == g)[:, None] for g in range(3)])
+        m = wide.T @ wide
+        expected += m * min(1, 16.0 / max(np.linalg.norm(m), 1e-300))
+    hi, lo = total.limbs()
+    found = (hi * 2.0**64 + lo) / total.scale**2
+    for g in range(3):
+        at = slice(3 * g, 3 * g + 3)
+        assert np.allclose(found[g], expected[at, at], rtol=1e-5, atol=1e-4)
+    assert not expected[:3, 3:].any()
+    there = np.array([[(c == g).any() for g in range(3)] for c in codes])
+    assert total.counts().tolist() == [*there.sum(axis=0), (~there.any(axis=1)).sum()]
+
+
+def test_groups_do_not_depend_on_the_order():
+    rng = np.random.default_rng(3)
+    units = [rng.normal(size=(k, 3)) for k in (1, 2, 9, 300)]
+    codes, args = grouped(units, rng), (4.0, 2.0, 21)
+    parts = [UnitAccumulator(3, *args, groups=3) for _ in range(2)]
+    for i in (3, 0, 2, 1):
+        mixed = rng.permutation(len(units[i]))
+        order = mixed[np.argsort(codes[i][mixed], kind="stable")]
+        given = codes[i][order].astype(np.int32)
+        parts[i % 2].update(units[i][order], np.array([0]), codes=given)
+    parts[1].merge(parts[0])
+    total = parts[1]
+    assert (np.array(total.limbs()[0], object) * 2**64 + total.limbs()[1]).tolist() == of_groups(
+        units, codes, *args
+    )
+    assert total.n_units == 4
+
+
+@pytest.mark.parametrize("codes", [None, [0, 0], [1, 0, 0], [0, 1, 3], [-2, 0, 1]])
+def test_codes_are_checked(codes):
+    given = None if codes is None else np.array(codes, np.int32)
+    with pytest.raises(ValueError, match="code"):
+        UnitAccumulator(2, 1.0, 1.0, groups=3).update(np.ones((3, 2)), np.array([0]), codes=given)
+    with pytest.raises(ValueError, match="code"):
+        UnitAccumulator(2, 1.0, 1.0).update(
+            np.ones((1, 2)), np.array([0]), codes=np.zeros(1, np.int32)
+        )
+    with pytest.raises(ValueError, match="Frobenius"):
+        UnitAccumulator(2, 1.0, 1.0, 20, True, groups=3)
+    with pytest.raises(ValueError, match="cannot merge"):
+        UnitAccumulator(2, 1.0, 1.0, groups=3).merge(UnitAccumulator(2, 1.0, 1.0))
+
+
+def test_rows_of_no_group_are_not_looked_at():
+    x = np.array([[np.nan, np.inf], [1.0, 1.0]])
+    total = UnitAccumulator(2, 2.0, 2.0, groups=1)
+    assert total.update(x, np.array([0]), codes=np.array([-1, 0], np.int32)) == -1
+    assert total.update(x[:1], np.array([0]), codes=np.array([-1], np.int32)) == -1
+    assert total.counts().tolist() == [1, 1]

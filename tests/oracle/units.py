@@ -34,11 +34,13 @@ class UnitAccumulator:
         Whether that is the trace or the Frobenius norm.
     centred : sequence of int
         Columns from which the mean of a unit is taken off.
+    groups : int
+        How many groups each have a matrix; 0 without groups.
 
     Attributes
     ----------
-    total : list of list of int
-        Lower triangle.
+    totals : list of list of list of int
+        Lower triangles, of each group.
     n_units : int
     """
 
@@ -50,6 +52,7 @@ class UnitAccumulator:
         bits: int = 20,
         trace: bool = False,
         centred: Sequence[int] = (),
+        groups: int = 0,
     ) -> None:
         d = n_columns
         target = (2.0**bits - math.sqrt(d) / 2) * (1 - (d + 64) * HALF_ULP)
@@ -58,9 +61,8 @@ class UnitAccumulator:
         self.scale = target / bound
         self.row_target = target if row_bound == bound else self.scale * row_bound
         self.whole = 4**bits
-        self.kept = self.whole if trace else self.whole * (1 - (d + 32) * HALF_ULP)
-        self.target = float(self.whole - 3 * d * d)
-        self.total = [[0] * d for _ in range(d)]
+        self.groups = groups
+        self.totals = [[[0] * d for _ in range(d)] for _ in range(max(groups, 1))]
         self.n_units = 0
         self._rows = Accumulator(d, row_bound, bits)
         self._rows._target = self.row_target
@@ -69,11 +71,27 @@ class UnitAccumulator:
         """Integers of a row: rint(min(1, B/|x|) S x)."""
         return [int(value) for value in self._rows.quantise(row[None])[0]]
 
-    def update(self, x: NDArray[np.float64], starts: NDArray[np.intp], drop: bool = False) -> int:
+    @property
+    def total(self) -> list[list[int]]:
+        """The only one, without groups."""
+        return self.totals[0]
+
+    def update(
+        self,
+        x: NDArray[np.float64],
+        starts: NDArray[np.intp],
+        drop: bool = False,
+        norms: None = None,
+        codes: NDArray[np.int32] | None = None,
+    ) -> int:
         """Add units, whose rows begin at `starts`; -1, or the first row that cannot be added."""
         for first, last in zip(starts, [*starts[1:], len(x)], strict=True):
-            rows = []
+            blocks: dict[int, list[list[int]]] = {}
             for i in range(first, last):
+                group = 0 if codes is None else int(codes[i])
+                if group < 0:
+                    continue
+                rows = blocks.setdefault(group, [])
                 if np.isnan(x[i]).any():
                     if not drop:
                         return int(i)
@@ -81,25 +99,31 @@ class UnitAccumulator:
                     return int(i)
                 else:
                     rows.append(self.quantise(x[i]))
-            self._add(rows)
+            self._add(blocks)
             self.n_units += 1
         return -1
 
-    def _add(self, rows: list[list[int]]) -> None:
-        d = self.n_columns
-        at = [j for j in range(d) if any(q[j] for q in rows)]
-        pairs = [(i, j) for i in at for j in at if j <= i]
-        whole, values = {}, {}
-        for i, j in pairs:
-            whole[i, j], values[i, j] = self._entry(rows, i, j)
-        trace = float(sum(whole[i, i] for i in at))
-        norm = trace if self.trace else self._frobenius(values, at)
-        c = 1.0 if norm <= self.target else self.target / norm
-        for i, j in pairs:
-            if norm <= self.kept and not self.centred:
-                self.total[i][j] += whole[i, j]
-            else:
-                self.total[i][j] += round(c * values[i, j]) + (len(at) if i == j else 0)
+    def _add(self, blocks: dict[int, list[list[int]]]) -> None:
+        """Add the blocks of a unit, whose norm is that of the block-diagonal matrix of them all."""
+        d, k = self.n_columns, len(blocks)
+        found, norms = {}, []
+        for group, rows in sorted(blocks.items()):
+            at = [j for j in range(d) if any(q[j] for q in rows)]
+            entries = {(i, j): self._entry(rows, i, j) for i in at for j in at if j <= i}
+            values = {pair: value for pair, (_, value) in entries.items()}
+            trace = float(sum(entries[i, i][0] for i in at))
+            norms.append(trace if self.trace else self._frobenius(values, at))
+            found[group] = at, entries
+        norm = norms[0] if k == 1 and not self.groups else math.sqrt(sum(n * n for n in norms))
+        kept = self.whole if self.trace else self.whole * (1 - (d + k + 31) * HALF_ULP)
+        target = float(self.whole - 3 * d * d * k)
+        c = 1.0 if norm <= target else target / norm
+        for group, (at, entries) in found.items():
+            for (i, j), (whole, value) in entries.items():
+                if norm <= kept and not self.centred:
+                    self.totals[group][i][j] += whole
+                else:
+                    self.totals[group][i][j] += round(c * value) + (len(at) if i == j else 0)
 
     def _entry(self, rows: list[list[int]], i: int, j: int) -> tuple[int, float]:
         """Sum of products: about the integer parts of the means, or all of them, if centred."""

@@ -14,12 +14,12 @@ from recorder.recorder import Recorder, Violation, moved, same
 
 import privgram as pg
 from privgram.drawing import refined
-from privgram.drawing.logistic import logistic as fit_logistic
 
 N = 4000
 LEVELS = ["a", "b", "c"]
 BASE = {"x": (-3, 3), "z": (-3, 3), "g": LEVELS, "y": (-8, 8)}
 COLUMNS = pg.Columns(BASE, intercept=True, missing="drop")
+COUNTS = pg.Columns({**BASE, "y": (0, 8)}, intercept=True, missing="drop")
 BINARY = pg.Columns({**BASE, "y": bool}, intercept=True, missing="drop")
 
 
@@ -32,10 +32,6 @@ def made(seed=0, n=N):
     y = x - z + 0.2 * g + rng.standard_t(4, n) * 0.3
     who = rng.integers(0, n // 4, n)
     return {"x": x, "z": z, "g": np.array(LEVELS, object)[g], "y": y, "who": who}
-
-
-def binary(table):
-    return {**table, "y": table["y"] > 0.3}
 
 
 def edited(table, at, **values):
@@ -87,6 +83,7 @@ def persons(adjacency, table, seed):
             continue
         yield edited(table, at, x=3.0, z=-3.0, y=8.0)
         yield edited(table, at, x=np.nan)
+        yield edited(table, at, g="c")
         yield edited(without(table, at[1:]), at[0], x=3.0, g="c") if len(at) > 1 else table
 
 
@@ -94,7 +91,8 @@ def release(table, rng, adjacency, *, columns=COLUMNS, mechanism=None, **options
     if "unit" not in options and "by" not in options:
         table = {name: column for name, column in table.items() if name != "who"}
     if "by" in options:
-        table = {name: table[name] for name in ("x", "z", "y", "g")}
+        names = ("x", "z", "y", "g") + ("who",) * ("unit" in options)
+        table = {name: table[name] for name in names}
     given = {"epsilon": 1.0, "delta": 1e-6, "adjacency": adjacency, "rng": rng}
     given |= {name: options.pop(name) for name in ("epsilon", "delta") if name in options}
     return pg.release(table, columns, mechanism=mechanism, **given, **options)
@@ -112,9 +110,11 @@ def robust(table, rng, adjacency, seed, of_units=False):
     return fit.robust(table, epsilon=1.0, delta=1e-6, rng=rng).look
 
 
-def logistic(table, rng, adjacency):
-    given = {"epsilon": 1.0, "delta": 1e-6, "adjacency": adjacency, "rng": rng}
-    return fit_logistic(binary(table), "y ~ x + g", columns=BINARY, **given)
+def modelled(table, rng, adjacency, family="binomial", epsilon=1.0, unit=None):
+    columns = BINARY if family == "binomial" else COUNTS
+    table = {**table, "y": table["y"] > 0.3 if family == "binomial" else np.abs(table["y"])}
+    given = {"adjacency": adjacency, "rng": rng, "family": family, "unit": unit}
+    return pg.regress(table, "y ~ x + g", columns, epsilon, 1e-6, **given)
 
 
 def regress(table, rng, adjacency, formula="y ~ x + g", epsilon=1.0, unit=None):
@@ -135,9 +135,16 @@ RUNS = {
     "looks, for components": functools.partial(release, mechanism=pg.Refined(purpose="pca")),
     "groups": functools.partial(release, mechanism=pg.AnalyzeGauss(), **BY_G),
     "units": functools.partial(release, mechanism=pg.AnalyzeGauss(), **BY_WHO),
+    "units by group": functools.partial(
+        release, mechanism=pg.AnalyzeGauss(), **BY_G, unit=pg.Unit("who", bound=1.0, missing="drop")
+    ),
     "robust": robust,
     "robust, of units": functools.partial(robust, of_units=True),
-    "logistic": logistic,
+    "logistic": modelled,
+    "counts": functools.partial(modelled, family="poisson"),
+    "logistic of units": functools.partial(
+        modelled, unit=pg.Unit("who", rows=6, missing="drop"), epsilon=4.0
+    ),
     "scores": regress,
     "scores of units": functools.partial(
         regress, unit=pg.Unit("who", rows=6, missing="drop"), epsilon=4.0

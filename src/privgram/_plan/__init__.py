@@ -2,7 +2,6 @@
 
 from privgram._plan.comparison import Plan, PlanRow, TermRow, plan
 from privgram._plan.outlook import Curve, CurveRow, Outlook, OutlookRow
-from privgram._plan.precision import Precision
 
 __all__ = [
     "Curve",
@@ -11,7 +10,6 @@ __all__ = [
     "OutlookRow",
     "Plan",
     "PlanRow",
-    "Precision",
     "TermRow",
     "plan",
 ]

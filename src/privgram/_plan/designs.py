@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from privgram._base.arrays import Matrix
     from privgram.columns import Columns
 
-
 #: Rows that are made where there are none.
 ROWS = 20_000
 
@@ -77,6 +76,24 @@ def design_of(design: Any, columns: Columns, bound: float) -> Design:
         n_rows, complete = n_rows and len(rows), 1.0
     rows = _clipped(rows, bound)
     return Design(what, rows, _mean_product(rows), n_rows, complete)
+
+
+def made_of(design: Any, columns: Columns, n: int) -> tuple[str, dict[str, Any]]:
+    """Rows as a plan is given them, in own units: what they are, in words, and their columns."""
+    rng = np.random.default_rng(0)
+    names = list(columns.reads)
+    if isinstance(design, ReleaseRecord):
+        made = rows_of(design, n, rng)
+        return EARLIER, {name: np.asarray(made[name]) for name in names}
+    what = design_of(design, columns, columns.bound).what
+    table = _guessed(design, columns) if _is_guess(design, columns) else design
+    found = {name: np.asarray(table[name]) for name in names}
+    if columns.missing != "drop":  # and none is expected
+        complete = ~np.isnan(columns.encode(table)).any(axis=1)
+        found = {name: column[complete] for name, column in found.items()}
+    size = len(found[names[0]])
+    at = np.arange(size) if n == size else rng.choice(size, n, replace=n > size)
+    return what, {name: column[at] for name, column in found.items()}
 
 
 def _released(design: ReleaseRecord, columns: Columns, bound: float) -> Design:

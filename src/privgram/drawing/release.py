@@ -249,8 +249,6 @@ def release_for(
         asked = Pass.of(source, columns, bound, unit, by, threads, progress, adjacency)
         if chosen is None:
             chosen, why = best(source, asked.scaling, delta, purpose, asked.groups, asked.unit)
-        if asked.groups is not None and chosen is not None:
-            check_groups(chosen, adjacency)
         moment, reread = _read(asked, _Asked(setting, chosen, ledger, asked), rng)
         if adjacency == "replace":  # then it is public whether there are rows
             check_size(moment.n_rows + moment.n_dropped)
@@ -402,8 +400,11 @@ def release_groups(
     As in `release_moment`. The number of rows of a group is private under either notion of
     neighbours.
     """
-    check_groups(mechanism, adjacency)
-    n_rows = moments.n_rows + moments.n_dropped if adjacency == "replace" else None
+    of_units = moments.privacy_unit is not None
+    check_groups(mechanism, adjacency, of_units)
+    # A unit counts in each of its groups, so the sum is not the number of units.
+    public = adjacency == "replace" and not of_units
+    n_rows = moments.n_rows + moments.n_dropped if public else None
     setting = epsilon, delta, adjacency, calibration, allow_published_erratum
     made = _released(
         mechanism, moments.values(), setting, rng, ledger, n_rows, groups=moments.groups
@@ -526,6 +527,8 @@ class _Asked:
         # By default another may be taken in the end, which spends no more.
         by_default = AnalyzeGauss() if setting[1] else MatrixLaplace()
         self.mechanism = by_default if mechanism is None else mechanism
+        if asked.groups is not None:
+            check_groups(self.mechanism, self.adjacency, asked.unit is not None)
         if asked.unit is not None:
             self.mechanism.check_unit(asked.unit.protected, self.adjacency)
         self.ledger = ledger

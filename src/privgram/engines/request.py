@@ -11,6 +11,7 @@ from privgram._base.system import cores
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
 from privgram.columns.unit import Auto, Unit
+from privgram.engines import scale_out
 from privgram.moment.units import check_rows
 
 if TYPE_CHECKING:
@@ -46,12 +47,22 @@ class Pass:
                 f"Unit({self.unit.name!r}, bound=Auto(...))"
             )
         if self.groups is not None:
-            raise ValueError(
-                "unit and by do not go together: rows of one unit may be in several groups, and "
-                "these are not bounded together. Release the groups of rows, or the units of one "
-                "group"
-            )
+            self._check_both(self.unit)
         check_rows(self.bound)
+
+    def _check_both(self, unit: Unit) -> None:
+        """Refuse what groups that share the bound of a unit cannot have."""
+        what = ""
+        if unit.clip != "frobenius":
+            what = "clip='frobenius', by which they share it"
+        elif isinstance(unit.bound, Auto):
+            what = "a bound that is known, or rows=k: none is chosen over groups"
+        elif unit.values is not None:
+            what = "a table with names, the unit and the group among its columns"
+        elif scale_out(self.source) is not None:
+            what = "one machine: pass the files of this table, which is on a cluster"
+        if what:
+            raise ValueError(f"groups that share the bound of a unit take {what}")
 
     @classmethod
     def of(

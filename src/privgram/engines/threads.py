@@ -26,7 +26,7 @@ from privgram.engines.units import selection as selection_with
 from privgram.moment import SecondMoment, check_bound, check_n_columns, check_width
 from privgram.moment.groups import GroupFeeder, SecondMoments, apart, new_totals
 from privgram.moment.rows import Feeder, new_total
-from privgram.moment.units import accumulator_of, bounds_of, keyed, moment_of
+from privgram.moment.units import accumulator_of, bounds_of, keyed, moment_of, moments_of
 from privgram.sources import open_source
 from privgram.sources.table import Chunk, InvalidRow, Table
 
@@ -103,7 +103,8 @@ def second_moment(
     by : Groups or str, optional
         Which rows are of which group: the result is then a second moment for each. The column
         alone, ``by="state"``, is enough where `columns` describes it as a `Factor`; it is then no
-        longer one of the columns. Not with `unit`, whose rows may be in several groups.
+        longer one of the columns. A unit that has rows in several groups is in each of them, and
+        they share its bound.
 
     Returns
     -------
@@ -156,9 +157,12 @@ def total_of(asked: Pass) -> Any:
     scaling, groups, unit = asked.scaling, asked.groups, asked.unit
     if unit is not None:
         row_bound, bound = bounds_of(unit, asked.row_bound)
+        n = 0 if groups is None else len(groups)
         total, names = accumulate_units(
-            asked, lambda d: accumulator_of(unit, d, bound, row_bound, scaling)
+            asked, lambda d: accumulator_of(unit, d, bound, row_bound, scaling, groups=n)
         )
+        if groups is not None:
+            return moments_of(unit, total, names, scaling, bound, groups)
         return moment_of(unit, total, names, scaling, bound)
     bound = check_bound(asked.row_bound)
     if groups is not None:
@@ -224,9 +228,10 @@ def accumulate_units(asked: Pass, new: Callable[[int], Any]) -> tuple[Any, tuple
     assert unit is not None
     _ = asked.select  # a bad one is refused
     source, named = keyed(unit, asked.source, asked.columns)
-    layout = UnitLayout(named if scaling is None else scaling.selected, scaling)
+    groups = asked.groups
+    layout = UnitLayout(named if scaling is None else scaling.selected, scaling, groups)
     d = check_n_columns(len(named) if scaling is None else len(scaling))
-    select = selection_with(named, scaling, unit.name)
+    select = selection_with(named, scaling, unit.name, groups)
     n_threads = asked.n_threads
     table = open_source(source, select, by_position=False)
     if asked.threads is None and table.n_rows is not None and table.n_rows * d < SMALL:

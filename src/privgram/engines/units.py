@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from privgram.columns.encoding import Codes, codes_of, named
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
+from privgram.moment.groups import NO_GROUP
 from privgram.moment.rows import scaled
 from privgram.sources.keys import Keys, keys_of
 from privgram.sources.table import UNLISTED, Chunk, InvalidRow, Table
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from privgram.columns import Columns
+    from privgram.columns.groups import Groups
 
 #: Bytes of rows that all threads together hold before they are written to a file.
 BUDGET = 1 << 30
@@ -53,7 +55,7 @@ class Grouped(NamedTuple):
 
 
 class Layout:
-    """How rows are kept: the numbers of a row, the codes of its factors, and its key.
+    """How rows are kept: the numbers of a row, the codes of its factors, its group and its key.
 
     Parameters
     ----------
@@ -61,10 +63,15 @@ class Layout:
         The columns that are read.
     columns : Columns, optional
         Public bounds to scale by.
+    groups : Groups, optional
+        Which get a moment each. Their column comes after the others.
     """
 
-    def __init__(self, names: Sequence[str], columns: Columns | None) -> None:
+    def __init__(
+        self, names: Sequence[str], columns: Columns | None, groups: Groups | None = None
+    ) -> None:
         self.columns = columns
+        self.groups = groups
         reads: Mapping[str, Variable] = {} if columns is None else columns.reads
         self.wanted = {name: reads.get(name) for name in names}
         self.coded = [name for name, want in self.wanted.items() if isinstance(want, Factor)]
@@ -83,16 +90,19 @@ class Layout:
             len(key),
             [
                 ("key", key.dtype),
+                *([] if self.groups is None else [("group", "i4")]),
                 ("numbers", "f8", (len(self.numbers),)),
                 ("codes", "i4", (len(self.coded),)),
             ],
         )
         found["key"] = key
         bad = np.zeros(len(key), bool)
+        if self.groups is not None:
+            *parts, given = parts
+            found["group"] = self._groups_of(self.groups, given)
         for (name, want), part in zip(self.wanted.items(), parts, strict=True):
             if isinstance(want, Factor):
-                is_coded = isinstance(part, Codes)
-                codes = part.plain() if is_coded else named(codes_of, name)(part, want)
+                codes = _codes(name, part, want)
                 found["codes"][:, self.coded.index(name)] = codes
                 bad |= codes < 0
             else:
@@ -105,10 +115,21 @@ class Layout:
             bad |= ~np.isfinite(numbers).all(axis=1)
         elif not self.drop:
             bad |= np.isnan(numbers).any(axis=1)
+        if self.groups is not None:
+            bad &= found["group"] >= 0
         if bad.any() and not self.drop:
             row = int(bad.argmax())
             raise InvalidRow(row, UNLISTED) if self.coded else InvalidRow(row)
         return found
+
+    @staticmethod
+    def _groups_of(groups: Groups, given: Any) -> NDArray[Any]:
+        """Codes of the groups, -1 for rows that are left out."""
+        codes = _codes(groups.by, given, groups.factor)
+        lost = (codes < 0) | (codes >= len(groups.factor))
+        if groups.unlisted == "error" and lost.any():
+            raise InvalidRow(int(lost.argmax()), NO_GROUP)
+        return np.where(lost, len(groups.factor) if groups.unlisted == "other" else -1, codes)
 
     def unpack(self, records: NDArray[Any]) -> NDArray[np.float64]:
         """Rows of the second moment, missing values NaN."""
@@ -121,6 +142,10 @@ class Layout:
         given: dict[str, Any] = {name: numbers[:, i] for i, name in enumerate(self.numbers)}
         given |= {name: Codes(records["codes"][:, i]) for i, name in enumerate(self.coded)}
         return columns.encoder.table([given[name] for name in self.wanted])
+
+
+def _codes(name: str, part: Any, factor: Factor) -> NDArray[Any]:
+    return part.plain() if isinstance(part, Codes) else named(codes_of, name)(part, factor)
 
 
 class Store:
@@ -189,7 +214,7 @@ class Store:
             some.append(self._from_file(at, size))
         records = np.concatenate(some)
         del some
-        records = records[_order(records["key"])]
+        records = records[_order(records)]
         key = records["key"]
         starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
         yield Grouped(records, starts)
@@ -206,11 +231,13 @@ class Store:
         return found
 
 
-def _order(key: NDArray[Any]) -> NDArray[np.intp]:
-    if key.dtype.kind == "i":
+def _order(records: NDArray[Any]) -> NDArray[np.intp]:
+    """By key, and rows of one key by group."""
+    key, grouped = np.ascontiguousarray(records["key"]), "group" in (records.dtype.names or ())
+    if key.dtype.kind == "i" and not grouped:
         return np.argsort(key)
-    words = np.ascontiguousarray(key).view(np.uint64).reshape(len(key), -1)
-    return np.lexsort(words.T)
+    words = list(key.view(np.uint64).reshape(len(key), -1).T)
+    return np.lexsort([records["group"], *words] if grouped else words)
 
 
 class Gatherer:
@@ -290,6 +317,13 @@ class UnitFeeder:
         self.accumulator = accumulator
         self._layout = layout
 
+    def _add(self, records: NDArray[Any], starts: NDArray[np.intp]) -> int:
+        x = self._layout.unpack(records)
+        if self._layout.groups is None:
+            return int(self.accumulator.update(x, starts, self._layout.drop))
+        codes = np.ascontiguousarray(records["group"])
+        return int(self.accumulator.update(x, starts, self._layout.drop, None, codes))
+
     def feed(self, block: Any) -> int:
         """Accumulate the units of a part and return the number of their rows."""
         records, starts = block
@@ -298,18 +332,24 @@ class UnitFeeder:
         ends = np.append(starts, len(records))
         for first, last in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
             row = ends[first]
-            x = self._layout.unpack(records[row : ends[last]])
-            bad = self.accumulator.update(x, ends[first:last] - row, self._layout.drop)
+            bad = self._add(records[row : ends[last]], ends[first:last] - row)
             if bad >= 0:  # looked for already
                 raise ValueError("a row holds a value that cannot be used")
         return len(records)
 
 
-def selection(names: Sequence[str], columns: Columns | None, unit: str) -> dict[str, Any]:
-    """What to read of a source: the columns, and who each row belongs to."""
+def selection(
+    names: Sequence[str], columns: Columns | None, unit: str, groups: Groups | None
+) -> dict[str, Any]:
+    """What to read of a source: the columns, perhaps the group, and who each row belongs to."""
     reads: Mapping[str, Variable | None] = (
         dict.fromkeys(names) if columns is None else columns.reads
     )
     if unit in reads:
         raise ValueError(f"{unit!r} tells whose row a row is, and cannot be one of the columns too")
+    if groups is not None:
+        groups.selection(columns, list(reads))  # which refuses one of the columns
+        reads = {**reads, groups.by: groups.factor}
+    if unit in reads:
+        raise ValueError(f"{unit!r} tells whose row a row is, and cannot say the group too")
     return {**reads, unit: Identifier()}

@@ -18,11 +18,17 @@ if TYPE_CHECKING:
 __all__ = ["calibrate_groups", "check_groups"]
 
 
-def check_groups(mechanism: Mechanism, adjacency: Adjacency) -> None:
-    """Raise ValueError if a mechanism has no proof for the groups of a table."""
+def check_groups(mechanism: Mechanism, adjacency: Adjacency, of_units: bool = False) -> None:
+    """Raise ValueError if a mechanism has no proof for the groups of a table, or of units."""
     if isinstance(mechanism, Refined):
         raise ValueError(
             "Refined() looks at one table several times, and not at its groups: take AnalyzeGauss()"
+        )
+    gaussian = isinstance(mechanism, AnalyzeGauss) and mechanism.noise != "discrete"
+    if of_units and not gaussian:
+        raise ValueError(
+            "groups of units, which may have rows in several, have a proof for Gaussian noise "
+            "alone: take AnalyzeGauss(), and a positive delta"
         )
     additive = AnalyzeGauss, AdditiveWishart, MatrixLaplace
     if adjacency == "replace" and not isinstance(mechanism, additive):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Choice", "Frame", "Refined", "choose_radius", "radii", "rows_beyond", "whiten"]
+__all__ = ["Choice", "Frame", "Refined", "choose_radius", "whiten"]
 
 #: Shares of the squared ratio mu^2: of the first look, of each at the middle, of the histogram
 #: of lengths before each of these, and of the number of rows where nothing else says it.
@@ -69,16 +69,6 @@ REACH = 4.0
 #: So many bins, a factor of 8 in |z|^2, are added up to see rows, and so many deviations of their
 #: noise are seen: where noise is taken for long rows the release is lost, so that must be rare.
 WINDOW, RESOLVED = 6, 5.0
-
-#: How fast rows become fewer where they are seen last is taken over so many bins, and in the last
-#: of them so much faster than on average: 1 in a tail that is a power of |z|^2, 1.36 in one that
-#: is exponential in it. By the last bin alone noise decides it, and releases of one table come out
-#: with standard errors that differ by a factor of two.
-STEADY, FASTER = 3, 1.2
-
-#: By which power the ratio of the rows beyond a point to those beyond the one before is taken to
-#: fall where noise hides them.
-FALLING = 2.0
 
 #: Clipping m rows moves a coefficient by PULL (1 + m)^-FADING of the excess: a standard deviation,
 #: over tables. Half is the most that it can; rows in many directions move it by less.
@@ -482,13 +472,6 @@ def _orthogonal(matrix: Matrix) -> Matrix:
     return rows
 
 
-def radii(typical: float, largest: float) -> Vector:
-    """Squared radii to choose from, ascending by factors of sqrt(2) up to the largest |z|^2."""
-    steps = max(0, math.ceil(2 * math.log2(largest / typical)))
-    grid: Vector = np.minimum(typical * np.sqrt(2.0) ** np.arange(steps + 1), largest)
-    return grid
-
-
 @dataclass(frozen=True)
 class Choice:
     """A squared radius, and what clipping to it may do.
@@ -568,33 +551,3 @@ def pull(clipped: Vector) -> Vector:
     """The part of the excess that may move an entry: more of it if fewer rows are clipped."""
     part: Vector = PULL * (1 + clipped) ** -FADING
     return part
-
-
-def rows_beyond(
-    counts: Vector, counts_std: float, resolved: float = RESOLVED, falling: float = FALLING
-) -> Vector:
-    """Rows beyond each point of a grid, as far as they stand out of the noise, and then a guess.
-
-    Farther out their number is taken to fall faster and faster, each time by a power, the square
-    by default, of the ratio before. That is a guess, which may be wrong by as much as it is: what
-    the next two bins hold is weighed against it, by their noise. Few rows that are far longer than
-    all others go unseen, as they must.
-    """
-    tails = np.array([counts[i + 1 : i + 1 + WINDOW].sum() for i in range(len(counts))])
-    bins = np.clip(np.arange(len(counts))[::-1], 1, WINDOW)
-    seen = np.flatnonzero(tails > resolved * counts_std * np.sqrt(bins))
-    last = int(seen[-1]) if len(seen) else 0
-    beyond = np.zeros(len(counts))
-    beyond[last] = tails[last]
-    for i in range(last)[::-1]:
-        beyond[i] = beyond[i + 1] + max(counts[i + 1], 0.0)
-    ratio, back = 0.5, min(last, STEADY)
-    if back:
-        fallen = beyond[last] / max(beyond[last - back], 1.0)
-        ratio = min(fallen ** min(FASTER / back, 1.0), 0.95)
-    for i in range(last + 1, len(counts)):
-        ratio **= falling
-        guess = beyond[i - 1] * ratio
-        near, variance = counts[i + 1 : i + 3].sum(), 2 * counts_std**2
-        beyond[i] = guess * (variance + guess * max(near, 0.0)) / (variance + guess**2)
-    return beyond

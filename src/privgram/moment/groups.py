@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from privgram._core import rows
 from privgram._core.scale import DefaultRounding
 from privgram.columns.encoding import DIRECT, Codes, codes_of, named
 from privgram.columns.groups import Groups
+from privgram.columns.unit import PrivacyUnit
 from privgram.exact import limbs
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import SecondMoment, check_bound, check_n_columns
@@ -39,14 +41,14 @@ if TYPE_CHECKING:
     from privgram.columns import Columns
     from privgram.columns.variables import Level
 
-__all__ = ["GroupFeeder", "SecondMoments", "apart", "new_totals"]
+__all__ = ["NO_GROUP", "GroupFeeder", "SecondMoments", "apart", "filled", "new_totals"]
 
 #: Bytes that the sums of all groups may take: more is rather a mistake.
 MOST_BYTES = 1 << 34
 
 _FRAME = Frame(b"privgram.moments\n", 1, "a SecondMoments")
 
-_NO_GROUP = (
+NO_GROUP = (
     "is of a group that is not listed, or of none: list its value in Groups, put such rows "
     "together by Groups(..., unlisted='other'), or leave them out by unlisted='drop'"
 )
@@ -62,7 +64,8 @@ class SecondMoments(Mapping[Any, SecondMoment]):
     -----
     One row is in one group. So adding or removing a row moves one of the matrices, by at most
     ``bound ** 2`` in Frobenius norm; replacing one can move two of them by as much each, and all
-    together by at most ``sqrt(2) * bound ** 2`` (docs/theory/groups.md).
+    together by at most ``sqrt(2) * bound ** 2`` (docs/theory/groups.md). A unit of many rows may be
+    in several groups, which share its bound: its matrices together move them by no more.
     """
 
     def __init__(
@@ -72,8 +75,10 @@ class SecondMoments(Mapping[Any, SecondMoment]):
         names: tuple[str, ...] | None,
         columns: Columns | None,
         bound: float,
+        unit: PrivacyUnit | None = None,
     ) -> None:
         self._total = total
+        self._unit = unit
         self._groups = groups
         self._names = names
         self._columns = columns
@@ -112,8 +117,13 @@ class SecondMoments(Mapping[Any, SecondMoment]):
         return self._columns
 
     @property
+    def privacy_unit(self) -> PrivacyUnit | None:
+        """Whose rows were bounded together; None where each row was bounded alone."""
+        return self._unit
+
+    @property
     def n_rows(self) -> int:
-        """Number of rows that contribute, to all groups together."""
+        """Number of rows that contribute, to all groups together; with a unit, of units in each."""
         return self._total.n_rows
 
     @property
@@ -161,7 +171,9 @@ class SecondMoments(Mapping[Any, SecondMoment]):
             order[np.tril_indices(d)] = np.arange(d * (d + 1) // 2)
             state = state[0][order.T[upper]], state[1][order.T[upper]]
         total = restored(empty, state, n_rows, n_dropped)
-        return SecondMoment.from_accumulator(total, self._names, self._columns, self._bound)
+        return SecondMoment.from_accumulator(
+            total, self._names, self._columns, self._bound, self._unit
+        )
 
     def total(self) -> SecondMoment:
         """The second moment of all groups together: that of the table, bit for bit."""
@@ -175,6 +187,8 @@ class SecondMoments(Mapping[Any, SecondMoment]):
     def merge(self, other: SecondMoments) -> SecondMoments:
         """Add the rows of other second moments, of the same groups, shape, bound and columns.
 
+        Not those of units, of which both may have rows.
+
         Returns
         -------
         SecondMoments
@@ -187,6 +201,11 @@ class SecondMoments(Mapping[Any, SecondMoment]):
         """
         if not isinstance(other, SecondMoments):
             raise TypeError(f"only SecondMoments can be merged here, not {type(other).__name__}")
+        if self._unit is not None or other._unit is not None:
+            raise ValueError(
+                "the two may have rows of the same units, which must be bounded together: pass all "
+                "of the table to one second_moment(..., unit=..., by=...)"
+            )
         for what in ("groups", "n_columns", "bound", "names", "columns"):
             if getattr(self, what) != getattr(other, what):
                 raise ValueError(f"the second moments of the two differ in {what}")
@@ -219,6 +238,7 @@ class SecondMoments(Mapping[Any, SecondMoment]):
             "names": self._names,
             "columns": None if self._columns is None else self._columns.to_dict(),
             "groups": self._groups.to_dict(),
+            "privacy_unit": None if self._unit is None else self._unit.to_dict(),
         }
         parts = (hi.astype("<i8"), lo.astype("<u8"), counts.astype("<i8"))
         return _FRAME.seal(header, *(part.tobytes() for part in parts))
@@ -259,15 +279,15 @@ class SecondMoments(Mapping[Any, SecondMoment]):
         if counts.min() < 0 or sum(counts.ravel().tolist()) >= 2**63:
             raise ValueError("the numbers of rows are wrong")
         i, j = empty.stored()
+        unit = header["privacy_unit"]
+        unit = None if unit is None else PrivacyUnit.from_dict(unit)
+        most = 1 if unit is None else math.isqrt(d) + 1  # the trace of a matrix of norm 1
         for k in range(n):
             diagonal = hi[k][i == j], lo[k][i == j]
-            limbs.check_gram((hi[k], lo[k]), diagonal, int(counts[0, k]) << 2 * empty.bits)
-        layout = empty.positions_dense, empty.factors, empty.blocks, empty.bound, empty.bits
-        total = rows.TableAccumulator.from_groups(
-            *layout, empty.groups, empty.other, hi, lo, counts
-        )
+            limbs.check_gram((hi[k], lo[k]), diagonal, most * int(counts[0, k]) << 2 * empty.bits)
+        total = filled(empty, hi, lo, counts)
         names = header["names"]
-        return cls(total, groups, None if names is None else tuple(names), columns, bound)
+        return cls(total, groups, None if names is None else tuple(names), columns, bound, unit)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (SecondMoments.from_bytes, (self.to_bytes(),))
@@ -312,6 +332,14 @@ def new_totals(
     return rows.TableAccumulator(
         *shape, bound, bits, len(groups.factor.levels), groups.unlisted == "other"
     )
+
+
+def filled(
+    empty: TableAccumulator, hi: NDArray[Any], lo: NDArray[Any], counts: NDArray[np.int64]
+) -> TableAccumulator:
+    """An accumulator of the shape of an empty one, with these totals and counts."""
+    layout = empty.positions_dense, empty.factors, empty.blocks, empty.bound, empty.bits
+    return rows.TableAccumulator.from_groups(*layout, empty.groups, empty.other, hi, lo, counts)
 
 
 def apart(table: Table, groups: Groups) -> tuple[tuple[str, ...] | None, int]:
@@ -373,7 +401,7 @@ class GroupFeeder(Feeder):
             if bad >= 0:
                 lost = group.part(part).plain()[bad] not in range(len(self._groups.factor))
                 if lost and self._groups.unlisted == "error":
-                    raise InvalidRow(start + bad, _NO_GROUP)
+                    raise InvalidRow(start + bad, NO_GROUP)
                 coded = self._encoder is not None and self._encoder.blocks
                 raise InvalidRow(start + bad, UNLISTED if coded else NOT_FINITE)
         return n_rows

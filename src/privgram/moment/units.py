@@ -13,12 +13,14 @@ from privgram.columns.terms import INTERCEPT
 from privgram.columns.unit import Auto, Unit, bits_for, bound_of_rows
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import SecondMoment, check_bound
+from privgram.moment.groups import SecondMoments, filled, new_totals
 from privgram.moment.rows import new_total, restored
 
 if TYPE_CHECKING:
     from privgram.columns import Columns
+    from privgram.columns.groups import Groups
 
-__all__ = ["accumulator_of", "bounds_of", "check_rows", "keyed", "moment_of"]
+__all__ = ["accumulator_of", "bounds_of", "check_rows", "keyed", "moment_of", "moments_of"]
 
 
 def check_rows(row_bound: object) -> None:
@@ -79,8 +81,9 @@ def accumulator_of(
     row_bound: float,
     columns: Columns | None,
     bits: int | None = None,
+    groups: int = 0,
 ) -> UnitAccumulator:
-    """Make an empty accumulator of units."""
+    """Make an empty accumulator of units, of so many groups if there are any."""
     centred: Sequence[int] = ()
     if unit.within:
         if columns is not None and columns.encoder.blocks:
@@ -93,7 +96,7 @@ def accumulator_of(
         centred = [j for j in range(n_columns) if j != ones]
     bits = bits_for(bound, row_bound) if bits is None else bits
     trace = unit.clip == "trace"
-    return UnitAccumulator(n_columns, bound, row_bound, bits, trace, centred)
+    return UnitAccumulator(n_columns, bound, row_bound, bits, trace, centred, groups)
 
 
 def moment_of(
@@ -111,6 +114,26 @@ def moment_of(
     named = names if columns is not None or unit.values is None else None
     protected = replace(unit.protected, row_bound=float(total.row_bound))
     return SecondMoment.from_accumulator(summed, named, columns, bound, protected)
+
+
+def moments_of(
+    unit: Unit,
+    total: UnitAccumulator,
+    names: tuple[str, ...],
+    columns: Columns | None,
+    bound: float,
+    groups: Groups,
+) -> SecondMoments:
+    """The second moments of the groups of units that were accumulated."""
+    empty = new_totals(columns, total.n_columns, bound, groups, total.bits)
+    i, j = empty.stored()
+    hi, lo = total.limbs()
+    found = total.counts()
+    counts = np.zeros((2, len(found)), np.int64)
+    counts[0, :-1], counts[1, -1] = found[:-1], found[-1]
+    summed = filled(empty, hi[:, i, j], lo[:, i, j], counts)
+    protected = replace(unit.protected, row_bound=float(total.row_bound))
+    return SecondMoments(summed, groups, names, columns, bound, protected)
 
 
 def _names(columns: Columns | Sequence[str]) -> tuple[str, ...]:

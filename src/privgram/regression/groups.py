@@ -291,6 +291,7 @@ class GroupFits(Mapping[Any, Fit]):
     @cached_property
     def _known(self) -> NDArray[np.bool_]:
         """Which groups have finite standard errors: two at least."""
+        self._check_apart()
         known = np.asarray(np.isfinite(np.hstack([self._errors, self._estimates])).all(axis=1))
         if known.sum() < 2:
             raise RefusedError(
@@ -298,6 +299,16 @@ class GroupFits(Mapping[Any, Fit]):
                 "two: take a larger epsilon, fewer columns, or groups of more rows"
             )
         return known
+
+    def _check_apart(self) -> None:
+        """Refuse to compare groups in which the same people may have rows."""
+        unit = next(iter(self._releases.values())).privacy_unit
+        if unit is not None:
+            raise RefusedError(
+                f"one {unit.name} may have rows in several groups, whose estimates then go "
+                "together, and a release does not tell how much: compare groups of people who are "
+                "in one group each by pg.release of rows, or each group by itself"
+            )
 
     def frame(self) -> Any:
         """Return one table, a row a group, as a pandas DataFrame (extra `pandas`).
@@ -335,10 +346,11 @@ class GroupFits(Mapping[Any, Fit]):
         Raises
         ------
         RefusedError
-            A ValueError: if one of them has no standard errors.
+            A ValueError: if one of them has no standard errors, or a unit may be in both.
         KeyError
             If there is no such group.
         """
+        self._check_apart()
         return difference(f"{shown(str(one))} less {shown(str(other))}", self[one], self[other])
 
     def pool(

@@ -30,8 +30,29 @@ if TYPE_CHECKING:
 CONSTANT = "Intercept"
 
 
+#: What statsmodels' results have and a result of sums may not, and why.
+NOT_HELD = {
+    ("resid", "fittedvalues", "wresid", "resid_pearson", "get_influence", "outlier_test"): (
+        "is of single rows, and a release holds sums over them: the table's holder has the rows, "
+        "and fit.predict(table) what is predicted of them"
+    ),
+    (
+        *("rsquared", "rsquared_adj", "fvalue", "f_pvalue", "ssr", "mse_resid", "scale"),
+        *("ess", "centered_tss", "uncentered_tss", "llf", "aic", "bic", "prsquared", "llnull"),
+        *("deviance", "null_deviance", "compare_f_test", "compare_lr_test", "get_prediction"),
+    ): (
+        "takes sums over the target or a likelihood that this result does not hold: those of "
+        "least squares are those of Release.regress, for the same terms"
+    ),
+    ("HC0_se", "HC1_se", "HC2_se", "HC3_se", "get_robustcov_results"): (
+        "takes another look at the table: fit.robust(table, epsilon=, delta=) of a release, or "
+        "Study.regress, whose standard errors are robust by default"
+    ),
+}
+
+
 class NotReleasedError(RefusedError, AttributeError):
-    """A part of a regression's result that takes the rows, which a release does not hold."""
+    """A part of a regression's result that takes what a release does not hold."""
 
 
 @dataclass(frozen=True)
@@ -337,23 +358,15 @@ class Results:
         """`wald_test` with the P value of F."""
         return self.wald_test(r_matrix, use_f=True)
 
-    # --- what takes the rows ----------------------------------------------------------------------
+    # --- what a result does not hold --------------------------------------------------------------
 
-    @property
-    def resid(self) -> Any:
-        """Refused: it takes the rows."""
-        raise NotReleasedError(
-            "residuals are of single rows, and a release holds sums over them: the table's holder "
-            "has them, as y - fit.predict(table)"
-        )
+    if not TYPE_CHECKING:
 
-    @property
-    def fittedvalues(self) -> Any:
-        """Refused: it takes the rows."""
-        raise NotReleasedError(
-            "fitted values are of single rows, and a release holds sums over them: fit.predict "
-            "takes rows that are public"
-        )
+        def __getattr__(self, name: str) -> Any:
+            for names, why in NOT_HELD.items():
+                if name in names:
+                    raise NotReleasedError(f"{name} {why}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # --- tables -----------------------------------------------------------------------------------
 

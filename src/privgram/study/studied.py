@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privgram._base.checks import check_number, check_positive
 from privgram._base.text import listed
-from privgram._plan.precision import Precision, precision
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
 from privgram.columns.unit import Auto, Unit
 from privgram.drawing.release import release_for
 from privgram.ledger import BudgetExceeded, Ledger
-from privgram.study.answer import Family, answer, needed
+from privgram.regression import RefusedError
+from privgram.regression.families import FamilyName
+from privgram.study.answer import answer, needed
 from privgram.study.budget import identity, name_of, open_ledger
 from privgram.study.check import rows_of
+from privgram.study.precision import Precision, offered_at, precision
 
 if TYPE_CHECKING:
     import numpy as np
@@ -311,7 +314,7 @@ class Study:
         *,
         delta: float | None = None,
         label: str = "",
-        family: Family = "gaussian",
+        family: FamilyName = "gaussian",
         cov_type: CovType | None = None,
         reference: Mapping[str, Any] | None = None,
         mechanism: Mechanism | str | None = None,
@@ -330,8 +333,11 @@ class Study:
             What this fit may cost of the budget.
         delta, label, mechanism, rng
             As of `release`.
-        family : {"gaussian", "binomial"}
-            Least squares, or logistic regression.
+        family : {"gaussian", "binomial", "poisson"}
+            Least squares; logistic regression of a truth value, of 0 and 1 within bounds (0, 1), of
+            a factor of two levels or of one level, "region[n]"; or regression of counts with the
+            link log. Standard errors of the last two are robust too, as of statsmodels' GLM with
+            ``cov_type="HC1"``.
         cov_type : {"robust", "nonrobust"}, optional
             Whether standard errors allow for errors of unequal variance. By default they do where
             the regression is by scores: of single rows that can be read again, and no mechanism.
@@ -339,12 +345,11 @@ class Study:
             The level of a factor that is left out, where the formula does not say it; the first by
             default.
         out : path-like, optional
-            File to save what was released to: the fit itself, if it is by scores or of family
-            "binomial".
+            File to save what was released to: the fit itself, if it is by scores.
 
         Returns
         -------
-        ScoreFit, Fit, InstrumentalFit or LogisticFit
+        ScoreFit, Fit or InstrumentalFit
 
         Raises
         ------
@@ -357,17 +362,48 @@ class Study:
         spent = self._spent(epsilon, delta)
         if family != "gaussian" and mechanism is not None:
             raise ValueError('mechanism is of family="gaussian": leave it out')
-        return answer(
-            self.table,
-            formula,
-            self.columns,
-            mechanism=mechanism,
-            family=family,
-            cov_type=cov_type,
-            reference=reference,
-            out=out,
-            rng=rng,
-            **self._request(spent, label or formula, used.selected),
+        request = self._request(spent, label or formula, used.selected)
+        asked: dict[str, Any] = {"family": family, "cov_type": cov_type, "reference": reference}
+        try:
+            fit = answer(
+                self.table,
+                formula,
+                self.columns,
+                mechanism=mechanism,
+                out=out,
+                rng=rng,
+                **asked,
+                **request,
+            )
+        except RefusedError as error:
+            if rng is not None:
+                raise
+            raise RefusedError(f"{error}. {self._advice(formula, spent, None, asked)}") from None
+        if rng is None and getattr(fit, "refused", None):
+            advice = self._advice(formula, spent, fit.n_rows, asked)
+            fit = replace(fit, refused=f"{fit.refused}. {advice}")
+        return fit
+
+    def _advice(
+        self,
+        formula: str,
+        spent: tuple[float, float],
+        n_rows: float | None,
+        asked: dict[str, Any],
+    ) -> str:
+        """What to ask instead of a fit that was refused, by public numbers."""
+        least = None
+        with suppress(ValueError):
+            unit = self._planned_unit()
+            if n_rows is None:
+                n_rows = self._rows(formula, None)
+            given = asked | {"delta": spent[1], "adjacency": self.adjacency}
+            rows = max(round(n_rows), 1)
+            least = offered_at(formula, self.columns, spent[0], rows, unit, **given)
+        figure = "a larger epsilon" if least is None else f"epsilon = {least:g}"
+        return (
+            f"By the plan's guess it takes {figure}, or fewer terms, or more rows; what was spent "
+            f"is spent, and {self.remaining():.4g} is left"
         )
 
     def plan(
@@ -379,7 +415,7 @@ class Study:
         n_rows: int | None = None,
         design: Any = None,
         by: Any = None,
-        family: Family = "gaussian",
+        family: FamilyName = "gaussian",
     ) -> Precision:
         """Say what a regression takes or gives, before anything is spent or read.
 
@@ -415,41 +451,49 @@ class Study:
 
         Notes
         -----
-        Releases of made rows are drawn by the mechanism that `release` takes, and what is planned
-        is what their standard errors will say (`privgram.plan`). `regress` has less noise; its
-        standard errors may be wider where rows may lie farther out than those that are seen.
+        Rows are made of the design, and fitted by what will fit the table, some times over: what is
+        planned is the median of the standard errors that `regress` will state, and beside it those
+        of a regression on a release of the same columns, of which there may be any number.
         """
-        used = needed(formula, self.columns)
         groups, _ = Groups.of(by, self.columns)
-        unit = self.unit
-        if unit is not None and unit.rows is None and not isinstance(unit.bound, float):
-            raise ValueError(
-                f"plan by the rows that a unit may have: unit=pg.Unit({unit.name!r}, rows=...)"
-            )
-        if n_rows is None:
-            if self.adjacency != "replace":
-                raise ValueError(
-                    "the number of rows is private where rows are added or removed: say about how "
-                    "many there are by what is public, n_rows=..."
-                )
-            n_rows = rows_of(self.table, used)
+        unit = self._planned_unit()
+        n_rows = self._rows(formula, n_rows)
         left = self.remaining()
         return precision(
             formula,
-            used,
-            delta=self._spent(epsilon or left or 1.0, None)[1],
-            adjacency=self.adjacency,
+            self.columns,
             left=left,
             n_rows=n_rows,
             want=want,
             epsilon=epsilon,
             design=design,
-            rows_per_unit=None if unit is None else unit.rows,
-            unit_bound=None if unit is None or unit.rows is not None else unit.bound,  # type: ignore[arg-type]
-            groups=1 if groups is None else len(groups),
-            logistic=family == "binomial",
+            unit=unit,
+            groups=groups,
+            delta=self._spent(epsilon or left or 1.0, None)[1],
+            adjacency=self.adjacency,
+            family=family,
             once=isinstance(self.table, Iterator),
         )
+
+    def _planned_unit(self) -> Unit | None:
+        """The unit, whose rows must be bounded by what is public."""
+        unit = self.unit
+        if unit is not None and unit.rows is None and not isinstance(unit.bound, float):
+            raise ValueError(
+                f"plan by the rows that a unit may have: unit=pg.Unit({unit.name!r}, rows=...)"
+            )
+        return unit
+
+    def _rows(self, formula: str, n_rows: int | None) -> int:
+        """The number of rows, if it is public or said."""
+        if n_rows is not None:
+            return n_rows
+        if self.adjacency != "replace" or self.unit is not None:
+            raise ValueError(
+                "the number of rows is private where rows are added or removed, or a unit may have "
+                "any number: say about how many there are by what is public, n_rows=..."
+            )
+        return rows_of(self.table, needed(formula, self.columns))
 
     def check(self) -> Check:
         """Look at the table beside its description: NOT PRIVATE, for its holder's eyes alone.
@@ -549,7 +593,7 @@ def regress(
     adjacency: Adjacency = "replace",
     unit: Any = None,
     ledger: Ledger | None = None,
-    family: Family = "gaussian",
+    family: FamilyName = "gaussian",
     label: str = "",
     **options: Any,
 ) -> Any:
@@ -568,7 +612,7 @@ def regress(
 
     Returns
     -------
-    ScoreFit, Fit, InstrumentalFit or LogisticFit
+    ScoreFit, Fit or InstrumentalFit
 
     Raises
     ------
