@@ -330,6 +330,11 @@ class Frame:
         found[np.ix_(self.numbers, levels)] = -across * np.diag(found)[levels]
         return found
 
+    @property
+    def longer(self) -> bool:
+        """Whether factors that are apart take more of |z|^2 than whitening them would."""
+        return self.constant > sum(size - 1 for _, size, _ in self.levels)
+
     def known(self, std: float, columns: Columns | None) -> GaussianLaw | MaskedLaw | TiedLaw:
         """The law of noise of such a deviation after what factors that are apart say of it."""
         law = GaussianLaw(std, math.sqrt(2.0) * std)
