@@ -1,4 +1,4 @@
-"""What private Newton looks are worth: ``python -m bench.logistic`` fills the guide's tables.
+"""What logistic regressions are worth: ``python -m bench.logistic`` fills the guide's tables.
 
     python -m bench.logistic [--diffprivlib PYTHON] [--made | --real] [--tables NAME ...]
 
@@ -23,7 +23,6 @@ import numpy as np
 
 import privgram as pg
 from privgram.cli.demo import load_flights
-from privgram.drawing.logistic import logistic
 
 PAGE = Path(__file__).parent.parent / "docs" / "guide" / "logistic.md"
 PEER = Path(__file__).parent / "peers" / "with_diffprivlib.py"
@@ -216,7 +215,7 @@ def peer(python: str, X: Any, y: Any, epsilon: float) -> list[Any]:
     return best
 
 
-def truth(fit: pg.LogisticFit, table: Any) -> Any:
+def truth(fit: Any, table: Any) -> Any:
     """Whether each row's target is what is explained."""
     name, _, level = fit.target.rstrip("]").partition("[")
     return np.asarray(table[name]) == (level or True)
@@ -232,23 +231,26 @@ def measure(name: str, python: str | None) -> list[str]:
             releases = RELEASES_OF_LARGE
         private, covered, stated, losses = [], [], [], []
         for seed in range(releases):
-            fit = logistic(
-                used, target, terms, columns=columns, epsilon=epsilon, delta=DELTA,
-                adjacency=adjacency, rng=np.random.default_rng(seed),
+            fit = pg.regress(
+                used, f"{target} ~ {' + '.join(terms)}", columns, epsilon, DELTA,
+                family="binomial", adjacency=adjacency, rng=np.random.default_rng(seed),
             )  # fmt: skip
             if not seed:
                 X, y = fit.design.rows(used, fit.columns), truth(fit, used)
                 exact, error = maximum(X, y)
                 least = log_loss(X, y, exact)
+            if fit.refusal is not None:
+                continue
             found = np.asarray(fit.params)
             private.append(((found - exact) / error)[:-1])
             losses.append(log_loss(X, y, found) - least)
-            if fit.refusal is None:
-                low, high = np.asarray(fit.conf_int(of="data"))[:-1].T
-                covered.append((low <= exact[:-1]) & (exact[:-1] <= high))
-                stated.append(np.asarray(fit.bse)[:-1] / error[:-1])
-        cells = [name, f"{len(y):,}", adjacency, f"{epsilon:g}", f"{typical(private):.3g}"]
-        cells.append(f"{1000 * np.median(losses):.2g}")
+            low, high = np.asarray(fit.conf_int(of="data"))[:-1].T
+            covered.append((low <= exact[:-1]) & (exact[:-1] <= high))
+            stated.append(np.asarray(fit.bse)[:-1] / error[:-1])
+        cells = [name, f"{len(y):,}", adjacency, f"{epsilon:g}"]
+        cells += (
+            [f"{typical(private):.3g}", f"{1000 * np.median(losses):.2g}"] if private else ["", ""]
+        )
         if adjacency != "add-remove":
             cells += ["", ""]
         elif python is None:
@@ -323,19 +325,19 @@ def coverage(kind: str) -> list[str]:
                 X, y, coef, bounds = drawn(kind, n, rng)
                 exact, error = maximum(X, y)
                 plain.append(np.abs(exact - coef) <= 1.96 * error)
-                fit = logistic(
-                    dict(zip(bounds, X.T, strict=True)) | {"y": y}, "y", list(bounds),
-                    columns=pg.Columns(bounds | {"y": bool}), epsilon=epsilon, delta=DELTA,
+                fit = pg.regress(
+                    dict(zip(bounds, X.T, strict=True)) | {"y": y}, f"y ~ {' + '.join(bounds)}",
+                    bounds | {"y": bool}, epsilon, DELTA, family="binomial",
                     adjacency="add-remove", rng=rng,
                 )  # fmt: skip
-                errors.append((np.asarray(fit.params) - exact) / error)
                 if fit.refusal is None:
+                    errors.append((np.asarray(fit.params) - exact) / error)
                     for of, value, hits in (("population", coef, truth), ("data", exact, own)):
                         low, high = np.asarray(fit.conf_int(of=of)).T
                         hits.append((low <= value) & (value <= high))
                     stated.append(fit.bse / error)
             offered = len(truth)
-            cells = [kind, f"{n:,}", f"{epsilon:g}", f"{typical(errors):.2g}"]
+            cells = [kind, f"{n:,}", f"{epsilon:g}", f"{typical(errors):.2g}" if errors else ""]
             cells += [f"{offered / SAMPLES:.0%}", f"{100 * np.mean(plain):.1f}"]
             for hits in (truth, own):
                 shares = 100 * np.mean(hits, axis=0) if offered else None

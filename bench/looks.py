@@ -1,4 +1,4 @@
-"""What second looks are worth: ``python -m bench.looks`` fills the table of the guide's page."""
+"""What second looks are worth: ``python -m bench.looks`` fills tables of the page on accuracy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from privgram.cli.demo import BOUNDS, TARGET, load_flights
 from privgram.mechanisms import Mechanism
 from privgram.regression import RefusedError
 
-PAGE = Path(__file__).parent.parent / "docs" / "guide" / "second-looks.md"
+PAGE = Path(__file__).parent.parent / "docs" / "benchmarks" / "accuracy.md"
 RELEASES = 30
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
 
@@ -104,6 +104,20 @@ class Case:
         """Errors of the slopes in standard errors without privacy."""
         return (least_squares(release.matrix) - self.exact)[: self.slopes] / self.error
 
+    def missed_alone(self, epsilon: float, seed: int) -> Any:
+        """The same errors of one regression by `privgram.regress`."""
+        *features, target = names = list(self.columns.variables)
+        fit = pg.regress(
+            dict(zip(names, self.table.T, strict=True)),
+            f"{target} ~ {' + '.join(features)}",
+            self.columns,
+            epsilon=epsilon,
+            delta=1e-6,
+            adjacency="add-remove",
+            rng=np.random.default_rng(seed),
+        )
+        return (np.asarray(fit.params)[: self.slopes] / self.units - self.exact[:-1]) / self.error
+
     def covered(self, release: Any, fit: Any) -> Any:
         """Whether the interval for the rows at hand holds each slope without privacy."""
         v = np.insert(-least_squares(release.matrix), self.slopes, 1.0)
@@ -134,11 +148,12 @@ def typical(errors: list[Any]) -> str:
 
 def measure(name: str, case: Case, epsilon: float) -> str:
     """One row of the table."""
-    once, twice, covered, clipped = [], [], [], []
+    once, twice, alone, covered, clipped = [], [], [], [], []
     for seed in range(RELEASES):
         once.append(case.missed(case.release(pg.AnalyzeGauss(), epsilon, seed)))
         release = case.release(pg.Refined(), epsilon, seed)
         twice.append(case.missed(release))
+        alone.append(case.missed_alone(epsilon, seed))
         try:
             fit = release.regress(f"x{case.slopes}")
         except RefusedError:
@@ -148,7 +163,7 @@ def measure(name: str, case: Case, epsilon: float) -> str:
             clipped.append(case.clipping(release, fit))
     offered = len(covered)
     shown = [f"{100 * np.mean(covered):.0f} %", f"{np.mean(clipped):.2f}"] if offered else ["", ""]
-    cells = [name, f"{len(case.rows):,}", f"{epsilon:g}", typical(once), typical(twice)]
+    cells = [name, f"{len(case.rows):,}", f"{epsilon:g}", *map(typical, (once, twice, alone))]
     return "| " + " | ".join([*cells, f"{offered}/{RELEASES}", *shown]) + " |"
 
 
@@ -211,8 +226,8 @@ def fill(name: str, lines: list[str]) -> None:
 def main() -> None:
     """Measure, print and fill the page."""
     lines = [
-        "| table | rows | epsilon | one look | refined | intervals offered | covered | clipping |",
-        "|---|---|---|---|---|---|---|---|",
+        "| table | rows | epsilon | one look | refined | regress | offered | covered | clipping |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, (table, bounds) in tables().items():
         case = Case(table, bounds)

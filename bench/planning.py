@@ -3,7 +3,7 @@
     python -m bench.planning [--draws 25] [--each 1] [tables]
 
 Some three minutes on one idle core.  Plans with half of a table that is taken as public, and with
-earlier releases of it, for a release of the whole.  Fills the table in docs/guide/planning.md:
+earlier releases of it, for a release of the whole.  Fills the table in docs/benchmarks/accuracy.md:
 planned over shown, the median of the releases, for the coefficients that are most too small and
 too large; the worst first, by the first two kinds of designs.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 import privgram as pg
 
-PAGE = Path(__file__).parent.parent / "docs" / "guide" / "planning.md"
+PAGE = Path(__file__).parent.parent / "docs" / "benchmarks" / "accuracy.md"
 DELTA = 1e-6
 EPSILONS = (0.5, 2.0, 8.0)
 MECHANISMS = (pg.AnalyzeGauss(), pg.Refined())

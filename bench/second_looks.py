@@ -1,10 +1,10 @@
 """What a refined release of a Parquet file costs, beside one pass over it.
 
-    python -m bench.second_looks [--rows 200000] [--columns 22] [--threads 2]
+    python -m bench.second_looks [--rows 200000] [--columns 22] [--factors 24,12] [--threads 2]
 
 Every call is in a fresh process, in turn with the others; the least of three is shown, of wall
 and of processor time.  A pass is `pg.second_moment`; the release takes three or four looks, with
-the decoded rows kept in memory or not.  docs/guide/second-looks.md has those of 2 * 10^6 rows.
+the decoded rows kept in memory or not.  docs/benchmarks/speed.md has those of 2 * 10^6 rows.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,22 +27,38 @@ CALLS = ("one pass", "refined", "refined, no cache")
 TIMES = 3
 
 
-def write(path: Path, rows: int, columns: int) -> None:
+def write(path: Path, rows: int, columns: int, factors: list[int]) -> None:
     """A table of correlated columns that one look drowns, written block by block."""
     rng = np.random.default_rng(0)
     mix = np.triu(rng.uniform(0, 0.3, (columns, columns)), 1) + np.eye(columns)
-    schema = pa.schema([(f"x{j}", pa.float64()) for j in range(columns)])
+    text = pa.dictionary(pa.int32(), pa.string())
+    kinds = [pa.float64()] * columns + [text] * len(factors)
+    names = [f"x{j}" for j in range(columns)] + [f"f{k}" for k in range(len(factors))]
+    schema = pa.schema(list(zip(names, kinds, strict=True)))
     with pyarrow.parquet.ParquetWriter(path, schema) as writer:
         for start in range(0, rows, 1 << 18):
             size = min(1 << 18, rows - start)
             block = (0.05 * rng.standard_normal((size, columns)) @ mix).clip(-1, 1).round(4)
-            writer.write_table(pa.table(list(block.T.copy()), schema=schema))
+            levels = [
+                pa.DictionaryArray.from_arrays(
+                    rng.integers(0, size_of, size, dtype=np.int32), level_names(size_of)
+                )
+                for size_of in factors
+            ]
+            writer.write_table(pa.table([*block.T.copy(), *levels], schema=schema))
 
 
-def call(which: str, path: Path, threads: int) -> dict[str, float]:
+def level_names(number: int) -> list[str]:
+    """Names of the levels of a factor of so many."""
+    return [f"level {i}" for i in range(number)]
+
+
+def call(which: str, path: Path, factors: list[int], threads: int) -> dict[str, float]:
     """Seconds of one call in this process, and the looks that it took."""
     names = pyarrow.parquet.read_schema(path).names
-    columns = pg.Columns(dict.fromkeys(names, (-1.0, 1.0)), intercept=True)
+    bounds: dict[str, Any] = dict.fromkeys(names, (-1.0, 1.0))
+    bounds |= {f"f{k}": level_names(number) for k, number in enumerate(factors)}
+    columns = pg.Columns(bounds, intercept=True)
     start, used = time.perf_counter(), time.process_time()
     looks = 1
     if which == CALLS[0]:
@@ -72,20 +89,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--columns", type=int, default=22)
+    parser.add_argument("--factors", default="", help="their numbers of levels, with commas")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--call", choices=CALLS, help=argparse.SUPPRESS)
     parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    factors = [int(number) for number in options.factors.split(",") if number]
     if options.call:
-        print(json.dumps(call(options.call, options.path, options.threads)))
+        print(json.dumps(call(options.call, options.path, factors, options.threads)))
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "table.parquet"
-        write(path, options.rows, options.columns)
+        write(path, options.rows, options.columns, factors)
         found: dict[str, list[dict[str, float]]] = {which: [] for which in CALLS}
         for _ in range(TIMES):
             for which in CALLS:
                 again = ["--call", which, "--path", path, "--threads", str(options.threads)]
+                again += ["--factors", options.factors]
                 out = subprocess.run(
                     [sys.executable, "-m", "bench.second_looks", *again],
                     check=True,

@@ -24,7 +24,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "_templates", "examples", "theory/README.md"]
+exclude_patterns = ["_build", "_templates", "examples"]
 nitpicky = True
 # A glob takes pages that no list names, if there are any.
 logging.getLogger("sphinx.sphinx.directives.other").addFilter(

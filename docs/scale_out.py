@@ -9,7 +9,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 DOCS = Path(__file__).parent
-PAGE = DOCS / "guide" / "scale-out.md"
+PAGE = DOCS / "benchmarks" / "speed.md"
 ROWS = 1e12
 CORES = 1000
 

@@ -19,7 +19,7 @@ from privgram.columns.terms import INTERCEPT
 from privgram.noise import GaussianLaw
 from privgram.privacy import GaussianProfile
 from privgram.regression.design import AllColumns, design
-from privgram.regression.logistic import LogisticFit
+from privgram.regression.scored import ScoreFit
 
 N = 300
 
@@ -200,7 +200,7 @@ CASES = {case.label: case for case in _cases()}
 
 
 def logistic(case):
-    """The record of a logistic regression whose last look found the maximum of the likelihood."""
+    """The record of a logistic regression whose scores led to the maximum of the likelihood."""
     names = [name for name in case.terms if name != "b"]
     columns = pg.Columns(
         {name: given for name, given in VARIABLES.items() if name not in ("y", "v")},
@@ -213,28 +213,27 @@ def logistic(case):
     theirs = sm.Logit(case.table.b.astype(float), X).fit(disp=0, tol=1e-14, maxiter=200)
     model = design(AllColumns(columns), "b", names, case.intercept, case.reference or {})
     rows = columns.encode(case.table) @ model.frame[:-1].T
-    # Coefficients of the design's columns whose log odds are those of the maximum.
-    start = np.linalg.lstsq(rows, X.to_numpy() @ theirs.params.to_numpy())[0]
     p = theirs.predict(X).to_numpy()
-    q = len(start)
-    fit = LogisticFit(
+    q = rows.shape[1]
+    fit = ScoreFit(
         target="b",
         terms=tuple(names),
         columns=columns,
         reference=case.reference or {},
         with_intercept=case.intercept,
-        curved=(lambda m: (m + m.T) / 2)((rows * (p * (1 - p))[:, None]).T @ rows),
-        pulled=np.zeros(q),
-        start=start,
-        back=np.eye(q),
-        curved_std=1e-11,
-        pulled_std=1e-11,
+        # Coefficients of the design's columns whose log odds are those of the maximum.
+        solution=np.linalg.lstsq(rows, X.to_numpy() @ theirs.params.to_numpy())[0],
+        sampling=np.linalg.inv((rows * (p * (1 - p))[:, None]).T @ rows),
+        noise=1e-22 * np.eye(q),
+        robust=False,
         n_rows=float(N),
+        refused=None,
         epsilon=1.0,
         delta=1e-6,
         adjacency="replace",
         privacy=GaussianProfile(0.2, "replace"),
-        parameters={"looks": 4, "kept": 1.0, "moved": 0.0, "last_step": 0.0},
+        parameters={"way": "scores", "why": "", "scale": 1.0, "clipped_rows": 0.0},
+        family="binomial",
     )
     return fit, theirs, X
 

@@ -16,7 +16,6 @@ from privgram import mechanisms, privacy
 from privgram._release.groups import Releases
 from privgram.columns.groups import Groups
 from privgram.compression import Compressed, compress
-from privgram.drawing.logistic import logistic
 from privgram.drawing.norm_bound import private_norm_bound
 from privgram.ledger import Entry
 from privgram.mechanisms import Calibration, GaussianSketch, Mechanism
@@ -130,11 +129,6 @@ def results(name):
         fit = make_release(np.eye(3) + 0.1, "abc").regress("a")
         looked = replace(fit, look=replace(fit.release, privacy=stated))
         return [(fit, fit.release.guarantee), (looked, "stated")]
-    if name == "`LogisticFit`":
-        answers = {"x": table[:, 0], "y": table[:, 1] > 0}
-        columns = pg.Columns({"x": (-1, 1), "y": bool})
-        setting = {"columns": columns, "epsilon": 1.0, "delta": 1e-6, "rng": rng}
-        return [(logistic(answers, "y", ["x"], **setting), "proved")]
     if name == "`ScoreFit`":
         table = {"x": table[:, 0], "y": table[:, 1]}
         fit = pg.regress(table, "y ~ x", {"x": (-1, 1), "y": (-1, 1)}, 1.0, 1e-6, rng=rng)

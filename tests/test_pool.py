@@ -10,6 +10,7 @@ from privgram._base.saved import DamagedFile
 from privgram._release.groups import Releases
 from privgram.mechanisms import GaussianSketch
 from privgram.privacy import compose
+from privgram.regression import RefusedError
 
 COLUMNS = pg.Columns({"x": (-1, 1), "y": (-2, 2)}, intercept=True, missing="error")
 
@@ -124,6 +125,21 @@ def test_groups_in_one_table(tmp_path):
     described = again.describe()
     assert described.index.names[0] == "g"
     assert described.loc[0].equals(many[0].describe().frame())
+
+
+def test_a_group_without_rows_hides_no_other():
+    pytest.importorskip("pandas")
+    rows = {"x": np.linspace(-1, 1, 4000), "g": np.zeros(4000)}
+    named = pg.Columns({"x": (-1, 1), "g": pg.Factor([0, 1])}, intercept=True)
+    seeded = np.random.default_rng(0)
+    given = {"adjacency": "add-remove", "by": "g", "rng": seeded}
+    many = pg.release(rows, named, 1.0, 1e-6, **given)
+    described = many.describe()
+    assert described.loc[1].isna().all(axis=None)
+    assert described.loc[0].equals(many[0].describe().frame())
+    none = pg.release({"x": [], "g": []}, named, 1.0, 1e-6, **given)
+    with pytest.raises(RefusedError, match="the privacy noise hides the number of rows"):
+        none.describe()
 
 
 def test_a_file_of_nothing_that_was_saved(tmp_path):

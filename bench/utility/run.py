@@ -1,6 +1,6 @@
-"""Utility benchmark on a folder of regression tasks: prints the table, writes CSV and Markdown.
+"""Utility benchmark on a folder of regression tasks: prints the table, and fills the page with it.
 
-python bench/utility/run.py FOLDER [--out DIRECTORY] [--repetitions 20] [--seed 0]
+python -m bench.utility.run FOLDER [--csv FILE] [--repetitions 20] [--seed 0]
 """
 
 import argparse
@@ -8,12 +8,15 @@ import sys
 from pathlib import Path
 
 from bench.paper import uci
+from docs.experiments import filled
+
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "accuracy.md"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="folder of .npz tasks: X, y, test")
-    parser.add_argument("--out", type=Path, help="write utility.csv and utility.md here")
+    parser.add_argument("--csv", type=Path, help="write medians and quartiles here")
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
@@ -24,10 +27,10 @@ def main() -> None:
         cells.append(cell)
     table = uci.to_markdown(cells)
     print(table, uci.summary(cells), sep="\n\n")
-    if args.out:
-        args.out.mkdir(parents=True, exist_ok=True)
-        (args.out / "utility.csv").write_text(uci.to_csv(cells))
-        (args.out / "utility.md").write_text(table + "\n")
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(filled(page, "uci", table + "\n"), encoding="utf-8")
+    if args.csv:
+        args.csv.write_text(uci.to_csv(cells))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.drawing.logistic import logistic
 from privgram.drawing.norm_bound import private_norm_bound
 
 BOUNDS = {"x": (0, 1), "y": bool}
@@ -42,7 +41,7 @@ ROUTES = {
     "auto": lambda *of, **asked: released(*of, bound=pg.columns.Auto(0.5), **asked),
     "study": studied,
     "logistic": lambda table, columns, **asked: (
-        logistic(table, "y", ["x"], columns=columns, **SPENT, **asked).columns
+        pg.regress(table, "y ~ x", columns, family="binomial", **SPENT, **asked).columns
     ),
     "norms": lambda table, columns, **asked: (
         private_norm_bound(table, epsilon=1.0, columns=columns, **asked) and None

@@ -17,9 +17,9 @@ from helpers import make_release
 import privgram as pg
 from privgram.regression import Fit
 from privgram.regression.groups import GroupFits, regress_groups
-from privgram.regression.logistic import LogisticFit
 from privgram.regression.prediction import Prediction
 from privgram.regression.results import NotReleasedError, result_of
+from privgram.regression.scored import ScoreFit
 from privgram.regression.testing import Contrasts, WaldTest
 
 #: For what takes any case.
@@ -479,11 +479,13 @@ def test_a_logistic_regression_is_that_of_statsmodels(label, tmp_path):
     same(fit.cov_params(), theirs.cov_params().loc[names, names], 1e-6)
     alike(fit.pvalues, theirs.pvalues[names], 1e-6)
     X = by_hand(case.new).assign(Intercept=1.0)[names]
-    same(fit.decision_function(case.new), X @ theirs.params[names])
+    same(fit.predict(case.new, which="linear"), X @ theirs.params[names])
     same(fit.predict_proba(case.new)[:, 1], theirs.predict(X[theirs.params.index]))
-    p = theirs.predict(X[theirs.params.index])
-    sure = np.abs(p - 0.5) > 1e-9
-    same(fit.predict(case.new)[sure], p[sure] > 0.5)
+    same(fit.predict(case.new), theirs.predict(X[theirs.params.index]))
+    other = theirs.get_prediction(X[theirs.params.index]).summary_frame()
+    own = fit.get_prediction(case.new).summary_frame()
+    same(own["mean"], other["predicted"])
+    same(own["mean_se"], other["se"], 1e-6)
     same(fit.odds_ratios()[:, 0], np.exp(theirs.params[names][: len(fit.design.names)]))
     matrix = np.eye(len(names))[:2]
     at = [list(theirs.params.index).index(name) for name in names[:2]]
@@ -495,15 +497,16 @@ def test_a_logistic_regression_is_that_of_statsmodels(label, tmp_path):
 
 
 LOGISTIC_METHODS = {
-    "params", "bse", "tvalues", "pvalues", "conf_int", "cov_params", "decision_function",
+    "params", "bse", "tvalues", "pvalues", "conf_int", "cov_params", "get_prediction",
     "predict_proba", "predict", "odds_ratios", "wald_test", "use_t", "save", "param_names",
     "t_test", "f_test",
 }  # fmt: skip
 LOGISTIC_OWN = {
-    "adjacency", "back", "columns", "cov_type", "curved", "curved_std", "delta", "design",
-    "df_model", "df_resid", "epsilon", "glance", "guarantee", "inference", "model",
-    "n_rows", "nobs", "nobs_stderr", "parameters", "privacy", "pulled", "pulled_std", "reference",
-    "refusal", "reproducible", "start", "summary", "target", "terms", "tidy",
+    "adjacency", "aic", "bic", "columns", "cov_type", "delta", "design", "deviance", "df_model",
+    "df_resid", "epsilon", "family", "glance", "guarantee", "inference", "llf",
+    "model", "mse_resid", "n_rows", "nobs", "nobs_stderr", "noise", "null_deviance", "parameters",
+    "privacy", "rate_ratios", "reference", "refusal", "refused", "reproducible", "robust",
+    "sampling", "scale", "solution", "summary", "target", "terms", "tidy", "unit",
     "with_intercept",
 }  # fmt: skip
 
@@ -511,7 +514,7 @@ LOGISTIC_OWN = {
 def test_every_method_of_logistic_is_in_the_table():
     fit = logistic(FIRST)[0]
     assert public(fit) == LOGISTIC_METHODS | LOGISTIC_OWN
-    assert public(LogisticFit) <= public(fit)
+    assert public(ScoreFit) <= public(fit)
 
 
 # --- what an estimator gets -----------------------------------------------------------------------

@@ -7,7 +7,7 @@ from oracle.rowmap import map_rows
 from privgram._core import rowmap
 from privgram._core.rows import Accumulator
 from privgram.exact.limbs import to_integers
-from privgram.moment.mapped import Mapped
+from privgram.moment.mapped import Levelled, Mapped
 
 
 def images(block, bound, frame):
@@ -135,6 +135,78 @@ def test_columns_are_scaled_as_they_are_read(rng, ones):
     np.testing.assert_array_equal(found, expected)
 
 
+def coded_table(rng, n):
+    """Numbers of several types and factors, one with a value; and the same written out."""
+    columns = [rng.normal(size=n), rng.integers(-9, 9, n, dtype=np.int32)]
+    columns[0][::50] = np.nan
+    value = rng.normal(size=n).astype(np.float32)
+    center, inverse = rng.normal(size=4), rng.uniform(0.1, 3, 4)
+    limit = rng.uniform(0.5, 2, 4)
+    first = rng.integers(0, 300, n).astype(np.uint16)  # looked up; 299 is in no table
+    lut = rng.integers(0, 7, 299).astype(np.int32)
+    second = rng.integers(-1, 3, n).astype(np.int8)  # -1 is missing
+    blocks = [(first, lut, 7, None, 0.75), (second, None, 3, value, 1.0)]
+    scaled = np.zeros((n, 13))
+    moved = (np.stack([*columns, value], axis=1).astype(np.float64) - center[[0, 1, 3]]) * (
+        inverse[[0, 1, 3]]
+    )
+    clamped = np.clip(moved, -limit[[0, 1, 3]], limit[[0, 1, 3]])
+    scaled[:, :2], scaled[:, 2] = clamped[:, :2], limit[2]
+    looked_up = np.where(first < 299, lut[np.minimum(first, 298)], -1)
+    for start, levels, entry in ((3, looked_up, np.full(n, 0.75)), (10, second, clamped[:, 2])):
+        known = levels >= 0
+        scaled[known, start + levels[known]] = entry[known]
+        scaled[~known, start] = np.nan
+    return columns, (center, inverse, limit), blocks, scaled
+
+
+@pytest.mark.parametrize("k", [1, 5, 13])
+@pytest.mark.parametrize("n", [1, 9, 255, 256, 1003])
+@pytest.mark.parametrize("bound", [1.2, 9.0])
+def test_codes_are_the_columns_that_they_stand_for(rng, k, n, bound):
+    """Bit for bit, for frames of fewer rows too: what is zero of a row adds nothing."""
+    columns, scaling, blocks, scaled = coded_table(rng, n)
+    frame, found = rng.normal(size=(k, 13)), np.empty((n, k))
+    rowmap.apply(columns, bound, rowmap.transposed(frame), found, scaling, blocks)
+    np.testing.assert_array_equal(found, map_rows(scaled, bound, frame))
+
+
+def test_an_image_of_codes_is_its_rows_alone(rng):
+    n, frame = 700, rng.normal(size=(4, 13))
+    columns, scaling, blocks, _ = coded_table(rng, n)
+    whole = np.empty((n, 4))
+    rowmap.apply(columns, 1.5, rowmap.transposed(frame), whole, scaling, blocks)
+    for start in (1, 3, 300):
+        part = np.empty((n - start, 4))
+        some = [
+            (codes[start:], lut, size, None if value is None else value[start:], weight)
+            for codes, lut, size, value, weight in blocks
+        ]
+        numbers = [x[start:] for x in columns]
+        rowmap.apply(numbers, 1.5, rowmap.transposed(frame), part, scaling, some)
+        np.testing.assert_array_equal(part, whole[start:])
+
+
+@pytest.mark.parametrize("k", [1, 3, 9])
+@pytest.mark.parametrize("radius", [1e-3, 1.0, 40.0])
+def test_no_row_with_levels_is_longer_than_the_bound(rng, k, radius):
+    """Images of any length, beside entries of levels that stay: the integers are within 2^bits."""
+    levels = [(k, 5, 0.7 * radius), (k + 5, 2, 0.3 * radius)]
+    far = np.concatenate([10.0 ** rng.uniform(-9, 150, (60, 1)), np.full((20, 1), 1e-3 * radius)])
+    images = far * rng.choice([-1.0, 1.0], (80, k)) * rng.uniform(0.5, 1, (80, k))
+    longest = 0
+    for image in images:
+        look = Levelled(range(k), levels, radius)
+        codes = [(np.array([i], np.int32), None) for i in (3, 1)]
+        assert look.update(image[None].copy(), False, codes) == -1
+        total = to_integers(look.total.limbs())
+        assert (total**2).sum() == total.trace() ** 2
+        longest = max(longest, total.trace())
+    assert 0.999 * (1 << 40) < longest <= 1 << 40
+    with pytest.raises(ValueError, match="leave no room"):
+        Levelled(range(k), levels, 0.5 * radius)
+
+
 def test_wrong_input():
     frame = rowmap.transposed(np.eye(3))
     out = np.empty((2, 3))
@@ -150,5 +222,11 @@ def test_wrong_input():
         rowmap.apply(np.ones((2, 3)), 1.0, frame, out, 3 * [np.ones(2)])
     with pytest.raises(ValueError, match="padded"):
         rowmap.apply(np.ones((2, 3)), 1.0, np.eye(3), out)
-    with pytest.raises(ValueError, match="square"):
-        rowmap.transposed(np.ones((2, 3)))
+    codes = (np.zeros(2, np.int32), None, 1, None, 1.0)
+    with pytest.raises(ValueError, match="must be scaled"):
+        rowmap.apply(np.ones((2, 2)), 1.0, frame, out, None, [codes])
+    scaling = 3 * [np.ones(2)]
+    with pytest.raises(TypeError, match="integers of 2 rows"):
+        rowmap.apply(np.ones((2, 2)), 1.0, frame, out, scaling, [(np.ones(2), *codes[1:])])
+    with pytest.raises(TypeError, match="integers of 2 rows"):
+        rowmap.apply(np.ones((2, 2)), 1.0, frame, out, scaling, [(np.ones(3, int), *codes[1:])])

@@ -149,7 +149,7 @@ def test_no_columns(impl):
 SHAPES = [(1, 0.3), (2, 1.25), (3, 2.01), (4, 4.0), (4, 17.5)]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("d", "k"), SHAPES)
 @pytest.mark.parametrize("general", [False, True], ids=["identity", "general"])
 def test_means_and_covariances_of_entries(impl, d, k, general):

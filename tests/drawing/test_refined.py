@@ -56,6 +56,7 @@ def noise_alone(monkeypatch):
     monkeypatch.setattr(rules, "choose_radius", chosen)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("noise_alone")
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
 @pytest.mark.parametrize("looks", ["auto", 2])
@@ -81,7 +82,7 @@ def test_errors_have_the_law_that_the_release_states(adjacency, looks):
     assert np.abs(np.mean(np.square(scores), axis=0) - 1).max() < 4.5 * math.sqrt(2 / 200)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("noise_alone")
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
 def test_coefficients_have_the_errors_that_the_fit_states(adjacency):
@@ -172,7 +173,7 @@ def test_looks_and_the_histogram_add_up_to_the_budget(adjacency, columns):
         assert needed <= std < 1.001 * needed
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_joint_loss_of_adaptive_looks_is_a_gaussian_mechanisms():
     """An independent route to the account: losses of whole releases, simulated on neighbours.
 

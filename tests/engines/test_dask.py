@@ -166,6 +166,7 @@ def test_processes(x):
         assert_same(second_moment(da.from_array(x, (700, -1)), 2.0), second_moment(x, 2.0))
 
 
+@pytest.mark.long
 def test_distributed(x, frame, client, tmp_path):
     """Each block is made once, where it is used, and stays there."""
     array = array_of(files(x, tmp_path / "data", 40), tmp_path / "log", x)

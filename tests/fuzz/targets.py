@@ -33,7 +33,6 @@ import privgram as pg
 from privgram._base.chain import line
 from privgram._base.saved import digest
 from privgram.columns import _to_toml
-from privgram.drawing.logistic import logistic as fit_logistic
 from privgram.ledger import Ledger
 from privgram.mechanisms import GaussianSketch, InverseWishart
 from privgram.privacy import GaussianProfile, SketchProfile, WishartProfile, compose
@@ -130,7 +129,7 @@ def release_npz(data: bytes) -> None:
     _release(data, "fuzz.npz")
 
 
-def logistic(data: bytes) -> None:
+def regression(data: bytes) -> None:
     path = _file(data, "fuzz.npz")
     loaded = _taken(lambda: pg.load(path), path.name)
     if loaded is not None:
@@ -238,7 +237,7 @@ def _release_seeds(name: str) -> list[bytes]:
     return seeds
 
 
-def logistic_seeds() -> list[bytes]:
+def regression_seeds() -> list[bytes]:
     seeds, path = [], folder() / "seed.npz"
     rng = np.random.default_rng(4)
     table = {"a": rng.uniform(-1, 1, 300), "r": rng.choice(["n", "s"], 300)}
@@ -246,9 +245,10 @@ def logistic_seeds() -> list[bytes]:
     columns = pg.Columns({"a": (-1, 1), "r": ["n", "s"], "y": bool})
     for epsilon, adjacency in ((50.0, "replace"), (0.5, "add-remove")):
         setting = {"epsilon": epsilon, "delta": 1e-3, "adjacency": adjacency, "rng": rng}
+        setting |= {"family": "binomial"}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            fit_logistic(table, "y", columns=columns, **setting).save(path)
+            pg.regress(table, "y ~ a + r", columns, **setting).save(path)
         pg.load(path)  # imports what it needs, whose memory is no input's
         seeds.append(path.read_bytes())
     return seeds
@@ -383,7 +383,7 @@ TARGETS = {
         Form(_open_release_json, _seal_release_json),
     ),
     "release_npz": Target(release_npz, lambda: _release_seeds("seed.npz"), _npz_form("release")),
-    "logistic": Target(logistic, logistic_seeds, _npz_form("fit")),
+    "regression": Target(regression, regression_seeds, _npz_form("fit")),
     "low_rank": Target(low_rank, low_rank_seeds, _npz_form("contents")),
     "ledger": Target(ledger, ledger_seeds, Form(_open_ledger, _seal_ledger)),
     "columns_json": Target(columns_json, lambda: _columns_seeds(".json"), Form(json.loads, _text)),

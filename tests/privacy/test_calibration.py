@@ -48,7 +48,7 @@ def test_sketch_rows_is_the_most_that_qualifies(epsilon, delta, adjacency):
 @pytest.mark.slow
 @every_budget
 @every_adjacency
-@pytest.mark.parametrize("n_columns", [1, 22, 5000])
+@pytest.mark.parametrize("n_columns", [1, 5000])
 def test_wishart_dof_is_the_least_that_qualifies(epsilon, delta, adjacency, n_columns):
     for ratio in (1e-9, 1e-3, 1.0, 50.0, 1e3):
         if WishartProfile(1e12, n_columns, ratio, adjacency).delta(epsilon) > delta:

@@ -114,7 +114,7 @@ def test_sketch_by_the_densities_of_its_rows(rows, adjacency):
     check(loss, SketchProfile(rows, 1 / w2, adjacency), (0.0, 0.2, 0.8))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("dof", [6, 25])
 @pytest.mark.parametrize("kind", ["corner", "without", "with"])
 def test_wishart_by_the_densities_of_the_matrix(dof, kind):

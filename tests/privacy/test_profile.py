@@ -58,7 +58,7 @@ every_profile = pytest.mark.parametrize("profile", PROFILES, ids=repr)
 def test_scalars_and_arrays_of_any_shape(profile):
     assert type(profile.delta(0.3)) is float
     assert type(profile.epsilon(1e-3)) is float
-    for shape in ((), (3,), (2, 3), (0,), (1, 0, 2)):
+    for shape in ((), (2, 1), (0,)):
         x = np.full(shape, 0.3)
         assert np.shape(profile.delta(x)) == np.shape(profile.epsilon(x)) == shape
         assert np.all(profile.delta(x) == profile.delta(0.3))
@@ -71,7 +71,7 @@ def test_scalars_and_arrays_of_any_shape(profile):
 def test_delta_never_rises_on_fine_grids(profile, centre):
     slow = isinstance(profile, SLOW)
     for step in (1e-9,) if slow else (1e-13, 1e-9, 1e-3):
-        epsilon = centre + step * np.arange(-1 if slow else -20, 3 if slow else 60)
+        epsilon = centre + step * np.arange(-1 if slow else -8, 3 if slow else 24)
         delta = profile.delta(epsilon)
         assert np.all(np.diff(delta) <= 0)
         # In any order, and one by one up to the last bits.

@@ -14,12 +14,12 @@ from recorder.recorder import Recorder, Violation, moved, same
 
 import privgram as pg
 from privgram.drawing import refined
-from privgram.drawing.logistic import logistic as fit_logistic
 
 N = 4000
 LEVELS = ["a", "b", "c"]
 BASE = {"x": (-3, 3), "z": (-3, 3), "g": LEVELS, "y": (-8, 8)}
 COLUMNS = pg.Columns(BASE, intercept=True, missing="drop")
+COUNTS = pg.Columns({**BASE, "y": (0, 8)}, intercept=True, missing="drop")
 BINARY = pg.Columns({**BASE, "y": bool}, intercept=True, missing="drop")
 
 
@@ -32,10 +32,6 @@ def made(seed=0, n=N):
     y = x - z + 0.2 * g + rng.standard_t(4, n) * 0.3
     who = rng.integers(0, n // 4, n)
     return {"x": x, "z": z, "g": np.array(LEVELS, object)[g], "y": y, "who": who}
-
-
-def binary(table):
-    return {**table, "y": table["y"] > 0.3}
 
 
 def edited(table, at, **values):
@@ -114,9 +110,11 @@ def robust(table, rng, adjacency, seed, of_units=False):
     return fit.robust(table, epsilon=1.0, delta=1e-6, rng=rng).look
 
 
-def logistic(table, rng, adjacency):
-    given = {"epsilon": 1.0, "delta": 1e-6, "adjacency": adjacency, "rng": rng}
-    return fit_logistic(binary(table), "y ~ x + g", columns=BINARY, **given)
+def modelled(table, rng, adjacency, family="binomial", epsilon=1.0, unit=None):
+    columns = BINARY if family == "binomial" else COUNTS
+    table = {**table, "y": table["y"] > 0.3 if family == "binomial" else np.abs(table["y"])}
+    given = {"adjacency": adjacency, "rng": rng, "family": family, "unit": unit}
+    return pg.regress(table, "y ~ x + g", columns, epsilon, 1e-6, **given)
 
 
 def regress(table, rng, adjacency, formula="y ~ x + g", epsilon=1.0, unit=None):
@@ -142,7 +140,11 @@ RUNS = {
     ),
     "robust": robust,
     "robust, of units": functools.partial(robust, of_units=True),
-    "logistic": logistic,
+    "logistic": modelled,
+    "counts": functools.partial(modelled, family="poisson"),
+    "logistic of units": functools.partial(
+        modelled, unit=pg.Unit("who", rows=6, missing="drop"), epsilon=4.0
+    ),
     "scores": regress,
     "scores of units": functools.partial(
         regress, unit=pg.Unit("who", rows=6, missing="drop"), epsilon=4.0

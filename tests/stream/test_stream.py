@@ -78,6 +78,7 @@ def test_the_price_is_one_release_and_paid_at_the_start(study, stream):
         stream.release(month(6))
 
 
+@pytest.mark.long
 def test_noise_of_all_periods_has_the_law_that_is_stated(study, stream):
     """3,000 draws of six periods: every entry of the covariance within five deviations.
 
@@ -103,7 +104,7 @@ def test_noise_of_all_periods_has_the_law_that_is_stated(study, stream):
     assert (np.abs(found - stated) < 5 * spread).all()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_best_attack_on_all_periods_tells_what_the_profile_says(study, stream):
     """The likelihood ratio of everything that is published, in 4,000 games of a row of period 3.
 
@@ -269,7 +270,7 @@ print("shown", made.matrix[0, 1].hex(), flush=True)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_at_any_point_no_month_is_lost_or_has_two_noises(tmp_path):
     """A process dies at each of its writes in turn, and another goes on."""
     shown = {}

@@ -373,3 +373,19 @@ def test_a_formula_that_no_fit_takes_is_refused_before_anything_is_spent(formula
     with pytest.raises(ValueError, match=r"two terms|factor|among the features|twice|own"):
         study.regress(formula, epsilon=0.5)
     assert study.entries == ()
+
+
+def test_a_regression_that_noise_hides_is_not_lost_though_it_was_paid_for():
+    for seed in range(8):  # of which some are not positive definite
+        few = pg.Study(made(60), COLUMNS, **BUDGET)
+        fit = few.regress(
+            "y ~ x + g",
+            epsilon=0.1,
+            mechanism=AnalyzeGauss(),
+            rng=np.random.default_rng(seed),
+        )
+        assert fit.refusal is not None
+        assert np.isnan(np.asarray(fit.bse)).all()
+        shrunk = fit.release.regress("y ~ x + g", ridge="auto")
+        assert np.isfinite(shrunk.predict({"x": [1.0], "g": ["a"]})).all()
+        assert len(few.entries) == 1

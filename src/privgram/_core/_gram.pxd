@@ -60,6 +60,7 @@ cdef extern from "coded.h" nogil:
         int64_t n_lut
 
     ctypedef struct coded_table:
+        int is_short
         gram_table dense
         const coded_codes *codes
         const gram_column *values

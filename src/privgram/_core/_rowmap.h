@@ -1,10 +1,15 @@
 /* z = A (c u) for rows u, with c = min(1, bound / ||u||).
  *
+ * A row is made of numbers and of blocks, a block being a column for each level of a factor, of
+ * which a row has one entry that is not zero.  An image costs what is not zero of its row.
+ *
  * An image depends on its row alone, wherever the row stands and on every machine: products and
  * sums are rounded one by one, in the order of the columns j, and never contracted into FMA
  * (meson.build).  Only rows and columns k of the result are taken several at a time.
  *
- *   s = sum_j u_j^2;  c = s > bound^2 ? bound / sqrt(s) : 1;  z_k = sum_j (c u_j) A_kj.
+ *   s = sum_j u_j^2;  c = s > bound^2 ? bound / sqrt(s) : 1;  z_k = sum_j (c u_j) A_kj,
+ *
+ * over the numbers and then the entries of the blocks.
  */
 #ifndef PRIVGRAM_ROWMAP_H
 #define PRIVGRAM_ROWMAP_H
@@ -14,8 +19,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Rows and columns taken together; and how many rows ahead are fetched. */
-enum { MAP_ROWS = 8, MAP_COLUMNS = 8, MAP_AHEAD = 32 };
+#include "_codes.h"
+
+/* Rows and columns taken together; how many rows ahead are fetched, and how many codes read. */
+enum { MAP_ROWS = 8, MAP_COLUMNS = 8, MAP_AHEAD = 32, MAP_CODES = 256 };
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
 #define MAP_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -33,6 +40,14 @@ typedef struct {
     int kind;
     double center, inverse, limit;
 } map_column;
+
+/* The levels of a block, and which row of A transposed is of the first of them.  Its entries, its
+ * weight or a value, are a column. */
+typedef struct {
+    coded_codes codes;
+    int32_t levels;
+    ptrdiff_t first;
+} map_block;
 
 /* Compiled into each of its callers, for the instruction set of that caller. */
 #if defined(__GNUC__)
@@ -113,9 +128,26 @@ MAP_PART void map_clip(double *restrict v, ptrdiff_t d, double bound)
             map_clip_far(v + r, d, bound);
 }
 
-/* The images of MAP_ROWS rows v; `at` is A transposed, in rows of `width`, padded with zeros. */
+/* Which rows of A transposed the entries of MAP_ROWS rows in each block are multiplied by; an entry
+ * of no level is NaN. */
+MAP_PART void map_places(const map_block *blocks, ptrdiff_t n_blocks, const int32_t *codes, int rows,
+                         ptrdiff_t *restrict place, double *restrict v)
+{
+    for (ptrdiff_t b = 0; b < n_blocks; b++)
+        for (int r = 0; r < MAP_ROWS; r++) {
+            const int32_t code = codes[b * MAP_CODES + (r < rows ? r : rows - 1)];
+            const int known = code < blocks[b].levels;
+            place[b * MAP_ROWS + r] = blocks[b].first + (known ? code : 0);
+            if (!known)
+                v[b * MAP_ROWS + r] = NAN;
+        }
+}
+
+/* The images of MAP_ROWS rows v of d numbers and the entries of blocks; `at` is A transposed, in
+ * rows of `width`, padded with zeros, those of the numbers first. */
 MAP_PART void map_group(const double *restrict v, const double *restrict at, ptrdiff_t d,
-                      ptrdiff_t width, double *restrict z)
+                        const ptrdiff_t n_blocks, const ptrdiff_t *restrict place, ptrdiff_t width,
+                        double *restrict z)
 {
     for (ptrdiff_t k = 0; k < width; k += MAP_COLUMNS) {
         map_vector sum[MAP_ROWS] = {{0}};
@@ -125,25 +157,52 @@ MAP_PART void map_group(const double *restrict v, const double *restrict at, ptr
             for (int r = 0; r < MAP_ROWS; r++)
                 sum[r] += v[j * MAP_ROWS + r] * a;
         }
+        for (ptrdiff_t b = 0; b < n_blocks; b++) {
+            const double *entry = v + (d + b) * MAP_ROWS;
+            _Pragma("GCC unroll 8")
+            for (int r = 0; r < MAP_ROWS; r++)
+                sum[r] += entry[r] * *(const map_vector *)(at + place[b * MAP_ROWS + r] * width + k);
+        }
         for (int r = 0; r < MAP_ROWS; r++)
             *(map_vector *)(z + r * width + k) = sum[r];
     }
 }
 
-/* All n rows; `v` has room for d * MAP_ROWS numbers, `z` for MAP_ROWS rows of `width`. */
-MAP_CLONES
-static void map_rows(const map_column *columns, int scaled, ptrdiff_t n, ptrdiff_t d, double bound,
-                     const double *at, ptrdiff_t width, double *v, double *z, double *out)
+/* As map_rows, for a number of blocks that may be known when this is compiled. */
+MAP_PART void map_all(const map_column *columns, int scaled, ptrdiff_t n, ptrdiff_t d,
+                      const map_block *blocks, const ptrdiff_t n_blocks, double bound,
+                      const double *at, ptrdiff_t width, ptrdiff_t size, double *v, double *z,
+                      ptrdiff_t *place, int32_t *codes, double *out)
 {
     for (ptrdiff_t i = 0; i < n; i += MAP_ROWS) {
         const int rows = n - i < MAP_ROWS ? (int)(n - i) : MAP_ROWS;
-        for (ptrdiff_t j = 0; j < d; j++)
+        const ptrdiff_t ahead = n - i < MAP_CODES ? n - i : MAP_CODES;
+        for (ptrdiff_t b = 0; b < n_blocks && i % MAP_CODES == 0; b++)
+            read_codes(&blocks[b].codes, i, ahead, blocks[b].levels, codes + b * MAP_CODES, NULL);
+        for (ptrdiff_t j = 0; j < d + n_blocks; j++)
             map_load(columns + j, i, rows, scaled, v + j * MAP_ROWS);
-        map_clip(v, d, bound);
-        map_group(v, at, d, width, z);
+        map_places(blocks, n_blocks, codes + i % MAP_CODES, rows, place, v + d * MAP_ROWS);
+        map_clip(v, d + n_blocks, bound);
+        map_group(v, at, d, n_blocks, place, width, z);
         for (int r = 0; r < rows; r++)
-            memcpy(out + (i + r) * d, z + r * width, (size_t)d * sizeof *out);
+            memcpy(out + (i + r) * size, z + r * width, (size_t)size * sizeof *out);
     }
+}
+
+/* All n rows of d numbers and `n_blocks` blocks, whose entries are in `columns` after the numbers.
+ * An image has `size` numbers.  `v` has room for (d + n_blocks) * MAP_ROWS numbers, `z` for
+ * MAP_ROWS rows of `width`, `place` for n_blocks * MAP_ROWS and `codes` for n_blocks * MAP_CODES. */
+MAP_CLONES
+static void map_rows(const map_column *columns, int scaled, ptrdiff_t n, ptrdiff_t d,
+                     const map_block *blocks, ptrdiff_t n_blocks, double bound, const double *at,
+                     ptrdiff_t width, ptrdiff_t size, double *v, double *z, ptrdiff_t *place,
+                     int32_t *codes, double *out)
+{
+    if (n_blocks)
+        map_all(columns, scaled, n, d, blocks, n_blocks, bound, at, width, size, v, z, place, codes,
+                out);
+    else
+        map_all(columns, scaled, n, d, blocks, 0, bound, at, width, size, v, z, place, codes, out);
 }
 
 #endif

@@ -280,7 +280,7 @@ ptrdiff_t coded_update(coded *t, const coded_table *x, int drop, int leave_out)
     fesetenv(FE_DFL_ENV);
     gram_take_scaling(&t->g, &x->dense);
     /* Without blocks a row is one of gram.h's, which clips and quantises it. */
-    const int steady = t->n_blocks && is_steady(t, x);
+    const int steady = t->n_blocks && (x->is_short || is_steady(t, x));
     if (steady != t->steady)
         coded_flush(t);
     t->steady = steady;

@@ -15,23 +15,15 @@
 #ifndef PRIVGRAM_CODED_H
 #define PRIVGRAM_CODED_H
 
+#include "_codes.h"
 #include "gram.h"
-
-/* Codes of a factor: adjacent integers, looked up in a table unless it is NULL.
- * A code beyond the levels, below zero or not in the table is a missing value. */
-typedef struct {
-    const char *x;
-    int size; /* in bytes */
-    int is_signed;
-    const int32_t *lut;
-    int64_t n_lut;
-} coded_codes;
 
 struct coded_table {
     gram_table dense;
     const coded_codes *codes;               /* one of each factor, and of the groups if any */
     const gram_column *values;              /* columns that blocks are multiplied by */
     const double *center, *inverse, *limit; /* of the values */
+    int is_short; /* whether the caller has clipped every row to the bound, less its rounding */
 };
 
 /* One column for each level of a factor, of which a row has one entry that is not

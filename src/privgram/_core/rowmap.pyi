@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ def apply(
     block: NDArray[Any] | list[NDArray[Any]],  # (n, d), or columns
     bound: float,
     frame: NDArray[np.float64],  # of `transposed`
-    out: NDArray[np.float64],  # (n, d)
+    out: NDArray[np.float64],  # (n, k)
     scaling: Scaling | None = None,
+    blocks: Sequence[
+        tuple[NDArray[Any], NDArray[np.int32] | None, int, NDArray[Any] | None, float]
+    ] = (),
 ) -> None: ...

@@ -4,6 +4,7 @@
 """
 cimport numpy as cnp
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
 
@@ -13,6 +14,7 @@ cdef extern from "_rowmap.h" nogil:
     enum:
         MAP_ROWS
         MAP_COLUMNS
+        MAP_CODES
         MAP_FLOAT64
         MAP_FLOAT32
         MAP_INT64
@@ -25,8 +27,22 @@ cdef extern from "_rowmap.h" nogil:
         int kind
         double center, inverse, limit
 
-    void map_rows(const map_column *columns, int scaled, ptrdiff_t n, ptrdiff_t d, double bound,
-                  const double *at, ptrdiff_t width, double *v, double *z, double *out)
+    ctypedef struct coded_codes:
+        const char *x
+        int size
+        int is_signed
+        const int32_t *lut
+        int64_t n_lut
+
+    ctypedef struct map_block:
+        coded_codes codes
+        int32_t levels
+        ptrdiff_t first
+
+    void map_rows(const map_column *columns, int scaled, ptrdiff_t n, ptrdiff_t d,
+                  const map_block *blocks, ptrdiff_t n_blocks, double bound, const double *at,
+                  ptrdiff_t width, ptrdiff_t size, double *v, double *z, ptrdiff_t *place,
+                  int32_t *codes, double *out)
 
 
 cdef int kind_of(cnp.ndarray a):
@@ -44,70 +60,113 @@ cdef int kind_of(cnp.ndarray a):
     return -1
 
 
+cdef object describe(cnp.ndarray column, Py_ssize_t n, map_column *described):
+    """Say how the n numbers of a column are read, and return what holds them."""
+    if kind_of(column) < 0:
+        if column.dtype.kind != "f" or cnp.PyArray_ITEMSIZE(column) not in (4, 8):
+            raise TypeError(f"block must hold floats or signed integers, not {column.dtype}")
+        column = column.astype(column.dtype.newbyteorder("="))
+    if column.ndim != 1 or column.shape[0] != n:
+        raise ValueError(f"columns must have {n} rows, as the images")
+    described.x, described.step = cnp.PyArray_BYTES(column), column.strides[0]
+    described.kind = kind_of(column)
+    return column
+
+
+cdef object describe_codes(indices, lut, Py_ssize_t n, coded_codes *described):
+    """Say how the n codes of a factor are read, and return what holds them."""
+    if indices.dtype.kind not in "iu" or indices.shape != (n,):
+        raise TypeError(f"codes must be integers of {n} rows, as the images")
+    cdef cnp.ndarray codes = np.ascontiguousarray(indices, indices.dtype.newbyteorder("=")), table
+    described.x, described.size = cnp.PyArray_BYTES(codes), cnp.PyArray_ITEMSIZE(codes)
+    described.is_signed = cnp.PyArray_ISSIGNED(codes)
+    described.lut = NULL
+    if lut is None:
+        return codes
+    table = np.ascontiguousarray(lut, np.int32)
+    described.lut, described.n_lut = <const int32_t *>cnp.PyArray_BYTES(table), table.shape[0]
+    return codes, table
+
+
 def transposed(const double[:, :] frame):
-    """A^T, (d, width) with width >= d, padded with zeros: the form `apply` takes it in."""
-    cdef Py_ssize_t d = frame.shape[0], width = (d + MAP_COLUMNS - 1) // MAP_COLUMNS * MAP_COLUMNS
-    if frame.shape[1] != d:
-        raise ValueError(f"a frame is square, not of shape ({d}, {frame.shape[1]})")
-    out = np.zeros((d, width))
-    out[:, :d] = np.asarray(frame).T
+    """A^T, (d, width) for A of shape (k, d), padded with zeros: the form `apply` takes it in."""
+    cdef Py_ssize_t k = frame.shape[0], width = (k + MAP_COLUMNS - 1) // MAP_COLUMNS * MAP_COLUMNS
+    out = np.zeros((frame.shape[1], width))
+    out[:, :k] = np.asarray(frame).T
     return out
 
 
 def apply(
     block,                           # IN, (n, d) or a list of columns, floats or signed integers
     double bound,
-    const double[:, ::1] frame,      # IN, (d, width), of `transposed`
-    double[:, ::1] out,              # OUT, (n, d)
-    scaling=None,                    # IN, centers, inverses and limits of d columns
+    const double[:, ::1] frame,      # IN, (d + levels, width), of `transposed`
+    double[:, ::1] out,              # OUT, (n, k) with k <= width
+    scaling=None,                    # IN, centers, inverses and limits of d columns and the values
+    blocks=(),                       # IN, (indices, lut, levels, value or None, weight)
 ):
     """out[i] = A (min(1, bound / |u|) u), u = block[i], scaled and clamped first if asked to.
 
-    With scaling, the last column may be left out: it is ones times its limit.
+    A row goes on with an entry for each block: at the level that lut[indices[i]] is, or indices[i],
+    the value, scaled, or the weight. With blocks there is scaling. With it, the last of the d
+    columns may be left out: it is ones times its limit.
     """
-    cdef Py_ssize_t d = frame.shape[0], width = frame.shape[1], n = out.shape[0], j
+    cdef Py_ssize_t width = frame.shape[1], n = out.shape[0], j, b, n_blocks = len(blocks), first
+    cdef Py_ssize_t d = frame.shape[0] - sum([levels for _, _, levels, _, _ in blocks])
+    cdef Py_ssize_t value = d
     if not isinstance(block, list) and (block.ndim != 2 or block.shape[0] != n):
         raise ValueError(f"block must have shape ({n}, {d}), as its images")
     cdef list columns = block if isinstance(block, list) else list(block.T)
     if len(columns) != d and not (scaling is not None and len(columns) == d - 1):
         raise ValueError(f"block must have shape (n, {d}), and its images as many rows")
-    if width % MAP_COLUMNS or width < d or out.shape[1] != d:
-        raise ValueError(f"the frame and the images must have {d} columns, the frame's padded")
+    if width % MAP_COLUMNS or not width - MAP_COLUMNS < out.shape[1] <= width:
+        raise ValueError(f"the frame must be padded, and images have {width} columns or just less")
     cdef const double[::1] center, inverse, limit
     cdef bint scaled = scaling is not None
+    cdef Py_ssize_t n_values = sum([given is not None for _, _, _, given, _ in blocks])
     if scaled:
         center, inverse, limit = scaling
-        if not center.shape[0] == inverse.shape[0] == limit.shape[0] == d:
-            raise ValueError(f"scaling must be three arrays of shape ({d},)")
-    if n == 0:
+        if not center.shape[0] == inverse.shape[0] == limit.shape[0] == d + n_values:
+            raise ValueError(f"scaling must be three arrays of shape ({d + n_values},)")
+    elif n_blocks:
+        raise ValueError("columns of levels must be scaled")
+    if n == 0 or width == 0:
         return
-    cdef cnp.ndarray column
-    cdef map_column *described = <map_column *>PyMem_Malloc(d * sizeof(map_column))
-    cdef double *room = <double *>PyMem_Malloc((d + width) * MAP_ROWS * sizeof(double))
+    cdef Py_ssize_t parts = d + n_blocks
+    cdef map_column *described = <map_column *>PyMem_Malloc((parts + 1) * sizeof(map_column))
+    cdef map_block *coded = <map_block *>PyMem_Malloc((n_blocks + 1) * sizeof(map_block))
+    cdef double *room = <double *>PyMem_Malloc((parts + width) * MAP_ROWS * sizeof(double))
+    cdef ptrdiff_t *place = <ptrdiff_t *>PyMem_Malloc((n_blocks * MAP_ROWS + 1) * sizeof(ptrdiff_t))
+    cdef int32_t *codes = <int32_t *>PyMem_Malloc((n_blocks * MAP_CODES + 1) * sizeof(int32_t))
+    held = []
     try:
-        if described == NULL or room == NULL:
+        if described == NULL or coded == NULL or room == NULL or place == NULL or codes == NULL:
             raise MemoryError
         for j in range(d):
             described[j].kind = MAP_ONES
             if scaled:
                 described[j].center, described[j].inverse = center[j], inverse[j]
                 described[j].limit = limit[j]
-            if j == len(columns):
-                continue
-            column = columns[j]
-            if kind_of(column) < 0:
-                if column.dtype.kind != "f" or cnp.PyArray_ITEMSIZE(column) not in (4, 8):
-                    raise TypeError(
-                        f"block must hold floats or signed integers, not {column.dtype}"
-                    )
-                column = columns[j] = column.astype(column.dtype.newbyteorder("="))
-            if column.ndim != 1 or column.shape[0] != n:
-                raise ValueError(f"columns must have {n} rows, as the images")
-            described[j].x, described[j].step = cnp.PyArray_BYTES(column), column.strides[0]
-            described[j].kind = kind_of(column)
+            if j < len(columns):
+                held.append(describe(columns[j], n, &described[j]))
+        first = d
+        for b in range(n_blocks):
+            indices, lut, levels, given, weight = blocks[b]
+            held.append(describe_codes(indices, lut, n, &coded[b].codes))
+            coded[b].levels, coded[b].first = levels, first
+            first += levels
+            j = d + b
+            described[j].kind, described[j].limit = MAP_ONES, weight
+            if given is not None:
+                described[j].center, described[j].inverse = center[value], inverse[value]
+                described[j].limit = limit[value]
+                held.append(describe(given, n, &described[j]))
+                value += 1
         with nogil:
-            map_rows(described, scaled, n, d, bound, &frame[0, 0], width, room,
-                     room + d * MAP_ROWS, &out[0, 0])
+            map_rows(described, scaled, n, d, coded, n_blocks, bound, &frame[0, 0], width,
+                     out.shape[1], room, room + parts * MAP_ROWS, place, codes, &out[0, 0])
     finally:
         PyMem_Free(described)
+        PyMem_Free(coded)
         PyMem_Free(room)
+        PyMem_Free(place)
+        PyMem_Free(codes)

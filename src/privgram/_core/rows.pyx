@@ -479,13 +479,14 @@ cdef class TableAccumulator:
         return self.t.g.kernel.name.decode()
 
     def update(self, dense, list codes, list values, bint drop, scaling, group=None,
-               bint leave_out=False):
+               bint leave_out=False, bint short=False):
         cdef coded_table x
         cdef Py_ssize_t n_dense = self.t.g.d, n_values = self.t.n_values, k, bad
         cdef const double[::1] center, inverse, limit
         cdef cnp.ndarray a
         x.dense.center = x.dense.inverse = x.dense.limit = NULL
         x.center = x.inverse = x.limit = NULL
+        x.is_short = short
         if scaling is None and len(self.blocks):
             raise ValueError("columns of levels must be scaled")
         if scaling is not None:

@@ -10,7 +10,7 @@ import numpy as np
 from privgram.mechanisms import Refined
 from privgram.mechanisms.refined import Frame, choose_radius, count_sensitivity
 from privgram.mechanisms.tails import bins
-from privgram.noise import ImageLaw
+from privgram.noise import EntryLaw, ImageLaw
 from privgram.regression.inference import rows_behind
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ def shape_of(release: ReleaseRecord) -> float | None:
     """
     law, said, rows = release.noise, release.parameters, rows_behind(release)
     ours = isinstance(release.mechanism, Refined) and release.mechanism.target is None
-    if not (ours and isinstance(law, ImageLaw) and "clipping_bias" in said and rows):
+    if not (ours and isinstance(law, ImageLaw) and isinstance(law.base, EntryLaw)):
+        return None  # or factors are apart, and lengths are of numbers alone
+    if "clipping_bias" not in said or not rows:
         return None
     matrix = np.asarray(np.linalg.inv(law.frame), dtype=np.float64)
     typical = float(np.trace(matrix @ release.matrix @ matrix.T)) / rows

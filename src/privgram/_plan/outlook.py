@@ -517,7 +517,7 @@ class _Rehearsed(Looks):
 
     def count(self, frame: Frame, grid: Vector, share: float) -> tuple[Vector, float]:
         if self.shape is None:
-            squares = ((self.rows @ frame.matrix.T) ** 2).sum(axis=1)
+            squares = ((self.rows @ frame.matrix[frame.numbers].T) ** 2).sum(axis=1)
             place = np.searchsorted(grid[:-1], squares)
             counts = np.bincount(place, minlength=len(grid)) * self.weight
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -155,9 +155,26 @@ class Releases(Mapping[Any, Release]):
         Returns
         -------
         pandas.DataFrame
-            The frame of `Release.describe` for each group, one below the other (extra `pandas`).
+            The frame of `Release.describe` for each group, one below the other (extra `pandas`). A
+            group whose noise hides how many rows it has has NaN.
+
+        Raises
+        ------
+        RefusedError
+            If that is so in every group.
         """
-        return self._stacked(lambda one: one.describe(columns, level=level).frame())
+        from privgram.regression.inference import RefusedError
+
+        described = {}
+        for group, one in self.items():
+            try:
+                described[group] = one.describe(columns, level=level).frame()
+            except RefusedError as error:
+                refused = error
+        if not described:
+            raise refused
+        nothing = next(iter(described.values())) * np.nan
+        return self._stacked({group: described.get(group, nothing) for group in self})
 
     def frame(self) -> Any:
         """The matrices of all groups below one another, as a pandas DataFrame (extra `pandas`).
@@ -170,12 +187,13 @@ class Releases(Mapping[Any, Release]):
         with extra("pandas", "matrices of groups as a data frame need"):
             import pandas as pd
         names = list(self.names)
-        return self._stacked(lambda one: pd.DataFrame(one.matrix, names, names))
+        return self._stacked(
+            {group: pd.DataFrame(one.matrix, names, names) for group, one in self.items()}
+        )
 
-    def _stacked(self, of: Callable[[Release], Any]) -> Any:
+    def _stacked(self, frames: Mapping[Level, Any]) -> Any:
         with extra("pandas", "a table of groups as a data frame needs"):
             import pandas as pd
-        frames = {group: of(one) for group, one in self.items()}
         return pd.concat(frames, names=[self.by])
 
     def total(self) -> Release:

@@ -13,7 +13,6 @@ from privgram._base.saved import DamagedFile, format_of
 READERS = {
     "privgram-release": "privgram._release:read_release",
     "privgram-releases": "privgram._release.groups:read_releases",
-    "privgram-logistic": "privgram.regression.logistic:read_fit",
     "privgram-regression": "privgram.regression.scored:read_fit",
 }
 
@@ -28,7 +27,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    Release, Releases, LogisticFit or ScoreFit
+    Release, Releases or ScoreFit
         Whichever the file says it holds.
 
     Raises

@@ -112,17 +112,25 @@ def release(
 @STUDY
 @FORMULA
 @spending
+@click.option(
+    "--family",
+    type=click.Choice(["gaussian", "binomial", "poisson"]),
+    default="gaussian",
+    show_default=True,
+    help="Least squares, logistic regression, or one of counts.",
+)
 def regress(
     study: Path,
     formula: str,
+    family: str,
     epsilon: float,
     delta: float | None,
     label: str,
     out: Path | None,
     force: bool,
 ) -> None:
-    """Fit one linear regression to the table of STUDY."""
-    _fit(study, formula, epsilon, delta, label, out, force, "gaussian")
+    """Fit one regression to the table of STUDY."""
+    _fit(study, formula, epsilon, delta, label, out, force, family)
 
 
 @click.command(

@@ -7,6 +7,7 @@ moment does. Imposing them on a release costs nothing and takes off noise.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import combinations
 
 import numpy as np
@@ -30,27 +31,21 @@ def zeros(layout: Layout) -> tuple[tuple[int, ...], ...]:
     )
 
 
-def ties(layout: Layout) -> tuple[Tie, ...]:
+def ties(layout: Layout, entries: Mapping[int, float] | None = None) -> tuple[Tie, ...]:
     """Equations that the entries of the second moment solve, apart from `zeros`.
+
+    `entries` are what a row has in the pieces that count, by their first columns; by default all
+    count, and rows have their weights.
 
     Of pieces with the same numbers, sums over the levels of what the factors do not share
     are equal: so they are times any column. Entries of two pieces that disagree on a factor
     they share are zero. Where there are more than `MOST_TIES`, those with numbers are given,
     and none if these are too many.
     """
-    relations: list[dict[int, float]] = []
+    found = relations(layout, entries)
     conflicts: list[Tie] = []
-    for one, other in combinations(layout.stored, 2):
+    for one, other in combinations(_pieces(layout, entries), 2):
         cells, other_cells = _shared_cells(layout, one, other)
-        if one.piece.powers == other.piece.powers:
-            for cell in range(int(cells.max()) + 1):
-                relations.append(
-                    {one.start + int(i): 1 / one.weight for i in np.flatnonzero(cells == cell)}
-                    | {
-                        other.start + int(j): -1 / other.weight
-                        for j in np.flatnonzero(other_cells == cell)
-                    }
-                )
         if cells.max() > 0:  # they share a factor
             apart = cells[:, None] != other_cells
             if len(conflicts) + apart.sum() > MOST_TIES:
@@ -60,14 +55,37 @@ def ties(layout: Layout) -> tuple[Tie, ...]:
                 conflicts.append(((a, b, 1.0),))
     numbers = [stored.start for stored in layout.stored if stored.size == 1]
     for others in (range(layout.size), numbers):
-        if len(relations) * len(others) + len(conflicts) <= MOST_TIES:
-            found = [
+        if len(found) * len(others) + len(conflicts) <= MOST_TIES:
+            tied = [
                 tuple((min(i, x), max(i, x), c) for i, c in relation.items())
-                for relation in relations
+                for relation in found
                 for x in others
             ]
-            return tuple(found + conflicts)
+            return tuple(tied + conflicts)
     return ()
+
+
+def relations(layout: Layout, entries: Mapping[int, float] | None = None) -> list[dict[int, float]]:
+    """What columns of a row add up to zero, and by which coefficients; see `ties`."""
+    weights = {own.start: own.weight for own in layout.stored} if entries is None else entries
+    found: list[dict[int, float]] = []
+    for one, other in combinations(_pieces(layout, entries), 2):
+        if one.piece.powers != other.piece.powers:
+            continue
+        cells, other_cells = _shared_cells(layout, one, other)
+        for cell in range(int(cells.max()) + 1):
+            found.append(
+                {one.start + int(i): 1 / weights[one.start] for i in np.flatnonzero(cells == cell)}
+                | {
+                    other.start + int(j): -1 / weights[other.start]
+                    for j in np.flatnonzero(other_cells == cell)
+                }
+            )
+    return found
+
+
+def _pieces(layout: Layout, entries: Mapping[int, float] | None) -> list[Stored]:
+    return [own for own in layout.stored if entries is None or own.start in entries]
 
 
 def _shared_cells(

@@ -20,7 +20,7 @@ from privgram.exact.limbs import GRID_BITS
 from privgram.mechanisms import looks
 from privgram.mechanisms.looks import take_looks
 from privgram.moment import SecondMoment
-from privgram.moment.mapped import Mapped
+from privgram.moment.mapped import Levelled, Mapped
 from privgram.noise import GaussianLaw, symmetric_gaussian
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Looks(looks.Looks):
         self.rng = rng
         self.reread = reread
         self._radius: float | None = None  # of sums that the next histogram's pass makes too
-        self._sums: Accumulator | None = None
+        self._sums: Accumulator | Levelled | None = None
 
     def prepare(self, radius: float) -> None:
         """Have the next histogram's pass add up the rows too: of a look that may be taken."""
@@ -89,18 +89,19 @@ class Looks(looks.Looks):
         return released
 
     def count(self, frame: Frame, grid: Vector, share: float) -> tuple[Vector, float]:
-        """Release the number of rows between squared radii; with the noise of the numbers."""
+        """Release how many rows have numbers between squared radii; with the noise of that."""
         lengths = np.sqrt(grid)
         if self._radius is None:
             counted = self.read(frame, partial(NormCounts, grid=lengths))
         else:
-            both = self.read(frame, partial(Both, grid=lengths, radius=self._radius))
+            new = partial(Both, grid=lengths, new=_sums(frame, self._radius))
+            both = self.read(frame, new)
             counted, self._sums, self._radius = both.counts, both.sums, None
         return self.noisy(counted, share)
 
-    def noisy(self, counted: Any, share: float, most: int = 1) -> tuple[Vector, float]:
-        """Whole counts with noise, and how much; a row counts at most so much."""
-        std = most * self.noise.counts_std(self.mu(share))
+    def noisy(self, counted: Any, share: float) -> tuple[Vector, float]:
+        """Whole counts with noise, and how much; a row counts once at most."""
+        std = self.noise.counts_std(self.mu(share))
         # On a grid that the counts are on: a rounding of the ideal release.
         step = 2.0 ** (math.floor(math.log2(std)) - GRID_BITS) if std < 2.0**GRID_BITS else 1.0
         drawn = np.rint(self.rng.normal(scale=std, size=len(counted.counts)) / step) * step
@@ -117,13 +118,16 @@ class Looks(looks.Looks):
         """The exact second moment in a frame, of rows clipped to a radius there: SECRET."""
         total, self._sums = self._sums, None
         if total is None:
-            total = self.read(frame, partial(Accumulator, bound=radius))
-        return SecondMoment.from_accumulator(total, None, None)
+            total = self.read(frame, _sums(frame, radius))
+        sums = total.total if isinstance(total, Levelled) else total
+        return SecondMoment.from_accumulator(sums, None, None)
 
     def read(self, frame: Frame, new: Callable[[int], Any]) -> Any:
         """Feed an accumulator the rows in a frame; the table must be the one of before."""
         assert self.reread is not None
-        look = self.reread(partial(_look, frame.matrix, float(self.moment.bound), new))
+        matrix = frame.matrix[frame.numbers]
+        levels = [start for start, *_ in frame.levels]
+        look = self.reread(partial(_look, matrix, float(self.moment.bound), new, levels))
         if look.n_rows + look.n_dropped != self.moment.n_rows + self.moment.n_dropped:
             raise OSError(
                 "the table has changed between two looks at it, and the release is lost: its "
@@ -135,15 +139,16 @@ class Looks(looks.Looks):
 class Both:
     """Rows clipped and added up, and counted by their lengths, in one pass."""
 
-    def __init__(self, n_columns: int, grid: Vector, radius: float) -> None:
+    def __init__(self, n_columns: int, grid: Vector, new: Callable[[int], Any]) -> None:
         self.n_columns = n_columns
-        self.sums = Accumulator(n_columns, radius)
+        self.sums = new(n_columns)
         self.counts = NormCounts(n_columns, grid)
+        self.by_levels = isinstance(self.sums, Levelled)
 
-    def update(self, block: Any, drop: bool = False) -> int:
-        """Take the rows of a block; see `privgram._core.rows.Accumulator.update`."""
+    def update(self, block: Any, drop: bool = False, *levels: Any) -> int:
+        """Take the rows of a block; see `privgram.moment.mapped.Mapped`."""
         bad = self.counts.update(block, drop)
-        return self.sums.update(block, drop) if bad < 0 else bad
+        return int(self.sums.update(block, drop, *levels)) if bad < 0 else bad
 
     @property
     def n_rows(self) -> int:
@@ -161,6 +166,20 @@ class Both:
         self.counts.merge(other.counts)
 
 
-def _look(frame: Matrix, bound: float, new: Callable[[int], Any], n_columns: int) -> Mapped:
+def _sums(frame: Frame, radius: float) -> Callable[[int], Any]:
+    """Make what adds up rows in a frame, clipped to a radius."""
+    if frame.levels:
+        return partial(_levelled, frame.numbers.tolist(), frame.levels, radius)
+    return partial(Accumulator, bound=radius)
+
+
+def _levelled(numbers: list[int], levels: Any, radius: float, _: int) -> Levelled:
+    return Levelled(numbers, levels, radius)
+
+
+def _look(
+    matrix: Matrix, bound: float, new: Callable[[int], Any], levels: list[int], _: int
+) -> Mapped:
     """Make what adds up images of rows: by name, or workers would not find it."""
-    return Mapped(frame, bound, new(n_columns))
+    inner = new(len(matrix))
+    return Mapped(matrix, bound, inner, levels if getattr(inner, "by_levels", False) else ())

@@ -29,10 +29,12 @@ from privgram.mechanisms.refined import Frame, Refined
 from privgram.moment import SecondMoment
 from privgram.moment.scored import (
     UNITS,
+    Curved,
     Leading,
     ScoreBoth,
     ScoreShells,
     ScoreSum,
+    UnitCurved,
     UnitScored,
     scale,
 )
@@ -45,7 +47,7 @@ from privgram.sources.kept import Kept
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -56,12 +58,13 @@ if TYPE_CHECKING:
     from privgram.noise import NoiseLaw
     from privgram.privacy import Adjacency
     from privgram.regression.design import Design
+    from privgram.regression.families import FamilyName
     from privgram.regression.scoring import Clip, Start
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Steps", "scored"]
+__all__ = ["Steps", "isotropic", "scored"]
 
 CHANGED = (
     "the table has changed between two looks at it, and the fit is lost: its noise was drawn. Ask "
@@ -75,6 +78,8 @@ def scored(
     used: Columns,
     *,
     robust: bool,
+    steps: Callable[..., Steps] | None = None,
+    family: FamilyName = "gaussian",
     epsilon: float,
     delta: float,
     adjacency: Adjacency,
@@ -97,6 +102,10 @@ def scored(
         What it needs.
     robust : bool
         Whether standard errors allow for errors of unequal variance.
+    steps : callable, optional
+        Makes the `Steps`, of the looks, the design, the rows that are public and `robust`.
+    family : str
+        Whose steps these are.
     epsilon, delta, adjacency, reference, ledger, out, threads, rng
         As of `privgram.regress`.
     unit : Unit, optional
@@ -141,7 +150,7 @@ def scored(
         looks = Looks(moment, noise, generator, lambda new: accumulate(again, new)[0])
     else:
         looks = UnitLooks(moment, noise, generator, lambda new: accumulate_units(again, new)[0])
-    way, why, found = Steps(looks, model, public, robust).take()
+    way, why, found = (steps or Steps)(looks, model, public, robust).take()
     parameters = looks.record["parameters"] | {"way": way, "why": why}
     start = found["start"]
     parameters["scale"] = start.scale
@@ -154,7 +163,7 @@ def scored(
         seen = {"clipped_rows": 0.0, "clipping_error": 0.0} | found
         parameters |= {name: seen[name] for name in ("clipped_rows", "clipping_error")}
         solution, (sampling, privacy) = start.coef, _of_matrix(start, seen["clipping_error"])
-    refused = HIDDEN if start.hidden or start.rough > rules.TRUSTED else None
+    refused = HIDDEN if start.hidden or start.rough > rules.TRUSTED else found.get("refused")
     if refused is None and start.rows <= len(solution):
         refused = "there are too few rows"
     behind = start.rows
@@ -179,6 +188,7 @@ def scored(
         parameters=parameters,
         reproducible=reproducible,
         unit=None if unit is None else unit.name,
+        family=family,
     )
     if path is not None:
         fit.save(path)
@@ -193,11 +203,13 @@ class UnitLooks(Looks):
         assert self.reread is not None
         assert self.moment.privacy_unit is not None
         bound = float(self.moment.privacy_unit.row_bound)
-        inner = new(len(frame.matrix))
-        q = inner.q
+        size = len(frame.matrix)
 
-        def of_units(_: int) -> UnitScored:
-            return UnitScored(frame.matrix, bound, q, new(len(frame.matrix)))
+        def of_units(_: int) -> UnitScored | UnitCurved:
+            inner = new(size)
+            if isinstance(inner, Curved):
+                return UnitCurved(frame.matrix, bound, inner)
+            return UnitScored(frame.matrix, bound, inner.q, inner)
 
         look = self.reread(of_units)
         if look.n_rows != self.moment.n_rows:
@@ -289,7 +301,7 @@ class Steps:
         """Looks at the middle, as many as are worth it, and where they lead."""
         looks, std = self.looks, self.looks.std[-1]
         start = self._plain(first, std, rows)
-        known = impose(first, _isotropic(std), looks.moment.columns)[0]
+        known = impose(first, isotropic(std), looks.moment.columns)[0]
         frame = frames.whiten(self.basis @ known @ self.basis.T, std, rows)
         for share in () if self.of_units else rules.MIDDLES:
             radius = rules.reach(frame.typical, self.q + 1)
@@ -313,7 +325,7 @@ class Steps:
         total = looks.read(self._whole(frame.matrix @ self.basis), new)
         found = looks.take(SecondMoment.from_accumulator(total.inner, None, None), share)
         into = frame.matrix
-        laws = [_isotropic(looks.std[0]).image(into), _isotropic(looks.std[-1])]
+        laws = [isotropic(looks.std[0]).image(into), isotropic(looks.std[-1])]
         weights, law = combine(laws, m)
         whole = into @ self.basis @ first @ self.basis.T @ into.T
         return found, into, weights[0] * whole + weights[1] * found, law
@@ -353,6 +365,17 @@ class Steps:
         v = np.append(-start.coef, 1.0) / start.scale
         return self._whole(np.vstack([start.white @ self.joint[:-1], v @ self.joint]))
 
+    def _read(self, start: Start, new: Callable[[int], Any]) -> Any:
+        """What an accumulator makes of the scores at a start."""
+        return self.looks.read(self._at(start), new)
+
+    def _longest(self, start: Start) -> float:
+        """The largest score that a row can have."""
+        matrix, bound = self._at(start).matrix, float(self.looks.moment.bound)
+        return (
+            float(np.linalg.norm(matrix[: self.q], 2) * np.linalg.norm(matrix[self.q])) * bound**2
+        )
+
     def _predicted(self, start: Start, clip: float, left: float) -> float:
         """Noise of scores with what will be left, in sampling errors."""
         mu = self.looks.mu(left)
@@ -387,21 +410,20 @@ class Steps:
 
     def _plain(self, matrix: Matrix, std: float, rows: float) -> Start:
         """Where a second moment leads that was released in the columns themselves."""
-        known, law = impose(matrix, _isotropic(std), self.looks.moment.columns)
+        known, law = impose(matrix, isotropic(std), self.looks.moment.columns)
         inside = self.basis @ known @ self.basis.T
         return self._begin(np.eye(self.q + 1), inside, law.image(self.basis), std, rows)
 
-    def _shells(self, start: Start) -> tuple[Vector, Matrix, Vector, float, float]:
+    def _shells(
+        self, start: Start, share: float = rules.COUNTS
+    ) -> tuple[Vector, Matrix, Vector, float, float]:
         """Release how many scores are of each length, and where they point."""
         looks, q = self.looks, self.q
-        bound = float(looks.moment.bound)
-        frame = self._at(start)
-        if self.of_units:  # of whom each has as many rows as the bound is for: some may have more
-            bound *= 2.0
-        reach = np.linalg.norm(frame.matrix[:q], 2) * np.linalg.norm(frame.matrix[q]) * bound**2
-        grid = rules.lengths(math.sqrt(q), float(reach))
-        found = looks.read(frame, partial(_shells, q=q, grid=grid))
-        counts, counts_std = looks.noisy(found, rules.COUNTS)
+        # Units have as many rows as the bound is for: some may have more.
+        reach = self._longest(start) * (4.0 if self.of_units else 1.0)
+        grid = rules.lengths(math.sqrt(q), reach)
+        found = self._read(start, partial(_shells, q=q, grid=grid))
+        counts, counts_std = looks.noisy(found, share)
         mu = looks.mu(rules.TURNS)
         turns_std = self.moves / mu
         turns = add_to_integers(found.total.ravel(), turns_std, 1 / scale(q), looks.rng)
@@ -436,7 +458,7 @@ class Steps:
         between = replace(start, coef=start.coef + moved)
         meat, meat_std = None, 0.0
         if self.robust:
-            both = looks.read(self._at(between), partial(_both, q=self.q, clip=clip.size))
+            both = self._read(between, partial(_both, q=self.q, clip=clip.size))
             moment = SecondMoment.from_accumulator(both.second.inner, None, None)
             meat, meat_std = looks.take(moment, second), looks.std[-1]
             score, last = self._released(both.total, clip.size, left - early)
@@ -462,7 +484,7 @@ class Steps:
 
     def _score(self, start: Start, clip: float, share: float) -> tuple[Vector, float]:
         """Release a score at a start; with the deviation of its noise."""
-        found = self.looks.read(self._at(start), partial(_score, q=self.q, clip=clip))
+        found = self._read(start, partial(_score, q=self.q, clip=clip))
         return self._released(found, clip, share)
 
     def _released(self, found: ScoreSum, clip: float, share: float) -> tuple[Vector, float]:
@@ -510,7 +532,8 @@ def add_to_integers(
     return limbs.round_to_grid(noisy, exponent) * (unit * 2.0**exponent)
 
 
-def _isotropic(std: float) -> GaussianLaw:
+def isotropic(std: float) -> GaussianLaw:
+    """The law of isotropic noise, by its deviation off the diagonal."""
     return GaussianLaw(std, math.sqrt(2.0) * std)
 
 

@@ -2,7 +2,8 @@
 
 By what was released and what is public alone. Noise of both kinds is drawn with a fixed seed, and
 what it does to every coefficient compared: that of one look after what is known of the second
-moment was imposed, as a release of one look imposes it and one in a frame does not.
+moment was imposed, as a release of one look imposes it. A release in a frame imposes what is known
+of factors that are apart.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram.columns.structure import ties, zeros
+from privgram.columns.structure import relations, ties, zeros
 from privgram.noise import GaussianLaw, MaskedLaw, TiedLaw, imposed, symmetric_gaussian
 
 if TYPE_CHECKING:
@@ -55,19 +56,20 @@ class Gains:
             law = None if isinstance(known, GaussianLaw) else known
         groups = _groups(columns, d)
         rng = np.random.default_rng(0)
-        moment = frame.inverse @ frame.inverse.T
-        inverse: Matrix | None = None
+        back, within = frame.inverse, frame.known(1.0, columns)
+        second = np.eye(d) if frame.second is None else frame.second
+        inverse = _inverse(back @ second @ back.T, columns)
         sums = np.zeros(len(groups))
         draws = max(1, _DRAWN // d**2)
         for _ in range(draws):
             one, other = (symmetric_gaussian(d, 1.0, math.sqrt(2.0), rng) for _ in range(2))
             if law is not None:
                 one = law.project(one)
-            if inverse is None:
-                inverse = _inverse(moment, one)
+            if not isinstance(within, GaussianLaw):
+                other = within.project(other)
             sizes = [
                 np.log(np.abs(inverse @ noise @ inverse) + 1e-300)
-                for noise in (one, frame.inverse @ other @ frame.inverse.T)
+                for noise in (one, back @ other @ back.T)
             ]
             numbers = groups[0]
             for i, group in enumerate(groups):
@@ -95,9 +97,16 @@ def _groups(columns: Columns | None, size: int) -> list[NDArray[np.intp]]:
     return [np.array(numbers), *levels] if len(numbers) else [np.arange(size)]
 
 
-def _inverse(moment: Matrix, noise: Matrix) -> Matrix:
-    """Inverse of a second moment on the directions in which noise, with all imposed, is any."""
-    values, vectors = np.linalg.eigh(noise)
-    kept = vectors[:, np.abs(values) > 1e-9 * np.abs(values).max()]
+def _inverse(moment: Matrix, columns: Columns | None) -> Matrix:
+    """Inverse of a second moment on what the exact equations of its columns leave."""
+    d = len(moment)
+    known = [] if columns is None or columns.layout.size != d else relations(columns.layout)
+    if not known:
+        return np.asarray(np.linalg.inv(moment), dtype=np.float64)
+    rows = np.zeros((len(known), d))
+    for row, relation in zip(rows, known, strict=True):
+        row[list(relation)] = list(relation.values())
+    _, sizes, directions = np.linalg.svd(rows)
+    kept = directions[int((sizes > 1e-9 * sizes[0]).sum()) :].T
     inverse: Matrix = kept @ np.linalg.inv(kept.T @ moment @ kept) @ kept.T
     return inverse

@@ -64,7 +64,7 @@ class Looks(ABC):
 
     @abstractmethod
     def count(self, frame: Frame, grid: Vector, share: float) -> tuple[Vector, float]:
-        """Release the number of rows between squared radii; with the noise of the numbers."""
+        """Release how many rows have numbers between squared radii; with the noise of that."""
 
     @abstractmethod
     def number(self, share: float) -> float:
@@ -101,10 +101,11 @@ class Looks(ABC):
 
     def choose(self, frame: Frame, share: float, left: float, rows: float) -> Choice:
         """The radius of a look in a frame, by a released histogram; `left` is the look's share."""
-        grid = bins(frame.typical, frame.largest(float(self.moment.bound)))
+        constant, largest = frame.constant, frame.largest(float(self.moment.bound))
+        grid = bins(frame.typical - constant, largest - constant)
         counts, std = self.count(frame, grid, share)
         noise = self.std_at(1.0, left)
-        return rules.choose_radius(counts, grid, std, noise, rows, frame.loudest(rows))
+        return rules.choose_radius(counts, grid, std, noise, rows, frame.loudest(rows), constant)
 
 
 def names_of(moment: Any) -> tuple[str, ...]:
@@ -130,15 +131,17 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
         rows = looks.number(rules.NUMBER)
         left -= rules.NUMBER
     rows = max(rows, 1.0)
-    frame = rules.whiten(first, looks.std[-1], rows)
+    target = -1 if mechanism.target is None else names.index(mechanism.target)
+    plain = rules.plain_frame(moment.columns, moment.n_columns, bound, target)
+    frame = rules.whiten(_told(plain, first, looks), looks.std[-1], rows, plain)
     number = mechanism.looks_worth(looks.noise.mu * rows / math.sqrt(moment.n_columns))
     if number == 1:
         return looks.once(first, left)
     gains = Gains(frame, moment.columns, bound)
-    if not gains.are(rules.LONG * frame.typical, rules.WORTH):
+    if not gains.are(frame.reach(rules.LONG), rules.WORTH):
         return looks.once(first, left)
     for rough in rules.ROUGH[: number - 2]:
-        radius = math.sqrt(min(rules.REACH * frame.typical, frame.largest(bound)))
+        radius = math.sqrt(min(frame.reach(rules.REACH), frame.largest(bound)))
         noise = looks.std_at(radius, rules.MIDDLE)
         if frame.clear >= rough or not frame.teaches(noise, rows):
             break
@@ -149,11 +152,11 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
             return looks.once(first, left)
         left -= rules.MIDDLE
         middle = looks.take(looks.mapped(frame, radius), rules.MIDDLE)
-        frame = rules.whiten(middle, looks.std[-1], rows, frame)
+        frame = rules.whiten(_told(frame, middle, looks), looks.std[-1], rows, frame)
         gains = Gains(frame, moment.columns, bound)
-    if mechanism.target is not None:
-        frame = frame.towards(names.index(mechanism.target))
-    expected = looks.std_at(math.sqrt(rules.REACH * frame.typical), left)
+    if target >= 0:
+        frame = frame.towards(target)
+    expected = looks.std_at(math.sqrt(frame.reach(rules.REACH)), left)
     share = rules.COUNTS_IF_NOISY if expected > math.sqrt(rows) else rules.COUNTS
     left -= share
     choice = looks.choose(frame, share, left, rows)
@@ -167,14 +170,35 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
         "clipped_rows_std": choice.clipped_std,
         "clipping_bias": moved / math.sqrt(rows),
     }
+    released, law = _together(frame, first, last, choice, moved, looks)
+    return (released + released.T) / 2, law, looks.record
+
+
+def _told(frame: Frame, released: Matrix, looks: Looks) -> Matrix:
+    """A look's release after what is known of factors that are apart was imposed."""
+    law = frame.known(looks.std[-1], looks.moment.columns)
+    return released if isinstance(law, GaussianLaw) else law.project(released)
+
+
+def _together(
+    frame: Frame, first: Matrix, last: Matrix, choice: Choice, moved: float, looks: Looks
+) -> tuple[Matrix, NoiseLaw]:
+    """What all looks release, in the columns, and its law.
+
+    Where factors are apart, the first look's noise is not independent in the frame: the last
+    look's release is all.
+    """
+    back, d = frame.inverse, len(first)
+    if frame.levels:
+        law = frame.known(math.hypot(looks.std[-1], moved), looks.moment.columns)
+        return back @ _told(frame, last, looks) @ back.T, law.image(back)
     before = _isotropic(looks.std[0]).image(frame.matrix)
     after = _isotropic(math.hypot(looks.std[-1], choice.expected))
-    weights, law = combine([before, after], moment.n_columns)
-    unseen = (moved**2 - choice.expected**2) * (1 + np.eye(moment.n_columns))
-    law = EntryLaw(law.variances + unseen * weights[1] ** 2)
+    weights, combined = combine([before, after], d)
+    unseen = (moved**2 - choice.expected**2) * (1 + np.eye(d))
+    combined = EntryLaw(combined.variances + unseen * weights[1] ** 2)
     whole = weights[0] * (frame.matrix @ first @ frame.matrix.T) + weights[1] * last
-    released = frame.inverse @ whole @ frame.inverse.T
-    return (released + released.T) / 2, law.image(frame.inverse), looks.record
+    return back @ whole @ back.T, combined.image(back)
 
 
 def _isotropic(std: float) -> GaussianLaw:

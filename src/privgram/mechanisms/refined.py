@@ -8,27 +8,31 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from privgram._base.text import listed
+from privgram.columns.structure import ties
 from privgram.mechanisms._base import Calibration, Mechanism, Request, sensitivity
 from privgram.mechanisms.analyze_gauss import AnalyzeGauss, GaussCalibration
 from privgram.mechanisms.tails import tail_of
-from privgram.noise import GaussianLaw
+from privgram.noise import GaussianLaw, imposed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from privgram.columns import Columns
+    from privgram.noise import MaskedLaw, TiedLaw
     from privgram.privacy import Adjacency
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Choice", "Frame", "Refined", "choose_radius", "radii", "rows_beyond", "whiten"]
+__all__ = ["Choice", "Frame", "Refined", "choose_radius", "whiten"]
 
 #: Shares of the squared ratio mu^2: of the first look, of each at the middle, of the histogram
 #: of lengths before each of these, and of the number of rows where nothing else says it.
@@ -65,16 +69,6 @@ REACH = 4.0
 #: So many bins, a factor of 8 in |z|^2, are added up to see rows, and so many deviations of their
 #: noise are seen: where noise is taken for long rows the release is lost, so that must be rare.
 WINDOW, RESOLVED = 6, 5.0
-
-#: How fast rows become fewer where they are seen last is taken over so many bins, and in the last
-#: of them so much faster than on average: 1 in a tail that is a power of |z|^2, 1.36 in one that
-#: is exponential in it. By the last bin alone noise decides it, and releases of one table come out
-#: with standard errors that differ by a factor of two.
-STEADY, FASTER = 3, 1.2
-
-#: By which power the ratio of the rows beyond a point to those beyond the one before is taken to
-#: fall where noise hides them.
-FALLING = 2.0
 
 #: Clipping m rows moves a coefficient by PULL (1 + m)^-FADING of the excess: a standard deviation,
 #: over tables. Half is the most that it can; rows in many directions move it by less.
@@ -226,26 +220,60 @@ def count_sensitivity(adjacency: Adjacency) -> float:
     return math.sqrt(2.0) if adjacency == "replace" else 1.0
 
 
+class Levels(NamedTuple):
+    """A factor in a frame: the coordinates of its levels, and a row's entry in one of them."""
+
+    start: int
+    size: int
+    entry: float
+
+
 @dataclass(frozen=True)
 class Frame:
     """Coordinates z = A u in which a table is about isotropic.
 
+    Factors may be apart: then the numbers, less what factors tell of them, are about isotropic,
+    and each factor has a coordinate for each level, in one of which a row has an entry.
+
     Attributes
     ----------
     matrix : ndarray of shape (d, d), float64
-        A, with orthogonal rows, the longest first.
+        A. Its rows of numbers, the longest first, are orthogonal in the columns of numbers.
     typical : float
         Estimate of the mean of |z|^2 over rows.
     clear : float
-        The least second moment in any direction over the noise's own eigenvalues.
+        The least second moment of numbers in any direction over the noise's own eigenvalues.
     stretch : float
         How much longer than whitening makes it the residual of a target is.
+    levels : tuple of Levels
+        Factors that are apart.
+    second : ndarray of shape (d, d), float64, or None
+        What the second moment per row is about, if it is not the identity.
     """
 
     matrix: Matrix
     typical: float
     clear: float
     stretch: float = 1.0
+    levels: tuple[Levels, ...] = ()
+    second: Matrix | None = None
+
+    @cached_property
+    def numbers(self) -> NDArray[np.intp]:
+        """The coordinates that are of no factor."""
+        free = np.ones(len(self.matrix), bool)
+        for start, size, _ in self.levels:
+            free[start : start + size] = False
+        return np.flatnonzero(free)
+
+    @property
+    def constant(self) -> float:
+        """What factors have of |z|^2 in every row."""
+        return math.fsum(entry**2 for *_, entry in self.levels)
+
+    def reach(self, times: float) -> float:
+        """A square so many times the typical one of the numbers."""
+        return self.constant + times * (self.typical - self.constant)
 
     def towards(self, target: int) -> Frame:
         """The frame in which the residual of a column is longer, and gets less noise.
@@ -253,11 +281,22 @@ class Frame:
         A^T A is about the inverse of the second moment per row, whose column is in proportion to
         the residual's coefficients. So in the frame the residual is along that column of A.
         """
-        along = self.matrix[:, target] / np.linalg.norm(self.matrix[:, target])
-        stretch = math.sqrt(max(1.0, RESIDUAL * self.typical))
-        matrix = self.matrix + (stretch - 1) * np.outer(along, along @ self.matrix)
+        numbers = self.matrix[self.numbers]
+        along = numbers[:, target] / np.linalg.norm(numbers[:, target])
+        stretch = math.sqrt(max(1.0, RESIDUAL * (self.typical - self.constant)))
+        numbers = numbers + (stretch - 1) * np.outer(along, along @ numbers)
         typical = self.typical + stretch**2 - 1
-        return replace(self, matrix=_orthogonal(matrix), typical=typical, stretch=stretch)
+        return replace(self, matrix=self._with(numbers), typical=typical, stretch=stretch)
+
+    def _with(self, numbers: Matrix) -> Matrix:
+        """The matrix with other rows of numbers, up to a rotation."""
+        matrix = self.matrix.copy()
+        matrix[self.numbers] = numbers
+        if not self.levels:
+            return _orthogonal(matrix)
+        turn = np.linalg.svd(numbers[:, self.numbers])[0]
+        matrix[self.numbers] = turn.T @ numbers
+        return matrix
 
     @property
     def hidden(self) -> bool:
@@ -270,17 +309,56 @@ class Frame:
 
     def loudest(self, rows: float) -> float:
         """Noise off the diagonal beyond which a look in the frame drowns what it brings forth."""
-        return TAUGHT * rows / (2 * math.sqrt(len(self.matrix)))
+        return TAUGHT * rows / (2 * math.sqrt(max(len(self.numbers), 1)))
 
     def largest(self, bound: float) -> float:
         """The largest |z|^2 of rows up to `bound`: public."""
-        return float((self.matrix[0] ** 2).sum()) * bound**2
+        if not self.levels:
+            return float((self.matrix[0] ** 2).sum()) * bound**2
+        longest = np.linalg.norm(self.matrix[self.numbers], 2) if len(self.numbers) else 0.0
+        return self.constant + (float(longest) * bound) ** 2
 
     @property
     def inverse(self) -> Matrix:
         """A^{-1}, from the orthogonality of A's rows."""
-        inverse: Matrix = (self.matrix / (self.matrix**2).sum(axis=1)[:, None]).T
-        return inverse
+        if not self.levels:
+            inverse: Matrix = (self.matrix / (self.matrix**2).sum(axis=1)[:, None]).T
+            return inverse
+        square = np.ix_(self.numbers, self.numbers)
+        own = self.matrix[square]
+        found = np.diag(1 / np.diag(self.matrix))
+        found[square] = (own / (own**2).sum(axis=1)[:, None]).T
+        levels = np.setdiff1d(np.arange(len(found)), self.numbers)
+        across = found[square] @ self.matrix[np.ix_(self.numbers, levels)]
+        found[np.ix_(self.numbers, levels)] = -across * np.diag(found)[levels]
+        return found
+
+    def known(self, std: float, columns: Columns | None) -> GaussianLaw | MaskedLaw | TiedLaw:
+        """The law of noise of such a deviation after what factors that are apart say of it."""
+        law = GaussianLaw(std, math.sqrt(2.0) * std)
+        if columns is None or not self.levels:
+            return law
+        blocks = tuple(tuple(range(start, start + size)) for start, size, _ in self.levels)
+        return imposed(law, blocks, ties(columns.layout, {k: entry for k, _, entry in self.levels}))
+
+
+def plain_frame(columns: Columns | None, n_columns: int, bound: float, target: int) -> Frame:
+    """The scaled columns themselves, with factors apart where a row has 1 of a factor's levels.
+
+    That is where no row is weighted or clipped, and there are numbers beside them. A target is no
+    level that is apart.
+    """
+    levels: list[Levels] = []
+    if columns is not None and columns.row_weights is None and bound >= columns.bound:
+        levels = [
+            Levels(own.start, own.size, own.weight)
+            for own in columns.layout.stored
+            if own.size > 1 and not own.piece.powers
+            if not own.start <= target < own.start + own.size
+        ]
+    if sum(own.size for own in levels) == n_columns:
+        levels = []
+    return Frame(np.eye(n_columns), bound**2, 1.0, levels=tuple(levels))
 
 
 def whiten(moment: Matrix, noise_std: float, rows: float, before: Frame | None = None) -> Frame:
@@ -303,18 +381,83 @@ def whiten(moment: Matrix, noise_std: float, rows: float, before: Frame | None =
     noise_std, within which the noise's own eigenvalues stay. Isotropic noise and clipping do not
     see a rotation of z; the one is taken that makes the rows of A orthogonal in the scaled columns,
     where the first look's noise is isotropic: so its entries are independent in every frame.
+
+    Where factors are apart, that is for what is left of the d numbers within levels.
     """
-    d = len(moment)
-    values, vectors = np.linalg.eigh(moment)
+    if before is None:
+        before = Frame(np.eye(len(moment)), 1.0, 1.0)
+    within, back, pulled = _within(moment, noise_std, rows, before)
+    values, vectors = np.linalg.eigh(within)
     signal = np.maximum(values, 0.0)
-    floor = 2 * math.sqrt(d) * noise_std
+    floor = 2 * math.sqrt(len(within)) * noise_std + pulled
     lifted = signal + floor
-    matrix = (vectors * np.sqrt(rows / lifted)).T
-    if before is not None:
-        matrix = matrix @ before.matrix
+    numbers = (vectors * np.sqrt(rows / lifted)).T @ back @ before.matrix
     # Where noise makes eigenvalues negative their sum is too small.
     typical = max(float((values / lifted).sum()), 0.3 * float((signal / lifted).sum()), 1e-3)
-    return Frame(_orthogonal(matrix), typical, float(values[0]) / floor)
+    clear = float(values[0]) / floor
+    if not before.levels:
+        return Frame(_orthogonal(numbers), typical, clear)
+    levels, second = _levels(moment, noise_std, rows, before, typical)
+    scaled = before.matrix.copy()
+    for (start, size, entry), (*_, new) in zip(before.levels, levels, strict=True):
+        scaled[start : start + size] *= new / entry
+    bare = Frame(scaled, typical, clear, levels=levels, second=second)
+    return replace(bare, matrix=bare._with(numbers), typical=typical + bare.constant)
+
+
+def _within(
+    moment: Matrix, noise_std: float, rows: float, frame: Frame
+) -> tuple[Matrix, Matrix, float]:
+    """The second moment of numbers within levels, what takes it there, and what noise adds."""
+    if not frame.levels:
+        return moment, np.eye(len(moment)), 0.0
+    numbers, d = frame.numbers, len(moment)
+    levels = np.setdiff1d(np.arange(d), numbers)
+    entries = np.zeros(d)
+    for start, size, entry in frame.levels:
+        entries[start : start + size] = entry
+    # The mean, by the factor whose sums have the least noise: a row has one of its levels.
+    start, size, entry = min(frame.levels, key=lambda own: own.size)
+    mean = moment[numbers, start : start + size].sum(axis=1) / (entry * rows)
+    own = moment[np.ix_(numbers, numbers)] - rows * np.outer(mean, mean)
+    counts = np.maximum(np.diag(moment), 0.0)[levels] / entries[levels]
+    across = moment[np.ix_(numbers, levels)] - np.outer(mean, counts)
+    # Means by level of the rest, shrunk where noise hides them.
+    values, vectors = np.linalg.eigh(moment[np.ix_(levels, levels)])
+    lifted = np.maximum(values, 0.0) + 2 * math.sqrt(d) * noise_std
+    told = (across @ vectors / lifted) @ vectors.T
+    back = np.zeros((len(numbers), d))
+    back[:, numbers] = np.eye(len(numbers))
+    back[:, levels] = -told
+    back[:, start : start + size] -= mean[:, None] / entry
+    return own - told @ across.T, back, noise_std**2 * float((1 / lifted).sum())
+
+
+def _levels(
+    moment: Matrix, noise_std: float, rows: float, before: Frame, typical: float
+) -> tuple[tuple[Levels, ...], Matrix]:
+    """Factors in the next frame, and its second moment per row if they were independent.
+
+    With numbers up to r the noise is in proportion to r + sum of the squared entries, and that of
+    a level's coefficients to this over the entry: least where factors have as much as the numbers.
+    Less will do if no level is rare.
+    """
+    most = LONG * typical / len(before.levels)
+    found: list[Levels] = []
+    second = np.eye(len(moment))
+    means = np.zeros(len(moment))
+    for start, size, entry in before.levels:
+        own = slice(start, start + size)
+        counts = np.diag(moment)[own] / entry**2
+        rarest = max(float(counts.min()), 1.0)
+        found.append(Levels(start, size, math.sqrt(min(most, rows / rarest))))
+        shares = np.maximum(counts, 0.0) + noise_std / entry**2
+        means[own] = found[-1].entry * shares / shares.sum()
+    second += np.outer(means, means)
+    for start, size, entry in found:
+        own = slice(start, start + size)
+        second[own, own] = np.diag(entry * means[own])
+    return tuple(found), second
 
 
 def _orthogonal(matrix: Matrix) -> Matrix:
@@ -322,13 +465,6 @@ def _orthogonal(matrix: Matrix) -> Matrix:
     _, sizes, directions = np.linalg.svd(matrix)
     rows: Matrix = sizes[:, None] * directions
     return rows
-
-
-def radii(typical: float, largest: float) -> Vector:
-    """Squared radii to choose from, ascending by factors of sqrt(2) up to the largest |z|^2."""
-    steps = max(0, math.ceil(2 * math.log2(largest / typical)))
-    grid: Vector = np.minimum(typical * np.sqrt(2.0) ** np.arange(steps + 1), largest)
-    return grid
 
 
 @dataclass(frozen=True)
@@ -362,6 +498,7 @@ def choose_radius(
     noise: float,
     rows: float,
     loudest: float = math.inf,
+    constant: float = 0.0,
 ) -> Choice:
     """The squared radius that leaves coefficients the least error, of noise and of clipping.
 
@@ -378,6 +515,8 @@ def choose_radius(
     rows : float
     loudest : float
         The most noise that a look may have.
+    constant : float
+        What every row has beside what is counted.
 
     Notes
     -----
@@ -388,13 +527,18 @@ def choose_radius(
     """
     tail = tail_of(counts, grid, counts_std, rows)
     expected = pull(tail.rows) * tail.excess
-    allowed = (tail.rows <= MOST_CLIPPED * rows) & (noise * tail.places <= loudest)
-    error = np.hypot(noise * tail.places, expected)
+    drawn = noise * (tail.places + constant)
+    allowed = (tail.rows <= MOST_CLIPPED * rows) & (drawn <= loudest)
+    error = np.hypot(drawn, expected)
     at = int(np.argmin(np.where(allowed, error, np.inf) if allowed.any() else error))
     number = float(tail.rows[at])
     most = pull(tail.rows[at]) * tail.most(at)
     return Choice(
-        float(tail.places[at]), number, tail.rows_std(at), float(expected[at]), float(most)
+        float(tail.places[at]) + constant,
+        number,
+        tail.rows_std(at),
+        float(expected[at]),
+        float(most),
     )
 
 
@@ -402,33 +546,3 @@ def pull(clipped: Vector) -> Vector:
     """The part of the excess that may move an entry: more of it if fewer rows are clipped."""
     part: Vector = PULL * (1 + clipped) ** -FADING
     return part
-
-
-def rows_beyond(
-    counts: Vector, counts_std: float, resolved: float = RESOLVED, falling: float = FALLING
-) -> Vector:
-    """Rows beyond each point of a grid, as far as they stand out of the noise, and then a guess.
-
-    Farther out their number is taken to fall faster and faster, each time by a power, the square
-    by default, of the ratio before. That is a guess, which may be wrong by as much as it is: what
-    the next two bins hold is weighed against it, by their noise. Few rows that are far longer than
-    all others go unseen, as they must.
-    """
-    tails = np.array([counts[i + 1 : i + 1 + WINDOW].sum() for i in range(len(counts))])
-    bins = np.clip(np.arange(len(counts))[::-1], 1, WINDOW)
-    seen = np.flatnonzero(tails > resolved * counts_std * np.sqrt(bins))
-    last = int(seen[-1]) if len(seen) else 0
-    beyond = np.zeros(len(counts))
-    beyond[last] = tails[last]
-    for i in range(last)[::-1]:
-        beyond[i] = beyond[i + 1] + max(counts[i + 1], 0.0)
-    ratio, back = 0.5, min(last, STEADY)
-    if back:
-        fallen = beyond[last] / max(beyond[last - back], 1.0)
-        ratio = min(fallen ** min(FASTER / back, 1.0), 0.95)
-    for i in range(last + 1, len(counts)):
-        ratio **= falling
-        guess = beyond[i - 1] * ratio
-        near, variance = counts[i + 1 : i + 3].sum(), 2 * counts_std**2
-        beyond[i] = guess * (variance + guess * max(near, 0.0)) / (variance + guess**2)
-    return beyond

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from privgram._core import rows, scale
 from privgram.columns.encoding import Codes
+from privgram.moment.mapped import Mapped
 from privgram.sources.table import UNLISTED, Block, InvalidRow, n_rows_of
 
 if TYPE_CHECKING:
@@ -136,11 +137,14 @@ class Feeder:
 
     def _update_encoded(self, encoder: Encoder, parts: list[Raw]) -> int:
         total = self.accumulator
-        plain = isinstance(total, (rows.Accumulator, rows.TableAccumulator))
+        plain = isinstance(total, (rows.Accumulator, rows.TableAccumulator, Mapped))
         if encoder.row_weights is not None or not plain:  # else norms are counted
             with scale.DefaultRounding():
                 return int(total.update(encoder.table(parts), self._drop))
         dense, codes, values = self._encoded(encoder, parts)
+        if isinstance(total, Mapped):
+            with scale.DefaultRounding():
+                return total.update_coded(encoder, dense, codes, values, self._drop)
         if not isinstance(total, rows.TableAccumulator):
             return int(total.update(dense, self._drop, encoder.scaling))
         return int(total.update(dense, codes, values, self._drop, encoder.scaling))

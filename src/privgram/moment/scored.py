@@ -8,7 +8,7 @@ stands.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,15 +19,20 @@ from privgram._core.rows import Accumulator
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privgram.regression.families import Expected
+
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
 __all__ = [
     "UNITS",
+    "Curved",
+    "Modelled",
     "ScoreBoth",
     "ScoreSecond",
     "ScoreShells",
     "ScoreSum",
+    "UnitCurved",
     "UnitScored",
     "sums_of_units",
 ]
@@ -70,7 +75,25 @@ def scale(q: int) -> float:
     return float(UNITS - np.ceil(np.sqrt(q) / 2) - 1)
 
 
-class _Scores:
+class _Fed:
+    """What takes scores, of images (z, e, ...) or as they are."""
+
+    q: int
+
+    def update(self, block: Matrix, drop: bool = False) -> int:
+        """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
+        return self.feed(self.scores(block), drop)
+
+    def scores(self, images: Matrix) -> Matrix:
+        """Those of images."""
+        return np.ascontiguousarray(images[:, : self.q] * images[:, self.q, None])
+
+    def feed(self, scores: Matrix, drop: bool = False, lengths: Vector | None = None) -> int:
+        """Accumulate scores as they are: of rows, or of units; as if they had other lengths."""
+        raise NotImplementedError
+
+
+class _Scores(_Fed):
     """Scores of the rows of a block, and their lengths."""
 
     def __init__(self, q: int) -> None:
@@ -78,22 +101,22 @@ class _Scores:
         self.n_rows = 0
         self.n_dropped = 0
 
-    def update(self, block: Matrix, drop: bool = False) -> int:
-        """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
-        return self.feed(np.ascontiguousarray(block[:, : self.q] * block[:, self.q, None]), drop)
+    def feed(self, scores: Matrix, drop: bool = False, lengths: Vector | None = None) -> int:
+        """Accumulate scores as they are: of rows, or of units; as if they had other lengths.
 
-    def feed(self, scores: Matrix, drop: bool = False) -> int:
-        """Accumulate scores as they are: of rows, or of units."""
+        None may be longer than the length that is given.
+        """
         square = np.empty(len(scores))
         squared_norms(scores, square)
-        bad = np.flatnonzero(~np.isfinite(square))
+        sizes = np.sqrt(square) if lengths is None else lengths
+        bad = np.flatnonzero(~np.isfinite(square + sizes))
         if len(bad):
             if not drop:
                 return int(bad[0])
-            scores, square = np.delete(scores, bad, axis=0), np.delete(square, bad)
+            scores, sizes = np.delete(scores, bad, axis=0), np.delete(sizes, bad)
         self.n_rows += len(scores)
         self.n_dropped += len(bad)
-        self.add(scores, np.sqrt(square))
+        self.add(scores, sizes)
         return -1
 
     def add(self, scores: Matrix, lengths: Vector) -> None:
@@ -176,19 +199,17 @@ class ScoreShells(_Scores):
         self.total += other.total
 
 
-class ScoreSecond:
+class ScoreSecond(_Fed):
     """The second moment of clipped scores; as `ScoreSum`, with an accumulator `inner`."""
 
     def __init__(self, q: int, clip: float) -> None:
         self.inner = Accumulator(q, clip)
-        self.q = q
+        self.q, self._clip = q, clip
 
-    def update(self, block: Matrix, drop: bool = False) -> int:
-        """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
-        return self.feed(np.ascontiguousarray(block[:, : self.q] * block[:, self.q, None]), drop)
-
-    def feed(self, scores: Matrix, drop: bool = False) -> int:
-        """Accumulate scores as they are: of rows, or of units."""
+    def feed(self, scores: Matrix, drop: bool = False, lengths: Vector | None = None) -> int:
+        """Accumulate scores as they are: of rows, or of units; as if they had other lengths."""
+        if lengths is not None:
+            scores = scores * (self._clip / np.maximum(lengths, self._clip))[:, None]
         return self.inner.update(scores, drop)
 
     @property
@@ -206,7 +227,7 @@ class ScoreSecond:
         self.inner.merge(other.inner)
 
 
-class ScoreBoth:
+class ScoreBoth(_Fed):
     """The sum of clipped scores and their second moment, in one pass."""
 
     def __init__(self, q: int, clip: float) -> None:
@@ -214,14 +235,10 @@ class ScoreBoth:
         self.total = ScoreSum(q, clip)
         self.second = ScoreSecond(q, clip)
 
-    def update(self, block: Matrix, drop: bool = False) -> int:
-        """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
-        return self.feed(np.ascontiguousarray(block[:, : self.q] * block[:, self.q, None]), drop)
-
-    def feed(self, scores: Matrix, drop: bool = False) -> int:
-        """Accumulate scores as they are: of rows, or of units."""
-        bad = self.total.feed(scores, drop)
-        return bad if bad >= 0 else self.second.feed(scores, drop)
+    def feed(self, scores: Matrix, drop: bool = False, lengths: Vector | None = None) -> int:
+        """Accumulate scores as they are: of rows, or of units; as if they had other lengths."""
+        bad = self.total.feed(scores, drop, lengths)
+        return bad if bad >= 0 else self.second.feed(scores, drop, lengths)
 
     @property
     def n_rows(self) -> int:
@@ -239,32 +256,64 @@ class ScoreBoth:
         self.second.merge(other.second)
 
 
-class UnitScored:
-    """Feed what adds up scores sum e z, one for every unit: clipped or counted as one.
+class Modelled(_Fed):
+    """Feed what adds up scores those of images (z, target, ...), by what a model expects of them.
 
     Parameters
     ----------
-    frame : ndarray of shape (d, d), float64
-        Of rows, to q features z, then e.
-    bound : float
-        L2 bound of a row.
-    q : int
-    inner : ScoreSum, ScoreShells, ScoreSecond or ScoreBoth
+    inner : ScoreSum, ScoreShells or ScoreBoth
+    expected : Expected
+        `privgram.regression.families.Expected`: public.
     """
 
-    def __init__(
-        self,
-        frame: Matrix,
-        bound: float,
-        q: int,
-        inner: ScoreSum | ScoreShells | ScoreSecond | ScoreBoth,
-    ) -> None:
-        self.n_columns = len(frame)
+    def __init__(self, inner: Any, expected: Expected) -> None:
         self.inner = inner
-        self._q, self._bound = q, bound
+        self.expected = expected
+        self.q = inner.q
+
+    def update(self, block: Matrix, drop: bool = False) -> int:
+        """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
+        z, error, _, most = self.expected(block)
+        scores = np.ascontiguousarray(z * error[:, None])
+        if most is None:
+            return self.feed(scores, drop)
+        square = np.empty(len(block))
+        squared_norms(np.ascontiguousarray(z), square)
+        return self.feed(scores, drop, most * np.sqrt(square))
+
+    def scores(self, images: Matrix) -> Matrix:
+        """Those of images."""
+        z, error, *_ = self.expected(images)
+        return np.ascontiguousarray(z * error[:, None])
+
+    def feed(self, scores: Matrix, drop: bool = False, lengths: Vector | None = None) -> int:
+        """Accumulate scores as they are: of rows, or of units; as if they had other lengths."""
+        return int(self.inner.feed(scores, drop, lengths))
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that count."""
+        return int(self.inner.n_rows)
+
+    @property
+    def n_dropped(self) -> int:
+        """Rows left out."""
+        return int(self.inner.n_dropped)
+
+    def merge(self, other: Modelled) -> None:
+        """Add the rows of another."""
+        self.inner.merge(other.inner)
+
+
+class _Units:
+    """Whole units on their way: the images of their rows."""
+
+    inner: Any
+
+    def __init__(self, frame: Matrix, bound: float) -> None:
+        self.n_columns = len(frame)
+        self._bound = bound
         self._frame = rowmap.transposed(frame)
-        sizes = np.linalg.norm(frame[:q], 2), np.linalg.norm(frame[q])
-        self._largest = float(sizes[0] * sizes[1]) * bound**2
         self.n_rows = 0
 
     def update(self, x: Matrix, starts: NDArray[np.intp], drop: bool = False) -> int:
@@ -276,15 +325,96 @@ class UnitScored:
             x = np.where(missing[:, None], 0.0, x)
         images = np.empty_like(x)
         rowmap.apply(x, self._bound, self._frame, images)
-        products = images[:, : self._q] * images[:, self._q, None]
-        self.inner.feed(sums_of_units(products, self._largest, starts))
+        self.add(images, starts)
         self.n_rows += len(starts)
         return -1
 
-    def merge(self, other: UnitScored) -> None:
+    def add(self, images: Matrix, starts: NDArray[np.intp]) -> None:
+        """Accumulate what the images of units' rows make."""
+        raise NotImplementedError
+
+    def merge(self, other: _Units) -> None:
         """Add the units of another."""
         self.n_rows += other.n_rows
-        self.inner.merge(other.inner)  # type: ignore[arg-type]
+        self.inner.merge(other.inner)
+
+
+class UnitScored(_Units):
+    """Feed what adds up scores sum e z, one for every unit: clipped or counted as one.
+
+    Parameters
+    ----------
+    frame : ndarray of shape (d, d), float64
+        Of rows, to q features z, then e or the target.
+    bound : float
+        L2 bound of a row.
+    q : int
+    inner : ScoreSum, ScoreShells, ScoreSecond, ScoreBoth or Modelled
+    """
+
+    def __init__(self, frame: Matrix, bound: float, q: int, inner: Any) -> None:
+        super().__init__(frame, bound)
+        self.inner = inner
+        size = float(np.linalg.norm(frame[:q], 2)) * bound
+        if isinstance(inner, Modelled):
+            self._largest = size * inner.expected.most
+        else:
+            self._largest = size * float(np.linalg.norm(frame[q])) * bound
+
+    def add(self, images: Matrix, starts: NDArray[np.intp]) -> None:
+        """Accumulate what the images of units' rows make."""
+        self.inner.feed(sums_of_units(self.inner.scores(images), self._largest, starts))
+
+
+class Curved:
+    """The curvature of a likelihood: the second moment of z times the roots of weights.
+
+    Parameters
+    ----------
+    inner : Accumulator or UnitAccumulator
+        Of q columns.
+    expected : Expected
+    """
+
+    def __init__(self, inner: Any, expected: Expected) -> None:
+        self.inner = inner
+        self.expected = expected
+
+    def curved(self, images: Matrix) -> Matrix:
+        """Rows whose squares are the curvature."""
+        z, error, root, _ = self.expected(images)
+        # A row without a target has no curvature.
+        return np.ascontiguousarray(z * (root + (error - error))[:, None])
+
+    def update(self, block: Matrix, drop: bool = False) -> int:
+        """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
+        return int(self.inner.update(self.curved(block), drop))
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that count."""
+        return int(self.inner.n_rows)
+
+    @property
+    def n_dropped(self) -> int:
+        """Rows left out."""
+        return int(self.inner.n_dropped)
+
+    def merge(self, other: Curved) -> None:
+        """Add the rows of another."""
+        self.inner.merge(other.inner)
+
+
+class UnitCurved(_Units):
+    """The curvatures of units, each clipped as one."""
+
+    def __init__(self, frame: Matrix, bound: float, inner: Curved) -> None:
+        super().__init__(frame, bound)
+        self.inner = inner
+
+    def add(self, images: Matrix, starts: NDArray[np.intp]) -> None:
+        """Accumulate what the images of units' rows make."""
+        self.inner.inner.update(self.inner.curved(images), starts)
 
 
 class Leading:

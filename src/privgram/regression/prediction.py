@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from privgram._base.arrays import Matrix, Vector
-
+    from privgram.regression.families import Family
 
 #: Rows that are predicted at once.
 _ROWS = 256
@@ -117,3 +117,57 @@ class Prediction:
             "obs_ci_upper": obs[:, 1],
         }
         return as_frame(columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Means(Prediction):
+    """Predicted means of a generalised linear model.
+
+    Attributes
+    ----------
+    rows, var_resid, df_resid
+        As of `Prediction`.
+    """
+
+    _family: Family
+
+    @cached_property
+    def linpred(self) -> Vector:
+        """Linear predictors, shape (m,)."""
+        return np.concatenate([part.estimate for part in self._of_population])
+
+    @cached_property
+    def predicted_mean(self) -> Vector:
+        """Means of the target, shape (m,)."""
+        return self._family.means(self.linpred)[0]
+
+    @cached_property
+    def se_mean(self) -> Vector:
+        """Their standard errors by the delta method, shape (m,)."""
+        errors = np.concatenate([part.stderr for part in self._of_population])
+        return np.asarray(errors * self._family.means(self.linpred)[1] ** 2)
+
+    def conf_int(self, obs: bool = False, alpha: float = 0.05, *, of: Of = "population") -> Matrix:
+        """Intervals of the means: those of the linear predictors, on the scale of the mean.
+
+        Parameters
+        ----------
+        obs : bool
+            Not offered: observations are no normal ones about the mean.
+        alpha, of
+            As of `Prediction.conf_int`.
+
+        Returns
+        -------
+        ndarray of shape (m, 2), float64
+        """
+        if obs:
+            raise ValueError("intervals are of means here, not of new observations: leave obs out")
+        ends = super().conf_int(alpha=alpha, of=of)
+        return np.column_stack([self._family.means(end)[0] for end in ends.T])
+
+    def summary_frame(self, alpha: float = 0.05) -> Any:
+        """All of it as a data frame (needs pandas), with the columns that statsmodels has."""
+        low, high = self.conf_int(alpha=alpha).T
+        mean = {"mean": self.predicted_mean, "mean_se": self.se_mean}
+        return as_frame(mean | {"mean_ci_lower": low, "mean_ci_upper": high})

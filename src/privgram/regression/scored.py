@@ -17,9 +17,10 @@ from privgram._base.saved import Form
 from privgram._base.text import shown
 from privgram.columns import Columns
 from privgram.regression.design import AllColumns, Design, design
+from privgram.regression.families import FAMILIES, FamilyName
 from privgram.regression.inference import Inference, Of, refuse
-from privgram.regression.prediction import Prediction
-from privgram.regression.results import CONSTANT, Results
+from privgram.regression.prediction import Means, Prediction
+from privgram.regression.results import CONSTANT, NotReleasedError, Results
 from privgram.regression.summary import counted
 
 if TYPE_CHECKING:
@@ -46,12 +47,21 @@ FORM = Form(
 #: Which ways a fit may have come about, as the summary says it.
 WAYS = {"scores": "Scores", "second moment": "Second moment", "one look": "One look"}
 
-HIDDEN = "the privacy noise hides the curvature in some direction of the features"
+#: Powers of what a file holds must stay a float64.
+MOST = 1e30
+
+HIDDEN = (
+    "the privacy noise hides the curvature in some direction of the features. More rows, a larger "
+    "epsilon, narrower bounds or fewer features may show it"
+)
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreFit(Results):
-    """A linear regression by private scores, in the columns' own units.
+    """A regression by private scores, in the columns' own units.
+
+    Of family "binomial" and "poisson" parameters are of the linear predictor: the log odds, and
+    the logarithm of the mean.
 
     Made by `privgram.regress`, or read back by `load`. It holds estimates and the parts of their
     covariance, all released: what is computed from it costs no further privacy.
@@ -85,6 +95,7 @@ class ScoreFit(Results):
         Whether the noise came from a generator with a seed.
     unit : str or None
         Whose rows are protected together: standard errors then let errors go together in them.
+    family : {"gaussian", "binomial", "poisson"}
     """
 
     target: str
@@ -105,6 +116,7 @@ class ScoreFit(Results):
     parameters: dict[str, Any]
     reproducible: bool = False
     unit: str | None = None
+    family: FamilyName = "gaussian"
 
     @cached_property
     def design(self) -> Design:
@@ -113,13 +125,30 @@ class ScoreFit(Results):
             AllColumns(self.columns), self.target, self.terms, self.with_intercept, self.reference
         )
 
-    _title = "Private Least Squares Regression"
+    @property
+    def _linear(self) -> bool:
+        """Whether the mean is the linear predictor itself."""
+        return self.family == "gaussian"
+
+    @property
+    def _title(self) -> str:  # type: ignore[override]
+        return FAMILIES[self.family].title
 
     @property
     def param_names(self) -> tuple[str, ...]:
         """Names of `params`: the coefficients, then the intercept if own units have one."""
         names = self.design.names
-        return (*names, CONSTANT) if self.design.has_level else names
+        constant = self.design.has_level if self._linear else self.with_intercept
+        return (*names, CONSTANT) if constant else names
+
+    @property
+    def _own(self) -> tuple[Matrix, Vector]:
+        """From coefficients of the design's columns to `params`: what they are times, and plus."""
+        size = len(self.param_names)
+        if self._linear:
+            return self.design.transform[:size], self.design.offset[:size]
+        # Of the linear predictor, which has no units.
+        return self.design.transform[:size] / self.design.spread[-1], np.zeros(size)
 
     @property
     def _term_places(self) -> dict[str, slice]:
@@ -153,34 +182,64 @@ class ScoreFit(Results):
     def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
         if self.refused is not None:
             return refuse(len(matrix), self.refused)
-        size = len(self.param_names)
-        own, offset = matrix @ self.design.transform[:size], matrix @ self.design.offset[:size]
+        transform, level = self._own
+        own, offset = matrix @ transform, matrix @ level
         whole = self.noise + (self.sampling if of == "population" else 0.0)
         nothing = np.zeros(len(own))
-        df = np.full(len(own), self.df_resid if of == "population" else math.inf)
+        students = of == "population" and self._linear
+        df = np.full(len(own), self.df_resid if students else math.inf)
         estimate = own @ self.solution + offset
         return Inference(estimate, own @ whole @ own.T, self.cov_type, None, nothing, nothing, df)
 
     @property
     def _estimate(self) -> Vector:
-        size = len(self.param_names)
-        found: Vector = self.design.transform[:size] @ self.solution + self.design.offset[:size]
-        return found
+        transform, level = self._own
+        found = np.asarray(transform @ self.solution + level)
+        # Steps of other families that have not settled lead anywhere.
+        return found if self._linear or self.refused is None else np.full_like(found, math.nan)
 
-    def predict(self, X: Any) -> Vector:
-        """Predict the target for new rows.
+    def predict(self, X: Any, which: Literal["mean", "linear"] = "mean") -> Vector:
+        """Predict the target's mean for new rows.
 
         Parameters
         ----------
         X : DataFrame or mapping of str to array_like
             The variables of the features, in their own units. Values are clamped to their bounds.
+        which : {"mean", "linear"}, default "mean"
+            Means: in the target's units, or probabilities of family "binomial"; or linear
+            predictors, log odds of it and logarithms of means of "poisson".
 
         Returns
         -------
         ndarray of shape (m,), float64
-            In the target's units.
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: of another family than "gaussian", where there is no inference.
         """
-        return np.asarray(self._rows(X) @ self._estimate)
+        if which not in ("mean", "linear"):
+            raise ValueError(f"which is 'mean' or 'linear', not {which!r}")
+        if not self._linear:
+            self._need_inference()
+        linear = np.asarray(self._rows(X) @ self._estimate)
+        return linear if which == "linear" else FAMILIES[self.family].means(linear)[0]
+
+    def predict_proba(self, X: Any) -> Matrix:
+        """Probabilities of not being `target`, and of being it, as scikit-learn has them.
+
+        Parameters
+        ----------
+        X
+            As of `predict`.
+
+        Returns
+        -------
+        ndarray of shape (m, 2), float64
+        """
+        self._need_family("binomial", "probabilities are")
+        p = self.predict(X)
+        return np.column_stack([1 - p, p])
 
     def get_prediction(self, X: Any) -> Prediction:
         """Predicted means with their errors, and intervals of means and of new observations.
@@ -193,6 +252,8 @@ class ScoreFit(Results):
         Returns
         -------
         Prediction
+            Of another family than "gaussian", of means alone: intervals are those of the linear
+            predictor, on the scale of the mean.
 
         Raises
         ------
@@ -200,15 +261,61 @@ class ScoreFit(Results):
             A ValueError: where there is no inference.
         """
         self._need_inference()
-        return Prediction(self._rows(X), self.scale, self.df_resid, self._contrasts)
+        given = self._rows(X), self.scale, self.df_resid, self._contrasts
+        return Prediction(*given) if self._linear else Means(*given, FAMILIES[self.family])
+
+    def odds_ratios(self, alpha: float = 0.05) -> Matrix:
+        """By what odds are multiplied per unit of each feature, with its interval.
+
+        Parameters
+        ----------
+        alpha : float, default 0.05
+            1 - level, in (0, 0.5].
+
+        Returns
+        -------
+        ndarray of shape (p, 3), float64
+            exp of `params` and of `conf_int`, without the intercept.
+        """
+        self._need_family("binomial", "odds are")
+        return self._ratios(alpha)
+
+    def rate_ratios(self, alpha: float = 0.05) -> Matrix:
+        """By what means are multiplied per unit of each feature; as `odds_ratios`."""
+        self._need_family("poisson", "rates are")
+        return self._ratios(alpha)
+
+    def _ratios(self, alpha: float) -> Matrix:
+        with np.errstate(over="ignore"):
+            both = np.exp(np.column_stack([self._estimate, self._ends(alpha)]))
+        return np.asarray(both[: len(self.design.names)])
+
+    def _need_family(self, family: str, what: str) -> None:
+        if self.family != family:
+            raise AttributeError(f'{what} of family="{family}", not of "{self.family}"')
 
     @property
     def scale(self) -> float:
-        """About the variance of the errors, in the target's units, squared: as the looks tell."""
-        return float((self.parameters["scale"] * self.design.spread[-1]) ** 2)
+        """About the variance of the errors, in the target's units, squared: as the looks tell.
+
+        1 of other families than "gaussian".
+        """
+        return (
+            float((self.parameters["scale"] * self.design.spread[-1]) ** 2) if self._linear else 1.0
+        )
 
     #: By statsmodels' other name.
     mse_resid = scale
+
+    @property
+    def deviance(self) -> float:
+        """Refused: it takes the rows. So do `null_deviance`, `llf`, `aic` and `bic`."""
+        raise NotReleasedError(
+            "likelihoods are sums over rows that nobody released: test coefficients by wald_test; "
+            "the table's holder has them at fit.predict(table)"
+        )
+
+    null_deviance = llf = aic = bic = deviance
 
     def _rows(self, X: Any) -> Matrix:
         features = self.design.rows(X, self.columns)
@@ -216,6 +323,8 @@ class ScoreFit(Results):
         return np.column_stack([features, ones])
 
     def _facts(self) -> dict[str, str]:
+        family = FAMILIES[self.family]
+        model = {} if self._linear else {"Model Family": family.name.title(), "Link": family.link}
         return {
             "Method": WAYS[self.parameters["way"]],
             "No. Observations": counted(self.n_rows, 0.0),
@@ -224,10 +333,12 @@ class ScoreFit(Results):
             "Delta": f"{self.delta:g}",
             "Adjacency": self.adjacency,
             "Row norms up to": f"{self.columns.bound:.4g}",
+            **model,
         }
 
     def _assumes(self) -> list[str]:
-        equal = "" if self.robust else " They assume errors of equal variance."
+        what = "errors of equal variance" if self._linear else "that the model holds"
+        equal = "" if self.robust else f" They assume {what}."
         return [f"Standard errors cover sampling, privacy noise and clipping.{equal}"]
 
     def _notes(self) -> list[str]:
@@ -254,7 +365,8 @@ class ScoreFit(Results):
 
     def __repr__(self) -> str:
         names = ", ".join(map(shown, self.design.names))
-        text = f"<Fit of {shown(self.target)} on {names}: {self.guarantee}"
+        kind = "Fit" if self._linear else FAMILIES[self.family].title.removeprefix("Private ")
+        text = f"<{kind} of {shown(self.target)} on {names}: {self.guarantee}"
         return text + ("; REPRODUCIBLE>" if self.reproducible else ">")
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -272,7 +384,7 @@ class ScoreFit(Results):
     def _header(self) -> dict[str, Any]:
         plain = (
             "target", "reference", "with_intercept", "robust", "n_rows", "refused", "epsilon",
-            "delta", "adjacency", "parameters", "reproducible", "unit",
+            "delta", "adjacency", "parameters", "reproducible", "unit", "family",
         )  # fmt: skip
         return {name: getattr(self, name) for name in plain} | {
             "terms": list(self.terms),
@@ -306,12 +418,14 @@ def _check(fit: ScoreFit) -> None:
         raise ValueError("the terms are others than those of the solution")
     for name, shape in {"solution": (q,), "sampling": (q, q), "noise": (q, q)}.items():
         array = getattr(fit, name)
-        if array.shape != shape or not np.isfinite(array).all():
-            raise ValueError(f"{name} must have shape {shape}, and be finite")
+        if array.shape != shape or not (np.abs(array) <= MOST).all():  # also if it is NaN
+            raise ValueError(f"{name} must have shape {shape}, and be finite, {MOST:g} at most")
     for name in ("epsilon", "n_rows"):
         check_positive(getattr(fit, name), name)
     check_within(fit.delta, "delta", 0, 1)
     check_adjacency(fit.adjacency)
+    if fit.family not in FAMILIES:
+        raise ValueError("no such family")
     if type(fit.robust) is not bool or type(fit.reproducible) is not bool:
         raise ValueError("robust and reproducible are true or false")
     if fit.parameters["way"] not in WAYS or not isinstance(fit.parameters["why"], str):

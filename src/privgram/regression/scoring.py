@@ -7,15 +7,18 @@ clipped, then move the start. The rules here see released numbers alone (docs/th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from privgram.mechanisms.tails import bins, tail_of
+from privgram.noise import GaussianLaw
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from privgram.noise import NoiseLaw
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Clip", "Start", "choose_clip", "lengths", "start"]
+__all__ = ["Clip", "Start", "choose_clip", "lengths", "start", "turned"]
 
 #: Shares of mu^2: of the first look, of the histogram of lengths, of the unit vectors by
 #: length, of the number of rows where nothing else says it.
@@ -82,6 +85,29 @@ WITHIN = 0.03
 #: inference.
 TRUSTED = 1 / 8
 
+#: Where the curvature depends on the coefficients: the share of a score at the middle, and at most
+#: so many; and the least and most share of a look at the curvature, and what its noise may be
+#: beside it, as a mean square; and what is kept for the rest where directions are hidden.
+MIDDLE, MOST_MIDDLES, CURVED, FINE, KEPT, ROOM = 0.06, 3, (0.01, 0.06), 0.002, 0.5, 0.3
+
+#: Another look at the curvature is taken where it may be off by so much, as `SHORT` has it; and
+#: scores are about so much longer where the target is rare, over the root of its weight.
+STALE, RARE = 0.13, 1.25
+
+#: There a direction so much above the noise's edge is stepped in wholly.
+PLAINLY = 1.3
+
+#: Share of the histogram of lengths there, and how much what it cannot rule out counts.
+LINK_COUNTS, WARY, PART, WIDER = 0.08, 0.03, 0.35, 1.3
+
+#: No step is longer, in the root mean square of eta in the frame; a step leaves out at least this
+#: part of its square; where that may be so many deviations of the score, another is taken at the
+#: middle, or the last one refused; and a last one that changes eta by more says that it runs away.
+LONGEST, BEND, FAR, MOST_BENT, RUNAWAY, SETTLED = 2.0, 0.25, 2.0, 2.0, 0.5, 0.1
+
+#: Means of the target are not trusted nearer to the ends.
+LEAST_MEAN = 0.02
+
 #: Noise below this, in sampling errors, is nothing: no way has less, and scores have robust errors.
 NOTHING = 0.03
 
@@ -114,6 +140,10 @@ class Start:
         Covariance of what the score at the coefficients that `start` gives owes to noise.
     short : float
         By what part the curvature may be too small in a direction, or too large.
+    bend : float
+        A step leaves out so much of its square over the rows, in units of the score.
+    typical : float
+        Mean square of the length of z, by what is seen.
     """
 
     coef: Vector
@@ -126,6 +156,8 @@ class Start:
     stuck: float
     noise: Matrix
     short: float = SHORT
+    bend: float = 0.0
+    typical: float = 1.0
 
     @property
     def hidden(self) -> bool:
@@ -165,10 +197,20 @@ class Start:
 
     def left(self, step: Vector) -> Matrix:
         """The covariance of that, in units of the score's, shape (q, q)."""
-        moved = np.linalg.solve(self.white.T, step) * (self.rows / self.scale)
-        q = len(step)
+        moved, one = self.along(step), np.eye(len(step))
         outer = np.outer(moved, moved)
-        return np.asarray(self.blur.sandwich(np.eye(q), outer) + self.short**2 * outer)
+        bent = (self.bend * float(moved @ moved) / self.rows) ** 2 * one
+        return np.asarray(self.blur.sandwich(one, outer) + self.short**2 * outer + bent)
+
+    def along(self, step: Vector) -> Vector:
+        """A step in directions of z, times the rows: the score that asks for it."""
+        return np.asarray(np.linalg.solve(self.white.T, step) * (self.rows / self.scale))
+
+    def bent(self, step: Vector, most: float, noise: float = 0.0) -> bool:
+        """Whether a step may leave out so many deviations of the score, which has noise too."""
+        moved = self.along(step)
+        left_out = self.bend * float(moved @ moved) / self.rows
+        return not left_out <= most * math.sqrt(self.rows + noise**2)
 
 
 def start(joint: Matrix, law: NoiseLaw, edge: Matrix, rows: float) -> Start:
@@ -208,7 +250,55 @@ def start(joint: Matrix, law: NoiseLaw, edge: Matrix, rows: float) -> Start:
     each = noise.diagonal()
     behind, stuck = float(each.mean()), float(((1 - seen) ** 2 * each).mean())
     blur = law.image(inner)
-    return Start(coef, math.sqrt(square / rows), white, seen, blur, rows, behind, stuck, noise)
+    typical = max(float((np.maximum(values, 0.0) / lifted).sum()), 1.0)
+    scale = math.sqrt(square / rows)
+    found = Start(coef, scale, white, seen, blur, rows, behind, stuck, noise)
+    return replace(found, typical=typical)
+
+
+def curved_look(std_at: Callable[[float], float], start: Start, each: float) -> tuple[float, float]:
+    """The radius of a look at the curvature, and its share of mu^2.
+
+    As much as makes its noise `FINE` beside the curvature, as a mean square, and no more than
+    `CURVED`; rows are clipped the later, the less of it that takes.
+
+    Parameters
+    ----------
+    std_at : callable
+        The noise off the diagonal that all of mu^2 would leave, by the radius.
+    start : Start
+    each : float
+        Rows of a unit.
+    """
+    for wide, most in ((48, CURVED[0]), (12, 4 * CURVED[0]), (6, CURVED[1]), (3, CURVED[1])):
+        radius = math.sqrt((start.typical + wide * math.sqrt(start.typical)) * each)
+        share = len(start.coef) * (std_at(radius) / start.rows) ** 2 / FINE
+        if share <= most:
+            break
+    return radius, min(max(share, CURVED[0]), CURVED[1])
+
+
+def turned(start: Start, curved: Matrix, noise_std: float) -> Start:
+    """A start in the frame that the curvature there teaches.
+
+    Parameters
+    ----------
+    start : Start
+    curved : ndarray of shape (q, q), float64
+        Released with isotropic noise: of z in the start's own frame.
+    noise_std : float
+        Off the diagonal.
+    """
+    rows, q = start.rows, len(curved)
+    values, vectors = np.linalg.eigh(curved)
+    floor = 2 * math.sqrt(q) * noise_std
+    lifted = np.maximum(values, SEEN[0] * floor)
+    into = math.sqrt(rows) * (vectors / np.sqrt(lifted)).T
+    seen = np.clip((values / floor - SEEN[0]) / (PLAINLY - SEEN[0]), 0.0, 1.0)
+    blur = GaussianLaw(noise_std, math.sqrt(2.0) * noise_std).image(into / math.sqrt(rows))
+    typical = max(float((np.maximum(values, 0.0) / lifted).sum()), 1.0)
+    white = into @ start.white
+    return replace(start, white=white, seen=seen, blur=blur, short=SHORT, typical=typical)
 
 
 def reach(typical: float, columns: int, last: bool = False) -> float:
@@ -267,6 +357,8 @@ def choose_clip(
     turns_std: float,
     noise: float,
     rows: float,
+    wary: float = 0.0,
+    part: float = 1.0,
 ) -> Clip:
     """The clip after which the score has the least error, by what rows beyond are taken to do.
 
@@ -282,6 +374,10 @@ def choose_clip(
     noise : float
         Deviation of a score's noise over its clip.
     rows : float
+    wary : float
+        What part of the square of what cannot be ruled out counts for the choice.
+    part : float
+        What part of their lengths scores have, as a mean.
     """
     q = turns.shape[1]
     number, both = expected(counts, grid, counts_std, rows)
@@ -291,7 +387,7 @@ def choose_clip(
     alike = both * np.exp(-apart / ALIKE)
     # Sums of unit vectors in one direction: of N rows ALONE^2 N, and all together PULL N, the
     # more alike the nearer two shells are; or all of them, where what is seen says so.
-    priors = [pull**2 * alike + ALONE**2 * np.diag(number) for pull in (PULL, 1.0)]
+    priors = [part**2 * (pull**2 * alike + ALONE**2 * np.diag(number)) for pull in (PULL, 1.0)]
     gains = [prior @ np.linalg.inv(prior + turns_std**2 * np.eye(len(grid))) for prior in priors]
     pulled = over @ gains[1] @ turns
     usual = over @ gains[1]
@@ -302,10 +398,14 @@ def choose_clip(
         after = ((over @ (prior - gain @ prior)) * over).sum(axis=1)
         errors.append(after + (over > 0) @ ((WITHIN * middle) ** 2 * np.diag(prior)))
     error = np.where(wide, errors[1], errors[0])
+    hidden = (1.0 if part == 1.0 else PART * part) * unseen(counts, grid, counts_std, rows)
     cost = (noise * grid) ** 2 + DOUBT * np.maximum(error, 0.0)
     best = int(cost.argmin())
+    # Somewhat longer, for what cannot be ruled out; but noise far out must not decide.
+    longer = slice(best, best + FINENESS // 2 + 1)
+    best += int((cost[longer] + wary * hidden[longer] ** 2).argmin())
     likely = math.sqrt(max(float(error[best]), 0.0))
-    doubt = max(WORST * likely, unseen(counts, grid, counts_std, rows, float(grid[best])))
+    doubt = max(WORST * likely, float(hidden[best]))
     moved = over[best] @ gains[int(wide[best])] @ turns
     long = middle > grid[best]
     square = float((number * (middle**2 - grid[best] ** 2))[long].sum()) / q
@@ -321,8 +421,8 @@ def choose_clip(
     )
 
 
-def unseen(counts: Vector, grid: Vector, std: float, rows: float, clip: float) -> float:
-    """What rows beyond a clip may take off the score, that the histogram cannot rule out.
+def unseen(counts: Vector, grid: Vector, std: float, rows: float) -> Vector:
+    """What rows beyond each clip may take off the score, that the histogram cannot rule out.
 
     The upper end of what they may be longer by, up to the public end of lengths
     (`tails.Tail.most`), times the part of it that adds up in one direction: all of one row, and
@@ -333,8 +433,9 @@ def unseen(counts: Vector, grid: Vector, std: float, rows: float, clip: float) -
     at = np.minimum(np.searchsorted(ends, grid * (1 - 1e-9)), len(ends) - 1)
     merged = np.asarray(np.bincount(at, counts, len(ends)), dtype=np.float64)
     tail = tail_of(merged, ends, std * math.sqrt(len(grid) / len(ends)), rows)
-    place = min(int(np.searchsorted(tail.places, clip)), len(tail.places) - 1)
-    return float(tail.most(place) * (1 + max(tail.rows[place], 0.0)) ** -FADING)
+    places = np.minimum(np.searchsorted(tail.places, grid), len(tail.places) - 1)
+    most = np.array([tail.most(int(place)) for place in places])
+    return np.asarray(most * (1 + np.maximum(tail.rows[places], 0.0)) ** -FADING)
 
 
 #: Tails: the survival beyond a well-seen length x0 is exp(-a (x^b - 1) / b), x in units of x0:

@@ -6,17 +6,21 @@ All that `Study.regress` spends is spent here. Secret side.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, get_args
 
 from privgram.columns import Columns
 from privgram.columns.formula import parse
 from privgram.columns.unit import Auto
-from privgram.columns.variables import Factor
-from privgram.drawing.logistic import logistic
+from privgram.columns.variables import Boolean, Factor, Number
+from privgram.drawing.links import Links
 from privgram.drawing.release import release
 from privgram.drawing.scores import scored
 from privgram.engines import scale_out
 from privgram.regression.design import AllColumns, design
+from privgram.regression.families import FAMILIES, FamilyName
+from privgram.regression.inference import RefusedError
 from privgram.regression.scored import CovType
 
 if TYPE_CHECKING:
@@ -25,17 +29,22 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from privgram.columns.formula import Parsed
     from privgram.columns.unit import Unit
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
     from privgram.privacy import Adjacency
 
-__all__ = ["Family", "answer", "needed"]
-
-Family = Literal["gaussian", "binomial"]
+__all__ = ["answer", "explained", "needed"]
 
 #: Of factors with more levels scores are slow, and noise hides what a step would be.
 MOST_LEVELS = 100
+
+BY_SCORES = (
+    'family="binomial" and "poisson" are fitted by scores, which take rows that can be read again '
+    "by one machine, a unit with rows or a bound, a positive delta, and no instruments or "
+    "mechanism; and an intercept where rows have weights"
+)
 
 
 def needed(formula: str, columns: Columns) -> Columns:
@@ -44,6 +53,46 @@ def needed(formula: str, columns: Columns) -> Columns:
         formula, columns.bounds, columns.missing, row_weights=columns.row_weights
     )
     return Columns.from_dict(used.to_dict() | {"intercept": True})
+
+
+def explained(parsed: Parsed, used: Columns, family: FamilyName) -> tuple[Parsed, Columns]:
+    """A formula and columns whose target is one that a family explains.
+
+    The target of family "binomial" is a truth value: also a number within (0, 1), whose values
+    between are missing then, or one of two levels. That of "poisson" is not negative.
+    """
+    target = parsed.targets[0]
+    described = used.variables.get(target)
+    name = target
+    if family == "poisson":
+        if type(described) is not Number or described.lower < 0:
+            raise ValueError(
+                f"the target {target!r} is no count: describe it by bounds that are not negative"
+            )
+    elif isinstance(described, Factor):
+        if len(described) != 2:
+            raise ValueError(
+                f"the target {target!r} has {len(described)} levels, and a logistic regression "
+                f"explains two: name one, such as '{target}[{described.names[0]}]'"
+            )
+        target = f"{name}[{described.names[1]}]"
+    elif type(described) is Number and described.interval == (0.0, 1.0):
+        used = Columns(
+            {**used.variables, name: Boolean()},
+            intercept=True,
+            missing=used.missing,
+            terms=used.terms,
+            weights=used.weights,
+            row_weights=used.row_weights,
+        )
+    elif described is not None and not isinstance(described, Boolean):
+        raise ValueError(
+            f"the target {target!r} is not binary: describe it by bool, by bounds (0, 1), or as a "
+            "factor of two levels"
+        )
+    # Effects that a linear regression leaves out of the print.
+    features = (*parsed.features, *parsed.absorbed)
+    return replace(parsed, targets=(target,), features=features, absorbed=()), used
 
 
 def answer(
@@ -55,7 +104,7 @@ def answer(
     epsilon: float,
     delta: float,
     adjacency: Adjacency,
-    family: Family = "gaussian",
+    family: FamilyName = "gaussian",
     cov_type: CovType | None = None,
     unit: Unit | None = None,
     reference: Mapping[str, Any] | None = None,
@@ -79,8 +128,8 @@ def answer(
         is none where scores are possible: of a table that one machine can read again, for a formula
         without instruments, absorbed factors and factors of hundreds of levels, and a positive
         delta.
-    family : {"gaussian", "binomial"}
-        Least squares, or logistic regression.
+    family : {"gaussian", "binomial", "poisson"}
+        Least squares, logistic regression, or one of counts with the link log.
     cov_type : {"robust", "nonrobust"}, optional
         Whether standard errors allow for errors of unequal variance: by default they do, where
         there are scores.
@@ -91,10 +140,14 @@ def answer(
 
     Returns
     -------
-    ScoreFit, Fit, InstrumentalFit or LogisticFit
+    ScoreFit, Fit or InstrumentalFit
     """
-    if family not in get_args(Family):
-        raise ValueError(f"family is {' or '.join(map(repr, get_args(Family)))}, not {family!r}")
+    if family not in FAMILIES:
+        raise ValueError(f"family is {' or '.join(map(repr, FAMILIES))}, not {family!r}")
+    if not (cov_type is None or cov_type in get_args(CovType)):
+        raise ValueError(
+            f"cov_type is {' or '.join(map(repr, get_args(CovType)))}, not {cov_type!r}"
+        )
     parsed = parse(formula)
     used = needed(formula, columns)
     given: dict[str, Any] = {
@@ -106,27 +159,25 @@ def answer(
         "threads": threads,
         "rng": rng,
     }
-    if family == "binomial":
-        if unit is not None:
-            raise ValueError(
-                "a logistic regression protects single rows as yet: fit the 0/1 target by "
-                'family="gaussian", whose coefficients are differences of probabilities'
-            )
-        return logistic(source, formula, columns=columns, reference=reference, **given)
-    if not (cov_type is None or cov_type in get_args(CovType)):
-        raise ValueError(
-            f"cov_type is {' or '.join(map(repr, get_args(CovType)))}, not {cov_type!r}"
-        )
     wide = sum(len(x) for x in used.variables.values() if isinstance(x, Factor)) > MOST_LEVELS
-    plain = not (parsed.endogenous or parsed.absorbed or wide)
+    linear = family == "gaussian"
+    plain = not (parsed.endogenous or (linear and (parsed.absorbed or wide)))
     again = not (isinstance(source, Iterator) or scale_out(source) is not None)
     known = unit is None or not (
         unit.within or unit.clip != "frobenius" or isinstance(unit.bound, Auto)
     )
-    if mechanism is None and plain and again and known and delta > 0 and parsed.intercept:
-        robust = unit is not None or cov_type != "nonrobust"
+    robust = unit is not None or cov_type != "nonrobust"
+    scores = mechanism is None and plain and again and known and delta > 0
+    if scores and linear and parsed.intercept:
         given["unit"] = unit
         return scored(source, parsed, used, robust=robust, reference=reference, **given)
+    if not linear:
+        if not scores or (used.row_weights is not None and not parsed.intercept):
+            raise ValueError(BY_SCORES)
+        parsed, used = explained(parsed, used, family)
+        steps = partial(Links, family=FAMILIES[family])
+        more: dict[str, Any] = {"robust": robust, "steps": steps, "family": family, "unit": unit}
+        return scored(source, parsed, used, reference=reference, **more, **given)
     if cov_type == "robust":
         raise ValueError(
             "robust standard errors come with scores, which take rows that can be read again, "
@@ -142,4 +193,7 @@ def answer(
     made = release(source, used, mechanism=mechanism, unit=unit, **given)
     if parsed.endogenous:
         return made.iv(formula, reference=reference)
-    return made.regress(formula, reference=reference)
+    try:
+        return made.regress(formula, reference=reference)
+    except RefusedError:  # what was paid for is not lost: shrunk, and without standard errors
+        return made.regress(formula, reference=reference, ridge="auto")

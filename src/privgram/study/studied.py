@@ -17,7 +17,8 @@ from privgram.columns.unit import Auto, Unit
 from privgram.drawing.release import release_for
 from privgram.ledger import BudgetExceeded, Ledger
 from privgram.regression import RefusedError
-from privgram.study.answer import Family, answer, needed
+from privgram.regression.families import FamilyName
+from privgram.study.answer import answer, needed
 from privgram.study.budget import identity, name_of, open_ledger
 from privgram.study.check import rows_of
 from privgram.study.precision import Precision, offered_at, precision
@@ -313,7 +314,7 @@ class Study:
         *,
         delta: float | None = None,
         label: str = "",
-        family: Family = "gaussian",
+        family: FamilyName = "gaussian",
         cov_type: CovType | None = None,
         reference: Mapping[str, Any] | None = None,
         mechanism: Mechanism | str | None = None,
@@ -332,8 +333,11 @@ class Study:
             What this fit may cost of the budget.
         delta, label, mechanism, rng
             As of `release`.
-        family : {"gaussian", "binomial"}
-            Least squares, or logistic regression.
+        family : {"gaussian", "binomial", "poisson"}
+            Least squares; logistic regression of a truth value, of 0 and 1 within bounds (0, 1), of
+            a factor of two levels or of one level, "region[n]"; or regression of counts with the
+            link log. Standard errors of the last two are robust too, as of statsmodels' GLM with
+            ``cov_type="HC1"``.
         cov_type : {"robust", "nonrobust"}, optional
             Whether standard errors allow for errors of unequal variance. By default they do where
             the regression is by scores: of single rows that can be read again, and no mechanism.
@@ -341,12 +345,11 @@ class Study:
             The level of a factor that is left out, where the formula does not say it; the first by
             default.
         out : path-like, optional
-            File to save what was released to: the fit itself, if it is by scores or of family
-            "binomial".
+            File to save what was released to: the fit itself, if it is by scores.
 
         Returns
         -------
-        ScoreFit, Fit, InstrumentalFit or LogisticFit
+        ScoreFit, Fit or InstrumentalFit
 
         Raises
         ------
@@ -412,7 +415,7 @@ class Study:
         n_rows: int | None = None,
         design: Any = None,
         by: Any = None,
-        family: Family = "gaussian",
+        family: FamilyName = "gaussian",
     ) -> Precision:
         """Say what a regression takes or gives, before anything is spent or read.
 
@@ -590,7 +593,7 @@ def regress(
     adjacency: Adjacency = "replace",
     unit: Any = None,
     ledger: Ledger | None = None,
-    family: Family = "gaussian",
+    family: FamilyName = "gaussian",
     label: str = "",
     **options: Any,
 ) -> Any:
@@ -609,7 +612,7 @@ def regress(
 
     Returns
     -------
-    ScoreFit, Fit, InstrumentalFit or LogisticFit
+    ScoreFit, Fit or InstrumentalFit
 
     Raises
     ------

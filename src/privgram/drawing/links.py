@@ -1,0 +1,203 @@
+"""One generalised linear model by scores of rows: looks beyond those of least squares.
+
+The curvature depends on where one stands. So looks at the middle release it there, and a score to
+go on by. Secret side: of what is read only the noisy sums leave.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram._core.rows import Accumulator
+from privgram._core.units import UnitAccumulator
+from privgram.drawing.additive import impose
+from privgram.drawing.scores import Steps, isotropic
+from privgram.moment import SecondMoment
+from privgram.moment.scored import Curved, Modelled
+from privgram.regression import scoring as rules
+from privgram.regression.design import AllColumns, intercept_of
+from privgram.regression.families import Expected
+
+if TYPE_CHECKING:
+    from privgram._base.arrays import Matrix, Vector
+    from privgram.drawing.refined import Looks
+    from privgram.mechanisms.refined import Frame
+    from privgram.regression.design import Design
+    from privgram.regression.families import Family
+    from privgram.regression.scoring import Start
+
+UNSETTLED = (
+    "the steps have not settled: the target may be separable or near an end of its range, or the "
+    "noise too large for so few rows"
+)
+
+
+class Links(Steps):
+    """The looks of one generalised linear model.
+
+    Parameters
+    ----------
+    looks, design, public, robust
+        As of `Steps`.
+    family : Family
+    """
+
+    def __init__(
+        self, looks: Looks, design: Design, public: int | None, robust: bool, family: Family
+    ) -> None:
+        super().__init__(looks, design, public, robust)
+        self.family = family
+        columns = looks.moment.columns
+        assert columns is not None
+        low, high = design.ends
+        self.target = ((low + high) / 2, (high - low) / 2)
+        self.weighted = columns.row_weights is not None
+        ones = intercept_of(AllColumns(columns))
+        assert ones is not None  # `needed` has them
+        self.ones = ones
+        self.part = 1.0
+
+    def take(self) -> tuple[str, str, Any]:
+        """All looks: which way was taken, why, and what it found."""
+        looks = self.looks
+        first = looks.take(looks.moment, self.first)
+        rows, spent = self._rows(first)
+        left = 1 - self.first - spent
+        start = self._linear(first, rows)
+        for _ in range(rules.MOST_MIDDLES):
+            start, spent = self._curved(start)
+            left -= spent
+            while start.hidden and left > rules.KEPT:  # a better frame first
+                start, spent = self._curved(start)
+                left -= spent
+            if start.hidden:
+                break
+            left -= rules.MIDDLE
+            start, moved, far = self._middle(start, left)
+            far = far or self._spread(first, moved, rows) > rules.RUNAWAY
+            if not far or left <= rules.KEPT:
+                break
+        if start.hidden or start.short > rules.STALE:  # or the step led to where it is another
+            start, spent = self._curved(start, left - rules.ROOM if start.hidden else 0.0)
+            left -= spent
+        shells = self._shells(start, rules.LINK_COUNTS)
+        left -= rules.LINK_COUNTS + rules.TURNS
+        noise = self.moves / looks.mu(left * 0.92)
+        clip = rules.choose_clip(*shells, noise, rows, rules.WARY, self.part)
+        if not self.robust:  # as the model has it
+            clip = replace(clip, whole=max(rows - self.q, 1.0))
+        found = self._steps(start, clip, left)
+        moved = found["coef"] - start.coef
+        owed = math.sqrt(self.q * (start.behind + found["noise"] ** 2)) / rows
+        runaway = float(np.linalg.norm(start.along(moved))) / rows > rules.SETTLED + 3 * owed
+        runaway = runaway or self._spread(first, found["step"], rows) > rules.RUNAWAY
+        if runaway or start.bent(found["step"], rules.MOST_BENT, found["noise"]):
+            found["refused"] = UNSETTLED
+        return "scores", "", found
+
+    def _linear(self, first: Matrix, rows: float) -> Start:
+        """Least squares on the scale of the link at the mean."""
+        std, features = self.looks.std[-1], self.joint[:-1]
+        known, law = impose(first, isotropic(std), self.looks.moment.columns)
+        center, half = self.target
+        own = half * self.joint[-1] + center * self.ones
+        mean = 0.5 if self.family.name == "binomial" else 1.0  # of no linear predictor
+        if self.design.intercept:
+            mean = float(own @ known @ self.ones) / max(float(self.ones @ known @ self.ones), 1.0)
+            low, high = rules.LEAST_MEAN, (center + half) - rules.LEAST_MEAN
+            mean = min(max(mean, low), max(high, low))
+        weight = mean * (1 - mean) if self.family.name == "binomial" else mean
+        joint = np.vstack([features, own - mean * self.ones])
+        edge = 2 * math.sqrt(self.q + 1) * std * joint @ joint.T
+        if self.family.name == "binomial" and not self.of_units:
+            most = max(mean, 1 - mean)
+            self.usual *= rules.WIDER * math.sqrt(most / (1 - most)) / rules.USUAL
+            self.part = math.sqrt(weight) / most
+        else:
+            self.usual *= max(1.0, (1 + rules.RARE / math.sqrt(weight)) / rules.USUAL)
+        found = rules.start(joint @ known @ joint.T, law.image(joint), edge, rows)
+        size = float(np.linalg.norm(np.linalg.solve(found.white.T, found.coef))) / weight
+        coef = found.coef * min(1.0, rules.LONGEST / max(size, 1e-300)) / weight
+        if self.design.intercept:
+            coef[-1] += self.family.predictor(mean)
+        skew = abs(1 - 2 * mean) if self.family.name == "binomial" else 1.0
+        bend = max(rules.BEND, skew / (2 * math.sqrt(weight)))
+        white = found.white / math.sqrt(weight)
+        return replace(found, coef=coef, scale=1.0, white=white, bend=bend)
+
+    def _curved(self, start: Start, least: float = 0.0) -> tuple[Start, float]:
+        """Release the curvature at a start, as closely as it takes; with what that costs."""
+        looks, q = self.looks, self.q
+        radius, share = rules.curved_look(partial(looks.std_at, share=1.0), start, self.each)
+        share = max(share, least)
+        new = partial(_curved, q=q, radius=radius, units=self.of_units)
+        model = partial(_curvature, new=new, expected=self._expected(start))
+        found = looks.read(self._at(start), model)
+        unit = looks.moment.privacy_unit
+        moment = SecondMoment.from_accumulator(found.inner, None, None, unit=unit)
+        curved = looks.take(moment, share)
+        near = rules.turned(start, curved, looks.std[-1])
+        return replace(near, short=rules.SHORT_OF_UNITS) if self.of_units else near, share
+
+    def _middle(self, start: Start, left: float) -> tuple[Start, Vector, bool]:
+        """Release a score, and go where it leads; with the step, and whether it was a far one."""
+        score, std = self._score(start, self.usual, rules.MIDDLE)
+        # No farther than the score stands out of its noise.
+        square = float(score @ score)
+        clear = max(0.0, 1 - self.q * std**2 / square)
+        moved = start.step(score) * clear
+        most = rules.FAR * min(1.0, self._predicted(start, self.usual, left))
+        far = start.bend * clear * square / start.rows > most * math.sqrt(start.rows)
+        size = float(np.linalg.norm(start.along(moved))) / start.rows
+        moved *= min(1.0, rules.LONGEST / max(size, 1e-300))
+        behind = std**2 + start.wrong(moved)
+        # The curvature stays that of where the step began.
+        short = math.hypot(start.short, 2 * start.bend * size / math.sqrt(self.q))
+        return replace(start, coef=start.coef + moved, behind=behind, short=short), moved, far
+
+    def _spread(self, first: Matrix, moved: Vector, rows: float) -> float:
+        """Root mean square over rows of what a step changes eta by; at least that, but for luck."""
+        along, std = self.joint[:-1].T @ moved, self.looks.std[0]
+        square = float(along @ first @ along) - 2 * math.sqrt(2.0) * std * float(along @ along)
+        return math.sqrt(max(square, 0.0) / rows)
+
+    def _expected(self, start: Start) -> Expected:
+        """What the coefficients of a start expect of images there."""
+        inverse = np.linalg.inv(start.white)
+        ones = inverse[-1] if self.weighted else None
+        return Expected(self.family, inverse.T @ start.coef, self.target, ones)
+
+    def _at(self, start: Start) -> Frame:
+        """The map to (z, target) at a start."""
+        return self._whole(np.vstack([start.white @ self.joint[:-1], self.joint[-1]]))
+
+    def _read(self, start: Start, new: Any) -> Any:
+        """What an accumulator makes of the scores at a start."""
+        model = partial(_modelled, new=new, expected=self._expected(start))
+        return self.looks.read(self._at(start), model).inner
+
+    def _longest(self, start: Start) -> float:
+        """The largest score that a row can have."""
+        frame, expected = self._at(start), self._expected(start)
+        size = np.linalg.norm(frame.matrix[: self.q], 2) * float(self.looks.moment.bound)
+        return float(size) * expected.most
+
+
+# By name: workers of a cluster would not find what is made where it is used.
+
+
+def _modelled(columns: int, new: Any, expected: Expected) -> Modelled:
+    return Modelled(new(columns), expected)
+
+
+def _curvature(columns: int, new: Any, expected: Expected) -> Curved:
+    return Curved(new(columns), expected)
+
+
+def _curved(_: int, q: int, radius: float, units: bool) -> Accumulator | UnitAccumulator:
+    return UnitAccumulator(q, radius, radius) if units else Accumulator(q, radius)

@@ -1,0 +1,138 @@
+"""Families of generalised linear models with their canonical links: means, weights, errors.
+
+All by one operation after the other on whole columns, with an exponential of our own: what a row
+gives does not depend on where it stands, or on the machine.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from privgram._base.arrays import Matrix, Vector
+
+FamilyName = Literal["gaussian", "binomial", "poisson"]
+
+#: Beyond this eta is as far as it can be: e^-30 is 10^-13.
+FARTHEST = 30.0
+
+#: ln 2 in two parts, of which whole numbers times the first are exact.
+_LN2 = float.fromhex("0x1.62e42fefa38p-1"), float.fromhex("0x1.ef35793c7673p-45")
+
+
+def exponential(x: Vector) -> Vector:
+    """e^x for numbers up to 700 in size, within two units in the last place."""
+    k = np.rint(x * 1.4426950408889634)
+    r = (x - k * _LN2[0]) - k * _LN2[1]
+    total = np.full_like(x, 1 / math.factorial(13))
+    for n in range(12, -1, -1):
+        total *= r
+        total += 1 / math.factorial(n)
+    return np.asarray(np.ldexp(total, np.where(np.isnan(k), 0, k).astype(np.int32)))
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family with its canonical link.
+
+    Attributes
+    ----------
+    name, link : str
+        As statsmodels has them.
+    title : str
+        What a summary calls the regression.
+    """
+
+    name: FamilyName
+    link: str
+    title: str
+
+    def means(self, eta: Vector, most: float = math.inf) -> tuple[Vector, Vector]:
+        """Means at linear predictors, and the roots of the weights dm / d eta.
+
+        Parameters
+        ----------
+        eta : ndarray of shape (n,), float64
+        most : float
+            Largest mean, where means have no end of their own: the public end of the target.
+        """
+        if self.name == "gaussian":
+            return eta, np.ones_like(eta)
+        if self.name == "poisson":
+            mean = exponential(np.clip(eta, -FARTHEST, min(math.log(most), 2 * FARTHEST)))
+            return mean, np.sqrt(mean)
+        eta = np.clip(eta, -FARTHEST, FARTHEST)
+        e = exponential(-np.abs(eta))
+        return np.where(eta < 0, e, 1.0) / (1 + e), np.sqrt(e) / (1 + e)
+
+    def predictor(self, mean: float) -> float:
+        """The linear predictor of a mean."""
+        if self.name == "gaussian":
+            return mean
+        return math.log(mean / (1 - mean)) if self.name == "binomial" else math.log(mean)
+
+
+FAMILIES: dict[str, Family] = {
+    family.name: family
+    for family in (
+        Family("gaussian", "identity", "Private Least Squares Regression"),
+        Family("binomial", "logit", "Private Logistic Regression"),
+        Family("poisson", "log", "Private Poisson Regression"),
+    )
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """What public coefficients expect of rows (z, target, ...), which weights have shortened.
+
+    Attributes
+    ----------
+    family : Family
+    coef : ndarray of shape (q,), float64
+        Of z: the linear predictor is coef . z, of a row that is not shortened.
+    target : tuple of float
+        Center and half-width: what the image of the target stands for.
+    ones : ndarray of shape (q,), float64, or None
+        What takes z to the factor by which a row is shortened, where rows have weights.
+    """
+
+    family: Family
+    coef: Vector
+    target: tuple[float, float]
+    ones: Vector | None
+
+    @property
+    def most(self) -> float:
+        """The largest size of an error: targets and means are within the public ends."""
+        center, half = self.target
+        return max(center + half, half * 2)
+
+    def __call__(self, images: Matrix) -> tuple[Matrix, Vector, Vector, Vector | None]:
+        """Of each row z, the target less its expected value, the root of the weight, and a size.
+
+        The size is one that the error has at most, whatever the target is, where it has an end.
+        """
+        q = len(self.coef)
+        z, eta = images[:, :q], _along(images, self.coef)
+        factor: Vector | float = 1.0
+        if self.ones is not None:
+            factor = _along(images, self.ones)
+            eta = np.divide(eta, factor, out=np.zeros_like(eta), where=factor != 0)
+        mean, root = self.family.means(eta, self.target[0] + self.target[1])
+        error = (self.target[0] * factor + self.target[1] * images[:, q]) - factor * mean
+        if self.family.name != "binomial":
+            return z, error, root, None
+        return z, error, root, np.where(mean < 0.5, 1 - mean, mean) * factor
+
+
+def _along(images: Matrix, coef: Vector) -> Vector:
+    """Coef . z, one column after the other."""
+    total = coef[0] * images[:, 0]
+    for j in range(1, len(coef)):
+        total += coef[j] * images[:, j]
+    return np.asarray(total)
