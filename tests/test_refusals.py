@@ -237,7 +237,8 @@ REFUSED = {
     "bound missing": (
         R(ARRAY),
         ValueError,
-        "bound is missing: the largest L2 norm of a row, known without looking at the data",
+        "describe the columns by pg.Columns, or give bound=, the largest L2 norm of a row, "
+        "known without looking at the data",
     ),
     "bound zero": (R(ARRAY, bound=0.0), ValueError, "bound must be positive and finite, not 0.0"),
     "bound nan": (
@@ -496,7 +497,8 @@ REFUSED = {
     "moment: bound missing": (
         M(ARRAY),
         ValueError,
-        "bound is missing: the largest L2 norm of a row, known without looking at the data",
+        "describe the columns by pg.Columns, or give bound=, the largest L2 norm of a row, "
+        "known without looking at the data",
     ),
     "moment: no table": (M(3, 2.0), ValueError, "a block has two dimensions and this array has 0"),
     "moment: columns a text": (
