@@ -139,7 +139,7 @@ class Encoder:
         seen: dict[Any, NDArray[Any]] = {}
         dense = [self._column(stored.piece, parts, seen) for stored in self.dense]
         values = [self._column(stored.piece, parts, seen) for stored in self.valued]
-        return dense, [self._codes(names, parts) for names in self.factors], values
+        return dense, [self.codes(names, parts) for names in self.factors], values
 
     def _column(
         self, piece: Piece, parts: Sequence[Raw], seen: dict[Any, NDArray[Any]]
@@ -171,7 +171,8 @@ class Encoder:
         stored = (*self.dense, *self.valued)
         return max(k for column in stored for own, k in column.piece.powers if own == name)
 
-    def _codes(self, names: tuple[str, ...], parts: Sequence[Raw]) -> Codes:
+    def codes(self, names: tuple[str, ...], parts: Sequence[Raw]) -> Codes:
+        """Codes of the combinations of levels of some factors."""
         given = [parts[self.place[name]] for name in names]
         found = [
             part

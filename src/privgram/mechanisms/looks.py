@@ -132,11 +132,13 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
         left -= rules.NUMBER
     rows = max(rows, 1.0)
     target = -1 if mechanism.target is None else names.index(mechanism.target)
-    plain = rules.plain_frame(moment.columns, moment.n_columns, bound, target)
-    frame = rules.whiten(_told(plain, first, looks), looks.std[-1], rows, plain)
     number = mechanism.looks_worth(looks.noise.mu * rows / math.sqrt(moment.n_columns))
     if number == 1:
         return looks.once(first, left)
+    plain = rules.plain_frame(moment.columns, moment.n_columns, bound, target)
+    frame = rules.whiten(_told(plain, first, looks), looks.std[-1], rows, plain)
+    if frame.longer:  # few levels, one of them rare: its rows alone need be long
+        frame = rules.whiten(first, looks.std[-1], rows)
     gains = Gains(frame, moment.columns, bound)
     if not gains.are(frame.reach(rules.LONG), rules.WORTH):
         return looks.once(first, left)
