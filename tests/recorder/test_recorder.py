@@ -149,6 +149,7 @@ RUNS = {
     "scores of units": functools.partial(
         regress, unit=pg.Unit("who", rows=6, missing="drop"), epsilon=4.0
     ),
+    "scores by level": functools.partial(regress, formula="y ~ x + z | g"),
     "second moment": functools.partial(regress, formula="y ~ x + z + g", epsilon=0.2),
 }
 

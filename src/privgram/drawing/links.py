@@ -18,7 +18,7 @@ from privgram._core.units import UnitAccumulator
 from privgram.drawing.additive import impose
 from privgram.drawing.scores import Steps, isotropic
 from privgram.moment import SecondMoment
-from privgram.moment.scored import Curved, Modelled
+from privgram.moment.scored import Curved, Modelled, ScoreShells
 from privgram.regression import scoring as rules
 from privgram.regression.design import AllColumns, intercept_of
 from privgram.regression.families import Expected
@@ -61,6 +61,8 @@ class Links(Steps):
         assert ones is not None  # `needed` has them
         self.ones = ones
         self.part = 1.0
+        #: Of looks at the curvature, once lengths were seen.
+        self.radius: float | None = None
 
     def take(self) -> tuple[str, str, Any]:
         """All looks: which way was taken, why, and what it found."""
@@ -69,22 +71,28 @@ class Links(Steps):
         rows, spent = self._rows(first)
         left = 1 - self.first - spent
         start = self._linear(first, rows)
+        # A rare level's rows would stand out.
+        shown = looks.noise.counts_std(looks.mu(rules.LENGTHS)) < rules.FEW * rows
+        shown = shown and not self.of_units
+        wider = False
         for _ in range(rules.MOST_MIDDLES):
-            start, spent = self._curved(start)
-            left -= spent
-            while start.hidden and left > rules.KEPT:  # a better frame first
-                start, spent = self._curved(start)
-                left -= spent
+            start, left = self._clearly(start, left)
             if start.hidden:
                 break
             left -= rules.MIDDLE
             start, moved, far = self._middle(start, left)
             far = far or self._spread(first, moved, rows) > rules.RUNAWAY
+            if self.radius is None and shown:
+                used = rules.curved_look(self._std_at, start, 1.0)[0]
+                self.radius = self._wide(start)
+                left -= rules.LENGTHS
+                wider = self.radius > rules.WIDER * used  # rows of rare levels were clipped
             if not far or left <= rules.KEPT:
                 break
-        if start.hidden or start.short > rules.STALE:  # or the step led to where it is another
-            start, spent = self._curved(start, left - rules.ROOM if start.hidden else 0.0)
+        if start.hidden or wider or start.short > rules.STALE:  # or the step led elsewhere
+            near, spent = self._curved(start, left - rules.ROOM if start.hidden else 0.0)
             left -= spent
+            start = near if start.hidden or not near.hidden else start
         shells = self._shells(start, rules.LINK_COUNTS)
         left -= rules.LINK_COUNTS + rules.TURNS
         noise = self.moves / looks.mu(left * 0.92)
@@ -99,6 +107,15 @@ class Links(Steps):
         if runaway or start.bent(found["step"], rules.MOST_BENT, found["noise"]):
             found["refused"] = UNSETTLED
         return "scores", "", found
+
+    def _clearly(self, start: Start, left: float) -> tuple[Start, float]:
+        """Release the curvature at a start, and again in the frames that it teaches, till seen."""
+        start, spent = self._curved(start)
+        left -= spent
+        while start.hidden and left > rules.KEPT:
+            start, spent = self._curved(start)
+            left -= spent
+        return start, left
 
     def _linear(self, first: Matrix, rows: float) -> Start:
         """Least squares on the scale of the link at the mean."""
@@ -119,7 +136,9 @@ class Links(Steps):
             self.usual *= rules.WIDER * math.sqrt(most / (1 - most)) / rules.USUAL
             self.part = math.sqrt(weight) / most
         else:
-            self.usual *= max(1.0, (1 + rules.RARE / math.sqrt(weight)) / rules.USUAL)
+            # Of counts, by how much they vary.
+            square = float(own @ known @ own) / max(float(self.ones @ known @ self.ones), 1.0)
+            self.usual *= math.sqrt(max((square - mean**2) / mean, 1.0))
         found = rules.start(joint @ known @ joint.T, law.image(joint), edge, rows)
         size = float(np.linalg.norm(np.linalg.solve(found.white.T, found.coef))) / weight
         coef = found.coef * min(1.0, rules.LONGEST / max(size, 1e-300)) / weight
@@ -133,7 +152,7 @@ class Links(Steps):
     def _curved(self, start: Start, least: float = 0.0) -> tuple[Start, float]:
         """Release the curvature at a start, as closely as it takes; with what that costs."""
         looks, q = self.looks, self.q
-        radius, share = rules.curved_look(partial(looks.std_at, share=1.0), start, self.each)
+        radius, share = rules.curved_look(self._std_at, start, self.each, self.radius)
         share = max(share, least)
         new = partial(_curved, q=q, radius=radius, units=self.of_units)
         model = partial(_curvature, new=new, expected=self._expected(start))
@@ -143,6 +162,22 @@ class Links(Steps):
         curved = looks.take(moment, share)
         near = rules.turned(start, curved, looks.std[-1])
         return replace(near, short=rules.SHORT_OF_UNITS) if self.of_units else near, share
+
+    def _std_at(self, radius: float) -> float:
+        """Noise off the diagonal of a second moment that gets all of mu^2."""
+        return self.looks.std_at(radius, 1.0)
+
+    def _wide(self, start: Start) -> float:
+        """The radius of looks at the curvature, by a released histogram of the lengths there."""
+        expected = self._expected(start)
+        size = np.linalg.norm(self._at(start).matrix[: self.q], 2) * float(self.looks.moment.bound)
+        grid = rules.lengths(math.sqrt(self.q), float(size) * expected.steepest)[::-4][::-1]
+        new = partial(_shells, q=self.q, grid=grid)
+        found = self.looks.read(self._at(start), partial(_curvature, new=new, expected=expected))
+        counts, std = self.looks.noisy(found.inner, rules.LENGTHS)
+        noise = np.array([self._std_at(radius) for radius in grid])
+        noise /= math.sqrt(rules.CURVED[1])
+        return rules.wide(counts, std, grid, noise, start.rows, self.q)
 
     def _middle(self, start: Start, left: float) -> tuple[Start, Vector, bool]:
         """Release a score, and go where it leads; with the step, and whether it was a far one."""
@@ -197,6 +232,10 @@ def _modelled(columns: int, new: Any, expected: Expected) -> Modelled:
 
 def _curvature(columns: int, new: Any, expected: Expected) -> Curved:
     return Curved(new(columns), expected)
+
+
+def _shells(_: int, q: int, grid: Vector) -> ScoreShells:
+    return ScoreShells(q, grid)
 
 
 def _curved(_: int, q: int, radius: float, units: bool) -> Accumulator | UnitAccumulator:

@@ -205,11 +205,8 @@ class Refined(Mechanism):
         """Most looks that are worth it at a rate of signal to noise, mu n / sqrt(d)."""
         return 1 if rate < CLEAR else self.most_looks
 
-    def _exact(self, request: Request) -> RefinedCalibration:
-        return _together(AnalyzeGauss()._exact(request))
-
-    def _published(self, request: Request, allow_erratum: bool) -> RefinedCalibration:
-        return _together(AnalyzeGauss()._published(request, allow_erratum))
+    def _calibrated(self, request: Request) -> RefinedCalibration:
+        return _together(AnalyzeGauss()._calibrated(request))
 
 
 def _together(one: GaussCalibration) -> RefinedCalibration:

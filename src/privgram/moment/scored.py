@@ -371,14 +371,15 @@ class Curved:
 
     Parameters
     ----------
-    inner : Accumulator or UnitAccumulator
-        Of q columns.
+    inner : Accumulator, UnitAccumulator or ScoreShells
+        Of q columns; the last counts lengths.
     expected : Expected
     """
 
     def __init__(self, inner: Any, expected: Expected) -> None:
         self.inner = inner
         self.expected = expected
+        self._take = inner.feed if isinstance(inner, _Fed) else inner.update
 
     def curved(self, images: Matrix) -> Matrix:
         """Rows whose squares are the curvature."""
@@ -388,7 +389,7 @@ class Curved:
 
     def update(self, block: Matrix, drop: bool = False) -> int:
         """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
-        return int(self.inner.update(self.curved(block), drop))
+        return int(self._take(self.curved(block), drop))
 
     @property
     def n_rows(self) -> int:

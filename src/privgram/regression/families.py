@@ -112,6 +112,13 @@ class Expected:
         center, half = self.target
         return max(center + half, half * 2)
 
+    @property
+    def steepest(self) -> float:
+        """The largest root of a weight."""
+        if self.family.name == "binomial":
+            return 0.5
+        return math.sqrt(self.target[0] + self.target[1])
+
     def __call__(self, images: Matrix) -> tuple[Matrix, Vector, Vector, Vector | None]:
         """Of each row z, the target less its expected value, the root of the weight, and a size.
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Clip", "Start", "choose_clip", "lengths", "start", "turned"]
+__all__ = ["Clip", "Start", "choose_clip", "lengths", "raised", "reach", "start", "turned"]
 
 #: Shares of mu^2: of the first look, of the histogram of lengths, of the unit vectors by
 #: length, of the number of rows where nothing else says it.
@@ -90,9 +90,11 @@ TRUSTED = 1 / 8
 #: beside it, as a mean square; and what is kept for the rest where directions are hidden.
 MIDDLE, MOST_MIDDLES, CURVED, FINE, KEPT, ROOM = 0.06, 3, (0.01, 0.06), 0.002, 0.5, 0.3
 
-#: Another look at the curvature is taken where it may be off by so much, as `SHORT` has it; and
-#: scores are about so much longer where the target is rare, over the root of its weight.
-STALE, RARE = 0.13, 1.25
+#: Share of a histogram of lengths there, where its noise is no more than this part of the rows.
+LENGTHS, FEW = 0.03, 0.004
+
+#: Another look at the curvature is taken where it may be off by so much, as `SHORT` has it.
+STALE = 0.13
 
 #: There a direction so much above the noise's edge is stepped in wholly.
 PLAINLY = 1.3
@@ -256,7 +258,9 @@ def start(joint: Matrix, law: NoiseLaw, edge: Matrix, rows: float) -> Start:
     return replace(found, typical=typical)
 
 
-def curved_look(std_at: Callable[[float], float], start: Start, each: float) -> tuple[float, float]:
+def curved_look(
+    std_at: Callable[[float], float], start: Start, each: float, known: float | None = None
+) -> tuple[float, float]:
     """The radius of a look at the curvature, and its share of mu^2.
 
     As much as makes its noise `FINE` beside the curvature, as a mean square, and no more than
@@ -269,13 +273,40 @@ def curved_look(std_at: Callable[[float], float], start: Start, each: float) -> 
     start : Start
     each : float
         Rows of a unit.
+    known : float, optional
+        The radius, where lengths were seen.
     """
     for wide, most in ((48, CURVED[0]), (12, 4 * CURVED[0]), (6, CURVED[1]), (3, CURVED[1])):
-        radius = math.sqrt((start.typical + wide * math.sqrt(start.typical)) * each)
+        radius = known or math.sqrt((start.typical + wide * math.sqrt(start.typical)) * each)
         share = len(start.coef) * (std_at(radius) / start.rows) ** 2 / FINE
         if share <= most:
             break
     return radius, min(max(share, CURVED[0]), CURVED[1])
+
+
+def wide(
+    counts: Vector, counts_std: float, grid: Vector, noise: Vector, rows: float, q: int
+) -> float:
+    """The radius of looks at the curvature after which it has the least error in a direction.
+
+    All that clipping takes off may be of one direction: of a rare level, whose rows are long.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (m,), float64
+        Released: rows by their length.
+    counts_std : float
+    grid : ndarray of shape (m,), float64
+    noise : ndarray of shape (m,), float64
+        Off the diagonal, by radius.
+    rows : float
+    q : int
+    """
+    number = np.where(counts > _SEEN * counts_std, counts, 0.0)
+    middle = np.append(grid[0] / 2, np.sqrt(grid[1:] * grid[:-1]))
+    lost = np.maximum(middle[None] ** 2 - grid[:, None] ** 2, 0.0) @ number / rows
+    edge = 2 * math.sqrt(q) * noise / rows
+    return float(grid[int((edge**2 + lost**2).argmin())])
 
 
 def turned(start: Start, curved: Matrix, noise_std: float) -> Start:
@@ -299,6 +330,13 @@ def turned(start: Start, curved: Matrix, noise_std: float) -> Start:
     typical = max(float((np.maximum(values, 0.0) / lifted).sum()), 1.0)
     white = into @ start.white
     return replace(start, white=white, seen=seen, blur=blur, short=SHORT, typical=typical)
+
+
+def raised(second: Matrix, std: float) -> Matrix:
+    """A released second moment on the wide side, of noise of so much off the diagonal."""
+    deviation = math.sqrt(2.0) * std
+    values, vectors = np.linalg.eigh(second)
+    return np.asarray((vectors * (np.maximum(values, deviation) + deviation)) @ vectors.T)
 
 
 def reach(typical: float, columns: int, last: bool = False) -> float:
@@ -357,6 +395,7 @@ def choose_clip(
     turns_std: float,
     noise: float,
     rows: float,
+    most: float = 1.0,
     wary: float = 0.0,
     part: float = 1.0,
 ) -> Clip:
@@ -374,6 +413,8 @@ def choose_clip(
     noise : float
         Deviation of a score's noise over its clip.
     rows : float
+    most : float
+        No larger part of the rows is clipped.
     wary : float
         What part of the square of what cannot be ruled out counts for the choice.
     part : float
@@ -400,7 +441,8 @@ def choose_clip(
     error = np.where(wide, errors[1], errors[0])
     hidden = (1.0 if part == 1.0 else PART * part) * unseen(counts, grid, counts_std, rows)
     cost = (noise * grid) ** 2 + DOUBT * np.maximum(error, 0.0)
-    best = int(cost.argmin())
+    few = (over > 0) @ number <= most * rows
+    best = int(np.where(few, cost, np.inf).argmin())
     # Somewhat longer, for what cannot be ruled out; but noise far out must not decide.
     longer = slice(best, best + FINENESS // 2 + 1)
     best += int((cost[longer] + wary * hidden[longer] ** 2).argmin())
