@@ -174,12 +174,13 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
         return looks.once(first, left)
     last = looks.take(looks.mapped(frame, math.sqrt(choice.square)), left)
     moved = choice.expected if mechanism.clipping == "assume-seen" else choice.most
+    released, law, likely = _together(frame, first, last, choice, moved, looks)
     looks.record["parameters"] |= {
         "clipped_rows": choice.clipped,
         "clipped_rows_std": choice.clipped_std,
         "clipping_bias": moved / math.sqrt(rows),
+        "likely_part": likely,
     }
-    released, law = _together(frame, first, last, choice, moved, looks)
     return (released + released.T) / 2, law, looks.record
 
 
@@ -191,23 +192,26 @@ def _told(frame: Frame, released: Matrix, looks: Looks) -> Matrix:
 
 def _together(
     frame: Frame, first: Matrix, last: Matrix, choice: Choice, moved: float, looks: Looks
-) -> tuple[Matrix, NoiseLaw]:
-    """What all looks release, in the columns, and its law.
+) -> tuple[Matrix, NoiseLaw, float]:
+    """What all looks release, in the columns, its law, and what part of its variance is likely.
 
-    Where factors are apart, the first look's noise is not independent in the frame: the last
+    The rest is of rows that may lie farther out, unseen, and belongs in intervals alone. Where factors are apart, the first look's noise is not independent in the frame: the last
     look's release is all.
     """
     back, d = frame.inverse, len(first)
     if frame.levels:
-        law = frame.known(math.hypot(looks.std[-1], moved), looks.moment.columns)
-        return back @ _told(frame, last, looks) @ back.T, law.image(back)
+        sizes = [math.hypot(looks.std[-1], most) for most in (choice.expected, moved)]
+        law = frame.known(sizes[1], looks.moment.columns)
+        likely = (sizes[0] / sizes[1]) ** 2
+        return back @ _told(frame, last, looks) @ back.T, law.image(back), likely
     before = _isotropic(looks.std[0]).image(frame.matrix)
     after = _isotropic(math.hypot(looks.std[-1], choice.expected))
     weights, combined = combine([before, after], d)
     unseen = (moved**2 - choice.expected**2) * (1 + np.eye(d))
-    combined = EntryLaw(combined.variances + unseen * weights[1] ** 2)
+    stated = EntryLaw(combined.variances + unseen * weights[1] ** 2)
     whole = weights[0] * (frame.matrix @ first @ frame.matrix.T) + weights[1] * last
-    return back @ whole @ back.T, combined.image(back)
+    likely = float(np.mean(combined.variances / stated.variances))
+    return back @ whole @ back.T, stated.image(back), likely
 
 
 def _isotropic(std: float) -> GaussianLaw:

@@ -84,9 +84,10 @@ def regress(
         shifted, matrix = matrix, matrix - law.shift_matrix(len(matrix))
         sketched = law.sketch_rows(len(matrix))
         least = np.trace(release.matrix - release.noise.shift_matrix(release.n_columns))
+        likely = release.parameters.get("likely_part", 1.0)  # an estimate goes by no worst case
         matrix[:-1, :-1] += auto_ridge(
             matrix,
-            lambda frame: law.entry_variance(shifted, frame),
+            lambda frame: likely * law.entry_variance(shifted, frame),
             intercept=design.intercept,
             sketch=None if sketched is None else Sketch(sketched, law.shift),
             rows=possible_rows(least / release.bound**2) if n_rows is None else max(n_rows, 1.0),
