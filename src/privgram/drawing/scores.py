@@ -28,6 +28,7 @@ from privgram.mechanisms import refined as frames
 from privgram.mechanisms.refined import Frame, Refined
 from privgram.moment import SecondMoment
 from privgram.moment.scored import (
+    PARTS,
     UNITS,
     Curved,
     Leading,
@@ -423,7 +424,8 @@ class Steps:
         reach = self._longest(start) * (4.0 if self.of_units else 1.0)
         grid = rules.lengths(math.sqrt(q), reach)
         found = self._read(start, partial(_shells, q=q, grid=grid))
-        counts, counts_std = looks.noisy(found, share)
+        counts, counts_std = looks.noisy(found, share, PARTS)
+        counts, counts_std = counts / PARTS, counts_std / PARTS
         mu = looks.mu(rules.TURNS)
         turns_std = self.moves / mu
         turns = add_to_integers(found.total.ravel(), turns_std, 1 / scale(q), looks.rng)
