@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.random_projection import GaussianRandomProjection
 
-from privgram.compression import compress
+from privgram.papers.zhou_ligett_wasserman import compress
 
 from .common import size
 

@@ -5,32 +5,33 @@ in 50 ms.
 """
 
 from privgram import privacy
+from privgram.papers import hardt_roth, sheffet
 from privgram.privacy import calibration
 
 PROFILES = {
     "gaussian": privacy.GaussianProfile(0.3),
     "laplace": privacy.LaplaceProfile(0.3),
-    "sketch, add-remove": privacy.SketchProfile(1000, 0.03, "add-remove"),
-    "sketch, replace": privacy.SketchProfile(1000, 0.03),
-    "sketch, replace, 1 row": privacy.SketchProfile(1, 0.5),
-    "sketch, replace, 1e9 rows": privacy.SketchProfile(10**9, 3e-5),
+    "sketch, add-remove": sheffet.SketchProfile(1000, 0.03, "add-remove"),
+    "sketch, replace": sheffet.SketchProfile(1000, 0.03),
+    "sketch, replace, 1 row": sheffet.SketchProfile(1, 0.5),
+    "sketch, replace, 1e9 rows": sheffet.SketchProfile(10**9, 3e-5),
     "wishart, add-remove": privacy.WishartProfile(300, 22, 2.0, "add-remove"),
     "wishart, replace": privacy.WishartProfile(300, 22, 2.0),
     "wishart, replace, 1e9 dof": privacy.WishartProfile(10**9, 5000, 1e4),
-    "adaptive, add-remove": privacy.AdaptiveSketchProfile(100, 47.0, 20.0, 3.0, "add-remove"),
-    "adaptive, replace": privacy.AdaptiveSketchProfile(100, 47.0, 20.0, 3.5),
-    "adaptive, replace, 1 row": privacy.AdaptiveSketchProfile(1, 13.0, 12.0, 1.7),
+    "adaptive, add-remove": sheffet.AdaptiveSketchProfile(100, 47.0, 20.0, 3.0, "add-remove"),
+    "adaptive, replace": sheffet.AdaptiveSketchProfile(100, 47.0, 20.0, 3.5),
+    "adaptive, replace, 1 row": sheffet.AdaptiveSketchProfile(1, 13.0, 12.0, 1.7),
 }
 
 CALIBRATIONS = {
     "gaussian_ratio": lambda d, a: calibration.gaussian_ratio(1.0, 1e-6),
-    "chi_gaussian_ratio": lambda d, a: calibration.chi_gaussian_ratio(d, 1.0, 1e-6),
-    "sketch_ratio": lambda d, a: calibration.sketch_ratio(d, 1.0, 1e-6, a),
-    "sketch_rows": lambda d, a: calibration.sketch_rows(0.01, 1.0, 1e-6, a),
+    "chi_gaussian_ratio": lambda d, a: hardt_roth.chi_gaussian_ratio(d, 1.0, 1e-6),
+    "sketch_ratio": lambda d, a: sheffet.sketch_ratio(d, 1.0, 1e-6, a),
+    "sketch_rows": lambda d, a: sheffet.sketch_rows(0.01, 1.0, 1e-6, a),
     "wishart_ratio": lambda d, a: calibration.wishart_ratio(d, 2 * d, 1.0, 1e-6, a),
     "wishart_dof": lambda d, a: calibration.wishart_dof(d, 1.0, 1.0, 1e-6, a),
     "wishart_noise": lambda d, a: calibration.wishart_noise(d, 1.0, 1e-6, a),
-    "adaptive_sketch": lambda d, a: calibration.adaptive_sketch(d, 1.0, 1e-6, a),
+    "adaptive_sketch": lambda d, a: sheffet.adaptive_sketch(d, 1.0, 1e-6, a),
 }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.linear_model import LinearRegression, Ridge
 
 import privgram as pg
-from privgram.mechanisms import GaussianSketch, InverseWishart
+from privgram.papers.sheffet import GaussianSketch, InverseWishart
 
 from .common import size
 

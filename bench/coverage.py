@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import privgram as pg
-from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
+from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
 
 POPULATION = 2**16
 DELTA = 1e-6

@@ -5,7 +5,7 @@
     python docs/low_rank.py
 
 A table stands between ``<!-- table: name -->`` and ``<!-- end -->`` and says what the results
-in guide/results do. tests/low_rank/test_guide.py checks that the page is up to date.
+in guide/results do. tests/papers/hardt_roth/test_guide.py checks that the page is up to date.
 """
 
 import csv

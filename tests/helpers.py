@@ -8,6 +8,7 @@ from privgram import privacy
 from privgram._release import Release
 from privgram.mechanisms import AnalyzeGauss
 from privgram.noise import GaussianLaw
+from privgram.papers import sheffet
 
 
 def make_release(matrix, names, law=None, n_rows=None, columns=None, bound=1.0):
@@ -21,12 +22,18 @@ def make_release(matrix, names, law=None, n_rows=None, columns=None, bound=1.0):
         epsilon=1.0,
         delta=1e-6,
         adjacency="replace",
-        calibration="exact",
         privacy=privacy.StatedProfile(1.0, 1e-6, "replace"),  # of noise of any size
         bound=bound,
         n_rows=n_rows,
         columns=columns,
     )
+
+
+def by(calibration, mechanism, **options):
+    """A mechanism by its exact profile, or with "published" by the constants of its paper."""
+    if calibration == "exact":
+        return mechanism
+    return sheffet.published(mechanism, **options)
 
 
 def said(error):

@@ -10,11 +10,7 @@ import pytest
 import privgram as pg
 from privgram._base.saved import DamagedFile, digest
 from privgram._release.record import FORM
-from privgram.mechanisms import (
-    GaussianSketch,
-    InverseGauss,
-    InverseWishart,
-)
+from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
 
 COLUMNS = pg.Columns({"a": (-1, 2), "y": (-4, 6), "b": (-3, 1)}, intercept=True)
 

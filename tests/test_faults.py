@@ -81,7 +81,7 @@ def run(*arguments, fault=""):
 
 
 def release(*more, source="table.npy", fault=""):
-    table = [source, "--columns", "columns.toml", *GUARANTEE, "--mechanism", "gauss"]
+    table = [source, "--columns", "columns.toml", *GUARANTEE, "--mechanism", "analyze-gauss"]
     return run("release", *table, "--out", "gram.json", *more, fault=fault)
 
 

@@ -9,8 +9,8 @@ import pytest
 from helpers import slopes
 
 import privgram as pg
-from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
 from privgram.noise import NoiseLaw
+from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
 
 PAGE = Path(__file__).parent.parent / "docs" / "guide" / "file-format.md"
 TEXT = PAGE.read_text(encoding="utf-8")

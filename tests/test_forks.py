@@ -206,3 +206,152 @@ def test_a_child_forked_under_the_lock_cannot_write(tmp_path):
     code = [sys.executable, "-c", BEGIN + UNDER, str(tmp_path / "budget")]
     done = subprocess.run(code, capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines() == ["Bad file descriptor", "0", "True", "0 2"], done.stderr
+
+
+# Wherever the caller's code runs in a pass, it may fork, and the child go on.
+POINTS = """
+from pathlib import Path
+from privgram.drawing import random as drawing
+from privgram.drawing.norm_bound import private_norm_bound
+from privgram.engines import progress
+from privgram.estimators import PrivateRidge
+from privgram.papers import hardt_roth
+
+parent, keys, points = os.getpid(), [], []
+progress.INTERVAL = 0.0  # a report after every block
+real = drawing.default_bit_generator
+
+def made():
+    keys.append(os.getpid())
+    return real()
+
+drawing.default_bit_generator = made
+
+def point(*_):
+    if os.getpid() != parent:
+        return
+    begun = len(keys)
+    child = os.fork()
+    if child:
+        points.append((begun, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+    else:
+        signal.alarm(20)
+
+class Table:
+    "Blocks, as often as they are wanted."
+    def __init__(self, wanted):
+        rng = np.random.default_rng(0)
+        x, who = rng.standard_t(3, (900, 2)), rng.integers(0, 200, 900)
+        y = x @ [1.0, -1.0] + rng.standard_normal(900)
+        table = {"x": x[:, 0], "z": x[:, 1], "g": np.array(["a", "b"])[who % 2], "who": who}
+        table |= {"y": y, "won": y > 0, "w": 2 * y}
+        self.table = {name: table[name] for name in wanted}
+    def __iter__(self):
+        point()
+        for at in (0, 300, 600):
+            yield {name: column[at : at + 300] for name, column in self.table.items()}
+            point()
+
+class Matrix(Table):
+    def __iter__(self):
+        return (np.column_stack(list(block.values())) for block in super().__iter__())
+
+class Array:
+    shape, ndim, dtype = (900, 2), 2, np.dtype(float)
+    def __len__(self):
+        return 900
+    def __array__(self, dtype=None, copy=None):
+        point()
+        return np.column_stack([table.table["x"], table.table["z"]])
+
+BOUNDS = {"x": (-3, 3), "z": (-3, 3), "y": (-8, 8)}
+COLUMNS = pg.Columns(BOUNDS, intercept=True)
+table, matrix = Table("xzy"), Matrix("xzy")
+budget = {"epsilon": 1.0, "delta": 1e-6, "ledger": pg.Ledger(sys.argv[1], 1000.0, 1e-2)}
+
+def of(name, threads, **options):
+    return pg.release(
+        table, COLUMNS, **budget, mechanism=getattr(pg, name)(), progress=point, threads=threads
+    )
+
+def regress(*more, **options):
+    return pg.regress(Table(["x", "z", "y", *more]), "y ~ x + z", COLUMNS, **budget, **options)
+
+def by(name, value):
+    more = {name: value, "progress": point}
+    of = Table(["x", "z", "y", "g" if name == "by" else "who"])
+    return pg.release(of, COLUMNS, mechanism=pg.AnalyzeGauss(), **budget, **more)
+
+def robust():
+    fit = pg.release(table.table, COLUMNS, mechanism=pg.AnalyzeGauss(),
+                     epsilon=budget["epsilon"], delta=1e-6).regress("y", ["x"])
+    keys.clear()
+    return fit.robust(table, epsilon=1.0, delta=1e-6, ledger=budget["ledger"])
+
+def logistic():
+    columns = pg.Columns({"x": (-3, 3), "won": bool}, intercept=True)
+    return pg.regress(Table(["x", "won"]), "won ~ x", columns, **budget, family="binomial")
+
+def stream():
+    budget["ledger"] = sys.argv[1] + ".study"
+    study = pg.Study(table.table, COLUMNS, **budget)
+    months = pg.Stream(study, periods=3, epsilon=1.0, delta=1e-6, path=sys.argv[1] + ".stream")
+    budget["ledger"] = study.ledger
+    return months.release(table.table, threads=2, progress=point)
+
+def estimator():
+    bounds = {"bounds": (-3, 3), "target_bounds": (-8, 8)}
+    return PrivateRidge(**bounds, **budget).fit(Array(), table.table["y"])
+"""
+
+BRANCH = """
+try:
+    {}
+except RuntimeError as error:
+    if os.getpid() == parent or "forked" not in str(error):
+        raise
+    os._exit(7)
+if os.getpid() != parent:
+    os._exit(8)
+print(*(f"{{begun}},{{code}}" for begun, code in points), len(budget["ledger"].entries))
+"""
+
+#: What draws noise and reads a table; and whether a charge is entered in the ledger.
+DOORS = {
+    "one look": ("of('AnalyzeGauss', 1)", True),
+    "one look, threads": ("of('AnalyzeGauss', 2)", True),
+    "looks": ("of('Refined', 1)", True),
+    "looks, threads": ("of('Refined', 2)", True),
+    "discrete": ("of('MatrixLaplace', 1)", True),
+    "Wishart": ("of('AdditiveWishart', 1)", True),
+    "groups": ("by('by', pg.Groups('g', ['a', 'b']))", True),
+    "units": ("by('unit', pg.Unit('who', rows=5))", True),
+    "scores": ("regress()", True),
+    "scores of units": ("regress('who', unit=pg.Unit('who', rows=5))", True),
+    "logistic": ("logistic()", True),
+    "robust": ("robust()", True),
+    "stream": ("stream()", True),
+    "estimator": ("estimator()", True),
+    "norm bound": (
+        "private_norm_bound(matrix, 1.0, lower=.1, upper=9.0, progress=point, "
+        "ledger=budget['ledger'])",
+        True,
+    ),
+    "low rank": ("hardt_roth.approximate(Matrix('xzyw'), 2, epsilon=1.0, delta=1e-6)", False),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_child_has_no_part_in_the_noise_of_its_parent(door, tmp_path):
+    """It ends with an error, or had its noise to itself and entered it in the ledger."""
+    call, charged = DOORS[door]
+    code = [sys.executable, "-c", BEGIN + POINTS + BRANCH.format(call), str(tmp_path / "budget")]
+    done = subprocess.run(code, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    *points, entries = done.stdout.split()
+    assert points
+    ends = [tuple(map(int, point.split(","))) for point in points]
+    assert {code for _, code in ends} <= {7, 8}, done.stderr
+    assert all(code == 7 for begun, code in ends if begun)
+    # One that ended later than it was entered has lost what it paid.
+    assert not charged or int(entries) >= 1 + sum(code == 8 for _, code in ends)

@@ -10,8 +10,8 @@ pytest.importorskip("opendp")
 import opendp.prelude as dp
 
 import privgram as pg
-from privgram.mechanisms import InverseGauss
 from privgram.opendp import make_measurement
+from privgram.papers.sheffet import InverseGauss, PublishedAnalyzeGauss
 from privgram.privacy import GaussianProfile
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning:opendp")]
@@ -133,3 +133,8 @@ def test_rows_are_clipped_inside():
     matrix = gram(pg.AnalyzeGauss(), epsilon=50.0)(huge).matrix
     # 50 rows of squared norm 4, plus noise of standard deviation below one.
     assert np.trace(matrix) == pytest.approx(200, abs=15)
+
+
+def test_noise_that_has_another_delta_is_refused():
+    with pytest.raises(ValueError, match=r"has delta=7e-06 where 1e-06 is asked for"):
+        gram(PublishedAnalyzeGauss(allow_published_erratum=True))

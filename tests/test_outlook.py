@@ -175,7 +175,7 @@ def test_without_privacy_it_is_the_textbooks_formula(plan):
 
 def test_the_plan_leads_with_it(plan):
     text = str(plan)
-    assert text.index("no privacy") < text.index("published")
+    assert text.index("no privacy") < text.index("least rows")
     assert "x to" not in plan.outlook.notes[1]
     assert plan.outlook.mechanisms[0] in text
     assert json.loads(json.dumps(plan.to_dict(), allow_nan=False))["outlook"]["n_rows"] == 10_000

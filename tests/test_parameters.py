@@ -11,12 +11,12 @@ from helpers import make_release
 
 import privgram as pg
 from bench import audit
-from privgram import compression, multivariate, privacy
-from privgram.compression import compress
+from privgram import multivariate, privacy
 from privgram.drawing.norm_bound import private_norm_bound
-from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
 from privgram.papers import hardt_roth, sheffet, zhou_ligett_wasserman
 from privgram.papers import hardt_roth as low_rank
+from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
+from privgram.papers.zhou_ligett_wasserman import compress
 from privgram.privacy import calibration
 
 # What is no value of a parameter: by its type, and by its range.
@@ -132,11 +132,11 @@ CASES = {
         {"epsilon": (1.0, NUMBER), "bound": (1.0, POSITIVE), "eigenvalue_floor": (100.0, POSITIVE)},
     ),
     "lemma_4_5": (
-        compression.lemma_4_5,
+        zhou_ligett_wasserman.lemma_4_5,
         {"n_rows": (100, COUNT), "n_columns": (3, COUNT), "failure": (0.1, SHARE)},
     ),
     "proposition_3_4": (
-        partial(compression.proposition_3_4, [3.0, 2.0, 1.0]),
+        partial(zhou_ligett_wasserman.proposition_3_4, [3.0, 2.0, 1.0]),
         {"n_components": (1, COUNT), "difference": (0.1, NOT_NEGATIVE)},
     ),
     "range_finder": (
@@ -270,9 +270,9 @@ CASES = {
         partial(privacy.ComposedProfile, (privacy.GaussianProfile(0.5),)),
         {"discretization": (1e-3, POSITIVE)},
     ),
-    "SketchProfile": (privacy.SketchProfile, {"rows": (30, POSITIVE), "ratio": (0.5, POSITIVE)}),
+    "SketchProfile": (sheffet.SketchProfile, {"rows": (30, POSITIVE), "ratio": (0.5, POSITIVE)}),
     "ChiGaussianProfile": (
-        privacy.ChiGaussianProfile,
+        hardt_roth.ChiGaussianProfile,
         {"k": (30, POSITIVE), "ratio": (0.5, POSITIVE), "offset": (0.5, NOT_NEGATIVE)},
     ),
     "WishartProfile": (
@@ -288,7 +288,7 @@ CASES = {
         {"sensitivity_ratio": (0.5, POSITIVE), "std": (100.0, POSITIVE), "n_entries": (3, COUNT)},
     ),
     "AdaptiveSketchProfile": (
-        privacy.AdaptiveSketchProfile,
+        sheffet.AdaptiveSketchProfile,
         {
             "rows": (30, POSITIVE),
             "regulariser": (9.0, POSITIVE),
@@ -301,8 +301,8 @@ CASES = {
         calibration.discrete_gaussian,
         {"sensitivity": (9.0, POSITIVE), "n_entries": (3, COUNT), **PURE_BUDGET},
     ),
-    "sketch_rows": (calibration.sketch_rows, {"ratio": (0.001, POSITIVE), **PURE_BUDGET}),
-    "sketch_ratio": (calibration.sketch_ratio, {"rows": (30, POSITIVE), **PURE_BUDGET}),
+    "sketch_rows": (sheffet.sketch_rows, {"ratio": (0.001, POSITIVE), **PURE_BUDGET}),
+    "sketch_ratio": (sheffet.sketch_ratio, {"rows": (30, POSITIVE), **PURE_BUDGET}),
     "wishart_dof": (
         calibration.wishart_dof,
         {"n_columns": (3, COUNT), "ratio": (1.0, POSITIVE), **PURE_BUDGET},
@@ -320,10 +320,10 @@ CASES = {
         },
     ),
     "wishart_noise": (calibration.wishart_noise, {"n_columns": (3, COUNT), **PURE_BUDGET}),
-    "adaptive_sketch": (calibration.adaptive_sketch, {"rows": (30, POSITIVE), **PURE_BUDGET}),
-    "chi_gaussian_ratio": (calibration.chi_gaussian_ratio, {"k": (30, POSITIVE), **PURE_BUDGET}),
+    "adaptive_sketch": (sheffet.adaptive_sketch, {"rows": (30, POSITIVE), **PURE_BUDGET}),
+    "chi_gaussian_ratio": (hardt_roth.chi_gaussian_ratio, {"k": (30, POSITIVE), **PURE_BUDGET}),
     "chi_gaussian_offset": (
-        calibration.chi_gaussian_offset,
+        hardt_roth.chi_gaussian_offset,
         {"k": (30, POSITIVE), "ratio": (0.01, POSITIVE), **PURE_BUDGET},
     ),
     **{

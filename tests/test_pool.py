@@ -8,7 +8,7 @@ import pytest
 import privgram as pg
 from privgram._base.saved import DamagedFile
 from privgram._release.groups import Releases
-from privgram.mechanisms import GaussianSketch
+from privgram.papers.sheffet import GaussianSketch
 from privgram.privacy import compose
 from privgram.regression import RefusedError
 

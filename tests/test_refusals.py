@@ -15,7 +15,7 @@ import privgram as pg
 from privgram import BudgetExceeded
 from privgram.columns import Auto as AUTO
 from privgram.drawing.norm_bound import private_norm_bound
-from privgram.mechanisms import GaussianSketch
+from privgram.papers.sheffet import GaussianSketch
 
 RNG = np.random.default_rng(1)
 ARRAY = RNG.uniform(-1, 1, (300, 3))
@@ -123,7 +123,7 @@ REFUSED = {
         R(ARRAY, mechanism="gaus", bound=2.0),
         ValueError,
         "there is no mechanism 'gaus'; there are analyze-gauss, additive-wishart, "
-        "matrix-laplace, gaussian-sketch, inverse-wishart, inverse-gauss, refined",
+        "matrix-laplace, refined",
     ),
     "mechanism a class": (
         R(ARRAY, mechanism=pg.AnalyzeGauss, bound=2.0),
@@ -237,7 +237,8 @@ REFUSED = {
     "bound missing": (
         R(ARRAY),
         ValueError,
-        "bound is missing: the largest L2 norm of a row, known without looking at the data",
+        "describe the columns by pg.Columns, or give bound=, the largest L2 norm of a row, "
+        "known without looking at the data",
     ),
     "bound zero": (R(ARRAY, bound=0.0), ValueError, "bound must be positive and finite, not 0.0"),
     "bound nan": (
@@ -496,7 +497,8 @@ REFUSED = {
     "moment: bound missing": (
         M(ARRAY),
         ValueError,
-        "bound is missing: the largest L2 norm of a row, known without looking at the data",
+        "describe the columns by pg.Columns, or give bound=, the largest L2 norm of a row, "
+        "known without looking at the data",
     ),
     "moment: no table": (M(3, 2.0), ValueError, "a block has two dimensions and this array has 0"),
     "moment: columns a text": (

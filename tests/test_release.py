@@ -14,7 +14,8 @@ import pytest
 from helpers import make_release
 
 import privgram as pg
-from privgram.noise import GaussianLaw, InverseWishartLaw
+from privgram.noise import GaussianLaw
+from privgram.papers.sheffet import InverseWishartLaw
 
 
 @pytest.fixture

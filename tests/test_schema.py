@@ -16,8 +16,8 @@ from schemas import faults
 
 import privgram as pg
 from privgram._base.saved import DamagedFile, digest
-from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
 from privgram.noise import NoiseLaw
+from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
 
 DOCS = Path(__file__).parent.parent / "docs"
 SCHEMA = json.loads((DOCS / "schema" / "release.schema.json").read_text(encoding="utf-8"))

@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
-from privgram.mechanisms import (
-    AdditiveWishart,
-    AnalyzeGauss,
-    GaussianSketch,
-    InverseGauss,
-    InverseWishart,
-    MatrixLaplace,
-    Mechanism,
-)
+from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, Mechanism
 from privgram.moment import SecondMoment
+from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
 from privgram.privacy import Adjacency
 
 from .cases import Case, Pair

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, GaussianSketch, InverseWishart
+from privgram.mechanisms import AdditiveWishart, AnalyzeGauss
+from privgram.papers.sheffet import GaussianSketch, InverseWishart
 from privgram.privacy import compose
 
 from . import moments

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privgram.compression import compress, proposition_3_4
 from privgram.papers import zhou_ligett_wasserman
-from privgram.privacy import SketchProfile
+from privgram.papers.sheffet import SketchProfile
+from privgram.papers.zhou_ligett_wasserman import compress, proposition_3_4
 
 __all__ = ["PCARow", "SignsRow", "pca_error", "signs"]
 

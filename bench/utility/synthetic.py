@@ -1,6 +1,6 @@
 """The same comparison on made tasks of many shapes, a check against tuning to a few real ones.
 
-    python bench/utility/synthetic.py [--tasks 60] [--repetitions 10] [--seed 0]
+    python -m bench.utility.synthetic [--tasks 60] [--repetitions 10] [--seed 0]
 
 Rows from 1e3 to 1e5, columns from 5 to 80; Gaussian, heavy-tailed, skewed, binary, half-binary
 and nearly collinear features; dense, sparse and principal-direction coefficients; targets

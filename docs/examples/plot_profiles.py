@@ -12,7 +12,7 @@ import numpy as np
 
 import privgram as pg
 from privgram import privacy
-from privgram.mechanisms import GaussianSketch
+from privgram.papers.sheffet import GaussianSketch
 
 mechanisms = {
     "Analyze Gauss": pg.AnalyzeGauss(),

@@ -15,14 +15,9 @@ import numpy as np
 from scipy import stats
 
 from privgram.papers import hardt_roth, sheffet, zhou_ligett_wasserman
-from privgram.privacy import (
-    AdaptiveSketchProfile,
-    ChiGaussianProfile,
-    GaussianProfile,
-    SketchProfile,
-    WishartProfile,
-    calibration,
-)
+from privgram.papers.hardt_roth import ChiGaussianProfile
+from privgram.papers.sheffet import AdaptiveSketchProfile, SketchProfile
+from privgram.privacy import GaussianProfile, WishartProfile, calibration
 
 PAGE = Path(__file__).with_name("errata.md")
 SQRT2 = math.sqrt(2)
@@ -192,7 +187,7 @@ def corollary_b_2() -> str:
     log = math.log(4 / delta)
     printed = math.ceil((epsilon * w_squared / (8 * log)) ** 2)
     meant = math.floor((epsilon * w_squared / 8) ** 2 / log)
-    exact = calibration.sketch_rows(1 / w_squared, epsilon, delta)
+    exact = sheffet.sketch_rows(1 / w_squared, epsilon, delta)
     return (
         f"w^2 = 1e4 B^2, (0.5, 1e-6): printed r = {printed}, by the first half {meant}, "
         f"exact {exact}"
@@ -214,7 +209,7 @@ def hardt_roth_figure_2() -> str:
         leak = number(ChiGaussianProfile(k, 1 / rho).delta(0.5))
         found.append(f"k = {k} at (0.5, {number(delta)}): {leak}")
     slack = [
-        hardt_roth.figure_2(k, 0.5, 1e-6) * calibration.chi_gaussian_ratio(k, 0.5, 1e-6)
+        hardt_roth.figure_2(k, 0.5, 1e-6) * hardt_roth.chi_gaussian_ratio(k, 0.5, 1e-6)
         for k in (3, 10, 100)
     ]
     return (
@@ -370,8 +365,8 @@ HEADER = """\
 
 <!-- Written by errata.py; do not edit. -->
 
-Found by comparing each printed constant with the exact profile. Under
-`calibration="published"` a mechanism uses the printed form where it is private as printed;
+Found by comparing each printed constant with the exact profile. Mechanisms such as
+`papers.sheffet.PublishedAnalyzeGauss` use the printed form where it is private as printed;
 where it is not, the function of `privgram.papers` raises `PublishedErratumError`,
 which names the erratum, unless `allow_published_erratum=True`.
 

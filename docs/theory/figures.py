@@ -18,7 +18,8 @@ from matplotlib.figure import Figure
 from tables import renyi_epsilon, renyi_w_squared
 
 from privgram.papers import hardt_roth, sheffet
-from privgram.privacy import GaussianProfile, SketchProfile, WishartProfile, calibration
+from privgram.papers.sheffet import SketchProfile
+from privgram.privacy import GaussianProfile, WishartProfile, calibration
 
 FOLDER = Path(__file__).with_name("figures")
 STYLE = {
@@ -50,7 +51,7 @@ def sketch_regulariser() -> Figure:
         ("replace", EXACT, BOUND),
         ("add-remove", EXACT_TOO, BOUND_TOO),
     ):
-        exact = [1 / calibration.sketch_ratio(r, epsilon, delta, adjacency) for r in rows]
+        exact = [1 / sheffet.sketch_ratio(r, epsilon, delta, adjacency) for r in rows]
         axes.loglog(rows, exact, color=colour, label=f"exact, {adjacency}")
         bound = [renyi_w_squared(r, epsilon, delta, adjacency) for r in rows]
         axes.loglog(rows, bound, "--", color=renyi, label=f"Rényi, {adjacency}")
@@ -99,7 +100,7 @@ def inverse_wishart_psi() -> Figure:
     figure, axes = canvas("degrees of freedom ν", "ψ / B²")
     dof = np.unique(np.geomspace(22, 1e6, 30).round()).astype(int)
     epsilon, delta = 1.0, 1e-6
-    exact = [1 / calibration.sketch_ratio(k, epsilon, delta, "replace") for k in dof]
+    exact = [1 / sheffet.sketch_ratio(k, epsilon, delta, "replace") for k in dof]
     axes.loglog(dof, exact, color=EXACT, label="exact, replace")
     for label, theorem, style in (
         ("Theorem B.4", sheffet.theorem_b_4, "-."),
@@ -177,7 +178,7 @@ def wishart_is_gauss() -> Figure:
 def range_finder() -> Figure:
     figure, axes = canvas("columns k", "ρ")
     k = np.unique(np.geomspace(3, 300, 25).round()).astype(int)
-    exact = [1 / calibration.chi_gaussian_ratio(j, 0.5, 1e-6) for j in k]
+    exact = [1 / hardt_roth.chi_gaussian_ratio(j, 0.5, 1e-6) for j in k]
     axes.loglog(k, exact, color=EXACT, label="exact")
     printed = [hardt_roth.figure_2(j, 0.5, 1e-6) for j in k]
     axes.loglog(k, printed, ":", color="0.4", label="Hardt and Roth, Figure 2")

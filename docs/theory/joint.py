@@ -17,14 +17,9 @@ from numpy.typing import NDArray
 from scipy import fft, special, stats
 
 import privgram as pg
-from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
-from privgram.privacy import (
-    BoundedRangeProfile,
-    ChiGaussianProfile,
-    Profile,
-    StatedProfile,
-    compose,
-)
+from privgram.papers.hardt_roth import ChiGaussianProfile
+from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
+from privgram.privacy import BoundedRangeProfile, Profile, StatedProfile, compose
 
 Vector = NDArray[np.float64]
 Loss = tuple[Vector, Vector]

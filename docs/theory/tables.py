@@ -24,13 +24,9 @@ from bench.audit import Estimate, leading
 from privgram import papers
 from privgram.drawing.additive import feasible as nearest
 from privgram.papers import sheffet, zhou_ligett_wasserman
-from privgram.privacy import (
-    AdaptiveSketchProfile,
-    SketchProfile,
-    WishartProfile,
-    calibration,
-)
-from privgram.privacy.adaptive import adaptive_delta, sketch_curves
+from privgram.papers.sheffet import AdaptiveSketchProfile, SketchProfile
+from privgram.papers.sheffet.adaptive import adaptive_delta, sketch_curves
+from privgram.privacy import WishartProfile, calibration
 
 FOLDER = Path(__file__).parent
 PAPER = (0.5, math.exp(-9))  # the largest epsilon of Sheffet's experiments, and their delta
@@ -108,7 +104,7 @@ def sketch() -> str:
     for (epsilon, delta), r in ((PAPER, 44), (PAPER, 220), (USUAL, 100), (USUAL, 10_000)):
         cells = []
         for adjacency in ("add-remove", "replace"):
-            cells.append(number(1 / calibration.sketch_ratio(r, epsilon, delta, adjacency)))
+            cells.append(number(1 / sheffet.sketch_ratio(r, epsilon, delta, adjacency)))
             cells.append(number(renyi_w_squared(r, epsilon, delta, adjacency)))
         cells.append(number(sheffet.theorem_b_1(r, 1.0, epsilon, delta)))
         cells.append(number(sheffet.theorem_3_1(r, 1.0, epsilon, delta)))
@@ -143,7 +139,7 @@ def inverse_wishart() -> str:
         rows.append(
             [
                 str(n),
-                number(1 / calibration.sketch_ratio(nu, epsilon, delta, "replace")),
+                number(1 / sheffet.sketch_ratio(nu, epsilon, delta, "replace")),
                 number(sheffet.theorem_5_1(nu, 1.0, epsilon, delta)),
                 number(sheffet.theorem_b_4(nu, 1.0, epsilon, delta)),
                 f"{leak:.1e}".replace("e-0", "e-") if leak > 1e-5 else "below 1e-5",
@@ -158,7 +154,7 @@ def adaptive() -> str:
     r = 100
     for adjacency in ("add-remove", "replace"):
         exact = adaptive_sketch(r, epsilon, delta, adjacency)
-        plain = 1 / calibration.sketch_ratio(r, epsilon, delta, adjacency)
+        plain = 1 / sheffet.sketch_ratio(r, epsilon, delta, adjacency)
         printed = sheffet.algorithm_2(r, 1.0, epsilon, delta)
         there = AdaptiveSketchProfile(
             r, printed.regulariser, printed.shift, printed.laplace_scale, adjacency
@@ -178,7 +174,7 @@ def adaptive() -> str:
     )
 
 
-adaptive_sketch = functools.cache(calibration.adaptive_sketch)
+adaptive_sketch = functools.cache(sheffet.adaptive_sketch)
 
 
 def leaks_by_gap(profile: AdaptiveSketchProfile, epsilon: float) -> float:
@@ -413,7 +409,7 @@ def hardt_roth() -> str:
         rows.append(
             [
                 str(k),
-                number(1 / calibration.chi_gaussian_ratio(k, epsilon, delta)),
+                number(1 / papers.hardt_roth.chi_gaussian_ratio(k, epsilon, delta)),
                 number(papers.hardt_roth.figure_2(k, epsilon, delta)),
                 number(math.sqrt(k) / mu),
                 number(papers.hardt_roth.figure_3(k, epsilon, delta)),

@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from privgram._base.kinds import Kinds as _Kinds
 from privgram._base.version import __version__ as __version__
 from privgram._release import Release
 from privgram._release.load import load
@@ -48,6 +49,9 @@ __all__ = [
     "release",
     "second_moment",
 ]
+
+# Saved releases of the papers' mechanisms are read without the papers being imported by others.
+_Kinds.rooms.append("privgram.papers")
 
 #: Names whose rooms need SciPy, which takes longer to import than all the rest.
 _LATER = {"plan": "_plan", "Stream": "stream", "Study": "study", "regress": "study"}

@@ -757,12 +757,10 @@ def _log1pexp(x: float) -> float:
 
 
 def _profile(entry: Entry) -> Profile:
-    from privgram.privacy import AdaptiveLadderProfile, StatedProfile
+    from privgram.privacy import StatedProfile
 
-    if entry.privacy is None:
-        return StatedProfile(entry.epsilon, entry.delta)
-    # A delta of the ladder takes milliseconds, and its tail hardly falls.
-    if isinstance(entry.privacy, AdaptiveLadderProfile):
+    # Also where a delta takes long: the search asks for many.
+    if entry.privacy is None or entry.privacy._quick() is not entry.privacy:
         return StatedProfile(entry.epsilon, entry.delta)
     return entry.privacy
 

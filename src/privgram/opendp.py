@@ -114,9 +114,13 @@ def make_measurement(
             f"{type(mechanism).__name__} is private only if {mechanism.condition}; an OpenDP "
             "measurement holds for every table, and cannot say so. Use another mechanism"
         )
-    profile = mechanism.calibrate(
-        n_columns, bound, epsilon, delta, adjacency=adjacency, n_rows=n_rows
-    ).privacy
+    noise = mechanism.calibrate(n_columns, bound, epsilon, delta, adjacency, n_rows)
+    profile = noise.privacy
+    if mechanism.reached(noise) > delta:
+        raise ValueError(
+            f"{type(mechanism).__name__} has delta={mechanism.reached(noise):.2g} where "
+            f"{delta:g} is asked for: an OpenDP measurement would not say so. Use another mechanism"
+        )
     concentrated = GaussianProfile, DiscreteGaussianProfile, MatrixLaplaceProfile
     if measure == "zCDP" and not isinstance(profile, concentrated):
         raise ValueError(

@@ -19,7 +19,8 @@ from bench.paper.uci.accounting import (
 from bench.paper.uci.adassp import AdaSSP, AdaSSPAsPrinted
 from bench.paper.uci.hessian_mixing import STEPS, HessianMixing
 from bench.paper.uci.linear_mixing import SQUARED_BOUND, LinearMixing
-from privgram.privacy import GaussianProfile, SketchProfile
+from privgram.papers.sheffet import SketchProfile
+from privgram.privacy import GaussianProfile
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,12 @@ from click.testing import CliRunner
 
 import privgram as pg
 from privgram.cli._program import COMMANDS, program
-from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
+from privgram.papers.sheffet import (
+    GaussianSketch,
+    InverseGauss,
+    InverseWishart,
+    PublishedAnalyzeGauss,
+)
 
 GUARANTEE = ["--epsilon", "1", "--delta", "1e-6"]
 N_ROWS = 100_000
@@ -62,7 +67,7 @@ def shell(*arguments: str, **options):
 
 
 RELEASE = ["release", "table.npy", "--columns", "columns.toml", *GUARANTEE]
-WISHART = [*RELEASE, "--out", "new.json", "--mechanism", "wishart"]
+WISHART = [*RELEASE, "--out", "new.json", "--mechanism", "additive-wishart"]
 
 
 def test_help_of_the_program_names_every_command():
@@ -141,7 +146,7 @@ def test_release_saves_what_it_says(folder, suffix):
 def test_release_of_several_sources_is_that_of_the_whole(folder):
     """8 standard deviations off the diagonal, 5.6 on it: a false alarm in 10^7."""
     succeed("release", "half.npy", "rest.npy", *RELEASE[2:], "--out", "parts.npz",
-            "--mechanism", "gauss")  # fmt: skip
+            "--mechanism", "analyze-gauss")  # fmt: skip
     exact = pg.second_moment("table.npy", columns=COLUMNS).matrix()
     released = pg.load("parts.npz")
     assert released.n_rows == N_ROWS
@@ -155,7 +160,7 @@ def test_release_by_names_and_bound(folder):
     table = np.load("table.npy")
     np.savetxt("table.csv", table, delimiter=",", header="a,b,c", comments="")
     succeed("release", "table.csv", "--columns", "c,a", "--bound", "100", *GUARANTEE,
-            "--out", "x.json", "--mechanism", "gauss", "--set", "noise=triangular",
+            "--out", "x.json", "--mechanism", "analyze-gauss", "--set", "noise=triangular",
             "--adjacency", "add-remove", "--threads", "1")  # fmt: skip
     release = pg.load("x.json")
     assert release.names == ("c", "a")
@@ -200,13 +205,18 @@ def test_release_with_a_bound_of_the_tables_own(folder):
 @pytest.mark.parametrize(
     ("name", "settings", "mechanism"),
     [
-        ("wishart", ["debias=false"], pg.AdditiveWishart(debias=False)),
+        ("AdditiveWishart", ["debias=false"], pg.AdditiveWishart(debias=False)),
         ("AdditiveWishart", [], pg.AdditiveWishart()),
         ("additive-wishart", [], pg.AdditiveWishart()),
         ("gaussian-sketch", ["rows=500"], GaussianSketch(500)),
-        ("sketch", ["rows=500", "adaptive=true"], GaussianSketch(500, adaptive=True)),
+        ("GaussianSketch", ["rows=500", "adaptive=true"], GaussianSketch(500, adaptive=True)),
         ("inverse-wishart", [], InverseWishart()),
         ("inverse-gauss", ["eigenvalue-floor=100"], InverseGauss(100)),
+        (
+            "published-analyze-gauss",
+            ["allow-published-erratum=true"],
+            PublishedAnalyzeGauss(allow_published_erratum=True),
+        ),
         ("refined", ["looks=2"], pg.Refined(looks=2)),
     ],
 )
@@ -249,7 +259,10 @@ def test_nothing_secret_is_printed(folder):
         ([*WISHART, "--set", "dof=many"], "dof"),
         ([*WISHART, "--set", "debias=maybe"], "debias=maybe"),
         ([*WISHART, "--epsilon", "1e308"], "beyond what floating point can calibrate"),
-        ([*RELEASE, "--out", "new.json", "--mechanism", "sketch"], "sketch needs --set rows=..."),
+        (
+            [*RELEASE, "--out", "new.json", "--mechanism", "gaussian-sketch"],
+            "gaussian-sketch needs --set rows=...",
+        ),
         ([*RELEASE, "--out", "new.json", "--threads", "0"], "--threads"),
         ([*RELEASE[:-1], "2", "--out", "new.json"], "delta"),
         (["release", "none.npy", *RELEASE[2:], "--out", "new.json"], "none.npy"),
@@ -359,7 +372,7 @@ def test_plan(folder):
         "earlier.json"
     )
     told = succeed(*arguments, "--design", "earlier.json")
-    assert told.index("no privacy") < told.index("published")
+    assert told.index("no privacy") < told.index("least rows")
     report = json.loads(succeed(*arguments, "--design", "earlier.json", "--json"))
     assert report["outlook"]["n_rows"] == 5000
     assert "file of bounds" in fail(

@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from helpers import by
 
 import privgram as pg
 from privgram import privacy
@@ -19,9 +20,9 @@ from privgram.columns import Auto
 from privgram.drawing.norm_bound import Choice, NormCounts, private_norm_bound, quantile_losses
 from privgram.engines.request import Pass
 from privgram.ledger import BudgetExceeded
-from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import merge
+from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
 from privgram.privacy import BoundedRangeProfile
 
 GRID = np.array([0.5, 1.0, 2.0, 4.0])
@@ -493,13 +494,11 @@ SCALED = {
 )
 def test_profiles_of_mechanisms_without_a_length_are_those_of_any_bound(name, calibration):
     """What lets the profile compose with the choice of the bound."""
-    mechanism = SCALED[name]
+    mechanism = by(calibration, SCALED[name], allow_published_erratum=True)
     assert mechanism.scale_free
     at = [0.0, 0.5, 1.5]
     deltas = [
-        mechanism.calibrate(
-            3, bound, 0.5, 1e-5, "replace", calibration, 1000, allow_published_erratum=True
-        ).privacy.delta(at)
+        mechanism.calibrate(3, bound, 0.5, 1e-5, "replace", 1000).privacy.delta(at)
         for bound in (1.0, 7.7e8)
     ]
     np.testing.assert_allclose(*deltas, rtol=1e-9)

@@ -8,7 +8,7 @@ import pytest
 
 import privgram as pg
 from privgram.mechanisms import refined as rules
-from privgram.noise import ImageLaw
+from privgram.noise import EntryLaw, ImageLaw
 
 pytestmark = pytest.mark.slow
 
@@ -95,7 +95,7 @@ def test_errors_have_the_law_that_the_release_states(adjacency, monkeypatch):
         return replace(found, square=3 * found.square, expected=0.0, most=0.0)
 
     monkeypatch.setattr(rules, "choose_radius", chosen)
-    table = made_table(4000)
+    table = made_table(12_000)
     exact = pg.second_moment(table, columns=COLUMNS).matrix()
     forms = np.random.default_rng(1).standard_normal((20, 2, 19))
     scores = []
@@ -151,6 +151,27 @@ def test_factors_are_not_apart_where_that_would_not_be_theirs(options):
     assert "bound" in options or error < 0.05
     plain = rules.plain_frame(COLUMNS, 19, made.bound, 18 if "mechanism" in options else -1)
     assert len(plain.levels) == (0 if "bound" in options else 2)
+
+
+def test_few_levels_of_which_one_is_rare_are_whitened():
+    table = {name: TABLE[name] for name in ("x0", "x1", "x2", "y")}
+    table["f0"] = (np.random.default_rng(0).uniform(size=20_000) < 0.05).astype(int)
+    made = refined(table, columns=described((2,)))
+    assert isinstance(made.noise.base, EntryLaw)
+    assert not isinstance(refined().noise.base, EntryLaw)
+
+
+def test_what_is_made_of_a_release_takes_it_as_it_is(tmp_path):
+    made = refined(epsilon=4.0, out=tmp_path / "release.json")
+    read = pg.load(tmp_path / "release.json")
+    assert read.noise == made.noise
+    fit = made.regress("y", reference={"f0": 0, "f1": 0, "f2": 0})
+    other = read.regress("y", reference={"f0": 0, "f1": 0, "f2": 0})
+    np.testing.assert_array_equal(fit.bse, other.bse)
+    off = np.asarray(fit.params)[:3] - [0.5, -1.0, 0.7]
+    assert (np.abs(off) < 5 * np.asarray(fit.bse)[:3]).all()
+    assert "Refined" in made.to_html(["y"])
+    assert "clipping" in str(fit.summary()) or "sampling errors" in str(fit.summary())
 
 
 @pytest.mark.parametrize(("epsilon", "part"), [(1.0, 1.0), (4.0, 0.2)])

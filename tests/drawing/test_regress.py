@@ -273,7 +273,6 @@ def test_the_shares_add_up_to_the_guarantee(adjacency, rows):
     fit = fitted({name: column[:rows] for name, column in TABLE.items()}, adjacency=adjacency)
     given = fit.parameters
     spent = [*given["look_mu"], *given.get("score_mu", []), *given["counts_mu"]]
-    spent.append(given.get("turns_mu", 0.0))
     whole = Refined().calibrate(len(fit.columns), 1.0, 1.0, 1e-6, adjacency).mu
     assert math.hypot(*spent) == pytest.approx(whole, rel=1e-9)
     assert math.hypot(*spent) < whole
@@ -318,7 +317,7 @@ def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
 
 
 def test_who_asks_for_more_than_scores_gets_a_release():
-    for options in ({"mechanism": "analyze-gauss"}, {"formula": "y ~ a + b | g"}):
+    for options in ({"mechanism": "analyze-gauss"}, {"formula": "y ~ a + b + a:g | g"}):
         assert hasattr(fitted(**options), "release")
     assert not hasattr(fitted(), "release")
 

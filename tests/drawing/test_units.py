@@ -8,7 +8,7 @@ import pytest
 import privgram as pg
 from privgram.columns.unit import PrivacyUnit
 from privgram.drawing.norm_bound import private_norm_bound
-from privgram.mechanisms import GaussianSketch
+from privgram.papers.sheffet import GaussianSketch
 
 COLUMNS = pg.Columns({"a": (-1, 1), "b": (-1, 1), "y": (-2, 2)}, intercept=True)
 

@@ -279,7 +279,7 @@ def test_partitions_that_are_not_what_they_promise(frame):
 @pytest.mark.parametrize(
     ("make", "arguments", "error", "text"),
     [
-        (lambda a: a, {}, ValueError, "bound is missing"),
+        (lambda a: a, {}, ValueError, "give bound="),
         (lambda a: a, {"bound": 1.0, "columns": ["a"]}, ValueError, "selected by name"),
         (lambda a: a, {"bound": 1.0, "threads": 2}, ValueError, "threads is for one machine"),
         (lambda a: a, {"bound": 1.0, "progress": "yes"}, TypeError, "progress is"),

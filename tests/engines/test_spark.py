@@ -122,7 +122,7 @@ def test_a_bad_row(spark):
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({}, ValueError, "bound is missing"),
+        ({}, ValueError, "give bound="),
         ({"bound": 1.0}, TypeError, "column '`text' holds values of type string"),
         ({"bound": 1.0, "columns": ["A"]}, ValueError, "no column named 'A'; it has 'a'"),
         ({"bound": 1.0, "columns": "a"}, TypeError, "list of names"),

@@ -75,7 +75,7 @@ def test_refused_threads(x, threads, error):
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({}, ValueError, "bound is missing"),
+        ({}, ValueError, "give bound="),
         ({"bound": 0.0}, ValueError, "positive and finite"),
         ({"bound": -1}, ValueError, "positive and finite"),
         ({"bound": np.nan}, ValueError, "positive and finite"),

@@ -34,8 +34,8 @@ from privgram._base.chain import line
 from privgram._base.saved import digest
 from privgram.columns import _to_toml
 from privgram.ledger import Ledger
-from privgram.mechanisms import GaussianSketch, InverseWishart
-from privgram.privacy import GaussianProfile, SketchProfile, WishartProfile, compose
+from privgram.papers.sheffet import GaussianSketch, InverseWishart, SketchProfile
+from privgram.privacy import GaussianProfile, WishartProfile, compose
 
 REFUSED = (ValueError, TypeError, OSError)
 

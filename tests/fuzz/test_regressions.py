@@ -86,7 +86,7 @@ FIELDS = [
     ("release_json", 2, ("release", "privacy", "adjacency"), "add-remove", "adjacency"),
     ("release_json", 0, ("release", "noise", "std"), -1.0, "std of the noise"),
     ("release_json", 0, ("release", "noise", "std"), "1", "std of the noise"),
-    ("release_json", 0, ("release", "calibration"), "by eye", "calibration"),
+    ("release_json", 0, ("release", "mechanism", "mechanism"), "ByEye", "mechanism"),
     ("release_json", 0, ("version",), True, "version True"),
     ("release_npz", 0, (1, "matrix", 1, 0), 1e6, "symmetric"),
     ("regression", 0, (0, "fit", "epsilon"), 0.1, "larger delta at epsilon"),

@@ -21,9 +21,15 @@ import privgram as pg
 from privgram import BudgetExceeded, Ledger, privacy
 from privgram._base import chain as _chain
 from privgram._base import files as _files
-from privgram.compression import compress
 from privgram.ledger import FORMAT
-from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
+from privgram.papers import hardt_roth, sheffet
+from privgram.papers.sheffet import (
+    GaussianSketch,
+    InverseGauss,
+    InverseWishart,
+    PublishedAnalyzeGauss,
+)
+from privgram.papers.zhou_ligett_wasserman import compress
 from privgram.privacy import composition, losses, running
 from privgram.privacy.accounting import ReleaseAccountant, ReleaseDpEvent
 
@@ -206,7 +212,7 @@ def test_mixed_releases_compose_as_dp_accounting_has_them(path, moment, adjacenc
         )
         entry, profile = ledger.entries[-1], release.privacy
         again = {"privacy": profile, "delta_fp": entry.delta_fp}
-        if isinstance(profile, privacy.AdaptiveLadderProfile):  # of which a delta takes long
+        if isinstance(profile, sheffet.AdaptiveLadderProfile):  # of which a delta takes long
             profile = privacy.StatedProfile(0.1, entry.delta)
             again = {}
         spend(ledger, 0.1, entry.delta, **again)
@@ -257,14 +263,8 @@ def test_multiplicative_releases_enter_their_finite_precision(path, moment):
 
 def test_an_erratum_is_charged_at_its_true_delta(path, moment):
     ledger = Ledger(path, 5.0, 0.1)
-    release = pg.AnalyzeGauss().release(
-        moment,
-        0.5,
-        1e-6,
-        calibration="published",
-        allow_published_erratum=True,
-        ledger=ledger,
-    )
+    mechanism = PublishedAnalyzeGauss(allow_published_erratum=True)
+    release = mechanism.release(moment, 0.5, 1e-6, ledger=ledger)
     (entry,) = ledger.entries
     assert entry.delta == release.delta == release.privacy.delta(0.5) > 1e-6
 
@@ -318,15 +318,15 @@ def test_sums_of_losses_are_no_filter_for_adaptive_choices():
 
 PROFILES = [
     privacy.GaussianProfile(0.5),
-    privacy.SketchProfile(30, 0.02, "add-remove"),
+    sheffet.SketchProfile(30, 0.02, "add-remove"),
     privacy.WishartProfile(300.5, 4, 1.5),
     privacy.LaplaceProfile(0.3),
     privacy.MatrixLaplaceProfile(9, 4, 0.3),
     privacy.StatedProfile(0.5, 0.0),
-    privacy.ChiGaussianProfile(5, 0.01, 0.1),
-    privacy.AdaptiveSketchProfile(20, 30.0, 10.0, 3.0),
-    privacy.AdaptiveLadderProfile(20, 60.0, 20.0, 3.0, "replace", 1.0, 1e-6),
-    privacy.ComposedProfile((privacy.GaussianProfile(0.5), privacy.SketchProfile(9, 0.1))),
+    hardt_roth.ChiGaussianProfile(5, 0.01, 0.1),
+    sheffet.AdaptiveSketchProfile(20, 30.0, 10.0, 3.0),
+    sheffet.AdaptiveLadderProfile(20, 60.0, 20.0, 3.0, "replace", 1.0, 1e-6),
+    privacy.ComposedProfile((privacy.GaussianProfile(0.5), sheffet.SketchProfile(9, 0.1))),
 ]
 
 
@@ -774,11 +774,11 @@ def test_a_thousand_entries_of_any_kind(path):
     kinds = [
         lambda i: None,
         lambda i: privacy.WishartProfile(200_000 + i, 5, 1.0, "add-remove"),
-        lambda i: privacy.SketchProfile(100, 1e-4 * (1 + i / 1000)),
+        lambda i: sheffet.SketchProfile(100, 1e-4 * (1 + i / 1000)),
         lambda i: privacy.GaussianProfile(1e-3 * (1 + i / 1000)),
     ]
     ledger = Ledger(path.with_suffix(".mixed"), 1.0, 1e-6, "add-remove")
-    kinds[2] = lambda i: privacy.SketchProfile(100, 1e-4 * (1 + i / 1000), "add-remove")
+    kinds[2] = lambda i: sheffet.SketchProfile(100, 1e-4 * (1 + i / 1000), "add-remove")
     took = []
     for i in range(1000):
         profile = kinds[i % 4](i)

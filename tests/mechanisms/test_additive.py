@@ -10,6 +10,7 @@ from privgram import multivariate, privacy
 from privgram.drawing.additive import expected_norm, feasible
 from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, from_dict
 from privgram.noise import GaussianLaw
+from privgram.papers.sheffet import PublishedAdditiveWishart, PublishedAnalyzeGauss
 
 EPSILON, DELTA = 1.0, 1e-6
 MECHANISMS = [
@@ -68,40 +69,36 @@ def test_one_column_cannot_move_by_more_than_one_row():
 
 def test_one_column_is_private_as_published():
     """The erratum is about two orthogonal rows, and there are none."""
-    noise = AnalyzeGauss().calibrate(1, 1.0, EPSILON, DELTA, "replace", "published")
+    noise = PublishedAnalyzeGauss().calibrate(1, 1.0, EPSILON, DELTA, "replace")
     assert noise.privacy.delta(EPSILON) <= DELTA
-    printed = {row.mechanism: row for row in pg.plan(1, 1.0, EPSILON, DELTA).rows}["AnalyzeGauss()"]
-    assert printed.published_private
 
 
 def test_published_constants():
     log = math.log(2 / DELTA)
-    noise = AnalyzeGauss("triangular").calibrate(22, 1.5, 0.5, DELTA, "add-remove", "published")
+    noise = PublishedAnalyzeGauss("triangular").calibrate(22, 1.5, 0.5, DELTA, "add-remove")
     assert noise.sigma == pytest.approx(1.5**2 * math.sqrt(2 * log) / 0.5, rel=1e-12)
     assert noise.noise_std == noise.noise_std_diagonal == noise.sigma
-    noise = AdditiveWishart().calibrate(22, 1.5, 0.5, DELTA, calibration="published")
+    noise = PublishedAdditiveWishart().calibrate(22, 1.5, 0.5, DELTA)
     assert noise.dof == math.floor(22 + 14 / 0.25 * 2 * math.log(4 / DELTA))
     assert noise.scale == 1.5**2
 
 
 def test_published_erratum_is_refused_unless_allowed():
-    arguments = {"adjacency": "replace", "calibration": "published"}
     with pytest.raises(ValueError, match="allow_published_erratum"):
-        AnalyzeGauss().calibrate(22, 1.0, 1.0, DELTA, **arguments)
-    noise = AnalyzeGauss().calibrate(22, 1.0, 1.0, DELTA, **arguments, allow_published_erratum=True)
+        PublishedAnalyzeGauss().calibrate(22, 1.0, 1.0, DELTA)
+    noise = PublishedAnalyzeGauss(allow_published_erratum=True).calibrate(22, 1.0, 1.0, DELTA)
     assert noise.privacy.delta(1.0) == pytest.approx(7.0e-6, rel=0.01)
 
 
 def test_a_release_under_an_erratum_states_its_true_delta(moment):
-    release = AnalyzeGauss().release(
-        moment, 1.0, DELTA, calibration="published", allow_published_erratum=True
-    )
+    mechanism = PublishedAnalyzeGauss(allow_published_erratum=True)
+    release = mechanism.release(moment, 1.0, DELTA)
     assert release.delta == pytest.approx(7.0e-6, rel=0.01)
 
 
 def test_published_wishart_takes_no_parameters():
     with pytest.raises(ValueError, match="leave both None"):
-        AdditiveWishart(dof=100).calibrate(4, 1.0, 0.5, DELTA, calibration="published")
+        PublishedAdditiveWishart(dof=100)
 
 
 def test_given_degrees_of_freedom():
@@ -123,7 +120,7 @@ def test_given_degrees_of_freedom():
         ({"delta": 0.0}, "delta"),
         ({"delta": 1.0}, "delta"),
         ({"adjacency": "both"}, "adjacency"),
-        ({"calibration": "best"}, "calibration"),
+        ({"n_rows": -1}, "n_rows"),
     ],
 )
 @pytest.mark.parametrize("mechanism", [AnalyzeGauss(), AdditiveWishart()], ids=repr)

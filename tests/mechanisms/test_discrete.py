@@ -12,6 +12,7 @@ from scipy import stats
 import privgram as pg
 from privgram.drawing import discrete as _discrete
 from privgram.mechanisms import AnalyzeGauss, analyze_gauss
+from privgram.papers.sheffet import published
 
 pytest.importorskip("opendp")
 
@@ -104,8 +105,9 @@ def test_release_saves_and_regresses(moment, tmp_path, repair):
 
 
 def test_published_constants():
-    arguments = (22, 1.5, 0.5, 1e-6, "add-remove", "published")
-    assert DISCRETE.calibrate(*arguments).sigma == AnalyzeGauss().calibrate(*arguments).sigma
+    arguments = (22, 1.5, 0.5, 1e-6, "add-remove")
+    printed = (published(one).calibrate(*arguments).sigma for one in (DISCRETE, AnalyzeGauss()))
+    assert len(set(printed)) == 1
 
 
 def test_a_seed_is_refused_and_spends_nothing(moment, tmp_path):

@@ -10,8 +10,9 @@ from scipy import stats
 import privgram as pg
 from privgram import mechanisms, privacy
 from privgram.exact import limbs
-from privgram.mechanisms import GaussianSketch, InverseWishart, Mechanism
+from privgram.mechanisms import Mechanism
 from privgram.noise import MatrixLaplaceLaw
+from privgram.papers.sheffet import GaussianSketch, InverseWishart, published
 
 TABLE = np.random.default_rng(0).uniform(-1, 1, (500, 3))
 MOMENT = pg.second_moment(TABLE, bound=2.0)
@@ -49,8 +50,8 @@ def test_no_other_mechanism_is(mechanism):
 def test_a_dof_that_is_too_small_or_a_published_constant_is_refused():
     with pytest.raises(ValueError, match="dof must be at least n_columns"):
         pg.MatrixLaplace(dof=3).calibrate(3, 1.0, 1.0, 0.0)
-    with pytest.raises(ValueError, match="no paper"):
-        pg.MatrixLaplace().calibrate(3, 1.0, 1.0, 1e-6, calibration="published")
+    with pytest.raises(ValueError, match="the paper has no constants for MatrixLaplace"):
+        published(pg.MatrixLaplace())
     with pytest.raises(TypeError, match="dof must be an integer"):
         pg.MatrixLaplace(dof=4.5)
 

@@ -116,8 +116,8 @@ def test_looks_that_are_worth_it(rate, looks, most):
     assert Refined(looks=looks).looks_worth(rate) == most
 
 
-def test_published_constants_are_analyze_gauss_s():
-    record = Refined().calibrate(3, 2.0, 0.5, 1e-6, "add-remove", "published")
+def test_noise_of_one_look_is_analyze_gauss_s():
+    record = Refined().calibrate(3, 2.0, 0.5, 1e-6, "add-remove")
     assert record.mu == record.privacy.sensitivity_ratio
     assert record.law.std == record.noise_std
     assert record.std(2.0, record.mu) == pytest.approx(math.sqrt(2) * record.noise_std)

@@ -343,7 +343,7 @@ def test_dropped_rows_are_counted():
         ((2, -1.0), ValueError, "positive and finite"),
         ((2, np.nan), ValueError, "positive and finite"),
         ((2, np.inf), ValueError, "positive and finite"),
-        ((2, None), ValueError, "bound is missing"),
+        ((2, None), ValueError, "give bound="),
         ((2, "auto"), TypeError, "bound"),
         ((2, [1.0]), TypeError, "bound"),
         ((2, 1.0, ["a"]), ValueError, "1 names for 2"),

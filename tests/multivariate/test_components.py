@@ -8,7 +8,8 @@ from helpers import make_release
 
 from privgram.columns import Columns
 from privgram.multivariate import components, eigenvalues, mean_and_covariance, noise_edge, pca
-from privgram.noise import GaussianLaw, SketchLaw
+from privgram.noise import GaussianLaw
+from privgram.papers.sheffet import SketchLaw
 from privgram.regression import RefusedError
 
 

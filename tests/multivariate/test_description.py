@@ -10,7 +10,8 @@ from regression_references import STUDIES, release, study, table
 
 import privgram as pg
 from privgram.multivariate import correlation, describe, posterior
-from privgram.noise import GaussianLaw, SketchLaw, WishartLaw
+from privgram.noise import GaussianLaw, WishartLaw
+from privgram.papers.sheffet import SketchLaw
 from privgram.regression import RefusedError
 from privgram.regression.clipping import unseen_share
 

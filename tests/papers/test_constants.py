@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from privgram.papers import PublishedErratumError, hardt_roth, sheffet, zhou_ligett_wasserman
-from privgram.privacy import GaussianProfile, SketchProfile, WishartProfile
+from privgram.papers.sheffet import SketchProfile
+from privgram.privacy import GaussianProfile, WishartProfile
 
 B, EPS, DELTA = 7.4, 0.25, 1e-6
 

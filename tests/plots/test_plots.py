@@ -11,11 +11,15 @@ from helpers import make_release, slopes
 import privgram as pg
 from privgram import plots, privacy
 from privgram.multivariate import noise_edge
-from privgram.noise import GaussianLaw, MatrixLaplaceLaw, SketchLaw, WishartLaw
+from privgram.noise import GaussianLaw, MatrixLaplaceLaw, WishartLaw
+from privgram.papers.sheffet import SketchLaw
 from privgram.plots import _axes
 
 pytest.importorskip("matplotlib")
 import matplotlib as mpl
+from helpers import by
+
+from privgram.papers import sheffet
 
 mpl.use("Agg")
 from matplotlib import pyplot
@@ -170,37 +174,34 @@ def test_profile_is_drawn_as_it_is():
 
 
 @pytest.mark.parametrize("calibration", ["exact", "published"])
-def test_privacy_has_the_guarantee_and_the_other_calibration(calibration):
+def test_privacy_has_the_guarantee(calibration):
     moment = pg.second_moment(np.eye(4), bound=1.0)
-    release = pg.AdditiveWishart().release(moment, 0.5, 1e-6, calibration=calibration)
+    release = by(calibration, pg.AdditiveWishart()).release(moment, 0.5, 1e-6)
     ax = release.plot_privacy()
-    labels = [line.get_label() for line in ax.lines]
-    assert f"this release ({calibration})" in labels
-    other = {"exact": "published", "published": "exact"}[calibration]
-    assert f"{other} calibration" in labels
+    profile = ax.lines[0]
+    assert profile.get_label() == "this release"
     point = next(line for line in ax.lines if str(line.get_label()).startswith("the guarantee"))
     assert [*point.get_xdata(), *point.get_ydata()] == [0.5, 1e-6]
     # At its epsilon the exact one needs delta, the published one less.
-    exact, published = labels[:2] if calibration == "exact" else labels[1::-1]
-    at = {
-        line.get_label(): np.interp(0.5, line.get_xdata(), np.log(line.get_ydata()))
-        for line in ax.lines[:2]
-    }
-    assert at[exact] == pytest.approx(np.log(1e-6), rel=1e-3)
-    assert at[published] < at[exact] - 1
+    at = np.interp(0.5, profile.get_xdata(), np.log(profile.get_ydata()))
+    if calibration == "exact":
+        assert at == pytest.approx(np.log(1e-6), rel=1e-3)
+    else:
+        assert at < np.log(1e-6) - 1
 
 
-def test_published_constants_that_are_not_private_are_named():
-    # The errata: the papers' noise is for adding or removing a row.
-    release = pg.release(
-        pg.second_moment(np.eye(4), bound=1.0), epsilon=0.5, delta=1e-6, mechanism=pg.AnalyzeGauss()
-    )
-    labels = [str(line.get_label()) for line in release.plot_privacy().lines]
-    assert "published calibration, not private as printed" in labels
+def test_privacy_of_an_erratum_starts_at_its_true_delta():
+    # The papers' noise is for adding or removing a row.
+    mechanism = sheffet.PublishedAnalyzeGauss(allow_published_erratum=True)
+    moment = pg.second_moment(np.eye(4), bound=1.0)
+    lines = pg.release(moment, epsilon=0.5, delta=1e-6, mechanism=mechanism).plot_privacy().lines
+    (point,) = (line for line in lines if str(line.get_label()).startswith("the guarantee"))
+    at = np.interp(0.5, lines[0].get_xdata(), np.log(lines[0].get_ydata()))
+    assert at == pytest.approx(np.log(point.get_ydata()[0]), rel=1e-3)
+    assert point.get_ydata()[0] > 1e-6
 
 
-def test_no_other_calibration_is_no_error():
-    # The published theorems are for epsilon below 1.
+def test_privacy_is_one_curve():
     release = pg.release(
         pg.second_moment(np.eye(4), bound=1.0),
         epsilon=2.0,

@@ -18,8 +18,8 @@ from dp_accounting.dp_event import UnsupportedDpEvent
 from dp_accounting.pld import privacy_loss_distribution
 
 import privgram as pg
-from privgram.mechanisms import InverseGauss
-from privgram.privacy import GaussianProfile, SketchProfile, WishartProfile
+from privgram.papers.sheffet import InverseGauss, SketchProfile
+from privgram.privacy import GaussianProfile, WishartProfile
 from privgram.privacy.accounting import ReleaseAccountant, ReleaseDpEvent, pld_from_profile
 from privgram.privacy.dots import connect_the_dots
 

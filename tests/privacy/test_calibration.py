@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from privgram.privacy import (
-    ChiGaussianProfile,
-    GaussianProfile,
-    SketchProfile,
-    WishartProfile,
-)
+from privgram.papers import hardt_roth, sheffet
+from privgram.papers.hardt_roth import ChiGaussianProfile
+from privgram.papers.sheffet import SketchProfile
+from privgram.privacy import GaussianProfile, WishartProfile
 from privgram.privacy import calibration as cal
 
 BUDGETS = [
@@ -25,7 +23,7 @@ every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
 @every_adjacency
 def test_sketch_ratio_is_safe_and_tight(epsilon, delta, adjacency):
     for rows in (1, 2.5, 100, 10**6, 10**9):
-        ratio = cal.sketch_ratio(rows, epsilon, delta, adjacency)
+        ratio = sheffet.sketch_ratio(rows, epsilon, delta, adjacency)
         reached = SketchProfile(rows, ratio, adjacency).delta(epsilon)
         assert delta * 0.999999 <= reached <= delta
 
@@ -37,9 +35,9 @@ def test_sketch_rows_is_the_most_that_qualifies(epsilon, delta, adjacency):
         few, many = (SketchProfile(r, ratio, adjacency).delta(epsilon) <= delta for r in (1, 1e12))
         if many or not few:
             with pytest.raises(ValueError, match="larger ratio" if many else "smaller ratio"):
-                cal.sketch_rows(ratio, epsilon, delta, adjacency)
+                sheffet.sketch_rows(ratio, epsilon, delta, adjacency)
             continue
-        rows = cal.sketch_rows(ratio, epsilon, delta, adjacency)
+        rows = sheffet.sketch_rows(ratio, epsilon, delta, adjacency)
         assert isinstance(rows, int)
         assert SketchProfile(rows, ratio, adjacency).delta(epsilon) <= delta
         assert SketchProfile(rows + 1, ratio, adjacency).delta(epsilon) > delta
@@ -75,7 +73,9 @@ def test_wishart_ratio_is_safe_and_tight(epsilon, delta, adjacency):
 @every_budget
 def test_chi_gaussian_ratio_is_safe_and_tight(epsilon, delta):
     for k in (1, 10, 10**5):
-        reached = ChiGaussianProfile(k, cal.chi_gaussian_ratio(k, epsilon, delta)).delta(epsilon)
+        reached = ChiGaussianProfile(k, hardt_roth.chi_gaussian_ratio(k, epsilon, delta)).delta(
+            epsilon
+        )
         assert delta * 0.999999 <= reached <= delta
 
 
@@ -105,11 +105,11 @@ def test_wishart_curve_has_the_printed_values():
     ("adjacency", "total", "plain"), [("add-remove", 57.07, 35.54), ("replace", 66.67, 43.41)]
 )
 def test_adaptive_sketch_at_the_worked_example(adjacency, total, plain):
-    profile = cal.adaptive_sketch(100, 1.0, 1e-6, adjacency)
+    profile = sheffet.adaptive_sketch(100, 1.0, 1e-6, adjacency)
     assert profile.regulariser + profile.shift == pytest.approx(total, rel=2e-3)
     assert 0.99e-6 <= profile.delta(1.0) <= 1e-6
     # Where the data have a null direction it costs a few per cent over the plain sketch.
-    assert 1 / cal.sketch_ratio(100, 1.0, 1e-6, adjacency) == pytest.approx(plain, rel=1e-3)
+    assert 1 / sheffet.sketch_ratio(100, 1.0, 1e-6, adjacency) == pytest.approx(plain, rel=1e-3)
     assert plain < profile.regulariser < 1.06 * plain
 
 
@@ -127,7 +127,7 @@ def test_adaptive_sketch_at_the_worked_example(adjacency, total, plain):
     ],
 )
 def test_adaptive_sketch_is_safe_and_tight(rows, epsilon, delta, adjacency):
-    profile = cal.adaptive_sketch(rows, epsilon, delta, adjacency)
+    profile = sheffet.adaptive_sketch(rows, epsilon, delta, adjacency)
     assert 0.99 * delta <= profile.delta(epsilon) <= delta
     # A scale 10 % off is no better.
     total = profile.regulariser + profile.shift
@@ -144,15 +144,15 @@ def test_adaptive_sketch_is_safe_and_tight(rows, epsilon, delta, adjacency):
         (lambda: cal.gaussian_ratio(np.nan, 1e-6), "epsilon must be finite and not negative"),
         (lambda: cal.gaussian_ratio(1.0, 1.0), r"delta must lie in \(0, 1\)"),
         (lambda: cal.gaussian_ratio(1.0, 1e-301), "delta must be at least 1e-300"),
-        (lambda: cal.sketch_rows(100.0, 0.1, 1e-9), "ask for a smaller ratio"),
-        (lambda: cal.sketch_rows(1e-12, 1.0, 1e-3), "ask for a larger ratio"),
+        (lambda: sheffet.sketch_rows(100.0, 0.1, 1e-9), "ask for a smaller ratio"),
+        (lambda: sheffet.sketch_rows(1e-12, 1.0, 1e-3), "ask for a larger ratio"),
         (lambda: cal.wishart_dof(22, 1e9, 1e-3, 1e-9), "ask for a smaller ratio"),
         (lambda: cal.wishart_dof(22, -1.0, 1, 1e-9), "ratio must be positive and finite"),
         (lambda: cal.wishart_dof(0, 1.0, 1, 1e-9), "n_columns must be an integer of at least 1"),
         (lambda: cal.wishart_noise(22, 1.0, 1e-9, "none"), "adjacency must be"),
         (lambda: cal.wishart_noise(22, 1e12, 0.5), "or use Gaussian noise"),
-        (lambda: cal.adaptive_sketch(9, 101.0, 1e-6), "epsilon must be at most 100"),
-        (lambda: cal.adaptive_sketch(0, 1.0, 1e-9), "rows must be"),
+        (lambda: sheffet.adaptive_sketch(9, 101.0, 1e-6), "epsilon must be at most 100"),
+        (lambda: sheffet.adaptive_sketch(0, 1.0, 1e-9), "rows must be"),
     ],
 )
 def test_what_cannot_be_is_refused(call, message):

@@ -8,24 +8,28 @@ from pairs import rule
 from scipy import special, stats
 
 import privgram as pg
-from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
+from privgram.papers._gaussians import narrow_against_wide, wide_against_narrow, wide_and_narrow
+from privgram.papers.hardt_roth import ChiGaussianProfile
+from privgram.papers.sheffet import (
+    GaussianSketch,
+    InverseGauss,
+    InverseWishart,
+    SketchProfile,
+    TwoSketchesProfile,
+)
 from privgram.privacy import (
     BoundedRangeProfile,
-    ChiGaussianProfile,
     ComposedProfile,
     CoupledProfile,
     DiscreteGaussianProfile,
     GaussianProfile,
     LaplaceProfile,
     Profile,
-    SketchProfile,
     StatedProfile,
-    TwoSketchesProfile,
     WishartProfile,
     compose,
 )
 from privgram.privacy.composition import flatten
-from privgram.privacy.sketch import narrow_against_wide, wide_against_narrow, wide_and_narrow
 
 pytestmark = pytest.mark.slow
 
@@ -345,10 +349,3 @@ def test_releases_compose_with_their_finite_precision():
     )
     with pytest.raises(ValueError, match="do not compose"):
         compose([release, other])
-
-
-def test_older_files_say_less():
-    values = {"profile": "SketchProfile", "rows": 9, "ratio": 0.1, "adjacency": "add-remove"}
-    assert Profile.from_dict(values) == SketchProfile(9, 0.1, "add-remove", None)
-    values = {"profile": "GaussianProfile", "sensitivity_ratio": 0.5}
-    assert Profile.from_dict(values) == GaussianProfile(0.5)

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.exact import certified
 from privgram.ledger import Ledger
-from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
 from privgram.mechanisms._base import _calibrate
+from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart, certified
 from privgram.privacy import compose
 from privgram.privacy.coupled import charged, delta_fp_of
 

@@ -14,8 +14,13 @@ import pytest
 from scipy import special, stats
 
 import privgram as pg
-from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
-from privgram.privacy import AdaptiveSketchProfile, StatedProfile, compose
+from privgram.papers.sheffet import (
+    AdaptiveSketchProfile,
+    GaussianSketch,
+    InverseGauss,
+    InverseWishart,
+)
+from privgram.privacy import StatedProfile, compose
 from privgram.privacy.bounded_range import BoundedRangeProfile
 
 pytest.importorskip("dp_accounting")

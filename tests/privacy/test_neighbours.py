@@ -10,9 +10,11 @@ import pytest
 from pairs import sketch_delta, wishart_delta
 from scipy import stats
 
-from privgram.privacy import AdaptiveSketchProfile, SketchProfile, WishartProfile, calibration
-from privgram.privacy.adaptive import adaptive_delta
-from privgram.privacy.sketch import narrow_against_wide, wide_against_narrow
+from privgram.papers import sheffet
+from privgram.papers._gaussians import narrow_against_wide, wide_against_narrow
+from privgram.papers.sheffet import AdaptiveSketchProfile, SketchProfile
+from privgram.papers.sheffet.adaptive import adaptive_delta
+from privgram.privacy import WishartProfile
 
 DRAWS = 200_000
 
@@ -176,7 +178,7 @@ def test_adaptive_sketch_by_the_density_of_all_it_shows(smallest):
 def test_adaptive_covers_the_sketch_and_its_inverse(epsilon):
     """The larger eigenvalue comes with the wide law, or for an inverse Wishart with the narrow."""
     rows, delta = 2.0, 0.1
-    profile = calibration.adaptive_sketch(rows, epsilon, delta, "add-remove")
+    profile = sheffet.adaptive_sketch(rows, epsilon, delta, "add-remove")
     setting = profile.regulariser + profile.shift, profile.shift, profile.scale
     clip = np.zeros(1), np.zeros(1)
     for pair in (wide_against_narrow, narrow_against_wide):

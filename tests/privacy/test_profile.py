@@ -7,20 +7,18 @@ import warnings
 import numpy as np
 import pytest
 
+from privgram.papers import sheffet
+from privgram.papers.hardt_roth import ChiGaussianProfile
+from privgram.papers.sheffet import AdaptiveSketchProfile, SketchProfile, TwoSketchesProfile
+from privgram.papers.zhou_ligett_wasserman import TruncatedSketchProfile
 from privgram.privacy import (
-    AdaptiveSketchProfile,
     BoundedRangeProfile,
-    ChiGaussianProfile,
     DiscreteGaussianProfile,
     GaussianProfile,
     LaplaceProfile,
     MatrixLaplaceProfile,
     Profile,
-    SketchProfile,
-    TruncatedSketchProfile,
-    TwoSketchesProfile,
     WishartProfile,
-    calibration,
 )
 
 PROFILES = [
@@ -209,8 +207,8 @@ def test_a_profile_that_fails_says_so_rather_than_nan():
         (lambda: WishartProfile(9, 3, 1.0, "both"), "adjacency must be"),
         (lambda: AdaptiveSketchProfile(9, 0.5, 0.5, 1.0), "regulariser . shift must be above 1"),
         (lambda: AdaptiveSketchProfile(9, 5, -0.5, 1.0), "shift must be finite and not negative"),
-        (lambda: calibration.sketch_ratio(9, -1, 1e-6), "epsilon must be finite and not negative"),
-        (lambda: calibration.sketch_ratio(9, 1, 0), r"delta must lie in \(0, 1\)"),
+        (lambda: sheffet.sketch_ratio(9, -1, 1e-6), "epsilon must be finite and not negative"),
+        (lambda: sheffet.sketch_ratio(9, 1, 0), r"delta must lie in \(0, 1\)"),
     ],
 )
 def test_parameters_out_of_range_are_refused(make, message):

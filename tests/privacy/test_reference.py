@@ -11,14 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privgram.privacy import (
-    ChiGaussianProfile,
-    GaussianProfile,
-    SketchProfile,
-    WishartProfile,
-    calibration,
-)
-from privgram.privacy.sketch import narrow_against_wide, wide_against_narrow
+from privgram.papers import sheffet
+from privgram.papers._gaussians import narrow_against_wide, wide_against_narrow
+from privgram.papers.hardt_roth import ChiGaussianProfile
+from privgram.papers.sheffet import SketchProfile
+from privgram.privacy import GaussianProfile, WishartProfile, calibration
 from privgram.privacy.wishart import _Corner, with_against_without, without_against_with
 
 DATA = Path(__file__).parent / "data"
@@ -66,7 +63,7 @@ def test_calibration(row):
                 noise, rel=1e-12
             )
         case "sketch":
-            ratio = calibration.sketch_ratio(int(row["shape"]), epsilon, delta, adjacency)
+            ratio = sheffet.sketch_ratio(int(row["shape"]), epsilon, delta, adjacency)
             assert 1 / ratio == pytest.approx(noise, rel=1e-12)
         case "wishart":
             dof = calibration.wishart_dof(int(row["shape"]), 1.0, epsilon, delta, adjacency)

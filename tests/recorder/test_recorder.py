@@ -149,6 +149,7 @@ RUNS = {
     "scores of units": functools.partial(
         regress, unit=pg.Unit("who", rows=6, missing="drop"), epsilon=4.0
     ),
+    "scores by level": functools.partial(regress, formula="y ~ x + z | g"),
     "second moment": functools.partial(regress, formula="y ~ x + z + g", epsilon=0.2),
 }
 
@@ -297,8 +298,8 @@ def planted(monkeypatch, fault):
     elif fault == "a parameter that depends on data":
         real = refined.Looks.noisy
 
-        def noisy(looks, counted, share, most=1):
-            return real(looks, counted, share * (1 - 1e-9 * float(counted.counts[0])), most)
+        def noisy(looks, counted, share):
+            return real(looks, counted, share * (1 - 1e-9 * float(counted.counts[0])))
 
         monkeypatch.setattr(refined.Looks, "noisy", noisy)
 

@@ -11,13 +11,8 @@ from helpers import make_release, slopes
 from scipy import stats
 
 import privgram as pg
-from privgram.noise import (
-    GaussianLaw,
-    InverseWishartLaw,
-    MatrixLaplaceLaw,
-    SketchLaw,
-    WishartLaw,
-)
+from privgram.noise import GaussianLaw, MatrixLaplaceLaw, WishartLaw
+from privgram.papers.sheffet import InverseWishartLaw, SketchLaw
 from privgram.regression import RefusedError
 
 NAMES = ("a", "b", "y", "intercept")

@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose
 
 import privgram as pg
 from privgram.columns.unit import PrivacyUnit
-from privgram.noise import GaussianLaw, MatrixLaplaceLaw, SketchLaw, WishartLaw
+from privgram.noise import GaussianLaw, MatrixLaplaceLaw, WishartLaw
+from privgram.papers.sheffet import SketchLaw
 from privgram.regression import RefusedError, posterior
 
 NAMES = ("a", "b", "y", "intercept")

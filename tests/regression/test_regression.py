@@ -10,15 +10,8 @@ from helpers import make_release, slopes
 from scipy import stats
 
 import privgram as pg
-from privgram.mechanisms import GaussianSketch, InverseWishart
-from privgram.noise import (
-    GaussianLaw,
-    InverseWishartLaw,
-    MatrixLaplaceLaw,
-    SketchLaw,
-    WishartLaw,
-    standard_wishart,
-)
+from privgram.noise import GaussianLaw, MatrixLaplaceLaw, WishartLaw, standard_wishart
+from privgram.papers.sheffet import GaussianSketch, InverseWishart, InverseWishartLaw, SketchLaw
 from privgram.regression import RefusedError, regress
 from privgram.regression.clipping import normal_shift
 from privgram.regression.summary import _number

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from privgram.noise import InverseWishartLaw, SketchLaw
+from privgram.papers.sheffet import InverseWishartLaw, SketchLaw
 from privgram.regression.ridge import Sketch, _unrepelled, auto_ridge, isotropic, possible_rows
 
 Matrix = NDArray[np.float64]

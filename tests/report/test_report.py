@@ -17,7 +17,7 @@ from scipy import stats
 import privgram as pg
 from privgram.cli._program import program
 from privgram.drawing.norm_bound import private_norm_bound
-from privgram.mechanisms import GaussianSketch
+from privgram.papers.sheffet import GaussianSketch, PublishedAnalyzeGauss
 
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
@@ -176,7 +176,7 @@ def test_power_is_that_of_the_gaussian_trade_off(release, undrawn):
         ({"reproducible": True}, "Not private."),
         ({"condition": "eigenvalues are at least 3"}, "only if eigenvalues are at least 3"),
         ({"delta": 1e-3}, "A large delta."),
-        ({"calibration": "published", "mechanism": pg.AnalyzeGauss()}, "with an erratum"),
+        ({"mechanism": PublishedAnalyzeGauss(allow_published_erratum=True)}, "with an erratum"),
         ({"n_rows": None, "adjacency": "add-remove"}, "the number of rows is private"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,

@@ -22,10 +22,10 @@ from randomgen import ChaCha
 import privgram as pg
 import privgram.drawing.random
 from privgram._core.rows import Accumulator
-from privgram.compression import compress
 from privgram.drawing.norm_bound import private_norm_bound
-from privgram.mechanisms import GaussianSketch, InverseGauss, InverseWishart
 from privgram.papers import hardt_roth as low_rank
+from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
+from privgram.papers.zhou_ligett_wasserman import compress
 
 pytestmark = pytest.mark.os_entropy
 

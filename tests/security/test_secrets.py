@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.compression import compress
 from privgram.drawing.norm_bound import private_norm_bound
 from privgram.papers import hardt_roth as low_rank
+from privgram.papers.zhou_ligett_wasserman import compress
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")

@@ -127,6 +127,43 @@ def test_one_row_is_no_error(kind, tmp_path):
     assert tried >= 10
 
 
+@pytest.mark.parametrize(
+    "bad", [b"1", b"1,a,9,9", b",,,,,", b"words", b"\xff", b"\xff,a,9", b"x,\xff,9"]
+)
+@pytest.mark.parametrize("at", [0, 2, 5])
+def test_records_of_another_number_of_cells_are_missing(tmp_path, bad, at, monkeypatch):
+    """A row each, left out; the others stay what they are, in chunks, groups and persons."""
+    path = tmp_path / "t.csv"
+    rows = [b"0.5,a,1", b"\n0.25,b,2", b'"0.75",a,1', b"words,b,3", b"-1,a,2"]
+
+    def made(lines, **more):
+        path.write_bytes(b"x,g,who\n" + b"\n".join(lines) + b"\n")
+        return pg.second_moment(path, **more)
+
+    lines = [*rows[:at], bad, bad, *rows[at:]]
+    columns = {"columns": pg.Columns({"x": (-1, 1)}, True, "drop")}
+    for size in (1 << 20, 8):
+        monkeypatch.setattr("privgram.sources.csv.CHUNK_BYTES", size)
+        moment = made(lines, **columns)
+        assert (moment.n_rows, moment.n_dropped) == (4, 3)
+        np.testing.assert_array_equal(moment.limbs(), made(rows, **columns).limbs())
+        for more in (
+            {"by": pg.Groups("g", ["a", "b"])},
+            {"unit": pg.Unit("who", 3, missing="drop")},
+        ):
+            moments = made(lines, **columns, **more), made(rows, **columns, **more)
+            limbs = [getattr(m, "total", m.copy)().limbs() for m in moments]
+            np.testing.assert_array_equal(*limbs)
+    with pytest.raises(ValueError, match="holds a missing value"):
+        made(lines, columns=pg.Columns({"x": (-1, 1)}, True, "error"))
+
+
+def test_a_file_of_records_of_another_number_of_cells(tmp_path):
+    (tmp_path / "t.csv").write_text("x,y\n1\n2\n")
+    columns = pg.Columns({"x": (-1, 1)}, True, "drop")
+    assert pg.second_moment(tmp_path / "t.csv", columns=columns).n_dropped == 2
+
+
 @pytest.mark.slow
 def test_cells_are_read_as_if_others_could_be(tmp_path):
     """A cell that cannot be read leaves those beside it as they are, to the last bit."""

@@ -1,5 +1,6 @@
 """Every type of column through every door: the plain table's bits, or refused by name."""
 
+import datetime
 from decimal import Decimal
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from privgram import Columns, SecondMoment, second_moment
 from privgram._base.checks import MAX_BOUND
+from privgram.columns import Dates
 from privgram.sources.arrow import to_numpy
 
 pa = pytest.importorskip("pyarrow")
@@ -309,3 +311,32 @@ def test_pandas_own_types_are_refused_with_the_same_advice(values, advice):
     with pytest.raises(TypeError, match=f"column 'x' .*only real numbers.*{advice}") as error:
         second_moment(frame, 1.0)
     assert "CANARY" not in str(error.value)
+
+
+@pytest.mark.parametrize("as_frame", [False, True])
+def test_objects_that_are_numbers_as_databases_give_them(as_frame):
+    """Decimals, dates and None: the same bits as floats; what is no number is not told."""
+    x = [Decimal("1.25"), 2, None, Decimal("0.5")]
+    days = [datetime.date(2000, 1, 1 + i) for i in range(4)]
+    columns = Columns({"x": (0, 3), "day": Dates("2000-01-01", "2000-02-01")}, missing="drop")
+    objects = {"x": np.array(x, object), "day": np.array(days, object)}
+    plain = {"x": np.array([1.25, 2, np.nan, 0.5]), "day": np.array(days, "M8[D]")}
+    bad = objects | {"x": np.array([*x[:3], "7.5"], object)}
+    if as_frame:
+        objects, bad = pd.DataFrame(objects), pd.DataFrame(bad)
+    found, expected = (second_moment(t, columns=columns).to_bytes() for t in (objects, plain))
+    assert found == expected
+    assert np.array_equal(columns.encode(objects), columns.encode(plain), equal_nan=True)
+    for read in (lambda: second_moment(bad, columns=columns), lambda: columns.encode(bad)):
+        with pytest.raises(TypeError, match="only real numbers can be used") as error:
+            read()
+        assert "7.5" not in str(error.value)
+
+
+def test_a_query_is_no_file():
+    with pytest.raises(ValueError, match=r"sql\('SELECT"):
+        second_moment("SELECT * FROM people", 1.0)
+    connection = duckdb.connect()
+    connection.execute("create table people as select range / 10 as x from range(10)")
+    found = second_moment(connection.sql("SELECT x FROM people"), 1.0)
+    assert found.n_rows == 10

@@ -13,12 +13,9 @@ import tables
 from scipy import integrate, linalg, stats
 
 from privgram.papers import sheffet
-from privgram.privacy import (
-    ChiGaussianProfile,
-    GaussianProfile,
-    SketchProfile,
-    WishartProfile,
-)
+from privgram.papers.hardt_roth import ChiGaussianProfile
+from privgram.papers.sheffet import SketchProfile
+from privgram.privacy import GaussianProfile, WishartProfile
 
 EPSILONS = np.array([0.0, 0.1, 0.7, 2.0])
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import privgram as pg
-from privgram.mechanisms import GaussianSketch, InverseWishart
 from privgram.noise import standard_wishart, symmetric_gaussian
 from privgram.papers import sheffet
+from privgram.papers.sheffet import GaussianSketch, InverseWishart
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,14 +76,10 @@ class Trial:
 
         The paper's neighbours differ in one row: adjacency "replace".
         """
-        published = self.calibration == "published"
+        if self.calibration == "published":
+            mechanism = sheffet.published(mechanism, allow_published_erratum=True)
         release = mechanism.release(
-            self.moment,
-            self.epsilon,
-            self.setting.delta,
-            calibration=self.calibration,
-            rng=self.rng(noise),
-            allow_published_erratum=published,
+            self.moment, self.epsilon, self.setting.delta, rng=self.rng(noise)
         )
         parameters = release.parameters
         return Estimate(release.matrix, parameters.get("adjusted_dof", parameters.get("dof")))

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
 __all__ = [
     "MAX_BOUND",
     "MIN_BOUND",
-    "CalibrationKind",
     "check_budget",
-    "check_calibration",
     "check_integer",
     "check_not_negative",
     "check_number",
@@ -21,9 +19,6 @@ __all__ = [
     "check_within",
     "is_number",
 ]
-
-CalibrationKind = Literal["exact", "published"]
-"""``"exact"``: by the mechanism's exact profile; ``"published"``: by the paper's constants."""
 
 #: Limits of a row's L2 bound.  Statistics multiply up to eight bounds, which must stay a float64.
 MIN_BOUND, MAX_BOUND = 2.0**-100, 2.0**100
@@ -102,13 +97,6 @@ def check_budget(
     if not (zero == "delta" and number == 0):
         check_within(number, "delta", 0, 1)
     return of_epsilon(epsilon, "epsilon"), number
-
-
-def check_calibration(calibration: Any) -> CalibrationKind:
-    """Give the kind of calibration; ValueError if there is no such kind."""
-    if calibration not in get_args(CalibrationKind):
-        raise ValueError(f'calibration must be "exact" or "published", not {calibration!r}')
-    return calibration  # type: ignore[no-any-return]
 
 
 def is_number(text: str) -> bool:

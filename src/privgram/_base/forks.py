@@ -37,6 +37,15 @@ class Guard:
             _guards.add(self)
 
 
+def check_process(pid: int) -> None:
+    """Refuse to go on with a pass in a child: without its workers, and with the parent's noise."""
+    if os.getpid() != pid:
+        raise RuntimeError(
+            "the process was forked by the source, and the child has no part in the pass: "
+            "it must end with os._exit, as multiprocessing does"
+        )
+
+
 def open_unshared(path: str | os.PathLike[str], flags: int) -> int:
     """Open a file that a forked child will not have; close it by `close_unshared`."""
     with _forking:  # no fork between opening it and noting that

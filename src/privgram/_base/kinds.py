@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from importlib import import_module
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -20,6 +21,9 @@ class Kinds:
     kinds: ClassVar[dict[str, type[Any]]]
     """Every class of the family, by name."""
 
+    rooms: ClassVar[list[str]] = []
+    """Packages with further classes, imported when a name is not known."""
+
     _key: ClassVar[str]
     """What a file has the name under."""
 
@@ -32,6 +36,13 @@ class Kinds:
             cls.kinds, cls._key, cls._what = {}, key, what
         else:
             cls.kinds[cls.__name__] = cls
+
+    @classmethod
+    def all_kinds(cls) -> dict[str, type[Any]]:
+        """Every class of the family, those of `rooms` imported."""
+        for room in cls.rooms:
+            import_module(room)
+        return cls.kinds
 
     def to_dict(self) -> dict[str, Any]:
         """The kind's name and the parameters, as plain values for a file."""
@@ -46,7 +57,8 @@ class Kinds:
         """Rebuild an object of the family from what `to_dict` gave, or raise ValueError."""
         try:
             parameters = dict(values)
-            kind: type[Self] = cls.kinds[parameters.pop(cls._key)]
+            name = parameters.pop(cls._key)
+            kind: type[Self] = (cls.kinds if name in cls.kinds else cls.all_kinds())[name]
             return kind._rebuild(parameters)
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"unknown {cls._what}, or not its parameters") from error

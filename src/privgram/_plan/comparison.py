@@ -20,6 +20,8 @@ from privgram._plan.outlook import outlook as make_outlook
 from privgram._plan.text import aligned, number
 from privgram.columns import Columns
 from privgram.columns.shares import by_term, proposed_weights, share, target_term
+from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace
+from privgram.mechanisms._base import check_mechanism
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from privgram._base.checks import CalibrationKind
     from privgram.mechanisms import Calibration, Mechanism
     from privgram.privacy import Adjacency
 
@@ -53,30 +54,21 @@ class PlanRow:
     ----------
     mechanism : str
         As one would write it in Python.
-    published, exact : float or None
-        Standard deviation of the noise in an off-diagonal entry under the
-        paper's constants and under the exact profile, in squared data units;
-        None where the calibration is refused.
-    published_private : bool
-        False where the paper's constant, as printed, is not private.
-    ratio : float or None
-        published / exact.
-    rows_published, rows_exact : int or None
+    noise : float or None
+        Standard deviation of the noise in an off-diagonal entry, in squared data units; None
+        where the guarantee cannot be met.
+    needed : int or None
         Rows from which on a regression on unit-scale data is as accurate as
         asked; None if no number of rows is enough.
     error : float or None
-        The error of that regression at the plan's `n_rows`, exactly calibrated.
+        The error of that regression at the plan's `n_rows`.
     remark : str
         Why a number is missing or not to be used.
     """
 
     mechanism: str
-    published: float | None
-    exact: float | None
-    published_private: bool
-    ratio: float | None
-    rows_published: int | None
-    rows_exact: int | None
+    noise: float | None
+    needed: int | None
     error: float | None
     remark: str
 
@@ -124,14 +116,14 @@ class Plan:
         The mechanism to take.
     reason : str
         Why.
-    adaptive : str
-        When an adaptive mechanism pays; "" at delta = 0.
     terms : tuple of TermRow
         What each term of `Columns` pays; empty for a number of columns.
     weights : dict of str to float or None
         Weights to give to `Columns` for regressions of `targets`; None without targets.
     outlook : Outlook or None
         The standard errors that regressions will have; None without a design.
+    mechanisms : tuple of Mechanism
+        What is compared.
     """
 
     n_columns: int
@@ -144,14 +136,15 @@ class Plan:
     rows: tuple[PlanRow, ...]
     recommended: str
     reason: str
-    adaptive: str
     terms: tuple[TermRow, ...] = ()
     weights: dict[str, float] | None = None
     outlook: Outlook | None = field(default=None, compare=False)
+    mechanisms: tuple[Mechanism, ...] = field(default=(), compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values, for JSON."""
-        plain = asdict(replace(self, outlook=None))
+        plain = asdict(replace(self, outlook=None, mechanisms=()))
+        del plain["mechanisms"]
         return plain | {"outlook": None if self.outlook is None else self.outlook.to_dict()}
 
     @property
@@ -167,20 +160,16 @@ class Plan:
         """Return the headings and the cells of the table, as text."""
         with_error = self.n_rows is not None
         heads = ["mechanism", f"least rows for {self.error:g}", *["error"] * with_error]
-        heads += ["noise", "published", "ratio"]
-        cells = []
-        for row in self.rows:
-            mark = "*" if row.published and not row.published_private else ""
-            cells.append(
-                [
-                    row.mechanism,
-                    "never" if row.rows_exact is None else f"{row.rows_exact:,}",
-                    *[number(row.error)] * with_error,
-                    number(row.exact),
-                    number(row.published) + mark,
-                    number(row.ratio),
-                ]
-            )
+        heads += ["noise"]
+        cells = [
+            [
+                row.mechanism,
+                "never" if row.needed is None else f"{row.needed:,}",
+                *[number(row.error)] * with_error,
+                number(row.noise),
+            ]
+            for row in self.rows
+        ]
         return heads, cells
 
     def terms_table(self) -> tuple[list[str], list[list[str]]]:
@@ -229,21 +218,16 @@ class Plan:
     @property
     def notes(self) -> tuple[str, ...]:
         """What belongs below the table, a paragraph each."""
-        remarks = [
-            f"{'* ' if row.published else ''}{row.mechanism}, {row.remark}"
-            for row in self.rows
-            if row.remark
-        ]
+        remarks = [f"{row.mechanism}: {row.remark}" for row in self.rows if row.remark]
         return (
             "Rows are what a regression on unit-scale data needs for coefficients within "
             f"{self.error:g}: columns of mean square 1 that say nothing of each other. That is the "
             "least: a feature of which the others leave a mean square of v needs 1/v times as "
             "many, often hundreds of times. "
             + ("With design= the plan says what yours need. " if self.outlook is None else "")
-            + "Noise is the standard deviation of an off-diagonal entry; published is that by the "
-            "paper's constants.",
+            + "Noise is the standard deviation of an off-diagonal entry.",
             *remarks,
-            *filter(None, (self.adaptive, self.reason)),
+            self.reason,
             *([_LOOK_TWICE] if self.delta > 0 else []),
         )
 
@@ -260,8 +244,6 @@ class Plan:
 
     def plot(self, ax: Axes | str | os.PathLike[str] | None = None) -> Axes:
         """Draw standard errors against epsilon, or without a design the noise of one entry.
-
-        The noise is drawn as published and as exactly calibrated.
 
         Parameters
         ----------
@@ -287,32 +269,29 @@ class Plan:
             return drawn
         if self.outlook is not None:
             return self.outlook.curve().plot(ax)
-        from privgram.mechanisms import InverseWishart
         from privgram.plots._axes import axes_for
 
         axes = axes_for(ax, (8.0, 4.0))
-        # The papers' theorems are for epsilon below 1.
         grid = np.geomspace(min(0.05, self.epsilon), max(0.99, self.epsilon), 25)
-        for j, mechanism in enumerate(_candidates(self.n_columns, self.error, self.delta)):
-            if isinstance(mechanism, InverseWishart):
-                continue  # which would only cover the sketch
-            name, color = type(mechanism).__name__, f"C{j}"
-            exact, _ = self._curve(mechanism, grid, "exact")
-            published, flawed = self._curve(mechanism, grid, "published")
-            # Where curves coincide, the wider one shows on both sides of the narrower.
-            axes.loglog(
-                grid, exact, color=color, linewidth=max(5 - 2 * j, 1), label=f"{name}, exact"
-            )
-            if np.isfinite(published).any():
-                axes.loglog(grid, published, "--", color=color, label=f"{name}, published")
-            if flawed.any():
-                axes.loglog(
-                    grid[flawed],
-                    published[flawed],
-                    "x",
-                    color=color,
-                    label="not private as printed",
+        for j, mechanism in enumerate(self.mechanisms):
+            noise = [
+                math.nan if record is None else record.noise_std
+                for record, _ in (
+                    _calibrate(
+                        mechanism,
+                        self.n_columns,
+                        self.bound,
+                        float(epsilon),
+                        self.delta,
+                        self.adjacency,
+                        self.n_rows,
+                    )
+                    for epsilon in grid
                 )
+            ]
+            # Where curves coincide, the wider one shows on both sides of the narrower.
+            width = max(5 - 2 * j, 1)
+            axes.loglog(grid, noise, color=f"C{j}", linewidth=width, label=type(mechanism).__name__)
         axes.axvline(self.epsilon, color="0.8", zorder=0)
         axes.set_xlabel("epsilon")
         axes.set_ylabel("noise of one entry (standard deviation)")
@@ -323,26 +302,6 @@ class Plan:
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
         axes.grid(which="major", color="0.92")
         return axes
-
-    def _curve(
-        self, mechanism: Mechanism, grid: NDArray[np.float64], calibration: CalibrationKind
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Noise over a grid of epsilon, and where it is not private as printed."""
-        found = [
-            _calibrate(
-                mechanism,
-                self.n_columns,
-                self.bound,
-                float(epsilon),
-                self.delta,
-                self.adjacency,
-                calibration,
-                self.n_rows,
-            )
-            for epsilon in grid
-        ]
-        noise = [math.nan if record is None else record.noise_std for record, _ in found]
-        return np.array(noise), np.array([bool(record and flaw) for record, flaw in found])
 
 
 def plan(
@@ -356,6 +315,7 @@ def plan(
     error: float = 0.01,
     targets: Iterable[str] | None = None,
     design: Any = None,
+    mechanisms: Iterable[Mechanism] = (),
 ) -> Plan:
     """Say what regressions on a release will be worth, and which mechanism to take.
 
@@ -376,7 +336,7 @@ def plan(
     adjacency : {"replace", "add-remove"}
         Neighbouring tables: one row replaced, or one added or removed.
     error : float
-        The accuracy asked of a regression on unit-scale data, for `PlanRow.rows_exact`.
+        The accuracy asked of a regression on unit-scale data, for `PlanRow.needed`.
     targets : iterable of str, optional
         Terms of the Columns that regressions on the others are to explain: weights are proposed
         that serve them (`privgram.columns.shares.proposed_weights` says how).
@@ -388,6 +348,8 @@ def plan(
         middle of their bounds with a standard deviation of a sixth of the range, and levels are
         equally frequent. The regressions are those of `targets` on all other columns, by default
         of the last number; `n_rows` is by default the design's.
+    mechanisms : iterable of Mechanism, optional
+        Others to compare, such as those of `privgram.papers.sheffet`.
 
     Returns
     -------
@@ -440,6 +402,7 @@ def plan(
     n_columns = check_integer(n_columns, "n_columns", 1)
     n_rows = None if n_rows is None else check_integer(n_rows, "n_rows", 1)
     error = check_positive(error, "error")
+    compared = (*_candidates(delta), *map(check_mechanism, mechanisms))
 
     outlook = None
     goals = None if targets is None else tuple(targets)
@@ -450,7 +413,7 @@ def plan(
             columns,
             design,
             goals,
-            {_name(mechanism): mechanism for mechanism in _candidates(n_columns, error, delta)},
+            {_name(mechanism): mechanism for mechanism in compared},
             bound=bound,
             epsilon=check_positive(epsilon, "epsilon"),
             delta=delta,
@@ -459,31 +422,27 @@ def plan(
         )
         n_rows = outlook.n_rows
     rows = []
-    for mechanism in _candidates(n_columns, error, delta):
+    for mechanism in compared:
         setting = n_columns, bound, epsilon, delta, adjacency
-        exact, refusal = _calibrate(mechanism, *setting, "exact", n_rows)
-        published, flaw = _calibrate(mechanism, *setting, "published", n_rows)
+        noise, refusal = _calibrate(mechanism, *setting, n_rows)
         rows.append(
             PlanRow(
                 mechanism=_name(mechanism),
-                published=published.noise_std if published else None,
-                exact=exact.noise_std if exact else None,
-                published_private=published is not None and not flaw,
-                ratio=published.noise_std / exact.noise_std if published and exact else None,
-                rows_published=_rows_for(published, error) if published else None,
-                rows_exact=_rows_for(exact, error) if exact else None,
-                error=_error(exact, n_rows) if exact and n_rows else None,
-                remark=refusal or flaw,
+                noise=noise.noise_std if noise else None,
+                needed=_rows_for(noise, error) if noise else None,
+                error=_error(noise, n_rows) if noise and n_rows else None,
+                remark=refusal,
             )
         )
-    if all(row.exact is None for row in rows):
-        raise ValueError(rows[0].remark.removeprefix("exact: "))
-    rows.sort(key=lambda row: math.inf if row.rows_exact is None else row.rows_exact)
-    recommended, reason = _recommend(rows, n_columns, n_rows)
+    if all(row.noise is None for row in rows):
+        raise ValueError(rows[0].remark)
+    rows.sort(key=lambda row: math.inf if row.needed is None else row.needed)
+    ours = set(map(_name, _candidates(delta)))
+    recommended, reason = _recommend([r for r in rows if r.mechanism in ours], n_columns, n_rows)
     weights = None
     terms: tuple[TermRow, ...] = ()
     if columns is not None and (goals is not None or not columns.plain):
-        (std,) = (row.exact for row in rows if row.mechanism == recommended)
+        (std,) = (row.noise for row in rows if row.mechanism == recommended)
         assert std is not None
         weights = None if goals is None else proposed_weights(columns, goals)
         terms = _terms(columns, std, goals, weights)
@@ -498,10 +457,10 @@ def plan(
         rows=tuple(rows),
         recommended=recommended,
         reason=reason,
-        adaptive=_adaptive(n_columns, bound, epsilon, delta, adjacency, error),
         terms=terms,
         weights=weights,
         outlook=outlook,
+        mechanisms=compared,
     )
 
 
@@ -533,45 +492,10 @@ def _terms(
     )
 
 
-def _candidates(n_columns: int, error: float, delta: float) -> list[Mechanism]:
-    """Mechanisms that promise nothing about the data; the inverse Wishart is a sketch inverted."""
-    from privgram import mechanisms as m
-
-    rows = _sketch_rows(n_columns, error)
-    found: list[Mechanism] = [m.AnalyzeGauss(), m.AdditiveWishart(), m.GaussianSketch(rows)]
-    found += [m.InverseWishart(rows), m.MatrixLaplace()]
+def _candidates(delta: float) -> list[Mechanism]:
+    """Mechanisms that promise nothing about the data."""
+    found: list[Mechanism] = [AnalyzeGauss(), AdditiveWishart(), MatrixLaplace()]
     return [mechanism for mechanism in found if delta or mechanism.pure]
-
-
-def _sketch_rows(n_columns: int, error: float) -> int:
-    # A sketch of r rows errs by sqrt(1 / (2 r)) on unit-scale data, however many rows these have.
-    return max(math.ceil(1 / error**2), n_columns + 4)
-
-
-def _adaptive(
-    n_columns: int, bound: float, epsilon: float, delta: float, adjacency: Adjacency, error: float
-) -> str:
-    """Say from which smallest eigenvalue on the adaptive sketch has less to regularise by."""
-    from privgram.mechanisms import GaussianSketch
-
-    if delta == 0:
-        return ""
-    rows = _sketch_rows(n_columns, error)
-    plain, adaptive = GaussianSketch(rows), GaussianSketch(rows, adaptive=True)
-    try:
-        without = plain.calibrate(n_columns, bound, epsilon, delta, adjacency)
-        with_ = adaptive.calibrate(n_columns, bound, epsilon, delta, adjacency)
-    except ValueError as refusal:
-        return f"{_name(adaptive)}: {refusal}"
-    pays = with_.eigenvalue_shift + with_.regulariser - without.regulariser
-    smallest = 1 - math.sqrt(0.5) if n_columns > 1 else 1.0  # of unit-scale data, a row
-    n_rows = math.ceil(pays / smallest)
-    return (
-        f"{_name(adaptive)} pays where the smallest eigenvalue of the second moment exceeds "
-        f"{pays:.3g}, as it does from {n_rows:,} rows of unit-scale data on: then its regulariser "
-        f"falls below the {without.regulariser:.3g} of {_name(plain)}, and more rows may be drawn. "
-        "The same holds of InverseWishart."
-    )
 
 
 def _calibrate(
@@ -581,20 +505,15 @@ def _calibrate(
     epsilon: float,
     delta: float,
     adjacency: Adjacency,
-    calibration: CalibrationKind,
     n_rows: int | None,
 ) -> tuple[Calibration | None, str]:
-    """Calibrate, or say why not; a published constant that is not private comes with both."""
-    from privgram.papers import PublishedErratumError
-
-    setting = n_columns, bound, epsilon, delta, adjacency, calibration, n_rows
+    """Calibrate, or say why not, or that it has another delta than was asked for."""
     try:
-        return mechanism.calibrate(*setting), ""
-    except PublishedErratumError as erratum:
-        record = mechanism.calibrate(*setting, allow_published_erratum=True)
-        return record, f"{calibration}: {erratum.flaw}"
+        noise = mechanism.calibrate(n_columns, bound, epsilon, delta, adjacency, n_rows)
     except ValueError as refusal:
-        return None, f"{calibration}: {refusal}"
+        return None, str(refusal)
+    reached = mechanism.reached(noise)
+    return noise, f"not private: its delta is {reached:.2g}" if reached > delta else ""
 
 
 def _error(record: Calibration, n_rows: int) -> float:
@@ -654,16 +573,16 @@ def _recommend(rows: list[PlanRow], n_columns: int, n_rows: int | None) -> tuple
     less = ""
     rows = [row for row in rows if row is not pure]
     best = rows[0]
-    if pure.exact is not None and best.exact is not None and pure.exact < best.exact:
+    if pure.noise is not None and best.noise is not None and pure.noise < best.noise:
         less = (
-            f" {pure.mechanism} would add {1 - pure.exact / best.exact:.1%} less noise, with "
+            f" {pure.mechanism} would add {1 - pure.noise / best.noise:.1%} less noise, with "
             "heavier tails."
         )
     positive = next((row for row in rows if row.mechanism.startswith("AdditiveWishart")), None)
-    if positive is None or positive.exact is None or best.exact is None or positive is best:
+    if positive is None or positive.noise is None or best.noise is None or positive is best:
         return best.mechanism, f"Take {best.mechanism}: it needs the fewest rows.{less}"
-    spectral = noise_edge(best.exact, n_columns)
-    more = positive.exact / best.exact - 1
+    spectral = noise_edge(best.noise, n_columns)
+    more = positive.noise / best.noise - 1
     if n_rows is not None and n_rows < 2 * spectral:
         return positive.mechanism, (
             f"Take {positive.mechanism}: its release is positive definite always, and with "

@@ -443,7 +443,6 @@ class Setting:
             epsilon=epsilon,
             delta=delta,
             adjacency=self.adjacency,
-            calibration="exact",
             privacy=StatedProfile(epsilon, delta) if calibration is None else calibration.privacy,
             bound=self.bound,
             # Without privacy the number of those that count is known.

@@ -106,7 +106,6 @@ def build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Rel
                 "epsilon",
                 "delta",
                 "adjacency",
-                "calibration",
                 "bound",
                 "n_rows",
                 "reproducible",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["added", "pool"]
 
 #: What releases must have in common for their sum to be a release of one kind of rows.
-SHARED = ("names", "columns", "bound", "adjacency", "mechanism", "privacy_unit", "calibration")
+SHARED = ("names", "columns", "bound", "adjacency", "mechanism", "privacy_unit")
 
 
 def pool(releases: Iterable[Release], *, disjoint: bool = False) -> Release:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from privgram._base.checks import (
-    check_calibration,
     check_integer,
     check_number,
     check_positive,
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privgram._base.checks import CalibrationKind
     from privgram.mechanisms import Mechanism
     from privgram.privacy import Adjacency, Guarantee, Profile
 
@@ -62,7 +60,6 @@ class ReleaseRecord:
         The differential privacy guarantee.
     adjacency : {"replace", "add-remove"}
         Which tables are neighbours.
-    calibration : {"exact", "published"}
     privacy : Profile
         The exact profile delta(epsilon) of this release, finite precision left out; see `charged`.
     bound : float
@@ -94,7 +91,6 @@ class ReleaseRecord:
     epsilon: float
     delta: float
     adjacency: Adjacency
-    calibration: CalibrationKind
     privacy: Profile
     bound: float
     n_rows: int | None = None
@@ -285,7 +281,6 @@ class ReleaseRecord:
             "epsilon": self.epsilon,
             "delta": self.delta,
             "adjacency": self.adjacency,
-            "calibration": self.calibration,
             "privacy": self.privacy.to_dict(),
             "bound": self.bound,
             "n_rows": self.n_rows,
@@ -336,7 +331,6 @@ def check(release: ReleaseRecord) -> None:
     if not isinstance(release.condition, (str, type(None))):
         raise ValueError("the condition must be a sentence")
     check_adjacency(release.adjacency)
-    check_calibration(release.calibration)
     if d > 1 and not adjacencies(release.privacy) <= {release.adjacency}:
         raise ValueError("the privacy profile is for another adjacency")
     # A hundredth is for profiles that a later version evaluates more sharply.
@@ -348,10 +342,8 @@ def check(release: ReleaseRecord) -> None:
 
 def _least_delta(privacy: Profile, epsilon: float) -> float:
     """Delta of a profile, or of a part if the whole needs an extra or takes seconds."""
-    from privgram.privacy import AdaptiveLadderProfile, ComposedProfile
+    from privgram.privacy import ComposedProfile
 
     if isinstance(privacy, ComposedProfile):
         return max((_least_delta(part, epsilon) for part in privacy.profiles), default=1.0)
-    if isinstance(privacy, AdaptiveLadderProfile):
-        privacy = privacy._rung(0)
-    return privacy.delta(epsilon)
+    return privacy._quick().delta(epsilon)

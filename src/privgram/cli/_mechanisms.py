@@ -53,7 +53,7 @@ def make(name: str, settings: tuple[str, ...]) -> Mechanism:
     click.UsageError
         For a setting the mechanism does not have, or lacks.
     """
-    from privgram.mechanisms._names import NAMES, by_name, parameters
+    from privgram.mechanisms._names import by_name, hyphenated, parameters
 
     known, needed = parameters(name)
     values: dict[str, object] = {}
@@ -62,20 +62,20 @@ def make(name: str, settings: tuple[str, ...]) -> Mechanism:
         key = key.strip().replace("-", "_")
         if not equals or key not in known:
             raise click.UsageError(
-                f"--set {setting}: {NAMES[name]} takes name=value with names "
+                f"--set {setting}: {hyphenated(name)} takes name=value with names "
                 f"{', '.join(known) or 'none'}"
             )
         values[key] = _value(value.strip())
     missing = [key for key in needed if key not in values]
     if missing:
         raise click.UsageError(
-            f"{NAMES[name]} needs " + " ".join(f"--set {key}=..." for key in missing)
+            f"{hyphenated(name)} needs " + " ".join(f"--set {key}=..." for key in missing)
         )
     try:
         return by_name(name, values)
     except TypeError:
         raise click.UsageError(
-            f"--set {' '.join(settings)}: not a value for {NAMES[name]}"
+            f"--set {' '.join(settings)}: not a value for {hyphenated(name)}"
         ) from None
 
 

@@ -51,7 +51,6 @@ def _contents(path: Path) -> dict[str, object]:
         "epsilon": release.epsilon,
         "delta": release.delta,
         "adjacency": release.adjacency,
-        "calibration": release.calibration,
         "guarantee": release.guarantee,
         "condition": release.condition,
         "reproducible": release.reproducible,

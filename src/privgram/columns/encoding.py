@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from itertools import repeat
 from numbers import Number
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from privgram._core import scale
 from privgram._core.scale import DefaultRounding
-from privgram.columns.kinds import check_kind
+from privgram.columns.kinds import check_kind, numbers_of
 from privgram.columns.terms import ONES, Piece
 from privgram.columns.variables import Boolean, Dates, Factor, Numeric, is_missing
 
@@ -140,7 +139,7 @@ class Encoder:
         seen: dict[Any, NDArray[Any]] = {}
         dense = [self._column(stored.piece, parts, seen) for stored in self.dense]
         values = [self._column(stored.piece, parts, seen) for stored in self.valued]
-        return dense, [self._codes(names, parts) for names in self.factors], values
+        return dense, [self.codes(names, parts) for names in self.factors], values
 
     def _column(
         self, piece: Piece, parts: Sequence[Raw], seen: dict[Any, NDArray[Any]]
@@ -172,7 +171,8 @@ class Encoder:
         stored = (*self.dense, *self.valued)
         return max(k for column in stored for own, k in column.piece.powers if own == name)
 
-    def _codes(self, names: tuple[str, ...], parts: Sequence[Raw]) -> Codes:
+    def codes(self, names: tuple[str, ...], parts: Sequence[Raw]) -> Codes:
+        """Codes of the combinations of levels of some factors."""
         given = [parts[self.place[name]] for name in names]
         found = [
             part
@@ -341,12 +341,9 @@ def parts_of(table: Any, selected: Mapping[str, Any]) -> list[Raw]:
             raise ValueError(f"column {name!r} has {column.ndim} dimensions instead of one")
         if found and len(column) != len(found[0]):
             raise ValueError(f"column {name!r} has {len(column)} rows and others {len(found[0])}")
-        if column.dtype.kind == "O" and not isinstance(described, (Boolean, Dates, Factor)):
-            with suppress(TypeError, ValueError):  # which quote the value, also as a context
-                column = column.astype(np.float64)  # Decimals and None
-            if column.dtype.kind == "O":
-                raise TypeError(f"column {name!r} holds values that are no numbers")
         check_kind(column.dtype, name, described)
+        if not isinstance(described, (Boolean, Dates, Factor)):
+            column = numbers_of(column, name)
         is_factor = isinstance(described, Factor)
         found.append(Codes(named(codes_of, name)(column, described)) if is_factor else column)
     return found

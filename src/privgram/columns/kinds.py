@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
@@ -19,17 +23,33 @@ def check_kind(dtype: np.dtype[Any], name: str | int, wanted: Variable | None = 
 
     Objects, of any type, are looked at later, one by one.
     """
-    text = dtype.kind in "UT"
-    held = "complex numbers" if dtype.kind == "c" else f"values of type {'str' if text else dtype}"
+    held = _held(dtype)
     if isinstance(wanted, (Boolean, Factor, Dates, Identifier)):
         if dtype.kind not in _kinds(wanted):
             raise TypeError(f"column {name!r} holds {held}, not {wanted.holds}")
-    elif dtype.kind not in "buif":
-        advice = DATES if dtype.kind in "mM" else LEVELS if dtype.kind in "OSUT" else ""
-        raise TypeError(
-            f"column {name!r} holds {held}; only real numbers can be used"
-            + (f": {advice}" if advice else "")
-        )
+    elif dtype.kind not in "buifO":
+        raise _no_number(dtype, name)
+
+
+def numbers_of(values: NDArray[Any], name: str | int) -> NDArray[Any]:
+    """Objects that are numbers, as databases give decimals, as float64; None is NaN."""
+    if values.dtype.kind != "O":
+        return values
+    listed = values.tolist()
+    if not all(value is None or isinstance(value, (Real, Decimal)) for value in listed):
+        raise _no_number(values.dtype, name)
+    return np.array([math.nan if value is None else float(value) for value in listed])
+
+
+def _held(dtype: np.dtype[Any]) -> str:
+    text = dtype.kind in "UT"
+    return "complex numbers" if dtype.kind == "c" else f"values of type {'str' if text else dtype}"
+
+
+def _no_number(dtype: np.dtype[Any], name: str | int) -> TypeError:
+    advice = DATES if dtype.kind in "mM" else LEVELS if dtype.kind in "OSUT" else ""
+    said = f"column {name!r} holds {_held(dtype)}; only real numbers can be used"
+    return TypeError(said + (f": {advice}" if advice else ""))
 
 
 def _kinds(wanted: Boolean | Factor | Dates | Identifier) -> str:

@@ -1,18 +1,18 @@
-"""Each mechanism's draw, by its class: the secret half of `privgram.mechanisms`."""
+"""Each mechanism's draw, by its class: the secret half of `privgram.mechanisms`.
+
+A mechanism of another room registers its draw there.
+"""
 
 from __future__ import annotations
 
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
-from privgram.drawing import additive, multiplicative
+from privgram.drawing import additive
 from privgram.drawing.refined import refined
 from privgram.mechanisms import (
     AdditiveWishart,
     AnalyzeGauss,
-    GaussianSketch,
-    InverseGauss,
-    InverseWishart,
     MatrixLaplace,
     Mechanism,
     Refined,
@@ -41,7 +41,4 @@ def draw(
 draw.register(AnalyzeGauss, additive.analyze_gauss)
 draw.register(AdditiveWishart, additive.additive_wishart)
 draw.register(MatrixLaplace, additive.matrix_laplace)
-draw.register(GaussianSketch, multiplicative.gaussian_sketch)
-draw.register(InverseWishart, multiplicative.inverse_wishart)
-draw.register(InverseGauss, multiplicative.inverse_gauss)
 draw.register(Refined, refined)

@@ -16,9 +16,9 @@ import numpy as np
 from privgram._core.rows import Accumulator
 from privgram._core.units import UnitAccumulator
 from privgram.drawing.additive import impose
-from privgram.drawing.scores import Steps, isotropic
+from privgram.drawing.scores import Steps, counted, isotropic
 from privgram.moment import SecondMoment
-from privgram.moment.scored import PARTS, Curved, Modelled, ScoreShells
+from privgram.moment.scored import Curved, Modelled, ScoreShells
 from privgram.regression import scoring as rules
 from privgram.regression.design import AllColumns, intercept_of
 from privgram.regression.families import Expected
@@ -100,7 +100,7 @@ class Links(Steps):
         shells = self._shells(start, rules.LINK_COUNTS)
         left -= rules.LINK_COUNTS + rules.TURNS
         noise = self.moves / looks.mu(left * 0.92)
-        clip = rules.choose_clip(*shells, noise, rows, rules.WARY, self.part)
+        clip = rules.choose_clip(*shells, noise, rows, 1.0, rules.WARY, self.part)
         if not self.robust:  # as the model has it
             clip = replace(clip, whole=max(rows - self.q, 1.0))
         found = self._steps(start, clip, left)
@@ -183,8 +183,7 @@ class Links(Steps):
         grid = rules.lengths(math.sqrt(self.q), float(size) * expected.steepest)[::-4][::-1]
         new = partial(_shells, q=self.q, grid=grid)
         found = self.looks.read(self._at(start), partial(_curvature, new=new, expected=expected))
-        counts, std = self.looks.noisy(found.inner, rules.LENGTHS, PARTS)
-        counts, std = counts / PARTS, std / PARTS
+        counts, std = counted(self.looks, found.inner, rules.LENGTHS)
         noise = np.array([self._std_at(radius) for radius in grid])
         noise /= math.sqrt(rules.CURVED[1])
         return rules.wide(counts, std, grid, noise, start.rows, self.q)

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from privgram._base.checks import CalibrationKind
     from privgram.columns import Columns
     from privgram.columns.unit import Auto, Unit
     from privgram.drawing.refined import Reread
@@ -351,10 +350,8 @@ def release_moment(
     epsilon: float,
     delta: float,
     adjacency: Adjacency = "replace",
-    calibration: CalibrationKind = "exact",
     rng: np.random.Generator | None = None,
     *,
-    allow_published_erratum: bool = False,
     ledger: Ledger | None = None,
     reread: Reread | None = None,
     purpose: str = "",
@@ -376,7 +373,7 @@ def release_moment(
     # Of a group it is private: a neighbour may have one row fewer in it.
     public = size_is_public(adjacency, moment.privacy_unit, moment.of_group)
     n_rows = moment.n_rows + moment.n_dropped if public else None
-    setting = epsilon, delta, adjacency, calibration, allow_published_erratum
+    setting = epsilon, delta, adjacency
     [made] = _released(
         mechanism, [moment], setting, rng, ledger, n_rows, reread=reread, purpose=purpose
     )
@@ -389,10 +386,8 @@ def release_groups(
     epsilon: float,
     delta: float,
     adjacency: Adjacency = "replace",
-    calibration: CalibrationKind = "exact",
     rng: np.random.Generator | None = None,
     *,
-    allow_published_erratum: bool = False,
     ledger: Ledger | None = None,
 ) -> Releases:
     """Release the second moments of all groups by a mechanism, at one guarantee for all together.
@@ -405,7 +400,7 @@ def release_groups(
     # A unit counts in each of its groups, so the sum is not the number of units.
     public = adjacency == "replace" and not of_units
     n_rows = moments.n_rows + moments.n_dropped if public else None
-    setting = epsilon, delta, adjacency, calibration, allow_published_erratum
+    setting = epsilon, delta, adjacency
     made = _released(
         mechanism, moments.values(), setting, rng, ledger, n_rows, groups=moments.groups
     )
@@ -415,7 +410,7 @@ def release_groups(
 def _released(
     mechanism: Mechanism,
     moments: Sequence[SecondMoment],
-    setting: tuple[float, float, Adjacency, CalibrationKind, bool],
+    setting: tuple[float, float, Adjacency],
     rng: np.random.Generator | None,
     ledger: Ledger | None,
     n_rows: int | None,
@@ -432,7 +427,7 @@ def _released(
     from privgram.drawing.draws import draw
     from privgram.privacy.coupled import delta_fp_of
 
-    epsilon, delta, adjacency, calibration, allow_published_erratum = setting
+    epsilon, _, adjacency = setting
     moment = moments[0]
     check_ledger(ledger)
     if isinstance(mechanism, Refined):
@@ -448,14 +443,13 @@ def _released(
     if unit is not None:
         mechanism.check_unit(unit, adjacency)
     # Quantised rows may exceed the bound by a few parts in a million.
-    wanted = moment.n_columns, moment.sensitivity_bound, epsilon, delta, adjacency, calibration
-    allowed: dict[str, Any] = {"allow_published_erratum": allow_published_erratum}
+    wanted = moment.n_columns, moment.sensitivity_bound, *setting
     what = str(mechanism)
     if groups is None:
-        noise = mechanism.calibrate(*wanted, n_rows if unit is None else None, **allowed)
+        noise = mechanism.calibrate(*wanted, n_rows if unit is None else None)
         what += "" if unit is None else ", for all rows of a unit"
     else:
-        noise = calibrate_groups(mechanism, *wanted, **allowed)
+        noise = calibrate_groups(mechanism, *wanted)
         what += f" for each of {len(groups)} groups by {groups.by}"
     if not reproducible:  # those are experiments, and are marked as not private
         warn_of_weak(noise.epsilon, noise.delta, n_rows)
@@ -490,9 +484,8 @@ def _released(
             parameters=noise.own() | extra.pop("parameters", {}),
             noise=law,
             epsilon=float(epsilon),
-            delta=float(delta if not allow_published_erratum else true_delta(noise)),
+            delta=mechanism.reached(noise),
             adjacency=adjacency,
-            calibration=calibration,
             privacy=noise.privacy,
             bound=float(moment.bound),
             n_rows=n_rows if groups is None and unit is None else None,

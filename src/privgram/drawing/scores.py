@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Steps", "isotropic", "scored"]
+__all__ = ["CHANGED", "Steps", "isotropic", "released", "scored"]
 
 CHANGED = (
     "the table has changed between two looks at it, and the fit is lost: its noise was drawn. Ask "
@@ -90,6 +90,7 @@ def scored(
     threads: int | None = None,
     rng: np.random.Generator | None = None,
     unit: Unit | None = None,
+    wide: Any = None,
 ) -> ScoreFit:
     """Fit a regression by scores, or by what is predicted to be better.
 
@@ -111,6 +112,8 @@ def scored(
         As of `privgram.regress`.
     unit : Unit, optional
         Whose rows are protected together, with `rows` or a bound that is a number.
+    wide : privgram.drawing.levels.Wide, optional
+        A factor whose columns are not made.
     """
     path = None if out is None else Path(out)
     check_ledger(ledger)
@@ -119,18 +122,26 @@ def scored(
         check_distinct({}, {"ledger": None if ledger is None else ledger.path, "out": path})
         check_room(path)
     given = {name: str(x) for name, x in (*parsed.references.items(), *(reference or {}).items())}
-    target, texts = parsed.targets[0], list(parsed.features)
-    model = design(AllColumns(used), target, texts, parsed.intercept, given)
+    target, texts = parsed.targets[0], parsed.features
+    if wide is None:
+        model = design(AllColumns(used), target, texts, parsed.intercept, given)
+    else:
+        model, outer = wide.inner(target, given), wide.design(target, given)
+    looked = used if wide is None else wide.narrow
     if isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2:
         source = dict(zip(used.selected, source.T, strict=True))
     generator, reproducible = random.resolve(rng)
-    bound = used.bound if unit is None else bounds_of(unit, used.bound)[1]
-    noise = Refined().calibrate(len(used), bound, epsilon, delta, adjacency)
+    bound = looked.bound if unit is None else bounds_of(unit, looked.bound)[1]
+    noise = Refined().calibrate(len(looked), bound, epsilon, delta, adjacency)
     protected = "" if unit is None else unit.name
     if ledger is not None:  # before the pass
         ledger.check(epsilon, delta, adjacency=adjacency, privacy=noise.privacy, unit=protected)
     kept = source if unit is not None and unit.values is not None else Kept(source)
-    moment = second_moment(kept, columns=used, unit=unit, threads=threads)
+    again = Pass(kept, used, unit=unit, threads=threads)
+    if wide is None:
+        moment = second_moment(kept, columns=used, unit=unit, threads=threads)
+    else:
+        moment, numbers = wide.first(again)
     known = adjacency == "replace" and (unit is None or unit.missing == "error")
     public = moment.n_rows + moment.n_dropped if known else None
     check_size(public)
@@ -145,13 +156,16 @@ def scored(
             unit=protected,
             what=f"regress({target})",
         )
-    again = Pass(kept, used, unit=unit, threads=threads)
     looks: Looks
     if unit is None:
         looks = Looks(moment, noise, generator, lambda new: accumulate(again, new)[0])
     else:
         looks = UnitLooks(moment, noise, generator, lambda new: accumulate_units(again, new)[0])
-    way, why, found = (steps or Steps)(looks, model, public, robust).take()
+    if wide is None:
+        way, why, found = (steps or Steps)(looks, model, public, robust).take()
+    else:
+        way, why = "scores", ""
+        found = wide.steps(looks, numbers, again, model, public, robust).take()
     parameters = looks.record["parameters"] | {"way": way, "why": why}
     start = found["start"]
     parameters["scale"] = start.scale
@@ -159,7 +173,13 @@ def scored(
         clip = found["clip"]
         parameters |= {"clip": clip.size, "clipped_rows": clip.beyond}
         parameters["clipping_error"] = clip.doubt / math.sqrt(start.rows)
-        solution, (sampling, privacy) = found["coef"], _covariance(found)
+        if wide is None:
+            solution, (sampling, privacy) = found["coef"], _covariance(found)
+        else:
+            solution, sampling, privacy = wide.written(outer, found)
+            parameters |= {"hidden_levels": found["hidden"]}
+            if not wide.shown:
+                parameters |= {"absorbed": wide.factor, "absorbed_levels": wide.size}
     else:
         seen = {"clipped_rows": 0.0, "clipping_error": 0.0} | found
         parameters |= {name: seen[name] for name in ("clipped_rows", "clipping_error")}
@@ -168,6 +188,9 @@ def scored(
     if refused is None and start.rows <= len(solution):
         refused = "there are too few rows"
     behind = start.rows
+    if wide is not None:
+        used, texts = wide.written_of
+        given = {name: level for name, level in given.items() if name in used.variables}
     if used.row_weights is not None and public is not None and unit is None:
         behind = float(public)  # the ones have the sum of weights alone
     fit = ScoreFit(
@@ -424,13 +447,9 @@ class Steps:
         reach = self._longest(start) * (4.0 if self.of_units else 1.0)
         grid = rules.lengths(math.sqrt(q), reach)
         found = self._read(start, partial(_shells, q=q, grid=grid))
-        counts, counts_std = looks.noisy(found, share, PARTS)
-        counts, counts_std = counts / PARTS, counts_std / PARTS
-        mu = looks.mu(rules.TURNS)
-        turns_std = self.moves / mu
-        turns = add_to_integers(found.total.ravel(), turns_std, 1 / scale(q), looks.rng)
-        looks.record["parameters"]["turns_mu"] = mu
-        return counts, turns.reshape(found.total.shape), grid, counts_std, turns_std
+        counts, counts_std = counted(looks, found, share)
+        turns, turns_std = released(looks, found.total, 1.0, rules.TURNS, q, self.moves)
+        return counts, turns, grid, counts_std, turns_std
 
     def _nearer(self, start: Start, left: float) -> tuple[Start, float]:
         """Steps before all others, while the noise of the start would be felt in the end."""
@@ -491,13 +510,7 @@ class Steps:
 
     def _released(self, found: ScoreSum, clip: float, share: float) -> tuple[Vector, float]:
         """Release a sum of clipped scores."""
-        looks, q = self.looks, self.q
-        mu = looks.mu(share)
-        std = self.moves * clip * (UNITS / scale(q)) / mu
-        parameters = looks.record["parameters"]
-        parameters.setdefault("score_mu", []).append(mu)
-        parameters.setdefault("score_noise_std", []).append(std)
-        return add_to_integers(found.total, std, clip / scale(q), looks.rng), std
+        return released(self.looks, found.total, clip, share, self.q, self.moves)
 
 
 def _covariance(found: dict[str, Any]) -> tuple[Matrix, Matrix]:
@@ -506,10 +519,7 @@ def _covariance(found: dict[str, Any]) -> tuple[Matrix, Matrix]:
     factor = start.rows / max(start.rows - q, 1.0)
     meat = clip.whole * np.eye(q)
     if found["meat"] is not None:
-        deviation = np.sqrt(2.0) * found["meat_std"]
-        values, vectors = np.linalg.eigh(found["meat"])
-        meat = (vectors * (np.maximum(values, deviation) + deviation)) @ vectors.T
-        meat = meat + clip.square * np.eye(q)
+        meat = rules.raised(found["meat"], found["meat_std"]) + clip.square * np.eye(q)
     privacy = (found["noise"] ** 2 + clip.doubt**2) * np.eye(q) + start.left(found["step"])
     back = start.scale * start.white.T / start.rows
     return back @ (factor * meat) @ back.T, back @ privacy @ back.T
@@ -532,6 +542,24 @@ def add_to_integers(
     exponent = limbs.grid_exponent(std / unit)
     noisy = limbs.add(limbs.from_int64(total), limbs.to_limbs(noise / unit))
     return limbs.round_to_grid(noisy, exponent) * (unit * 2.0**exponent)
+
+
+def released(
+    looks: Looks, total: NDArray[np.int64], clip: float, share: float, q: int, moves: float
+) -> tuple[Vector, float]:
+    """Release sums of vectors of q entries, scaled to a clip; with the deviation of their noise."""
+    mu = looks.mu(share)
+    std = moves * clip * (UNITS / scale(q)) / mu
+    parameters = looks.record["parameters"]
+    parameters.setdefault("score_mu", []).append(mu)
+    parameters.setdefault("score_noise_std", []).append(std)
+    return add_to_integers(total.ravel(), std, clip / scale(q), looks.rng).reshape(total.shape), std
+
+
+def counted(looks: Looks, shells: ScoreShells, share: float) -> tuple[Vector, float]:
+    """Release how many scores are of each length; with the deviation of the noise."""
+    counts, std = looks.noisy(shells, share, PARTS)
+    return counts / PARTS, std / PARTS
 
 
 def isotropic(std: float) -> GaussianLaw:

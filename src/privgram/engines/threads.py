@@ -16,6 +16,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
+from privgram._base.forks import check_process
 from privgram.columns.groups import Groups
 from privgram.engines import scale_out
 from privgram.engines.progress import Report, reporter
@@ -273,12 +274,9 @@ class _Pass:
     def to_do(self) -> Iterator[tuple[int, Chunk]]:
         """Number the chunks."""
         for index, chunk in enumerate(self.table.chunks):
-            if self.is_forked():
-                raise RuntimeError(
-                    "the process was forked by the source, and the child has no part in the pass: "
-                    "it must end with os._exit, as multiprocessing does"
-                )
+            check_process(self.pid)
             yield index, chunk
+        check_process(self.pid)
 
     def inline(self) -> Any:
         """Run in the caller's thread."""
@@ -308,6 +306,7 @@ class _Pass:
                 if self.failure:
                     break
                 self.report(self.rows)
+            check_process(self.pid)
             for _ in workers:
                 tasks.put(None)
             for worker in workers:
@@ -318,6 +317,7 @@ class _Pass:
             raise
         self.raise_failure()
         self.report(self.rows)
+        check_process(self.pid)
         total = feeders[0].accumulator if feeders else self.new_feeder().accumulator
         for feeder in feeders[1:]:
             total.merge(feeder.accumulator)

@@ -1,21 +1,9 @@
-"""Multiplicative mechanisms without rounding errors: sketch, inverse Wishart, least eigenvalue.
+"""Draws times public or secret matrices, rounded to a public grid exactly.
 
-The secret is an integer matrix G, the public regulariser an integer w, and the ideal release a
-function of rows drawn from N(0, H), H = G + w I. Floating point meets H in one place
-only: it proposes a `Whitener`, a matrix K of dyadic rationals with K H K^T near I. How near is
-computed exactly and certified. All that follows is integer arithmetic: with the draws A,
-
-    sketch              X = M M^T,  M = L A,      L = H K^T
-    inverse Wishart     X = M M^T,  M = L Q^T,    Q = A^-1
-
-are rounded to a public grid exactly: the draws are real numbers of which as many bits are seen as
-that takes (`privgram.exact.variates`). So what is released has exactly the law of the ideal
-release from another matrix, H~, and by the certificate that law is within `delta_fp` of the one
-from H. No claim is made or needed about the accuracy of any factorisation, or about entries near
-a boundary between two grid points. Proofs are in docs/theory/finite-precision-multiplicative.md.
-
-Integers are in units of the second moment: its matrix is ``unit * G``. Grids are powers of two
-in these units (of their square root for rows), and what is returned counts them.
+The draws are real numbers of which as many bits are seen as that takes
+(`privgram.exact.variates`). Integers are in units of the second moment: its matrix is ``unit * G``.
+Grids are powers of two in these units, and what is returned counts them. No claim is made or needed
+about entries near a boundary between two grid points.
 """
 
 from __future__ import annotations
@@ -28,15 +16,12 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._base.solve import edge
 from privgram.exact.digits import DigitMatrix, digit_bits, place
-from privgram.exact.limbs import GRID_BITS, to_integers
 
 if TYPE_CHECKING:
     from privgram.exact.limbs import Limbs
 
-#: Certified bound of ||K H K^T - I||_F.
-TOLERANCE = 2.0**-72
+__all__ = ["Drawn", "Draws", "add_wisharts", "gram", "integer_matrix", "multiplied"]
 
 #: Binary digits after the point by which rounding to a grid is decided, or as many more as needed.
 DECIDING_BITS = 44
@@ -44,161 +29,8 @@ DECIDING_BITS = 44
 #: Binary digits of the scale of additive noise: its square root has these.
 ROOT_BITS = 24
 
-#: Each step gains some 40 bits: condition numbers of 2^60 need five.
-MAX_STEPS = 12
-
-NOT_DEFINITE = "the regularised second moment is not positive definite, or nearly so"
-
 #: Relative slack on norms computed in float64, d up to 2^15.
 SLACK = 1 + 2.0**-20
-
-
-def delta_fp(epsilon: float, dof: float) -> float:
-    """Bound what finite precision adds to delta of a sketch of `dof` rows, or degrees of freedom.
-
-    ``(1 + e^epsilon) sqrt(dof) TOLERANCE / 2``, for every pair of neighbours. Calibrate
-    the exact profile to delta less this. Infinite where it exceeds what a float64 holds.
-    """
-    growth = 1 + math.exp(epsilon) if epsilon < 709 else math.inf
-    return growth * math.sqrt(dof) * TOLERANCE / 2
-
-
-def largest_epsilon(delta: float, dof: float) -> float:
-    """Epsilon at which `delta_fp` takes half of delta; negative or NaN if it always takes more."""
-    growth = delta / (math.sqrt(dof) * TOLERANCE)
-    return math.log(growth - 1) if growth > 1 else math.nan
-
-
-# --- Public grids ------------------------------------------------------------------
-
-
-def gram_exponent(regulariser: int, dof: float) -> int:
-    """Exponent of the grid of `sketch_gram`.
-
-    The variance of an entry is ``dof (H_ii H_jj + H_ij^2)``, at least ``dof w^2``.
-    """
-    return math.floor(math.log2(regulariser) + math.log2(dof) / 2) - GRID_BITS
-
-
-def rows_exponent(regulariser: int) -> int:
-    """Exponent of the grid of `sketch_rows`: the variance of an entry is ``H_jj >= w``."""
-    return math.floor(math.log2(regulariser) / 2) - GRID_BITS
-
-
-def inverse_exponent(regulariser: int, n_columns: int, dof: float) -> int:
-    """Exponent of the grid of `inverse_wishart`.
-
-    ``X_ii`` is ``H_ii >= w`` over a chi-square of m = dof - d + 1 degrees of freedom, and spread
-    by about ``sqrt(2) m^(-3/2) w`` or more.
-    """
-    m = dof - n_columns + 1
-    return math.floor(math.log2(regulariser) - 1.5 * math.log2(max(m, 1.0))) - GRID_BITS
-
-
-# --- The certified factor ----------------------------------------------------------
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class Whitener:
-    """A certified inverse factor of H. SECRET."""
-
-    inverse: DigitMatrix  # K, lower triangular, ||K H K^T - I||_F <= TOLERANCE
-    factor: DigitMatrix  # L = H K^T but for truncation; the eigenvalues of H^-1 L L^T are as near 1
-
-
-def whiten(limbs: Limbs, regulariser: int) -> Whitener:
-    """Find a factor of ``H = G + regulariser I`` and certify it.
-
-    G (d, d) is symmetric positive semidefinite, ``high 2^64 + low``, and the regulariser in its
-    units. If that is not positive, G must be known to have no small eigenvalue. ArithmeticError if
-    H is not positive definite, or has a condition number far above 2^60.
-    """
-    return _whiten(_integer(limbs, regulariser), TOLERANCE)
-
-
-def _whiten(h: DigitMatrix, tolerance: float) -> Whitener:
-    """Certify that K H K^T is within `tolerance` of I; so H is positive definite."""
-    bits = h.bits
-    d = h.shape[0]
-    diagonal = np.diagonal(h.to_float())
-    if diagonal.min() <= 0:
-        raise ArithmeticError(NOT_DEFINITE)
-    k_low = place(tolerance / (8 * d * math.sqrt(diagonal.sum())), bits)
-    p_low = place(tolerance / (8 * d), bits)
-    start = np.ldexp(1.0, -np.ceil(np.log2(diagonal) / 2).astype(int))
-    k = DigitMatrix.of([np.diag(start)], k_low, bits)
-    for _ in range(MAX_STEPS):
-        norm = SLACK * float(np.linalg.norm(k.to_float()))
-        t_low = place(tolerance / (16 * d * norm), bits)
-        t = k.multiply(h, t_low)
-        residual = t.multiply(k.T, p_low, symmetric=True).less_identity().to_float()
-        error = d * (math.ldexp(1.0, bits * p_low) + 3 * norm * math.ldexp(1.0, bits * t_low))
-        if SLACK * float(np.linalg.norm(residual)) + error <= tolerance:
-            return Whitener(k, t.T)
-        z = _correction(residual)
-        z_low = place(2.0**-60 * float(np.abs(z).max()), bits)
-        del t, residual
-        k = k + DigitMatrix.of([z], z_low, bits).multiply(k, k_low)
-    raise ArithmeticError(NOT_DEFINITE)
-
-
-def _correction(residual: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Z such that (I + Z) (I + F) (I + Z)^T is nearer I than I + F, by all that float64 can.
-
-    I + Z is the inverse of the Cholesky factor I + D of I + F. Near I, D = phi(F - D D^T), with
-    phi the strict lower triangle and half the diagonal, gives it with a small relative error.
-    Far from I, I + F may not be positive definite to float64: a shift makes it so, and brings
-    the eigenvalues below the shift nearer to the others by its reciprocal.
-    """
-    d = len(residual)
-    identity = np.eye(d)
-    residual = (residual + residual.T) / 2
-    if np.linalg.norm(residual) < 2.0**-10:
-        step = _lower_half(residual)
-        step = _lower_half(residual - step @ step.T)
-    else:
-        matrix = identity + residual
-        shift = 2.0**-52 * d * float(np.abs(np.diagonal(matrix)).max())
-        while True:
-            try:
-                step = np.linalg.cholesky(matrix + shift * identity) - identity
-                break
-            except np.linalg.LinAlgError:
-                shift *= 16
-    return -_solve_lower(identity + step, step)
-
-
-def _solve_lower(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give ``a^-1 b``, a lower triangular."""
-    from scipy.linalg.blas import dtrsm  # LAPACK's, of OpenBLAS, has threads even for 2 x 2
-
-    x: NDArray[np.float64] = dtrsm(1.0, a, b, lower=1)
-    return x
-
-
-def _lower_half(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    half: NDArray[np.float64] = np.tril(matrix) - np.diag(np.diagonal(matrix) / 2)
-    return half
-
-
-def _integer(limbs: Limbs, regulariser: int) -> DigitMatrix:
-    """``G + regulariser I``, of which the regulariser may be negative."""
-    high, low = limbs
-    d = len(high)
-    mask = 0xFFFFFFFF
-    parts = [
-        (low & np.uint64(mask)).astype(np.float64),
-        (low >> np.uint64(32)).astype(np.float64) * 2.0**32,
-        (high & mask).astype(np.float64) * 2.0**64,
-        (high >> 32).astype(np.float64) * 2.0**96,
-    ]
-    sign, rest = (-1.0 if regulariser < 0 else 1.0), abs(regulariser)
-    for k in range(0, rest.bit_length(), 32):
-        parts.append(np.eye(d) * math.ldexp(sign * (rest >> k & mask), k))
-    return DigitMatrix.of(parts, 0, digit_bits(d))
-
-
-# --- Releases ----------------------------------------------------------------------
 
 
 class Draws(Protocol):
@@ -213,41 +45,8 @@ class Draws(Protocol):
         ...
 
 
-def sketch_gram(factor: DigitMatrix, draws: Draws, exponent: int) -> NDArray[np.float64]:
-    """Round ``L A A^T L^T`` to multiples of ``2^exponent`` units, for draws A of d rows.
-
-    Counts of the grid, symmetric (d, d). The draws (d, columns), columns <= d, are Bartlett's
-    factor, or normals where the sketch has fewer rows than columns: they are then the transpose of
-    these rows.
-    """
-    return _rounded_gram(factor, _Drawn(draws, factor.bits), exponent)
-
-
-def sketch_rows(factor: DigitMatrix, draws: Draws, exponent: int) -> NDArray[np.float64]:
-    """Round the rows ``A^T L^T`` themselves to ``2^exponent`` square roots of the unit.
-
-    Counts of the grid (rows, d), for normals (d, rows).
-    """
-    drawn = _Drawn(draws, factor.bits)
-    bits = DECIDING_BITS
-    while True:
-        error = math.ldexp(1.0, exponent - bits)
-        counts = _multiplied(factor, drawn, error).round_within(error, exponent)
-        if counts is not None:
-            return counts.T
-        bits *= 2
-
-
-def inverse_wishart(factor: DigitMatrix, draws: Draws, exponent: int) -> NDArray[np.float64]:
-    """Round ``L (A A^T)^-1 L^T``, inverse Wishart of scale H, to multiples of ``2^exponent`` units.
-
-    Counts of the grid, symmetric (d, d), for Bartlett's factor (d, d).
-    """
-    return _rounded_gram(factor, _Inverse(draws, factor.bits), exponent)
-
-
 @dataclass(frozen=True, repr=False, eq=False)
-class _Drawn:
+class Drawn:
     """Draws in digits."""
 
     draws: Draws
@@ -264,79 +63,37 @@ class _Drawn:
         return DigitMatrix.of(parts, place(error / len(parts), self.bits), self.bits)
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class _Inverse:
-    """The inverse of triangular draws, transposed, in digits."""
-
-    draws: Draws
-    bits: int
-
-    @cached_property
-    def start(self) -> NDArray[np.float64]:
-        """The inverse to about the digits of float64."""
-        a = self.draws.to_float()
-        diagonal = np.diag_indices(len(a))
-        # Where digits cancelled, the inverse must not be too large: from below it converges.
-        a[diagonal] = np.maximum(a[diagonal], 2.0**-48)
-        return _solve_lower(a, np.eye(len(a))).T
-
-    def within(self, error: float) -> DigitMatrix:
-        """Digits such that no entry of the matrix is further off than `error`.
-
-        By Newton's iteration, which converges for every triangular matrix: the residual is
-        triangular with next to nothing on its diagonal, so that its powers tend to 0.
-        """
-        start = self.start.T
-        q = DigitMatrix.of([start], place(2.0**-96 * np.abs(start).max(), self.bits), self.bits)
-        drawn = _Drawn(self.draws, self.bits)
-        d = len(start)
-        size = SLACK * float(np.linalg.norm(self.draws.to_float()))
-        while True:
-            # R = A Q - I and A (Q - Q R) - I = -R^2, and for the error of any Q, in Frobenius
-            # norms, |A^-1 - Q| <= |Q| |R| / (1 - |R|). A quarter of the tolerance is for digits
-            # of A and of A Q that are left out, an eighth for those of Q R.
-            norm = SLACK * float(np.linalg.norm(q.to_float()))
-            tolerance = min(error / (4 * norm), 0.25)
-            a = drawn.within(tolerance / (8 * d * norm))
-            residual = a.multiply(q, place(tolerance / (8 * d), self.bits)).less_identity()
-            del a
-            r = SLACK * float(np.linalg.norm(residual.to_float())) + tolerance / 4
-            q = q - q.multiply(residual, place(tolerance / (8 * d * size), self.bits))
-            if r < 0.5 and r**2 <= tolerance / 2:
-                return q.T
+def integer_matrix(limbs: Limbs, regulariser: int) -> DigitMatrix:
+    """``G + regulariser I``, of which the regulariser may be negative."""
+    high, low = limbs
+    d = len(high)
+    mask = 0xFFFFFFFF
+    parts = [
+        (low & np.uint64(mask)).astype(np.float64),
+        (low >> np.uint64(32)).astype(np.float64) * 2.0**32,
+        (high & mask).astype(np.float64) * 2.0**64,
+        (high >> 32).astype(np.float64) * 2.0**96,
+    ]
+    sign, rest = (-1.0 if regulariser < 0 else 1.0), abs(regulariser)
+    for k in range(0, rest.bit_length(), 32):
+        parts.append(np.eye(d) * math.ldexp(sign * (rest >> k & mask), k))
+    return DigitMatrix.of(parts, 0, digit_bits(d))
 
 
-def _multiplied(left: DigitMatrix, right: _Drawn | _Inverse, error: float) -> DigitMatrix:
+def multiplied(left: DigitMatrix, right: Drawn, error: float) -> DigitMatrix:
     """Multiply, with an error of at most `error` in every entry."""
     reach = SLACK * float(np.abs(left.to_float()).sum(axis=1).max())
     return left.multiply(right.within(error / (2 * reach)), place(error / 2, left.bits))
 
 
-def _rounded_gram(
-    left: DigitMatrix, right: _Drawn | _Inverse, exponent: int
-) -> NDArray[np.float64]:
-    """Round ``M M^T``, M = left right, to multiples of ``2^exponent``: exactly.
-
-    From the leading digits of M and of M M^T, where their error cannot move any entry across a
-    boundary; else, with a probability of some d^2 2^-DECIDING_BITS, from more of them.
-    """
-    bits = DECIDING_BITS
-    while True:
-        x, error = _gram(left, right, math.ldexp(1.0, exponent - bits - 2))
-        counts = x.round_within(error, exponent)
-        if counts is not None:
-            return counts
-        bits *= 2
-
-
-def _gram(left: DigitMatrix, right: _Drawn | _Inverse, target: float) -> tuple[DigitMatrix, float]:
+def gram(left: DigitMatrix, right: Drawn, target: float) -> tuple[DigitMatrix, float]:
     """``M M^T``, M = left right, and a bound of the error of every entry, near the target."""
     columns = right.start.shape[1]
     reach = 2 * math.sqrt(columns)
     guess = float(np.linalg.norm(left.to_float() @ right.start, axis=1).max())
     # M = m + E, entries of E at most e: |m E^T + E m^T + E E^T| <= 2 |m_i| sqrt(c) e + c e^2.
     e = target / (reach * guess)
-    m = _multiplied(left, right, e)
+    m = multiplied(left, right, e)
     norm = SLACK * float(np.linalg.norm(m.to_float(), axis=1).max())
     low = place(target, left.bits)
     error = reach * norm * e + columns * e**2 + math.ldexp(1.0, left.bits * low)
@@ -351,15 +108,15 @@ def add_wisharts(
     Counts of the grid, symmetric (d, d). A and B are Bartlett's factors. The scale, in units, is
     raised by a part in 2^20 at most, to a square of few digits.
     """
-    g = _integer(limbs, 0)
+    g = integer_matrix(limbs, 0)
     root = _root(scale)
     low = place(root * 2.0**-ROOT_BITS, g.bits)
     left = DigitMatrix.of([root * np.eye(g.shape[0])], low, g.bits)
-    drawn = [_Drawn(draws, g.bits) for draws in (plus, minus)]
+    drawn = [Drawn(draws, g.bits) for draws in (plus, minus)]
     bits = DECIDING_BITS
     while True:
         target = math.ldexp(1.0, exponent - bits - 2)
-        (x, error), (y, more) = (_gram(left, one, target) for one in drawn)
+        (x, error), (y, more) = (gram(left, one, target) for one in drawn)
         counts = (g + x - y).round_within(error + more, exponent)
         if counts is not None:
             return counts
@@ -370,68 +127,3 @@ def _root(x: float) -> float:
     """Give a square root of few binary digits, rounded up."""
     mantissa, shift = math.frexp(math.sqrt(x))
     return math.ldexp(math.floor(math.ldexp(mantissa, ROOT_BITS)) + 1, shift - ROOT_BITS)
-
-
-# --- The smallest eigenvalue -------------------------------------------------------
-
-
-def smallest_eigenvalue(limbs: Limbs, exponent: int) -> int:
-    """Bound the smallest eigenvalue of G from below, to a grid of ``g = 2^exponent`` units.
-
-    A count c >= 0 with ``c g <= lambda_min(G) < c g + (1 + 1/32) g``, exponent at least 6. For two
-    matrices whose eigenvalues differ by at most ``m g``, m an integer, the counts differ by at most
-    m + 1.
-
-    A certificate for G - t I proves t < lambda_min(G); for any y and x = K^T y, it also proves
-    lambda_min(G) - t <= (1 + f) |y|^2 / |x|^2. Steps from below end when the two are close.
-    Should they not, bisection in whole numbers finds such a count for every G.
-    """
-    if exponent < 6:
-        raise ValueError("the grid must be at least 2^6 units")
-    try:
-        return _smallest_by_steps(limbs, exponent)
-    except ArithmeticError:
-        # Never seen. An error would be an event that depends on the data.
-        return _smallest_by_bisection(limbs, exponent)
-
-
-def _smallest_by_steps(limbs: Limbs, exponent: int) -> int:
-    tolerance = 2.0**-30
-    resolution = 1 << (exponent - 6)
-    t = -resolution
-    for _ in range(MAX_STEPS):
-        k = _whiten(_integer(limbs, -t), tolerance).inverse.to_float()
-        y = np.linalg.eigh(k @ k.T)[1][:, -1]
-        x = k.T @ y
-        # Rounding and f hide in the slack, see the proof.
-        gap = SLACK * float(y @ y) / float(x @ x)
-        if gap <= 2 * resolution:
-            return max(t, 0) >> exponent
-        t += math.floor(gap * (1 - 2.0**-18))
-    raise ArithmeticError("the smallest eigenvalue was not found")
-
-
-def _smallest_by_bisection(limbs: Limbs, exponent: int) -> int:
-    """Find the most grid steps c >= 0 with G - c g I positive definite, or else 0.
-
-    In whole numbers, by Sylvester's criterion: it ends for every G, slowly where d is large.
-    """
-    matrix = to_integers(limbs)
-    d = len(matrix)
-
-    def definite(count: int) -> bool:
-        m = matrix.copy()
-        m[np.diag_indices(d)] -= count << exponent
-        previous = 1
-        for i in range(d):
-            # Bareiss: the pivots are the leading minors, and the divisions leave no rest.
-            pivot = m[i, i]
-            if pivot <= 0:
-                return False
-            rest = slice(i + 1, d)
-            m[rest, rest] = (pivot * m[rest, rest] - np.outer(m[rest, i], m[i, rest])) // previous
-            previous = pivot
-        return True
-
-    # The smallest eigenvalue is at most the mean of all.
-    return edge(definite, 0, (int(np.trace(matrix)) // d >> exponent) + 1)

@@ -10,9 +10,6 @@ from privgram.mechanisms._default import best, default, taken
 from privgram.mechanisms._names import by_name, named
 from privgram.mechanisms.additive_wishart import AdditiveWishart
 from privgram.mechanisms.analyze_gauss import AnalyzeGauss
-from privgram.mechanisms.gaussian_sketch import GaussianSketch
-from privgram.mechanisms.inverse_gauss import InverseGauss
-from privgram.mechanisms.inverse_wishart import InverseWishart
 from privgram.mechanisms.matrix_laplace import MatrixLaplace
 from privgram.mechanisms.refined import Refined
 
@@ -20,9 +17,6 @@ __all__ = [
     "AdditiveWishart",
     "AnalyzeGauss",
     "Calibration",
-    "GaussianSketch",
-    "InverseGauss",
-    "InverseWishart",
     "MatrixLaplace",
     "Mechanism",
     "Refined",

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from privgram._base.checks import (
-    CalibrationKind,
     check_budget,
-    check_calibration,
     check_integer,
     check_number,
     check_positive,
@@ -41,7 +39,6 @@ class Request:
         L2 bound of one row.
     epsilon, delta : float
     adjacency : {"replace", "add-remove"}
-    calibration : {"exact", "published"}
     n_rows : int or None
         Rows of the table, where they are public.
     """
@@ -51,7 +48,6 @@ class Request:
     epsilon: float
     delta: float
     adjacency: Adjacency
-    calibration: CalibrationKind
     n_rows: int | None
 
     def __post_init__(self) -> None:
@@ -68,7 +64,6 @@ class Request:
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         check_adjacency(self.adjacency)
-        check_calibration(self.calibration)
 
 
 @dataclass(frozen=True)
@@ -81,8 +76,8 @@ class Calibration(Request):
         The exact profile at these parameters.
     noise_std : float
         Standard deviation of the noise in an off-diagonal entry, in the units of
-        the second moment.  For multiplicative mechanisms: where the second
-        moment is zero, the least it can be.
+        the second moment.  Where it depends on that: of a second moment of zero, the
+        least it can be.
     bias : float
         Multiple of the identity that the released matrix carries in expectation.
     """
@@ -153,10 +148,7 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
         epsilon: float,
         delta: float,
         adjacency: Adjacency = "replace",
-        calibration: CalibrationKind = "exact",
         n_rows: int | None = None,
-        *,
-        allow_published_erratum: bool = False,
     ) -> Any:
         """Noise parameters that give (epsilon, delta)-differential privacy.
 
@@ -173,13 +165,8 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
         adjacency : {"replace", "add-remove"}
             Which tables are neighbours: one row replaced (n is public), or one
             row added or removed (n is private).
-        calibration : {"exact", "published"}
-            By the mechanism's exact privacy profile, or the paper's constants.
         n_rows : int, optional
             Number of rows n, for the mechanisms whose noise depends on it.
-        allow_published_erratum : bool
-            Use the paper's constants even where they are not private as
-            printed, to reproduce its figures.
 
         Returns
         -------
@@ -191,8 +178,7 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
         ValueError
             If a parameter is out of its range or the guarantee cannot be met.
         """
-        request = Request(n_columns, bound, epsilon, delta, adjacency, calibration, n_rows)
-        return _calibrate(self, request, allow_published_erratum)
+        return _calibrate(self, Request(n_columns, bound, epsilon, delta, adjacency, n_rows))
 
     def check_unit(self, unit: PrivacyUnit, adjacency: Adjacency) -> None:
         """Raise ValueError unless the guarantee is proved for units of many rows."""
@@ -216,13 +202,17 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
         """A promise about the data on which the guarantee depends and which nothing enforces."""
         return None
 
-    @abstractmethod
-    def _exact(self, request: Request) -> Calibration:
-        """Calibration by the exact profile."""
+    def caveat(self, release: Any) -> str | None:
+        """What is wrong with the noise of a release of its own; None where it is calibrated."""
+        return None
+
+    def reached(self, noise: Calibration) -> float:
+        """The delta of a release: what was asked for, where the noise is calibrated to it."""
+        return noise.delta
 
     @abstractmethod
-    def _published(self, request: Request, allow_erratum: bool) -> Calibration:
-        """Calibration by the paper's constants."""
+    def _calibrated(self, request: Request) -> Calibration:
+        """Noise by the exact profile."""
 
     def release(
         self,
@@ -230,10 +220,8 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
         epsilon: float,
         delta: float,
         adjacency: Adjacency = "replace",
-        calibration: CalibrationKind = "exact",
         rng: np.random.Generator | None = None,
         *,
-        allow_published_erratum: bool = False,
         ledger: Ledger | None = None,
     ) -> Any:
         """Release a second moment under (epsilon, delta)-differential privacy.
@@ -243,7 +231,7 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
         moment : SecondMoment
             The exact second moment. If `private_norm_bound` chose its bound, the release states
             what both cost: epsilons add up, and the profiles are composed.
-        epsilon, delta, adjacency, calibration, allow_published_erratum
+        epsilon, delta, adjacency
             As in `calibrate`.
         rng : numpy.random.Generator, optional
             For experiments only: the release is then marked `reproducible`.
@@ -272,17 +260,7 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
         OSError
             If the ledger cannot be written; nothing is released then.
         """
-        return type(self)._release(
-            self,
-            moment,
-            epsilon,
-            delta,
-            adjacency,
-            calibration,
-            rng,
-            allow_published_erratum=allow_published_erratum,
-            ledger=ledger,
-        )
+        return type(self)._release(self, moment, epsilon, delta, adjacency, rng, ledger=ledger)
 
 
 def check_mechanism(mechanism: Any) -> Mechanism:
@@ -302,16 +280,14 @@ def check_mechanism(mechanism: Any) -> Mechanism:
 
 
 @lru_cache(maxsize=1024)
-def _calibrate(mechanism: Mechanism, request: Request, allow_erratum: bool) -> Calibration:
+def _calibrate(mechanism: Mechanism, request: Request) -> Calibration:
     # A pure function of public numbers that takes milliseconds: worth remembering.
     if request.delta == 0 and not mechanism.pure:
         raise ValueError(
             f"delta must be above 0 for {type(mechanism).__name__}; MatrixLaplace() is private at 0"
         )
     try:
-        if request.calibration == "exact":
-            return mechanism._exact(request)
-        return mechanism._published(request, allow_erratum)
+        return mechanism._calibrated(request)
     except ArithmeticError:
         raise ValueError(
             f"epsilon={request.epsilon:g} with delta={request.delta:g} is beyond what floating "

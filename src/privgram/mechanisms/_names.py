@@ -10,9 +10,6 @@ from privgram.mechanisms._base import Mechanism, check_mechanism
 
 __all__ = ["NAMES", "by_name", "class_name", "hyphenated", "named", "parameters"]
 
-#: What the command line called them at first.
-ALIASES = {"wishart": "AdditiveWishart", "gauss": "AnalyzeGauss", "sketch": "GaussianSketch"}
-
 
 def hyphenated(name: str) -> str:
     """The name of a class as words are joined on a command line."""
@@ -26,9 +23,6 @@ NAMES = {
         "AnalyzeGauss",
         "AdditiveWishart",
         "MatrixLaplace",
-        "GaussianSketch",
-        "InverseWishart",
-        "InverseGauss",
         "Refined",
     )
 }
@@ -37,7 +31,7 @@ NAMES = {
 def class_name(name: str, others: tuple[str, ...] = ()) -> str:
     """The class's name for any of the names of one thing, a mechanism or one of `others`.
 
-    That is itself, with hyphens between the words, or an alias of before; capitals do not matter.
+    That is itself, or with hyphens between the words; capitals do not matter.
 
     Raises
     ------
@@ -45,7 +39,9 @@ def class_name(name: str, others: tuple[str, ...] = ()) -> str:
         If there is no such mechanism.
     """
     bare = name.replace("-", "").replace("_", "").lower()
-    names = {kind.lower(): kind for kind in (*NAMES, *others)} | ALIASES
+    names = {kind.lower(): kind for kind in (*NAMES, *others)}
+    if bare not in names:
+        names |= {kind.lower(): kind for kind in Mechanism.all_kinds()}
     if bare not in names:
         there_are = ", ".join(map(hyphenated, (*NAMES, *others)))
         raise ValueError(f"there is no mechanism {name!r}; there are {there_are}")
@@ -73,10 +69,10 @@ def by_name(name: str, values: dict[str, Any]) -> Mechanism:
     known, needed = parameters(kind)
     for given in values:
         if given not in known:
-            raise ValueError(f"{NAMES[kind]} takes {', '.join(known)}, not {given}")
+            raise ValueError(f"{hyphenated(kind)} takes {', '.join(known)}, not {given}")
     for key in needed:
         if key not in values:
-            raise ValueError(f"{NAMES[kind]} needs a parameter: {kind}({key}=...)")
+            raise ValueError(f"{hyphenated(kind)} needs a parameter: {kind}({key}=...)")
     mechanism: Mechanism = Mechanism.kinds[kind](**values)
     return mechanism
 

@@ -81,7 +81,7 @@ class AdditiveWishart(Mechanism):
         """False where the noise has a scale of its own."""
         return self.scale is None
 
-    def _exact(self, request: Request) -> WishartCalibration:
+    def _calibrated(self, request: Request) -> WishartCalibration:
         from privgram import privacy
 
         d, epsilon, delta = request.n_columns, request.epsilon, request.delta
@@ -103,16 +103,6 @@ class AdditiveWishart(Mechanism):
                 f"epsilon={epsilon:g}, more than {delta:g}; raise dof or scale, or leave one None"
             )
         return record
-
-    def _published(self, request: Request, allow_erratum: bool) -> WishartCalibration:
-        from privgram.papers import sheffet
-
-        if self.scale is not None or self.dof is not None:
-            raise ValueError(
-                "calibration='published' fixes scale and dof (Theorem 4.1); leave both None"
-            )
-        dof = sheffet.theorem_4_1(request.n_columns, request.epsilon, request.delta)
-        return self._record(request, dof, 1.0)
 
     def _record(self, request: Request, dof: float, ratio: float) -> WishartCalibration:
         from privgram import privacy

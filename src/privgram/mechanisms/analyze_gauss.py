@@ -106,7 +106,7 @@ class AnalyzeGauss(Mechanism):
         if self.repair not in REPAIRS:
             raise ValueError(f"repair must be one of {', '.join(REPAIRS)}, got {self.repair!r}")
 
-    def _exact(self, request: Request) -> GaussCalibration:
+    def _calibrated(self, request: Request) -> GaussCalibration:
         from privgram import privacy
 
         sensitivity = self._sensitivity(request)
@@ -114,34 +114,13 @@ class AnalyzeGauss(Mechanism):
             # The diagonal counts half: its noise has twice the variance.
             steps = sensitivity / request.bound**2 * STEPS / math.sqrt(2.0)
             discrete = privacy.calibration.discrete_gaussian(
-                steps, _n_entries(request), request.epsilon, request.delta
+                steps, n_entries(request), request.epsilon, request.delta
             )
             discrete = replace(discrete, adjacency=request.adjacency)
             return self._record(request, sensitivity / discrete.sensitivity_ratio, discrete)
         ratio = privacy.calibration.gaussian_ratio(request.epsilon, request.delta)
         profile = privacy.GaussianProfile(ratio, request.adjacency)
         return self._record(request, sensitivity / ratio, profile)
-
-    def _published(self, request: Request, allow_erratum: bool) -> GaussCalibration:
-        from privgram import privacy
-        from privgram.papers import sheffet
-
-        sigma = sheffet.analyze_gauss(
-            request.bound,
-            request.epsilon,
-            request.delta,
-            # The square of one column moves by B^2 at most, whichever row it is of.
-            "add-remove" if request.n_columns == 1 else request.adjacency,
-            allow_published_erratum=allow_erratum,
-        )
-        ratio = self._sensitivity(request) / sigma
-        if self.noise == "discrete":
-            std = sigma / request.bound**2 * STEPS / math.sqrt(2.0)
-            discrete = privacy.DiscreteGaussianProfile(
-                ratio, std, _n_entries(request), request.adjacency
-            )
-            return self._record(request, sigma, discrete)
-        return self._record(request, sigma, privacy.GaussianProfile(ratio, request.adjacency))
 
     @staticmethod
     def _sensitivity(request: Request) -> float:
@@ -163,5 +142,6 @@ class AnalyzeGauss(Mechanism):
         )
 
 
-def _n_entries(request: Request) -> int:
+def n_entries(request: Request) -> int:
+    """Entries of the matrix that get noise of their own."""
     return request.n_columns * (request.n_columns + 1) // 2

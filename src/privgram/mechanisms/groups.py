@@ -11,7 +11,6 @@ from privgram.mechanisms.matrix_laplace import MatrixLaplace
 from privgram.mechanisms.refined import Refined
 
 if TYPE_CHECKING:
-    from privgram._base.checks import CalibrationKind
     from privgram.mechanisms._base import Mechanism
     from privgram.privacy import Adjacency
 
@@ -45,16 +44,13 @@ def calibrate_groups(
     epsilon: float,
     delta: float,
     adjacency: Adjacency = "replace",
-    calibration: CalibrationKind = "exact",
-    *,
-    allow_published_erratum: bool = False,
 ) -> Any:
     """Noise parameters of each group that make the releases of all groups private together.
 
     Parameters
     ----------
     mechanism : Mechanism
-    n_columns, bound, epsilon, delta, adjacency, calibration, allow_published_erratum
+    n_columns, bound, epsilon, delta, adjacency
         As in `Mechanism.calibrate`.
 
     Returns
@@ -77,13 +73,5 @@ def calibrate_groups(
     """
     check_groups(mechanism, adjacency)
     width = 2 * n_columns if adjacency == "replace" else n_columns
-    noise = mechanism.calibrate(
-        width,
-        bound,
-        epsilon,
-        delta,
-        adjacency,
-        calibration,
-        allow_published_erratum=allow_published_erratum,
-    )
+    noise = mechanism.calibrate(width, bound, epsilon, delta, adjacency)
     return replace(noise, n_columns=n_columns)

@@ -132,14 +132,17 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
         left -= rules.NUMBER
     rows = max(rows, 1.0)
     target = -1 if mechanism.target is None else names.index(mechanism.target)
-    plain = rules.plain_frame(moment.columns, moment.n_columns, bound, target)
-    frame = rules.whiten(_told(plain, first, looks), looks.std[-1], rows, plain)
     number = mechanism.looks_worth(looks.noise.mu * rows / math.sqrt(moment.n_columns))
     if number == 1:
         return looks.once(first, left)
+    plain = rules.plain_frame(moment.columns, moment.n_columns, bound, target)
+    frame = rules.whiten(_told(plain, first, looks), looks.std[-1], rows, plain)
+    if frame.longer:  # few levels, one of them rare: its rows alone need be long
+        frame = rules.whiten(first, looks.std[-1], rows)
     gains = Gains(frame, moment.columns, bound)
     if not gains.are(frame.reach(rules.LONG), rules.WORTH):
         return looks.once(first, left)
+    before: tuple[Frame, Gains, Choice] | None = None
     for rough in rules.ROUGH[: number - 2]:
         radius = math.sqrt(min(frame.reach(rules.REACH), frame.largest(bound)))
         noise = looks.std_at(radius, rules.MIDDLE)
@@ -148,8 +151,10 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
         left -= rules.TRIAL
         needed = rules.WORTH_IF_HIDDEN if frame.hidden else rules.WORTH
         looks.prepare(radius)
-        if not gains.are(looks.choose(frame, rules.TRIAL, left, rows).square, needed):
+        choice = looks.choose(frame, rules.TRIAL, left, rows)
+        if not gains.are(choice.square, needed):
             return looks.once(first, left)
+        before = frame, gains, choice
         left -= rules.MIDDLE
         middle = looks.take(looks.mapped(frame, radius), rules.MIDDLE)
         frame = rules.whiten(_told(frame, middle, looks), looks.std[-1], rows, frame)
@@ -160,6 +165,10 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
     share = rules.COUNTS_IF_NOISY if expected > math.sqrt(rows) else rules.COUNTS
     left -= share
     choice = looks.choose(frame, share, left, rows)
+    if choice.expected > rules.MOST_MOVED * rows:
+        if before is None:
+            return looks.once(first, left)
+        frame, gains, choice = before
     error = math.hypot(choice.square, choice.expected / looks.std_at(1.0, left))
     if not gains.are(error, rules.WORTH_LAST):
         return looks.once(first, left)

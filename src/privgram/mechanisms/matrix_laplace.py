@@ -84,7 +84,7 @@ class MatrixLaplace(Mechanism):
         # Files of before there was a choice do not say it.
         return cls(**{"draws": "floats"} | parameters)
 
-    def _exact(self, request: Request) -> MatrixLaplaceCalibration:
+    def _calibrated(self, request: Request) -> MatrixLaplaceCalibration:
         from privgram import privacy
 
         budget = request.epsilon, request.delta, request.adjacency
@@ -102,6 +102,3 @@ class MatrixLaplace(Mechanism):
             dof=dof,
             scale=scale,
         )
-
-    def _published(self, request: Request, allow_erratum: bool) -> MatrixLaplaceCalibration:
-        raise ValueError("no paper has constants for MatrixLaplace: leave calibration='exact'")

@@ -77,6 +77,10 @@ PULL, FADING = 0.35, 0.15
 #: No more than this part of the rows is clipped.
 MOST_CLIPPED = 0.05
 
+#: Clipping may move an entry of the sum, which a frame makes about the number of rows, by so much
+#: of it. Else some direction is made of the rows that are clipped, and the frame before is taken.
+MOST_MOVED = 0.1
+
 #: The residual of a target is made longer until its square is this part of all of |z|^2, or left
 #: as it is: its own tail then reaches as far as that of all other directions together.
 RESIDUAL = 1 / 6
@@ -201,11 +205,8 @@ class Refined(Mechanism):
         """Most looks that are worth it at a rate of signal to noise, mu n / sqrt(d)."""
         return 1 if rate < CLEAR else self.most_looks
 
-    def _exact(self, request: Request) -> RefinedCalibration:
-        return _together(AnalyzeGauss()._exact(request))
-
-    def _published(self, request: Request, allow_erratum: bool) -> RefinedCalibration:
-        return _together(AnalyzeGauss()._published(request, allow_erratum))
+    def _calibrated(self, request: Request) -> RefinedCalibration:
+        return _together(AnalyzeGauss()._calibrated(request))
 
 
 def _together(one: GaussCalibration) -> RefinedCalibration:
@@ -332,6 +333,11 @@ class Frame:
         across = found[square] @ self.matrix[np.ix_(self.numbers, levels)]
         found[np.ix_(self.numbers, levels)] = -across * np.diag(found)[levels]
         return found
+
+    @property
+    def longer(self) -> bool:
+        """Whether factors that are apart take more of |z|^2 than whitening them would."""
+        return self.constant > sum(size - 1 for _, size, _ in self.levels)
 
     def known(self, std: float, columns: Columns | None) -> GaussianLaw | MaskedLaw | TiedLaw:
         """The law of noise of such a deviation after what factors that are apart say of it."""

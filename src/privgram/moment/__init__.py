@@ -436,7 +436,8 @@ def check_bound(bound: float | None, name: str = "bound") -> float:
     """Check an L2 bound: one positive, finite number, public."""
     if bound is None:
         raise ValueError(
-            "bound is missing: the largest L2 norm of a row, known without looking at the data"
+            "describe the columns by pg.Columns, or give bound=, the largest L2 norm of a row, "
+            "known without looking at the data"
         )
     value = check_positive(bound, name)
     if not MIN_BOUND <= value <= MAX_BOUND:

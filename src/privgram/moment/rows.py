@@ -137,6 +137,8 @@ class Feeder:
 
     def _update_encoded(self, encoder: Encoder, parts: list[Raw]) -> int:
         total = self.accumulator
+        if (take := getattr(total, "take_parts", None)) is not None:
+            return int(take(parts, self._drop))
         plain = isinstance(total, (rows.Accumulator, rows.TableAccumulator, Mapped))
         if encoder.row_weights is not None or not plain:  # else norms are counted
             with scale.DefaultRounding():

@@ -15,7 +15,6 @@ from privgram.noise._law import ImageLaw, NoiseLaw
 from privgram.noise.gaussian import (
     EntryLaw,
     GaussianLaw,
-    InverseGaussianLaw,
     MaskedLaw,
     TiedLaw,
     combine,
@@ -24,9 +23,7 @@ from privgram.noise.gaussian import (
 )
 from privgram.noise.sums import added_up
 from privgram.noise.wishart import (
-    InverseWishartLaw,
     MatrixLaplaceLaw,
-    SketchLaw,
     WishartLaw,
     matrix_laplace,
     standard_wishart,
@@ -36,12 +33,9 @@ __all__ = [
     "EntryLaw",
     "GaussianLaw",
     "ImageLaw",
-    "InverseGaussianLaw",
-    "InverseWishartLaw",
     "MaskedLaw",
     "MatrixLaplaceLaw",
     "NoiseLaw",
-    "SketchLaw",
     "TiedLaw",
     "WishartLaw",
     "added_up",

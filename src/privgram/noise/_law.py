@@ -13,7 +13,7 @@ from privgram._base.checks import check_not_negative, check_positive
 from privgram._base.kinds import Kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -70,6 +70,10 @@ class NoiseLaw(Kinds, ABC, key="law", what="law of noise"):
     def marginal(self, n_columns: int, kept: Sequence[int]) -> NoiseLaw:
         """The law of the sub-matrix of the columns at `kept`, in this order, out of `n_columns`."""
         return self
+
+    def expected(self, release: Any) -> Mapping[str, tuple[float, ...]]:
+        """What its parameters may be in a release, by its privacy profile; none where not known."""
+        return {}
 
     def check(self, n_columns: int) -> None:
         """Raise ValueError unless the parameters are sound, for matrices of so many columns."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from privgram.noise._law import NoiseLaw, pairs, same
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
     from privgram._base.arrays import Matrix
@@ -347,43 +347,6 @@ def combine(laws: Iterable[NoiseLaw], n_columns: int) -> tuple[Matrix, EntryLaw]
     weights = np.where(exact, stacked == 0, 1 / np.where(exact, 1.0, stacked))
     total = weights.sum(axis=0)
     return weights / total, EntryLaw(np.where(exact, 0.0, 1 / total))
-
-
-@dataclass(frozen=True)
-class InverseGaussianLaw(NoiseLaw):
-    """M = (G^{-1} + N)^{-1}, N symmetric with independent Gaussian entries."""
-
-    depends: ClassVar[bool] = True
-
-    std: float  # off the diagonal, in units of G^{-1}
-    std_diagonal: float
-
-    @property
-    def shift(self) -> float:
-        return 0.0
-
-    def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
-        # First order: M - G = -G N G.
-        noise = GaussianLaw(self.std, self.std_diagonal)
-        return matrix @ noise.sandwich(matrix, matrix @ inner @ matrix) @ matrix
-
-    def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
-        return GaussianLaw(self.std, self.std_diagonal).entry_variance(matrix, frame @ matrix)
-
-    def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
-        noise = symmetric_gaussian(len(matrix), self.std, self.std_diagonal, rng)
-        return np.asarray(np.linalg.inv(np.linalg.inv(matrix) + noise), dtype=np.float64)
-
-    def marginal(self, n_columns: int, kept: Sequence[int]) -> NoiseLaw:
-        if len(kept) < n_columns:
-            raise ValueError("noise on the inverse has no marginal law: keep all columns")
-        return self
-
-    def image(self, frame: ArrayLike) -> NoiseLaw:
-        frame = np.asarray(frame)
-        if np.linalg.matrix_rank(frame) < frame.shape[1]:
-            raise ValueError("noise on the inverse has an image if no column is lost")
-        return super().image(frame)
 
 
 def _star(

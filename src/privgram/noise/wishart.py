@@ -1,19 +1,17 @@
-"""Laws of noise that is Wishart, or of sketches and their inverses."""
+"""Laws of noise that is Wishart, or the difference of two Wishart matrices."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram.noise._law import ImageLaw, NoiseLaw, isotropic, pairs
+from privgram.noise._law import NoiseLaw, isotropic, pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     Matrix = NDArray[np.float64]
 
@@ -62,87 +60,6 @@ class MatrixLaplaceLaw(NoiseLaw):
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
         return matrix + self.scale * matrix_laplace(len(matrix), self.dof, rng)
-
-
-@dataclass(frozen=True)
-class SketchLaw(NoiseLaw):
-    """M = W_d(G + regulariser I, rows) / rows."""
-
-    depends: ClassVar[bool] = True
-
-    rows: float
-    regulariser: float
-
-    @property
-    def shift(self) -> float:
-        return self.regulariser
-
-    def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
-        image = matrix @ inner
-        result: Matrix = (matrix * np.trace(image) + image @ matrix) / self.rows
-        return result
-
-    def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
-        return pairs(frame @ matrix @ frame.mT, 1 / self.rows, 1 / self.rows)
-
-    def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
-        # By eigenvalues: with fewer rows than columns the matrix is singular.
-        values, vectors = np.linalg.eigh(matrix)
-        factor: Matrix = vectors * np.sqrt(np.maximum(values, 0.0))
-        noise = standard_wishart(len(matrix), self.rows, rng)
-        return factor @ noise @ factor.T / self.rows
-
-    def sketch_rows(self, n_columns: int) -> float:
-        return self.rows
-
-
-@dataclass(frozen=True)
-class InverseWishartLaw(NoiseLaw):
-    """M = (dof - d - 1) W_d^{-1}(G + regulariser I, dof)."""
-
-    depends: ClassVar[bool] = True
-
-    dof: float
-    regulariser: float
-
-    @property
-    def shift(self) -> float:
-        return self.regulariser
-
-    def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
-        # Covariances of the inverse Wishart (von Rosen 1988, Corollary 3.1), scaled to mean E[M].
-        excess = self.dof - len(matrix)
-        if excess <= 3:
-            return np.full_like(matrix, np.inf)
-        image = matrix @ inner
-        numerator = (excess + 1) * (image @ matrix) + (excess - 1) * np.trace(image) * matrix
-        result: Matrix = numerator / (excess * (excess - 3))
-        return result
-
-    def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
-        excess = self.dof - len(matrix)
-        scale = excess * (excess - 3) if excess > 3 else 0.0
-        with np.errstate(divide="ignore"):
-            weights = np.divide([excess - 1, excess + 1], scale)
-        return pairs(frame @ matrix @ frame.mT, *weights)
-
-    def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
-        factor = np.linalg.cholesky(matrix)
-        d = len(matrix)
-        root = np.linalg.solve(np.linalg.cholesky(standard_wishart(d, self.dof, rng)), factor.T)
-        return (self.dof - d - 1) * (root.T @ root)
-
-    def sketch_rows(self, n_columns: int) -> float:
-        return max(self.dof - n_columns - 1, 1.0)
-
-    def image(self, frame: ArrayLike) -> NoiseLaw:
-        # Fewer columns than before: through an orthonormal basis of the rows, where what
-        # is left of the matrix is an inverse Wishart of its own.
-        basis, factor = np.linalg.qr(np.asarray(frame, dtype=np.float64).T)
-        return ImageLaw(self.marginal(len(basis), range(basis.shape[1])), factor.T)
-
-    def marginal(self, n_columns: int, kept: Sequence[int]) -> NoiseLaw:
-        return replace(self, dof=self.dof - (n_columns - len(kept)))
 
 
 def matrix_laplace(n_columns: int, dof: float, rng: np.random.Generator) -> Matrix:

@@ -1,10 +1,13 @@
-"""What the papers state, a room for each: a theorem is a function named by its number.
+"""What the papers propose and state, a room for each, on a floor above the library.
 
-`sheffet`, `hardt_roth`, `zhou_ligett_wasserman` and `dwork_et_al` hold constants that calibrate
-noise, bounds on errors, and what their sentences get wrong. Lemma 4.5 of Zhou, Ligett and
-Wasserman is ``papers.zhou_ligett_wasserman.lemma_4_5``. A function returns what its statement
-sets, such as a variance or a number of degrees of freedom. Its domain is the printed one, and
-leaving it is a `ValueError`. All logarithms are natural.
+`sheffet` has its mechanisms with the constants that it prints, `hardt_roth` low-rank approximation,
+`zhou_ligett_wasserman` compression, and `dwork_et_al` the noise of Analyze Gauss. Nothing else of
+privgram imports them.
+
+In each a theorem is a function named by its number: Lemma 4.5 of Zhou, Ligett and Wasserman is
+``papers.zhou_ligett_wasserman.lemma_4_5``. It returns what its statement sets, such as a variance
+or a number of degrees of freedom. Its domain is the printed one, and leaving it is a
+`ValueError`. All logarithms are natural.
 
 A few statements are false as printed. Their functions compare the printed value with the exact
 profile and raise `PublishedErratumError` where it is not private;
@@ -33,10 +36,7 @@ failure : float
     Probability nu that the statement fails, in (0, 1).
 """
 
-from importlib import import_module
-from typing import Any
-
-from . import dwork_et_al, sheffet, zhou_ligett_wasserman
+from . import dwork_et_al, hardt_roth, sheffet, zhou_ligett_wasserman
 from ._domain import PublishedErratumError
 
 __all__ = [
@@ -46,10 +46,3 @@ __all__ = [
     "sheffet",
     "zhou_ligett_wasserman",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    # It reads tables: the constants of the others are had without it.
-    if name == "hardt_roth":
-        return import_module("privgram.papers.hardt_roth")
-    raise AttributeError(f"module 'privgram.papers' has no attribute {name!r}")

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 
 from privgram._base.checks import check_budget, check_positive
-from privgram.privacy import ChiGaussianProfile, GaussianProfile, SketchProfile
+from privgram.privacy import Profile
 from privgram.privacy._adjacency import check_adjacency
 
 __all__ = [
     "PublishedErratumError",
     "log_ratio",
-    "require_private_finder",
-    "require_private_gaussian",
-    "require_private_sketch",
+    "require_private",
     "rows_factor",
     "second_moment_sensitivity",
 ]
@@ -29,7 +27,7 @@ class PublishedErratumError(ValueError):
 
     def __str__(self) -> str:
         return (
-            f"{self.flaw} Use calibration='exact', or pass allow_published_erratum=True to "
+            f"{self.flaw} Use the exact calibration, or pass allow_published_erratum=True to "
             "reproduce the paper"
         )
 
@@ -61,41 +59,12 @@ def second_moment_sensitivity(bound: float, adjacency: str) -> float:
     return rows_factor(adjacency) * check_positive(bound, "bound") ** 2
 
 
-def _require_private(achieved: float, epsilon: float, delta: float, erratum: str) -> None:
-    if achieved > delta:
+def require_private(
+    profile: Profile, epsilon: float, delta: float, erratum: str, allowed: bool
+) -> None:
+    """Raise unless what has this profile is (epsilon, delta)-private, or an erratum is allowed."""
+    if not allowed and (achieved := profile.delta(epsilon)) > delta:
         raise PublishedErratumError(
             f"{erratum}. At epsilon = {epsilon:g} the printed noise gives delta = "
             f"{achieved:.2g}, not {delta:.2g}."
-        )
-
-
-def require_private_gaussian(
-    mu: float, epsilon: float, delta: float, erratum: str, allowed: bool
-) -> None:
-    """Raise unless Gaussian noise of sensitivity ratio `mu` is (epsilon, delta)-private."""
-    if not allowed:
-        _require_private(GaussianProfile(mu).delta(epsilon), epsilon, delta, erratum)
-
-
-def require_private_finder(
-    k: int, ratio: float, epsilon: float, delta: float, erratum: str, allowed: bool
-) -> None:
-    """Raise unless the range finder of k columns is (epsilon, delta)-private."""
-    if not allowed:
-        _require_private(ChiGaussianProfile(k, ratio).delta(epsilon), epsilon, delta, erratum)
-
-
-def require_private_sketch(
-    rows: int, regulariser: float, epsilon: float, delta: float, theorem: str, allowed: bool
-) -> None:
-    """Raise unless the sketch with w² = `regulariser` B² is (epsilon, delta)-private.
-
-    Theorem B.4 has no larger a regulariser for epsilon <= ln(4/delta): nothing to check.
-    """
-    if not allowed and epsilon > math.log(4 / delta):
-        _require_private(
-            SketchProfile(rows, 1 / regulariser).delta(epsilon),
-            epsilon,
-            delta,
-            f"Sheffet, Theorem {theorem}: false for an epsilon this large and this many rows",
         )

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 from privgram._base.checks import check_budget, check_positive
-from privgram.privacy import Adjacency
+from privgram.privacy import Adjacency, GaussianProfile
 
-from ._domain import require_private_gaussian, second_moment_sensitivity
+from ._domain import require_private, second_moment_sensitivity
 
 __all__ = ["analyze_gauss"]
 
@@ -39,8 +39,8 @@ def analyze_gauss(
     """
     check_budget(epsilon, delta)
     sigma = check_positive(bound, "bound") ** 2 * math.sqrt(2 * math.log(2 / delta)) / epsilon
-    require_private_gaussian(
-        second_moment_sensitivity(bound, adjacency) / sigma,
+    require_private(
+        GaussianProfile(second_moment_sensitivity(bound, adjacency) / sigma),
         epsilon,
         delta,
         "Sheffet, section 2: B^4 is the squared sensitivity for adding or removing a row, "

@@ -9,7 +9,7 @@ import numpy as np
 
 from privgram._base.checks import check_positive
 from privgram.columns.shares import by_term
-from privgram.plots._axes import GREY, MOST_NAMES, ORANGE, apart, axes_for, cut
+from privgram.plots._axes import GREY, MOST_NAMES, apart, axes_for, cut
 from privgram.plots.of_profile import last_epsilon, plot_profile
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._release.record import ReleaseRecord
-    from privgram.privacy import Profile
 
 #: More columns than this have no numbers in their cells.
 MOST_NUMBERS = 8
@@ -182,10 +181,6 @@ def plot_spectrum(
 def plot_privacy(release: ReleaseRecord, ax: Axes | None = None) -> Axes:
     """Draw the privacy profile of a release, with the guarantee it was asked for.
 
-    Beside it, dashed, the profile that the other calibration would have had, published
-    constants for exact ones and the reverse, where it exists: below the guarantee it adds
-    more noise than is needed, above it is not private.
-
     Parameters
     ----------
     release : Release
@@ -202,21 +197,7 @@ def plot_privacy(release: ReleaseRecord, ax: Axes | None = None) -> Axes:
         Without matplotlib: ``pip install "privgram[plot]"``.
     """
     limits = (0.0, max(last_epsilon(release.privacy), 1.3 * release.epsilon))
-    other, flawed = _other_calibration(release)
-    ax = plot_profile(
-        release.privacy, ax, label=f"this release ({release.calibration})", limits=limits
-    )
-    if other is not None:
-        name = "exact" if release.calibration == "published" else "published"
-        note = ", not private as printed" if flawed else ""
-        plot_profile(
-            other,
-            ax,
-            label=f"{name} calibration{note}",
-            limits=limits,
-            color=ORANGE,
-            linestyle="--",
-        )
+    ax = plot_profile(release.privacy, ax, label="this release", limits=limits)
     ax.plot(
         [release.epsilon],
         [release.delta],
@@ -278,26 +259,6 @@ def _blocks(release: ReleaseRecord) -> dict[str, slice]:
                 found[term].start if joined else one.start, one.columns.stop
             )
     return dict(sorted(found.items(), key=lambda block: block[1].start))
-
-
-def _other_calibration(release: ReleaseRecord) -> tuple[Profile | None, bool]:
-    """Profile by the calibration that was not used, and whether that breaks the guarantee."""
-    if "bound_epsilon" in release.parameters:  # the guarantee is not the mechanism's alone
-        return None, False
-    try:
-        record = release.mechanism.calibrate(
-            release.n_columns,
-            release.bound,
-            release.epsilon,
-            release.delta,
-            release.adjacency,
-            "exact" if release.calibration == "published" else "published",
-            release.n_rows,
-            allow_published_erratum=True,
-        )
-    except ValueError:  # there is none, or it does not reach this guarantee
-        return None, False
-    return record.privacy, record.privacy.delta(release.epsilon) > release.delta * (1 + 1e-9)
 
 
 def _muted() -> Any:

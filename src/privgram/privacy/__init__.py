@@ -11,27 +11,19 @@ True
 from . import calibration
 from ._adjacency import Adjacency
 from ._profile import Guarantee, Profile
-from .adaptive import AdaptiveSketchProfile
 from .bounded_range import BoundedRangeProfile
 from .composition import ComposedProfile, compose
 from .coupled import CoupledProfile
 from .discrete_gaussian import DiscreteGaussianProfile
 from .gaussian import GaussianProfile
-from .ladder import AdaptiveLadderProfile
 from .laplace import LaplaceProfile
 from .matrix_laplace import MatrixLaplaceProfile
-from .sketch import ChiGaussianProfile, SketchProfile
-from .sketches import TwoSketchesProfile
 from .stated import StatedProfile
-from .truncated import TruncatedSketchProfile
 from .wishart import WishartProfile
 
 __all__ = [
-    "AdaptiveLadderProfile",
-    "AdaptiveSketchProfile",
     "Adjacency",
     "BoundedRangeProfile",
-    "ChiGaussianProfile",
     "ComposedProfile",
     "CoupledProfile",
     "DiscreteGaussianProfile",
@@ -40,10 +32,7 @@ __all__ = [
     "LaplaceProfile",
     "MatrixLaplaceProfile",
     "Profile",
-    "SketchProfile",
     "StatedProfile",
-    "TruncatedSketchProfile",
-    "TwoSketchesProfile",
     "WishartProfile",
     "calibration",
     "compose",

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-__all__ = ["Adjacency", "Orientation", "check_adjacency", "check_known_adjacency"]
+__all__ = ["Adjacency", "check_adjacency", "check_known_adjacency"]
 
 Adjacency = Literal["replace", "add-remove"]
 """``"replace"``: one row is replaced, n is public. ``"add-remove"``: one row comes or goes."""
-
-
-Orientation = Literal["wide", "narrow"]
-"""Which law of a pair the table with the row has: a sketch's is wide, an inverse's narrow."""
 
 
 def check_adjacency(adjacency: str) -> Adjacency:

@@ -76,6 +76,20 @@ class Profile(Kinds, ABC, key="profile", what="privacy profile"):
         """
         return (self._curve,)
 
+    @property
+    def _parts(self) -> tuple[Profile, ...]:
+        """The profiles that this one is made of, by which it composes; itself alone."""
+        return (self,)
+
+    @classmethod
+    def _joined(cls, profiles: list[Profile]) -> list[Profile]:
+        """Join those of this kind, with each other or with Gaussian ones, that are exactly one."""
+        return profiles
+
+    def _quick(self) -> Profile:
+        """A profile of no larger delta at any epsilon, for where this one takes seconds."""
+        return self
+
     @abstractmethod
     def _delta(self, epsilon: Array) -> Array:
         """Evaluate the profile for finite epsilon >= 0, a 1-D array."""

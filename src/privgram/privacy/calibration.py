@@ -30,37 +30,30 @@ from privgram._base.solve import largest_count, largest_safe, minimise
 
 from ._adjacency import Adjacency, check_adjacency
 from ._profile import Profile, check_parameter
-from .adaptive import AdaptiveSketchProfile, Sketch, adaptive_delta, sketch_curves
 from .discrete_gaussian import DiscreteGaussianProfile
 from .gaussian import GaussianProfile
 from .matrix_laplace import MatrixLaplaceProfile
-from .sketch import ChiGaussianProfile, SketchProfile
 from .wishart import WishartProfile
 
 __all__ = [
     "MatrixLaplaceNoise",
     "WishartCurve",
     "WishartNoise",
-    "adaptive_sketch",
-    "chi_gaussian_offset",
-    "chi_gaussian_ratio",
     "discrete_gaussian",
     "gaussian_ratio",
     "matrix_laplace_noise",
     "matrix_laplace_ratio",
-    "sketch_ratio",
-    "sketch_rows",
     "wishart_curve",
     "wishart_dof",
     "wishart_noise",
     "wishart_ratio",
 ]
 
-_MAX_DOF = 1e12
+MAX_DOF = 1e12
 _EXCESS = 0.01
 
 
-def _check_budget(epsilon: float, delta: float) -> tuple[float, float]:
+def checked_budget(epsilon: float, delta: float) -> tuple[float, float]:
     budget = check_budget(epsilon, delta, zero="epsilon")
     if budget[1] < 1e-300:
         raise ValueError(f"delta must be at least 1e-300 for its noise to be found, not {delta}")
@@ -79,7 +72,7 @@ def gaussian_ratio(epsilon: float, delta: float) -> float:
     ----------
     Balle and Wang, ICML 2018.
     """
-    epsilon, delta = _check_budget(epsilon, delta)
+    epsilon, delta = checked_budget(epsilon, delta)
     # Between the bounds for epsilon = 0, delta ~ mu / sqrt(2 pi), and a far tail.
     z = math.sqrt(2.0 * math.log(1.0 / delta))
     guess = math.sqrt(z * z + 2.0 * epsilon) - z + 2.0 * delta
@@ -114,232 +107,6 @@ def discrete_gaussian(
     return profile(_found(largest_safe(reached, delta, gaussian_ratio(epsilon, delta))))
 
 
-def chi_gaussian_ratio(k: float, epsilon: float, delta: float) -> float:
-    """Largest ratio of the range finder for a budget.
-
-    Parameters
-    ----------
-    k : float
-        Columns of the random test matrix, at least 1.
-
-    Returns
-    -------
-    float
-        The standard deviation of the noise is the largest change of a row over this.
-    """
-    return _largest(
-        lambda x: ChiGaussianProfile(k, x), epsilon, delta, lambda mu: mu / math.sqrt(k)
-    )
-
-
-def chi_gaussian_offset(k: float, ratio: float, epsilon: float, delta: float) -> float:
-    """Largest sensitivity ratio of Gaussian noise beside a range finder, for a budget.
-
-    Parameters
-    ----------
-    k : float
-        Columns of the random test matrix, at least 1.
-    ratio : float
-        Ratio of the range finder, below ``chi_gaussian_ratio(k, epsilon, delta)``.
-    epsilon, delta : float
-        Budget of both together, epsilon >= 0 and 0 < delta < 1.
-
-    Returns
-    -------
-    float
-        The offset of a `ChiGaussianProfile`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range, or the range finder leaves nothing of the budget.
-    """
-    epsilon, delta = _check_budget(epsilon, delta)
-    if ChiGaussianProfile(k, ratio).delta(epsilon) >= delta:
-        raise ValueError("the range finder takes the whole budget: its ratio is too large")
-    return _largest(lambda x: ChiGaussianProfile(k, ratio, x), epsilon, delta, lambda mu: 0.7 * mu)
-
-
-def sketch_ratio(
-    rows: float, epsilon: float, delta: float, adjacency: Adjacency = "replace"
-) -> float:
-    """Largest ratio B^2 / w^2 of a Gaussian sketch for a budget.
-
-    Parameters
-    ----------
-    rows : float
-        Rows r >= 1 of the sketch (degrees of freedom, for the inverse Wishart).
-
-    Returns
-    -------
-    float
-        lam = B^2 / w^2 (B^2 / psi).
-    """
-    return _largest(
-        lambda x: SketchProfile(rows, x, adjacency), epsilon, delta, lambda mu: mu / math.sqrt(rows)
-    )
-
-
-def sketch_rows(
-    ratio: float, epsilon: float, delta: float, adjacency: Adjacency = "replace"
-) -> int:
-    """Most rows of a Gaussian sketch with given regulariser for a budget.
-
-    Parameters
-    ----------
-    ratio : float
-        lam = B^2 / w^2, positive.
-
-    Returns
-    -------
-    int
-        r >= 1: r rows are private enough, r + 1 are not.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range, one row is too many already, or more than
-        1e12 would do.
-    """
-    epsilon, delta = _check_budget(epsilon, delta)
-    check_parameter(ratio, "ratio")
-
-    def delta_at(rows: float) -> float:
-        return SketchProfile(rows, ratio, adjacency).delta(epsilon)
-
-    if delta_at(1) > delta:
-        raise ValueError(
-            f"with ratio = {ratio:g} even one row is not private for epsilon = {epsilon:g} and "
-            f"delta = {delta:g}: ask for a smaller ratio (a larger regulariser)"
-        )
-    guess = 1.0 + (gaussian_ratio(epsilon, delta) / ratio) ** 2
-    # Beyond the least number of rows a profile takes, anything is a lower bound.
-    rows = largest_safe(lambda x: delta_at(max(x, 1.0)), delta, min(guess, 1e11), limit=_MAX_DOF)
-    if rows > _MAX_DOF:
-        raise ValueError(
-            f"with ratio = {ratio:g} more than {_MAX_DOF:g} rows are private for epsilon = "
-            f"{epsilon:g} and delta = {delta:g}: ask for a larger ratio (a smaller regulariser)"
-        )
-    return largest_count(lambda count: delta_at(count) <= delta, math.floor(rows), 1)
-
-
-def adaptive_sketch(
-    rows: float, epsilon: float, delta: float, adjacency: Adjacency = "replace"
-) -> AdaptiveSketchProfile:
-    r"""Noise of an adaptive sketch or inverse Wishart for a budget.
-
-    Three numbers are to be set, and one budget sets one. The scale of the noise on the
-    smallest eigenvalue is chosen so that regulariser + shift, which is what the data's own
-    eigenvalue and the regulariser must supply together, is least; then the regulariser is
-    the least that is private whatever the eigenvalue: a few per cent above that of the
-    plain sketch. Adaptivity pays once the smallest eigenvalue exceeds about the shift.
-
-    The profile is a proved upper bound, and reaches at least 0.99 delta where the search ends
-    in time, which it does at every budget tried.
-
-    Parameters
-    ----------
-    rows : float
-        Rows r >= 1 of the sketch, or degrees of freedom.
-    epsilon, delta : float
-        Budget, 0 <= epsilon <= 100 and 0 < delta < 1.
-    adjacency : {"replace", "add-remove"}
-        Notion of neighbours.
-
-    Returns
-    -------
-    AdaptiveSketchProfile
-        With `regulariser` w^2, `shift` and `scale` in units of B^2.
-
-    References
-    ----------
-    Sheffet, arXiv:1507.00056, Algorithms 2 and 5.
-    """
-    plain = 1.0 / sketch_ratio(rows, epsilon, delta, adjacency)
-    if epsilon > 100:
-        raise ValueError(f"epsilon must be at most 100 for adaptive noise, not {epsilon!r}")
-
-    def largest_gap(
-        pair: Sketch, total: float, shift: float, scale: float, clip: float, nodes: int = 80
-    ) -> float:
-        """Delta where the row moves the eigenvalue most."""
-        clips = np.array([clip]), np.array([clip])
-        setting = 1.0, (0.0, 0.0), total, shift, scale
-        return float(adaptive_delta(epsilon, pair, *setting, clips, nodes)[0])
-
-    def least_total(
-        delta_at: Callable[[float], float], aim: float, guess: float, tolerance: float
-    ) -> float:
-        inverse = largest_safe(
-            lambda x: delta_at(1.0 + 1.0 / x), aim, 1.0 / (guess - 1.0), tolerance=tolerance
-        )
-        return 1.0 + 1.0 / inverse if inverse > 0.0 else math.inf
-
-    # The scale hardly matters near its optimum, so a cruder pair will do to find it: twice
-    # the rows under add-remove are alike to replace.
-    alike = rows if adjacency == "add-remove" else 2.0 * rows
-    crude = sketch_curves(float(alike), "add-remove")[0]
-    # Any smaller and the eigenvalue alone would exceed the budget.
-    least = 1.0 / (epsilon - 2.0 * math.log1p(-delta))
-    guess = plain + 6.0 * least
-
-    def cost(log_scale: float) -> float:
-        nonlocal guess
-        scale = math.exp(log_scale)
-        total = least_total(
-            lambda x: largest_gap(crude, x, 0.0, scale, 0.0, 24), delta, 1.0 + guess, 3e-3
-        )
-        if total < math.inf:
-            guess = total
-        return total
-
-    scale = math.exp(minimise(cost, math.log(1.05 * least), math.log(20.0 * least + plain)))
-    # Solved for the row that moves the eigenvalue most and the two extreme clips: the larger the
-    # shift, the less the one at 0 leaks, where it regularises as well, and the more the last.
-    # What data without and with a large eigenvalue need, regulariser and total, counts alike.
-    # Then for a smaller delta, as far as the bound on all gaps and clips exceeds that.
-    sketch = sketch_curves(float(rows), adjacency, 1.0)[0]
-
-    def total_of(log_shift: float, tolerance: float = 1e-3) -> float:
-        nonlocal guess
-        shift = math.exp(log_shift)
-
-        def leaks(total: float) -> float:
-            if total <= shift:
-                return 1.0
-            return max(largest_gap(sketch, total, shift, scale, clip) for clip in (0.0, shift))
-
-        guess = least_total(leaks, aim, 1.0 + guess, tolerance)
-        return guess
-
-    def at_last(inverse: float) -> float:
-        shift = total - 1.0 / inverse
-        return largest_gap(sketch, total, shift, scale, shift) if 0.0 < shift < total else 1.0
-
-    aim, most, found = (1.0 - 8e-3) * delta, math.log(max(guess - plain, 1.0)), None
-    log_shift = minimise(lambda x: 2.0 * total_of(x) - math.exp(x), most - 1.0, most + 0.3)
-    for _ in range(12):
-        total = total_of(log_shift, 1e-5)
-        regulariser = total - math.exp(log_shift)
-        inverse = largest_safe(at_last, aim, 1.0 / regulariser, tolerance=1e-6)
-        if inverse > 0.0:
-            regulariser = 1.0 / inverse
-        shift = total - regulariser
-        profile = AdaptiveSketchProfile(rows, regulariser, shift, scale, adjacency)
-        reached = profile.delta(epsilon)
-        if reached <= delta:
-            found = profile
-            if reached >= (1.0 - 1e-2) * delta:
-                break
-        aim *= (1.0 - 3e-3) * delta / reached
-    if found is not None:
-        return found
-    raise ValueError(
-        f"no adaptive noise was found for rows = {rows:g}, epsilon = {epsilon:g}, delta = "
-        f"{delta:g}: use the sketch that is not adaptive"
-    )
-
-
 def wishart_ratio(
     n_columns: int,
     dof: float,
@@ -359,7 +126,7 @@ def wishart_ratio(
     float
         s = B^2 / sigma^2.
     """
-    return _largest(
+    return largest_parameter(
         lambda s: WishartProfile(dof, n_columns, s, adjacency),
         epsilon,
         delta,
@@ -393,7 +160,7 @@ def wishart_dof(
         If a parameter is outside its range, or more than 1e12 degrees of freedom would be
         needed.
     """
-    epsilon, delta = _check_budget(epsilon, delta)
+    epsilon, delta = checked_budget(epsilon, delta)
     least = check_integer(n_columns, "n_columns", 1) + 1
     WishartProfile(least, n_columns, ratio, adjacency)  # checks
 
@@ -408,15 +175,15 @@ def wishart_dof(
     inverse = largest_safe(
         lambda x: delta_at(n_columns - 1 + 1.0 / x), delta, max(guess, 1e-11), limit=0.5
     )
-    if not inverse * _MAX_DOF >= 1.0:
+    if not inverse * MAX_DOF >= 1.0:
         raise ValueError(
-            f"ratio = {ratio:g} needs more than {_MAX_DOF:g} degrees of freedom for epsilon = "
+            f"ratio = {ratio:g} needs more than {MAX_DOF:g} degrees of freedom for epsilon = "
             f"{epsilon:g} and delta = {delta:g}: ask for a smaller ratio (a larger scale)"
         )
     dof = math.ceil(n_columns - 1 + 1.0 / inverse)
     # Counted downwards: the fewest that are good.
     return -largest_count(
-        lambda n: -n >= least and delta_at(-n) <= delta, -dof, least=-2 * int(_MAX_DOF)
+        lambda n: -n >= least and delta_at(-n) <= delta, -dof, least=-2 * int(MAX_DOF)
     )
 
 
@@ -465,7 +232,7 @@ def wishart_noise(
     --------
     wishart_curve : what there is to choose from.
     """
-    epsilon, delta = _check_budget(epsilon, delta)
+    epsilon, delta = checked_budget(epsilon, delta)
     n_columns = check_integer(n_columns, "n_columns", 1)
     noise = (1.0 + _EXCESS) * _gaussian_limit(n_columns, epsilon, delta, adjacency)
     # On the curve sqrt(k) / s = noise there is one unknown. delta falls along it, from k's
@@ -478,9 +245,9 @@ def wishart_noise(
 
     inverse = min(largest_safe(delta_at, delta, 0.07, limit=most), most)
     dof = math.ceil((noise / inverse) ** 2) if inverse > 0.0 else math.inf
-    if dof > _MAX_DOF:
+    if dof > MAX_DOF:
         raise ValueError(
-            f"epsilon = {epsilon:g} and delta = {delta:g} need more than {_MAX_DOF:g} degrees "
+            f"epsilon = {epsilon:g} and delta = {delta:g} need more than {MAX_DOF:g} degrees "
             "of freedom: ask for a larger epsilon or delta, or use Gaussian noise"
         )
     dof = max(int(dof), n_columns + 1)
@@ -580,7 +347,7 @@ def _matrix_laplace_ratio(
     if delta == 0.0:
         epsilon, delta = check_budget(epsilon, delta, zero="delta")
         return _found(epsilon / unit.pure)
-    epsilon, delta = _check_budget(epsilon, delta)
+    epsilon, delta = checked_budget(epsilon, delta)
     # delta = 0 at this epsilon, or a delta near that of as much Gaussian noise, is private.
     guess = gaussian_ratio(epsilon, delta) * math.sqrt(dof - n_columns + 1)
     return _found(
@@ -654,14 +421,14 @@ def _gaussian_limit(n_columns: int, epsilon: float, delta: float, adjacency: Adj
     return (math.sqrt(0.5) if one_row else 1.0) / gaussian_ratio(epsilon, delta)
 
 
-def _largest(
+def largest_parameter(
     profile: Callable[[float], Profile],
     epsilon: float,
     delta: float,
     near: Callable[[float], float],
 ) -> float:
     """Largest parameter whose profile meets the budget; Gaussian noise's ratio says near which."""
-    epsilon, delta = _check_budget(epsilon, delta)
+    epsilon, delta = checked_budget(epsilon, delta)
     profile(1.0)  # checks
     guess = near(gaussian_ratio(epsilon, delta))
     return _found(largest_safe(lambda x: profile(x).delta(epsilon), delta, guess))

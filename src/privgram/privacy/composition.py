@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +17,6 @@ from .coupled import CoupledProfile, charged
 from .discrete_gaussian import DiscreteGaussianProfile
 from .gaussian import GaussianProfile
 from .losses import Losses, losses_of, total
-from .sketch import ChiGaussianProfile, SketchProfile
-from .sketches import TwoSketchesProfile
-
-if TYPE_CHECKING:
-    from ._adjacency import Adjacency, Orientation
 
 FLOOR = 1e-12
 """Composition by fast Fourier transforms says nothing below."""
@@ -64,6 +59,10 @@ class ComposedProfile(Profile):
         """The guarantee of the weakest part, "bounded" at best."""
         return weakest(["bounded", *(p.guarantee for p in self.profiles)])
 
+    @property
+    def _parts(self) -> tuple[Profile, ...]:
+        return self.profiles
+
     def to_dict(self) -> dict[str, Any]:  # noqa: D102
         return super().to_dict() | {"profiles": [p.to_dict() for p in self.profiles]}
 
@@ -101,9 +100,7 @@ def compose(profiles: Iterable[Any], discretization: float = 1e-4) -> Profile:
     r"""Profile of several releases of the same data, each with noise of its own.
 
     Exact where a closed form exists: Gaussian mechanisms, discrete ones too, add up their squared
-    ratios, and sketches of one ratio and orientation their rows, range finders their columns; a
-    range finder and Gaussian mechanisms are one mixture of Gaussians, and two sketches or inverse
-    Wisharts that differ otherwise an expectation over the loss of one. The rest is composed
+    ratios, and `privgram.papers` has such forms for the papers' mechanisms. The rest is composed
     numerically, on the safe side, for each order of the two tables by itself.
 
     Parameters
@@ -132,8 +129,6 @@ def compose(profiles: Iterable[Any], discretization: float = 1e-4) -> Profile:
     --------
     >>> compose([GaussianProfile(0.3), GaussianProfile(0.4)]).sensitivity_ratio
     0.5
-    >>> compose([SketchProfile(100, 0.01)] * 10).rows
-    1000
     """
     if isinstance(profiles, Profile) or not isinstance(profiles, Iterable):
         raise TypeError("compose takes a list of profiles or releases")
@@ -173,51 +168,23 @@ def units(items: Iterable[Any]) -> set[str]:
 
 def merge(profiles: Sequence[Profile]) -> list[Profile]:
     """Join profiles that together are exactly one; their order does not matter."""
-    gaussian: list[tuple[float, Adjacency | None]] = []
-    discrete: list[DiscreteGaussianProfile] = []
-    sketches: dict[tuple[float, Adjacency, Orientation | None], float] = {}
-    finders: dict[float, float] = {}
-    merged: list[Profile] = []
-    for p in profiles:
-        if isinstance(p, GaussianProfile):
-            gaussian.append((p.sensitivity_ratio, p.adjacency))
-        elif isinstance(p, DiscreteGaussianProfile):
-            discrete.append(p)
-        elif isinstance(p, ChiGaussianProfile):
-            finders[p.ratio] = finders.get(p.ratio, 0) + p.k
-            gaussian.append((p.offset, p.adjacency))
-        # One column may go up in one release and down in another.
-        elif isinstance(p, SketchProfile) and not p.one_column:
-            key = (p.ratio, p.adjacency, p.orientation)
-            sketches[key] = sketches.get(key, 0) + p.rows
-        else:
-            merged.append(p)
-    merged += _in_pairs([SketchProfile(rows, *key) for key, rows in sketches.items()])
-    # One of the range finders takes the Gaussian mechanisms along.
-    offset = math.hypot(*(ratio for ratio, _ in gaussian))
-    known = {adjacency for _, adjacency in gaussian} | {p.adjacency for p in discrete}
-    adjacency = next(iter(known - {None}), None)
-    for ratio, k in finders.items():
-        merged.append(ChiGaussianProfile(k, ratio, offset, adjacency))
-        offset = 0.0
-    if discrete:
-        # Rounded, a Gaussian mechanism is one more entry of the kind the bound compares with.
-        ratio = math.hypot(offset, *(p.sensitivity_ratio for p in discrete))
-        least = min(p.std for p in discrete)
-        entries = sum(p.n_entries for p in discrete)
-        merged.append(DiscreteGaussianProfile(ratio, least, entries, adjacency))
-    elif offset:
-        merged.append(GaussianProfile(offset, adjacency))
-    return merged
-
-
-def _in_pairs(sketches: list[SketchProfile]) -> list[Profile]:
-    """Join two and two of different ratio or orientation; one may be left."""
-    known = [p for p in sketches if p.orientation or p.adjacency == "replace"]
-    rest: list[Profile] = [p for p in sketches if p not in known]
-    if len(known) % 2:
-        rest.append(known.pop())
-    return rest + [TwoSketchesProfile(*two) for two in zip(known[::2], known[1::2], strict=True)]
+    rest = list(profiles)
+    kinds = {type(p).__name__: p for p in profiles}
+    for name in sorted(kinds):
+        rest = kinds[name]._joined(rest)
+    gaussian = [p for p in rest if isinstance(p, ONE_GAUSSIAN)]
+    merged = [p for p in rest if not isinstance(p, ONE_GAUSSIAN)]
+    if not gaussian:
+        return merged
+    adjacency = next((p.adjacency for p in gaussian if p.adjacency is not None), None)
+    ratio = math.hypot(*(p.sensitivity_ratio for p in gaussian))
+    discrete = [p for p in gaussian if isinstance(p, DiscreteGaussianProfile)]
+    if not discrete:
+        return [*merged, GaussianProfile(ratio, adjacency)]
+    # Rounded, a Gaussian mechanism is one more entry of the kind the bound compares with.
+    least = min(p.std for p in discrete)
+    entries = sum(p.n_entries for p in discrete)
+    return [*merged, DiscreteGaussianProfile(ratio, least, entries, adjacency)]
 
 
 def _profile_of(item: Any) -> Profile:
@@ -233,17 +200,12 @@ def flatten(profiles: Iterable[Profile]) -> tuple[list[Profile], float]:
     flat: list[Profile] = []
     chance = 0.0
     for p in profiles:
-        parts: Iterable[Profile]
         if isinstance(p, CoupledProfile):
-            parts, chance = (p.of,), chance + p.chance
-        elif isinstance(p, ComposedProfile):
-            parts = p.profiles
-        elif isinstance(p, TwoSketchesProfile):
-            parts = p.first, p.second
-        else:
+            chance += p.chance
+        if p._parts == (p,):
             flat.append(p)
             continue
-        more, also = flatten(parts)
+        more, also = flatten(p._parts)
         flat += more
         chance += also
     return flat, chance

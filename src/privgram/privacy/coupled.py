@@ -60,6 +60,10 @@ class CoupledProfile(Profile):
     def guarantee(self) -> Guarantee:  # noqa: D102
         return weakest((self.of.guarantee, "bounded"))
 
+    @property
+    def _parts(self) -> tuple[Profile, ...]:
+        return (self.of,)
+
     def to_dict(self) -> dict[str, Any]:  # noqa: D102
         return super().to_dict() | {"of": self.of.to_dict()}
 

@@ -79,7 +79,7 @@ def _check_range(release: ReleaseRecord) -> None:
     if not MIN_BOUND <= release.bound <= MAX_BOUND:  # a file of an earlier version
         raise ValueError(
             f"the release has a bound of {release.bound:g}, of which powers leave float64: measure "
-            "in another unit and release again"
+            "in another unit and release again, which costs a budget of its own"
         )
     largest = float(np.abs(release.matrix).max())
     if largest and not MIN_ENTRY <= largest <= 1 / MIN_ENTRY:

@@ -73,7 +73,8 @@ def pinned(release: ReleaseRecord, design: Design) -> str | None:
     return (
         f"all values of {design.target!r} seem to lie at its {end} bound, {value:g}, where "
         "values beyond are clamped: so they say nothing of the features. State bounds in the "
-        "unit of the values, not far wider than they are, and release again"
+        "unit of the values, not far wider than they are, and release again, "
+        "which costs a budget of its own"
     )
 
 

@@ -344,6 +344,16 @@ class ScoreFit(Results):
                 f"About {rows:,.0f} {what} were shortened. Those too few to be seen are taken to "
                 "go on as those that were: a few far longer than all others may move it more."
             )
+        if absorbed := self.parameters.get("absorbed"):
+            notes.append(
+                f"Effects of {self.parameters['absorbed_levels']:,} levels of {shown(absorbed)} "
+                "are taken along and not shown: the intercept is their mean over rows."
+            )
+        if hidden := self.parameters.get("hidden_levels"):
+            notes.append(
+                f"{hidden:,} levels have too few rows to be seen beside the noise: their errors "
+                "are as wide as the bounds of the target."
+            )
         if self.design.references:
             left_out = ", ".join(
                 f"{shown(name)} {shown(level)}" for name, level in self.design.references.items()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["Clip", "Start", "choose_clip", "lengths", "start", "turned"]
+__all__ = ["Clip", "Start", "choose_clip", "lengths", "raised", "reach", "start", "turned"]
 
 #: Shares of mu^2: of the first look, of the histogram of lengths, of the unit vectors by
 #: length, of the number of rows where nothing else says it.
@@ -332,6 +332,13 @@ def turned(start: Start, curved: Matrix, noise_std: float) -> Start:
     return replace(start, white=white, seen=seen, blur=blur, short=SHORT, typical=typical)
 
 
+def raised(second: Matrix, std: float) -> Matrix:
+    """A released second moment on the wide side, of noise of so much off the diagonal."""
+    deviation = math.sqrt(2.0) * std
+    values, vectors = np.linalg.eigh(second)
+    return np.asarray((vectors * (np.maximum(values, deviation) + deviation)) @ vectors.T)
+
+
 def reach(typical: float, columns: int, last: bool = False) -> float:
     """The radius of a look in a frame, where a row has so many columns of about equal size.
 
@@ -388,6 +395,7 @@ def choose_clip(
     turns_std: float,
     noise: float,
     rows: float,
+    most: float = 1.0,
     wary: float = 0.0,
     part: float = 1.0,
 ) -> Clip:
@@ -405,6 +413,8 @@ def choose_clip(
     noise : float
         Deviation of a score's noise over its clip.
     rows : float
+    most : float
+        No larger part of the rows is clipped.
     wary : float
         What part of the square of what cannot be ruled out counts for the choice.
     part : float
@@ -431,7 +441,8 @@ def choose_clip(
     error = np.where(wide, errors[1], errors[0])
     hidden = part * unseen(counts, grid, counts_std, rows)
     cost = (noise * grid) ** 2 + DOUBT * np.maximum(error, 0.0)
-    best = int(cost.argmin())
+    few = (over > 0) @ number <= most * rows
+    best = int(np.where(few, cost, np.inf).argmin())
     # Somewhat longer, for what cannot be ruled out; but noise far out must not decide.
     longer = slice(best, best + FINENESS // 2 + 1)
     best += int((cost[longer] + wary * hidden[longer] ** 2).argmin())

@@ -226,8 +226,6 @@ def _power(release: ReleaseRecord) -> float:
 
 def _warnings(release: ReleaseRecord) -> list[dict[str, str]]:
     """What a reader must know before trusting the page."""
-    from privgram.papers import PublishedErratumError
-
     found = []
     if release.reproducible:
         found.append(
@@ -244,27 +242,14 @@ def _warnings(release: ReleaseRecord) -> list[dict[str, str]]:
                 f"The guarantee holds only if {release.condition}; nothing enforces that.",
             )
         )
-    if release.calibration == "published":
-        try:
-            release.mechanism.calibrate(
-                release.n_columns,
-                release.bound,
-                release.epsilon,
-                release.delta,
-                release.adjacency,
-                "published",
-                release.n_rows,
+    flaw = release.mechanism.caveat(release)
+    if flaw is not None:
+        found.append(
+            (
+                "Published constants with an erratum.",
+                f"{flaw} The delta on this page is the one that the release really has.",
             )
-        except PublishedErratumError as erratum:
-            found.append(
-                (
-                    "Published constants with an erratum.",
-                    f"{erratum.flaw} The delta on this page is the one that the release really "
-                    "has.",
-                )
-            )
-        except ValueError:  # not of the theorem's range: nothing to say of it
-            pass
+        )
     public = release.n_rows if release.privacy_unit is None else release.n_units
     if public is not None and public > 0 and release.delta > 1 / public:
         what = "rows" if release.privacy_unit is None else "units"
@@ -489,7 +474,6 @@ def _facts(release: ReleaseRecord, path: Path | None, version: str) -> list[tupl
 
     facts = [
         ("mechanism", str(release.mechanism)),
-        ("calibration", release.calibration),
         ("epsilon", f"{release.epsilon:g}"),
         ("delta", f"{release.delta:.6g}"),
         ("guarantee", release.guarantee),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram.columns.kinds import LEVELS, check_kind
+from privgram.columns.kinds import LEVELS, check_kind, numbers_of
 from privgram.columns.variables import Variable
 from privgram.sources.table import (
     Chunk,
@@ -95,7 +95,7 @@ def as_column(values: Any, name: str, wanted: Variable | None = None) -> NDArray
     check_kind(array.dtype, name, wanted)
     if array.ndim != 1:
         raise ValueError(f"column {name!r} has {array.ndim} dimensions instead of one")
-    return array
+    return array if wanted is not None else numbers_of(array, name)
 
 
 def _row_ranges(array: NDArray[Any]) -> Generator[Chunk]:

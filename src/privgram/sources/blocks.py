@@ -5,6 +5,7 @@ What needs a few products with a large matrix asks for them here, and never for 
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram._base.forks import check_process
 from privgram._base.system import cores
 
 #: Entries stored in a block: 32 MiB as float64.
@@ -115,7 +117,7 @@ def in_order(function: Callable[[S], T], items: Iterable[S]) -> Iterator[tuple[S
 
     At most one item more than there are threads is under way.
     """
-    items = iter(items)
+    pid, items = os.getpid(), iter(items)
     first = list(islice(items, 2))
     if len(first) < 2:  # threads take longer to start than a small matrix to multiply
         yield from ((item, function(item)) for item in first)
@@ -124,10 +126,12 @@ def in_order(function: Callable[[S], T], items: Iterable[S]) -> Iterator[tuple[S
     window: deque[tuple[S, Any]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for item in chain(first, items):
+            check_process(pid)
             window.append((item, pool.submit(function, item)))
             if len(window) > threads:
                 done, future = window.popleft()
                 yield done, future.result()
+        check_process(pid)
         while window:
             done, future = window.popleft()
             yield done, future.result()

@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 from privgram._base.checks import is_number
 from privgram._core.records import scan
 from privgram.columns.unit import Identifier
@@ -113,7 +115,7 @@ class _Csv:
     found: Stamp
     names: list[str]
     taken: dict[str, Variable | None]
-    lenient: bool  # cells that cannot be read are missing: `Columns` says what becomes of them
+    lenient: bool  # what cannot be read is missing: `Columns` says what becomes of it
 
     def chunks(self, start: int) -> Generator[Chunk]:
         with self.path.open("rb") as file, unchanged(self.path, file, self.found):
@@ -137,20 +139,17 @@ class _Csv:
         """Parse whole records."""
         import pyarrow as pa
 
-        malformed: list[int] = []
         # Raised outside the handler: Arrow's error quotes cells, and would stay behind ours.
         problem = None
         try:
             try:
-                table = self._parse(text, malformed, self._types())
+                table = self._parse(text, self._types())
             except pa.ArrowInvalid:
-                if malformed or not self.lenient:
+                if not self.lenient:
                     raise
-                table = self._parse(text, malformed, dict.fromkeys(self.taken, pa.binary()))
-                cells = zip(table.columns, self._types().values(), strict=True)
-                table = pa.table([_readable(*each) for each in cells], list(self.taken))
+                table = self._leniently(text)
         except pa.ArrowInvalid as error:
-            problem = _explain(str(error), malformed, self.names, self.taken)
+            problem = _explain(str(error), self.names, self.taken)
         if problem is not None:
             raise problem
         wanted = list(self.taken.values())
@@ -160,18 +159,37 @@ class _Csv:
     def _types(self) -> dict[str, Any]:
         return {name: _type(want) for name, want in self.taken.items()}
 
-    def _parse(self, text: bytes, malformed: list[int], types: dict[str, Any]) -> Any:
+    def _leniently(self, text: bytes) -> Any:
+        """Parse every record: of one with another number of cells, all are missing."""
         import pyarrow as pa
-        from pyarrow import csv as arrow_csv
+
+        malformed: list[int] = []
 
         def note(row: Any) -> str:
-            malformed.append(row.number)
-            return "error"
+            malformed.append(row.number - 1)
+            return "skip"
+
+        # As Latin-1, where every byte is a character: the handler's row is a text.
+        table = self._parse(text, dict.fromkeys(self.taken, pa.binary()), note, "latin-1")
+        cells = zip(table.columns, self._types().values(), strict=True)
+        table = pa.table([_readable(*each) for each in cells], list(self.taken))
+        missing = np.zeros(len(table) + len(malformed), bool)
+        missing[malformed] = True
+        return table.take(pa.array(np.cumsum(~missing) - 1, pa.int64(), mask=missing))
+
+    def _parse(
+        self, text: bytes, types: dict[str, Any], note: Any = None, encoding: str = "utf8"
+    ) -> Any:
+        import pyarrow as pa
+        from pyarrow import csv as arrow_csv
 
         return arrow_csv.read_csv(
             pa.BufferReader(text),
             read_options=arrow_csv.ReadOptions(
-                use_threads=False, block_size=max(len(text), 1), column_names=self.names
+                use_threads=False,
+                block_size=2 * len(text) + 1,  # of UTF-8, for any encoding
+                column_names=self.names,
+                encoding=encoding,
             ),
             parse_options=arrow_csv.ParseOptions(
                 invalid_row_handler=note,
@@ -186,11 +204,12 @@ class _Csv:
 
 
 def _readable(column: Any, kind: Any) -> Any:
-    """Read cells as the parser does, each alone: those that it cannot are missing."""
+    """Read cells that were taken for Latin-1, each alone: those that cannot be are missing."""
     import pyarrow as pa
 
     cells = column.combine_chunks().dictionary_encode()
-    found = pa.chunked_array(_converted(cells.dictionary.to_pylist(), kind), kind)
+    texts = [cell.decode().encode("latin-1") for cell in cells.dictionary.to_pylist()]
+    found = pa.chunked_array(_converted(texts, kind), kind)
     return found.combine_chunks().take(cells.indices)
 
 
@@ -210,8 +229,8 @@ def _converted(cells: list[bytes], kind: Any) -> list[Any]:
             arrow_csv.ConvertOptions(column_types={"cell": kind}),
         )
     except pa.ArrowInvalid:
-        if len(cells) == 1:
-            return [pa.nulls(1, kind)]
+        if len(cells) < 2:
+            return [pa.nulls(len(cells), kind)]
         half = len(cells) // 2
         return [*_converted(cells[:half], kind), *_converted(cells[half:], kind)]
     pieces: list[Any] = table.column(0).chunks
@@ -249,12 +268,12 @@ def _type(wanted: Variable | None) -> Any:
     return pa.bool_() if isinstance(wanted, Boolean) else pa.float64()
 
 
-def _explain(
-    message: str, malformed: list[int], names: list[str], taken: dict[str, Variable | None]
-) -> InvalidRow:
+def _explain(message: str, names: list[str], taken: dict[str, Variable | None]) -> InvalidRow:
     """Say where without saying what: Arrow's message quotes the cell or the line."""
-    if malformed:
-        return InvalidRow(malformed[0] - 1, f"does not have {len(names)} cells, one a column")
+    found = re.match(r"CSV parse error: Row #(\d+): Expected ", message)
+    if found:
+        row = int(found[1]) - 1
+        return InvalidRow(row, f"does not have {len(names)} cells, one a column")
     found = re.match(r"In CSV column #(\d+): Row #(\d+): ", message)
     if found:
         column, row = map(int, found.groups())

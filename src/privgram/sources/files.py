@@ -64,6 +64,20 @@ def check_once(files: Iterable[Path]) -> None:
             raise ValueError(f"{same}: its rows would be counted twice; name each file once")
 
 
+def _refuse_query(path: Path) -> None:
+    """Say what to do with SQL, which is no file."""
+    if str(path).split(maxsplit=1)[:1] and str(path).split()[0].lower() in (
+        "select",
+        "with",
+        "from",
+    ):
+        raise ValueError(
+            "this is a query and no file: pass what its connection makes of it, such as "
+            "duckdb.connect(...).sql('SELECT ...'), which is run for the columns that are needed, "
+            "or a data frame of it"
+        )
+
+
 def find(path: Path) -> list[Path]:
     """List the files of a path, a folder or a glob."""
     if path.is_dir():
@@ -74,7 +88,10 @@ def find(path: Path) -> list[Path]:
     elif glob.has_magic(str(path)):
         files = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
     else:
+        _refuse_query(path)
         raise FileNotFoundError(f"there is no file {path}")
+    if not files:
+        _refuse_query(path)
     kinds = sorted({_kind(file) for file in files})
     if not files:
         raise FileNotFoundError(f"{path} matches no {', '.join(_SUFFIXES)} file")

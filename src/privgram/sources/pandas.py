@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram.columns.encoding import Codes, codes_of, named
-from privgram.columns.kinds import check_kind
+from privgram.columns.kinds import check_kind, numbers_of
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Dates, Factor, Variable
 from privgram.sources.arrow import Wanted, check_type, to_numpy, to_raw
@@ -62,10 +62,11 @@ def _chunks(columns: list[Any], wanted: Wanted, n_rows: int) -> Generator[Chunk]
 
 
 def _read(columns: list[Any], wanted: Wanted, start: int, stop: int) -> Iterator[Block]:
-    yield [
-        named(_to_raw, column.name)(column.iloc[start:stop], want)
-        for column, want in zip(columns, wanted, strict=True)
-    ]
+    parts = []
+    for column, want in zip(columns, wanted, strict=True):
+        part = named(_to_raw, column.name)(column.iloc[start:stop], want)
+        parts.append(numbers_of(part, column.name) if want is None else part)
+    yield parts
 
 
 def _check(kind: Any, name: Any, wanted: Variable | None) -> None:

@@ -466,7 +466,6 @@ class Stream:
             epsilon=header["epsilon"],
             delta=header["delta"],
             adjacency=header["adjacency"],
-            calibration="exact",
             privacy=self._noise.privacy,
             bound=header["bound"],
             n_rows=None if of_units else n,

@@ -14,6 +14,7 @@ from privgram.columns import Columns
 from privgram.columns.formula import parse
 from privgram.columns.unit import Auto
 from privgram.columns.variables import Boolean, Factor, Number
+from privgram.drawing.levels import MOST_LEVELS, Wide
 from privgram.drawing.links import Links
 from privgram.drawing.release import release
 from privgram.drawing.scores import scored
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
     from privgram.privacy import Adjacency
 
 __all__ = ["answer", "explained", "needed"]
-
-#: Of factors with more levels scores are slow, and noise hides what a step would be.
-MOST_LEVELS = 100
 
 BY_SCORES = (
     'family="binomial" and "poisson" are fitted by scores, which take rows that can be read again '
@@ -126,8 +124,9 @@ def answer(
     mechanism : Mechanism, str or None
         Of a release that the regression is computed from, for family "gaussian". By default there
         is none where scores are possible: of a table that one machine can read again, for a formula
-        without instruments, absorbed factors and factors of hundreds of levels, and a positive
-        delta.
+        without instruments, and a positive delta. One factor may have more than a hundred levels,
+        by itself and up to a thousand, or absorbed with any number of them, where single rows are
+        protected; a second one, or products with it, come from a release.
     family : {"gaussian", "binomial", "poisson"}
         Least squares, logistic regression, or one of counts with the link log.
     cov_type : {"robust", "nonrobust"}, optional
@@ -159,9 +158,12 @@ def answer(
         "threads": threads,
         "rng": rng,
     }
-    wide = sum(len(x) for x in used.variables.values() if isinstance(x, Factor)) > MOST_LEVELS
-    linear = family == "gaussian"
-    plain = not (parsed.endogenous or (linear and (parsed.absorbed or wide)))
+    linear, wide = family == "gaussian", None
+    if linear and unit is None and parsed.intercept and not parsed.endogenous:
+        wide = Wide.of(parsed, used)
+    levels = sum(len(x) for x in used.variables.values() if isinstance(x, Factor))
+    many = wide is None and (bool(parsed.absorbed) or levels > MOST_LEVELS)
+    plain = not (parsed.endogenous or (linear and many))
     again = not (isinstance(source, Iterator) or scale_out(source) is not None)
     known = unit is None or not (
         unit.within or unit.clip != "frobenius" or isinstance(unit.bound, Auto)
@@ -170,6 +172,7 @@ def answer(
     scores = mechanism is None and plain and again and known and delta > 0
     if scores and linear and parsed.intercept:
         given["unit"] = unit
+        given["wide"] = wide
         return scored(source, parsed, used, robust=robust, reference=reference, **given)
     if not linear:
         if not scores or (used.row_weights is not None and not parsed.intercept):
@@ -181,15 +184,15 @@ def answer(
     if cov_type == "robust":
         raise ValueError(
             "robust standard errors come with scores, which take rows that can be read again, "
-            "no instruments, absorbed factors or hundreds of levels, and no mechanism: leave out "
+            "no instruments, no second factor of hundreds of levels, and no mechanism: leave out "
             "cov_type, or look again by the fit's robust()"
         )
     # What a fit would refuse is refused before anything is spent.
     asked = [*parsed.features, *parsed.endogenous, *parsed.instruments]
-    levels = {
+    left_out = {
         name: str(level) for name, level in {**parsed.references, **(reference or {})}.items()
     }
-    design(AllColumns(used), parsed.targets[0], asked, parsed.intercept, levels)
+    design(AllColumns(used), parsed.targets[0], asked, parsed.intercept, left_out)
     made = release(source, used, mechanism=mechanism, unit=unit, **given)
     if parsed.endogenous:
         return made.iv(formula, reference=reference)

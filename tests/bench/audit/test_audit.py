@@ -25,14 +25,8 @@ from bench.audit.low_rank import FindAndProject
 from privgram import privacy
 from privgram.drawing.additive import analyze_gauss
 from privgram.drawing.draws import draw
-from privgram.mechanisms import (
-    AdditiveWishart,
-    AnalyzeGauss,
-    GaussianSketch,
-    InverseWishart,
-    MatrixLaplace,
-    Refined,
-)
+from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, Refined
+from privgram.papers.sheffet import GaussianSketch, InverseWishart
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 

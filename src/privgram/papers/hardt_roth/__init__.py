@@ -5,7 +5,7 @@ large entries of W are set to zero; a projection shows :math:`C = W^T A + N'`. T
 W C, of rank k. Neighbours are matrices that differ in one row by at most `row_change` in L2.
 
 Given :math:`\Omega` both steps are Gaussian mechanisms, so the two together have a profile
-in closed form (`privgram.privacy.ChiGaussianProfile`), and the noise is calibrated to it.
+in closed form (`ChiGaussianProfile`), and the noise is calibrated to it.
 Everything after the two noisy products is post-processing.
 
 References
@@ -21,15 +21,19 @@ from .factors import LowRank, load
 from .finder import range_finder
 from .incoherence import Coherence, coherence
 from .pfp import approximate, prune
+from .profile import ChiGaussianProfile, chi_gaussian_offset, chi_gaussian_ratio
 from .projection import project
 from .theorems import figure_2, figure_3, prune_level, theorem_2_6, theorem_6_2, theorem_6_3
 
 __all__ = [
     "Calibration",
+    "ChiGaussianProfile",
     "Coherence",
     "LowRank",
     "approximate",
     "calibrate",
+    "chi_gaussian_offset",
+    "chi_gaussian_ratio",
     "coherence",
     "entry_limit",
     "figure_2",

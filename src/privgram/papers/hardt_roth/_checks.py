@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal, get_args
+
 from privgram._base import checks as _checks
 from privgram._base.checks import check_integer, check_number
+
+CalibrationKind = Literal["exact", "published"]
+"""``"exact"``: by the exact profile; ``"published"``: by the paper's constants."""
+
+
+def check_calibration(calibration: Any) -> CalibrationKind:
+    if calibration not in get_args(CalibrationKind):
+        raise ValueError(f'calibration must be "exact" or "published", not {calibration!r}')
+    return calibration  # type: ignore[no-any-return]
 
 
 def check_ranks(shape: tuple[int, int], rank: int, oversample: int | None) -> tuple[int, int]:

@@ -14,20 +14,27 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from privgram._base.checks import (
-    CalibrationKind,
-    check_calibration,
     check_integer,
     check_not_negative,
 )
+from privgram._base.solve import largest_safe
 from privgram.papers.hardt_roth._checks import (
+    CalibrationKind,
     check_budget,
+    check_calibration,
     check_ranks,
     check_row_change,
     check_share,
 )
+from privgram.papers.hardt_roth.profile import (
+    ChiGaussianProfile,
+    chi_gaussian_offset,
+    chi_gaussian_ratio,
+)
+from privgram.privacy.calibration import gaussian_ratio
 
 if TYPE_CHECKING:
-    from privgram.privacy import ChiGaussianProfile, Guarantee
+    from privgram.privacy import Guarantee
 
 __all__ = ["Calibration", "calibrate"]
 
@@ -176,8 +183,6 @@ def calibrate(
 def _exact(
     m: int, n: int, r: int, p: int, c: float, epsilon: float, delta: float, leverage: float
 ) -> Calibration:
-    from privgram.privacy.calibration import chi_gaussian_offset
-
     k = r + p
     # Least f / kappa^2 + k n leverage^2 / mu^2, squared ratios as shares of what each step
     # could have alone adding up to 1.
@@ -217,17 +222,12 @@ def finder_profile(k: int, ratio: float, offset: float = 0.0) -> ChiGaussianProf
     Rounding turns S into at most S + t sqrt(k), t the `TEST_MARGIN`, whose square is at most
     (1 + t) (S^2 + t k). The noise has the first factor; the rest is as an offset.
     """
-    from privgram.privacy import ChiGaussianProfile
-
     return ChiGaussianProfile(k, ratio, math.hypot(offset, ratio * math.sqrt(TEST_MARGIN * k)))
 
 
 @lru_cache(maxsize=256)
 def finder_ratio(k: int, epsilon: float, delta: float) -> float:
     """`row_change` over rho, the range finder's noise, for a budget of its own."""
-    from privgram._base.solve import largest_safe
-    from privgram.privacy.calibration import chi_gaussian_ratio
-
     guess = chi_gaussian_ratio(k, epsilon, delta)
     return largest_safe(lambda x: finder_profile(k, x).delta(epsilon), delta, guess)
 
@@ -235,8 +235,6 @@ def finder_ratio(k: int, epsilon: float, delta: float) -> float:
 @lru_cache(maxsize=256)
 def projection_ratio(epsilon: float, delta: float) -> float:
     """Sensitivity of the projection over its noise, for a budget of its own."""
-    from privgram.privacy.calibration import gaussian_ratio
-
     return gaussian_ratio(epsilon, delta)
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.checks import CalibrationKind
 from privgram.drawing import random
 from privgram.papers.hardt_roth._checks import (
+    CalibrationKind,
     check_budget,
     check_row_change,
     check_share,

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.checks import CalibrationKind, check_calibration
 from privgram.drawing import random
 from privgram.exact.integers import Integers
 from privgram.papers.hardt_roth._checks import (
+    CalibrationKind,
     check_budget,
+    check_calibration,
     check_row_change,
 )
 from privgram.papers.hardt_roth.calibration import projection_ratio

@@ -27,7 +27,9 @@ from privgram._base.checks import (
     check_number,
     check_positive,
 )
-from privgram.papers._domain import log_ratio, require_private_finder, require_private_gaussian
+from privgram.papers._domain import log_ratio, require_private
+from privgram.papers.hardt_roth.profile import ChiGaussianProfile
+from privgram.privacy import GaussianProfile
 
 __all__ = ["figure_2", "figure_3", "prune_level", "theorem_2_6", "theorem_6_2", "theorem_6_3"]
 
@@ -53,8 +55,8 @@ def theorem_2_6(
     """
     check_budget(epsilon, delta)
     rho = check_positive(sensitivity, "sensitivity") * math.sqrt(math.log(1.25 / delta)) / epsilon
-    require_private_gaussian(
-        sensitivity / rho,
+    require_private(
+        GaussianProfile(sensitivity / rho),
         epsilon,
         delta,
         "Hardt and Roth, Theorem 2.6: the factor sqrt(2) is missing",
@@ -80,9 +82,8 @@ def figure_2(
     log_ratio(4, epsilon, delta, 1.0, epsilon_below=1)
     check_integer(k, "k", 1)
     rho = 2 * math.sqrt(2 * k * math.log(4 * k / delta)) / epsilon
-    require_private_finder(
-        k,
-        1 / rho,
+    require_private(
+        ChiGaussianProfile(k, 1 / rho),
         epsilon,
         delta,
         "Hardt and Roth, Figure 2: the factor sqrt(ln(2.5/delta)) of the proof became 2",

@@ -1,21 +1,4 @@
-r"""Compression by a random projection of the rows: Zhou, Ligett and Wasserman [1]_.
-
-:math:`\Phi A`, the columns of A scaled to squared norm n, :math:`\Phi` of m independent rows
-of N(0, 1/n): m rows that each are a mixture of all n. Given A they are independent draws of
-N(0, Sigma), Sigma = A^T A / n, so one pass for A^T A is as good as one for :math:`\Phi A`.
-
-What the paper proves is distributional privacy: a bound on the log-ratio of densities within
-a set of tables known to be close to each other (`Compressed.alpha`). It is not (epsilon,
-delta)-differential privacy. That exists where the scales of the columns, the reference that
-draws must stay close to and a floor of the eigenvalues are public (`Compressed.profile`).
-Where the reference is the table's own covariance nothing is claimed: which draws are thrown
-away then depends on the table, and an output that one table cannot give its neighbour can.
-
-References
-----------
-.. [1] S. Zhou, K. Ligett and L. Wasserman, "Differential Privacy with Compression",
-   ISIT 2009, arXiv:0901.1365.
-"""
+"""Compression by a random projection of the rows."""
 
 from __future__ import annotations
 
@@ -32,18 +15,18 @@ from privgram._base.checks import (
     check_positive,
 )
 from privgram.drawing import random
-from privgram.papers import zhou_ligett_wasserman
-from privgram.papers.zhou_ligett_wasserman import lemma_4_5, proposition_3_4
+from privgram.papers.zhou_ligett_wasserman import theorems
+from privgram.papers.zhou_ligett_wasserman.truncated import TruncatedSketchProfile
 from privgram.sources.blocks import Blocks
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from privgram.privacy import Guarantee, TruncatedSketchProfile
+    from privgram.privacy import Guarantee
 
     Matrix = NDArray[np.float64]
 
-__all__ = ["Compressed", "compress", "lemma_4_5", "proposition_3_4"]
+__all__ = ["Compressed", "compress"]
 
 #: Draws after which the reference is taken to be wrong. Lemma 4.4: one in n^2 fails.
 MAX_DRAWS = 100
@@ -67,7 +50,7 @@ class Compressed:
     n_rows : int
         n, public.
     delta_max : float
-        Spread of the set of tables, see `papers.zhou_ligett_wasserman.equation_5`.
+        Spread of the set of tables, see `equation_5`.
     threshold : float
         Largest deviation from the reference of an entry of the covariance.
     reference : ndarray of shape (p, p), float64, or None
@@ -154,7 +137,7 @@ class Compressed:
                 "numbers: use profile(), or leave scales out"
             )
         rows, p = self.matrix.shape
-        return zhou_ligett_wasserman.theorem_4_6(
+        return theorems.theorem_4_6(
             rows,
             self.n_rows,
             p,
@@ -199,8 +182,6 @@ class Compressed:
         and the product under the root at most :math:`B^4/4` for j < k. It is small where the
         columns' mean squares are about 1 or less.
         """
-        from privgram.privacy import TruncatedSketchProfile
-
         square = check_positive(bound, "bound") ** 2
         floor = check_positive(eigenvalue_floor, "eigenvalue_floor")
         reference = self._check_reference()
@@ -332,7 +313,7 @@ def compress(
     if delta_max is None:
         if given is not None and scales is not None:
             raise ValueError("delta_max is needed: Lemma 4.5 is about columns of norm sqrt(n)")
-        delta_max = 0.0 if given is None else lemma_4_5(n, p)
+        delta_max = 0.0 if given is None else theorems.lemma_4_5(n, p)
     delta_max = check_not_negative(delta_max, "delta_max")
     threshold = _threshold(m, n, p) + delta_max
     public = None if scales is None else _check_scales(scales, p)
@@ -364,7 +345,7 @@ def compress(
 
 def _threshold(m: int, n: int, p: int) -> float:
     """C sqrt(ln(2np) / m) of Procedure 4.1, whether or not Lemma 4.4 holds for so few rows."""
-    return math.sqrt(2 * sum(zhou_ligett_wasserman.lemma_b_1()) * math.log(2 * n * p) / m)
+    return math.sqrt(2 * sum(theorems.lemma_b_1()) * math.log(2 * n * p) / m)
 
 
 def _discarded(m: int, near: float, reference: Matrix, delta_max: float, square: float) -> float:

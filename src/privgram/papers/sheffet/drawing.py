@@ -1,4 +1,4 @@
-"""Draws from the second moment itself: sketch, inverse Wishart, noise on the inverse.
+"""SECRET. Draws from the second moment itself: sketch, inverse Wishart, noise on the inverse.
 
 Integers throughout, by `privgram.exact.certified`.
 """
@@ -6,35 +6,40 @@ Integers throughout, by `privgram.exact.certified`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram.exact import certified, variates
+from privgram.drawing.draws import draw
+from privgram.exact import variates
 from privgram.exact.limbs import grid_exponent
-from privgram.mechanisms._multiplicative import EIGENVALUE_BITS, EIGENVALUE_SLACK
-from privgram.mechanisms.gaussian_sketch import KEPT_ENTRIES
-from privgram.mechanisms.inverse_gauss import SENSITIVITY_BITS
-from privgram.noise import (
-    InverseGaussianLaw,
-    InverseWishartLaw,
-    SketchLaw,
-    symmetric_gaussian,
+from privgram.noise import symmetric_gaussian
+from privgram.papers.sheffet import certified
+from privgram.papers.sheffet.ladder import AdaptiveLadderProfile
+from privgram.papers.sheffet.laws import InverseGaussianLaw, InverseWishartLaw, SketchLaw
+from privgram.papers.sheffet.mechanisms import (
+    EIGENVALUE_BITS,
+    EIGENVALUE_SLACK,
+    KEPT_ENTRIES,
+    SENSITIVITY_BITS,
+    GaussianSketch,
+    InverseGauss,
+    InverseWishart,
 )
-from privgram.papers import sheffet
+from privgram.papers.sheffet.theorems import algorithm_2_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram.mechanisms._multiplicative import MultiplicativeCalibration
-    from privgram.mechanisms.gaussian_sketch import GaussianSketch
-    from privgram.mechanisms.inverse_gauss import InverseGauss, InverseGaussCalibration
-    from privgram.mechanisms.inverse_wishart import InverseWishart
     from privgram.moment import SecondMoment
+    from privgram.papers.sheffet.mechanisms import (
+        InverseGaussCalibration,
+        MultiplicativeCalibration,
+    )
 
 
+@draw.register(GaussianSketch)
 def gaussian_sketch(
     mechanism: GaussianSketch,
     moment: SecondMoment,
@@ -42,12 +47,7 @@ def gaussian_sketch(
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.float64], SketchLaw, dict[str, Any]]:
     """Draw a sketch, by its rows where they are kept or too few for a Wishart matrix."""
-    adjusted = adjust(
-        moment,
-        noise,
-        rng,
-        lambda s: sheffet.algorithm_2_rows(s, noise.bound, noise.epsilon, noise.delta),
-    )
+    adjusted = adjust(moment, noise, rng)
     rows, d = int(adjusted.dof), moment.n_columns
     law = SketchLaw(rows, adjusted.regulariser * moment.unit)
     extra: dict[str, Any] = {"parameters": adjusted.parameters}
@@ -69,6 +69,7 @@ def gaussian_sketch(
     return counts * (2.0**exponent * moment.unit) / rows, law, extra
 
 
+@draw.register(InverseWishart)
 def inverse_wishart(
     mechanism: InverseWishart,
     moment: SecondMoment,
@@ -76,12 +77,7 @@ def inverse_wishart(
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.float64], InverseWishartLaw, dict[str, Any]]:
     """Draw from the inverse Wishart law, scaled to estimate what it is about."""
-    adjusted = adjust(
-        moment,
-        noise,
-        rng,
-        lambda s: sheffet.algorithm_5_dof(s, noise.bound, noise.epsilon, noise.delta),
-    )
+    adjusted = adjust(moment, noise, rng)
     d, dof = moment.n_columns, adjusted.dof
     exponent = certified.inverse_exponent(adjusted.floor, d, dof)
     factor = certified.whiten(moment.limbs(), adjusted.regulariser).factor
@@ -92,6 +88,7 @@ def inverse_wishart(
     return counts * scale, law, {"parameters": adjusted.parameters}
 
 
+@draw.register(InverseGauss)
 def inverse_gauss(
     mechanism: InverseGauss,
     moment: SecondMoment,
@@ -112,10 +109,10 @@ def inverse_gauss(
         ) from None
     unit = math.ldexp(1 / moment.unit, exponent)
     inverse = whitener.inverse.T.gram().round(exponent)
-    draw = symmetric_gaussian(d, law.std, law.std_diagonal, rng)
+    drawn = symmetric_gaussian(d, law.std, law.std_diagonal, rng)
     grid = 2.0 ** grid_exponent(law.std / unit)
     # Integers below 2^53: added and rounded without error.
-    counts = np.rint((inverse + np.rint(draw / unit)) / grid)
+    counts = np.rint((inverse + np.rint(drawn / unit)) / grid)
     released = np.asarray(np.linalg.inv(counts * (grid * unit)), dtype=np.float64)
     return (released + released.T) / 2, law, {}
 
@@ -124,14 +121,8 @@ def inverse_gauss(
 class Adjusted:
     """Regulariser and degrees of freedom in force, integers in units of the second moment.
 
-    Attributes
-    ----------
-    dof : float
-    regulariser : int
-    floor : int
-        Public lower bound on the eigenvalues of what is drawn from; it sets grids only.
-    parameters : dict
-        What the release says of them, in the data's units.
+    `floor` is a public lower bound on the eigenvalues of what is drawn from, and sets grids only;
+    `parameters` is what the release says, in the data's units.
     """
 
     dof: float
@@ -141,18 +132,9 @@ class Adjusted:
 
 
 def adjust(
-    moment: SecondMoment,
-    noise: MultiplicativeCalibration,
-    rng: np.random.Generator,
-    paid_rows: Callable[[float], float],
+    moment: SecondMoment, noise: MultiplicativeCalibration, rng: np.random.Generator
 ) -> Adjusted:
-    """Adjust the regulariser by the smallest eigenvalue, privately, where that is asked for.
-
-    Parameters
-    ----------
-    paid_rows : callable
-        The paper's r*(s), for the published calibration.
-    """
+    """Adjust the regulariser by the smallest eigenvalue, privately, where that is asked for."""
     regulariser = math.ceil(noise.regulariser / moment.unit)
     if noise.laplace_scale is None or noise.eigenvalue_shift is None:
         return Adjusted(noise.dof, regulariser, regulariser, {})
@@ -169,13 +151,15 @@ def adjust(
     slack = 2 << exponent
     left = max(regulariser - (steps << exponent), 0) + slack
     dof = noise.dof
-    if noise.calibration == "exact":
+    if isinstance(noise.privacy, AdaptiveLadderProfile):
         reached = (bound + noise.eigenvalue_shift - 2 * step) / (noise.bound**2 * EIGENVALUE_SLACK)
-        rung = noise.privacy.climb(reached)  # type: ignore[attr-defined]
+        rung = noise.privacy.climb(reached)
         if rung > 0:
             dof, left = dof * 2**rung, slack
     elif bound >= noise.regulariser:
-        dof, left = paid_rows(bound), slack
+        # Published constants: rows, and degrees of freedom, that the paper says s pays for.
+        dof = algorithm_2_rows(bound, noise.bound, noise.epsilon, noise.delta)
+        left = slack
     return Adjusted(
         dof,
         left,

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from privgram import compression
-from privgram.compression import compress
 from privgram.papers import hardt_roth as low_rank
+from privgram.papers.zhou_ligett_wasserman import compress, compression
 
 pytestmark = pytest.mark.slow
 

@@ -1,38 +1,23 @@
-r"""Privacy profiles of the Gaussian sketch, the inverse Wishart and the range finder.
+r"""Curves of pairs of centred Gaussians of different variance, on which several papers rest.
 
-The sketch (Algorithms 1 and 2 of Sheffet [1]_) shows r rows of N(0, G + w^2 I), and the
-inverse Wishart (Algorithms 4 and 5) a bijective image of the same. Whitening leaves one or
-two directions, and in each the pair is monotone in its variance, so with lam = B^2 / w^2
-the worst case is
+Of r independent coordinates each, with lam > 0:
 
-- add-remove: N(0, 1 + lam)^r against N(0, 1)^r, in both orders. For a sketch the table with
-  the row has the wide law; inversion makes it the narrow one for an inverse Wishart;
-- replace: N(0, diag(1 + lam, 1 / (1 + lam)))^r against N(0, I_2)^r. Its privacy loss is a
-  Gaussian mixture, N(+-mu^2/2, mu^2) with mu = kappa S, S ~ chi_r, kappa = lam / sqrt(1 + lam).
-
-The range finder of Hardt and Roth [2]_ is that same mixture, with k = r draws and kappa the
-change of a row over the standard deviation of the noise.
-
-References
-----------
-.. [1] O. Sheffet, "Private Approximations of the 2nd-Moment Matrix Using Existing
-   Techniques in Linear Regression", arXiv:1507.00056, 2015.
-.. [2] M. Hardt and A. Roth, "Beating Randomized Response on Incoherent Matrices",
-   STOC 2012, arXiv:1111.0623.
+- N(0, 1 + lam)^r against N(0, 1)^r, in both orders: one row more in a sketch;
+- N(0, diag(1 + lam, 1 / (1 + lam)))^r against N(0, I_2)^r: one row replaced. Its privacy loss is
+  a Gaussian mixture, N(+-mu^2/2, mu^2) with mu = kappa S, S ~ chi_r,
+  kappa = lam / sqrt(1 + lam). A range finder of r columns is that same mixture, kappa being the
+  change of a row over the standard deviation of the noise.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from scipy import special
 
-from ._adjacency import Adjacency, Orientation, check_adjacency, check_known_adjacency
-from ._numerics import (
+from privgram.privacy._numerics import (
     DROP,
     TINY,
     Array,
@@ -44,13 +29,20 @@ from ._numerics import (
     log_panels,
     quiet,
 )
-from ._profile import Guarantee, Profile, check_parameter
-from .gaussian import gaussian_delta
+from privgram.privacy._profile import check_parameter
+from privgram.privacy.gaussian import gaussian_delta
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["ChiGaussianProfile", "SketchProfile"]
+__all__ = [
+    "check_count",
+    "chi_gaussian_delta",
+    "chi_rule",
+    "mixture_ratio",
+    "narrow_against_wide",
+    "steepness",
+    "wide_against_narrow",
+    "wide_and_narrow",
+    "wide_and_narrow_by_parts",
+]
 
 _NODES = 64
 _CHUNK = 128
@@ -109,7 +101,7 @@ def narrow_against_wide(epsilon: Array, rows: float, ratio: Array) -> Array:
 
 
 @lru_cache(maxsize=32)
-def _chi_rule(
+def chi_rule(
     k: float, above: float = 40.0, drop: float = DROP, refine: int = 1
 ) -> tuple[Array, Array]:
     """Nodes and weights for an expectation over S ~ chi_k, k >= 1.
@@ -142,7 +134,7 @@ def _chi_rule(
 
 
 def steepness(epsilon: Array, kappa: Array) -> Array:
-    """How many times too long the steps of `_chi_rule` are: it is made for at most 1.
+    """How many times too long the steps of `chi_rule` are: it is made for at most 1.
 
     The Gaussian profile rises within 1 / kappa around S = sqrt(2 epsilon) / kappa. From an epsilon
     of about 60 on that may be too steep.
@@ -172,9 +164,9 @@ def chi_gaussian_delta(
             out[steep] = _chi_gaussian_delta_by_parts(epsilon[steep], k, kappa[steep])
         else:
             refine = math.ceil(np.max(times))
-            rule, chunk = _chi_rule(k, refine=refine), max(1, _CHUNK // refine)
+            rule, chunk = chi_rule(k, refine=refine), max(1, _CHUNK // refine)
             steep[:] = False
-    s, weight = _chi_rule(k) if rule is None else rule
+    s, weight = chi_rule(k) if rule is None else rule
     rest = np.flatnonzero(~steep)
     for i in range(0, rest.size, chunk):
         part = rest[i : i + chunk]
@@ -240,7 +232,7 @@ def wide_and_narrow(epsilon: Array, rows: float, wide: Array, narrow: Array) -> 
     constant = 0.5 * rows * log1pmx(grown)
     for some, most in ((refine <= 1.0, 1), (refine > 1.0, int(np.max(refine[~sure], initial=1)))):
         places = np.flatnonzero(some & ~sure)
-        s, weight = _chi_rule(rows, 14.2, refine=most)
+        s, weight = chi_rule(rows, 14.2, refine=most)
         square, chunk = 0.5 * (s * s - rows), max(1, _CHUNK // most)
         for i in range(0, places.size, chunk):
             part = places[i : i + chunk, None]
@@ -257,143 +249,6 @@ def check_count(value: float, name: str) -> None:
     check_parameter(value, name)
     if value < 1:
         raise ValueError(f"{name} must be at least 1, not {value!r}")
-
-
-@dataclass(frozen=True)
-class ChiGaussianProfile(Profile):
-    r"""Privacy profile of the range finder: a Gaussian mechanism of random sensitivity.
-
-    .. math:: \delta(\epsilon) = E\, \delta_{\mathrm{Gauss}}\bigl(\epsilon;
-              \mu = (S^2\,\text{ratio}^2 + \text{offset}^2)^{1/2}\bigr), \qquad S \sim \chi_k
-
-    The offset is that of Gaussian mechanisms composed with it, such as the projection: given S
-    all are Gaussian, and squared ratios add up.
-
-    Parameters
-    ----------
-    k : float
-        Columns of the random test matrix, at least 1.
-    ratio : float
-        Largest change of a row over the standard deviation of the noise, positive.
-    offset : float
-        Sensitivity ratio of the Gaussian mechanisms released beside it, at least 0.
-    adjacency : {"replace", "add-remove"}, optional
-        As of `GaussianProfile`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
-
-    References
-    ----------
-    Hardt and Roth, STOC 2012, Figure 2.
-    """
-
-    k: float
-    ratio: float
-    offset: float = 0.0
-    adjacency: Adjacency | None = None
-
-    def __post_init__(self) -> None:
-        check_count(self.k, "k")
-        check_parameter(self.ratio, "ratio")
-        if self.offset != 0:
-            check_parameter(self.offset, "offset")
-        check_known_adjacency(self.adjacency)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """As in `Profile`. With an offset one row may not attain both parts at once."""
-        return "bounded" if self.offset else "proved"
-
-    def _delta(self, epsilon: Array) -> Array:
-        kappa, offset = np.asarray(self.ratio), float(self.offset)
-        return np.maximum(chi_gaussian_delta(epsilon, float(self.k), kappa, offset=offset), TINY)
-
-
-@dataclass(frozen=True)
-class SketchProfile(Profile):
-    r"""Privacy profile of the Gaussian sketch and of the inverse Wishart.
-
-    Parameters
-    ----------
-    rows : float
-        Rows r >= 1 of the sketch, or degrees of freedom of the inverse Wishart.
-    ratio : float
-        lam = B^2 / w^2 > 0 (B^2 / psi for the inverse Wishart).
-    adjacency : {"replace", "add-remove"}
-        Notion of neighbours.
-    orientation : {"wide", "narrow"} or None
-        Under "add-remove": the law of the table with the row. It is the wide one for a sketch
-        and the narrow one for an inverse Wishart. None, where it is not known, charges for
-        either and for both together: for as much as under "replace", where it is always None.
-    one_column : bool
-        Under "replace": whether the table has but one column. Replacing a row is then no more
-        than adding one or removing one, and which of the two is not known.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
-
-    Notes
-    -----
-    c releases with one ratio and one orientation are, together, exactly one with c times the
-    rows; so are a sketch and an inverse Wishart under "replace".
-
-    References
-    ----------
-    Sheffet, arXiv:1507.00056, Algorithms 1 and 4; arXiv:2309.01243 compares two Gaussians.
-    """
-
-    _guarantee = "proved"
-
-    rows: float
-    ratio: float
-    adjacency: Adjacency = "replace"
-    orientation: Orientation | None = "wide"
-    one_column: bool = False
-
-    def __post_init__(self) -> None:
-        check_count(self.rows, "rows")
-        check_parameter(self.ratio, "ratio")
-        # One name for what is one law.
-        if check_adjacency(self.adjacency) == "replace":
-            object.__setattr__(self, "orientation", None)
-        else:
-            object.__setattr__(self, "one_column", False)
-        if self.orientation not in (None, *get_args(Orientation)):
-            raise ValueError(
-                f'orientation must be "wide", "narrow" or None, not {self.orientation!r}'
-            )
-        if not isinstance(self.one_column, bool):
-            raise TypeError(f"one_column must be True or False, not {self.one_column!r}")
-
-    @classmethod
-    def _rebuild(cls, parameters: dict[str, Any]) -> SketchProfile:
-        # Files of before do not say it.
-        return cls(**{"orientation": None} | parameters)
-
-    def _pairs(self) -> tuple[Callable[[Array], Array], ...]:
-        rows, ratio = float(self.rows), np.asarray(self.ratio)
-        return (
-            lambda epsilon: wide_against_narrow(epsilon, rows, ratio),
-            lambda epsilon: narrow_against_wide(epsilon, rows, ratio),
-        )
-
-    def _directions(self) -> tuple[Callable[[Array], Array], ...]:
-        if self.orientation is None:
-            return (self._curve,)
-        return self._pairs() if self.orientation == "wide" else self._pairs()[::-1]
-
-    def _delta(self, epsilon: Array) -> Array:
-        if self.orientation is not None or self.one_column:
-            delta = np.maximum(*(curve(epsilon) for curve in self._pairs()))
-        else:
-            kappa = mixture_ratio(np.asarray(self.ratio))
-            delta = chi_gaussian_delta(epsilon, float(self.rows), kappa)
-        return np.maximum(delta, TINY)
 
 
 def mixture_ratio(ratio: Array) -> Array:

@@ -5,7 +5,7 @@ Once the released eigenvalue s alone regularises enough, more rows make a better
 needs no regulariser and is taken where s + shift reaches its total R_k.
 
 Whatever the rule, an output that took rung k was sketched at ratio at most
-B^2 / (R_k - z), z as in `privgram.privacy.adaptive`. So with h_k(z) what rung k would
+B^2 / (R_k - z), z as in `privgram.papers.sheffet.adaptive`. So with h_k(z) what rung k would
 contribute to delta at z were it always taken, the ladder's delta is at most
 
     integral of max_k h_k(z) dz <= sum over k of the profiles of the rungs,
@@ -28,11 +28,10 @@ from functools import cache
 import numpy as np
 
 from privgram._base.solve import largest_safe
-
-from ._adjacency import Adjacency, check_adjacency
-from ._numerics import Array
-from ._profile import Profile, check_parameter
-from .adaptive import AdaptiveSketchProfile, adaptive_delta, sketch_curves
+from privgram.papers.sheffet.adaptive import AdaptiveSketchProfile, adaptive_delta, sketch_curves
+from privgram.privacy._adjacency import Adjacency, check_adjacency
+from privgram.privacy._numerics import Array
+from privgram.privacy._profile import Profile, check_parameter
 
 __all__ = ["AdaptiveLadderProfile", "rung_share", "rung_total"]
 
@@ -152,6 +151,9 @@ class AdaptiveLadderProfile(Profile):
                 self.rows, self.regulariser, self.shift, self.scale, self._pairs
             )
         return AdaptiveSketchProfile(self.rows * 2**k, self.total(k), 0.0, self.scale, self._pairs)
+
+    def _quick(self) -> Profile:
+        return self._rung(0)
 
     def _rungs(self) -> list[AdaptiveSketchProfile]:
         # A rung that nothing can reach takes no part.

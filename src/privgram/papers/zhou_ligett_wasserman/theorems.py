@@ -1,6 +1,4 @@
-r"""S. Zhou, K. Ligett and L. Wasserman, "Differential Privacy with Compression", ISIT 2009.
-
-arXiv:0901.1365. Statements about compressed tables Phi A, of m rows. The parameters are
+r"""Statements about compressed tables Phi A, of m rows. The parameters are
 
 rows : int
     Compressed rows m.

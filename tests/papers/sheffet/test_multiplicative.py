@@ -5,13 +5,15 @@ import re
 
 import numpy as np
 import pytest
+from helpers import by
 from scipy import stats
 
 import privgram as pg
-from privgram import privacy
-from privgram.exact import certified as _certified
-from privgram.mechanisms import GaussianSketch, InverseWishart, from_dict
-from privgram.privacy.ladder import RUNGS, AdaptiveLadderProfile, rung_share
+from privgram.exact import limbs
+from privgram.mechanisms import from_dict
+from privgram.papers import sheffet
+from privgram.papers.sheffet import GaussianSketch, InverseWishart, published
+from privgram.papers.sheffet.ladder import RUNGS, AdaptiveLadderProfile, rung_share
 
 EPSILON, DELTA = 1.0, 1e-6
 PLAIN = [GaussianSketch(100), InverseWishart(100.0)]
@@ -61,7 +63,7 @@ def test_a_delta_below_finite_precision_is_refused():
 
 
 def test_plans_stand_an_absurd_epsilon():
-    assert "ask for epsilon=" in str(pg.plan(5, 1.0, 1e4, DELTA, n_rows=1000))
+    assert "ask for epsilon=" in str(pg.plan(5, 1.0, 1e4, DELTA, n_rows=1000, mechanisms=PLAIN))
 
 
 def test_regulariser_at_the_figures_of_the_theory():
@@ -88,13 +90,13 @@ def test_published_constants():
     log = math.log(4 / DELTA)
     expected = 4 * 9 * (math.sqrt(2 * 100 * log) + log) / 0.5
     for mechanism in PLAIN:
-        noise = mechanism.calibrate(22, 3.0, 0.5, DELTA, calibration="published")
+        noise = published(mechanism).calibrate(22, 3.0, 0.5, DELTA)
         assert noise.regulariser == pytest.approx(expected, rel=1e-12)
         assert noise.privacy.delta(0.5) < DELTA
     log = math.log(8 / DELTA)
     expected = 8 * 9 * (math.sqrt(2 * 100 * log) + log) / 0.5
     for mechanism in ADAPTIVE:
-        noise = mechanism.calibrate(22, 3.0, 0.5, DELTA, calibration="published")
+        noise = published(mechanism).calibrate(22, 3.0, 0.5, DELTA)
         assert noise.regulariser == pytest.approx(expected, rel=1e-12)
         assert noise.laplace_scale == pytest.approx(2 * 9 / 0.5, rel=1e-12)
         assert noise.eigenvalue_shift == pytest.approx(2 * 9 * math.log(2 / DELTA) / 0.5)
@@ -212,7 +214,7 @@ def test_fewer_rows_than_columns_give_a_singular_release(moment):
         release = GaussianSketch(2).release(moment, EPSILON, DELTA, rng=rng)
         values = np.linalg.eigvalsh(release.matrix)
         # Every entry is rounded by half a step at most: an eigenvalue by half a row of them.
-        step = release.noise.regulariser / math.sqrt(2) / 2**_certified.GRID_BITS
+        step = release.noise.regulariser / math.sqrt(2) / 2**limbs.GRID_BITS
         assert np.all(np.abs(values[:2]) <= 4 * step / 2)
         assert values[3] > 4 * step
 
@@ -223,7 +225,7 @@ def test_fewer_rows_than_columns_give_a_singular_release(moment):
 @pytest.mark.parametrize("calibration", ["exact", "published"])
 @pytest.mark.parametrize("mechanism", ADAPTIVE, ids=repr)
 def test_a_small_eigenvalue_leaves_the_regulariser(mechanism, calibration):
-    release = mechanism.release(rich(1), EPSILON, DELTA, calibration=calibration)
+    release = by(calibration, mechanism).release(rich(1), EPSILON, DELTA)
     p = release.parameters
     assert p["eigenvalue_bound"] == 0.0
     assert p["adjusted_dof"] == 100
@@ -234,11 +236,10 @@ def test_a_small_eigenvalue_leaves_the_regulariser(mechanism, calibration):
 @pytest.mark.parametrize("calibration", ["exact", "published"])
 @pytest.mark.parametrize("mechanism", ADAPTIVE, ids=repr)
 def test_a_middling_eigenvalue_lowers_the_regulariser(mechanism, calibration):
-    noise = mechanism.calibrate(3, 1.0, EPSILON, DELTA, calibration=calibration)
+    mechanism = by(calibration, mechanism)
+    noise = mechanism.calibrate(3, 1.0, EPSILON, DELTA)
     copies = round(noise.eigenvalue_shift + 0.5 * noise.regulariser)
-    release = mechanism.release(
-        rich(copies), EPSILON, DELTA, calibration=calibration, rng=np.random.default_rng(2)
-    )
+    release = mechanism.release(rich(copies), EPSILON, DELTA, rng=np.random.default_rng(2))
     p = release.parameters
     assert 0 < p["eigenvalue_bound"] < p["regulariser"]
     assert p["adjusted_dof"] == 100
@@ -260,7 +261,7 @@ def test_a_large_eigenvalue_pays_for_more_rows(mechanism):
     k = round(math.log2(rows / 100))
     assert rows == 100 * 2**k
     assert k > 3
-    p = mechanism.release(moment, EPSILON, DELTA, calibration="published").parameters
+    p = published(mechanism).release(moment, EPSILON, DELTA).parameters
     assert p["adjusted_regulariser"] == 2**21 * moment.unit
     log = math.log(8 / DELTA)
     bound = moment.sensitivity_bound
@@ -287,7 +288,7 @@ def test_an_eigenvalue_bound_far_too_high_is_no_error(mechanism, calibration, ro
     """Singular data on a rung without regulariser: what delta allows must look like the rest."""
     moment = pg.SecondMoment(3, bound=1.0).update(np.tile([[0.6, 0.0, 0.8]], (rows, 1)))
     monkeypatch.setattr("privgram.exact.variates.laplace", breach)
-    release = mechanism.release(moment, EPSILON, DELTA, calibration=calibration)
+    release = by(calibration, mechanism).release(moment, EPSILON, DELTA)
     p = release.parameters
     assert p["adjusted_dof"] > 100
     assert p["adjusted_regulariser"] == 2**21 * moment.unit
@@ -295,7 +296,7 @@ def test_an_eigenvalue_bound_far_too_high_is_no_error(mechanism, calibration, ro
 
 
 def test_rows_that_are_kept_are_bounded(monkeypatch):
-    monkeypatch.setattr("privgram.drawing.multiplicative.KEPT_ENTRIES", 3 * 150)
+    monkeypatch.setattr("privgram.papers.sheffet.drawing.KEPT_ENTRIES", 3 * 150)
     release = GaussianSketch(100, adaptive=True, keep_rows=True).release(rich(4000), EPSILON, DELTA)
     assert release.sketch.shape == (150, 3)
     assert release.parameters["adjusted_dof"] == release.noise.rows == 150
@@ -320,7 +321,7 @@ def test_eigenvalue_bound_has_the_stated_law():
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_ladder_shares_sum_to_delta(adjacency):
     assert sum(rung_share(k) for k in range(RUNGS + 1)) == pytest.approx(1.0)
-    first = privacy.calibration.adaptive_sketch(40, EPSILON, DELTA * rung_share(0), adjacency)
+    first = sheffet.adaptive_sketch(40, EPSILON, DELTA * rung_share(0), adjacency)
     ladder = AdaptiveLadderProfile(
         40, first.regulariser, first.shift, first.scale, adjacency, EPSILON, DELTA
     )
@@ -344,9 +345,9 @@ def test_ladder_against_its_own_integral(adjacency):
     """
     from itertools import product
 
-    from privgram.privacy.adaptive import sketch_curves
+    from privgram.papers.sheffet.adaptive import sketch_curves
 
-    first = privacy.calibration.adaptive_sketch(40, EPSILON, DELTA * rung_share(0), adjacency)
+    first = sheffet.adaptive_sketch(40, EPSILON, DELTA * rung_share(0), adjacency)
     ladder = AdaptiveLadderProfile(
         40, first.regulariser, first.shift, first.scale, adjacency, EPSILON, DELTA
     )
@@ -384,4 +385,4 @@ def test_ladder_against_its_own_integral(adjacency):
 @pytest.mark.parametrize("mechanism", [GaussianSketch(2**41), InverseWishart(2.0**41)], ids=repr)
 def test_more_degrees_of_freedom_than_can_be_drawn_are_refused(mechanism, calibration):
     with pytest.raises(ValueError, match=r"at most 2\^40"):
-        mechanism.calibrate(3, 1.0, EPSILON, DELTA, calibration=calibration)
+        by(calibration, mechanism).calibrate(3, 1.0, EPSILON, DELTA)

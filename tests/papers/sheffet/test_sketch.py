@@ -5,15 +5,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privgram.privacy import ChiGaussianProfile, GaussianProfile, SketchProfile, calibration
-from privgram.privacy.gaussian import gaussian_delta
-from privgram.privacy.sketch import (
+from privgram.papers import sheffet
+from privgram.papers._gaussians import (
     _chi_gaussian_delta_by_parts,
-    _chi_rule,
     chi_gaussian_delta,
+    chi_rule,
     narrow_against_wide,
     wide_against_narrow,
 )
+from privgram.papers.hardt_roth import ChiGaussianProfile
+from privgram.papers.sheffet import SketchProfile
+from privgram.privacy import GaussianProfile
+from privgram.privacy.gaussian import gaussian_delta
 
 
 def with_against_without(rows, ratio, epsilon):
@@ -141,14 +144,14 @@ def test_both_routes_of_the_replace_pair_agree(rows):
 def test_a_huge_epsilon_is_not_too_steep_for_the_rule():
     # The add-remove pair is a marginal of the replace pair.
     for epsilon in (60.0, 1e3, 1e5, 1e8):
-        ratio = calibration.sketch_ratio(100, epsilon, 1e-6, "replace")
+        ratio = sheffet.sketch_ratio(100, epsilon, 1e-6, "replace")
         assert SketchProfile(100, ratio).delta(epsilon * 1.01) < 1e-6
-        assert ratio < calibration.sketch_ratio(100, epsilon, 1e-6, "add-remove")
+        assert ratio < sheffet.sketch_ratio(100, epsilon, 1e-6, "add-remove")
 
 
 @pytest.mark.parametrize("k", [1, 1.5, 2, 10, 1e4, 1.1e4, 1e9, 1e12])
 def test_the_chi_rule_has_the_moments_of_chi(k):
-    s, weight = _chi_rule(float(k))
+    s, weight = chi_rule(float(k))
     assert weight.sum() == pytest.approx(1, rel=1e-13)
     assert weight @ s**2 == pytest.approx(k, rel=1e-13)
     assert weight @ s**4 == pytest.approx(k * (k + 2), rel=1e-13)

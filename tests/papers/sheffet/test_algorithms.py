@@ -14,7 +14,12 @@ import pytest
 from scipy import stats
 
 import privgram as pg
-from privgram.mechanisms import GaussianSketch, InverseWishart
+from privgram.papers.sheffet import (
+    GaussianSketch,
+    InverseWishart,
+    PublishedGaussianSketch,
+    published,
+)
 from privgram.privacy.calibration import gaussian_ratio
 
 BOUND, EPSILON, DELTA = 1.5, 0.5, 1e-3
@@ -173,12 +178,7 @@ def test_release_has_the_law_of_the_box(box, table):
     rng = np.random.default_rng(2)
     expected = [algorithm(A, moment.sensitivity_bound, rng) for _ in range(DRAWS)]
     found = released(
-        mechanism,
-        moment,
-        rng,
-        tuple(expected[0]),
-        calibration="published",
-        allow_published_erratum=True,
+        published(mechanism, allow_published_erratum=True), moment, rng, tuple(expected[0])
     )
     values = compare(found, expected)
     assert min(values.values()) > LEVEL, values
@@ -194,13 +194,7 @@ def test_the_comparison_sees_a_wrong_constant():
     moment = accumulate(A)
     rng = np.random.default_rng(3)
     expected = [algorithm_1(A, 20, 1.05 * BOUND, rng) for _ in range(DRAWS)]
-    found = released(
-        GaussianSketch(20),
-        moment,
-        rng,
-        calibration="published",
-        allow_published_erratum=True,
-    )
+    found = released(PublishedGaussianSketch(20, allow_published_erratum=True), moment, rng)
     assert min(compare(found, expected).values()) < LEVEL
 
 
@@ -383,9 +377,8 @@ def test_published_constants_to_twelve_digits():
     B, epsilon, delta, d, r = (mpmath.mpf(x) for x in ("1.7", "0.5", "1e-7", "22", "100"))
 
     def noise(mechanism, adjacency="replace", n_rows=None):
-        return mechanism.calibrate(
-            22, 1.7, 0.5, 1e-7, adjacency, "published", n_rows, allow_published_erratum=True
-        )
+        printed = published(mechanism, allow_published_erratum=True)
+        return printed.calibrate(22, 1.7, 0.5, 1e-7, adjacency, n_rows)
 
     def agree(found, expected):
         assert abs(mpmath.mpf(found) / expected - 1) < 1e-12

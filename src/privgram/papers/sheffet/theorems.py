@@ -1,6 +1,4 @@
-r"""O. Sheffet, "Private Approximations of the 2nd-Moment Matrix Using Existing Techniques in Linear
-Regression", arXiv:1507.00056, 2015; in part "Old Techniques in Differentially Private Linear
-Regression", ALT 2019.
+r"""Sheffet's statements: constants that calibrate noise, and what the paper promises of estimates.
 
 First the noise that each mechanism takes, then what the paper promises of the estimates. Shared
 parameters are documented in `privgram.papers`. Beside those,
@@ -45,16 +43,15 @@ from privgram._base.checks import (
     check_within,
 )
 from privgram._base.solve import largest_count
-from privgram.privacy import Adjacency
-
-from ._domain import (
+from privgram.papers._domain import (
     log_ratio,
-    require_private_gaussian,
-    require_private_sketch,
+    require_private,
     rows_factor,
     second_moment_sensitivity,
 )
-from .dwork_et_al import analyze_gauss
+from privgram.papers.dwork_et_al import analyze_gauss
+from privgram.papers.sheffet.profiles import SketchProfile
+from privgram.privacy import Adjacency, GaussianProfile
 
 __all__ = [
     "AdaptiveConstants",
@@ -105,8 +102,8 @@ def section_2(
     """
     check_budget(epsilon, delta)
     sigma = check_positive(bound, "bound") ** 2 * math.sqrt(2 * math.log(2 / delta) / epsilon)
-    require_private_gaussian(
-        second_moment_sensitivity(bound, adjacency) / sigma,
+    require_private(
+        GaussianProfile(second_moment_sensitivity(bound, adjacency) / sigma),
         epsilon,
         delta,
         "Sheffet, section 2: the variance is printed with epsilon where epsilon^2 is meant",
@@ -136,7 +133,7 @@ def theorem_3_1(
     r = _more_than_columns(rows, n_columns, "3.1")
     check_positive(bound, "bound")
     w_squared = 4 * (math.sqrt(2 * r * log) + log) / epsilon
-    require_private_sketch(r, w_squared, epsilon, delta, "3.1", allow_published_erratum)
+    _require_sketch(r, w_squared, epsilon, delta, "3.1", allow_published_erratum)
     return w_squared * bound**2
 
 
@@ -326,7 +323,7 @@ def theorem_5_1(
     nu = _no_fewer_than_columns(dof, n_columns)
     check_positive(bound, "bound")
     psi = 2 * (2 * math.sqrt(2 * nu * log) + 2 * log) / epsilon
-    require_private_sketch(nu, psi, epsilon, delta, "5.1", allow_published_erratum)
+    _require_sketch(nu, psi, epsilon, delta, "5.1", allow_published_erratum)
     return psi * bound**2
 
 
@@ -396,14 +393,27 @@ def theorem_b_5(
     log_ratio(2, epsilon, delta, _BELOW, epsilon_below=1)
     sigma = math.sqrt(8 * math.log(2 / delta)) / (check_positive(rho, "rho") * epsilon)
     one_row = 1 / (check_positive(bound, "bound") ** 2 * rho * (1 + rho))
-    require_private_gaussian(
-        rows_factor(adjacency) * one_row / sigma,
+    require_private(
+        GaussianProfile(rows_factor(adjacency) * one_row / sigma),
         epsilon,
         delta,
         "Sheffet, Theorem B.5: the sensitivity of the inverse lost its factor 1/B^2",
         allow_published_erratum,
     )
     return sigma
+
+
+def _require_sketch(
+    rows: int, regulariser: float, epsilon: float, delta: float, theorem: str, allowed: bool
+) -> None:
+    """Raise unless the sketch with w² = `regulariser` B² is (epsilon, delta)-private.
+
+    Theorem B.4 has no larger a regulariser for epsilon <= ln(4/delta): nothing to check.
+    """
+    erratum = f"Sheffet, Theorem {theorem}: false for an epsilon this large and this many rows"
+    if epsilon > math.log(4 / delta):
+        profile = SketchProfile(rows, 1 / regulariser)
+        require_private(profile, epsilon, delta, erratum, allowed)
 
 
 def _more_than_columns(rows: int, n_columns: int | None, theorem: str) -> int:

@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 from integers import cholesky, integers, inverse, is_positive, limbs, rounded, scaled
 
-from privgram.exact import certified as _certified
-from privgram.exact.certified import (
+from privgram.exact import certified as _exact
+from privgram.exact.certified import add_wisharts
+from privgram.exact.digits import DigitMatrix
+from privgram.exact.variates import bartlett, normals
+from privgram.papers.sheffet import certified as _certified
+from privgram.papers.sheffet.certified import (
     TOLERANCE,
-    add_wisharts,
     delta_fp,
     gram_exponent,
     inverse_exponent,
@@ -26,8 +29,6 @@ from privgram.exact.certified import (
     smallest_eigenvalue,
     whiten,
 )
-from privgram.exact.digits import DigitMatrix
-from privgram.exact.variates import bartlett, normals
 
 pytestmark = pytest.mark.slow
 
@@ -160,7 +161,7 @@ def test_added_wishart_matrices_are_rounded_exactly(rng):
         d, bits = int(rng.integers(1, 6)), int(rng.integers(20, 100))
         g = semidefinite(rng, d, d, bits)
         scale = float(2.0 ** rng.uniform(-4, 90))
-        q = Fraction(_certified._root(scale))
+        q = Fraction(_exact._root(scale))
         assert Fraction(scale) < q**2 < Fraction(scale) * (1 + Fraction(1, 2**20))
         a, b = bartlett(rng, d + 1, d), bartlett(rng, d + 1, d)
         exponent = max(0, bits - 50, int(math.log2(scale)) - int(rng.integers(0, 20)))
@@ -264,10 +265,10 @@ def test_products_of_draws_are_within_their_bound(rng):
         d = int(rng.integers(1, 9))
         whitener = whiten(limbs(semidefinite(rng, d, d, 60)), 2**46)
         factor, a = whitener.factor, bartlett(rng, d + 0.5, d)
-        right = _certified._Drawn(a, factor.bits)
+        right = _exact.Drawn(a, factor.bits)
         m = scaled(factor, UNIT) @ exact_draws(a)
         target = 2.0 ** rng.integers(-60, 60)
-        x, error = _certified._gram(factor, right, target)
+        x, error = _exact.gram(factor, right, target)
         exact = (m @ m.T) * Fraction(2) ** (4 * UNIT)
         off = max(abs(scaled(x, UNIT) * Fraction(2) ** UNIT - exact).ravel()) / Fraction(error)
         assert off < 1

@@ -15,7 +15,7 @@ from privgram import privacy
 from privgram._core import orthonormal as core
 from privgram.exact import integers as exact
 from privgram.exact.integers import Integers, Product, Total
-from privgram.papers import PublishedErratumError, hardt_roth
+from privgram.papers import PublishedErratumError, hardt_roth, sheffet
 from privgram.papers import hardt_roth as low_rank
 from privgram.papers.hardt_roth import baselines, calibration, entries, finder, projection
 from privgram.papers.hardt_roth.entries import Rounded
@@ -204,7 +204,7 @@ def test_prune():
 
 @pytest.mark.parametrize(("k", "rho"), [(10, 32.2), (100, 83.5)])
 def test_range_finder_noise_is_the_reference(k, rho):
-    assert 1 / privacy.calibration.chi_gaussian_ratio(k, 0.5, DELTA) == pytest.approx(rho, abs=0.05)
+    assert 1 / hardt_roth.chi_gaussian_ratio(k, 0.5, DELTA) == pytest.approx(rho, abs=0.05)
 
 
 @pytest.mark.slow
@@ -234,7 +234,7 @@ def test_the_split_is_the_best_for_its_objective(shape, leverage):
     most = calibration.finder_ratio(k, EPSILON, DELTA)
     for share in np.linspace(0.05, 0.95, 19):
         kappa = most * math.sqrt(share)
-        mu = privacy.calibration.chi_gaussian_offset(k, kappa, EPSILON, DELTA)
+        mu = hardt_roth.chi_gaussian_offset(k, kappa, EPSILON, DELTA)
         mu = math.sqrt(mu**2 - calibration.finder_profile(k, kappa).offset ** 2)
         other = low_rank.Calibration(k, 1.0, 1 / kappa, mu, noise.privacy)
         assert chosen < 1.01 * other.expected_error(shape, r, 0.0, leverage)
@@ -319,9 +319,9 @@ def test_worst_neighbours_of_the_range_finder_by_search():
     """
     rng = generator(10)
     c = 1.3
-    profile = privacy.ChiGaussianProfile(6, 0.8)
+    profile = hardt_roth.ChiGaussianProfile(6, 0.8)
     rho, lam = c / 0.8, (0.8**2 + 0.8 * math.sqrt(0.8**2 + 4)) / 2
-    sketch = privacy.SketchProfile(6, lam, "replace")
+    sketch = sheffet.SketchProfile(6, lam, "replace")
     assert sketch.delta(0.7) == pytest.approx(profile.delta(0.7), rel=1e-9)
     most = math.log1p(lam)
 
@@ -416,11 +416,11 @@ def test_rounding_of_omega_is_in_the_profile(k, ratio, offset):
         )
         assert exact <= claimed.delta(epsilon) * (1 + 1e-8)
         assert without < exact
-        nominal = privacy.ChiGaussianProfile(k, ratio, offset).delta(epsilon)
+        nominal = hardt_roth.ChiGaussianProfile(k, ratio, offset).delta(epsilon)
         assert without == pytest.approx(nominal, rel=1e-7)
         # A hair of the ratio covers it, where delta is small enough to matter.
         if nominal < 0.1:
-            more = privacy.ChiGaussianProfile(k, ratio * (1 + 1.1 * t / 2), offset)
+            more = hardt_roth.ChiGaussianProfile(k, ratio * (1 + 1.1 * t / 2), offset)
             assert claimed.delta(epsilon) < more.delta(epsilon)
 
 
@@ -428,7 +428,7 @@ def test_rounding_of_omega_is_in_the_profile(k, ratio, offset):
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 30.0])
 def test_price_of_exactness(k, epsilon):
     """Less than 0.2 % more noise than real numbers need."""
-    ideal = 1 / privacy.calibration.chi_gaussian_ratio(k, epsilon, DELTA)
+    ideal = 1 / hardt_roth.chi_gaussian_ratio(k, epsilon, DELTA)
     std = calibration.finder_std(k, 1.0, epsilon, DELTA, "exact", False)
     assert calibration.finder_profile(k, 1 / std).delta(epsilon) <= DELTA
     assert 1 < std / ideal < 1.0005

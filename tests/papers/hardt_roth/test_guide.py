@@ -3,7 +3,7 @@
 import importlib.util
 from pathlib import Path
 
-SCRIPT = Path(__file__).parents[2] / "docs" / "low_rank.py"
+SCRIPT = Path(__file__).parents[3] / "docs" / "low_rank.py"
 SPEC = importlib.util.spec_from_file_location("docs_low_rank", SCRIPT)
 script = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(script)

@@ -40,11 +40,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram._base.checks import check_not_negative
-
-from ._adjacency import Adjacency, check_adjacency
-from ._numerics import TINY, Array, gauss_legendre, quiet
-from ._profile import Profile, check_parameter
-from .sketch import check_count, narrow_against_wide, wide_against_narrow, wide_and_narrow
+from privgram.papers._gaussians import (
+    check_count,
+    narrow_against_wide,
+    wide_against_narrow,
+    wide_and_narrow,
+)
+from privgram.privacy._adjacency import Adjacency, check_adjacency
+from privgram.privacy._numerics import TINY, Array, gauss_legendre, quiet
+from privgram.privacy._profile import Profile, check_parameter
 
 __all__ = ["AdaptiveSketchProfile", "adaptive_delta"]
 
@@ -113,32 +117,10 @@ def adaptive_delta(
     down, but up to the end of their cell the sketch runs as there (Lemma 3 of
     docs/theory/adaptive.md); at every z the least density of the shifts under Q counts.
 
-    Parameters
-    ----------
-    epsilon : float
-        Any real number.
-    sketch : callable
-        Curve of the pair of sketches.
-    p_shift : float
-        Smallest eigenvalue under P, less the smaller of those under P and Q.
-    q_shifts : (float, float)
-        Least and largest under Q.
-    total : float
-        R > 1.
-    shift : float
-        tau in [0, R].
-    scale : float
-        b.
-    clips : (ndarray of float64, ndarray of float64)
-        Least and largest clip of each cell, in [0, shift] and ascending. A clip at 0 also bounds
-        those below.
-    nodes : int
-        Gauss-Legendre nodes of the longest panel.
-
-    Returns
-    -------
-    ndarray of float64
-        One for each cell.
+    `p_shift` is the smallest eigenvalue under P, less the smaller of those under P and Q, and
+    `q_shifts` are the least and the largest under Q; `total` is R > 1, `shift` tau in [0, R],
+    `scale` b. `clips` are the least and largest of each cell, ascending in [0, shift], and the
+    result has one number a cell; a clip at 0 also bounds those below.
     """
     low, high = clips
     q_low, q_high = q_shifts

@@ -16,17 +16,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from privgram._base.checks import check_integer, check_not_negative
-
-from ._numerics import Array
-from ._profile import Profile, check_parameter
-from .sketch import SketchProfile, check_count
+from privgram.papers._gaussians import check_count
+from privgram.papers.sheffet.profiles import SketchProfile
+from privgram.privacy._numerics import Array
+from privgram.privacy._profile import Profile, check_parameter
 
 
 @dataclass(frozen=True)
 class TruncatedSketchProfile(Profile):
     """Upper bound on the profile of a sketch that is drawn anew while it falls in a public set.
 
-    Under "replace". Made by `privgram.compression.Compressed.profile`.
+    Under "replace". Made by `Compressed.profile`.
 
     Parameters
     ----------

@@ -12,9 +12,10 @@ import pytest
 from pairs import rule
 from scipy import special, stats
 
-from privgram.privacy import AdaptiveSketchProfile, calibration
-from privgram.privacy.adaptive import adaptive_delta, sketch_curves
-from privgram.privacy.sketch import wide_and_narrow
+from privgram.papers import sheffet
+from privgram.papers._gaussians import wide_and_narrow
+from privgram.papers.sheffet import AdaptiveSketchProfile
+from privgram.papers.sheffet.adaptive import adaptive_delta, sketch_curves
 
 
 def replace_curve(epsilon, wide, narrow, rows):
@@ -93,7 +94,7 @@ def test_no_gap_and_no_clip_leaks_more(profile, epsilon):
 
 
 def test_bound_is_near_what_is_attained_at_every_epsilon():
-    profile = calibration.adaptive_sketch(30, 1.0, 1e-4)
+    profile = sheffet.adaptive_sketch(30, 1.0, 1e-4)
     for epsilon in (0.01, 0.3, 3.0, 6.0):
         attained = max(
             leak(epsilon, curve, gap, c, profile)
@@ -134,7 +135,7 @@ def test_mixture_of_the_pair_of_two_ratios():
 )
 def test_calibration_leaves_no_clip_above_delta(rows, epsilon, delta, adjacency):
     """Clips near 0.3 used to give up to 1.0012 of the delta asked for, no gap 1.0017."""
-    profile = calibration.adaptive_sketch(rows, epsilon, delta, adjacency)
+    profile = sheffet.adaptive_sketch(rows, epsilon, delta, adjacency)
     setting = profile.regulariser + profile.shift, profile.shift, profile.scale
     clips = np.unique(np.minimum([*np.linspace(0, 1, 21), *np.linspace(0, 20, 9)], profile.shift))
     for gap in (1.0, 0.0, -1.0):
@@ -185,7 +186,7 @@ def test_bound_over_cells_and_over_shifts():
 )
 def test_what_the_exact_worst_pair_saves(setting, before):
     """R and w^2 of before: two rows shared an eigenvector, and s above w^2 hid nothing."""
-    profile = calibration.adaptive_sketch(*setting)
+    profile = sheffet.adaptive_sketch(*setting)
     now = profile.regulariser + profile.shift, profile.regulariser
     assert sum(now) < 0.999 * sum(before)
     # The bound on all gaps costs 1 % of delta at most.

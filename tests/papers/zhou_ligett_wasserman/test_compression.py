@@ -8,10 +8,9 @@ import pytest
 import scipy.sparse as sp
 from scipy import stats
 
-from privgram import compression
-from privgram.compression import compress
 from privgram.papers import zhou_ligett_wasserman
-from privgram.privacy import SketchProfile, TruncatedSketchProfile
+from privgram.papers.sheffet import SketchProfile
+from privgram.papers.zhou_ligett_wasserman import TruncatedSketchProfile, compress, compression
 
 
 def generator(seed=1):
@@ -128,7 +127,7 @@ def test_default_spread(rng):
     A = table(rng)
     sigma = normalised(A).T @ normalised(A) / 500
     assert compress(A, 300).delta_max == 0
-    assert compress(A, 300, sigma).delta_max == compression.lemma_4_5(500, 4)
+    assert compress(A, 300, sigma).delta_max == zhou_ligett_wasserman.lemma_4_5(500, 4)
 
 
 def covariances(rng, n, correlation, tables):
@@ -145,7 +144,7 @@ def test_lemma_4_5_searched_over_covariances():
     """
     rng = generator(11)
     n, p, failure, tables = 100_000, 4, 0.1, 2000
-    bound = compression.lemma_4_5(n, p, failure)
+    bound = zhou_ligett_wasserman.lemma_4_5(n, p, failure)
     truths = [np.full((p, p), r) + (1 - r) * np.eye(p) for r in (0, 0.1, 0.3, 0.6, 0.9, 0.99)]
     signs = np.outer([1, -1, 1, -1], [1, -1, 1, -1])
     truths += [truth * signs for truth in truths[1:4]]
@@ -161,21 +160,21 @@ def test_lemma_4_5_searched_over_covariances():
 
 
 def test_lemma_4_5_at_its_ends():
-    assert compression.lemma_4_5(100, 1) == 0
-    assert compression.lemma_4_5(3, 10) == 4  # what correlations cannot exceed
+    assert zhou_ligett_wasserman.lemma_4_5(100, 1) == 0
+    assert zhou_ligett_wasserman.lemma_4_5(3, 10) == 4  # what correlations cannot exceed
     # The maximum over the correlation, by brute force.
     t, r = math.log(12 / 0.01), np.linspace(0, 1, 100_001)
     xi, eta = math.sqrt(2 * t / 500) + t / 500, 2 * math.sqrt(t / 500) + 2 * t / 500
     bound = ((1 - r**2) * xi + r * eta**2 / (2 * (1 - eta))) / (1 - eta)
-    assert compression.lemma_4_5(500, 3, 0.01) == pytest.approx(2 * bound.max(), rel=1e-6)
+    assert zhou_ligett_wasserman.lemma_4_5(500, 3, 0.01) == pytest.approx(2 * bound.max(), rel=1e-6)
     # 4 sqrt(ln p / n) in the limit, the constant of O_P.
     many, p = 10**14, 10**9
-    assert compression.lemma_4_5(many, p, 0.5) == pytest.approx(
+    assert zhou_ligett_wasserman.lemma_4_5(many, p, 0.5) == pytest.approx(
         4 * math.sqrt(math.log(p) / many), rel=0.02
     )
     for bad in ((0, 3, 0.1), (5, 0, 0.1), (5, 3, 0.0), (5, 3, 1.0)):
         with pytest.raises(ValueError, match="must"):
-            compression.lemma_4_5(*bad)
+            zhou_ligett_wasserman.lemma_4_5(*bad)
 
 
 def test_equation_5_searched(rng):
@@ -404,16 +403,16 @@ def test_pca_and_proposition_3_4(rng):
     found, components = out.pca(1)
     assert (found.shape, components.shape) == ((1,), (1, 5))
     difference = np.linalg.norm(out.covariance() - sigma)
-    bound = compression.proposition_3_4(values, 1, difference)
+    bound = zhou_ligett_wasserman.proposition_3_4(values, 1, difference)
     distance = np.linalg.norm(
         np.outer(components[0], components[0]) - np.outer(vectors[:, -1], vectors[:, -1])
     )
     assert 0 < distance <= bound < 0.2
     assert out.pca()[1].shape == (5, 5)
-    assert compression.proposition_3_4([3.0, 1.0], 1, 0.6) == math.inf
-    assert compression.proposition_3_4([3.0, 1.0], 1, 0.5) == 0.5
+    assert zhou_ligett_wasserman.proposition_3_4([3.0, 1.0], 1, 0.6) == math.inf
+    assert zhou_ligett_wasserman.proposition_3_4([3.0, 1.0], 1, 0.5) == 0.5
     with pytest.raises(ValueError, match="n_components"):
-        compression.proposition_3_4([3.0, 1.0], 2, 0.5)
+        zhou_ligett_wasserman.proposition_3_4([3.0, 1.0], 2, 0.5)
 
 
 def test_rank_deficient_and_single(rng):

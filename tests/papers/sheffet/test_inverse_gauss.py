@@ -1,12 +1,14 @@
 """Noise on the inverse: its sensitivity, attained; the law of what is released."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.mechanisms import InverseGauss, from_dict
+from privgram.mechanisms import from_dict
+from privgram.papers.sheffet import InverseGauss, PublishedInverseGauss
 
 EPSILON, DELTA = 1.0, 1e-6
 
@@ -52,14 +54,13 @@ def test_calibration_is_tight_and_safe():
 
 def test_published_constant_and_its_erratum():
     # The theorem is for epsilon < 1.
-    noise = InverseGauss(11.0).calibrate(3, 1.0, 0.99, DELTA, calibration="published")
+    noise = PublishedInverseGauss(11.0).calibrate(3, 1.0, 0.99, DELTA)
     assert noise.sigma == pytest.approx(math.sqrt(8 * math.log(2 / DELTA)) / 10 / 0.99, rel=1e-9)
-    mechanism = InverseGauss(2 * 0.01)
+    mechanism = PublishedInverseGauss(2 * 0.01)
     with pytest.raises(ValueError, match="allow_published_erratum"):
-        mechanism.calibrate(3, 0.1, 0.99, DELTA, calibration="published")
-    noise = mechanism.calibrate(
-        3, 0.1, 0.99, DELTA, "add-remove", "published", allow_published_erratum=True
-    )
+        mechanism.calibrate(3, 0.1, 0.99, DELTA)
+    mechanism = replace(mechanism, allow_published_erratum=True)
+    noise = mechanism.calibrate(3, 0.1, 0.99, DELTA, "add-remove")
     assert noise.privacy.delta(0.99) == pytest.approx(0.97, abs=0.005)
 
 

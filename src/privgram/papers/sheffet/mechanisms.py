@@ -1,0 +1,414 @@
+"""Sheffet's mechanisms: Gaussian sketch, inverse Wishart, noise on the inverse (Theorem B.5).
+
+The sketch (Algorithms 1 and 2) and the inverse Wishart (4 and 5) release the same experiment,
+r draws from N(0, G + w^2 I), one as it is and one inverted; both may first spend part of the
+budget on the smallest eigenvalue of G, which regularises as well as w^2 does. What they draw is in
+`privgram.papers.sheffet.drawing`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from privgram._base.checks import check_integer, check_positive
+from privgram.mechanisms._base import Calibration, Mechanism, Request
+from privgram.papers.sheffet.calibration import adaptive_sketch, sketch_ratio
+from privgram.papers.sheffet.certified import delta_fp as bound_of_rounding
+from privgram.papers.sheffet.certified import largest_epsilon
+from privgram.papers.sheffet.ladder import RUNGS, AdaptiveLadderProfile, rung_share
+from privgram.papers.sheffet.laws import InverseGaussianLaw, InverseWishartLaw, SketchLaw
+from privgram.papers.sheffet.profiles import Orientation, SketchProfile
+from privgram.privacy import GaussianProfile
+from privgram.privacy.calibration import gaussian_ratio
+
+if TYPE_CHECKING:
+    from privgram.privacy import Adjacency, Profile
+
+__all__ = [
+    "GaussianSketch",
+    "InverseGauss",
+    "InverseWishart",
+    "adaptive_pays",
+]
+
+#: Entries of the rows that a release keeps, at most, however many a large eigenvalue pays for.
+KEPT_ENTRIES = 1 << 24
+
+#: The inverse is rounded so finely that its sensitivity grows by 2^-SENSITIVITY_BITS at most.
+SENSITIVITY_BITS = 20
+
+#: The smallest eigenvalue is rounded down to a grid of 2^-EIGENVALUE_BITS B^2.
+EIGENVALUE_BITS = 20
+
+#: Most rows or degrees of freedom, before an eigenvalue multiplies them by up to 2^20: chi variates
+#: are drawn of up to 2^60.
+MOST_DOF = 2.0**40
+
+#: Lengths of the adaptive calibration grow by this, for that grid.
+EIGENVALUE_SLACK = 1 + 2.0 ** (1 - EIGENVALUE_BITS)
+
+
+@dataclass(frozen=True)
+class MultiplicativeCalibration(Calibration):
+    """Noise of a sketch or an inverse Wishart.
+
+    Attributes
+    ----------
+    dof : float
+        Rows r of the sketch, or degrees of freedom; the least there can be, where adaptive.
+    regulariser : float
+        w^2 or psi, in the units of the second moment; before any adjustment.
+    laplace_scale : float or None
+        Scale of the Laplace noise on the smallest eigenvalue, where adaptive.
+    eigenvalue_shift : float or None
+        What the noisy eigenvalue is lowered by, where adaptive.
+    delta_fp : float
+        Part of delta set aside for finite precision.
+    """
+
+    #: Which law of the worst pair the table with the row has, under "add-remove".
+    orientation: ClassVar[Orientation]
+
+    #: Of what is drawn, by degrees of freedom and regulariser.
+    law_of: ClassVar[type[SketchLaw | InverseWishartLaw]]
+
+    dof: float
+    regulariser: float
+    laplace_scale: float | None
+    eigenvalue_shift: float | None
+    delta_fp: float
+
+    @property
+    def law(self) -> SketchLaw | InverseWishartLaw:
+        """The law with the fewest rows."""
+        return self.law_of(self.dof, self.regulariser)
+
+
+def calibrated(
+    kind: type[MultiplicativeCalibration], dof: float, adaptive: bool, request: Request
+) -> MultiplicativeCalibration:
+    """Calibration by the exact profile."""
+    # Two orthogonal rows of one column do not exist: replacing is then no more than adding.
+    one_column = request.n_columns == 1 and request.adjacency == "replace"
+    adjacency: Adjacency = "add-remove" if one_column else request.adjacency
+    most = dof * 2**RUNGS if adaptive else dof
+    delta_fp = bound_of_rounding(request.epsilon, most)
+    delta = request.delta - delta_fp
+    if delta <= 0:
+        message = f"delta={request.delta:g} is below what finite precision takes, {delta_fp:.2g}"
+        largest = largest_epsilon(request.delta, most)
+        if largest > 0:
+            message += (
+                f" at epsilon={request.epsilon:g}: ask for epsilon={math.floor(largest):d} or"
+                " less, whose guarantee is the stronger"
+            )
+        raise ValueError(message)
+    if not adaptive:
+        ratio = sketch_ratio(dof, request.epsilon, delta, adjacency)
+        profile = SketchProfile(dof, ratio, request.adjacency, kind.orientation, one_column)
+        lengths: tuple[float, ...] = (request.bound**2 / ratio,)
+        return multiplicative_record(kind, request, profile, dof, delta_fp, *lengths)
+    first = adaptive_sketch(dof, request.epsilon, delta * rung_share(0), adjacency)
+    three = first.regulariser, first.shift, first.scale
+    budget = request.adjacency, request.epsilon, delta
+    ladder = AdaptiveLadderProfile(dof, *three, *budget, one_column=one_column)
+    lengths = tuple(x * (request.bound**2 * EIGENVALUE_SLACK) for x in three)
+    return multiplicative_record(kind, request, ladder, dof, delta_fp, *lengths)
+
+
+def multiplicative_record(
+    kind: type[MultiplicativeCalibration],
+    request: Request,
+    profile: Profile,
+    dof: float,
+    delta_fp: float,
+    regulariser: float,
+    eigenvalue_shift: float | None = None,
+    laplace_scale: float | None = None,
+) -> MultiplicativeCalibration:
+    """The record of a calibration; ValueError for more rows than can be drawn."""
+    if dof > MOST_DOF:
+        raise ValueError(f"at most 2^40 rows or degrees of freedom can be drawn, not {dof:g}")
+    return kind(
+        **vars(request),
+        privacy=profile,
+        noise_std=regulariser / math.sqrt(dof),
+        bias=regulariser,
+        dof=dof,
+        regulariser=regulariser,
+        laplace_scale=laplace_scale,
+        eigenvalue_shift=eigenvalue_shift,
+        delta_fp=delta_fp,
+    )
+
+
+@dataclass(frozen=True)
+class SketchCalibration(MultiplicativeCalibration):
+    """Noise of a sketch."""
+
+    orientation, law_of = "wide", SketchLaw
+
+
+@dataclass(frozen=True)
+class GaussianSketch(Mechanism):
+    """Second moment of r random combinations of the rows: a Johnson-Lindenstrauss sketch.
+
+    Released is M = (R A')^T (R A') / r, R of independent standard normals and A'
+    the data with w I appended: a Wishart matrix W_d(G + w^2 I, r) / r, which is how
+    it is drawn, in O(d^3) whatever n and r.  It estimates G + w^2 I and is positive
+    definite for r >= d.
+
+    Parameters
+    ----------
+    rows : int
+        r >= 1; where adaptive, the least number of rows.
+    adaptive : bool
+        First release a private lower bound s on the smallest eigenvalue of G, which
+        regularises as well: w^2 falls by s, and once s alone suffices more rows are
+        drawn (Algorithm 2): they double as often as s pays for it.
+    keep_rows : bool
+        Release the r sketch rows themselves, as `release.sketch`, and M computed
+        from them.  Takes O(r d^2); adaptive ones keep 2^24 entries at most.
+
+    Notes
+    -----
+    The profile is that of `SketchProfile`, or `AdaptiveLadderProfile`, less a part under 1e-12
+    for finite precision.  The first is proved, the second an upper bound.
+
+    References
+    ----------
+    .. [1] Sheffet, "Old techniques in differentially private linear regression",
+       ALT 2019, Algorithms 1 and 2, Theorem 3.1.
+    .. [2] Blocki, Blum, Datta, Sheffet, "The Johnson-Lindenstrauss transform itself
+       preserves differential privacy", FOCS 2012.
+    """
+
+    rows: int
+    adaptive: bool = False
+    keep_rows: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer(self.rows, "rows", 1)
+
+    def _calibrated(self, request: Request) -> MultiplicativeCalibration:
+        return calibrated(SketchCalibration, self.rows, self.adaptive, request)
+
+
+def adaptive_pays(
+    rows: int,
+    n_columns: int,
+    bound: float,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency = "replace",
+) -> float:
+    """Smallest eigenvalue of the second moment from which on an adaptive sketch pays.
+
+    Its regulariser is then below that of the sketch that is not adaptive, and more rows may be
+    drawn. The same holds of `InverseWishart` of as many degrees of freedom.
+
+    Parameters
+    ----------
+    rows : int
+        r >= 1 of the sketch.
+    n_columns, bound, epsilon, delta, adjacency
+        As in `privgram.mechanisms.Mechanism.calibrate`.
+
+    Returns
+    -------
+    float
+        In the units of the second moment.
+
+    Raises
+    ------
+    ValueError
+        If the guarantee cannot be met.
+    """
+    setting = n_columns, bound, epsilon, delta, adjacency
+    plain = GaussianSketch(rows).calibrate(*setting)
+    adaptive = GaussianSketch(rows, adaptive=True).calibrate(*setting)
+    pays: float = adaptive.eigenvalue_shift + adaptive.regulariser - plain.regulariser
+    return pays
+
+
+@dataclass(frozen=True)
+class InverseWishartCalibration(MultiplicativeCalibration):
+    """Noise of an inverse Wishart."""
+
+    orientation, law_of = "narrow", InverseWishartLaw
+
+
+@dataclass(frozen=True)
+class InverseWishart(Mechanism):
+    """A draw from the posterior of the second moment under a conjugate prior.
+
+    Drawn is X ~ W_d^{-1}(G + psi I, nu); released is (nu - d - 1) X, which estimates
+    G + psi I.
+
+    Parameters
+    ----------
+    dof : float, optional
+        nu >= d; where adaptive, the least degrees of freedom k0, and required.  By
+        default n + d (Algorithm 4), where the number of rows n is public: under
+        adjacency "replace" only.
+    adaptive : bool
+        First release a private lower bound s on the smallest eigenvalue of G:
+        psi falls by s, and once s alone suffices nu rises (Algorithm 5).
+
+    Notes
+    -----
+    The inverse of a sketch with nu rows: the profile is that of `SketchProfile`, inversion being
+    a bijection.  The scale nu - d - 1 (1 where that is less) is the library's; the paper releases
+    X.  Where adaptive the profile is an upper bound.
+
+    References
+    ----------
+    .. [1] Sheffet, "Old techniques in differentially private linear regression",
+       ALT 2019, Algorithms 4 and 5, Theorem 5.1.
+    """
+
+    dof: float | None = None
+    adaptive: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dof is not None:
+            check_positive(self.dof, "dof")
+        if self.dof is None and self.adaptive:
+            raise ValueError("an adaptive inverse Wishart needs dof, its least degrees of freedom")
+
+    def _degrees(self, request: Request) -> float:
+        dof = self.dof
+        if dof is None:
+            if request.adjacency != "replace":
+                raise ValueError(
+                    "dof=None means n + d, and n is private under 'add-remove': neighbours "
+                    "would differ in their degrees of freedom. Pass a dof that does not depend "
+                    "on the data, or use adjacency='replace'"
+                )
+            if request.n_rows is None:
+                raise ValueError("dof=None means n + d: pass n_rows, or a dof")
+            dof = request.n_rows + request.n_columns
+        if dof < request.n_columns:
+            raise ValueError(
+                f"dof must be at least the number of columns, {request.n_columns}, not {dof}"
+            )
+        return dof
+
+    def _calibrated(self, request: Request) -> MultiplicativeCalibration:
+        return calibrated(InverseWishartCalibration, self._degrees(request), self.adaptive, request)
+
+
+@dataclass(frozen=True)
+class InverseGaussCalibration(Calibration):
+    """Noise on the inverse of the second moment.
+
+    Attributes
+    ----------
+    rho : float
+        The eigenvalue floor is (1 + rho) B^2.
+    sensitivity : float
+        Of the inverse in Frobenius norm, in its units.
+    sigma : float
+        Standard deviation on the diagonal, in units of the inverse; sigma/sqrt(2) off it.
+    """
+
+    rho: float
+    sensitivity: float
+    sigma: float
+
+    @property
+    def law(self) -> InverseGaussianLaw:
+        """The inverse of G^{-1} plus symmetric Gaussian noise."""
+        return InverseGaussianLaw(self.sigma / math.sqrt(2.0), self.sigma)
+
+
+@dataclass(frozen=True)
+class InverseGauss(Mechanism):
+    """Inverse of the second moment plus symmetric Gaussian noise, inverted back.
+
+    For data of which it is public that every eigenvalue of the second moment exceeds
+    a floor well above B^2: the inverse then hardly depends on a row.
+
+    Parameters
+    ----------
+    eigenvalue_floor : float
+        Public lower bound on the smallest eigenvalue of the second moment of every
+        table considered, in its units; above B^2.
+
+    Notes
+    -----
+    With floor = (1 + rho) B^2 the inverse moves by at most 1 / (B^2 rho (1 + rho)) in
+    Frobenius norm when a row is added or removed and by sqrt(2) times that when one
+    is replaced; both are attained.  The printed theorem has 1 / rho there, which is
+    right in no units (docs/theory/errata.md).
+
+    The floor is a promise that nothing enforces.  The guarantee holds for tables that
+    keep it, and the release says so (`release.condition`).
+
+    The released matrix is an inverse of a noisy matrix: neither unbiased nor always
+    positive definite.
+
+    References
+    ----------
+    .. [1] Sheffet, "Old techniques in differentially private linear regression",
+       ALT 2019, Theorem B.5.
+    """
+
+    eigenvalue_floor: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self.eigenvalue_floor, "eigenvalue_floor")
+
+    @property
+    def condition(self) -> str:
+        """The promise of the eigenvalue floor."""
+        return (
+            "every table considered has a second moment whose eigenvalues are "
+            f"at least {self.eigenvalue_floor:.12g}"
+        )
+
+    @property
+    def scale_free(self) -> bool:
+        """False: the floor is a length of its own."""
+        return False
+
+    def margin(self, bound: float) -> float:
+        """Rho > 0, by which the floor is (1 + rho) B^2; ValueError where it is lower."""
+        rho = self.eigenvalue_floor / bound**2 - 1
+        if rho <= 0:
+            raise ValueError(
+                f"eigenvalue_floor={self.eigenvalue_floor:g} must exceed the squared bound of "
+                f"a row, {bound**2:g}"
+            )
+        return rho
+
+    def sensitivity(self, n_columns: int, bound: float, adjacency: Adjacency) -> float:
+        """Of the rounded inverse in Frobenius norm, in its units."""
+        rho = self.margin(bound)
+        distance = (1 + 2.0**-SENSITIVITY_BITS) / (bound**2 * rho * (1 + rho))
+        return distance * (math.sqrt(2.0) if adjacency == "replace" and n_columns > 1 else 1.0)
+
+    def _calibrated(self, request: Request) -> InverseGaussCalibration:
+        ratio = gaussian_ratio(request.epsilon, request.delta)
+        return self.record(request, self._moved(request) / ratio)
+
+    def _moved(self, request: Request) -> float:
+        return self.sensitivity(request.n_columns, request.bound, request.adjacency)
+
+    def record(self, request: Request, sigma: float) -> InverseGaussCalibration:
+        """The record of noise of this standard deviation on the diagonal of the inverse."""
+        return InverseGaussCalibration(
+            **vars(request),
+            privacy=GaussianProfile(self._moved(request) / sigma, request.adjacency),
+            # To first order, where the second moment is at its floor.
+            noise_std=sigma / math.sqrt(2.0) * self.eigenvalue_floor**2,
+            bias=0.0,
+            rho=self.margin(request.bound),
+            sensitivity=self._moved(request),
+            sigma=sigma,
+        )
