@@ -314,12 +314,12 @@ def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-def test_intervals_hold(adjacency, family="binomial"):
+def test_intervals_hold(adjacency):
     """100 samples of 5 parameters: single ones are held to 0.87, 3.7 standard errors below 0.95."""
     truth, hits = np.array([0.6, -0.2, 0.4, 0.8, 0.5]), []
     for seed in range(100):
-        table = made(family, 4000, seed)
-        fit = fitted(family, table, adjacency=adjacency, epsilon=2.0, seed=seed)
+        table = made(n=4000, seed=seed)
+        fit = fitted(source=table, adjacency=adjacency, epsilon=2.0, seed=seed)
         if fit.refusal is None:
             low, high = np.asarray(fit.conf_int()).T
             hits.append((low <= truth) & (truth <= high))
