@@ -10,6 +10,7 @@ from privgram._core.rows import Accumulator
 from privgram.mechanisms import Refined
 from privgram.moment.mapped import Mapped
 from privgram.moment.scored import (
+    PARTS,
     UNITS,
     Curved,
     Modelled,
@@ -232,7 +233,8 @@ def test_no_row_moves_a_look_by_more_than_it_is_calibrated_for(family, rng):
             counted = Mapped(frame, bound, Modelled(ScoreShells(q, grid), expected))
             counted.update(row[None].copy())
             shells = counted.inner.inner
-            assert shells.counts.sum() == 1
+            assert 0 <= shells.counts.sum() <= PARTS
+            assert np.count_nonzero(shells.counts) <= 1
             square = sum(int(x) ** 2 for x in shells.total.ravel())
             assert square <= UNITS**2
             most[1] = max(most[1], math.sqrt(square) / UNITS)
@@ -276,7 +278,7 @@ def test_no_unit_moves_a_score_by_more_than_a_row_and_its_rows_have_no_order(rng
 def test_the_shares_add_up_to_the_guarantee(family, adjacency, rows):
     fit = fitted(family, made(family, rows), adjacency=adjacency)
     given = fit.parameters
-    spent = [*given["look_mu"], *given["score_mu"], *given["counts_mu"], given["turns_mu"]]
+    spent = [*given["look_mu"], *given["score_mu"], *given["counts_mu"]]
     whole = Refined().calibrate(len(fit.columns), 1.0, 1.0, 1e-6, adjacency).mu
     assert math.hypot(*spent) == pytest.approx(whole, rel=1e-9)
     assert math.hypot(*spent) < whole
@@ -312,13 +314,12 @@ def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-@pytest.mark.parametrize("family", TARGETS)
-def test_intervals_hold(family, adjacency):
+def test_intervals_hold(adjacency):
     """100 samples of 5 parameters: single ones are held to 0.87, 3.7 standard errors below 0.95."""
     truth, hits = np.array([0.6, -0.2, 0.4, 0.8, 0.5]), []
     for seed in range(100):
-        table = made(family, 4000, seed)
-        fit = fitted(family, table, adjacency=adjacency, epsilon=2.0, seed=seed)
+        table = made(n=4000, seed=seed)
+        fit = fitted(source=table, adjacency=adjacency, epsilon=2.0, seed=seed)
         if fit.refusal is None:
             low, high = np.asarray(fit.conf_int()).T
             hits.append((low <= truth) & (truth <= high))

@@ -10,7 +10,7 @@ import privgram as pg
 from privgram._base.saved import DamagedFile
 from privgram.mechanisms import Refined
 from privgram.moment.mapped import Mapped
-from privgram.moment.scored import UNITS, ScoreShells, ScoreSum, UnitScored, scale
+from privgram.moment.scored import PARTS, UNITS, ScoreShells, ScoreSum, UnitScored, scale
 from privgram.privacy import GaussianProfile
 from privgram.regression import scoring
 
@@ -180,7 +180,7 @@ def shells(lengths, units, rng, grid, counts_std=5.0, turns_std=5.0):
     """What is released of scores of these lengths along these units."""
     found = ScoreShells(units.shape[1], grid)
     found.add(units * lengths[:, None], lengths)
-    counts = found.counts + rng.normal(0, counts_std, len(grid))
+    counts = found.counts / PARTS + rng.normal(0, counts_std, len(grid))
     turns = found.total / scale(units.shape[1])
     return counts, turns + rng.normal(0, turns_std, turns.shape), grid, counts_std, turns_std
 
@@ -235,7 +235,7 @@ def test_no_row_moves_a_score_by_more_than_it_is_calibrated_for(rng):
             most = max(most, math.sqrt(square) / UNITS)
             counted = Mapped(frame, bound, ScoreShells(q, grid))
             counted.update(row[None].copy())
-            assert counted.inner.counts.sum() == 1
+            assert counted.inner.counts.sum() == PARTS
             assert np.count_nonzero(counted.inner.total.any(axis=1)) <= 1
             assert sum(int(x) ** 2 for x in counted.inner.total.ravel()) <= UNITS**2
     assert most > 0.999  # attained, or the search would see nothing

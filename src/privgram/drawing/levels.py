@@ -19,7 +19,7 @@ from privgram.columns import Columns
 from privgram.columns.terms import parse_terms
 from privgram.columns.variables import Factor
 from privgram.drawing.additive import impose
-from privgram.drawing.scores import CHANGED, isotropic, released
+from privgram.drawing.scores import CHANGED, counted, isotropic, released
 from privgram.engines.threads import accumulate
 from privgram.mechanisms import refined as frames
 from privgram.moment import SecondMoment
@@ -331,7 +331,7 @@ class LevelSteps:
         for found, grid, m, share, most in zip(
             (shells.slopes, shells.levels), grids, (q, 1), noises, (1.0, CLIPPED), strict=True
         ):
-            counts, std = looks.noisy(found, COUNTS)
+            counts, std = counted(looks, found, COUNTS)
             turns, turns_std = released(looks, found.total, 1.0, TURNS, m, self.moves)
             noise = self.moves / looks.mu(share)
             clips.append(

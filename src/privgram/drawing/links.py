@@ -16,7 +16,7 @@ import numpy as np
 from privgram._core.rows import Accumulator
 from privgram._core.units import UnitAccumulator
 from privgram.drawing.additive import impose
-from privgram.drawing.scores import Steps, isotropic
+from privgram.drawing.scores import Steps, counted, isotropic
 from privgram.moment import SecondMoment
 from privgram.moment.scored import Curved, Modelled, ScoreShells
 from privgram.regression import scoring as rules
@@ -61,6 +61,7 @@ class Links(Steps):
         assert ones is not None  # `needed` has them
         self.ones = ones
         self.part = 1.0
+        self.constant = False
         #: Of looks at the curvature, once lengths were seen.
         self.radius: float | None = None
 
@@ -74,7 +75,7 @@ class Links(Steps):
         # A rare level's rows would stand out.
         shown = looks.noise.counts_std(looks.mu(rules.LENGTHS)) < rules.FEW * rows
         shown = shown and not self.of_units
-        wider = False
+        wider = running = False
         for _ in range(rules.MOST_MIDDLES):
             start, left = self._clearly(start, left)
             if start.hidden:
@@ -84,13 +85,13 @@ class Links(Steps):
             share = min(max(share, rules.MIDDLE[0]), rules.MIDDLE[1])
             left -= share
             start, moved, far = self._middle(start, share, left)
-            far = far or self._spread(first, moved, rows) > rules.RUNAWAY
+            running = self._spread(first, moved, rows) > rules.RUNAWAY
             if self.radius is None and shown:
                 used = rules.curved_look(self._std_at, start, 1.0)[0]
                 self.radius = self._wide(start)
                 left -= rules.LENGTHS
                 wider = self.radius > rules.WIDER * used  # rows of rare levels were clipped
-            if not far or left <= rules.KEPT:
+            if not (far or running) or left <= rules.KEPT:
                 break
         if start.hidden or wider or start.short > rules.STALE:  # or the step led elsewhere
             near, spent = self._curved(start, left - rules.ROOM if start.hidden else 0.0)
@@ -99,13 +100,14 @@ class Links(Steps):
         shells = self._shells(start, rules.LINK_COUNTS)
         left -= rules.LINK_COUNTS + rules.TURNS
         noise = self.moves / looks.mu(left * 0.92)
-        clip = rules.choose_clip(*shells, noise, rows, rules.WARY, self.part)
+        clip = rules.choose_clip(*shells, noise, rows, 1.0, rules.WARY, self.part)
         if not self.robust:  # as the model has it
             clip = replace(clip, whole=max(rows - self.q, 1.0))
         found = self._steps(start, clip, left)
         moved = found["coef"] - start.coef
         owed = math.sqrt(self.q * (start.behind + found["noise"] ** 2)) / rows
         runaway = float(np.linalg.norm(start.along(moved))) / rows > rules.SETTLED + 3 * owed
+        runaway = runaway or running or self.constant
         runaway = runaway or self._spread(first, found["step"], rows) > rules.RUNAWAY
         if runaway or start.bent(found["step"], rules.MOST_BENT, found["noise"]):
             found["refused"] = UNSETTLED
@@ -128,7 +130,11 @@ class Links(Steps):
         own = half * self.joint[-1] + center * self.ones
         mean = 0.5 if self.family.name == "binomial" else 1.0  # of no linear predictor
         if self.design.intercept:
-            mean = float(own @ known @ self.ones) / max(float(self.ones @ known @ self.ones), 1.0)
+            count = max(float(self.ones @ known @ self.ones), 1.0)
+            mean = float(own @ known @ self.ones) / count
+            doubt = 2 * std * float(np.linalg.norm(own) * np.linalg.norm(self.ones)) / count
+            # All targets may be the same.
+            self.constant = min(mean, center + half - mean) < doubt and not self.of_units
             low, high = rules.LEAST_MEAN, (center + half) - rules.LEAST_MEAN
             mean = min(max(mean, low), max(high, low))
         weight = mean * (1 - mean) if self.family.name == "binomial" else mean
@@ -137,7 +143,7 @@ class Links(Steps):
         if self.family.name == "binomial" and not self.of_units:
             most = max(mean, 1 - mean)
             self.usual *= rules.WIDER * math.sqrt(most / (1 - most)) / rules.USUAL
-            self.part = math.sqrt(weight) / most
+            self.part = rules.PART
         else:
             # Of counts, by how much they vary.
             square = float(own @ known @ own) / max(float(self.ones @ known @ self.ones), 1.0)
@@ -177,7 +183,7 @@ class Links(Steps):
         grid = rules.lengths(math.sqrt(self.q), float(size) * expected.steepest)[::-4][::-1]
         new = partial(_shells, q=self.q, grid=grid)
         found = self.looks.read(self._at(start), partial(_curvature, new=new, expected=expected))
-        counts, std = self.looks.noisy(found.inner, rules.LENGTHS)
+        counts, std = counted(self.looks, found.inner, rules.LENGTHS)
         noise = np.array([self._std_at(radius) for radius in grid])
         noise /= math.sqrt(rules.CURVED[1])
         return rules.wide(counts, std, grid, noise, start.rows, self.q)

@@ -99,9 +99,9 @@ class Looks(looks.Looks):
             counted, self._sums, self._radius = both.counts, both.sums, None
         return self.noisy(counted, share)
 
-    def noisy(self, counted: Any, share: float) -> tuple[Vector, float]:
-        """Whole counts with noise, and how much; a row counts once at most."""
-        std = self.noise.counts_std(self.mu(share))
+    def noisy(self, counted: Any, share: float, most: int = 1) -> tuple[Vector, float]:
+        """Whole counts with noise, and how much; a row counts at most so much."""
+        std = most * self.noise.counts_std(self.mu(share))
         # On a grid that the counts are on: a rounding of the ideal release.
         step = 2.0 ** (math.floor(math.log2(std)) - GRID_BITS) if std < 2.0**GRID_BITS else 1.0
         drawn = np.rint(self.rng.normal(scale=std, size=len(counted.counts)) / step) * step

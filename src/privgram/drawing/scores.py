@@ -28,6 +28,7 @@ from privgram.mechanisms import refined as frames
 from privgram.mechanisms.refined import Frame, Refined
 from privgram.moment import SecondMoment
 from privgram.moment.scored import (
+    PARTS,
     UNITS,
     Curved,
     Leading,
@@ -446,7 +447,7 @@ class Steps:
         reach = self._longest(start) * (4.0 if self.of_units else 1.0)
         grid = rules.lengths(math.sqrt(q), reach)
         found = self._read(start, partial(_shells, q=q, grid=grid))
-        counts, counts_std = looks.noisy(found, share)
+        counts, counts_std = counted(looks, found, share)
         turns, turns_std = released(looks, found.total, 1.0, rules.TURNS, q, self.moves)
         return counts, turns, grid, counts_std, turns_std
 
@@ -553,6 +554,12 @@ def released(
     parameters.setdefault("score_mu", []).append(mu)
     parameters.setdefault("score_noise_std", []).append(std)
     return add_to_integers(total.ravel(), std, clip / scale(q), looks.rng).reshape(total.shape), std
+
+
+def counted(looks: Looks, shells: ScoreShells, share: float) -> tuple[Vector, float]:
+    """Release how many scores are of each length; with the deviation of the noise."""
+    counts, std = looks.noisy(shells, share, PARTS)
+    return counts / PARTS, std / PARTS
 
 
 def isotropic(std: float) -> GaussianLaw:

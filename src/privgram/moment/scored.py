@@ -41,6 +41,9 @@ __all__ = [
 UNITS = 1 << 24
 
 
+#: What a row counts is a whole number of parts: sums are exact.
+PARTS = 32
+
 #: Products of a unit's rows are summed as integers, up to this: the sum does not depend on order.
 STEPS = 2.0**40
 
@@ -172,6 +175,7 @@ class ScoreShells(_Scores):
     Attributes
     ----------
     counts : ndarray of shape (m,), int64
+        In units of 1 / `PARTS`: a row counts what part of its length its score has.
     total : ndarray of shape (m, q), int64
         Of s / |s|, in units of 1 / scale(q).
     """
@@ -185,8 +189,12 @@ class ScoreShells(_Scores):
     def add(self, scores: Matrix, lengths: Vector) -> None:
         """Accumulate scores of these lengths."""
         at = np.searchsorted(self._edges, lengths)
-        self.counts += np.bincount(at, minlength=len(self.counts))
         units = whole(scores, scale(self.q) / np.where(lengths > 0, lengths, 1.0))
+        square = np.empty(len(units))
+        squared_norms(units, square)
+        # One for a score that is as long as its length, and no row more.
+        part = np.minimum(np.rint(PARTS * np.sqrt(square) / UNITS), PARTS)
+        self.counts += np.bincount(at, part, len(self.counts)).astype(np.int64)
         size = len(self.counts)
         for total, column in zip(self.total.T, units.T, strict=True):
             total += np.bincount(at, column, size).astype(np.int64)

@@ -86,8 +86,8 @@ WITHIN = 0.03
 TRUSTED = 1 / 8
 
 #: Where the curvature depends on the coefficients: the least and most share of a score at the
-#: middle, and at most so many; and the least and most share of a look at the curvature, and what its noise may be
-#: beside it, as a mean square; and what is kept for the rest where directions are hidden.
+#: middle, and at most so many; the least and most share of a look at the curvature, and what its
+#: noise may be beside it, as a mean square; what is kept for the rest where directions are hidden.
 MIDDLE, MOST_MIDDLES, CURVED, FINE, KEPT, ROOM = (0.01, 0.06), 10, (0.01, 0.06), 0.002, 0.5, 0.3
 
 #: Share of a histogram of lengths there, where its noise is no more than this part of the rows.
@@ -100,7 +100,7 @@ STALE = 0.13
 PLAINLY = 1.3
 
 #: Share of the histogram of lengths there, and how much what it cannot rule out counts.
-LINK_COUNTS, WARY, PART, WIDER = 0.08, 0.03, 0.35, 1.3
+LINK_COUNTS, WARY, PART, WIDER = 0.08, 0.03, 0.7, 1.3
 
 #: No step is longer, in the root mean square of eta in the frame; a step leaves out at least this
 #: part of its square; where that may be so many deviations of the score, another is taken at the
@@ -418,7 +418,7 @@ def choose_clip(
     wary : float
         What part of the square of what cannot be ruled out counts for the choice.
     part : float
-        What part of their lengths scores have, as a mean.
+        What part of the excess of rows that are not seen may add up.
     """
     q = turns.shape[1]
     number, both = expected(counts, grid, counts_std, rows)
@@ -428,7 +428,7 @@ def choose_clip(
     alike = both * np.exp(-apart / ALIKE)
     # Sums of unit vectors in one direction: of N rows ALONE^2 N, and all together PULL N, the
     # more alike the nearer two shells are; or all of them, where what is seen says so.
-    priors = [part**2 * (pull**2 * alike + ALONE**2 * np.diag(number)) for pull in (PULL, 1.0)]
+    priors = [pull**2 * alike + ALONE**2 * np.diag(number) for pull in (PULL, 1.0)]
     gains = [prior @ np.linalg.inv(prior + turns_std**2 * np.eye(len(grid))) for prior in priors]
     pulled = over @ gains[1] @ turns
     usual = over @ gains[1]
@@ -439,7 +439,7 @@ def choose_clip(
         after = ((over @ (prior - gain @ prior)) * over).sum(axis=1)
         errors.append(after + (over > 0) @ ((WITHIN * middle) ** 2 * np.diag(prior)))
     error = np.where(wide, errors[1], errors[0])
-    hidden = (1.0 if part == 1.0 else PART * part) * unseen(counts, grid, counts_std, rows)
+    hidden = part * unseen(counts, grid, counts_std, rows)
     cost = (noise * grid) ** 2 + DOUBT * np.maximum(error, 0.0)
     few = (over > 0) @ number <= most * rows
     best = int(np.where(few, cost, np.inf).argmin())
