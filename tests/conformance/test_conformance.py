@@ -486,12 +486,11 @@ LOGISTIC_METHODS = {
     "t_test", "f_test",
 }  # fmt: skip
 LOGISTIC_OWN = {
-    "adjacency", "aic", "bic", "columns", "cov_type", "delta", "design", "deviance", "df_model",
-    "df_resid", "epsilon", "family", "glance", "guarantee", "inference", "llf",
-    "model", "mse_resid", "n_rows", "nobs", "nobs_stderr", "noise", "null_deviance", "parameters",
-    "privacy", "rate_ratios", "reference", "refusal", "refused", "reproducible", "robust",
-    "sampling", "scale", "solution", "summary", "target", "terms", "tidy", "unit",
-    "with_intercept",
+    "adjacency", "columns", "cov_type", "delta", "design", "df_model", "df_resid", "epsilon",
+    "family", "glance", "guarantee", "inference", "model", "mse_resid", "n_rows", "nobs",
+    "nobs_stderr", "noise", "parameters", "privacy", "rate_ratios", "reference", "refusal",
+    "refused", "reproducible", "robust", "sampling", "scale", "solution", "summary", "target",
+    "terms", "tidy", "unit", "with_intercept",
 }  # fmt: skip
 
 

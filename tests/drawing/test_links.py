@@ -175,7 +175,7 @@ def test_weights_are_the_slopes_of_means(family):
 def test_likelihoods_say_that_they_take_the_rows():
     fit = fitted()
     for name in ("deviance", "null_deviance", "llf", "aic", "bic", "resid"):
-        with pytest.raises(AttributeError, match="rows"):
+        with pytest.raises(AttributeError, match=r"does not hold|holds sums"):
             getattr(fit, name)
     assert fit.glance()["logLik"].isna().all()
     assert fit.scale == 1.0

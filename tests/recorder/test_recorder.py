@@ -281,8 +281,8 @@ def planted(monkeypatch, fault):
     elif fault == "a parameter that depends on data":
         real = refined.Looks.noisy
 
-        def noisy(looks, counted, share, most=1):
-            return real(looks, counted, share * (1 - 1e-9 * float(counted.counts[0])), most)
+        def noisy(looks, counted, share):
+            return real(looks, counted, share * (1 - 1e-9 * float(counted.counts[0])))
 
         monkeypatch.setattr(refined.Looks, "noisy", noisy)
 

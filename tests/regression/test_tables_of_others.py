@@ -140,3 +140,18 @@ def test_marginal_effects_are_of_a_public_grid():
         assert found["estimate"][0] == pytest.approx(own @ np.asarray(fit.params), rel=1e-5)
         expected = np.sqrt(own @ np.asarray(fit.cov_params()) @ own)
         assert found["std_error"][0] == pytest.approx(expected, rel=1e-3)
+
+
+def test_marginal_effects_of_a_logistic_regression_are_on_probabilities():
+    effects = pytest.importorskip("marginaleffects")
+    from privgram.regression.marginal import marginal_model, public_grid
+
+    fit = logistic(CASE)[0]
+    model, grid = marginal_model(fit), public_grid(fit)
+    found = effects.avg_predictions(model)
+    found = getattr(found, "data", found)
+    p = fit.predict(grid)
+    assert found["estimate"][0] == pytest.approx(p.mean(), rel=1e-6)
+    own = (fit._rows(grid) * (p * (1 - p))[:, None]).mean(axis=0)
+    expected = np.sqrt(own @ np.asarray(fit.cov_params()) @ own)
+    assert found["std_error"][0] == pytest.approx(expected, rel=1e-3)

@@ -79,8 +79,11 @@ class Links(Steps):
             start, left = self._clearly(start, left)
             if start.hidden:
                 break
-            left -= rules.MIDDLE
-            start, moved, far = self._middle(start, left)
+            # As much as makes its noise that of a sample.
+            share = (self.moves * self.usual / looks.mu(1.0)) ** 2 / rows
+            share = min(max(share, rules.MIDDLE[0]), rules.MIDDLE[1])
+            left -= share
+            start, moved, far = self._middle(start, share, left)
             far = far or self._spread(first, moved, rows) > rules.RUNAWAY
             if self.radius is None and shown:
                 used = rules.curved_look(self._std_at, start, 1.0)[0]
@@ -179,9 +182,9 @@ class Links(Steps):
         noise /= math.sqrt(rules.CURVED[1])
         return rules.wide(counts, std, grid, noise, start.rows, self.q)
 
-    def _middle(self, start: Start, left: float) -> tuple[Start, Vector, bool]:
+    def _middle(self, start: Start, share: float, left: float) -> tuple[Start, Vector, bool]:
         """Release a score, and go where it leads; with the step, and whether it was a far one."""
-        score, std = self._score(start, self.usual, rules.MIDDLE)
+        score, std = self._score(start, self.usual, share)
         # No farther than the score stands out of its noise.
         square = float(score @ score)
         clear = max(0.0, 1 - self.q * std**2 / square)
@@ -192,7 +195,7 @@ class Links(Steps):
         moved *= min(1.0, rules.LONGEST / max(size, 1e-300))
         behind = std**2 + start.wrong(moved)
         # The curvature stays that of where the step began.
-        short = math.hypot(start.short, 2 * start.bend * size / math.sqrt(self.q))
+        short = math.hypot(start.short, 2 * start.bend * size)
         return replace(start, coef=start.coef + moved, behind=behind, short=short), moved, far
 
     def _spread(self, first: Matrix, moved: Vector, rows: float) -> float:

@@ -142,6 +142,7 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
     gains = Gains(frame, moment.columns, bound)
     if not gains.are(frame.reach(rules.LONG), rules.WORTH):
         return looks.once(first, left)
+    before: tuple[Frame, Gains, Choice] | None = None
     for rough in rules.ROUGH[: number - 2]:
         radius = math.sqrt(min(frame.reach(rules.REACH), frame.largest(bound)))
         noise = looks.std_at(radius, rules.MIDDLE)
@@ -150,8 +151,10 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
         left -= rules.TRIAL
         needed = rules.WORTH_IF_HIDDEN if frame.hidden else rules.WORTH
         looks.prepare(radius)
-        if not gains.are(looks.choose(frame, rules.TRIAL, left, rows).square, needed):
+        choice = looks.choose(frame, rules.TRIAL, left, rows)
+        if not gains.are(choice.square, needed):
             return looks.once(first, left)
+        before = frame, gains, choice
         left -= rules.MIDDLE
         middle = looks.take(looks.mapped(frame, radius), rules.MIDDLE)
         frame = rules.whiten(_told(frame, middle, looks), looks.std[-1], rows, frame)
@@ -162,6 +165,10 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
     share = rules.COUNTS_IF_NOISY if expected > math.sqrt(rows) else rules.COUNTS
     left -= share
     choice = looks.choose(frame, share, left, rows)
+    if choice.expected > rules.MOST_MOVED * rows:
+        if before is None:
+            return looks.once(first, left)
+        frame, gains, choice = before
     error = math.hypot(choice.square, choice.expected / looks.std_at(1.0, left))
     if not gains.are(error, rules.WORTH_LAST):
         return looks.once(first, left)

@@ -77,6 +77,10 @@ PULL, FADING = 0.35, 0.15
 #: No more than this part of the rows is clipped.
 MOST_CLIPPED = 0.05
 
+#: Clipping may move an entry of the sum, which a frame makes about the number of rows, by so much
+#: of it. Else some direction is made of the rows that are clipped, and the frame before is taken.
+MOST_MOVED = 0.1
+
 #: The residual of a target is made longer until its square is this part of all of |z|^2, or left
 #: as it is: its own tail then reaches as far as that of all other directions together.
 RESIDUAL = 1 / 6

@@ -8,22 +8,29 @@ import numpy as np
 
 from privgram._base.optional import extra
 from privgram.columns.variables import Boolean, Dates, Factor, Numeric
+from privgram.regression.families import FAMILIES
+from privgram.regression.scored import ScoreFit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privgram.columns import Columns
     from privgram.regression.fit import Fit
 
 __all__ = ["marginal_model", "public_grid"]
 
 
-def public_grid(fit: Fit, rows: int = 512) -> dict[str, NDArray[Any]]:
+def _described(fit: Fit | ScoreFit) -> Columns | None:
+    return fit.columns if isinstance(fit, ScoreFit) else fit.release.columns
+
+
+def public_grid(fit: Fit | ScoreFit, rows: int = 512) -> dict[str, NDArray[Any]]:
     """Values of a fit's variables all over their public bounds and levels: of no table.
 
     Parameters
     ----------
-    fit : Fit
-        Of a release whose columns are described.
+    fit : Fit or ScoreFit
+        The former of a release whose columns are described.
     rows : int, default 512
         How many; a Halton sequence, the same always.
 
@@ -39,7 +46,7 @@ def public_grid(fit: Fit, rows: int = 512) -> dict[str, NDArray[Any]]:
     """
     from scipy.stats import qmc
 
-    columns = fit.release.columns
+    columns = _described(fit)
     if columns is None:
         raise ValueError("a grid takes public bounds: release with pg.Columns")
     used = {name for powers, cells in fit.design.functions for name, _ in (*powers, *cells)}
@@ -62,7 +69,7 @@ def public_grid(fit: Fit, rows: int = 512) -> dict[str, NDArray[Any]]:
     return found
 
 
-def marginal_model(fit: Fit, rows: int = 512) -> Any:
+def marginal_model(fit: Fit | ScoreFit, rows: int = 512) -> Any:
     """A fit as a model of the package marginaleffects (extra `margins`).
 
     Its `predictions`, `comparisons` and `slopes` take it, with standard errors of sampling and
@@ -71,7 +78,8 @@ def marginal_model(fit: Fit, rows: int = 512) -> Any:
 
     Parameters
     ----------
-    fit : Fit
+    fit : Fit or ScoreFit
+        Of families with a link, effects are on the mean.
     rows : int, default 512
         Of the grid.
 
@@ -91,6 +99,8 @@ def marginal_model(fit: Fit, rows: int = 512) -> Any:
         from marginaleffects.classes import ModelAbstract, ModelVault
     fit._need_inference()
 
+    family = FAMILIES[fit.family if isinstance(fit, ScoreFit) else "gaussian"]
+
     class Margins(ModelAbstract):  # type: ignore[misc]
         """What marginaleffects asks of a model."""
 
@@ -104,15 +114,17 @@ def marginal_model(fit: Fit, rows: int = 512) -> Any:
             return fit._rows(values)
 
         def get_predict(self, params: NDArray[np.float64], newdata: Any) -> Any:
-            estimate = np.asarray(newdata) @ params
+            linear = np.asarray(newdata) @ params
+            estimate = family.means(linear)[0]
             return polars.DataFrame({"rowid": np.arange(len(estimate)), "estimate": estimate})
 
         def get_vcov(self, vcov: Any = True) -> NDArray[np.float64] | None:
             return None if vcov is False else fit.inference.covariance
 
     grid: dict[str, Any] = {**public_grid(fit, rows)}
-    assert fit.release.columns is not None
-    variables = fit.release.columns.variables
+    described = _described(fit)
+    assert described is not None
+    variables = described.variables
     factors = {name: given.levels for name in grid if isinstance(given := variables[name], Factor)}
     for name, levels in factors.items():
         names = list(map(str, levels))

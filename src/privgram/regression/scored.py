@@ -20,7 +20,7 @@ from privgram.regression.design import AllColumns, Design, design
 from privgram.regression.families import FAMILIES, FamilyName
 from privgram.regression.inference import Inference, Of, refuse
 from privgram.regression.prediction import Means, Prediction
-from privgram.regression.results import CONSTANT, NotReleasedError, Results
+from privgram.regression.results import CONSTANT, Results
 from privgram.regression.summary import counted
 
 if TYPE_CHECKING:
@@ -306,16 +306,6 @@ class ScoreFit(Results):
 
     #: By statsmodels' other name.
     mse_resid = scale
-
-    @property
-    def deviance(self) -> float:
-        """Refused: it takes the rows. So do `null_deviance`, `llf`, `aic` and `bic`."""
-        raise NotReleasedError(
-            "likelihoods are sums over rows that nobody released: test coefficients by wald_test; "
-            "the table's holder has them at fit.predict(table)"
-        )
-
-    null_deviance = llf = aic = bic = deviance
 
     def _rows(self, X: Any) -> Matrix:
         features = self.design.rows(X, self.columns)
