@@ -4,7 +4,7 @@ The package sees the raw table and its own description. The references see colum
 here, by hand, in own units: so nothing is shared but the rows.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,6 @@ import statsmodels.api as sm
 from helpers import make_release
 
 import privgram as pg
-from privgram._release import Release
 from privgram.columns.terms import INTERCEPT
 from privgram.noise import GaussianLaw
 from privgram.privacy import GaussianProfile
@@ -86,23 +85,10 @@ def by_hand(table):
     return pd.DataFrame(own)
 
 
-class Exact(Release):
-    """A release of which a second look is exact, too."""
-
-    @staticmethod
-    def _look_again(release, look, source, *_args, **_options):
-        rows = release.columns.encode(source) @ look.frame.T
-        scores = rows[:, :-1] * rows[:, -1:]
-        names = tuple(f"e{i}" for i in range(scores.shape[1]))
-        made = make_release(scores.T @ scores, names, SILENT, len(rows), bound=look.radius)
-        return replace(made, parameters={"clip": look.clip, "clips": False})
-
-
 def released(table, columns):
     """The second moment of the encoded table, in doubles: no grid, no noise."""
     rows = columns.encode(table)
-    made = make_release(rows.T @ rows, columns.names, SILENT, len(rows), columns, columns.bound)
-    return Exact(**vars(made))
+    return make_release(rows.T @ rows, columns.names, SILENT, len(rows), columns, columns.bound)
 
 
 @dataclass(frozen=True)

@@ -282,12 +282,6 @@ def by(name, value):
     of = Table(["x", "z", "y", "g" if name == "by" else "who"])
     return pg.release(of, COLUMNS, mechanism=pg.AnalyzeGauss(), **budget, **more)
 
-def robust():
-    fit = pg.release(table.table, COLUMNS, mechanism=pg.AnalyzeGauss(),
-                     epsilon=budget["epsilon"], delta=1e-6).regress("y", ["x"])
-    keys.clear()
-    return fit.robust(table, epsilon=1.0, delta=1e-6, ledger=budget["ledger"])
-
 def logistic():
     columns = pg.Columns({"x": (-3, 3), "won": bool}, intercept=True)
     return pg.regress(Table(["x", "won"]), "won ~ x", columns, **budget, family="binomial")
@@ -329,7 +323,6 @@ DOORS = {
     "scores": ("regress()", True),
     "scores of units": ("regress('who', unit=pg.Unit('who', rows=5))", True),
     "logistic": ("logistic()", True),
-    "robust": ("robust()", True),
     "stream": ("stream()", True),
     "estimator": ("estimator()", True),
     "norm bound": (

@@ -129,8 +129,8 @@ def results(name):
         return [(releases, releases.privacy.guarantee) for releases in made]
     if name == "`regression.Fit`":
         fit = make_release(np.eye(3) + 0.1, "abc").regress("a")
-        looked = replace(fit, look=replace(fit.release, privacy=stated))
-        return [(fit, fit.release.guarantee), (looked, "stated")]
+        told = replace(fit, release=replace(fit.release, privacy=stated))
+        return [(fit, fit.release.guarantee), (told, "stated")]
     if name == "`ScoreFit`":
         table = {"x": table[:, 0], "y": table[:, 1]}
         fit = pg.regress(table, "y ~ x", {"x": (-1, 1), "y": (-1, 1)}, 1.0, 1e-6, rng=rng)

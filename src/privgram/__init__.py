@@ -11,7 +11,6 @@ from privgram._release.pool import pool
 from privgram.columns import Columns, Dates, Factor, Log
 from privgram.columns.groups import Groups
 from privgram.columns.unit import Unit
-from privgram.drawing import robust as _robust  # noqa: F401 - by which fits look again
 from privgram.drawing.release import release
 from privgram.engines.threads import second_moment
 from privgram.ledger import BudgetExceeded, Ledger

@@ -135,21 +135,6 @@ def get_prediction(case):
     same(frame, expected)
 
 
-def robust(case):
-    own = case.fit.robust(case.table, 1e12, 1e-9, clip=1e6)
-    theirs = case.ols.get_robustcov_results("HC1", use_t=False)
-    if case.weighted:  # statsmodels' scores are of weighted rows, as these are
-        theirs = case.ols.get_robustcov_results("HC1", use_t=False)
-    assert own.cov_type == theirs.cov_type == "HC1"
-    assert own.use_t == theirs.use_t
-    same(own.params, theirs.params)
-    same(own.bse, theirs.bse)
-    same(own.conf_int(), theirs.conf_int())
-    alike(own.pvalues, theirs.pvalues)
-    test = theirs.wald_test(matrix_of(case), use_f=False, scalar=True)
-    same(own.wald_test(matrix_of(case), use_f=False).statistic, test.statistic)
-
-
 def summary(case):
     own, theirs = case.fit.summary(), case.ols.summary()
     assert f"Dep. Variable: {case.target}" in " ".join(str(own).split())
@@ -250,7 +235,7 @@ METHODS = {
         compare.__name__: compare
         for compare in (
             conf_int, cov_params, t_test, f_test, wald_test, compare_f_test, predict,
-            get_prediction, robust, summary, model, tidy, glance, use_t, cov_type, anova, refusal,
+            get_prediction, summary, model, tidy, glance, use_t, cov_type, anova, refusal,
             param_names, feature_std,
         )
     },
@@ -272,7 +257,6 @@ OWN = {
     "rsquared_int": "of noise",
     "plot": "tests/plots",
     "clipping": "of clipped rows",
-    "look": "robust",
     "without": "of penalised fits",
     "ridge": "of penalised fits",
     "release": "the record",
@@ -292,7 +276,7 @@ def test_a_fit_is_that_of_statsmodels(label, name):
     [
         (("resid", "fittedvalues", "get_influence"), "single rows"),
         (("prsquared", "deviance", "compare_lr_test"), "Release.regress"),
-        (("HC1_se", "HC3_se"), "fit.robust"),
+        (("HC1_se", "HC3_se"), "study.regress"),
     ],
 )
 def test_what_a_fit_does_not_hold_is_said(names, text):

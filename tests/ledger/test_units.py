@@ -114,28 +114,6 @@ def test_units_do_not_compose_with_rows() -> None:
             compose(pair)
 
 
-def test_robust_reads_the_unit_of_its_release() -> None:
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-1, 1, 20_000)
-    who = np.arange(20_000)
-    table = {"x": x, "y": 0.5 * x, "who": who // 2, "home": who // 90}
-    columns = pg.Columns({"x": (-1, 1), "y": (-1, 1)}, intercept=True)
-    made = pg.release(
-        table,
-        columns=columns,
-        epsilon=5.0,
-        delta=1e-6,
-        mechanism=pg.AnalyzeGauss(),
-        unit=pg.Unit("who", rows=2),
-    )
-    fit = made.regress("y", ["x"])
-    fit.robust(table, epsilon=1.0, delta=1e-6)
-    with pytest.raises(TypeError, match="unit"):  # another column may have more rows of one
-        fit.robust(table, epsilon=1.0, delta=1e-6, unit="home")  # type: ignore[call-arg]
-    with pytest.raises(ValueError, match="who"):
-        fit.robust({name: table[name] for name in ("x", "y", "home")}, 1.0, 1e-6)
-
-
 @pytest.mark.parametrize("name", ["spend", "check"])
 def test_an_entry_says_its_unit(tmp_path: Path, name: str) -> None:
     ledger = opened(tmp_path / "a.ledger")

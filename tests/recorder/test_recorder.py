@@ -98,18 +98,6 @@ def release(table, rng, adjacency, *, columns=COLUMNS, mechanism=None, **options
     return pg.release(table, columns, mechanism=mechanism, **given, **options)
 
 
-@functools.cache
-def released(adjacency, of_units, seed):
-    """What a second look is about: a release of the table, which is public."""
-    options = {"mechanism": pg.AnalyzeGauss(), "epsilon": 400.0, **(BY_WHO if of_units else {})}
-    return release(made(seed), np.random.default_rng(5), adjacency, **options)
-
-
-def robust(table, rng, adjacency, seed, of_units=False):
-    fit = released(adjacency, of_units, seed).regress("y", ["x", "z"])
-    return fit.robust(table, epsilon=1.0, delta=1e-6, rng=rng).look
-
-
 def modelled(table, rng, adjacency, family="binomial", epsilon=1.0, unit=None):
     columns = BINARY if family == "binomial" else COUNTS
     table = {**table, "y": table["y"] > 0.3 if family == "binomial" else np.abs(table["y"])}
@@ -138,8 +126,6 @@ RUNS = {
     "units by group": functools.partial(
         release, mechanism=pg.AnalyzeGauss(), **BY_G, unit=pg.Unit("who", bound=1.0, missing="drop")
     ),
-    "robust": robust,
-    "robust, of units": functools.partial(robust, of_units=True),
     "logistic": modelled,
     "counts": functools.partial(modelled, family="poisson"),
     "logistic of units": functools.partial(
@@ -193,9 +179,6 @@ def replayed(run, adjacency, table, recorder, result, seed=1):
 def farthest(name, adjacency, seed=0):
     """The largest distance of neighbours in parts of what is allowed, and how many were tried."""
     run, table = RUNS[name], made(seed)
-    if name.startswith("robust"):
-        released(adjacency, "units" in name, seed)  # before anything is recorded
-        run = functools.partial(run, seed=seed)
     recorder, result = recorded(run, adjacency, table)
     others = persons if "units" in name else neighbours
     distances = [

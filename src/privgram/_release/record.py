@@ -9,7 +9,7 @@ import json
 import math
 import operator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from privgram.mechanisms.norm_bound import NormBound
 from privgram.noise import NoiseLaw
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -100,9 +100,6 @@ class ReleaseRecord:
     condition: str | None = field(default=None)
     privacy_unit: PrivacyUnit | None = None
     n_units: int | None = None
-
-    #: The way to a second look at the table, which reads secrets: set by `privgram.drawing.robust`.
-    _look_again: ClassVar[Callable[..., Any]]
 
     @property
     def way(self) -> str:

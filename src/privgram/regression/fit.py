@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from privgram._base.checks import check_positive
 from privgram._base.later import Room
 from privgram._base.text import shown
 from privgram.regression.anova import Anova, anova
@@ -31,7 +30,6 @@ from privgram.regression.inference import (
 )
 from privgram.regression.prediction import Prediction
 from privgram.regression.results import OfDesign, level_of
-from privgram.regression.robust import meat_of, plan_look
 from privgram.regression.summary import EQUAL, NOTICED_SHIFT, caveats, facts_of
 from privgram.regression.testing import WaldTest, f_test, verdict, wald
 
@@ -40,9 +38,8 @@ if TYPE_CHECKING:
 
     from privgram._base.arrays import Matrix, Vector
     from privgram._release.record import ReleaseRecord
-    from privgram.ledger import Ledger
     from privgram.plots import of_fit
-    from privgram.privacy import Adjacency, Guarantee, Profile
+    from privgram.privacy import Guarantee, Profile
     from privgram.regression.design import Design
 
 else:
@@ -78,8 +75,6 @@ class Fit(OfDesign):
         What to do about columns that seem to depend on each other, or None.
     without : str or None
         Why a fit of this kind has no inference, or None.
-    look : Release or None
-        The second look at the table by which standard errors are robust, if one was taken.
     """
 
     target: str
@@ -91,7 +86,6 @@ class Fit(OfDesign):
     used: Vector = field(repr=False)
     clipping: Vector | None = None
     without: str | None = None
-    look: ReleaseRecord | None = None
 
     def __post_init__(self) -> None:
         self.used.flags.writeable = False
@@ -134,10 +128,7 @@ class Fit(OfDesign):
     @cached_property
     def _equations(self) -> Equations:
         law, block = self.design.block(self.release)
-        meat = None
-        if self.look is not None and self.n_rows is not None:
-            meat = meat_of(self.look, self.n_rows)
-        return Equations(law, block, degrees_behind(self.release, self.n_rows), meat)
+        return Equations(law, block, degrees_behind(self.release, self.n_rows))
 
     @property
     def unclip(self) -> bool:
@@ -155,140 +146,28 @@ class Fit(OfDesign):
 
     @property
     def epsilon(self) -> float:  # type: ignore[override]
-        """Epsilon of all that the fit was computed from, at `delta`.
-
-        With a second look composed if all noise is Gaussian, and else the sum, which is more than
-        ``privacy.epsilon(delta)``: that can take minutes.
-        """
-        from privgram.privacy.composition import ONE_GAUSSIAN
-
-        total = self.release.epsilon + (0.0 if self.look is None else self.look.epsilon)
-        if self.look is None or not isinstance(self.privacy, ONE_GAUSSIAN):
-            return total
-        return min(total, self.privacy.epsilon(self.delta))
+        """Epsilon of the release."""
+        return self.release.epsilon
 
     @property
     def delta(self) -> float:  # type: ignore[override]
-        """Delta of all that the fit was computed from."""
-        return self.release.delta + (0.0 if self.look is None else self.look.delta)
+        """Delta of the release."""
+        return self.release.delta
 
     @property
     def privacy(self) -> Profile:
-        """Profile of all that the fit was computed from, with what finite precision adds."""
-        from privgram.privacy import compose
-
-        if self.look is None:
-            return self.release.charged
-        return compose([self.release, self.look])
+        """Profile of the release, with what finite precision adds."""
+        return self.release.charged
 
     @property
     def guarantee(self) -> Guarantee:
-        """How well epsilon and delta are founded: as the weakest part."""
-        return self.release.guarantee if self.look is None else self.privacy.guarantee
+        """How well epsilon and delta are founded."""
+        return self.release.guarantee
 
     @property
     def nobs_stderr(self) -> float:
         """Standard error of `nobs`: 0 where the number of rows is public."""
         return count_error(self.release)
-
-    @property
-    def cov_type(self) -> str:
-        """Of the variance: "nonrobust", or with a second look "HC1", by unit "cluster"."""
-        if self.look is None:
-            return "nonrobust"
-        return "HC1" if self.look.privacy_unit is None else "cluster"
-
-    def robust(
-        self,
-        source: Any,
-        epsilon: float,
-        delta: float,
-        adjacency: Adjacency | None = None,
-        *,
-        clip: float | None = None,
-        ledger: Ledger | None = None,
-        threads: int | None = None,
-        rng: np.random.Generator | None = None,
-    ) -> Fit:
-        """Standard errors for errors of unequal variance, by a further look that is charged.
-
-        The table is read once more, and the sum of e^2 x x^T released, e the residuals and x the
-        features of a row. Estimates stay as they are. Of a release by unit it is the sum over units
-        of s s^T, s being the sum of e x over the unit's rows, scaled as the release scaled them:
-        errors of one unit's rows may then go together (clusters).
-
-        Parameters
-        ----------
-        source : table
-            The one that was released, in any form that `privgram.release` reads; columns, their
-            bounds and the bound of a row are the release's. Of a release by unit it must have the
-            column of the unit.
-        epsilon, delta : float
-            The guarantee of this look alone, > 0 and in (0, 1). `Fit.epsilon` and `Fit.delta`
-            are of both.
-        adjacency : {"replace", "add-remove"}, optional
-            Must be the release's, which it is by default.
-        clip : float, optional
-            Residuals count as at most so much, in the target's units, > 0; public. By default as
-            much as the look's noise allows, and at least four standard deviations of them, all
-            judged by the release. Clipping makes standard errors smaller, never larger.
-        ledger : Ledger, optional
-            Budget to enter the look in, durably, before its noise is drawn.
-        threads : int, optional
-            As in `privgram.second_moment`.
-        rng : numpy.random.Generator, optional
-            For experiments only. By default a cryptographic generator.
-
-        Returns
-        -------
-        Fit
-            With the variance HC1 [1]_, by unit CR1, and the privacy noise of both looks in all of
-            its inference, and with `look`. They err on the wide side where the noise is large.
-
-        Raises
-        ------
-        RefusedError
-            A ValueError: where there is no inference, or noise would drown all of it.
-        ValueError
-            If a parameter is out of its range, the table cannot be read again or is another one,
-            or the ledger has no room. Nothing is spent then.
-        TypeError
-            If a parameter is not of its type.
-        OSError
-            If the table cannot be read, or the ledger written.
-
-        References
-        ----------
-        .. [1] J. G. MacKinnon, H. White, "Some heteroskedasticity-consistent covariance matrix
-           estimators with improved finite sample properties", J. Econometrics 29 (1985).
-        """
-        from privgram.mechanisms import AnalyzeGauss
-
-        release, design = self.release, self.design
-        self._need_inference()
-        if self.look is not None:
-            raise ValueError("this fit is robust already: take the one of `regress`")
-        if adjacency not in (None, release.adjacency):
-            raise ValueError(
-                f"the release is private for adjacency {release.adjacency!r}, and so is a further "
-                "look: leave adjacency out"
-            )
-        if clip is not None:
-            clip = check_positive(clip, "clip") / self._unit
-        one = AnalyzeGauss().calibrate(
-            design.transform.shape[1], 1.0, epsilon, delta, release.adjacency
-        )
-        variance = np.diag(self.inference.covariance)
-        planned = plan_look(release, design, self._equations, variance, one.noise_std, clip)
-        if planned is None:
-            raise RefusedError(
-                "the noise of this look would drown the residuals: take more epsilon, fewer "
-                "features, or the standard errors that there are. Nothing was spent"
-            )
-        look = release._look_again(
-            release, planned, source, epsilon, delta, rng, ledger=ledger, threads=threads
-        )
-        return replace(self, look=look)
 
     def compare_f_test(self, restricted: Fit) -> tuple[float, float, int]:
         """Test a fit of fewer parameters on the same release against this one.
@@ -603,9 +482,9 @@ class Fit(OfDesign):
 
     def _assumes(self) -> list[str]:
         notes = [f"Standard errors cover sampling and privacy noise ({self.inference.method})."]
-        robust, unit = self._says_of_look(), self.release.privacy_unit
-        notes += robust or [EQUAL]
-        if unit is not None and not robust:
+        unit = self.release.privacy_unit
+        notes.append(EQUAL)
+        if unit is not None:
             notes.append(
                 f"They assume that errors of rows of one {shown(unit.name)} are independent; where "
                 "they are not, std err is too small."
@@ -637,37 +516,6 @@ class Fit(OfDesign):
         own = self.design.transform @ clipping_shift(self.release, self.design, self.n_rows)
         size = len(self.param_names)
         return float(np.max(np.abs(own[:size]) / self.inference.stderr[:size], initial=0.0))
-
-    def _says_of_look(self) -> list[str]:
-        """Notes on a second look, if there is one."""
-        look = self.look
-        if look is None:
-            return []
-        notes = [
-            "They allow for errors of unequal variance"
-            + (", which may go together within a unit" if look.privacy_unit else "")
-            + ". The variance is of a second look at the "
-            f"table ({look.epsilon:g}, {look.delta:g}), and has one deviation of its noise on top; "
-            "the guarantee above is of both."
-        ]
-        if look.privacy_unit is not None:
-            notes.append(
-                "Units whose sums of residuals times features are long beside the usual count for "
-                "less, which can only make standard errors too small."
-            )
-        elif look.parameters["clips"]:
-            taken = ""
-            if self.design.intercept:  # whose entry is the sum of their squares
-                v, matrix = self._equations.v, self._equations.matrix
-                kept = float(look.matrix[-1, -1] / (v @ matrix @ v))
-                taken = f", here by about {max(1 - kept, 0.0):.1%} of the sum of their squares"
-            notes.append(
-                f"Residuals beyond {look.parameters['clip'] * self._unit:.4g} count as that, which "
-                f"can only make standard errors too small{taken}."
-            )
-        if look.reproducible and not self.release.reproducible:
-            notes.append("Reproducible: the second look is not private against who knows its seed.")
-        return notes
 
     def __repr__(self) -> str:
         names = ", ".join(map(shown, self.design.names))

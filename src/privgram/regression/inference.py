@@ -259,9 +259,7 @@ def infer(
         return refuse(len(transform), reason)
     if of == "data":
         return contrasts(equations.at_hand, transform, offset)
-    robust = "HC1" if release.privacy_unit is None else "CR1"
-    method = "first-order" if equations.meat is None else f"first-order, {robust}"
-    return contrasts(equations, transform, offset, method)
+    return contrasts(equations, transform, offset)
 
 
 def contrasts(

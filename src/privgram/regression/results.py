@@ -45,8 +45,8 @@ NOT_HELD = {
         "least squares are those of Release.regress, for the same terms"
     ),
     ("HC0_se", "HC1_se", "HC2_se", "HC3_se", "get_robustcov_results"): (
-        "takes another look at the table: fit.robust(table, epsilon=, delta=) of a release, or "
-        "Study.regress, whose standard errors are robust by default"
+        "takes fourth moments, which a release does not hold: robust standard errors come with "
+        "study.regress, by default"
     ),
 }
 

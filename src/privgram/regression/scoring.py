@@ -86,8 +86,9 @@ WITHIN = 0.03
 TRUSTED = 1 / 8
 
 #: Where the curvature depends on the coefficients: the least and most share of a score at the
-#: middle, and at most so many; the least and most share of a look at the curvature, and what its
-#: noise may be beside it, as a mean square; what is kept for the rest where directions are hidden.
+#: middle, and at most so many; and the least and most share of a look at the curvature, and what
+#: its noise may be beside it, as a mean square; and what is kept for the rest where directions are
+#: hidden.
 MIDDLE, MOST_MIDDLES, CURVED, FINE, KEPT, ROOM = (0.01, 0.06), 10, (0.01, 0.06), 0.002, 0.5, 0.3
 
 #: Share of a histogram of lengths there, where its noise is no more than this part of the rows.

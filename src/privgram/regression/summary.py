@@ -35,8 +35,8 @@ LONGEST_NAME = 32
 #: half width, or z by this part: as much as the digits that are printed show.
 NOTICED_SKEW = 0.002
 
-#: What standard errors of a population assume where no second look was taken.
-EQUAL = "Of a population they assume errors of equal variance; fit.robust does not."
+#: What standard errors of a population assume.
+EQUAL = "Of a population they assume errors of equal variance; those of study.regress do not."
 
 #: Columns of statistics, Student's or normal, and of their P values. They have three decimals; the
 #: others have four significant digits.

@@ -185,7 +185,7 @@ def answer(
         raise ValueError(
             "robust standard errors come with scores, which take rows that can be read again, "
             "no instruments, no second factor of hundreds of levels, and no mechanism: leave out "
-            "cov_type, or look again by the fit's robust()"
+            "cov_type"
         )
     # What a fit would refuse is refused before anything is spent.
     asked = [*parsed.features, *parsed.endogenous, *parsed.instruments]
