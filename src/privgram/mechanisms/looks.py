@@ -195,8 +195,9 @@ def _together(
 ) -> tuple[Matrix, NoiseLaw, float]:
     """What all looks release, in the columns, its law, and what part of its variance is likely.
 
-    The rest is of rows that may lie farther out, unseen, and belongs in intervals alone. Where factors are apart, the first look's noise is not independent in the frame: the last
-    look's release is all.
+    The rest is of rows that may lie farther out, unseen, and belongs in intervals alone. Where
+    factors are apart, the first look's noise is not independent in the frame: the last look's
+    release is all.
     """
     back, d = frame.inverse, len(first)
     if frame.levels:
