@@ -100,10 +100,7 @@ def pool(releases: Iterable[Release], *, disjoint: bool = False) -> Release:
 def added(releases: Sequence[Release], parameters: dict[str, Any]) -> Release:
     """The sum of the matrices with the law of its noise, and all else as in the first.
 
-    Raises
-    ------
-    ValueError
-        If the mechanism does not add its noise to the second moment.
+    ValueError if the mechanism does not add its noise to the second moment.
     """
     return replace(
         releases[0],

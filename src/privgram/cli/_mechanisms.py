@@ -16,13 +16,7 @@ else:  # generic from click 8.4 on
 
 
 class Name(Kind):
-    """The name of a mechanism, in any of its forms, or one of some others; the class's comes out.
-
-    Parameters
-    ----------
-    others : tuple of str
-        Classes that are not mechanisms.
-    """
+    """The name of a mechanism, or one of some other classes, in any form; the class's comes out."""
 
     name = "mechanism"
 
@@ -46,13 +40,7 @@ class Name(Kind):
 
 
 def make(name: str, settings: tuple[str, ...]) -> Mechanism:
-    """Make a mechanism from its name and ``name=value`` settings.
-
-    Raises
-    ------
-    click.UsageError
-        For a setting the mechanism does not have, or lacks.
-    """
+    """Make a mechanism from its name and ``name=value`` settings, or raise UsageError."""
     from privgram.mechanisms._names import by_name, hyphenated, parameters
 
     known, needed = parameters(name)

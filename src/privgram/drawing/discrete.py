@@ -28,13 +28,7 @@ _turn = Guard()
 
 
 def opendp() -> Any:
-    """OpenDP's prelude.
-
-    Raises
-    ------
-    ImportError
-        If it is not installed.
-    """
+    """OpenDP's prelude, or ImportError."""
     with extra("opendp", "noise='discrete' needs"):
         import opendp.prelude as dp
     return dp

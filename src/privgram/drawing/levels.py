@@ -75,25 +75,14 @@ SEEN = 4.0
 
 @dataclass(frozen=True, eq=False)
 class Wide:
-    """A factor of many levels, and the columns without it.
-
-    Attributes
-    ----------
-    factor : str
-    used, narrow : Columns
-        What the formula needs, and that without the factor.
-    terms, texts : tuple of str
-        All terms, and those without it.
-    shown : bool
-        Whether the effects of its levels are written out.
-    """
+    """A factor of many levels, and the columns without it."""
 
     factor: str
-    used: Columns
-    narrow: Columns
-    terms: tuple[str, ...]
-    texts: tuple[str, ...]
-    shown: bool
+    used: Columns  # what the formula needs
+    narrow: Columns  # and that without the factor
+    terms: tuple[str, ...]  # all of them
+    texts: tuple[str, ...]  # those without the factor
+    shown: bool  # whether the effects of its levels are written out
 
     @classmethod
     def of(cls, parsed: Parsed, used: Columns) -> Wide | None:
@@ -208,18 +197,7 @@ def _factors(columns: Columns) -> list[Factor]:
 class LevelSteps:
     """The looks of one regression with a wide factor; as `privgram.drawing.scores.Steps`.
 
-    Parameters
-    ----------
-    wide : Wide
-    looks : Looks
-        At the narrow columns.
-    counts : LevelSums
-        Numbers of rows by level. SECRET.
-    asked : Pass
-    inner : Design
-        Of the narrow columns.
-    public : int or None
-    robust : bool
+    The looks and `inner` are of the narrow columns. The counts, of rows by level, are SECRET.
     """
 
     def __init__(
@@ -275,13 +253,8 @@ class LevelSteps:
     def _inside(self, first: Matrix, rows: float) -> tuple[Start, Matrix, tuple[Matrix, Matrix]]:
         """Means by level and then the second moment within levels.
 
-        Returns
-        -------
-        start : Start
-        means : ndarray of shape (K, q + 1), float64
-            Of the design's columns and the target.
-        doubt : tuple of ndarray
-            What they are off by: a map from independent parts, and the variances of these by level.
+        Gives this, the means (K, q + 1) of the design's columns and the target, and what the means
+        are off by: a map from independent parts, and the variances of these by level.
         """
         looks, m = self.looks, self.q + 1
         middle = self.basis @ first @ self.ones / rows

@@ -16,13 +16,10 @@ ROUNDS = 20  # ChaCha20 proper; fewer rounds are faster and a weaker promise
 def default_bit_generator() -> Any:
     """Make a ChaCha20 bit generator with a fresh 256-bit key.
 
-    NumPy's bit-generator interface over the ChaCha20 key stream (RFC 8439, section 2.3, with
-    the original 64-bit counter). The key comes from the operating system's generator and is
-    set as it is: seeding by number would squeeze it through NumPy's 128-bit `SeedSequence`,
-    which is no cryptographic key derivation.
-
-    Do not log, pickle or keep the result: its state holds the key, and who has the key can take
-    the noise off again.
+    RFC 8439 with the original 64-bit counter. The operating system's key is set as it is: seeding
+    by number would squeeze it through NumPy's 128-bit `SeedSequence`, which is no cryptographic key
+    derivation. Do not log, pickle or keep the result: its state holds the key, and who has the key
+    can take the noise off again.
     """
     from randomgen import ChaCha  # not at import: every generator randomgen has comes along
 

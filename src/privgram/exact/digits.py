@@ -150,13 +150,11 @@ class DigitMatrix:
     ) -> DigitMatrix:
         """Multiply exactly or, given `low`, with an error below ``b^low`` in every entry.
 
-        A symmetric product, but for what was dropped from the factors, is computed below the
-        diagonal only. Places below ``low - g``, g of 2 or 3, are not computed, and places below
-        `low` are dropped after the carry. A place is at most 2^52, so the first loses at most
-        ``2^52/(b - 1) b^(low - g)``, about ``b^low / 4`` or less; the second ``b/2/(b - 1) b^low``.
-
-        By blocks, in threads: what is 0 of a triangular factor is skipped, and carries stay in the
-        cache.
+        In threads, without what is 0 of a triangular factor. A symmetric product, but for what was
+        dropped from the factors, is computed below the diagonal only. Places below ``low - g``, g
+        of 2 or 3, are not computed, and places below `low` are dropped after the carry. A place is
+        at most 2^52, so the first loses at most ``2^52/(b - 1) b^(low - g)``, about ``b^low / 4``
+        or less; the second ``b/2/(b - 1) b^low``.
         """
         n, m = len(self.digits), len(other.digits)
         rows, inner = self.shape

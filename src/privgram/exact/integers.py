@@ -115,10 +115,9 @@ class Total:
     def noisy(self, std: Matrix | float, rng: np.random.Generator) -> Matrix:
         """Return the sum with independent Gaussian noise, rounded to a public grid below the noise.
 
-        Of standard deviations `std` (columns,), at most 2^100. The noise is drawn in floats with no
-        data in sight, row by row, and rounded to integers. Those are added without error, and the
-        sum is rounded to multiples of a power of two, about 2**-10 of the least standard deviation
-        but at least 1.
+        Of deviations `std` (columns,), at most 2^100. The noise is drawn in floats with no data in
+        sight, row by row, and rounded to integers. Those are added without error, and the sum is
+        rounded to multiples of a power of two, about 2**-10 of the least `std` but at least 1.
         """
         if np.max(std) > 2.0**100:
             raise ValueError("the privacy parameters are too small for any useful result")

@@ -32,11 +32,6 @@ def class_name(name: str, others: tuple[str, ...] = ()) -> str:
     """The class's name for any of the names of one thing, a mechanism or one of `others`.
 
     That is itself, or with hyphens between the words; capitals do not matter.
-
-    Raises
-    ------
-    ValueError
-        If there is no such mechanism.
     """
     bare = name.replace("-", "").replace("_", "").lower()
     names = {kind.lower(): kind for kind in (*NAMES, *others)}

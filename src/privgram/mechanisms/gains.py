@@ -33,15 +33,6 @@ _DRAWN = 1 << 11
 class Gains:
     """How much less noise than one look a look in a frame has, by the kind of columns.
 
-    Parameters
-    ----------
-    frame : Frame
-    columns : Columns or None
-    bound : float
-        L2 bound of a row.
-
-    Notes
-    -----
     With K the inverse of the second moment as the frame has it, on what its exact equations leave
     of the columns, noise N moves the coefficient of column j in the regression of column k by
     (K N K)_jk, times what depends on j and k alone. A gain is the ratio of geometric means over

@@ -45,31 +45,11 @@ def calibrate_groups(
     delta: float,
     adjacency: Adjacency = "replace",
 ) -> Any:
-    """Noise parameters of each group that make the releases of all groups private together.
+    """Calibration of each group that makes the releases of all groups together private.
 
-    Parameters
-    ----------
-    mechanism : Mechanism
-    n_columns, bound, epsilon, delta, adjacency
-        As in `Mechanism.calibrate`.
-
-    Returns
-    -------
-    Calibration
-        Of one group; its profile is that of all groups together.
-
-    Raises
-    ------
-    ValueError
-        As in `Mechanism.calibrate`, and as `check_groups` does.
-
-    Notes
-    -----
-    Under "add-remove" a row is in one group: the noise is that of one table, by parallel
-    composition. Under "replace" a row may change its group. Two of the matrices then are the
-    diagonal blocks of the second moment of a table of twice as many columns, and the noise is
-    that of this table: as much for Gaussian noise, more degrees of freedom for others
-    (docs/theory/groups.md).
+    Under "add-remove" a row is in one group: parallel composition. Under "replace" it may change
+    its group. Two of the matrices then are the diagonal blocks of the second moment of a table of
+    twice as many columns, and the noise is that of this table (docs/theory/groups.md).
     """
     check_groups(mechanism, adjacency)
     width = 2 * n_columns if adjacency == "replace" else n_columns

@@ -37,24 +37,15 @@ ROUNDING = 2.0**-40
 class Looks(ABC):
     """Looks at one table, and the record of them.
 
-    Attributes
-    ----------
-    moment : Any
-        Second moment of the table, with its `n_columns`, `names`, `columns` and `bound`.
-    noise : RefinedCalibration
-    again : bool
-        Whether the table can be read again.
-    std : list of float
-        Noise off the diagonal of each look.
-    record : dict
-        What the release says of them.
+    The second moment has its `n_columns`, `names`, `columns` and `bound`; `again` says whether the
+    table can be read again.
     """
 
     def __init__(self, moment: Any, noise: RefinedCalibration, again: bool) -> None:
         self.moment = moment
         self.noise = noise
         self.again = again
-        self.std: list[float] = []
+        self.std: list[float] = []  # noise off the diagonal of each look
         names = ("look_mu", "look_radius", "look_noise_std", "counts_mu")
         self.record: dict[str, Any] = {"parameters": {"looks": 0} | {name: [] for name in names}}
 

@@ -93,11 +93,8 @@ CLIPPING = ("cautious", "assume-seen")
 class RefinedCalibration(Calibration):
     """Noise of all looks together.
 
-    Attributes
-    ----------
-    mu : float
-        Ratio of sensitivity to noise that one look with the whole budget would have. The squares
-        of the looks' ratios add up to its square.
+    `mu` is the ratio of sensitivity to noise that one look with the whole budget would have. The
+    squares of the looks' ratios add up to its square.
     """
 
     mu: float
@@ -235,29 +232,16 @@ class Frame:
 
     Factors may be apart: then the numbers, less what factors tell of them, are about isotropic,
     and each factor has a coordinate for each level, in one of which a row has an entry.
-
-    Attributes
-    ----------
-    matrix : ndarray of shape (d, d), float64
-        A. Its rows of numbers, the longest first, are orthogonal in the columns of numbers.
-    typical : float
-        Estimate of the mean of |z|^2 over rows.
-    clear : float
-        The least second moment of numbers in any direction over the noise's own eigenvalues.
-    stretch : float
-        How much longer than whitening makes it the residual of a target is.
-    levels : tuple of Levels
-        Factors that are apart.
-    second : ndarray of shape (d, d), float64, or None
-        What the second moment per row is about, if it is not the identity.
     """
 
+    # (d, d), A: its rows of numbers, the longest first, are orthogonal in the columns of numbers
     matrix: Matrix
-    typical: float
+    typical: float  # estimate of the mean of |z|^2 over rows
+    # the least second moment of numbers in any direction over the noise's own eigenvalues
     clear: float
-    stretch: float = 1.0
-    levels: tuple[Levels, ...] = ()
-    second: Matrix | None = None
+    stretch: float = 1.0  # how much longer than whitening makes it a target's residual is
+    levels: tuple[Levels, ...] = ()  # factors that are apart
+    second: Matrix | None = None  # about the second moment per row, if not the identity
 
     @cached_property
     def numbers(self) -> NDArray[np.intp]:
@@ -368,26 +352,13 @@ def plain_frame(columns: Columns | None, n_columns: int, bound: float, target: i
 
 
 def whiten(moment: Matrix, noise_std: float, rows: float, before: Frame | None = None) -> Frame:
-    """The frame that a released second moment teaches.
+    """The frame that a second moment teaches, released in the frame before with isotropic noise.
 
-    Parameters
-    ----------
-    moment : ndarray of shape (d, d), float64
-        Released, with isotropic noise, in the frame `before`.
-    noise_std : float
-        Of its entries off the diagonal.
-    rows : float
-        About how many rows it is of.
-    before : Frame, optional
-        By default the scaled columns themselves.
-
-    Notes
-    -----
-    A = diag(rows / (max(w, 0) + f))^{1/2} V^T for eigenvalues w and the floor f = 2 sqrt(d)
-    noise_std, within which the noise's own eigenvalues stay. Isotropic noise and clipping do not
-    see a rotation of z; the one is taken that makes the rows of A orthogonal in the scaled columns,
-    where the first look's noise is isotropic: so its entries are independent in every frame.
-
+    A = diag(rows / (max(w, 0) + f))^{1/2} V^T for eigenvalues w and the floor
+    f = 2 sqrt(d) noise_std, of the noise off the diagonal, within which its eigenvalues stay.
+    Isotropic noise and clipping do not see a rotation of z; the one is taken that makes the rows
+    of A orthogonal in the scaled columns, where the first look's noise is isotropic: so its entries
+    are independent in every frame.
     Where factors are apart, that is for what is left of the d numbers within levels.
     """
     if before is None:
@@ -475,57 +446,26 @@ def _orthogonal(matrix: Matrix) -> Matrix:
 
 @dataclass(frozen=True)
 class Choice:
-    """A squared radius, and what clipping to it may do.
-
-    Attributes
-    ----------
-    square : float
-    clipped : float
-        About how many rows are longer.
-    clipped_std : float
-        The deviation of this number, by what the histogram shows.
-    expected : float
-        What clipping is expected to move an entry of the sum by, off the diagonal.
-    most : float
-        What it may move it by.
-    """
+    """A squared radius, and what clipping to it may do."""
 
     square: float
-    clipped: float
-    clipped_std: float
-    expected: float
-    most: float
+    clipped: float  # about how many rows are longer
+    clipped_std: float  # the deviation of this number, by what the histogram shows
+    expected: float  # what clipping is expected to move an entry of the sum by, off the diagonal
+    most: float  # what it may move it by
 
 
 def choose_radius(
-    counts: Vector,
-    grid: Vector,
+    counts: Vector,  # (m,), released: rows up to each point and beyond the one before
+    grid: Vector,  # (m,), squared lengths, ascending; no row is longer than the last
     counts_std: float,
-    noise: float,
+    noise: float,  # of the look, off the diagonal, over its squared radius
     rows: float,
-    loudest: float = math.inf,
-    constant: float = 0.0,
+    loudest: float = math.inf,  # the most noise that a look may have
+    constant: float = 0.0,  # what every row has beside what is counted
 ) -> Choice:
     """The squared radius that leaves coefficients the least error, of noise and of clipping.
 
-    Parameters
-    ----------
-    counts : ndarray of shape (m,), float64
-        Released: rows up to each point of the grid and beyond the one before.
-    grid : ndarray of shape (m,), float64
-        Squared lengths, ascending; no row is longer than the last.
-    counts_std : float
-        Noise of the counts.
-    noise : float
-        Noise of the look, off the diagonal, over its squared radius.
-    rows : float
-    loudest : float
-        The most noise that a look may have.
-    constant : float
-        What every row has beside what is counted.
-
-    Notes
-    -----
     In the frame, a coefficient in units of its sampling error is a sum of (c.z)(e.z) over rows,
     with unit vectors c and e, and rows^{1/2} is that error. Clipping takes off
     (|z|^2 - R^2)_+ (c.z)(e.z) / |z|^2, at most half the excess a row, and over rows in many

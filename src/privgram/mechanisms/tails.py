@@ -69,24 +69,14 @@ def bins(first: float, largest: float) -> Vector:
 class Tail:
     """What a histogram says of rows beyond some places, by a posterior over hypotheses.
 
-    A hypothesis is a tail i and rows of a second kind j.
-
-    Attributes
-    ----------
-    places : ndarray of shape (k,), float64
-        Ascending.
-    rows : ndarray of shape (k,), float64
-        Expected number of rows that are longer.
-    excess : ndarray of shape (k,), float64
-        Sum of what rows are longer by: expected if there are none of a second kind.
-    probability : ndarray of shape (r, s), float64
-        Of the hypotheses.
+    A hypothesis is a tail i, of r, and rows of a second kind j, of s.
     """
 
-    places: Vector
-    rows: Vector
+    places: Vector  # (k,), ascending
+    rows: Vector  # (k,), expected number of rows that are longer
+    # (k,), sum of what rows are longer by: expected if there are none of a second kind
     excess: Vector
-    probability: Matrix
+    probability: Matrix  # (r, s), of the hypotheses
     _nearer: Vector  # rows between a place and the anchor, which all hypotheses share
     _total: Matrix
     _first: Matrix
@@ -120,18 +110,10 @@ class Tail:
 
 
 def tail_of(counts: Vector, ends: Vector, std: float, rows: float) -> Tail:
-    """The posterior of the tail of a histogram, from its first end to its last.
+    """The posterior of the tail of a histogram, from its first end to its last, the ends ascending.
 
-    Parameters
-    ----------
-    counts : ndarray of shape (m,), float64
-        Rows up to each end and beyond the one before, with noise.
-    ends : ndarray of shape (m,), float64
-        Ascending; nothing is beyond the last.
-    std : float
-        Deviation of the noise of a count.
-    rows : float
-        About how many there are.
+    The counts (m,) are of rows up to each end and beyond the one before, with noise of deviation
+    `std` each. Nothing is beyond the last end, and there are about `rows` in all.
     """
     places = _places(ends)
     if len(ends) < FEWEST:  # all of them may be as long as any

@@ -29,15 +29,12 @@ _LARGEST_EPSILON = 512.0
 def connect_the_dots(
     forward: Direction, backward: Direction, discretization: float, dots: int = 1 << 12
 ) -> tuple[dict[int, float], float]:
-    r"""Return the loss under P as masses on a grid, and its mass at infinity.
+    r"""Return the loss under P as masses at i h, by the index i, and its mass at infinity.
 
-    The P-mass at i h is by its index i. Given are :math:`H_\epsilon(P\|Q)` and
-    :math:`H_\epsilon(Q\|P)` for arrays of epsilon >= 0, and about how many points of the grid to
-    use in each direction.
-
-    With :math:`x = e^\epsilon` and D(x) the piecewise linear delta, the Q-mass at x_i is
-    the jump of D' there and the P-mass x_i times it. Negative losses are the positive
-    ones of the opposite direction with the roles exchanged, where nothing cancels.
+    Given are :math:`H_\epsilon(P\|Q)` and :math:`H_\epsilon(Q\|P)` for arrays of epsilon >= 0. With
+    :math:`x = e^\epsilon` and D(x) the piecewise linear delta, the Q-mass at x_i is the jump of D'
+    there and the P-mass x_i times it. Negative losses are the positive ones of the opposite
+    direction with the roles exchanged, where nothing cancels.
     """
     up, up_delta = _dots(forward, discretization, dots)
     down, down_delta = _dots(backward, discretization, dots)

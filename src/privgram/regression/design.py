@@ -42,21 +42,17 @@ _SAME = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """The columns of a regression: p features in own units, made of q columns of the design.
-
-    `frame` (q + 1, d) has the design's columns as images of the released ones, the intercept last
-    if there is one and then the target, and `positions` the released columns that they are, where
-    each is one. From coefficients of the design's columns to those in own units, the intercept
-    last, leads `transform` (p + 1, q), with `offset` (p + 1,) added.
-    """
+    """The columns of a regression: p features in own units, made of q columns of the design."""
 
     target: str
     names: tuple[str, ...]  # of the features in own units, without the intercept
+    # (q + 1, d), the design's columns, the intercept last if there is one and then the target, as
+    # images of the released columns
     frame: Matrix
-    positions: tuple[int, ...] | None
+    positions: tuple[int, ...] | None  # the released columns that they are, where each is one
     intercept: bool  # whether a column of ones is among them
-    transform: Matrix
-    offset: Vector
+    transform: Matrix  # (p + 1, q), from their coefficients to those in own units, intercept last
+    offset: Vector  # (p + 1,), added to these
     terms: dict[str, slice]  # where the names of each term are
     spread: Vector  # (p + 1,), half-widths of `names` and the target; 1 for products and powers
     ends: tuple[float, float]  # the target in own units where its column is -1 and 1

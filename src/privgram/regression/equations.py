@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 class Equations:
     """The equations S theta = s of a regression on a release (docs/theory/inference.md).
 
-    With S the features' block less its shift, s the target's column and v = (-theta, 1),
-    the estimate S^{-1} s satisfies, exactly,
-        S (estimate - theta) = X^T e + (N v)_features,
-    N the privacy noise.  S must be regular.
+    S, which must be regular, is the features' block less its shift, and s the target's column. With
+    v = (-theta, 1) and N the noise, S (estimate - theta) = X^T e + (N v)_features, exactly.
     """
 
     law: NoiseLaw  # of the noise in `shifted`

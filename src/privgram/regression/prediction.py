@@ -121,13 +121,7 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False)
 class Means(Prediction):
-    """Predicted means of a generalised linear model.
-
-    Attributes
-    ----------
-    rows, var_resid, df_resid
-        As of `Prediction`.
-    """
+    """Predicted means of a generalised linear model."""
 
     _family: Family
 
@@ -148,18 +142,9 @@ class Means(Prediction):
         return np.asarray(errors * self._family.means(self.linpred)[1] ** 2)
 
     def conf_int(self, obs: bool = False, alpha: float = 0.05, *, of: Of = "population") -> Matrix:
-        """Intervals of the means: those of the linear predictors, on the scale of the mean.
+        """Intervals (m, 2) of the means: those of the linear predictors, on the scale of the mean.
 
-        Parameters
-        ----------
-        obs : bool
-            Not offered: observations are no normal ones about the mean.
-        alpha, of
-            As of `Prediction.conf_int`.
-
-        Returns
-        -------
-        ndarray of shape (m, 2), float64
+        With `obs` it is refused: observations are no normal ones about the mean.
         """
         if obs:
             raise ValueError("intervals are of means here, not of new observations: leave obs out")

@@ -122,29 +122,21 @@ def possible_rows(least: float) -> Vector:
 
 
 def auto_ridge(
-    matrix: Matrix,
+    matrix: Matrix,  # (p + 1, p + 1), of features and target, less any known shift
     entry_variance: EntryVariance,
     *,
     target: int = -1,
     intercept: bool = False,
-    sketch: Sketch | None = None,
-    rows: float | Vector = math.inf,
+    sketch: Sketch | None = None,  # of a multiplicative release
+    rows: float | Vector = math.inf,  # behind it, or numbers of rows, alike likely
 ) -> Matrix:
     """Penalty (p, p) that minimises the expected squared error, in new rows, given the release.
 
-    The coefficients are then ``solve(gram + penalty, cross)``, with ``gram`` and ``cross`` the
-    released blocks; ``gram + penalty`` is positive definite, however indefinite ``gram`` is.  The
-    derivation is in the module's docstring.
-
-    The matrix (p + 1, p + 1) is the release on p features and the target, any known shift of the
-    diagonal removed. `entry_variance` takes a frame F of shape (k, p + 1) to the variances (k, k)
-    of the entries of ``F @ N @ F.T``, N the noise; `isotropic` makes the commonest. With
-    `intercept` the last feature is a column of ones (up to clipping): it is removed by regression
-    before anything else and carries no penalty, unless its own count drowns in noise. A sketch has
-    the rows of a multiplicative release, and what was added before sketching.  `rows` are those
-    behind the second moment, or the numbers, alike likely, that they may be: the fewer, the larger
-    the sampling error of any coefficient. By default it does not count. Zero for noise of zero
-    variance and infinitely many rows.
+    The coefficients are then ``solve(gram + penalty, cross)``, of the released blocks, and
+    ``gram + penalty`` is positive definite, however indefinite ``gram`` is: the module says why.
+    `entry_variance` takes a frame F (k, p + 1) to the variances (k, k) of the entries of
+    ``F @ N @ F.T``, N the noise. With `intercept` the last feature is a column of ones (up to
+    clipping): it is removed by regression first and carries no penalty, unless its count drowns.
     """
     matrix = np.asarray(matrix, dtype=np.float64)
     d = len(matrix)

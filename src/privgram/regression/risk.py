@@ -27,24 +27,16 @@ def criterion_of(criterion: Criterion) -> Criterion:
 def estimated_risk(
     equations: Equations,
     theta: Vector,
-    active: NDArray[np.intp],
-    ridge: Vector | float,
+    active: NDArray[np.intp],  # columns with a coefficient, the ones among them
+    ridge: Vector | float,  # what was added to their diagonal, each
     criterion: Criterion,
 ) -> tuple[float, float]:
-    """Sum of squares that coefficients leave of new rows, and their effective number.
+    """Sum of squares that coefficients (p,) leave of new rows, and their effective number.
 
     The released sum of squares v^T M v of coefficients fitted to it is too small by what they
-    follow of the errors X^T e + (N v)_features, of covariance C: twice tr(H^-1 C) over the
-    active columns, H being the matrix that was solved.  Without noise that is twice the variance a
-    coefficient, Mallows's Cp [1]_; "bic" takes log n in the place of 2 [2]_.
-
-    `theta` has shape (p,); the errors' variance is judged by all features. `active` are the columns
-    that have a coefficient, the ones among them; `ridge` is what was added to their diagonal, each.
-
-    References
-    ----------
-    .. [1] C. L. Mallows, "Some comments on Cp", Technometrics 15 (1973).
-    .. [2] G. Schwarz, "Estimating the dimension of a model", Ann. Statist. 6 (1978).
+    follow of the errors X^T e + (N v)_features, of covariance C: twice tr(H^-1 C) over the active
+    columns, H being the matrix that was solved. Without noise that is Mallows's Cp (Technometrics
+    15, 1973); "bic" takes log n in the place of 2 (G. Schwarz, Ann. Statist. 6, 1978).
     """
     assert equations.n_rows is not None
     v = np.append(-theta, 1.0)

@@ -113,10 +113,10 @@ class Epoch:
     def sensitivity(self) -> float:
         """Bound of how far C X moves by a person, whose matrices have norm 1 in each period.
 
-        Exact for one period: 1. The matrices of a person are positive semidefinite, and so are
-        their inner products not negative, as the entries of C^T C are not: the square is at most
-        the sum of (C^T C)_ij over the person's periods i, j. That is bounded by the best choice of
-        periods j for every i, and of the i by these bounds (docs/theory/streams.md).
+        Exact for one period: 1. Inner products of positive semidefinite matrices are not negative,
+        nor are the entries of C^T C: the square is at most the sum of (C^T C)_ij over the person's
+        periods i, j. That is bounded by the best choice of periods j for every i, and of the i by
+        these bounds (docs/theory/streams.md).
         """
         most = self.who.within(self.periods)
         if most == 1:

@@ -98,12 +98,12 @@ def answer(
     formula: str,
     columns: Columns,
     *,
-    mechanism: Mechanism | str | None,
+    mechanism: Mechanism | str | None,  # of a release, for family "gaussian"
     epsilon: float,
     delta: float,
     adjacency: Adjacency,
     family: FamilyName = "gaussian",
-    cov_type: CovType | None = None,
+    cov_type: CovType | None = None,  # by default "robust" where there are scores
     unit: Unit | None = None,
     reference: Mapping[str, Any] | None = None,
     ledger: Ledger | None = None,
@@ -113,33 +113,11 @@ def answer(
 ) -> Any:
     """Release what one regression needs, and fit it: the seam for what answers one with less noise.
 
-    Parameters
-    ----------
-    source, epsilon, delta, adjacency, ledger, out, threads, rng
-        As in `privgram.release`.
-    formula : str
-        As `privgram.columns.formula.parse` reads it.
-    columns : Columns
-        Of the whole table; what the formula does not use is not read.
-    mechanism : Mechanism, str or None
-        Of a release that the regression is computed from, for family "gaussian". By default there
-        is none where scores are possible: of a table that one machine can read again, for a formula
-        without instruments, and a positive delta. One factor may have more than a hundred levels,
-        by itself and up to a thousand, or absorbed with any number of them, where single rows are
-        protected; a second one, or products with it, come from a release.
-    family : {"gaussian", "binomial", "poisson"}
-        Least squares, logistic regression, or one of counts with the link log.
-    cov_type : {"robust", "nonrobust"}, optional
-        Whether standard errors allow for errors of unequal variance: by default they do, where
-        there are scores.
-    unit : Unit, optional
-        Whose rows are protected together.
-    reference : mapping of str to level, optional
-        Levels that are left out, where the formula does not say it.
-
-    Returns
-    -------
-    ScoreFit, Fit or InstrumentalFit
+    The columns are those of the whole table; what the formula does not use is not read. Without a
+    mechanism scores are taken where they are possible: of a table that one machine can read again,
+    for a formula without instruments, and a positive delta. Where single rows are protected, one
+    factor may then have up to a thousand levels by itself, or any number absorbed; a second one,
+    or products with it, come from a release.
     """
     if family not in FAMILIES:
         raise ValueError(f"family is {' or '.join(map(repr, FAMILIES))}, not {family!r}")

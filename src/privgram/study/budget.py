@@ -57,13 +57,7 @@ def open_ledger(
 ) -> tuple[Ledger, bool]:
     """The ledger that a study spends from, and whether it outlives this process.
 
-    Parameters
-    ----------
-    given : Ledger, path-like or None
-    epsilon, delta, adjacency
-        The budget; one that is there must be the same.
-    table : str
-        As `identity` gives it.
+    One that is there must have the same budget, and the table's name by `identity`.
     """
     if isinstance(given, Ledger):
         given = given.path

@@ -39,30 +39,15 @@ QUANTILES = (0.5, 0.95, 1.0)
 
 @dataclass(frozen=True, eq=False)
 class CheckRow:
-    """One column.
-
-    Attributes
-    ----------
-    name : str
-    described : str
-        What is publicly known of it.
-    below, above : int
-        Values that are clamped to a bound.
-    missing : int
-        Null or NaN.
-    unlisted : int
-        Values that are not among the levels.
-    empty : tuple of str
-        Levels without a row: misspelt, perhaps.
-    """
+    """One column."""
 
     name: str
-    described: str
-    below: int
-    above: int
-    missing: int
-    unlisted: int
-    empty: tuple[str, ...]
+    described: str  # what is publicly known of it
+    below: int  # values that are clamped to the lower bound
+    above: int  # and to the upper one
+    missing: int  # null or NaN
+    unlisted: int  # values that are not among the levels
+    empty: tuple[str, ...]  # levels without a row: misspelt, perhaps
 
     @property
     def clamped(self) -> int:

@@ -42,20 +42,7 @@ KINDS = {
 
 
 def read_study(path: Path) -> tuple[Any, dict[str, Any]]:
-    """Read a study's file.
-
-    Returns
-    -------
-    table : str or list of str
-        Paths, relative to the folder of the file.
-    asked : dict
-        What else `Study` takes.
-
-    Raises
-    ------
-    ValueError
-        If it is no such file, or something is left to fill in.
-    """
+    """Read a study's file: the table's paths, relative to its folder, and what `Study` takes."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except tomllib.TOMLDecodeError as error:
@@ -90,13 +77,7 @@ def read_study(path: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def template(table: str) -> str:
-    """A file to fill in, from the types of a table's columns and nothing else of it.
-
-    Raises
-    ------
-    ValueError
-        If the table is no file of which types can be read.
-    """
+    """A file to fill in, from the types of a table's columns and nothing else of it."""
     kinds = _kinds(Path(table))
     text = HEAD.format(
         table=json.dumps(table), ledger=json.dumps(Path(table).stem + ".ledger"), delta="1e-6"

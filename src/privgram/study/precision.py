@@ -66,27 +66,14 @@ GUESSED = (
 
 @dataclass(frozen=True)
 class PrecisionRow:
-    """One coefficient.
-
-    Attributes
-    ----------
-    name : str
-    sampling : float
-        Standard error without privacy.
-    stderr : float or None
-        With privacy, at the plan's epsilon; None where it would be refused.
-    release : float or None
-        The same of a regression on a release of these columns; None for log odds and counts too.
-    at_all : float or None
-        The same with all of the budget.
-    wanted : float or None
-    """
+    """One coefficient, by its standard errors."""
 
     name: str
-    sampling: float
-    stderr: float | None
+    sampling: float  # without privacy
+    stderr: float | None  # at the plan's epsilon; None where it would be refused
+    # of a regression on a release of these columns; None for log odds and counts too
     release: float | None
-    at_all: float | None
+    at_all: float | None  # with all of the budget
     wanted: float | None
 
 
@@ -162,37 +149,19 @@ def precision(
     formula: str,
     columns: Columns,
     *,
-    left: float,
+    left: float,  # of the budget
     n_rows: int,
-    want: Mapping[str, float] | None = None,
-    epsilon: float | None = None,
+    want: Mapping[str, float] | None = None,  # standard errors, by coefficient or factor
+    epsilon: float | None = None,  # instead of `want`; by default all that is left
     design: Any = None,
-    unit: Unit | None = None,
+    unit: Unit | None = None,  # with `rows`, or a bound that is a number
     groups: Groups | None = None,
     **asked: Any,
 ) -> Precision:
-    """Find the epsilon that a precision takes; see `privgram.Study.plan`.
+    """Find the epsilon that a precision takes, or the precision of one; see `privgram.Study.plan`.
 
-    Parameters
-    ----------
-    formula : str
-    columns : Columns
-        Of the whole table.
-    left : float
-        Of the budget.
-    n_rows : int
-    want : mapping of str to float, optional
-        Standard errors, by coefficient or factor.
-    epsilon : float, optional
-        Instead of `want`; by default all that is left.
-    design : Release, DataFrame or mapping, optional
-        As in `privgram.plan`.
-    unit : Unit, optional
-        With `rows`, or a bound that is a number.
-    groups : Groups, optional
-        Among which the rows are shared evenly: then the regression is on their releases.
-    **asked
-        What `privgram.study.answer.answer` takes besides: delta, adjacency, family, ...
+    The columns are those of the whole table, and what is asked besides is as `answer` takes it.
+    Among groups the rows are shared evenly, and the regression is on their releases.
     """
     n_rows = check_integer(n_rows, "n_rows", 1)
     if parse_one(formula).endogenous:

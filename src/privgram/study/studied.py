@@ -558,15 +558,7 @@ class Study:
 
 
 def described(columns: Any, weights: str | None = None, missing: str | None = None) -> Columns:
-    """The description of a table's columns, with a column of ones.
-
-    Parameters
-    ----------
-    columns : Columns, mapping, path-like or None
-    weights : str, optional
-        The column that weights rows.
-    missing : {"error", "drop"}, optional
-    """
+    """The description of a table's columns, or what to make one of, with a column of ones."""
     if columns is None:
         raise ValueError(DESCRIBE)
     if isinstance(columns, (str, os.PathLike)):

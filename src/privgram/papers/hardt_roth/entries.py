@@ -57,25 +57,11 @@ def entry_limit(shape: tuple[int, int], row_change: float = 1.0) -> float:
 
 
 class Rounded:
-    """A matrix with its entries clamped to `entry_limit` and rounded to multiples of a unit.
+    """A matrix (m, n) with its entries clamped to `entry_limit` and rounded to multiples of a unit.
 
     All that is ever computed of it are exact products with matrices of integers, in its units:
     the same to the last bit for every storage, every cutting into blocks and every thread.
-
-    Parameters
-    ----------
-    matrix : array_like, CSR or CSC matrix, or re-iterable of row blocks, of shape (m, n)
-    row_change : float
-        Largest change of a row, in L2.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        (m, n).
-    unit : float
-        A power of two.
-    growth : float
-        Largest change of a row once rounded, over `row_change`.
+    The largest change of a row, `row_change` in L2, grows by a factor `growth` once it is rounded.
     """
 
     def __init__(self, matrix: Any, row_change: float) -> None:

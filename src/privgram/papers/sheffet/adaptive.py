@@ -103,24 +103,20 @@ def _panels(
 def adaptive_delta(
     epsilon: float,
     sketch: Sketch,
-    p_shift: float,
-    q_shifts: tuple[float, float],
-    total: float,
-    shift: float,
-    scale: float,
+    p_shift: float,  # smallest eigenvalue under P, less the smaller of those under P and Q
+    q_shifts: tuple[float, float],  # the least and the largest under Q
+    total: float,  # R > 1
+    shift: float,  # tau in [0, R]
+    scale: float,  # b
+    # the least and largest of each cell, ascending in [0, shift]; one at 0 also bounds those below
     clips: tuple[Array, Array],
     nodes: int = 80,
 ) -> Array:
-    """Delta of one ordered pair for cells of clips and a range of shifts, in units of B^2.
+    """Delta of one ordered pair for each cell of clips and a range of shifts, in units of B^2.
 
     An upper bound, and exact for a cell of one clip and a range of one shift. Clips are rounded
     down, but up to the end of their cell the sketch runs as there (Lemma 3 of
     docs/theory/adaptive.md); at every z the least density of the shifts under Q counts.
-
-    `p_shift` is the smallest eigenvalue under P, less the smaller of those under P and Q, and
-    `q_shifts` are the least and the largest under Q; `total` is R > 1, `shift` tau in [0, R],
-    `scale` b. `clips` are the least and largest of each cell, ascending in [0, shift], and the
-    result has one number a cell; a clip at 0 also bounds those below.
     """
     low, high = clips
     q_low, q_high = q_shifts

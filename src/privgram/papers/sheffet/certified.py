@@ -140,10 +140,10 @@ def _whiten(h: DigitMatrix, tolerance: float) -> Whitener:
 def _correction(residual: NDArray[np.float64]) -> NDArray[np.float64]:
     """Z such that (I + Z) (I + F) (I + Z)^T is nearer I than I + F, by all that float64 can.
 
-    I + Z is the inverse of the Cholesky factor I + D of I + F. Near I, D = phi(F - D D^T), with
-    phi the strict lower triangle and half the diagonal, gives it with a small relative error.
-    Far from I, I + F may not be positive definite to float64: a shift makes it so, and brings
-    the eigenvalues below the shift nearer to the others by its reciprocal.
+    I + Z is the inverse of the Cholesky factor I + D of I + F: D = phi(F - D D^T), phi the strict
+    lower triangle and half the diagonal, gives it near I with a small relative error. Far from I,
+    where I + F may not be positive definite to float64, a shift makes it so, and brings the
+    eigenvalues below the shift nearer to the others by its reciprocal.
     """
     d = len(residual)
     identity = np.eye(d)
@@ -266,9 +266,8 @@ def _rounded_gram(left: DigitMatrix, right: Drawn, exponent: int) -> NDArray[np.
 def smallest_eigenvalue(limbs: Limbs, exponent: int) -> int:
     """Bound the smallest eigenvalue of G from below, to a grid of ``g = 2^exponent`` units.
 
-    A count c >= 0 with ``c g <= lambda_min(G) < c g + (1 + 1/32) g``, exponent at least 6. For two
-    matrices whose eigenvalues differ by at most ``m g``, m an integer, the counts differ by at most
-    m + 1.
+    A count c >= 0 with ``c g <= lambda_min(G) < c g + (1 + 1/32) g``, exponent at least 6: of two
+    matrices whose eigenvalues differ by at most ``m g``, m whole, counts differ by at most m + 1.
 
     A certificate for G - t I proves t < lambda_min(G); for any y and x = K^T y, it also proves
     lambda_min(G) - t <= (1 + f) |y|^2 / |x|^2. Steps from below end when the two are close.

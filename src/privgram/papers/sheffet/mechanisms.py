@@ -52,21 +52,7 @@ EIGENVALUE_SLACK = 1 + 2.0 ** (1 - EIGENVALUE_BITS)
 
 @dataclass(frozen=True)
 class MultiplicativeCalibration(Calibration):
-    """Noise of a sketch or an inverse Wishart.
-
-    Attributes
-    ----------
-    dof : float
-        Rows r of the sketch, or degrees of freedom; the least there can be, where adaptive.
-    regulariser : float
-        w^2 or psi, in the units of the second moment; before any adjustment.
-    laplace_scale : float or None
-        Scale of the Laplace noise on the smallest eigenvalue, where adaptive.
-    eigenvalue_shift : float or None
-        What the noisy eigenvalue is lowered by, where adaptive.
-    delta_fp : float
-        Part of delta set aside for finite precision.
-    """
+    """Noise of a sketch or an inverse Wishart."""
 
     #: Which law of the worst pair the table with the row has, under "add-remove".
     orientation: ClassVar[Orientation]
@@ -74,11 +60,12 @@ class MultiplicativeCalibration(Calibration):
     #: Of what is drawn, by degrees of freedom and regulariser.
     law_of: ClassVar[type[SketchLaw | InverseWishartLaw]]
 
-    dof: float
+    dof: float  # rows r of the sketch, or degrees of freedom; the least possible, where adaptive
+    # w^2 or psi, in the units of the second moment; before any adjustment
     regulariser: float
-    laplace_scale: float | None
-    eigenvalue_shift: float | None
-    delta_fp: float
+    laplace_scale: float | None  # of the noise on the smallest eigenvalue, where adaptive
+    eigenvalue_shift: float | None  # what the noisy eigenvalue is lowered by, where adaptive
+    delta_fp: float  # part of delta set aside for finite precision
 
     @property
     def law(self) -> SketchLaw | InverseWishartLaw:
@@ -304,20 +291,11 @@ class InverseWishart(Mechanism):
 
 @dataclass(frozen=True)
 class InverseGaussCalibration(Calibration):
-    """Noise on the inverse of the second moment.
+    """Noise on the inverse of the second moment."""
 
-    Attributes
-    ----------
-    rho : float
-        The eigenvalue floor is (1 + rho) B^2.
-    sensitivity : float
-        Of the inverse in Frobenius norm, in its units.
-    sigma : float
-        Standard deviation on the diagonal, in units of the inverse; sigma/sqrt(2) off it.
-    """
-
-    rho: float
-    sensitivity: float
+    rho: float  # the eigenvalue floor is (1 + rho) B^2
+    sensitivity: float  # of the inverse in Frobenius norm, in its units
+    # standard deviation on the diagonal, in units of the inverse; sigma/sqrt(2) off it
     sigma: float
 
     @property
