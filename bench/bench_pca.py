@@ -37,7 +37,7 @@ class Components:
         if method in MECHANISMS:
             moment = pg.second_moment(self.x, self.bound)
             release = MECHANISMS[method].release(moment, *BUDGET, rng=rng)
-            return release.pca(COMPONENTS).components
+            return release.pca(COMPONENTS).components_
         pca = PCA(COMPONENTS, svd_solver=SOLVERS[method], random_state=0)
         return pca.fit(self.x).components_
 

@@ -60,18 +60,18 @@ def test_saved_and_loaded(release, tmp_path, suffix):
 def test_components_are_about_the_mean_of_the_encoded_table(table, release):
     written = COLUMNS.encode(table)
     pca = release.pca()
-    assert pca.mean is not None
+    assert pca.mean_ is not None
     off = 5 * release.noise.base.std / N_ROWS
-    np.testing.assert_allclose(pca.mean, written.mean(0), atol=off)
+    np.testing.assert_allclose(pca.mean_, written.mean(0), atol=off)
     centred = written - written.mean(0)
     exact = np.linalg.eigvalsh(centred.T @ centred)[::-1]
     edge = noise_edge(release, 0.999)
     np.testing.assert_allclose(eigenvalues(release), exact, atol=edge)
     # Levels sum to ones, which are constant.
     assert abs(eigenvalues(release)[-1]) < edge
-    assert release.pca(center=False).mean is None
+    assert release.pca(center=False).mean_ is None
     gap = release.pca(2)
-    projection = gap.components.T @ gap.components
+    projection = gap.components_.T @ gap.components_
     _, vectors = np.linalg.eigh(centred.T @ centred)
     distance = np.linalg.norm(projection - vectors[:, -2:] @ vectors[:, -2:].T)
     assert distance <= gap.error_bound < 1

@@ -33,7 +33,7 @@ def regression(table, job, seed):
 
 
 def pca(table, job, seed):
-    return released(table, job, seed, bound=job["norm"]).pca(job["components"]).components
+    return released(table, job, seed, bound=job["norm"]).pca(job["components"]).components_
 
 
 def pca_about_mean(table, job, seed):
@@ -41,7 +41,7 @@ def pca_about_mean(table, job, seed):
     columns = described(job, [f"x{i}" for i in range(table.shape[1])])
     bound = np.hypot(1.0, job["norm_about_zero"] / job["upper"][0])
     release = released(table, job, seed, columns=columns, bound=bound)
-    return release.pca(job["components"]).components
+    return release.pca(job["components"]).components_
 
 
 serve(

@@ -33,8 +33,8 @@ exact = np.linalg.eigvalsh(moment.matrix())[::-1]  # secret: here only to compar
 figure, axis = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
 position = np.arange(1, 21)
 axis.semilogy(position, exact, "o", mfc="none", color="0.4", label="exact (secret)")
-positive = pca.explained_variance > 0
-axis.semilogy(position[positive], pca.explained_variance[positive], ".", label="released")
+positive = pca.explained_variance_ > 0
+axis.semilogy(position[positive], pca.explained_variance_[positive], ".", label="released")
 axis.axhline(edge, color="C3", lw=1, label="edge of the noise")
 axis.set(xlabel="component", ylabel="eigenvalue", xticks=[1, 5, 10, 15, 20])
 axis.legend()

@@ -23,18 +23,18 @@ def test_components_are_the_leading_eigenvectors():
     gram = rows.T @ rows
     result = make_release(gram, "abcd").pca(2)
     _, _, right = np.linalg.svd(rows)
-    np.testing.assert_allclose(projection(result.components), projection(right[:2]), atol=1e-9)
-    np.testing.assert_allclose(result.explained_variance, np.linalg.eigvalsh(gram)[:1:-1])
+    np.testing.assert_allclose(projection(result.components_), projection(right[:2]), atol=1e-9)
+    np.testing.assert_allclose(result.explained_variance_, np.linalg.eigvalsh(gram)[:1:-1])
     np.testing.assert_allclose(
-        result.explained_variance_ratio, np.linalg.eigvalsh(gram)[:1:-1] / np.trace(gram)
+        result.explained_variance_ratio_, np.linalg.eigvalsh(gram)[:1:-1] / np.trace(gram)
     )
-    assert np.all(result.components[np.arange(2), np.abs(result.components).argmax(1)] > 0)
+    assert np.all(result.components_[np.arange(2), np.abs(result.components_).argmax(1)] > 0)
 
 
 def test_the_known_shift_is_removed():
     law = SketchLaw(1000, 5.0)
     result = make_release(np.diag([9.0, 7.0]), "ab", law).pca()
-    np.testing.assert_allclose(result.explained_variance, [4.0, 2.0])
+    np.testing.assert_allclose(result.explained_variance_, [4.0, 2.0])
     assert result.error_bound == 0.0  # the whole space
 
 
@@ -51,7 +51,7 @@ def test_bound_holds_as_often_as_it_says(law):
     for _ in range(100):
         matrix = law.draw(truth + law.shift * np.eye(5), rng)
         result = pca(make_release(matrix, "abcde", law), 2)
-        error = np.linalg.norm(projection(result.components) - np.diag([1.0, 1, 0, 0, 0]))
+        error = np.linalg.norm(projection(result.components_) - np.diag([1.0, 1, 0, 0, 0]))
         good += error <= result.error_bound
         informative += result.error_bound < 2.0
     assert good >= 86
@@ -181,21 +181,21 @@ def test_components_of_a_release_with_an_intercept_are_about_the_mean(order):
     assert result.names == ("a", "b")
     centred = rows - rows.mean(axis=0)
     values, vectors = np.linalg.eigh(centred.T @ centred)
-    np.testing.assert_allclose(result.explained_variance, values[::-1], rtol=1e-8)
-    np.testing.assert_allclose(projection(result.components[:1]), projection(vectors.T[1:]))
-    np.testing.assert_allclose(result.mean, rows.mean(axis=0))
+    np.testing.assert_allclose(result.explained_variance_, values[::-1], rtol=1e-8)
+    np.testing.assert_allclose(projection(result.components_[:1]), projection(vectors.T[1:]))
+    np.testing.assert_allclose(result.mean_, rows.mean(axis=0))
     np.testing.assert_allclose(eigenvalues(release), values[::-1], rtol=1e-8)
     # About zero the mean is the first component, and the ones are no variable there either.
     plain = release.pca(center=False)
     assert plain.names == ("a", "b")
-    assert plain.mean is None
-    np.testing.assert_allclose(plain.explained_variance, np.linalg.eigvalsh(rows.T @ rows)[::-1])
+    assert plain.mean_ is None
+    np.testing.assert_allclose(plain.explained_variance_, np.linalg.eigvalsh(rows.T @ rows)[::-1])
 
 
 def test_centring_is_refused_where_nothing_was_released_to_centre_by():
     with pytest.raises(ValueError, match=r"Columns\(..., intercept=True\)"):
         make_release(np.eye(3), "abc").pca(center=True)
-    assert make_release(np.eye(3), "abc").pca().mean is None
+    assert make_release(np.eye(3), "abc").pca().mean_ is None
     ones = make_release(np.eye(1), ["intercept"])
     with pytest.raises(ValueError, match="no column but the intercept"):
         ones.pca()
@@ -222,7 +222,7 @@ def test_noise_of_the_mean_is_in_the_edge_and_in_the_bound(law):
     off = [np.abs(eigenvalues(drawn()) - np.diag(spread)).max() for _ in range(200)]
     assert np.sum(np.array(off) <= edge) >= 175
     result = release.pca(2)
-    distance = np.linalg.norm(projection(result.components) - np.diag([1.0, 1.0, 0.0]))
+    distance = np.linalg.norm(projection(result.components_) - np.diag([1.0, 1.0, 0.0]))
     assert distance <= result.error_bound < np.sqrt(2)
     if isinstance(law, GaussianLaw):
         assert edge > 1.4 * noise_edge(release.marginal(["a", "b", "c"]))
@@ -254,14 +254,14 @@ def test_standard_errors_are_the_spread_over_tables_and_releases():
     # 60 draws of a deviation are within 9.2 % of it at one sigma: 40 % is 4 sigma.
     rng = np.random.default_rng(8)
     found = [factors(rng, 1000).pca(1, standardize=True) for _ in range(60)]
-    spread = np.std([one.components[0] for one in found], axis=0)
+    spread = np.std([one.components_[0] for one in found], axis=0)
     np.testing.assert_allclose(found[0].stderr[0], spread, rtol=0.4)
 
 
 def test_the_edge_of_correlations_counts_what_is_common():
     # The first of one factor is clear; a second would be in 1 of 20: 4 of 20 has probability 0.016.
     rng = np.random.default_rng(9)
-    counts = [len(factors(rng, 1000).pca("auto", standardize=True).components) for _ in range(20)]
+    counts = [factors(rng, 1000).pca("auto", standardize=True).n_components_ for _ in range(20)]
     assert min(counts) == 1
     assert np.mean(np.array(counts) > 1) < 0.2
 
@@ -298,6 +298,6 @@ def test_scores_are_of_rows_in_own_units():
     pca = make_release(rows.T @ rows, columns.names, n_rows=3, columns=columns).pca()
     np.testing.assert_allclose(pca.transform(table).mean(axis=0), 0.0, atol=1e-12)
     squares = (pca.transform(table) ** 2).sum(axis=0)
-    np.testing.assert_allclose(squares, pca.explained_variance, atol=1e-12)
+    np.testing.assert_allclose(squares, pca.explained_variance_, atol=1e-12)
     with pytest.raises(ValueError, match="rows of 2 columns"):
         make_release(np.eye(2), "ab").pca().transform(np.zeros((3, 3)))

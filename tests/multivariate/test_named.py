@@ -22,7 +22,7 @@ def test_numbers_are_printed_under_names(release):
     lines = str(pca).splitlines()
     assert lines[0].split() == ["component", "1", "component", "2"]
     assert [line.split()[0] for line in lines[1:5]] == ["alpha", "b\\u202e", "c", "d"]
-    assert float(lines[1].split()[1]) == pytest.approx(pca.components[0, 0], rel=1e-3)
+    assert float(lines[1].split()[1]) == pytest.approx(pca.components_[0, 0], rel=1e-3)
     assert lines[-1] == "1 of 4 eigenvalues exceed what noise and sampling may make (95%)."
     factors = str(release.factor_analysis(1)).splitlines()
     assert factors[0].split() == ["factor", "1", "uniqueness"]
@@ -35,7 +35,7 @@ def test_numbers_are_printed_under_names(release):
 def test_frames_have_the_names(release):
     pytest.importorskip("pandas")
     pca = release.pca(2)
-    assert pca.frame().loc["c", "component 2"] == pca.components[1, 2]
+    assert pca.frame().loc["c", "component 2"] == pca.components_[1, 2]
     factors = release.factor_analysis(1)
     assert factors.frame().loc["d", "uniqueness"] == factors.uniquenesses[3]
     pairs = release.cca(["alpha"], ["d"])

@@ -20,9 +20,9 @@ def test_principal_components(name, standardize):
     rows = (table - table.mean()) / (table.std() if standardize else 1.0)
     found = tables.exact(table).pca(units="own", standardize=standardize)
     known = PCA().fit(rows)
-    np.testing.assert_allclose(found.explained_variance, known.explained_variance_, rtol=1e-8)
-    signs = np.sign((found.components * known.components_).sum(axis=1))
-    np.testing.assert_allclose(found.components, signs[:, None] * known.components_, atol=1e-7)
+    np.testing.assert_allclose(found.explained_variance_, known.explained_variance_, rtol=1e-8)
+    signs = np.sign((found.components_ * known.components_).sum(axis=1))
+    np.testing.assert_allclose(found.components_, signs[:, None] * known.components_, atol=1e-7)
     scores = signs * known.transform(rows)
     np.testing.assert_allclose(found.transform(table), scores, atol=1e-7 * scores.max())
     # Loadings are covariances of columns and scores, over the scores' deviation.

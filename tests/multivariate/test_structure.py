@@ -64,7 +64,7 @@ def test_errors_of_noise_alone_are_about_these_rows():
     found = [release() for _ in range(60)]
     for statistic, of in (
         (lambda r: r.cca(["a", "b"], ["c", "d"]), "correlations"),
-        (lambda r: r.pca(1, standardize=True), "components"),
+        (lambda r: r.pca(1, standardize=True), "components_"),
         (lambda r: r.factor_analysis(1), "loadings"),
     ):
         expected = np.std([getattr(statistic(one), of) for one in found], axis=0)

@@ -41,22 +41,22 @@ def command(release: Path, components: int, standardize: bool, as_json: bool) ->
         print_json(
             {
                 "names": pca.names,
-                "mean": pca.mean,
-                "components": pca.components,
-                "explained_variance": pca.explained_variance,
-                "explained_variance_ratio": pca.explained_variance_ratio,
+                "mean": pca.mean_,
+                "components": pca.components_,
+                "explained_variance": pca.explained_variance_,
+                "explained_variance_ratio": pca.explained_variance_ratio_,
                 "error_bound": pca.error_bound,
                 "confidence": pca.confidence,
             }
         )
         return
     rows: list[list[object]] = [
-        [name, *loadings] for name, loadings in zip(pca.names, pca.components.T, strict=True)
+        [name, *loadings] for name, loadings in zip(pca.names, pca.components_.T, strict=True)
     ]
-    rows.append(["explained variance", *pca.explained_variance])
-    rows.append(["as a part of the whole", *pca.explained_variance_ratio])
+    rows.append(["explained variance", *pca.explained_variance_])
+    rows.append(["as a part of the whole", *pca.explained_variance_ratio_])
     heads = ["", *(f"{j + 1}" for j in range(components))]
-    centre = "zero" if pca.mean is None else "the mean"
+    centre = "zero" if pca.mean_ is None else "the mean"
     out = console()
     out.print(table(heads, rows, title=f"Principal components of {release}, about {centre}"))
     if pca.error_bound < math.sqrt(2 * components):

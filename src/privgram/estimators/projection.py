@@ -295,12 +295,12 @@ class PrivateTruncatedSVD(_Projection):
     @property
     def components_(self) -> Matrix:
         """Right singular vectors."""
-        return self.result_.components
+        return self.result_.components_
 
     @property
     def singular_values_(self) -> Vector:
         """Singular values of the table."""
-        values: Vector = np.sqrt(np.maximum(self.result_.explained_variance, 0.0))
+        values: Vector = np.sqrt(np.maximum(self.result_.explained_variance_, 0.0))
         return values
 
     @property

@@ -37,19 +37,19 @@ class PCA:
     ----------
     names : tuple of str
         The d columns, without the intercept; of a factor every level is one.
-    components : ndarray of shape (k, d), float64
+    components_ : ndarray of shape (k, d), float64
         Orthonormal rows, by falling eigenvalue; the largest entry of each is positive.
-    explained_variance : ndarray of shape (k,), float64
+    explained_variance_ : ndarray of shape (k,), float64
         Their eigenvalues, the known shift of the mechanism removed. Of the correlation matrix if
         standardised; of the covariance matrix in own units; in the scale of the bounds of the
         released matrix itself: sums over rows.
-    explained_variance_ratio : ndarray of shape (k,), float64
+    explained_variance_ratio_ : ndarray of shape (k,), float64
         The same as parts of the trace; NaN where noise leaves no positive one.
     gap : float
         Between the released eigenvalues k and k + 1; infinite for k = d.
     confidence : float
         Of `error_bound` and `edge`.
-    mean : ndarray of shape (d,), float64, or None
+    mean_ : ndarray of shape (d,), float64, or None
         What the components are about: in own units if they are, or standardised, else in the
         scale of the released matrix; None for zero.
     release : Release
@@ -62,12 +62,12 @@ class PCA:
     """
 
     names: tuple[str, ...]
-    components: Matrix
-    explained_variance: Vector
-    explained_variance_ratio: Vector
+    components_: Matrix
+    explained_variance_: Vector
+    explained_variance_ratio_: Vector
     gap: float
     confidence: float
-    mean: Vector | None
+    mean_: Vector | None
     release: ReleaseRecord = field(repr=False)
     scale: Vector = field(repr=False)
     eigenvalues: Vector = field(repr=False)
@@ -81,7 +81,7 @@ class PCA:
         probability at least `confidence`; at most sqrt(2 k), which tells nothing.
         Simulated when first asked for, which takes a second at d = 100.
         """
-        k, d = self.components.shape
+        k, d = self.components_.shape
         if k == d:
             return 0.0
         trivial = math.sqrt(2 * min(k, d - k))
@@ -108,6 +108,11 @@ class PCA:
         return self._of.edge(self.confidence)
 
     @property
+    def n_components_(self) -> int:
+        """How many there are, k."""
+        return len(self.components_)
+
+    @property
     def n_clear(self) -> int:
         """Leading components whose eigenvalues exceed the `edge`."""
         return _clear(self.eigenvalues, self.edge)
@@ -123,12 +128,12 @@ class PCA:
 
         Standardised, the correlations of columns and scores.
         """
-        found: Matrix = self.components.T * np.sqrt(self._of.variances(self.explained_variance))
+        found: Matrix = self.components_.T * np.sqrt(self._of.variances(self.explained_variance_))
         return found
 
     @cached_property
     def stderr(self) -> Matrix:
-        """Standard errors of `components`, shape (k, d), from sampling and privacy noise.
+        """Standard errors of `components_`, shape (k, d), from sampling and privacy noise.
 
         By simulation: other draws of the noise, by its law, and other rows, normal ones of the
         released covariance. `RefusedError` where the number of rows is unknown.
@@ -142,8 +147,8 @@ class PCA:
 
     def _errors(self, sampling: bool) -> Matrix:
         def again(one: Covariance) -> Matrix:
-            found = _leading(self._of.matrix(one), len(self.components))[1]
-            signs: Matrix = np.sign((found * self.components).sum(axis=1))[:, None]
+            found = _leading(self._of.matrix(one), self.n_components_)[1]
+            signs: Matrix = np.sign((found * self.components_).sum(axis=1))[:, None]
             return found * signs
 
         variables = self._of.variables
@@ -167,9 +172,9 @@ class PCA:
         rows = variables.encode(table)
         if not self._of.in_own_units:
             rows = (rows - variables.origin) / variables.unit
-        if self.mean is not None:
-            rows = rows - self.mean
-        scores: Matrix = rows / self.scale @ self.components.T
+        if self.mean_ is not None:
+            rows = rows - self.mean_
+        scores: Matrix = rows / self.scale @ self.components_.T
         return scores
 
     plot = of_components.plot_biplot
@@ -177,11 +182,11 @@ class PCA:
 
     def frame(self) -> Any:
         """The components as columns of a data frame (needs pandas), with a row for each name."""
-        return as_frame(_numbered("component", self.components), self.names)
+        return as_frame(_numbered("component", self.components_), self.names)
 
     def __str__(self) -> str:
-        below = np.array([self.explained_variance, self.explained_variance_ratio]).T
-        columns = _numbered("component", np.hstack([self.components, below]))
+        below = np.array([self.explained_variance_, self.explained_variance_ratio_]).T
+        columns = _numbered("component", np.hstack([self.components_, below]))
         beyond = " and sampling" if self.of_correlations else ""
         return as_text(
             [*self.names, "explained variance", "part of the whole"],
@@ -191,7 +196,7 @@ class PCA:
         )
 
     def __repr__(self) -> str:
-        return f"<PCA: {len(self.components)} components of {len(self.names)} columns>"
+        return f"<PCA: {self.n_components_} components of {len(self.names)} columns>"
 
 
 def pca(
@@ -278,12 +283,12 @@ def pca(
     trace = values.sum()
     return PCA(
         names=of.variables.names,
-        components=vectors[:k],
-        explained_variance=values[:k],
-        explained_variance_ratio=values[:k] / (trace if trace > 0 else math.nan),
+        components_=vectors[:k],
+        explained_variance_=values[:k],
+        explained_variance_ratio_=values[:k] / (trace if trace > 0 else math.nan),
         gap=float(values[k - 1] - values[k]) if k < d else math.inf,
         confidence=confidence,
-        mean=of.mean if of.variables.center else None,
+        mean_=of.mean if of.variables.center else None,
         release=release,
         scale=of.released.std if standardize else np.ones(d),
         eigenvalues=values,

@@ -77,7 +77,7 @@ def plot_scree(pca: Any, ax: Axes | None = None) -> Axes:
     else:
         ax.set_xticks([1, *(t for t in ax.get_xticks() if 1 < t <= len(values))])
     ax.set_xlabel("rank of the eigenvalue")
-    about = " about the mean" if pca.mean is not None else ""
+    about = " about the mean" if pca.mean_ is not None else ""
     of = "of the correlations" if pca.of_correlations else f"{about} (scale of the matrix)"
     ax.set_ylabel(f"eigenvalue {of}".replace("  ", " "))
     against = (
@@ -133,13 +133,13 @@ def plot_biplot(pca: Any, ax: Axes | None = None, *, axes: tuple[int, int] = (1,
     ImportError
         Without matplotlib: ``pip install "privgram[plot]"``.
     """
-    k = len(pca.components)
+    k = pca.n_components_
     if k < 2:
         raise ValueError("a biplot draws two components, and there is one: ask for two, as pca(2)")
     at = [check_integer(axis, "axes", 1, k) - 1 for axis in axes]
     loadings = pca.loadings[:, at]
     scale = np.divide(
-        loadings, pca.components[at].T, out=np.zeros_like(loadings), where=loadings != 0
+        loadings, pca.components_[at].T, out=np.zeros_like(loadings), where=loadings != 0
     )
     errors = 2 * np.abs(scale) * pca.stderr[at].T
     ax = axes_for(ax, (6.5, 6.0))
@@ -160,7 +160,7 @@ def plot_biplot(pca: Any, ax: Axes | None = None, *, axes: tuple[int, int] = (1,
         turn = np.linspace(0, 2 * np.pi, 200)
         ax.plot(np.cos(turn), np.sin(turn), color=GREY, linewidth=0.6, linestyle=":")
     labels = [
-        f"component {j + 1} ({pca.explained_variance_ratio[j]:.0%} of the variance)" for j in at
+        f"component {j + 1} ({pca.explained_variance_ratio_[j]:.0%} of the variance)" for j in at
     ]
     ax.set_xlabel(labels[0])
     ax.set_ylabel(labels[1])

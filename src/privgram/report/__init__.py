@@ -414,7 +414,7 @@ def _components(release: ReleaseRecord) -> dict[str, Any] | None:
             f"The {columns} columns as arrows by their loadings on the first two components.",
         ),
         "note": "The rows are secret, so there are only columns. "
-        + ("About the mean." if found.mean is not None else "About the middle of the bounds."),
+        + ("About the mean." if found.mean_ is not None else "About the middle of the bounds."),
     }
 
 
@@ -507,7 +507,7 @@ def _code(release: ReleaseRecord, path: Path | None, fits: list[dict[str, Any]])
             "",
             f"release = pg.load({(path.name if path else 'release.json')!r})",
             f"print(release.regress({target!r}).summary())",
-            "release.pca(2).components",
+            "release.pca(2).components_",
             "release.matrix  # with noise, in the scale of the table above",
         ]
     )
