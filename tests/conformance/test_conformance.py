@@ -488,7 +488,7 @@ LOGISTIC_METHODS = {
 LOGISTIC_OWN = {
     "adjacency", "columns", "cov_type", "delta", "design", "df_model", "df_resid", "epsilon",
     "family", "glance", "guarantee", "inference", "model", "mse_resid", "n_rows", "nobs",
-    "nobs_stderr", "noise", "parameters", "privacy", "rate_ratios", "reference", "refusal",
+    "nobs_stderr", "noise", "parameters", "plot", "privacy", "rate_ratios", "reference", "refusal",
     "refused", "reproducible", "robust", "sampling", "scale", "solution", "summary", "target",
     "terms", "tidy", "unit", "with_intercept",
 }  # fmt: skip

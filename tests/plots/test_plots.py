@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from exact_fits import CASES, logistic
 from helpers import make_release, slopes
 
 import privgram as pg
@@ -250,6 +251,29 @@ def test_refused_inference_draws_points_only(release):
     ax = refused.plot()
     assert "no intervals" in ax.get_title(loc="left")
     rendered(ax)
+
+
+@pytest.mark.parametrize(
+    ("family", "of"),
+    [("gaussian", ""), ("binomial", "the log odds of "), ("poisson", "the log of the mean of ")],
+)
+def test_coefficients_by_scores(family, of):
+    fit = replace(logistic(next(iter(CASES.values())))[0], family=family)
+    ax = fit.plot(level=0.9)
+    assert ax.get_xlabel() == f"change of {of}b per unit of the feature"
+    p = len(fit.design.names)
+    bars = [line for line in ax.lines if len(line.get_xdata()) == 2 and line.get_linewidth() > 2]
+    np.testing.assert_allclose(
+        sorted(bar.get_xdata()[0] for bar in bars), sorted(fit.conf_int(0.1).to_numpy()[:p, 0])
+    )
+    with pytest.raises(ValueError, match="feature_std takes sums"):
+        fit.plot(per="sd")
+    refused = replace(fit, refused="the steps do not settle")
+    if family == "gaussian":
+        assert "no intervals" in refused.plot().get_title(loc="left")
+    else:
+        with pytest.raises(ValueError, match="no coefficients to draw: the steps"):
+            refused.plot()
 
 
 def test_bad_arguments(release, fit):

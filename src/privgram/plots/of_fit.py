@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+#: What changes by a coefficient of a family's linear predictor.
+PREDICTED = {"binomial": "the log odds of ", "poisson": "the log of the mean of "}
+
+
 def plot_coefficients(
     fit: Any,
     ax: Axes | None = None,
@@ -28,15 +32,15 @@ def plot_coefficients(
 
     Parameters
     ----------
-    fit : Fit
+    fit : Fit or ScoreFit
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure by default.
     level : float
         Of the intervals, in (0, 1).
     per : {"unit", "sd"}
-        Change of the target per unit of a feature, as in `Fit.params`, or per standard deviation
-        of the feature (estimated from the release), which makes features of
-        different units comparable.
+        Change of the target, of the log odds or of the log of the mean per unit of a feature, as
+        in `params`, or per standard deviation of the feature (estimated from the release), which
+        makes features of different units comparable.
 
     Returns
     -------
@@ -45,7 +49,8 @@ def plot_coefficients(
     Raises
     ------
     ValueError
-        If an argument is out of its range, or `per` is "sd" and the number of rows is unknown.
+        If an argument is out of its range, if there are no coefficients, or if `per` is "sd" and
+        the standard deviations are unknown: a regression by scores does not hold them.
     ImportError
         Without matplotlib: ``pip install "privgram[plot]"``.
     """
@@ -53,6 +58,8 @@ def plot_coefficients(
         raise ValueError(f"per must be 'unit' or 'sd', not {per!r}")
     scale = fit.feature_std() if per == "sd" else np.ones(len(fit.design.names))
     coef = np.asarray(fit.params)[: len(scale)] * scale
+    if np.isnan(coef).any():
+        raise ValueError(f"there are no coefficients to draw: {fit.refusal}")
     ends = np.asarray(fit.conf_int(1 - level))[: len(scale)] * scale[:, None]
     known = fit.refusal is None
     size = fit.inference.statistic()[: len(coef)] if known else coef
@@ -97,7 +104,8 @@ def plot_coefficients(
         ax.set_yticks(list(ticks.values()), list(ticks))
         ax.set_ylabel("")
     each = "standard deviation of the feature" if per == "sd" else "unit of the feature"
-    ax.set_xlabel(f"change of {cut(fit.target)} per {each}")
+    of = PREDICTED.get(getattr(fit, "family", ""), "")
+    ax.set_xlabel(f"change of {of}{cut(fit.target)} per {each}")
     heading = f"{cut(fit.target)} on {p} feature{'s' if p > 1 else ''}"
     heading += f", {level:.0%} intervals" if known else ", no intervals"
     if known and not few:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CONSTANT = "Intercept"
 
 
-#: What statsmodels' results have and a result of sums may not, and why.
+#: What other results have and a result of sums may not, and why.
 NOT_HELD = {
     ("resid", "fittedvalues", "wresid", "resid_pearson", "get_influence", "outlier_test"): (
         "is of single rows, and a release holds sums over them: the table's holder has the rows, "
@@ -40,8 +40,9 @@ NOT_HELD = {
         *("rsquared", "rsquared_adj", "fvalue", "f_pvalue", "ssr", "mse_resid", "scale"),
         *("ess", "centered_tss", "uncentered_tss", "llf", "aic", "bic", "prsquared", "llnull"),
         *("deviance", "null_deviance", "compare_f_test", "compare_lr_test", "get_prediction"),
+        "feature_std",
     ): (
-        "takes sums over the target or a likelihood that this result does not hold: those of "
+        "takes sums over rows or a likelihood that this result does not hold: those of "
         "least squares are those of Release.regress, for the same terms"
     ),
     ("HC0_se", "HC1_se", "HC2_se", "HC3_se", "get_robustcov_results"): (

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._base.checks import check_not_negative, check_positive, check_within
+from privgram._base.later import Room
 from privgram._base.saved import Form
 from privgram._base.text import shown
 from privgram.columns import Columns
@@ -26,10 +27,14 @@ from privgram.regression.summary import counted
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privgram.plots import of_fit
     from privgram.privacy import Adjacency, Guarantee, Profile
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
+
+else:
+    of_fit = Room("privgram.plots.of_fit")
 
 __all__ = ["CovType", "ScoreFit"]
 
@@ -306,6 +311,8 @@ class ScoreFit(Results):
 
     #: By statsmodels' other name.
     mse_resid = scale
+
+    plot = of_fit.plot_coefficients
 
     def _rows(self, X: Any) -> Matrix:
         features = self.design.rows(X, self.columns)
