@@ -106,6 +106,7 @@ FORBIDDEN = [
 
 # These simulate public laws once a matrix is released, by fixed seeds: post-processing.
 AFTERWARDS = {
+    "privgram.mechanisms.gains",
     "privgram.multivariate.discriminant",
     "privgram.multivariate.synthetic",
     "privgram.multivariate.variables",

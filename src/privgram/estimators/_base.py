@@ -15,14 +15,16 @@ from sklearn.exceptions import NotFittedError
 
 from privgram._release import Release
 from privgram.columns.terms import INTERCEPT
-from privgram.drawing.release import release
+from privgram.drawing.release import release_for
+from privgram.engines.threads import second_moment
 
 from ._display import ShownEstimator
 from ._inputs import check_numbers, generator, unnamed, validate
 
 if TYPE_CHECKING:
+    from privgram.columns import Columns
     from privgram.mechanisms import Mechanism
-    from privgram.moment import SecondMoment
+    from privgram.mechanisms._default import Purpose
 
 #: Families of clones that this process has warned of. Python's own memory of warnings is cleared
 #: by code that changes its filters, as scikit-learn does in every fit.
@@ -67,6 +69,7 @@ class PrivateEstimator(ShownEstimator):
     underscore, which there are from then on.
     """
 
+    _purpose: Purpose
     _cached: Any = None
     _clones: Any = None
     _nth_clone: int = 0
@@ -102,9 +105,9 @@ class PrivateEstimator(ShownEstimator):
         before is replaced.
         """
         with self._unchanged_on_error():
-            self._moment, self._release = self._measure(X, y, reset=True), None
-            self._given, self._cached = False, None
-            self.release()
+            table = self._table(X, y, reset=True)
+            self._moment, self._given, self._cached = None, False, None
+            self._release = self._spend(**table)
         self._learnt()
         return self
 
@@ -129,7 +132,7 @@ class PrivateEstimator(ShownEstimator):
             As in `fit`.  No row is then added.
         """
         with self._unchanged_on_error():
-            moment = self._measure(X, y, reset=self._moment is None)
+            moment = second_moment(**self._table(X, y, reset=self._moment is None))
             self._moment = moment if self._moment is None else self._moment.merge(moment)
         return self
 
@@ -155,7 +158,6 @@ class PrivateEstimator(ShownEstimator):
             ledger.
         """
         if self._release is None:
-            self._warn_of_clones()
             # Taken out first, in one step: no second thread finds it and spends again.
             moment = self.__dict__.pop("_moment", None)
             if moment is None:
@@ -164,19 +166,27 @@ class PrivateEstimator(ShownEstimator):
                     "partial_fit or fit_from first"
                 )
             try:
-                self._release = release(
-                    moment,
-                    epsilon=self.epsilon,
-                    delta=self.delta,
-                    mechanism=self._default_mechanism if self.mechanism is None else self.mechanism,
-                    adjacency=self.adjacency,
-                    rng=generator(self.random_state),
-                    ledger=self.ledger,
-                )
+                self._release = self._spend(moment)
             except BaseException:
                 self._moment = moment
                 raise
         return self._release
+
+    def _spend(self, source: Any, columns: Columns | None = None, bound: Any = None) -> Any:
+        """The release of a table, which may be read again, or of its second moment."""
+        self._warn_of_clones()
+        return release_for(
+            self._purpose,
+            source,
+            columns,
+            self.epsilon,
+            self.delta,
+            mechanism=self._default_mechanism if self.mechanism is None else self.mechanism,
+            adjacency=self.adjacency,
+            bound=bound,
+            rng=generator(self.random_state),
+            ledger=self.ledger,
+        )
 
     def __sklearn_clone__(self) -> Any:
         clone = super().__sklearn_clone__()
@@ -242,8 +252,8 @@ class PrivateEstimator(ShownEstimator):
         return getattr(self, "missing", "error") == "drop"
 
     @abstractmethod
-    def _measure(self, X: Any, y: Any, reset: bool) -> SecondMoment:
-        """The exact second moment of these rows."""
+    def _table(self, X: Any, y: Any, reset: bool) -> dict[str, Any]:
+        """These rows, their columns and their bound, as `second_moment` takes them."""
 
     @abstractmethod
     def _learn(self, source: Release) -> Any:
@@ -251,7 +261,7 @@ class PrivateEstimator(ShownEstimator):
 
     @property
     def _default_mechanism(self) -> Mechanism | None:
-        """None takes the one that `privgram.plan` says to."""
+        """None takes the best for the purpose."""
         return None
 
     @contextmanager

@@ -13,7 +13,6 @@ from sklearn.base import RegressorMixin
 from privgram.columns import Columns
 from privgram.columns.missing import Missing
 from privgram.columns.terms import INTERCEPT
-from privgram.engines.threads import second_moment
 from privgram.mechanisms import AdditiveWishart
 
 from ._base import PrivateEstimator, check_release
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from privgram._release import Release
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
-    from privgram.moment import SecondMoment
     from privgram.privacy import Adjacency
     from privgram.regression import Fit
 
@@ -92,6 +90,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
     array([ 0.5 , -0.25])
     """
 
+    _purpose = "regression"
     _targets: list[str]
     _one_dimensional: bool
 
@@ -188,7 +187,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         intercept = np.array([fit.used[-1] for fit in self._learnt()])
         return float(intercept[0]) if self._one_dimensional else intercept
 
-    def _measure(self, X: Any, y: Any, reset: bool) -> SecondMoment:
+    def _table(self, X: Any, y: Any, reset: bool) -> dict[str, Any]:
         self._check_penalty()
         given = y
         X, y = self._validate(X, y, reset=reset)
@@ -210,7 +209,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         names = [*features, *self._targets]
         # Views: the table and its target are never copied into one.
         source = dict(zip(names, [*X.T, *y.T], strict=True))
-        return second_moment(source, self.bound, columns=columns)
+        return {"source": source, "columns": columns, "bound": self.bound}
 
     def _learn(self, source: Release) -> list[Fit]:
         features = self._feature_names()
@@ -269,8 +268,8 @@ class PrivateRidge(PrivateLinearRegression):
     epsilon, delta, bounds, target_bounds, bound, fit_intercept : see `PrivateLinearRegression`
     adjacency, missing, random_state, ledger : see `PrivateLinearRegression`
     mechanism : Mechanism, optional
-        By default that of `privgram.plan` with "auto", and otherwise `AdditiveWishart()`, whose
-        release is positive definite always.
+        By default with "auto" that of `privgram.release`, by which `fit` takes several looks at the
+        rows; and otherwise `AdditiveWishart()`, whose release is positive definite always.
 
     Attributes
     ----------

@@ -14,7 +14,6 @@ from privgram._base.checks import check_integer
 from privgram.columns import Columns
 from privgram.columns.missing import Missing
 from privgram.columns.terms import INTERCEPT
-from privgram.engines.threads import second_moment
 from privgram.multivariate import mean_and_covariance, upright
 
 from ._base import PrivateEstimator, check_release
@@ -25,13 +24,14 @@ if TYPE_CHECKING:
     from privgram._release import Release
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
-    from privgram.moment import SecondMoment
     from privgram.multivariate import PCA
     from privgram.privacy import Adjacency
 
 
 class _Projection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):
     """What a projection on directions has, however they were found."""
+
+    _purpose = "components"
 
     @property
     @abstractmethod
@@ -131,7 +131,7 @@ class PrivatePCA(_Projection):
         L2 norm to which a row, features and a one mapped to [-1, 1], is shortened.  By default
         no row is.
     mechanism : Mechanism or str, optional
-        By default that of `privgram.plan`.
+        By default the best for components: one look.
     adjacency, missing, random_state, ledger : see `PrivateLinearRegression`
 
     Attributes
@@ -213,7 +213,7 @@ class PrivatePCA(_Projection):
     def _centre(self) -> Vector:
         return self.mean_
 
-    def _measure(self, X: Any, y: Any, reset: bool) -> SecondMoment:
+    def _table(self, X: Any, y: Any, reset: bool) -> dict[str, Any]:
         X = self._validate(X, reset=reset)
         self._n_components(self.n_features_in_)
         features = self._feature_names()
@@ -221,7 +221,8 @@ class PrivatePCA(_Projection):
         missing = self.missing
         columns = Columns(ranges, intercept=True, missing=missing)
         check_numbers(columns)
-        return second_moment(dict(zip(features, X.T, strict=True)), self.bound, columns=columns)
+        source = dict(zip(features, X.T, strict=True))
+        return {"source": source, "columns": columns, "bound": self.bound}
 
     def _learn(self, source: Release) -> SimpleNamespace:
         mean, covariance = mean_and_covariance(source)
@@ -251,7 +252,7 @@ class PrivateTruncatedSVD(_Projection):
         Public L2 bound of a row, in its own units; longer rows are shortened to it.  1.0 is for
         rows normalised to length one.  Without, `fit` raises; it is never taken from the data.
     mechanism : Mechanism or str, optional
-        By default that of `privgram.plan`.
+        By default the best for components: one look.
     adjacency, random_state, ledger : see `PrivateLinearRegression`
 
     Attributes
@@ -318,12 +319,13 @@ class PrivateTruncatedSVD(_Projection):
         result: PCA = self._learnt()
         return result
 
-    def _measure(self, X: Any, y: Any, reset: bool) -> SecondMoment:
+    def _table(self, X: Any, y: Any, reset: bool) -> dict[str, Any]:
         X = self._validate(X, reset=reset)
         self._n_components(self.n_features_in_)
         features = self._feature_names()
         named = hasattr(self, "feature_names_in_")
-        return second_moment(dict(zip(features, X.T, strict=True)) if named else X, self.bound)
+        source = dict(zip(features, X.T, strict=True)) if named else X
+        return {"source": source, "bound": self.bound}
 
     def _learn(self, source: Release) -> PCA:
         if source.columns is not None or INTERCEPT in source.names:
