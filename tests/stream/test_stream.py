@@ -319,6 +319,21 @@ def test_where_writes_fail_no_month_is_lost_or_has_two_noises(tmp_path, monkeypa
     assert set(published) == {0, 1}
 
 
+def test_the_file_is_replaced_whole_or_stays(stream, monkeypatch):
+    stream.release(month(0))
+    before = stream.path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        with pytest.raises(OSError, match="No space left"):
+            stream.release(month(1))
+    assert stream.path.read_bytes() == before
+    assert stream.release(month(1)).n_rows == 800
+
+
 @pytest.mark.long
 def test_killed_at_any_point_no_month_is_lost_or_has_two_noises(tmp_path):
     """A process dies at each of its writes in turn, and another goes on."""
