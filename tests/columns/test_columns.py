@@ -6,7 +6,7 @@ import pickle
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from privgram import Columns, Dates, Factor
 
@@ -134,6 +134,7 @@ names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
 
 
 @pytest.mark.slow
+@settings(deadline=None)  # it waits for the disk
 @given(
     bounds=st.dictionaries(
         names.filter(lambda name: name != "intercept"),

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import privgram as pg
+from privgram.drawing.scores import released
 from privgram.mechanisms import Refined
 from privgram.moment.levels import LevelSums
-from privgram.moment.scored import UNITS
+from privgram.moment.scored import UNITS, scale
 
 pytest.importorskip("formulaic")
 
@@ -108,6 +109,27 @@ def test_the_shares_add_up_to_the_guarantee(adjacency, cov_type):
     spent = math.hypot(*given["look_mu"], *given["score_mu"], *given["counts_mu"])
     whole = Refined().calibrate(5, 1.0, 1.0, 1e-6, adjacency).mu
     assert whole * (1 - 1e-9) < spent < whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_every_sum_has_the_noise_that_a_row_needs(adjacency, monkeypatch):
+    """A row replaced turns a vector round; of what is never negative it moves one to another."""
+    seen = []
+
+    def noted(looks, total, clip, share, q, moves):
+        found, std = released(looks, total, clip, share, q, moves)
+        seen.append((total.min() < 0, std * looks.mu(share) * scale(q) / clip / UNITS))
+        return found, std
+
+    monkeypatch.setattr("privgram.drawing.levels.released", noted)
+    fitted(adjacency=adjacency)
+    assert {signed for signed, _ in seen} == {False, True}
+    for signed, noise in seen:
+        needed = 1.0 if adjacency == "add-remove" else math.sqrt(2.0)
+        if adjacency == "replace" and (signed or noise > 1.9):  # few numbers may be positive
+            needed = 2.0
+        assert noise == pytest.approx(needed, rel=1e-12)
 
 
 def test_no_row_moves_sums_by_level_by_more_than_it_is_calibrated_for(rng):

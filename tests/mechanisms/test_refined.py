@@ -37,6 +37,14 @@ def lengths(kind, rng):
     return (normal**2).sum(axis=1) * 3 / rng.chisquare(5, ROWS)
 
 
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_a_histogram_has_the_noise_that_a_row_needs(adjacency):
+    """A row replaced takes one from a count and adds it to another."""
+    moved = np.array([1.0, -1.0]) if adjacency == "replace" else np.array([1.0, 0.0])
+    record = Refined().calibrate(3, 2.0, 0.5, 1e-6, adjacency)
+    assert record.counts_std(MU) == pytest.approx(np.linalg.norm(moved) / MU)
+
+
 def test_bins_end_at_the_longest_row():
     np.testing.assert_allclose(bins(3.0, 24.0), 3 * 2 ** (np.arange(7) / 2))
     np.testing.assert_allclose(bins(3.0, 13.0)[-2:], [12.0, 13.0])
