@@ -196,13 +196,6 @@ class ScoreFit(Results):
         estimate = own @ self.solution + offset
         return Inference(estimate, own @ whole @ own.T, self.cov_type, None, nothing, nothing, df)
 
-    @property
-    def _estimate(self) -> Vector:
-        transform, level = self._own
-        found = np.asarray(transform @ self.solution + level)
-        # Steps of other families that have not settled lead anywhere.
-        return found if self._linear or self.refused is None else np.full_like(found, math.nan)
-
     def predict(self, X: Any, which: Literal["mean", "linear"] = "mean") -> Vector:
         """Predict the target's mean for new rows.
 
@@ -221,12 +214,11 @@ class ScoreFit(Results):
         Raises
         ------
         RefusedError
-            A ValueError: of another family than "gaussian", where there is no inference.
+            A ValueError: where there is no inference.
         """
         if which not in ("mean", "linear"):
             raise ValueError(f"which is 'mean' or 'linear', not {which!r}")
-        if not self._linear:
-            self._need_inference()
+        self._need_inference()
         linear = np.asarray(self._rows(X) @ self._estimate)
         return linear if which == "linear" else FAMILIES[self.family].means(linear)[0]
 
