@@ -25,6 +25,16 @@ N = 300
 #: Nothing beside what is compared, and no zero: files refuse that.
 SILENT = GaussianLaw(1e-11, 1e-11)
 
+#: A guarantee whose noise is next to none.
+_PROFILE = GaussianProfile(1e12, "replace")
+NO_NOISE = {
+    "epsilon": 5e23,
+    "delta": _PROFILE.delta(5e23),
+    "adjacency": "replace",
+    "privacy": _PROFILE,
+}
+PARAMETERS = {"way": "scores", "why": "", "clipped_rows": 0.0, "rows_std": 0.0, "units": None}
+
 #: No variable's bounds are about 0, so that the middle of the bounds is not the origin.
 VARIABLES = {
     "x": (2, 10),
@@ -214,14 +224,43 @@ def logistic(case):
         robust=False,
         n_rows=float(N),
         refused=None,
-        epsilon=1.0,
-        delta=1e-6,
-        adjacency="replace",
-        privacy=GaussianProfile(0.2, "replace"),
-        parameters={"way": "scores", "why": "", "scale": 1.0, "clipped_rows": 0.0},
+        **NO_NOISE,
+        parameters=PARAMETERS | {"scale": 1.0},
         family="binomial",
     )
     return fit, theirs, X
 
 
-__all__ = ["CASES", "INTERCEPT", "Case", "by_hand", "logistic", "made_table", "released"]
+def scored(case):
+    """The record of least squares whose scores led to the minimum, with the errors HC1."""
+    columns = pg.Columns(
+        VARIABLES | ({"k": (0, 4)} if case.weighted else {}),
+        intercept=True,
+        terms=[*case.terms, case.target],
+        row_weights="k" if case.weighted else None,
+    )
+    model = design(AllColumns(columns), case.target, case.terms, True, case.reference or {})
+    rows = columns.encode(case.table) @ model.frame.T
+    X, y = rows[:, :-1], rows[:, -1]
+    solution = np.linalg.lstsq(X, y)[0]
+    e = y - X @ solution
+    n, q = X.shape
+    inverse = np.linalg.inv(X.T @ X)
+    return ScoreFit(
+        target=case.target,
+        terms=case.terms,
+        columns=columns,
+        reference=case.reference or {},
+        with_intercept=True,
+        solution=solution,
+        sampling=n / (n - q) * inverse @ (X.T @ (X * e[:, None] ** 2)) @ inverse,
+        noise=1e-22 * np.eye(q),
+        robust=True,
+        n_rows=float(n),
+        refused=None,
+        **NO_NOISE,
+        parameters=PARAMETERS | {"scale": np.sqrt(e @ e / n)},
+    )
+
+
+__all__ = ["CASES", "INTERCEPT", "Case", "by_hand", "logistic", "made_table", "released", "scored"]

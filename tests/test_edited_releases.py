@@ -128,3 +128,55 @@ def test_noise_that_was_edited_everywhere_is_not_what_the_guarantee_needs(table,
     FORM.save(tmp_path / "it.json", header, {"matrix": release.matrix})
     with pytest.raises(DamagedFile, match="not what the guarantee needs"):
         pg.load(tmp_path / "it.json")
+
+
+# --- a regression by scores ---------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=[None, "who"])
+def fitted(request, table, tmp_path_factory):
+    """A saved fit: its path, what the file has, and the arrays."""
+    path = tmp_path_factory.mktemp("fits") / "fit.json"
+    rows = dict(zip("ayb", table[:6000].T, strict=True))
+    unit = None if request.param is None else pg.Unit("who", rows=3)
+    rows |= {} if unit is None else {"who": np.arange(6000) // 3}
+    rng = np.random.default_rng(1)
+    pg.regress(rows, "y ~ a + b", COLUMNS, 4.0, 1e-6, unit=unit, rng=rng).save(path)
+    saved = json.loads(path.read_text())
+    names = ("solution", "sampling", "noise")
+    return path, saved, {name: np.array(saved["fit"].pop(name)) for name in names}
+
+
+def resealed(saved, path, arrays, **header):
+    """The fit with other values, under a checksum that holds."""
+    header, path = saved["fit"] | header, path.with_name("edited.json")
+    plain = header | {name: array.tolist() for name, array in arrays.items()}
+    path.write_text(json.dumps(saved | {"sha256": digest(header, arrays), "fit": plain}))
+    return path
+
+
+def test_a_fit_with_a_checksum_is_read(fitted):
+    path, saved, arrays = fitted
+    assert pg.load(resealed(saved, path, arrays)).bse.equals(pg.load(path).bse)
+
+
+@pytest.mark.parametrize("name", ["sampling", "noise"])
+@pytest.mark.parametrize("times", [0, -1])
+def test_errors_of_a_fit_that_were_edited_away_are_refused(fitted, name, times):
+    path, saved, arrays = fitted
+    with pytest.raises(DamagedFile):
+        pg.load(resealed(saved, path, arrays | {name: times * arrays[name]}))
+
+
+@pytest.mark.parametrize("edit", [{"epsilon": 8.0}, {"epsilon": 2.0}, {"delta": 2e-6}, {"delta": 0},
+                                  {"n_rows": 2.0}, {"adjacency": "add-remove"}])  # fmt: skip
+def test_a_guarantee_of_a_fit_that_was_edited_is_refused(fitted, edit):
+    path, saved, arrays = fitted
+    with pytest.raises(DamagedFile):
+        pg.load(resealed(saved, path, arrays, **edit))
+
+
+def test_noise_of_a_fit_that_is_next_to_nothing_is_refused(fitted):
+    path, saved, arrays = fitted
+    with pytest.raises(DamagedFile, match="noise"):
+        pg.load(resealed(saved, path, arrays | {"noise": 1e-7 * arrays["noise"]}))

@@ -7,18 +7,30 @@ public name that is in no table fails the suite.
 
 import json
 import math
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 import pytest
-from exact_fits import CASES, by_hand, logistic, released
+import scipy.stats
+from exact_fits import (
+    CASES,
+    VARIABLES,
+    Case,
+    by_hand,
+    logistic,
+    made_table,
+    released,
+    scored,
+)
 from helpers import make_release
 
 import privgram as pg
 from privgram.regression import Fit
 from privgram.regression.groups import GroupFits, regress_groups
 from privgram.regression.prediction import Prediction
-from privgram.regression.results import NotReleasedError, result_of
+from privgram.regression.results import NotReleasedError, RefusedError, result_of
 from privgram.regression.scored import ScoreFit
 from privgram.regression.testing import Contrasts, WaldTest
 
@@ -498,6 +510,180 @@ def test_every_method_of_logistic_is_in_the_table():
     fit = logistic(FIRST)[0]
     assert public(fit) == LOGISTIC_METHODS | LOGISTIC_OWN
     assert public(ScoreFit) <= public(fit)
+
+
+# --- scores ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scored(Case):
+    """Least squares by scores, beside robust errors."""
+
+    @cached_property
+    def fit(self):
+        return scored(self)
+
+    @cached_property
+    def ols(self):
+        return super().ols.model.fit(cov_type="HC1", use_t=True)
+
+
+SCORED = {
+    label: Scored(*(getattr(case, field.name) for field in fields(case)))
+    for label, case in CASES.items()
+    if case.intercept
+}
+
+SCORED_METHODS = {
+    name: METHODS[name]
+    for name in (
+        "params", "bse", "tvalues", "pvalues", "conf_int", "cov_params", "t_test", "f_test",
+        "wald_test", "predict", "get_prediction", "summary", "model", "tidy", "param_names",
+        "nobs", "df_resid", "df_model", "use_t", "cov_type", "scale", "mse_resid", "refusal",
+    )
+}  # fmt: skip
+#: By scores the variance of errors is that at the mean weight; statsmodels' is at weight 1.
+OF_ONE_WEIGHT = {"scale", "mse_resid", "get_prediction"}
+SCORED_OWN = {
+    "adjacency", "columns", "delta", "design", "epsilon", "family", "glance", "guarantee",
+    "inference", "n_rows", "nobs_stderr", "noise", "odds_ratios", "parameters", "predict_proba",
+    "privacy", "rate_ratios", "reference", "refused", "reproducible", "robust", "sampling",
+    "solution", "target", "terms", "unit", "with_intercept", "save",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCORED_METHODS)
+@pytest.mark.parametrize("label", SCORED)
+def test_a_fit_by_scores_is_that_of_statsmodels(label, name):
+    case = SCORED[label]
+    if not (case.weighted and name in OF_ONE_WEIGHT):
+        SCORED_METHODS[name](case)
+
+
+def test_every_method_of_scores_is_in_the_table():
+    case = next(iter(SCORED.values()))
+    assert public(case.fit) == set(SCORED_METHODS) | SCORED_OWN
+
+
+@pytest.mark.parametrize("family", ["gaussian", "binomial"])
+def test_what_is_refused_by_scores_is_nan_everywhere(family):
+    case = next(iter(SCORED.values()))
+    whole = case.fit if family == "gaussian" else logistic(FIRST)[0]
+    fit = replace(whole, refused="the rows are too few")
+    for name in ("params", "bse", "tvalues", "pvalues"):
+        assert np.isnan(getattr(fit, name)).all()
+    assert np.isnan(fit.conf_int()).all(axis=None)
+    assert np.isnan(fit.cov_params()).all(axis=None)
+    assert np.isnan(fit.tidy().drop(columns="term")).all(axis=None)
+    assert math.isnan(fit.scale)
+    for ask in (
+        lambda: fit.predict(case.new),
+        lambda: fit.get_prediction(case.new),
+        lambda: fit.t_test(np.eye(len(fit.params))),
+        lambda: fit.wald_test(np.eye(len(fit.params))),
+    ):
+        with pytest.raises(RefusedError, match="the rows are too few"):
+            ask()
+    text = str(fit.summary())
+    assert "No estimates: the rows are too few." in text
+    assert fit.summary().as_html().count(">nan<") == 6 * len(fit.params)
+
+
+def test_a_saved_fit_by_scores_is_the_same(tmp_path):
+    for case in (SCORED["y ~ all"] if "y ~ all" in SCORED else SCORED["log(v) ~ all"],):
+        case.fit.save(tmp_path / "fit.npz")
+        loaded = pg.load(tmp_path / "fit.npz")
+        labelled(loaded.bse, case.ols.bse)
+        same(loaded.predict(case.new), case.ols.predict(case.design(case.new)))
+
+
+# --- real runs whose noise is next to none: rows and scores are rounded to 20 bits and more ------
+
+RUN = {"epsilon": 1e24, "delta": 0.4}
+ROUNDED = 2e-4
+
+
+@pytest.mark.parametrize("of_units", [False, True])
+@pytest.mark.parametrize(
+    ("target", "formula", "names"),
+    [
+        ("y", "x + z", ["x", "z"]),
+        (
+            "log(v)",
+            "poly(x, 2) + log(w) + d + b + f",
+            ["x", "x^2", "log(w)", "d", "b", "f[s]", "f[w]"],
+        ),
+    ],
+)
+def test_a_run_of_scores_leads_to_least_squares(target, formula, names, of_units):
+    table = made_table().drop(columns="k")
+    who = np.arange(len(table)) // 3
+    rows = table.assign(who=who) if of_units else table
+    unit = pg.Unit("who", rows=3) if of_units else None
+    columns = pg.Columns(VARIABLES, intercept=True)
+    fit = pg.regress(
+        rows, f"{target} ~ {formula}", columns, **RUN, unit=unit, rng=np.random.default_rng(0)
+    )
+    ols = sm.OLS(by_hand(table)[target], by_hand(table)[names].assign(Intercept=1.0))
+    if of_units:  # statsmodels' factor for few clusters is another one
+        theirs = ols.fit(cov_type="cluster", cov_kwds={"groups": who, "use_correction": False})
+        n = theirs.nobs
+        bse = theirs.bse * np.sqrt(n / (n - len(theirs.params)))
+    else:
+        theirs = ols.fit(cov_type="HC1", use_t=True)
+        bse = theirs.bse
+    np.testing.assert_allclose(fit.params, theirs.params, rtol=ROUNDED)
+    np.testing.assert_allclose(fit.bse, bse, rtol=ROUNDED)
+    np.testing.assert_allclose(fit.conf_int(), theirs.params.to_numpy()[:, None] + np.outer(
+        bse, scipy.stats.t.ppf([0.025, 0.975], fit.df_resid)), rtol=1e-3, atol=1e-6)  # fmt: skip
+    facts = fit.summary().facts
+    if of_units:
+        assert facts["No. Units"] == "100"
+        assert facts["Weighted Rows"].startswith("300")
+        assert "No. Observations" not in facts
+    else:
+        assert facts["No. Observations"] == "300"
+
+
+def test_pooled_releases_are_one_of_the_union():
+    case = FIRST
+    halves = case.table[::2], case.table[1::2]
+    parts = [released(half, case.release.columns) for half in halves]
+    fit = pg.pool(parts, disjoint=True).regress(case.target, list(case.terms))
+    labelled(fit.params, case.ols.params)
+    labelled(fit.bse, case.ols.bse)
+    same(fit.nobs, case.ols.nobs)
+    same(fit.rsquared, case.ols.rsquared)
+    same(fit.predict(case.new), case.ols.predict(case.design(case.new)))
+
+
+def test_windows_of_a_stream_are_regressions_on_their_months(tmp_path):
+    pytest.importorskip("cryptography")
+    table = made_table()
+    months = [table[i * 100 : (i + 1) * 100] for i in range(3)]
+    variables = {name: VARIABLES[name] for name in ("x", "z", "w", "y")}
+    study = pg.Study(table[list(variables)], variables, **RUN)
+    stream = pg.Stream(study, 3, **RUN, path=tmp_path / "a.stream")
+    for month in months:
+        stream.release(month[list(variables)])
+    asked = {
+        "all": (stream.upto(), [0, 1, 2]),
+        "first two": (stream.upto(2), [0, 1]),
+        "last": (stream.window(), [2]),
+        "last two": (stream.window(2), [1, 2]),
+        "second": (stream.window(1, 2), [1]),
+    }
+    for release, numbers in asked.values():
+        fit = release.regress("y ~ x + z + log(w)")
+        own = by_hand(
+            table.iloc[np.concatenate([np.arange(i * 100, (i + 1) * 100) for i in numbers])]
+        )
+        theirs = sm.OLS(own.y, own[["x", "z", "log(w)"]].assign(Intercept=1.0)).fit()
+        np.testing.assert_allclose(fit.params, theirs.params, rtol=ROUNDED)
+        np.testing.assert_allclose(fit.bse, theirs.bse, rtol=ROUNDED)
+        assert fit.nobs == theirs.nobs
+    same(stream.change("y ~ x").params, stream.window().regress("y ~ x").params - stream.window(
+        1, 2).regress("y ~ x").params)  # fmt: skip
 
 
 # --- what an estimator gets -----------------------------------------------------------------------

@@ -120,10 +120,10 @@ class Recorder:
         add_to_integers = scores.add_to_integers
 
         def watched_add(moment, noise, noise_std):
-            drawn = limbs.to_integers(noise)
-            exact = limbs.to_integers(moment.limbs()) * float(moment.unit)
+            both = (limbs.to_integers(moment.limbs()), limbs.to_integers(noise))
+            exact, drawn = ((one * float(moment.unit)).astype(float) for one in both)
             made = add_integers(moment, noise, noise_std)
-            return self.meet("matrix", exact.astype(float), made, drawn, drawn != 0)
+            return self.meet("matrix", exact, made, drawn, drawn != 0)
 
         def watched_wisharts(exact, *parameters):
             made = wisharts(exact, *parameters)

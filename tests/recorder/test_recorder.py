@@ -6,7 +6,9 @@ by what the guarantee allows, all primitives together.
 """
 
 import functools
+import itertools
 import re
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -14,6 +16,8 @@ from recorder.recorder import Recorder, Violation, moved, same
 
 import privgram as pg
 from privgram.drawing import refined
+from privgram.noise import symmetric_gaussian
+from privgram.stream import running
 
 N = 4000
 LEVELS = ["a", "b", "c"]
@@ -110,6 +114,16 @@ def regress(table, rng, adjacency, formula="y ~ x + g", epsilon=1.0, unit=None):
     return pg.regress(table, formula, COLUMNS, epsilon, 1e-6, **given)
 
 
+def studied(table, rng, adjacency, formula=None, **options):
+    """What a study answers."""
+    wanted = {"epsilon": 1.0, "delta": 1e-6}
+    table = {name: table[name] for name in BASE}
+    study = pg.Study(table, COLUMNS, **wanted, adjacency=adjacency)
+    if formula is None:
+        return study.release(**wanted, rng=rng, **options)
+    return study.regress(formula, **wanted, rng=rng, **options)
+
+
 NUMBERS = pg.Columns({k: BASE[k] for k in ("x", "z", "y")}, intercept=True, missing="drop")
 BY_G = {"columns": NUMBERS, "by": pg.Groups("g", LEVELS)}
 #: Persons have a few rows.
@@ -136,6 +150,9 @@ RUNS = {
         regress, unit=pg.Unit("who", rows=6, missing="drop"), epsilon=4.0
     ),
     "scores by level": functools.partial(regress, formula="y ~ x + z | g"),
+    "study": functools.partial(studied, mechanism=pg.AnalyzeGauss()),
+    "study by level": functools.partial(studied, by="g", mechanism=pg.AnalyzeGauss()),
+    "study, scores by level": functools.partial(studied, formula="y ~ x + z | g"),
     "second moment": functools.partial(regress, formula="y ~ x + z + g", epsilon=0.2),
 }
 
@@ -267,6 +284,84 @@ def test_matrices_move_by_a_row(mechanism, delta, adjacency):
         assert (values > 1e-6).sum() <= 1
         assert (values < -1e-6).sum() <= 1
         assert np.abs(values).max() <= 1 + 1e-5
+
+
+# --- streams ----------------------------------------------------------------------------------
+
+
+MONTHS = 3
+
+
+def streamed(table, rng, adjacency, path, unit=None):
+    """Releases after each month, windows of them, and the noises of the months.
+
+    A row is of the month that its person is of.
+    """
+    options = {"epsilon": 1.0, "delta": 1e-6}
+    drawn = []
+
+    def draw(*given):
+        drawn.append(symmetric_gaussian(*given))
+        return drawn[-1]
+
+    names = [*BASE, *(("who",) if unit else ())]
+    table = {name: column for name, column in table.items() if name in {*names, "who"}}
+    months = [
+        {name: table[name][table["who"] % MONTHS == month] for name in names}
+        for month in range(MONTHS)
+    ]
+    study = pg.Study(months[0], COLUMNS, **options, adjacency=adjacency, unit=unit)
+    with (
+        mock.patch.object(running.random, "resolve", return_value=(rng, False)),
+        mock.patch.object(running.secrets, "token_hex", return_value="0" * 32),
+        mock.patch.object(running, "symmetric_gaussian", draw),
+    ):
+        stream = pg.Stream(study, MONTHS, **options, path=path)
+        made = [stream.release(month) for month in months]
+    return [*made, stream.window(), stream.window(2), stream.upto(1)], drawn
+
+
+def apart(old, new, drawn, std):
+    """How far two runs of a stream lie apart, in deviations of the noise of the months, squared.
+
+    The mixture of the months' noises, by which each release has noise, is read off the draws.
+    """
+    above = np.triu_indices(len(drawn[0]))
+    own = np.array([one[above] for one in drawn])
+    noise = np.array([m.noise[above] for m in old])
+    mixture = np.linalg.lstsq(own.T, noise.T)[0].T
+    moved = np.array([(n.exact - m.exact)[above] for m, n in zip(old, new, strict=True)])
+    moved = np.linalg.solve(mixture, moved)
+    deviation = np.where(above[0] == above[1], np.sqrt(2.0), 1.0) * std
+    return float(((moved / deviation) ** 2).sum())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+@pytest.mark.parametrize(
+    "unit", [None, pg.Unit("who", rows=6, missing="drop")], ids=["rows", "units"]
+)
+def test_a_stream(unit, adjacency, tmp_path):
+    """A row of a month, or a person, in, out or changed moves what all months release by one."""
+    table, number = made(), itertools.count()
+
+    def run(of, rng):
+        return streamed(of, rng, adjacency, tmp_path / f"{next(number)}.stream", unit)
+
+    with Recorder(1).watching() as recorder:
+        result, drawn = run(table, recorder.rng)
+    assert [primitive.kind for primitive in recorder.primitives] == ["matrix"] * MONTHS
+    allowed = result[0].privacy.sensitivity_ratio
+    std = result[0].parameters["stream_std"]
+    distances = []
+    for other in (persons if unit else neighbours)(adjacency, table, 0):
+        with Recorder(1, recorder.primitives).watching() as again:
+            changed, _ = run(other, again.rng)
+        assert same(again.rng.log, recorder.rng.log)
+        assert same([published(one) for one in changed], [published(one) for one in result])
+        distances.append(apart(recorder.primitives, again.primitives, drawn, std))
+    assert len(distances) >= 4
+    assert 0.02 < np.sqrt(max(distances)) / allowed <= 1 + 1e-9
 
 
 # --- faults that it finds -----------------------------------------------------------

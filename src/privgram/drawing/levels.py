@@ -19,7 +19,7 @@ from privgram.columns import Columns
 from privgram.columns.terms import parse_terms
 from privgram.columns.variables import Factor
 from privgram.drawing.additive import impose
-from privgram.drawing.scores import CHANGED, counted, isotropic, released
+from privgram.drawing.scores import CHANGED, counted, isotropic, released, rows_of
 from privgram.engines.threads import accumulate
 from privgram.mechanisms import refined as frames
 from privgram.moment import SecondMoment
@@ -233,7 +233,7 @@ class LevelSteps:
         left = 1 - rules.FIRST - NUMBERS - MEANS - INSIDE - 2 * (COUNTS + TURNS)
         first = looks.take(looks.moment, rules.FIRST)
         first = impose(first, isotropic(looks.std[-1]), self.wide.narrow)[0]
-        rows = float(self.ones @ first @ self.ones) if self.public is None else float(self.public)
+        rows = rows_of(looks, first, self.ones) if self.public is None else float(self.public)
         rows = max(rows, 1.0)
         number, self.count_std = released(looks, self.counts.total, 1.0, NUMBERS, 1, self.once)
         self.number = np.maximum(number[:, 0], SEEN * self.count_std)

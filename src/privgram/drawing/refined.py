@@ -112,6 +112,7 @@ class Looks(looks.Looks):
         """Release the number of rows, roughly."""
         self.record["parameters"]["number_mu"] = self.mu(share)
         std = self.noise.counts_std(self.mu(share))
+        self.record["parameters"]["rows_std"] = std
         return float(self.moment.n_rows + np.rint(self.rng.normal(scale=std)))
 
     def mapped(self, frame: Frame, radius: float) -> SecondMoment:

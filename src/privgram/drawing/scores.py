@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-__all__ = ["CHANGED", "Steps", "isotropic", "released", "scored"]
+__all__ = ["CHANGED", "Steps", "isotropic", "released", "rows_of", "scored"]
 
 CHANGED = (
     "the table has changed between two looks at it, and the fit is lost: its noise was drawn. Ask "
@@ -166,7 +166,8 @@ def scored(
     else:
         way, why = "scores", ""
         found = wide.steps(looks, numbers, again, model, public, robust).take()
-    parameters = looks.record["parameters"] | {"way": way, "why": why}
+    parameters = {"rows_std": 0.0, "units": None if unit is None else public}
+    parameters |= looks.record["parameters"] | {"way": way, "why": why}
     start = found["start"]
     parameters["scale"] = start.scale
     if way == "scores":
@@ -193,6 +194,7 @@ def scored(
         given = {name: level for name, level in given.items() if name in used.variables}
     if used.row_weights is not None and public is not None and unit is None:
         behind = float(public)  # the ones have the sum of weights alone
+        parameters["rows_std"] = 0.0
     fit = ScoreFit(
         target=target,
         terms=tuple(texts),
@@ -317,8 +319,7 @@ class Steps:
         if self.public is not None and not (dropping or self.of_units or weighted):
             return max(float(self.public), 1.0), 0.0
         if self.design.intercept:
-            ones = self.joint[-2]
-            return max(float(ones @ first @ ones), 1.0), 0.0
+            return rows_of(looks, first, self.joint[-2]), 0.0
         return max(looks.number(rules.NUMBER), 1.0), rules.NUMBER
 
     def _start(self, first: Matrix, rows: float, left: float) -> tuple[Start, Frame, float]:
@@ -560,6 +561,12 @@ def counted(looks: Looks, shells: ScoreShells, share: float) -> tuple[Vector, fl
     """Release how many scores are of each length; with the deviation of the noise."""
     counts, std = looks.noisy(shells, share, PARTS)
     return counts / PARTS, std / PARTS
+
+
+def rows_of(looks: Looks, first: Matrix, ones: Vector) -> float:
+    """The number of rows, or the sum of their weights, off the first look; its error is kept."""
+    looks.record["parameters"]["rows_std"] = math.sqrt(2.0) * looks.std[-1] * float(ones @ ones)
+    return max(float(ones @ first @ ones), 1.0)
 
 
 def isotropic(std: float) -> GaussianLaw:

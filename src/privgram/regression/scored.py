@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privgram._base.checks import check_not_negative, check_positive, check_within
+from privgram._base.checks import check_integer, check_not_negative, check_positive, check_within
 from privgram._base.later import Room
 from privgram._base.saved import Form
 from privgram._base.text import shown
@@ -22,7 +22,7 @@ from privgram.regression.families import FAMILIES, FamilyName
 from privgram.regression.inference import Inference, Of, refuse
 from privgram.regression.prediction import Means, Prediction
 from privgram.regression.results import CONSTANT, Results
-from privgram.regression.summary import counted
+from privgram.regression.summary import numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,14 +88,15 @@ class ScoreFit(Results):
     robust : bool
         Whether the covariance allows for errors of unequal variance.
     n_rows : float
-        Rows behind the fit: public, or estimated.
+        Rows behind the fit: public, or estimated. Of long units they count for less.
     refused : str or None
     epsilon, delta : float
         The guarantee of all looks together.
     adjacency : {"replace", "add-remove"}
     privacy : Profile
     parameters : dict
-        The looks, each with its ratio and noise; and what is known of the clip.
+        The looks, each with its ratio and noise; what is known of the clip; the error of
+        `n_rows`, and the number of units, where it is public.
     reproducible : bool
         Whether the noise came from a generator with a seed.
     unit : str or None
@@ -163,6 +164,11 @@ class ScoreFit(Results):
     def guarantee(self) -> Guarantee:
         """How well `privacy` is founded."""
         return self.privacy.guarantee
+
+    @property
+    def nobs_stderr(self) -> float:
+        """Standard error of `nobs`: 0 where the number of rows is public."""
+        return float(self.parameters["rows_std"])
 
     @property
     def df_resid(self) -> float:
@@ -295,11 +301,14 @@ class ScoreFit(Results):
     def scale(self) -> float:
         """About the variance of the errors, in the target's units, squared: as the looks tell.
 
-        1 of other families than "gaussian".
+        1 of other families than "gaussian", and NaN where inference is refused.
         """
-        return (
-            float((self.parameters["scale"] * self.design.spread[-1]) ** 2) if self._linear else 1.0
-        )
+        if self.refused is not None:
+            return math.nan
+        if not self._linear:
+            return 1.0
+        square = (self.parameters["scale"] * self.design.spread[-1]) ** 2
+        return float(square * self.n_rows / self.df_resid)
 
     #: By statsmodels' other name.
     mse_resid = scale
@@ -316,7 +325,7 @@ class ScoreFit(Results):
         model = {} if self._linear else {"Model Family": family.name.title(), "Link": family.link}
         return {
             "Method": WAYS[self.parameters["way"]],
-            "No. Observations": counted(self.n_rows, 0.0),
+            **numbers(self.n_rows, self.nobs_stderr, self.unit, self.parameters["units"]),
             "Covariance Type": self.cov_type,
             "Epsilon": f"{self.epsilon:g}",
             "Delta": f"{self.delta:g}",
@@ -429,14 +438,36 @@ def _check(fit: ScoreFit) -> None:
         raise ValueError("robust and reproducible are true or false")
     if fit.parameters["way"] not in WAYS or not isinstance(fit.parameters["why"], str):
         raise ValueError("no such way")
-    check_not_negative(fit.parameters["clipped_rows"], "clipped_rows")
+    for name in ("clipped_rows", "rows_std"):
+        check_not_negative(fit.parameters[name], name)
+    if fit.parameters["units"] is not None:
+        check_integer(fit.parameters["units"], "units", 0, 2**63 - 1)
     if not (fit.refused is None or isinstance(fit.refused, str)):
         raise ValueError("a refusal is a sentence")
     profile = fit.privacy
     if not isinstance(profile, GaussianProfile) or profile.adjacency != fit.adjacency:
         raise ValueError("the privacy profile is Gaussian, for the adjacency of the fit")
-    if profile.delta(fit.epsilon) > 1.01 * fit.delta:
-        raise ValueError("the privacy profile has a larger delta at epsilon than the fit")
+    if not math.isclose(profile.delta(fit.epsilon), fit.delta, rel_tol=0.01):
+        raise ValueError("the privacy profile has another delta at epsilon than the fit")
+    if fit.refused is None:
+        _check_errors(fit, profile.sensitivity_ratio)
     json.dumps(fit._header(), allow_nan=False)
     with np.errstate(all="ignore"):
         str(fit.summary())
+
+
+def _check_errors(fit: ScoreFit, ratio: float) -> None:
+    """Raise unless standard errors may be those of a fit with this ratio of the guarantee.
+
+    Noise hides a row, and of n rows one has at least an nth of the sum of their squares, which is
+    what sampling errors are of: so noise has about 1 / (n ratio^2) of their variance at least. A
+    hundredth of that is asked for, as clipped rows are shorter.
+    """
+    if fit.n_rows <= len(fit.solution):
+        raise ValueError("the rows are too few for standard errors")
+    if not (fit.sampling.diagonal() > 0).all():
+        raise ValueError("a variance is not positive")
+    try:
+        np.linalg.cholesky(fit.noise - 0.01 * fit.sampling / (fit.n_rows * ratio**2))
+    except np.linalg.LinAlgError:
+        raise ValueError("the covariance has less noise than the guarantee needs") from None

@@ -198,6 +198,17 @@ def counted(n: float | None, stderr: float) -> str:
     return f"{n:,.0f}" + (f" ± {math.ceil(stderr):,}" if stderr else "")
 
 
+def numbers(
+    n_rows: float | None, stderr: float, unit: object, n_units: int | None
+) -> dict[str, str]:
+    """What a heading says of rows, and of units where they are protected.
+
+    Those that are long count for less: so their rows are a sum of weights.
+    """
+    rows = {"No. Observations" if unit is None else "Weighted Rows": counted(n_rows, stderr)}
+    return rows if n_units is None else rows | {"No. Units": f"{n_units:,}"}
+
+
 def columns_of(
     inference: Inference, params: Vector, level: float
 ) -> tuple[tuple[str, ...], Matrix]:
@@ -244,17 +255,11 @@ def _mark(marks: list[list[int]], rows: NDArray[np.bool_], notes: int) -> None:
 
 
 def facts_of(release: ReleaseRecord, n_rows: float | None, stderr: float) -> dict[str, str]:
-    """What the heading of a regression on a release says of its rows and guarantee.
-
-    Where units are protected those that are long count for less: so it is a sum of weights.
-    """
+    """What the heading of a regression on a release says of its rows and guarantee."""
     unit = release.privacy_unit
-    rows = "No. Observations" if unit is None else "Weighted Rows"
-    units = {} if release.n_units is None else {"No. Units": f"{release.n_units:,}"}
     return {
         "Mechanism": type(release.mechanism).__name__,
-        rows: counted(n_rows, stderr),
-        **units,
+        **numbers(n_rows, stderr, unit, release.n_units),
         "Adjacency": release.adjacency,
         "Row norms up to" if unit is None else "Unit norms up to": f"{release.bound:.4g}",
     }
