@@ -548,7 +548,7 @@ SCORED_OWN = {
     "adjacency", "columns", "delta", "design", "epsilon", "family", "glance", "guarantee",
     "inference", "n_rows", "nobs_stderr", "noise", "odds_ratios", "parameters", "predict_proba",
     "privacy", "rate_ratios", "reference", "refused", "reproducible", "robust", "sampling",
-    "solution", "target", "terms", "unit", "with_intercept", "save",
+    "solution", "target", "terms", "unit", "with_intercept", "save", "plot",
 }  # fmt: skip
 
 

@@ -160,7 +160,7 @@ def test_saved_and_loaded(tmp_path):
         assert again.privacy == fit.privacy
     fit.__dict__["epsilon"] = 0.1  # under a checksum of its own
     fit.save(tmp_path / "lies.json")
-    with pytest.raises(DamagedFile, match="larger delta"):
+    with pytest.raises(DamagedFile, match="another delta"):
         pg.load(tmp_path / "lies.json")
 
 

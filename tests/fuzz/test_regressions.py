@@ -89,7 +89,7 @@ FIELDS = [
     ("release_json", 0, ("release", "mechanism", "mechanism"), "ByEye", "mechanism"),
     ("release_json", 0, ("version",), True, "version True"),
     ("release_npz", 0, (1, "matrix", 1, 0), 1e6, "symmetric"),
-    ("regression", 0, (0, "fit", "epsilon"), 0.1, "larger delta at epsilon"),
+    ("regression", 0, (0, "fit", "epsilon"), 0.1, "another delta at epsilon"),
     ("regression", 0, (0, "fit", "terms"), ["a"], "others than those of the solution"),
     ("regression", 0, (0, "fit", "target"), "b", "no column 'b' to explain"),
     ("regression", 0, (0, "fit", "privacy", "adjacency"), "add-remove", "adjacency of the fit"),

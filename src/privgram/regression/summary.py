@@ -36,7 +36,7 @@ LONGEST_NAME = 32
 NOTICED_SKEW = 0.002
 
 #: What standard errors of a population assume.
-EQUAL = "Of a population they assume errors of equal variance; those of study.regress do not."
+EQUAL = "Of a population they assume equal error variances; study.regress does not."
 
 #: Columns of statistics, Student's or normal, and of their P values. They have three decimals; the
 #: others have four significant digits.
