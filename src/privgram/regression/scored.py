@@ -39,7 +39,7 @@ else:
 __all__ = ["CovType", "ScoreFit"]
 
 #: What standard errors allow for.
-CovType = Literal["robust", "nonrobust"]
+CovType = Literal["robust", "nonrobust", "cluster"]
 
 FORM = Form(
     "privgram-regression",

@@ -125,6 +125,11 @@ def answer(
         raise ValueError(
             f"cov_type is {' or '.join(map(repr, get_args(CovType)))}, not {cov_type!r}"
         )
+    if cov_type == "cluster" and unit is None:
+        raise ValueError(
+            'cov_type="cluster" lets errors go together within the protected unit, and rows are '
+            "protected singly here: name it, unit=pg.Unit(column, rows=...), or leave out cov_type"
+        )
     parsed = parse(formula)
     used = needed(formula, columns)
     given: dict[str, Any] = {
@@ -159,11 +164,11 @@ def answer(
         steps = partial(Links, family=FAMILIES[family])
         more: dict[str, Any] = {"robust": robust, "steps": steps, "family": family, "unit": unit}
         return scored(source, parsed, used, reference=reference, **more, **given)
-    if cov_type == "robust":
+    if cov_type in ("robust", "cluster"):
         raise ValueError(
             "robust standard errors come with scores, which take rows that can be read again, "
-            "no instruments, no second factor of hundreds of levels, and no mechanism: leave out "
-            "cov_type"
+            "no instruments, no second factor of hundreds of levels, no mechanism, and a unit with "
+            "rows or a bound: leave out cov_type"
         )
     # What a fit would refuse is refused before anything is spent.
     asked = [*parsed.features, *parsed.endogenous, *parsed.instruments]
