@@ -18,6 +18,7 @@ from privgram.drawing.release import release_for
 from privgram.ledger import BudgetExceeded, Ledger
 from privgram.regression import RefusedError
 from privgram.regression.families import FamilyName
+from privgram.regression.huber import LossName
 from privgram.study.answer import answer, needed
 from privgram.study.budget import identity, name_of, open_ledger
 from privgram.study.check import rows_of
@@ -315,6 +316,7 @@ class Study:
         delta: float | None = None,
         label: str = "",
         family: FamilyName = "gaussian",
+        loss: LossName = "squared",
         cov_type: CovType | None = None,
         weights: str | None = None,
         reference: Mapping[str, Any] | None = None,
@@ -339,6 +341,11 @@ class Study:
             a factor of two levels or of one level, "region[n]"; or regression of counts with the
             link log. Standard errors of the last two are robust too, as of statsmodels' GLM with
             ``cov_type="HC1"``.
+        loss : {"squared", "huber"}
+            "huber" bounds what a row says by public numbers, whatever it holds: errors count up to
+            1.345 scales, and features far out weigh less. Nothing is clipped, so intervals have no
+            doubt about rows that nobody saw. Where errors are symmetric the coefficients are those
+            of least squares, elsewhere others. Of single rows, with an intercept.
         cov_type : {"robust", "nonrobust", "cluster"}, optional
             Whether standard errors allow for errors of unequal variance. By default they do where
             the regression is by scores: of single rows that can be read again, and no mechanism.
@@ -369,7 +376,12 @@ class Study:
         if family != "gaussian" and mechanism is not None:
             raise ValueError('mechanism is of family="gaussian": leave it out')
         request = self._request(spent, label or formula, used.selected)
-        asked: dict[str, Any] = {"family": family, "cov_type": cov_type, "reference": reference}
+        asked: dict[str, Any] = {
+            "family": family,
+            "loss": loss,
+            "cov_type": cov_type,
+            "reference": reference,
+        }
         try:
             fit = answer(
                 self.table,
