@@ -53,6 +53,8 @@ def solved(table):
 TABLE = made()
 
 
+WEIGHTED = pg.Columns(COLUMNS.variables, row_weights="b", intercept=True)
+
 ROBUST_REFUSED = {"cov_type": "robust", "mechanism": "analyze-gauss"}
 
 
@@ -94,6 +96,9 @@ def test_weights_are_those_of_weighted_least_squares(adjacency):
     np.testing.assert_allclose(np.asarray(fit.params), coef, atol=1e-2 * errors.max())
     np.testing.assert_allclose(np.asarray(fit.bse), errors, rtol=0.05)
     assert adjacency != "replace" or fit.nobs == 20_000
+    plain = pg.Columns(COLUMNS.variables | {"w": (0, 2)}, intercept=True)
+    once = fitted(TABLE | {"w": weight}, columns=plain, weights="w", adjacency=adjacency, **SURE)
+    np.testing.assert_array_equal(once.solution, fit.solution)
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
@@ -118,6 +123,10 @@ def test_scores_of_units_have_clustered_errors(adjacency):
     # Wider by what units that were clipped in the first look may have left of the steps.
     ratio = np.asarray(fit.bse) / errors
     assert ((ratio > 0.98) & (ratio < 1.35)).all()
+    for word in ("cluster", "robust"):
+        said = fitted(table, unit=unit, adjacency=adjacency, cov_type=word, **SURE)
+        np.testing.assert_array_equal(said.cov_params(), fit.cov_params())
+        assert said.cov_type == "cluster"
     noisy = fitted(table, unit=unit, adjacency=adjacency, epsilon=3.0)
     assert (noisy.parameters["way"], noisy.refusal) == ("scores", None)
     one = fitted(table, unit=unit, adjacency=adjacency, epsilon=3.0, mechanism="analyze-gauss")
@@ -321,6 +330,9 @@ def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
     ledger = pg.Ledger(tmp_path / "one", epsilon=5.0, delta=1e-5)
     for error, options in (
         ("cov_type is", {"cov_type": "HC3"}),
+        ("rows are protected singly here", {"cov_type": "cluster"}),
+        ("study weights its rows by 'b'", {"weights": "a", "columns": WEIGHTED}),
+        ("not negative; 'a' is none", {"weights": "a"}),
         ("nothing", {"formula": "y ~ nothing"}),
         ("robust standard errors come with scores", ROBUST_REFUSED),
         (r"must end in \.json", {"out": tmp_path / "fit.txt"}),

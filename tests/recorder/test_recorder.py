@@ -109,8 +109,8 @@ def modelled(table, rng, adjacency, family="binomial", epsilon=1.0, unit=None):
     return pg.regress(table, "y ~ x + g", columns, epsilon, 1e-6, **given)
 
 
-def regress(table, rng, adjacency, formula="y ~ x + g", epsilon=1.0, unit=None):
-    given = {"adjacency": adjacency, "rng": rng, "unit": unit}
+def regress(table, rng, adjacency, formula="y ~ x + g", epsilon=1.0, **options):
+    given = {"adjacency": adjacency, "rng": rng, **options}
     return pg.regress(table, formula, COLUMNS, epsilon, 1e-6, **given)
 
 
@@ -149,6 +149,7 @@ RUNS = {
     "scores of units": functools.partial(
         regress, unit=pg.Unit("who", rows=6, missing="drop"), epsilon=4.0
     ),
+    "bounded scores": functools.partial(regress, loss="huber"),
     "scores by level": functools.partial(regress, formula="y ~ x + z | g"),
     "study": functools.partial(studied, mechanism=pg.AnalyzeGauss()),
     "study by level": functools.partial(studied, by="g", mechanism=pg.AnalyzeGauss()),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from privgram.mechanisms.refined import Frame
     from privgram.regression.design import Design
     from privgram.regression.families import Family
+    from privgram.regression.huber import Bounded
     from privgram.regression.scoring import Start
 
 UNSETTLED = (
@@ -164,7 +165,7 @@ class Links(Steps):
         radius, share = rules.curved_look(self._std_at, start, self.each, self.radius)
         share = max(share, least)
         new = partial(_curved, q=q, radius=radius, units=self.of_units)
-        model = partial(_curvature, new=new, expected=self._expected(start))
+        model = partial(curvature_of, new=new, expected=self._expected(start))
         found = looks.read(self._at(start), model)
         unit = looks.moment.privacy_unit
         moment = SecondMoment.from_accumulator(found.inner, None, None, unit=unit)
@@ -182,7 +183,7 @@ class Links(Steps):
         size = np.linalg.norm(self._at(start).matrix[: self.q], 2) * float(self.looks.moment.bound)
         grid = rules.lengths(math.sqrt(self.q), float(size) * expected.steepest)[::-4][::-1]
         new = partial(_shells, q=self.q, grid=grid)
-        found = self.looks.read(self._at(start), partial(_curvature, new=new, expected=expected))
+        found = self.looks.read(self._at(start), partial(curvature_of, new=new, expected=expected))
         counts, std = counted(self.looks, found.inner, rules.LENGTHS)
         noise = np.array([self._std_at(radius) for radius in grid])
         noise /= math.sqrt(rules.CURVED[1])
@@ -222,7 +223,7 @@ class Links(Steps):
 
     def _read(self, start: Start, new: Any) -> Any:
         """What an accumulator makes of the scores at a start."""
-        model = partial(_modelled, new=new, expected=self._expected(start))
+        model = partial(scores_of, new=new, expected=self._expected(start))
         return self.looks.read(self._at(start), model).inner
 
     def _longest(self, start: Start) -> float:
@@ -235,11 +236,13 @@ class Links(Steps):
 # By name: workers of a cluster would not find what is made where it is used.
 
 
-def _modelled(columns: int, new: Any, expected: Expected) -> Modelled:
+def scores_of(columns: int, new: Any, expected: Expected | Bounded) -> Modelled:
+    """What adds up scores of a model."""
     return Modelled(new(columns), expected)
 
 
-def _curvature(columns: int, new: Any, expected: Expected) -> Curved:
+def curvature_of(columns: int, new: Any, expected: Expected | Bounded) -> Curved:
+    """What adds up the curvature of a model."""
     return Curved(new(columns), expected)
 
 

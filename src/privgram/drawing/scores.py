@@ -174,6 +174,7 @@ def scored(
         clip = found["clip"]
         parameters |= {"clip": clip.size, "clipped_rows": clip.beyond}
         parameters["clipping_error"] = clip.doubt / math.sqrt(start.rows)
+        parameters |= {"huber": found["huber"]} if "huber" in found else {}
         if wide is None:
             solution, (sampling, privacy) = found["coef"], _covariance(found)
         else:

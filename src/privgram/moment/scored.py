@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram.regression.families import Expected
+    from privgram.regression.huber import Bounded
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
@@ -270,11 +271,11 @@ class Modelled(_Fed):
     Parameters
     ----------
     inner : ScoreSum, ScoreShells or ScoreBoth
-    expected : Expected
-        `privgram.regression.families.Expected`: public.
+    expected : Expected or Bounded
+        What a row's score is by public numbers.
     """
 
-    def __init__(self, inner: Any, expected: Expected) -> None:
+    def __init__(self, inner: Any, expected: Expected | Bounded) -> None:
         self.inner = inner
         self.expected = expected
         self.q = inner.q
@@ -381,10 +382,10 @@ class Curved:
     ----------
     inner : Accumulator, UnitAccumulator or ScoreShells
         Of q columns; the last counts lengths.
-    expected : Expected
+    expected : Expected or Bounded
     """
 
-    def __init__(self, inner: Any, expected: Expected) -> None:
+    def __init__(self, inner: Any, expected: Expected | Bounded) -> None:
         self.inner = inner
         self.expected = expected
         self._take = inner.feed if isinstance(inner, _Fed) else inner.update

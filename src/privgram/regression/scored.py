@@ -39,7 +39,7 @@ else:
 __all__ = ["CovType", "ScoreFit"]
 
 #: What standard errors allow for.
-CovType = Literal["robust", "nonrobust"]
+CovType = Literal["robust", "nonrobust", "cluster"]
 
 FORM = Form(
     "privgram-regression",
@@ -138,7 +138,12 @@ class ScoreFit(Results):
 
     @property
     def _title(self) -> str:  # type: ignore[override]
-        return FAMILIES[self.family].title
+        return "Private Huber Regression" if self._bounded else FAMILIES[self.family].title
+
+    @property
+    def _bounded(self) -> bool:
+        """Whether the loss is Huber's."""
+        return "huber" in self.parameters
 
     @property
     def param_names(self) -> tuple[str, ...]:
@@ -337,7 +342,9 @@ class ScoreFit(Results):
     def _assumes(self) -> list[str]:
         what = "errors of equal variance" if self._linear else "that the model holds"
         equal = "" if self.robust else f" They assume {what}."
-        return [f"Standard errors cover sampling, privacy noise and clipping.{equal}"]
+        clipping = " and" if self._bounded else ","
+        parts = f"sampling{clipping} privacy noise{'' if self._bounded else ' and clipping'}"
+        return [f"Standard errors cover {parts}.{equal}"]
 
     def _notes(self) -> list[str]:
         notes = []
@@ -347,10 +354,22 @@ class ScoreFit(Results):
         way, rows = self.parameters["way"], self.parameters["clipped_rows"]
         if way != "scores":
             notes.append(f"Not by scores: {self.parameters['why']}.")
-        if way != "one look":
+        if self._bounded:
+            error, leverage = (self.parameters["huber"][name] for name in ("error", "leverage"))
+            notes.append(
+                f"Huber's loss: errors count up to {error:g} scales, and rows whose whitened "
+                f"features are longer than {leverage:.3g} weigh less. Coefficients are those of "
+                "least squares where errors are symmetric."
+            )
+        elif way != "one look":
             notes.append(
                 f"About {rows:,.0f} {what} were shortened. Those too few to be seen are taken to "
                 "go on as those that were: a few far longer than all others may move it more."
+            )
+        if self._linear and self.parameters["clipping_error"] > 1:
+            notes.append(
+                'Standard errors are mostly doubt about rows far out: loss="huber" bounds what '
+                "these say, for another coefficient where errors are not symmetric."
             )
         if absorbed := self.parameters.get("absorbed"):
             notes.append(

@@ -114,6 +114,10 @@ LEAST_MEAN = 0.02
 #: Noise below this, in sampling errors, is nothing: no way has less, and scores have robust errors.
 NOTHING = 0.03
 
+#: Of Huber's loss: shares of a look at the curvature, and of the rest, of the steps before the last
+#: two.
+HUBER_CURVED, HUBER_AHEAD = 0.03, (0.05, 0.1)
+
 #: About how long the clip is in root mean squares of a score, before lengths were seen.
 USUAL = 3.0
 
@@ -333,6 +337,31 @@ def turned(start: Start, curved: Matrix, noise_std: float) -> Start:
     return replace(start, white=white, seen=seen, blur=blur, short=SHORT, typical=typical)
 
 
+def by_curvature(start: Start, white: Matrix, curved: Matrix, noise_std: float) -> Start:
+    """A start whose steps are by a curvature that was released in a frame, of scores in that frame.
+
+    Parameters
+    ----------
+    start : Start
+    white : ndarray of shape (q, q), float64
+        The frame.
+    curved : ndarray of shape (q, q), float64
+        Released with isotropic noise.
+    noise_std : float
+        Off the diagonal.
+    """
+    q, rows = len(curved), start.rows
+    values, vectors = np.linalg.eigh(curved)
+    floor = 2 * math.sqrt(q) * noise_std
+    lifted = np.maximum(values, floor)
+    inverse = (vectors / lifted) @ vectors.T
+    # Of the noise times the inverse, at most.
+    most = noise_std / float(lifted.min())
+    seen = np.full(q, float(values.min() > PLAINLY * floor))
+    blur = GaussianLaw(most, math.sqrt(2.0) * most)
+    return replace(start, white=rows * inverse @ white, seen=seen, blur=blur, short=0.0, bend=BEND)
+
+
 def raised(second: Matrix, std: float) -> Matrix:
     """A released second moment on the wide side, of noise of so much off the diagonal."""
     deviation = math.sqrt(2.0) * std
@@ -386,6 +415,11 @@ class Clip:
     noise: float
     square: float
     whole: float
+
+
+def unclipped(longest: float, noise: float, q: int) -> Clip:
+    """Of scores that are bounded as they are, up to a longest one; `noise` as in `choose_clip`."""
+    return Clip(longest, 0.0, np.zeros(q), 0.0, 0.0, noise * longest, 0.0, 0.0)
 
 
 def choose_clip(

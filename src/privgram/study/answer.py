@@ -14,6 +14,7 @@ from privgram.columns import Columns
 from privgram.columns.formula import parse
 from privgram.columns.unit import Auto
 from privgram.columns.variables import Boolean, Factor, Number
+from privgram.drawing.huber import Huber
 from privgram.drawing.levels import MOST_LEVELS, Wide
 from privgram.drawing.links import Links
 from privgram.drawing.release import release
@@ -21,6 +22,7 @@ from privgram.drawing.scores import scored
 from privgram.engines import scale_out
 from privgram.regression.design import AllColumns, design
 from privgram.regression.families import FAMILIES, FamilyName
+from privgram.regression.huber import LossName
 from privgram.regression.inference import RefusedError
 from privgram.regression.scored import CovType
 
@@ -42,6 +44,12 @@ BY_SCORES = (
     'family="binomial" and "poisson" are fitted by scores, which take rows that can be read again '
     "by one machine, a unit with rows or a bound, a positive delta, and no instruments or "
     "mechanism; and an intercept where rows have weights"
+)
+
+HUBER = (
+    'loss="huber" is of family="gaussian", with an intercept, robust errors and rows that are '
+    "protected singly, can be read again by one machine and have no weights; with a positive "
+    "delta, and no instruments, absorbed factors, factors of hundreds of levels or mechanism"
 )
 
 
@@ -103,6 +111,7 @@ def answer(
     delta: float,
     adjacency: Adjacency,
     family: FamilyName = "gaussian",
+    loss: LossName = "squared",  # of family "gaussian"
     cov_type: CovType | None = None,  # by default "robust" where there are scores
     unit: Unit | None = None,
     reference: Mapping[str, Any] | None = None,
@@ -121,9 +130,16 @@ def answer(
     """
     if family not in FAMILIES:
         raise ValueError(f"family is {' or '.join(map(repr, FAMILIES))}, not {family!r}")
+    if loss not in get_args(LossName):
+        raise ValueError(f"loss is {' or '.join(map(repr, get_args(LossName)))}, not {loss!r}")
     if not (cov_type is None or cov_type in get_args(CovType)):
         raise ValueError(
             f"cov_type is {' or '.join(map(repr, get_args(CovType)))}, not {cov_type!r}"
+        )
+    if cov_type == "cluster" and unit is None:
+        raise ValueError(
+            'cov_type="cluster" lets errors go together within the protected unit, and rows are '
+            "protected singly here: name it, unit=pg.Unit(column, rows=...), or leave out cov_type"
         )
     parsed = parse(formula)
     used = needed(formula, columns)
@@ -148,6 +164,11 @@ def answer(
     )
     robust = unit is not None or cov_type != "nonrobust"
     scores = mechanism is None and plain and again and known and delta > 0
+    if loss == "huber":
+        single = unit is None and wide is None and used.row_weights is None
+        if not (scores and linear and parsed.intercept and robust and single):
+            raise ValueError(HUBER)
+        return scored(source, parsed, used, robust=True, steps=Huber, reference=reference, **given)
     if scores and linear and parsed.intercept:
         given["unit"] = unit
         given["wide"] = wide
@@ -159,11 +180,11 @@ def answer(
         steps = partial(Links, family=FAMILIES[family])
         more: dict[str, Any] = {"robust": robust, "steps": steps, "family": family, "unit": unit}
         return scored(source, parsed, used, reference=reference, **more, **given)
-    if cov_type == "robust":
+    if cov_type in ("robust", "cluster"):
         raise ValueError(
             "robust standard errors come with scores, which take rows that can be read again, "
-            "no instruments, no second factor of hundreds of levels, and no mechanism: leave out "
-            "cov_type"
+            "no instruments, no second factor of hundreds of levels, no mechanism, and a unit with "
+            "rows or a bound: leave out cov_type"
         )
     # What a fit would refuse is refused before anything is spent.
     asked = [*parsed.features, *parsed.endogenous, *parsed.instruments]

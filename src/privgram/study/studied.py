@@ -18,6 +18,7 @@ from privgram.drawing.release import release_for
 from privgram.ledger import BudgetExceeded, Ledger
 from privgram.regression import RefusedError
 from privgram.regression.families import FamilyName
+from privgram.regression.huber import LossName
 from privgram.study.answer import answer, needed
 from privgram.study.budget import identity, name_of, open_ledger
 from privgram.study.check import rows_of
@@ -315,7 +316,9 @@ class Study:
         delta: float | None = None,
         label: str = "",
         family: FamilyName = "gaussian",
+        loss: LossName = "squared",
         cov_type: CovType | None = None,
+        weights: str | None = None,
         reference: Mapping[str, Any] | None = None,
         mechanism: Mechanism | str | None = None,
         out: str | os.PathLike[str] | None = None,
@@ -338,9 +341,18 @@ class Study:
             a factor of two levels or of one level, "region[n]"; or regression of counts with the
             link log. Standard errors of the last two are robust too, as of statsmodels' GLM with
             ``cov_type="HC1"``.
-        cov_type : {"robust", "nonrobust"}, optional
+        loss : {"squared", "huber"}
+            "huber" bounds what a row says by public numbers, whatever it holds: errors count up to
+            1.345 scales, and features far out weigh less. Nothing is clipped, so intervals have no
+            doubt about rows that nobody saw. Where errors are symmetric the coefficients are those
+            of least squares, elsewhere others. Of single rows, with an intercept.
+        cov_type : {"robust", "nonrobust", "cluster"}, optional
             Whether standard errors allow for errors of unequal variance. By default they do where
             the regression is by scores: of single rows that can be read again, and no mechanism.
+            Of a study with a unit they let errors go together in it: "cluster", and "robust" too.
+        weights : str, optional
+            Column that weights rows of this regression, a number with public bounds that are not
+            negative. Only of a study without weights of its own.
         reference : mapping of str to level, optional
             The level of a factor that is left out, where the formula does not say it; the first by
             default.
@@ -358,17 +370,23 @@ class Study:
         ValueError, TypeError, OSError
             As `privgram.release`, or where the formula is not one of the columns.
         """
-        used = needed(formula, self.columns)
+        columns = self._weighted(weights)
+        used = needed(formula, columns)
         spent = self._spent(epsilon, delta)
         if family != "gaussian" and mechanism is not None:
             raise ValueError('mechanism is of family="gaussian": leave it out')
         request = self._request(spent, label or formula, used.selected)
-        asked: dict[str, Any] = {"family": family, "cov_type": cov_type, "reference": reference}
+        asked: dict[str, Any] = {
+            "family": family,
+            "loss": loss,
+            "cov_type": cov_type,
+            "reference": reference,
+        }
         try:
             fit = answer(
                 self.table,
                 formula,
-                self.columns,
+                columns,
                 mechanism=mechanism,
                 out=out,
                 rng=rng,
@@ -378,15 +396,30 @@ class Study:
         except RefusedError as error:
             if rng is not None:
                 raise
-            raise RefusedError(f"{error}. {self._advice(formula, spent, None, asked)}") from None
+            raise RefusedError(
+                f"{error}. {self._advice(formula, columns, spent, None, asked)}"
+            ) from None
         if rng is None and getattr(fit, "refused", None):
-            advice = self._advice(formula, spent, fit.n_rows, asked)
+            advice = self._advice(formula, columns, spent, fit.n_rows, asked)
             fit = replace(fit, refused=f"{fit.refused}. {advice}")
         return fit
+
+    def _weighted(self, weights: str | None) -> Columns:
+        """The columns, with rows weighted for one answer."""
+        own = self.columns.row_weights
+        if weights is None or weights == own:
+            return self.columns
+        if own is not None:
+            raise ValueError(
+                f"the study weights its rows by {own!r}, and this regression asks for {weights!r}: "
+                "make another study of the same ledger without weights, or leave them out here"
+            )
+        return described(self.columns, weights)
 
     def _advice(
         self,
         formula: str,
+        columns: Columns,
         spent: tuple[float, float],
         n_rows: float | None,
         asked: dict[str, Any],
@@ -399,7 +432,7 @@ class Study:
                 n_rows = self._rows(formula, None)
             given = asked | {"delta": spent[1], "adjacency": self.adjacency}
             rows = max(round(n_rows), 1)
-            least = offered_at(formula, self.columns, spent[0], rows, unit, **given)
+            least = offered_at(formula, columns, spent[0], rows, unit, **given)
         figure = "a larger epsilon" if least is None else f"epsilon = {least:g}"
         return (
             f"By the plan's guess it takes {figure}, or fewer terms, or more rows; what was spent "
