@@ -56,6 +56,7 @@ TABLE = made()
 WEIGHTED = pg.Columns(COLUMNS.variables, row_weights="b", intercept=True)
 
 ROBUST_REFUSED = {"cov_type": "robust", "mechanism": "analyze-gauss"}
+NONROBUST_UNITS = {"cov_type": "nonrobust", "unit": pg.Unit("who", rows=4)}
 
 
 def fitted(source=TABLE, formula=FORMULA, columns=COLUMNS, seed=1, **options):
@@ -331,6 +332,7 @@ def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
     for error, options in (
         ("cov_type is", {"cov_type": "HC3"}),
         ("rows are protected singly here", {"cov_type": "cluster"}),
+        ("rows of one unit may go together", NONROBUST_UNITS),
         ("study weights its rows by 'b'", {"weights": "a", "columns": WEIGHTED}),
         ("not negative; 'a' is none", {"weights": "a"}),
         ("nothing", {"formula": "y ~ nothing"}),

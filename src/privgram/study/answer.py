@@ -162,8 +162,13 @@ def answer(
     known = unit is None or not (
         unit.within or unit.clip != "frobenius" or isinstance(unit.bound, Auto)
     )
-    robust = unit is not None or cov_type != "nonrobust"
+    robust = cov_type != "nonrobust"
     scores = mechanism is None and plain and again and known and delta > 0
+    if scores and unit is not None and not robust:
+        raise ValueError(
+            "rows of one unit may go together, and standard errors by scores allow for it: leave "
+            "out cov_type"
+        )
     if loss == "huber":
         single = unit is None and wide is None and used.row_weights is None
         if not (scores and linear and parsed.intercept and robust and single):
