@@ -13,7 +13,7 @@ import weakref
 import numpy as np
 import pytest
 
-from privgram import Columns, SecondMoment, second_moment
+from privgram import Columns, SecondMoment, release, second_moment
 from privgram._core.rows import Accumulator
 from privgram.engines import progress as progress_module
 from privgram.engines import threads as engine
@@ -341,3 +341,16 @@ def test_progress_on_stderr(x, rich, capsys, monkeypatch):
     assert out == ""
     assert "20,000" in err
     assert "rows" in err
+
+
+def test_columns_may_be_a_mapping():
+    table = np.random.default_rng(0).uniform(0, 1, (500, 2))
+    described = {"a": (0, 1), "b": (0, 2)}
+    whole = Columns(described, intercept=True)
+    made = second_moment(table, columns=described)
+    assert made.columns == whole
+    assert made.to_bytes() == second_moment(table, columns=whole).to_bytes()
+    released = [
+        release(table, x, 1.0, 1e-6, rng=np.random.default_rng(1)) for x in (described, whole)
+    ]
+    np.testing.assert_array_equal(released[0].matrix, released[1].matrix)

@@ -40,7 +40,7 @@ from privgram.moment.units import bounds_of
 from privgram.sources.kept import Kept
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
 
@@ -64,7 +64,7 @@ BYTES = {".json": 32, ".npz": 8}
 @overload
 def release(
     source: Any,
-    columns: Columns | Sequence[str] | None = None,
+    columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     *,
@@ -82,7 +82,7 @@ def release(
 @overload
 def release(
     source: Any,
-    columns: Columns | Sequence[str] | None = None,
+    columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     *,
@@ -99,7 +99,7 @@ def release(
 ) -> Releases: ...
 def release(
     source: Any,
-    columns: Columns | Sequence[str] | None = None,
+    columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     *,
@@ -121,7 +121,7 @@ def release(
     source : table, SecondMoment or SecondMoments
         Whatever `second_moment` reads: an array of shape (n, d), a path, a data frame, an Arrow
         stream, blocks of these. Or a second moment that was made already.
-    columns : Columns or sequence of str, optional
+    columns : Columns, mapping or sequence of str, optional
         As in `second_moment`.
     epsilon, delta : float
         The guarantee; must be given.
@@ -208,7 +208,7 @@ def release(
 def release_for(
     purpose: Purpose,
     source: Any,
-    columns: Columns | Sequence[str] | None,
+    columns: Columns | Mapping[str, Any] | Sequence[str] | None,
     epsilon: float | None,
     delta: float | None,
     *,

@@ -77,6 +77,8 @@ class Pass:
         adjacency: str | None = None,
     ) -> Pass:
         """What a user asks, in whatever short form, of neighbours by a notion that may be known."""
+        if isinstance(columns, Mapping):
+            columns = Columns(columns, intercept=True)
         groups, columns = Groups.of(by, columns)
         if isinstance(columns, Columns):
             columns = columns.settled(adjacency)

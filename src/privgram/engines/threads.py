@@ -32,7 +32,7 @@ from privgram.sources import open_source
 from privgram.sources.table import Chunk, InvalidRow, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from privgram.columns import Columns
     from privgram.columns.unit import Unit
@@ -46,7 +46,7 @@ def second_moment(
     source: Any,
     bound: float | None = None,
     *,
-    columns: Columns | Sequence[str] | None = None,
+    columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
     unit: Unit | str | Any = None,
     by: None = None,
     threads: int | None = None,
@@ -57,7 +57,7 @@ def second_moment(
     source: Any,
     bound: float | None = None,
     *,
-    columns: Columns | Sequence[str] | None = None,
+    columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
     unit: Unit | str | Any = None,
     by: Groups | str,
     threads: int | None = None,
@@ -67,7 +67,7 @@ def second_moment(
     source: Any,
     bound: float | None = None,
     *,
-    columns: Columns | Sequence[str] | None = None,
+    columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
     unit: Unit | str | Any = None,
     by: Groups | str | None = None,
     threads: int | None = None,
@@ -88,10 +88,11 @@ def second_moment(
     bound : float, optional
         L2 bound of a row. It may be left out with `Columns`, whose own bound is then used;
         a smaller one clips the scaled rows further.
-    columns : Columns or sequence of str, optional
+    columns : Columns, mapping or sequence of str, optional
         Public bounds by which values are scaled, or names of the columns to take as they
-        are. By default all columns are taken as they are. A table without names, such as
-        an array, has its columns in the order of the bounds.
+        are. A mapping is what `Columns` takes, with a column of ones beside it. By default all
+        columns are taken as they are. A table without names, such as an array, has its columns in
+        the order of the bounds.
     threads : int, optional
         Number of threads; by default as many as cores this process may use, or one where
         the table is small. The result does not depend on it. Not for Dask and Spark.
