@@ -80,7 +80,6 @@ def test_refused_threads(x, threads, error):
         ({"bound": -1}, ValueError, "positive and finite"),
         ({"bound": np.nan}, ValueError, "positive and finite"),
         ({"bound": 1.0, "columns": "a"}, TypeError, "list of names"),
-        ({"bound": 1.0, "columns": {"a": (0, 1)}}, TypeError, "list of names"),
         ({"bound": 1.0, "columns": [0]}, TypeError, "list of names"),
         ({"bound": 1.0, "columns": 3}, TypeError, "list of names"),
         ({"bound": 1.0, "columns": []}, ValueError, "no columns"),
@@ -348,7 +347,7 @@ def test_columns_may_be_a_mapping():
     described = {"a": (0, 1), "b": (0, 2)}
     whole = Columns(described, intercept=True)
     made = second_moment(table, columns=described)
-    assert made.columns == whole
+    assert made.columns == second_moment(table, columns=whole).columns
     assert made.to_bytes() == second_moment(table, columns=whole).to_bytes()
     released = [
         release(table, x, 1.0, 1e-6, rng=np.random.default_rng(1)) for x in (described, whole)

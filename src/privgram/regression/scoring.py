@@ -70,7 +70,7 @@ DOUBT = 0.5
 
 #: The part of what rows are longer by that adds up in one direction falls as this power of their
 #: number.
-FADING = 0.25
+FADING = 0.15
 
 #: That they pull more is seen by so many deviations.
 PLAIN = 3.0
