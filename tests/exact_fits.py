@@ -33,7 +33,14 @@ NO_NOISE = {
     "adjacency": "replace",
     "privacy": _PROFILE,
 }
-PARAMETERS = {"way": "scores", "why": "", "clipped_rows": 0.0, "rows_std": 0.0, "units": None}
+PARAMETERS = {
+    "way": "scores",
+    "why": "",
+    "clipped_rows": 0.0,
+    "clipping_error": 0.0,
+    "rows_std": 0.0,
+    "units": None,
+}
 
 #: No variable's bounds are about 0, so that the middle of the bounds is not the origin.
 VARIABLES = {
