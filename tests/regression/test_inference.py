@@ -339,7 +339,7 @@ def test_whose_intervals_there_are(fit):
 
 @pytest.mark.slow
 def test_a_summary_says_that_it_assumes_equal_variance(fit):
-    assert "equal variance" in str(fit.summary())
+    assert "equal error variances" in str(fit.summary())
 
 
 @pytest.mark.slow

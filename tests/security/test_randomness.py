@@ -179,10 +179,11 @@ def test_a_global_seed_does_not_repeat_a_draw(draw):
 FORKS = """
 import os, sys
 import numpy as np, privgram as pg
-from privgram import mechanisms
+from privgram.papers.sheffet import InverseWishart
+from privgram.mechanisms import AdditiveWishart, AnalyzeGauss
 moment = pg.second_moment(np.eye(5), bound=1.0)
 def draw():
-    release = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=mechanisms.{mechanism}())
+    release = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism={mechanism}())
     print(release.matrix.tobytes().hex(), flush=True)
 draw()
 for _ in range(4):
