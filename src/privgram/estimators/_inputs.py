@@ -16,6 +16,7 @@ from privgram.columns import Columns
 from privgram.columns.kinds import LEVELS
 from privgram.columns.terms import INTERCEPT
 from privgram.columns.variables import Number
+from privgram.sources.pandas import is_frame
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,6 +55,39 @@ def validate(
         raise ValueError(f"y must have one or two dimensions, not {y.ndim}")
     check_consistent_length(X, y)
     return X, y
+
+
+def columns_in(X: Any) -> dict[str, Any]:
+    """The columns of a data frame or of a mapping, by name."""
+    # Of Arrow's tables, whose `columns` are no names; of pandas', polars'; and keys.
+    names = getattr(X, "column_names", getattr(X, "columns", X if isinstance(X, Mapping) else None))
+    if names is None or hasattr(X, "collect"):
+        raise TypeError(
+            "with columns=, X is a data frame or a mapping of names to columns, in memory, not "
+            f"{type(X).__name__}"
+        )
+    return {name: X[name] for name in names}
+
+
+def with_target(X: Any, y: Any, columns: Columns) -> tuple[Any, str]:
+    """A frame and its target as one table, and the target's name."""
+    parts = columns_in(X)
+    lacking = [name for name in columns.selected if name not in parts]
+    named = getattr(y, "name", None)
+    target = named if isinstance(named, str) and named else "".join(lacking[:1])
+    if lacking != [target]:
+        raise ValueError(
+            "X must have all columns that columns= describes but one, which is y's"
+            + (f", here {named!r}" if named else "")
+            + f": it lacks {', '.join(map(repr, lacking)) or 'none'}"
+        )
+    if np.ndim(y) != 1:
+        raise ValueError("with columns=, y has one dimension: a Series or an array")
+    if is_frame(X):  # pandas reads its own types; of y without the index, and nothing is copied
+        X = X.copy(deep=False)
+        X[target] = getattr(y, "array", np.asarray(y))
+        return X, target
+    return parts | {target: y}, target
 
 
 def unnamed(n: int) -> list[str]:

@@ -13,10 +13,13 @@ from sklearn.base import RegressorMixin
 from privgram.columns import Columns
 from privgram.columns.missing import Missing
 from privgram.columns.terms import INTERCEPT
+from privgram.columns.variables import Numeric
 from privgram.mechanisms import AdditiveWishart
+from privgram.regression.design import AllColumns, design
+from privgram.study.studied import described
 
 from ._base import PrivateEstimator, check_release
-from ._inputs import about_zero, check_numbers, pairs, target_names
+from ._inputs import about_zero, check_numbers, columns_in, pairs, target_names, with_target
 
 if TYPE_CHECKING:
     from privgram._base.arrays import Matrix, Vector
@@ -25,6 +28,16 @@ if TYPE_CHECKING:
     from privgram.mechanisms import Mechanism
     from privgram.privacy import Adjacency
     from privgram.regression import Fit
+
+
+#: What `columns` says of all columns at once, and how it is left out.
+_BESIDE = {
+    "bounds": None,
+    "target_bounds": None,
+    "bound": None,
+    "missing": "error",
+    "fit_intercept": True,
+}
 
 
 class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
@@ -36,9 +49,9 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         The guarantee of one `fit`.
     bounds : (float, float), array-like of shape (n_features, 2) or mapping
         Public lower and upper bounds of the features, in their own units: one pair for all of
-        them, a pair each, or pairs by name.  Values beyond are clamped.  Without, `fit` raises:
-        there is no default that serves tables in units of their own, and none is ever taken from
-        the data.
+        them, a pair each, or pairs by name.  Values beyond are clamped.  Without, and without
+        `columns`, `fit` raises: there is no default that serves tables in units of their own, and
+        none is ever taken from the data.
     target_bounds : the same for the target or targets
     bound : float, optional
         L2 norm to which a row, features, target and intercept mapped to [-1, 1], is shortened.
@@ -59,11 +72,19 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
     ledger : Ledger, optional
         Budget in a file, which every release is entered in before it is made and which refuses
         what would exceed it; also in the fits of a search.
+    columns : Columns, mapping or path-like, optional
+        What is publicly known of each column, the target's too, as of `privgram.Study`.  `X` is
+        then a data frame (or a mapping of names to columns) with factors, logarithms, dates and
+        truth values as they are, and `y` one column: that of its name, or the one described
+        column that `X` lacks.  Columns of `X` that are not described are not used.  There is
+        always an intercept; `bounds`, `target_bounds`, `bound`, `missing`, ``fit_intercept=False``
+        are refused beside it.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features), float64
-        Target units per feature unit.
+        Target units per feature unit.  With `columns` the shape is (p,), in the order of
+        ``result_.param_names`` without "Intercept": a factor has one for each level but its first.
     intercept_ : float or ndarray of shape (n_targets,)
     result_ : Fit or list of Fit
         With standard errors, intervals and a summary; one for each target.
@@ -93,6 +114,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
     _purpose = "regression"
     _targets: list[str]
     _one_dimensional: bool
+    #: Whether what is learnt is by `columns`.
+    _described: bool = False
 
     def __init__(
         self,
@@ -108,6 +131,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         missing: Missing = "error",
         random_state: Any = None,
         ledger: Ledger | None = None,
+        columns: Any = None,
     ) -> None:
         self._keep(locals())
 
@@ -135,8 +159,10 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         Raises
         ------
         ValueError
-            For an unknown column.
+            For an unknown column, or with `columns`.
         """
+        if self.columns is not None:
+            raise ValueError("columns= is for fit: release.regress(...) learns at no cost")
         check_release(release)
         columns = [name for name in release.names if name != INTERCEPT]
         single = target is None or isinstance(target, str)
@@ -150,6 +176,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
             raise ValueError("a regression needs a target and a feature")
         with self._unchanged_on_error():
             self._adopt(release, list(chosen))
+            self._described = False
             self._targets, self._one_dimensional = targets, single
             self._learnt()
         return self
@@ -160,11 +187,22 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         Parameters
         ----------
         X : array-like or DataFrame of shape (m, n_features)
+            With `columns` a data frame or mapping, as in `fit`: this is ``result_.predict(X)``, NaN
+            where a level is not listed.
 
         Returns
         -------
         ndarray of shape (m,) or (m, n_targets), float64
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: with `columns` and without a penalty, where noise hides the coefficients,
+            which are NaN then.
         """
+        if self._described:
+            [fit] = self._learnt()
+            return np.asarray(fit.predict(columns_in(X)))
         coef, intercept = self.coef_, self.intercept_
         predicted: Vector = self._validate(X, reset=False) @ coef.T + intercept
         return predicted
@@ -178,17 +216,25 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
     @property
     def coef_(self) -> Matrix:
         """Coefficients in target units per feature unit."""
-        coef = np.stack([fit.used[:-1] for fit in self._learnt()])
+        coef = np.stack([self._all_of(fit)[:-1] for fit in self._learnt()])
         return coef[0] if self._one_dimensional else coef
 
     @property
     def intercept_(self) -> Any:
         """Intercept in target units."""
-        intercept = np.array([fit.used[-1] for fit in self._learnt()])
+        intercept = np.array([self._all_of(fit)[-1] for fit in self._learnt()])
         return float(intercept[0]) if self._one_dimensional else intercept
+
+    def _all_of(self, fit: Fit) -> Vector:
+        """The coefficients that `predict` takes, the constant last."""
+        return np.asarray(fit.params) if self._described else fit.used
 
     def _table(self, X: Any, y: Any, reset: bool) -> dict[str, Any]:
         self._check_penalty()
+        if reset:
+            self._described = self.columns is not None
+        if self._described:
+            return self._table_of_frame(X, y)
         given = y
         X, y = self._validate(X, y, reset=reset)
         features = self._feature_names()
@@ -211,8 +257,26 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         source = dict(zip(names, [*X.T, *y.T], strict=True))
         return {"source": source, "columns": columns, "bound": self.bound}
 
+    def _table_of_frame(self, X: Any, y: Any) -> dict[str, Any]:
+        for name, default in _BESIDE.items():
+            given = getattr(self, name)
+            if given is not default and (default is None or given != default):
+                raise ValueError(
+                    f"{name} is not taken beside columns=, which describes all columns: leave it "
+                    "out; what a Columns has no place for, pg.release(...) takes"
+                )
+        columns = described(self.columns).settled(self.adjacency)
+        source, name = with_target(X, y, columns)
+        target = columns.variables[name]
+        label = target.label(name) if isinstance(target, Numeric) else name
+        design(AllColumns(columns), label, None, True, {})  # refused before anything is spent
+        self._targets, self._one_dimensional = [label], True
+        self.feature_names_in_ = np.array(list(columns_in(X)), dtype=object)
+        self.n_features_in_ = len(self.feature_names_in_)
+        return {"source": source, "columns": columns, "bound": None}
+
     def _learn(self, source: Release) -> list[Fit]:
-        features = self._feature_names()
+        features = [] if self._described else self._feature_names()
         if not self.fit_intercept and source.columns is not None:
             used = [source.columns.names.index(name) for name in (*features, *self._targets)]
             if source.columns.center[used].any():
@@ -224,16 +288,17 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
             return [
                 source.regress(
                     target,
-                    list(features),
+                    None if self._described else list(features),
                     ridge=self._penalty(source, features),
                     intercept=bool(self.fit_intercept),
                 )
                 for target in self._targets
             ]
         except ValueError as error:
-            raise ValueError(
-                f"{error}. The release is kept: PrivateRidge().fit_from(release_) is free"
-            ) from None
+            free = "PrivateRidge().fit_from(release_)"
+            if self._described:
+                free = f"release_.regress({self._targets[0]!r}, ridge='auto')"
+            raise ValueError(f"{error}. The release is kept: {free} is free") from None
 
     @property
     def _default_mechanism(self) -> Mechanism | None:
@@ -264,9 +329,9 @@ class PrivateRidge(PrivateLinearRegression):
         The penalty ``alpha ||coef||^2`` of scikit-learn's `Ridge`, in the units of the data; the
         intercept carries none.  "auto" weighs the release against the law of its noise, which is
         public, direction by direction: it costs nothing, reads no data, and turns to least squares
-        as the noise vanishes.
+        as the noise vanishes.  With `columns` it is "auto" or 0.
     epsilon, delta, bounds, target_bounds, bound, fit_intercept : see `PrivateLinearRegression`
-    adjacency, missing, random_state, ledger : see `PrivateLinearRegression`
+    adjacency, missing, random_state, ledger, columns : see `PrivateLinearRegression`
     mechanism : Mechanism, optional
         By default with "auto" that of `privgram.release`, by which `fit` takes several looks at the
         rows; and otherwise `AdditiveWishart()`, whose release is positive definite always.
@@ -307,6 +372,7 @@ class PrivateRidge(PrivateLinearRegression):
         missing: Missing = "error",
         random_state: Any = None,
         ledger: Ledger | None = None,
+        columns: Any = None,
     ) -> None:
         self._keep(locals())
 
@@ -322,10 +388,15 @@ class PrivateRidge(PrivateLinearRegression):
     def _check_penalty(self) -> None:
         if not self._automatic and not _is_penalty(self.alpha):
             raise ValueError(f"alpha must be 'auto' or a finite number >= 0, not {self.alpha!r}")
+        if self.columns is not None and not self._automatic and self.alpha != 0:
+            raise ValueError(
+                "alpha is 'auto' or 0 beside columns=: levels of a factor have no units to weigh "
+                "a number by; release_.regress(target, ridge=...) takes one in the release's scale"
+            )
 
     def _penalty(self, source: Release, features: Sequence[str]) -> Any:
         self._check_penalty()
-        if self._automatic or source.columns is None:
+        if self._automatic or self._described or source.columns is None:
             return self.alpha
         # Coefficients of columns mapped to [-1, 1] are coef * half_width / the target's, and so
         # is the loss divided by the square of the latter.

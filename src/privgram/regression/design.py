@@ -134,9 +134,10 @@ def features_of(design: Design, columns: Columns | None, X: Any) -> Matrix:
     if design.functions and columns is not None:
         return design.rows(X, columns)
     table, names = X, design.names
-    if hasattr(table, "columns") and hasattr(table, "__getitem__"):
+    columns_of = table if isinstance(table, Mapping) else getattr(table, "columns", None)
+    if columns_of is not None and hasattr(table, "__getitem__"):
         for name in names:
-            if name not in table.columns:
+            if name not in columns_of:
                 raise ValueError(f"X has no column {name!r}, a feature of this fit")
         table = np.column_stack([np.asarray(table[name], float) for name in names])
     values = np.asarray(table, dtype=np.float64)

@@ -1,0 +1,190 @@
+"""Regressors with `columns`: frames with factors, and the fit that `pg.release` has of them."""
+
+import numpy as np
+import pytest
+
+import privgram as pg
+
+pytest.importorskip("pandas")
+pytest.importorskip("sklearn")
+
+import pandas as pd
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_predict
+from sklearn.pipeline import make_pipeline
+
+from privgram.estimators import PrivateLinearRegression, PrivateRidge
+
+COLUMNS = {
+    "age": (18, 90),
+    "region": ["north", "south", "west"],
+    "smokes": bool,
+    "pay": pg.Log(100, 10_000),
+    "pressure": (60, 220),
+}
+LEVELS = ["region[south]", "region[west]"]
+
+
+@pytest.fixture
+def frame(rng):
+    n = 4000
+    age, region = rng.uniform(18, 90, n), rng.choice(COLUMNS["region"], n)
+    smokes, pay = rng.random(n) < 0.3, np.exp(rng.uniform(5, 9, n))
+    pressure = 80 + 0.5 * age + 20 * (region == "west") + 9 * smokes + rng.normal(0, 5, n)
+    columns = {"age": age, "region": region, "smokes": smokes, "pay": pay}
+    return pd.DataFrame(columns | {"pressure": pressure})
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return pg.Ledger(tmp_path / "ledger", epsilon=5.0, delta=1e-4)
+
+
+def halves(frame, target="pressure"):
+    return frame.drop(columns=target), frame[target]
+
+
+def as_polars(X):
+    return pytest.importorskip("polars").DataFrame({name: X[name].to_numpy() for name in X})
+
+
+def as_arrow(X):
+    return pytest.importorskip("pyarrow").table({name: X[name].to_numpy() for name in X})
+
+
+KINDS = {
+    "pandas": lambda X: X.set_index(np.arange(len(X))[::-1]),
+    "categories": lambda X: X.astype({"region": "category"}),
+    "polars": as_polars,
+    "arrow": as_arrow,
+    "mapping": lambda X: {name: X[name].to_numpy() for name in X},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("target", ["pressure", "pay"])
+def test_the_fit_is_that_of_the_release_to_the_last_bit(frame, kind, target):
+    X, y = halves(frame, target)
+    model = PrivateRidge(epsilon=20.0, columns=COLUMNS, random_state=3).fit(KINDS[kind](X), y)
+    described = pg.Columns(COLUMNS, intercept=True)
+    rng = np.random.default_rng(3)
+    made = pg.release(frame, described, epsilon=20.0, delta=1e-6, rng=rng)
+    fit = made.regress("log(pay)" if target == "pay" else target, ridge="auto")
+    assert model.release_.way == made.way
+    assert model.release_.way.startswith("several looks")
+    np.testing.assert_array_equal(model.release_.matrix, made.matrix)
+    assert (model.result_.param_names, model.result_.target) == (fit.param_names, fit.target)
+    np.testing.assert_array_equal([*model.coef_, model.intercept_], np.asarray(fit.params))
+    np.testing.assert_array_equal(model.predict(KINDS[kind](X[:9])), fit.predict(X[:9]))
+    assert list(model.feature_names_in_) == list(X)
+    assert model.n_features_in_ == 4
+
+
+def test_coefficients_of_a_factor_are_named_and_right(frame):
+    """Without noise to speak of, by the least squares of indicators made by hand."""
+    X, y = halves(frame)
+    model = PrivateLinearRegression(epsilon=1e9, columns=COLUMNS, random_state=0).fit(X, y)
+    names = list(model.result_.param_names)
+    assert set(names) == {"age", *LEVELS, "smokes", "log(pay)", "Intercept"}
+    by_hand = {"age": X.age, "smokes": X.smokes, "log(pay)": np.log(X.pay), "Intercept": 1.0}
+    by_hand |= {name: X.region == name[7:-1] for name in LEVELS}
+    design = np.column_stack([np.broadcast_to(by_hand[name], len(X)) for name in names])
+    wanted = np.linalg.lstsq(design.astype(float), y, rcond=None)[0]
+    assert names[-1] == "Intercept"
+    np.testing.assert_allclose([*model.coef_, model.intercept_], wanted, rtol=1e-3, atol=1e-2)
+    np.testing.assert_allclose(model.predict(X), design @ wanted, atol=0.05)
+    assert model.score(X, y) > 0.8
+
+
+def test_numbers_alone_are_predicted_from_any_frame(frame):
+    X, y = halves(frame[["age", "pressure"]])
+    columns = {name: COLUMNS[name] for name in ("age", "pressure")}
+    model = PrivateRidge(epsilon=1e9, columns=columns, random_state=0).fit(X, y.to_numpy())
+    wanted = model.intercept_ + model.coef_[0] * X.age[:9]
+    for kind in ("pandas", "polars", "arrow", "mapping"):
+        np.testing.assert_allclose(model.predict(KINDS[kind](X[:9])), wanted)
+
+
+def test_levels_that_are_not_listed_are_predicted_as_the_fit_does(frame):
+    X, y = halves(frame)
+    model = PrivateRidge(columns=COLUMNS, random_state=0).fit(X, y)
+    new = X[:4].assign(region=["east", "west", None, "north"])
+    predicted = model.predict(new)
+    np.testing.assert_array_equal(predicted, model.result_.predict(new))
+    np.testing.assert_array_equal(np.isnan(predicted), [True, False, True, False])
+    with pytest.raises(ValueError, match="no column 'region'"):
+        model.predict(X[:4].drop(columns="region"))
+
+
+@pytest.mark.parametrize("kind", [PrivateLinearRegression, PrivateRidge])
+@pytest.mark.parametrize(
+    ("more", "match"),
+    [
+        ({"bounds": np.array([0, 1])}, "^bounds is not taken beside columns="),
+        ({"target_bounds": (0, 1)}, "^target_bounds is not taken"),
+        ({"bound": 1.0}, "^bound is not taken"),
+        ({"missing": "drop"}, "^missing is not taken"),
+        ({"fit_intercept": False}, "^fit_intercept is not taken"),
+        ({"columns": {"age": (0, 1)}}, "here 'pressure': it lacks none"),
+        ({"columns": COLUMNS | {"height": (0, 2)}}, "it lacks 'pressure', 'height'"),
+        ({"columns": COLUMNS | {"pressure": ["low", "high"]}}, "is a factor"),
+        ({"columns": 3}, "describe the columns"),
+    ],
+)
+def test_refusals_spend_nothing(frame, ledger, kind, more, match):
+    model = kind(**{"columns": COLUMNS, "ledger": ledger} | more)
+    for spend in (model.fit, model.partial_fit):
+        with pytest.raises((ValueError, TypeError), match=match):
+            spend(*halves(frame))
+    assert not ledger.entries
+    with pytest.raises(NotFittedError):
+        _ = model.coef_
+
+
+def test_what_is_wrong_with_the_rows_spends_nothing(frame, ledger):
+    X, y = halves(frame)
+    model = PrivateRidge(columns=COLUMNS, ledger=ledger)
+    wrong = [
+        (frame, y, ValueError, "lacks none"),
+        (X, y.rename("height"), ValueError, "here 'height': it lacks 'pressure'"),
+        (X, None, ValueError, "one dimension"),
+        (X, y.to_frame(), ValueError, "one dimension"),
+        (X, y[:-1], ValueError, "rows|length"),
+        (X.to_numpy(), y, TypeError, "a data frame or a mapping"),
+        (X.replace({"region": {"west": "east"}}), y, ValueError, "not listed"),
+    ]
+    for rows, target, kind, match in wrong:
+        with pytest.raises(kind, match=match):
+            model.fit(rows, target)
+    with pytest.raises(ValueError, match="alpha is 'auto' or 0"):
+        clone(model).set_params(alpha=2.0).fit(X, y)
+    assert not ledger.entries
+    model.set_params(alpha=0).fit(X, y)
+    assert len(ledger.entries) == 1
+    with pytest.raises(ValueError, match="columns= is for fit"):
+        model.fit_from(model.release_)
+    assert list(X) == list(COLUMNS)[:-1]  # the caller's frame is as it was
+
+
+def test_parts_are_the_whole(frame):
+    X, y = halves(frame)
+    given = {"columns": COLUMNS, "mechanism": pg.AnalyzeGauss(), "random_state": 5}
+    parts = PrivateRidge(**given).partial_fit(X[:900], y[:900]).partial_fit(X[900:], y[900:])
+    whole = PrivateRidge(**given).fit(X, y)
+    parts.release()
+    np.testing.assert_array_equal(parts.coef_, whole.coef_)
+    whole.set_params(columns=None, bounds=(18, 90), target_bounds=(60, 220)).fit(X[["age"]], y)
+    assert whole.predict(X[["age"]]).shape == y.shape
+    assert whole.coef_.shape == (1,)
+
+
+@pytest.mark.parametrize("columns", [COLUMNS, pg.Columns(COLUMNS)])
+def test_pipelines_and_clones_keep_the_columns(frame, ledger, columns):
+    X, y = halves(frame)
+    chain = make_pipeline(PrivateRidge(columns=columns, epsilon=2.0, ledger=ledger))
+    assert clone(chain)[-1].columns == columns
+    predicted = cross_val_predict(chain, X, y, cv=2)
+    assert np.isfinite(predicted).all()
+    assert len(ledger.entries) == 2
+    assert "columns" in repr(chain)
