@@ -43,7 +43,7 @@ def test_what_was_planned_is_what_fits_state(study):
     assert planned.way == "scores"
     stated = [
         study_of(epsilon).regress("y ~ x + g", epsilon, rng=np.random.default_rng(seed)).bse["x"]
-        for seed in range(100, 115)
+        for seed in range(100, 140)
     ]
     assert np.median(stated) == pytest.approx(planned["x"].stderr, rel=0.15)
     released = [
@@ -51,7 +51,7 @@ def test_what_was_planned_is_what_fits_state(study):
         .release(epsilon, terms=["y", "x", "g"], rng=np.random.default_rng(seed))
         .regress("y ~ x + g")
         .bse["x"]
-        for seed in range(100, 115)
+        for seed in range(100, 140)
     ]
     assert np.median(released) == pytest.approx(planned["x"].release, rel=0.15)
     assert not study.entries
@@ -157,14 +157,18 @@ def test_a_refused_fit_says_what_it_takes(monkeypatch):
 
 @pytest.mark.slow
 def test_of_more_rows_than_are_made(monkeypatch):
-    """Fewer rows with as much less noise: what all rows would have, within a few per cent."""
+    """Fewer rows with as much less noise.
+
+    What noise may hide makes two humps of the errors that are stated, half as much again apart,
+    and the median lies in one or between.
+    """
     from privgram.study import precision
 
     whole = study_of(1.0).plan("y ~ x", n_rows=120_000, design=made(1))
     monkeypatch.setattr(precision, "MOST_ROWS", 40_000)
     part = study_of(1.0).plan("y ~ x", n_rows=120_000, design=made(1))
     assert part["x"].sampling == pytest.approx(whole["x"].sampling, rel=0.05)
-    assert part["x"].stderr == pytest.approx(whole["x"].stderr, rel=0.15)
+    assert part["x"].stderr == pytest.approx(whole["x"].stderr, rel=0.3)
 
 
 @pytest.mark.slow
