@@ -301,7 +301,8 @@ def compress(
 
     References
     ----------
-    Zhou, Ligett and Wasserman [1]_, equation (4), Procedures 4.1 and 4.2.
+    S. Zhou, K. Ligett, L. Wasserman, "Differential Privacy with Compression", ISIT 2009, equation
+    (4), Procedures 4.1 and 4.2.
     """
     generator, reproducible = random.resolve(rng)
     blocks = Blocks(A)
