@@ -261,6 +261,7 @@ def test_indicators_follow_from_products():
 
 
 def test_terms_that_rows_do_not_keep_are_named():
+    pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     source = {"age": rng.uniform(20, 60, 4000), "pay": rng.uniform(5, 50, 4000)}
     source["sex"] = rng.choice(["f", "m"], 4000)

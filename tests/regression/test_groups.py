@@ -45,6 +45,7 @@ def fits(rng):
 
 
 def test_each_is_a_fit_of_its_own(fits):
+    pytest.importorskip("pandas")
     assert list(fits) == list(range(8))
     assert fits.param_names == ("x", "Intercept")
     for group, fit in fits.items():
@@ -67,6 +68,7 @@ def test_frame(fits):
 
 
 def test_difference(fits):
+    pytest.importorskip("pandas")
     one = fits.difference(3, 5)
     assert_allclose(one.params, fits.params.loc[3] - fits.params.loc[5])
     assert_allclose(one.bse, np.hypot(fits.bse.loc[3], fits.bse.loc[5]))
@@ -110,6 +112,7 @@ def test_no_heterogeneity_is_none():
 
 def test_groups_that_are_refused(rng):
     """A group of noise alone: in the table without numbers, in the mapping not at all."""
+    pytest.importorskip("pandas")
     made = released(rng, tables(rng, [1.0, 1.2, 0.8]), 5.0)
     law = GaussianLaw(50.0, 70.0)
     made["empty"] = make_release(-np.eye(3), NAMES, law, columns=COLUMNS, bound=2.0)

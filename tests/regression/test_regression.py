@@ -44,6 +44,7 @@ def test_ols_is_least_squares(table, release):
 
 
 def test_standard_errors_without_noise_are_the_textbook_ones(table, release):
+    pytest.importorskip("pandas")
     X, y = table[:, [0, 1, 2, 4]], table[:, 3]
     fit = release.regress("y")
     residual = y - X @ np.linalg.lstsq(X, y)[0]
@@ -271,6 +272,7 @@ def test_summary_says_when_coefficients_are_penalised(release):
 
 def test_a_fit_has_one_set_of_numbers_though_the_mechanism_shrinks(table):
     """Of a sketch the shrunken coefficients may be out of the intervals, which are of `params`."""
+    pytest.importorskip("pandas")
     regulariser = 200.0
     shrunk = make_release(
         table.T @ table + regulariser * np.eye(5),

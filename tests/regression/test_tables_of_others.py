@@ -5,13 +5,14 @@ from io import StringIO
 
 import numpy as np
 import pytest
-from exact_fits import CASES, logistic
 from helpers import make_release, slopes
 
 import privgram as pg
 from privgram.noise import GaussianLaw
 
 pd = pytest.importorskip("pandas")
+exact_fits = pytest.importorskip("exact_fits")
+CASES, logistic = exact_fits.CASES, exact_fits.logistic
 CASE = next(case for case in CASES.values() if case.intercept and not case.weighted)
 
 
