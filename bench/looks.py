@@ -141,8 +141,8 @@ class Case:
 
 
 def typical(errors: list[Any]) -> str:
-    """Root mean square over releases, geometric mean over slopes."""
-    mean_squares = np.mean(np.square(errors), axis=0)
+    """Root mean square over releases that have estimates, geometric mean over slopes."""
+    mean_squares = np.nanmean(np.square(errors), axis=0)
     return f"{np.exp(np.log(mean_squares).mean() / 2):.3g}"
 
 
