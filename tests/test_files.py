@@ -2,6 +2,7 @@
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -95,3 +96,14 @@ def test_a_write_locks_nothing_for_longer(tmp_path, monkeypatch):
         for child, write in children:
             os.close(write)
             os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("write", [files.write_atomically, files.check_room])
+def test_a_pipe_or_device_is_not_replaced_by_a_file(tmp_path, write):
+    """As `--out /dev/null` would do for root, to every process of the machine."""
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    with pytest.raises(ValueError, match="is a device or a pipe"):
+        write(pipe, *([b"x"] if write is files.write_atomically else []))
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert os.listdir(tmp_path) == ["pipe.json"]

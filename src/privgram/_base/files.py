@@ -30,7 +30,7 @@ def write_atomically(path: Path, data: bytes, mode: int = PUBLIC) -> None:
     An existing file is replaced, but a ledger never: nothing takes the place of what says how much
     was spent. On failure it stays as it was. From `mode` the umask is taken.
     """
-    _check_no_ledger(path)
+    _check_replaceable(path)
     with _beside(path, data, mode) as temporary:
         os.replace(temporary, path)
     _sync_folder(path.parent)
@@ -78,7 +78,7 @@ def _identity(path: Path) -> object:
 
 def check_room(path: Path, size: int = 0) -> None:
     """Make a file of a size beside another and remove it, before the real one is paid for."""
-    _check_no_ledger(path)
+    _check_replaceable(path)
     with _beside(path, b"", SECRET) as temporary:
         if size and hasattr(os, "posix_fallocate"):
             handle = os.open(temporary, os.O_WRONLY)
@@ -88,7 +88,9 @@ def check_room(path: Path, size: int = 0) -> None:
                 os.close(handle)
 
 
-def _check_no_ledger(path: Path) -> None:
+def _check_replaceable(path: Path) -> None:
+    if path.exists() and not (path.is_file() or path.is_dir()):  # replaced, it would be gone
+        raise ValueError(f"{path} is a device or a pipe, and no file: give the path of a file")
     with suppress(OSError), open(path, "rb") as file:
         if file.read(len(LEDGER)) == LEDGER:
             raise ValueError(
