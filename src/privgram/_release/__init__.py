@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privgram._base.later import Room
-from privgram._release.derived import check_derived, derived
 from privgram._release.record import FORM, ReleaseRecord, check
 from privgram._release.stated import check_stated
 from privgram.columns import Columns
@@ -67,6 +66,8 @@ class Release(ReleaseRecord):
         OSError
             If it cannot be written.
         """
+        from privgram._release.derived import derived
+
         path = Path(path)
         header, arrays = self._header(), {"matrix": self.matrix}
         if self.sketch is not None:
@@ -86,6 +87,7 @@ def read_release(path: Path) -> Release:
 def build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Release:
     """Make a release of what its file says, and check that it is sound."""
     from privgram import mechanisms, privacy
+    from privgram._release.derived import check_derived
 
     columns, unit = header["columns"], header.get("privacy_unit")
     mechanism = mechanisms.from_dict(header["mechanism"])
