@@ -184,8 +184,10 @@ def test_merge_and_save(table):
     for made in (first + second, pickle.loads(pickle.dumps(whole)), copy.deepcopy(whole)):
         assert made.to_bytes() == whole.to_bytes()
     assert first.n_rows == 200
-    assert (whole + whole).n_rows == 2 * N
-    assert whole.merge(whole).n_rows == 2 * N
+    assert (whole + whole.copy()).n_rows == 2 * N
+    for twice in (whole.merge, whole.__add__):
+        with pytest.raises(ValueError, match="every row would count twice"):
+            twice(whole)
     with pytest.raises(ValueError, match="differ in groups"):
         first.merge(pg.second_moment(table, columns=columns, by=pg.Groups("site", ["a", "b", "c"])))
     with pytest.raises(TypeError, match="SecondMoments"):

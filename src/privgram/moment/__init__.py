@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +26,129 @@ if TYPE_CHECKING:
 #: Two limbs of d x d, and as much again for each thread: 16 GiB a matrix here.
 MAX_COLUMNS = 1 << 15
 
-_FRAME = Frame(b"privgram.moment\n", 1, "a SecondMoment")
+
+class MomentBase(ABC):
+    """What a second moment and those of groups have alike: columns, bound, unit, and a file."""
+
+    _frame: ClassVar[Frame]
+    _total: Any
+    _names: tuple[str, ...] | None
+    _columns: Columns | None
+    _bound: float
+    _unit: PrivacyUnit | None
+    _guard: Guard
+
+    @abstractmethod
+    def merge(self, other: Self) -> Self:
+        """Add the rows of another."""
+
+    @abstractmethod
+    def copy(self) -> Self:
+        """Return an independent copy."""
+
+    @abstractmethod
+    def to_bytes(self) -> bytes:
+        """Serialise. SECRET."""
+
+    @classmethod
+    @abstractmethod
+    def _from_parts(cls, header: dict[str, Any], body: bytes) -> Self: ...
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns, d."""
+        return int(self._total.n_columns)
+
+    @property
+    def bound(self) -> float:
+        """L2 bound to which rows, or units, are clipped; with its cost, if it is a `NormBound`."""
+        return self._bound
+
+    @property
+    def norm_bound(self) -> NormBound | None:
+        """The bound if it was chosen at a cost, which a release then counts."""
+        return self._bound if isinstance(self._bound, NormBound) else None
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the columns, if they have any."""
+        return self._names
+
+    @property
+    def columns(self) -> Columns | None:
+        """Public bounds the rows were scaled by, if any."""
+        return self._columns
+
+    @property
+    def privacy_unit(self) -> PrivacyUnit | None:
+        """Whose rows were bounded together; None where each row was bounded alone."""
+        return self._unit
+
+    def _check_addend(self, other: Any) -> None:
+        """Refuse another kind, this one itself, and what may have rows of the same units."""
+        if not isinstance(other, type(self)):
+            kind = self._frame.what
+            raise TypeError(f"only {kind} can be merged here, not {type(other).__name__}")
+        if other is self:
+            raise ValueError(
+                "these are one and the same: merged with itself, every row would count twice"
+            )
+        if self._unit is not None:
+            raise ValueError(
+                "the two may have rows of the same units, which must be bounded together: pass all "
+                "of the table to one second_moment(..., unit=...)"
+            )
+
+    def _check_alike(self, other: MomentBase, *more: str) -> None:
+        for what in (*more, "n_columns", "bound", "names", "columns", "privacy_unit"):
+            if getattr(self, what) != getattr(other, what):
+                raise ValueError(f"the two second moments differ in {what}")
+        ids = [None if one.norm_bound is None else one.norm_bound.id for one in (self, other)]
+        if ids[0] != ids[1]:
+            raise ValueError(
+                "the bounds of the two second moments were not chosen together: choose one with "
+                "private_norm_bound and pass it, as it is, to both"
+            )
+
+    def __add__(self, other: Self) -> Self:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        self._check_addend(other)
+        return self.copy().merge(other)
+
+    def _header(self, counts: dict[str, int], own: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "n_columns": self.n_columns,
+            "bound": self._bound.hex(),
+            "bits": self._total.bits,
+            **counts,
+            "names": self._names,
+            "columns": None if self._columns is None else self._columns.to_dict(),
+            "norm_bound": None if self.norm_bound is None else self.norm_bound.to_dict(),
+            **own,
+            "privacy_unit": None if self._unit is None else self._unit.to_dict(),
+        }
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Restore what `to_bytes` wrote.
+
+        Raises
+        ------
+        DamagedFile
+            A ValueError: if the data are something else, of a later version, or damaged.
+        """
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"{cls._frame.what} is made of bytes, not {type(data).__name__}")
+        header, body = cls._frame.open(bytes(data), "this")
+        with understood("this", cls._frame.what):
+            return cls._from_parts(header, body)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (self.from_bytes, (self.to_bytes(),))
 
 
-class SecondMoment:
+class SecondMoment(MomentBase):
     """Exact sum of x x^T over rows clipped to an L2 bound. SECRET: not differentially private.
 
     A row ``x`` becomes ``q = rint(c x S)``, with ``c = min(1, bound / ||x||)`` and ``S``
@@ -62,6 +182,9 @@ class SecondMoment:
     array([[18., 24.],
            [24., 32.]])
     """
+
+    _frame = Frame(b"privgram.moment\n", 1, "a SecondMoment")
+    _total: Total
 
     def __init__(
         self,
@@ -112,7 +235,7 @@ class SecondMoment:
         columns: Columns | None,
         bound: float | None = None,
         unit: PrivacyUnit | None = None,
-    ) -> SecondMoment:
+    ) -> Self:
         """Take over an accumulator that nobody else holds (for engines).
 
         Its bound is given again where it is a `NormBound`, which the accumulator cannot hold. With
@@ -128,36 +251,6 @@ class SecondMoment:
         with self._guard.lock:
             _check_room(self._total, addend)
             self._total.merge(addend)  # type: ignore[arg-type]  # of one kind
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns, d."""
-        return self._total.n_columns
-
-    @property
-    def bound(self) -> float:
-        """L2 bound to which rows, or units, are clipped; with its cost, if it is a `NormBound`."""
-        return self._bound
-
-    @property
-    def norm_bound(self) -> NormBound | None:
-        """The bound if it was chosen at a cost, which a release then counts."""
-        return self._bound if isinstance(self._bound, NormBound) else None
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """Names of the columns, if they have any."""
-        return self._names
-
-    @property
-    def columns(self) -> Columns | None:
-        """Public bounds the rows were scaled by, if any."""
-        return self._columns
-
-    @property
-    def privacy_unit(self) -> PrivacyUnit | None:
-        """Whose rows were bounded together; None where each row was bounded alone."""
-        return self._unit
 
     @property
     def n_rows(self) -> int:
@@ -198,7 +291,7 @@ class SecondMoment:
         step = 1.0 / self._total.scale
         return self.n_rows * (self.bound * step / math.sqrt(2.0) + step * step / 4.0)
 
-    def update(self, block: Any) -> SecondMoment:
+    def update(self, block: Any) -> Self:
         """Clip, quantise and accumulate the rows of a block; all of them or, on error, none.
 
         Parameters
@@ -243,7 +336,7 @@ class SecondMoment:
         self._spare.append(scratch)
         return self
 
-    def merge(self, other: SecondMoment) -> SecondMoment:
+    def merge(self, other: Self) -> Self:
         """Add the rows of another second moment of the same shape, bound and columns.
 
         Returns
@@ -256,44 +349,18 @@ class SecondMoment:
         ValueError
             If the two differ in columns, bound or names.
         """
-        if not isinstance(other, SecondMoment):
-            raise TypeError(f"only a SecondMoment can be merged, not {type(other).__name__}")
-        if other is self:
-            raise ValueError(
-                "these are one and the same: merged with itself, every row would count twice"
-            )
-        if self._unit is not None:
-            raise ValueError(
-                "the two second moments may have rows of the same units, which must be bounded "
-                "together: pass all of the table to one second_moment(..., unit=...)"
-            )
+        self._check_addend(other)
         self.merge_disjoint(other)
         return self
 
     def merge_disjoint(self, other: SecondMoment) -> None:
         """Add another second moment, which has no unit in common with this one (for engines)."""
-        for what in ("n_columns", "bound", "names", "columns", "privacy_unit"):
-            if getattr(self, what) != getattr(other, what):
-                raise ValueError(f"the two second moments differ in {what}")
-        if not same_choice(self, other):
-            raise ValueError(
-                "the bounds of the two second moments were not chosen together: choose one with "
-                "private_norm_bound and pass it, as it is, to both"
-            )
+        self._check_alike(other)
         # A copy first: never hold two locks.
         self.of_group |= other.of_group
         self.absorb(other._copy_total())
 
-    def __add__(self, other: SecondMoment) -> SecondMoment:
-        if not isinstance(other, SecondMoment):
-            return NotImplemented
-        if other is self:
-            raise ValueError(
-                "these are one and the same: merged with itself, every row would count twice"
-            )
-        return self.copy().merge(other)
-
-    def copy(self) -> SecondMoment:
+    def copy(self) -> Self:
         """Return an independent copy."""
         found = self.from_accumulator(
             self._copy_total(), self._names, self._columns, self._bound, self._unit
@@ -317,54 +384,17 @@ class SecondMoment:
         """
         with self._guard.lock:
             hi, lo = state_of(self._total)
-            n_rows, n_dropped = self._total.n_rows, self._total.n_dropped
-        header = {
-            "n_columns": self.n_columns,
-            "bound": self.bound.hex(),
-            "bits": self._total.bits,
-            "n_rows": n_rows,
-            "n_dropped": n_dropped,
-            "names": self._names,
-            "columns": None if self._columns is None else self._columns.to_dict(),
-            "norm_bound": None if self.norm_bound is None else self.norm_bound.to_dict(),
-            "of_group": self.of_group,
-            "privacy_unit": None if self._unit is None else self._unit.to_dict(),
-        }
-        return _FRAME.seal(header, hi.astype("<i8").tobytes(), lo.astype("<u8").tobytes())
+            counts = {"n_rows": self._total.n_rows, "n_dropped": self._total.n_dropped}
+        header = self._header(counts, {"of_group": self.of_group})
+        return self._frame.seal(header, hi.astype("<i8").tobytes(), lo.astype("<u8").tobytes())
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> SecondMoment:
-        """Restore what `to_bytes` wrote.
-
-        Raises
-        ------
-        DamagedFile
-            A ValueError: if the data are something else, of a later version, or damaged.
-        """
-        if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise TypeError(f"a SecondMoment is made of bytes, not {type(data).__name__}")
-        header, body = _FRAME.open(bytes(data), "this")
-        with understood("this", _FRAME.what):
-            return cls._from_parts(header, body)
-
-    @classmethod
-    def _from_parts(cls, header: dict[str, Any], body: bytes) -> SecondMoment:
-        from privgram.columns import Columns
-
-        d = check_n_columns(header["n_columns"])
-        columns = None if header["columns"] is None else Columns.from_dict(header["columns"])
-        if columns is not None and len(columns) != d:
-            raise ValueError("the columns of a SecondMoment are others than its header says")
+    def _from_parts(cls, header: dict[str, Any], body: bytes) -> Self:
+        d, bits, public = read_public(header)
+        _, columns, bound, unit = public
         rows = header["n_rows"], header["n_dropped"]
         if not all(type(count) is int and count >= 0 for count in rows) or sum(rows) >= 2**63:
             raise ValueError("the numbers of rows of a SecondMoment are wrong")
-        bound = check_bound(float.fromhex(header["bound"]))
-        if header["norm_bound"] is not None:
-            chosen = NormBound.from_dict(header["norm_bound"])
-            if chosen != bound:
-                raise ValueError("the bound of a SecondMoment is not the one that was chosen")
-            bound = chosen
-        bits = check_integer(header["bits"], "bits")
         size = n_totals(columns, d)
         if len(body) != 16 * size:
             raise ValueError("the length is not that of the matrix")
@@ -372,21 +402,13 @@ class SecondMoment:
         squares = squares_of(empty)
         hi = np.frombuffer(body, "<i8", size).astype(np.int64)
         lo = np.frombuffer(body, "<u8", size, 8 * size).astype(np.uint64)
-        unit = header["privacy_unit"]
-        unit = None if unit is None else PrivacyUnit.from_dict(unit)
         # A matrix of Frobenius norm 1 has a trace of up to sqrt(d).
         most = (1 if unit is None else math.isqrt(d) + 1) * rows[0] << 2 * bits
         limbs.check_gram((hi, lo), (hi[squares], lo[squares]), most)
         total = restored(empty, (hi, lo), *rows)
-        names = _check_names(header["names"], d)
-        if columns is not None and columns.names != names:
-            raise ValueError("the names of a SecondMoment are not those of its columns")
-        moment = cls.from_accumulator(total, names, columns, bound, unit)
+        moment = cls.from_accumulator(total, *public)
         moment.of_group = header["of_group"] is True
         return moment
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (SecondMoment.from_bytes, (self.to_bytes(),))
 
     def __repr__(self) -> str:
         # No counts: under the "add-remove" notion they are private.
@@ -448,12 +470,6 @@ def check_bound(bound: float | None, name: str = "bound") -> float:
     return bound if isinstance(bound, NormBound) else value
 
 
-def same_choice(one: SecondMoment, other: SecondMoment) -> bool:
-    """Tell whether two bounds, which are equal, were chosen as one, or both without a choice."""
-    ids = [None if m.norm_bound is None else m.norm_bound.id for m in (one, other)]
-    return ids[0] == ids[1]
-
-
 def check_width(width: int, n_columns: int, columns: Columns | None) -> None:
     """Compare the width of a block with what is expected of it."""
     expected = n_columns if columns is None else len(columns.selected)
@@ -464,6 +480,30 @@ def check_width(width: int, n_columns: int, columns: Columns | None) -> None:
 def check_n_columns(n_columns: int) -> int:
     """Check a number of columns."""
     return check_integer(n_columns, "n_columns", 1, MAX_COLUMNS)
+
+
+def read_public(
+    header: dict[str, Any],
+) -> tuple[int, int, tuple[tuple[str, ...] | None, Columns | None, float, PrivacyUnit | None]]:
+    """From the header of a file: the number of columns, the bits, and what is public."""
+    from privgram.columns import Columns
+
+    d = check_n_columns(header["n_columns"])
+    columns = None if header["columns"] is None else Columns.from_dict(header["columns"])
+    names = _check_names(header["names"], d)
+    if columns is not None and len(columns) != d:
+        raise ValueError("the columns are others than the header says")
+    if columns is not None and columns.names != names:
+        raise ValueError("the names of the columns are not those of its columns")
+    bound = check_bound(float.fromhex(header["bound"]))
+    if header["norm_bound"] is not None:
+        chosen = NormBound.from_dict(header["norm_bound"])
+        if chosen != bound:
+            raise ValueError("the bound is not the one that was chosen")
+        bound = chosen
+    unit = header["privacy_unit"]
+    unit = None if unit is None else PrivacyUnit.from_dict(unit)
+    return d, check_integer(header["bits"], "bits"), (names, columns, bound, unit)
 
 
 def _check_names(names: Sequence[str] | None, n_columns: int) -> tuple[str, ...] | None:

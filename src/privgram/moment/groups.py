@@ -4,37 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privgram._base.forks import Guard
-from privgram._base.saved import Frame, understood
+from privgram._base.saved import Frame
 from privgram._core import rows
 from privgram._core.scale import DefaultRounding
 from privgram.columns.encoding import DIRECT, Codes, codes_of, named
 from privgram.columns.groups import Groups
 from privgram.columns.unit import PrivacyUnit
 from privgram.exact import limbs
-from privgram.mechanisms.norm_bound import NormBound
-from privgram.moment import SecondMoment, check_bound, check_n_columns
-from privgram.moment.rows import (
-    COMPUTED,
-    PIECE,
-    Feeder,
-    converted,
-    new_total,
-    restored,
-)
-from privgram.sources.table import (
-    NOT_FINITE,
-    UNLISTED,
-    Block,
-    InvalidRow,
-    Table,
-    n_rows_of,
-)
+from privgram.moment import MomentBase, SecondMoment, read_public
+from privgram.moment.rows import COMPUTED, PIECE, Feeder, converted, new_total, restored
+from privgram.sources.table import NOT_FINITE, UNLISTED, Block, InvalidRow, Table, n_rows_of
 
 if TYPE_CHECKING:
     from privgram._core.rows import TableAccumulator
@@ -46,15 +31,13 @@ __all__ = ["NO_GROUP", "GroupFeeder", "SecondMoments", "apart", "filled", "new_t
 #: Bytes that the sums of all groups may take: more is rather a mistake.
 MOST_BYTES = 1 << 34
 
-_FRAME = Frame(b"privgram.moments\n", 1, "a SecondMoments")
-
 NO_GROUP = (
     "is of a group that is not listed, or of none: list its value in Groups, put such rows "
     "together by Groups(..., unlisted='other'), or leave them out by unlisted='drop'"
 )
 
 
-class SecondMoments(Mapping[Any, SecondMoment]):
+class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
     """Exact second moments of the groups of a table, by group. SECRET: not differentially private.
 
     A mapping of each group to its `SecondMoment`, which is that of the group's rows alone, bit for
@@ -67,6 +50,9 @@ class SecondMoments(Mapping[Any, SecondMoment]):
     together by at most ``sqrt(2) * bound ** 2`` (docs/theory/groups.md). A unit of many rows may be
     in several groups, which share its bound: its matrices together move them by no more.
     """
+
+    _frame = Frame(b"privgram.moments\n", 1, "a SecondMoments")
+    _total: TableAccumulator
 
     def __init__(
         self,
@@ -95,31 +81,6 @@ class SecondMoments(Mapping[Any, SecondMoment]):
     def groups(self) -> Groups:
         """The groups, and what becomes of other rows. Public."""
         return self._groups
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns of each, d."""
-        return self._total.n_columns
-
-    @property
-    def bound(self) -> float:
-        """L2 bound to which rows are clipped."""
-        return self._bound
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """Names of the columns, if they have any."""
-        return self._names
-
-    @property
-    def columns(self) -> Columns | None:
-        """Public bounds the rows were scaled by, if any."""
-        return self._columns
-
-    @property
-    def privacy_unit(self) -> PrivacyUnit | None:
-        """Whose rows were bounded together; None where each row was bounded alone."""
-        return self._unit
 
     @property
     def n_rows(self) -> int:
@@ -184,7 +145,7 @@ class SecondMoments(Mapping[Any, SecondMoment]):
             sums = limbs.add(sums, (hi[i], lo[i]))
         return self._moment(sums, self.n_rows, self.n_dropped)
 
-    def merge(self, other: SecondMoments) -> SecondMoments:
+    def merge(self, other: Self) -> Self:
         """Add the rows of other second moments, of the same groups, shape, bound and columns.
 
         Not those of units, of which both may have rows.
@@ -199,77 +160,32 @@ class SecondMoments(Mapping[Any, SecondMoment]):
         ValueError
             If the two differ.
         """
-        if not isinstance(other, SecondMoments):
-            raise TypeError(f"only SecondMoments can be merged here, not {type(other).__name__}")
-        if self._unit is not None or other._unit is not None:
-            raise ValueError(
-                "the two may have rows of the same units, which must be bounded together: pass all "
-                "of the table to one second_moment(..., unit=..., by=...)"
-            )
-        for what in ("groups", "n_columns", "bound", "names", "columns"):
-            if getattr(self, what) != getattr(other, what):
-                raise ValueError(f"the second moments of the two differ in {what}")
-        if _choice(self) != _choice(other):
-            raise ValueError("the bounds of the two were not chosen together")
-        addend = other.copy()._total  # never two locks, and others may be this one
+        self._check_addend(other)
+        self._check_alike(other, "groups")
+        addend = other.copy()._total  # never two locks
         with self._guard.lock:
             self._total.merge(addend)
         return self
 
-    def __add__(self, other: SecondMoments) -> SecondMoments:
-        if not isinstance(other, SecondMoments):
-            return NotImplemented
-        return self.copy().merge(other)
-
-    def copy(self) -> SecondMoments:
+    def copy(self) -> Self:
         """Return an independent copy."""
-        return SecondMoments.from_bytes(self.to_bytes())
+        return self.from_bytes(self.to_bytes())
 
     def to_bytes(self) -> bytes:
         """Serialise: versioned, checksummed, little-endian. SECRET."""
         with self._guard.lock:
             hi, lo = self._total.totals()
             counts = self._total.counts()
-        header = {
-            "n_columns": self.n_columns,
-            "bound": self._bound.hex(),
-            "norm_bound": self._bound.to_dict() if isinstance(self._bound, NormBound) else None,
-            "bits": self._total.bits,
-            "names": self._names,
-            "columns": None if self._columns is None else self._columns.to_dict(),
-            "groups": self._groups.to_dict(),
-            "privacy_unit": None if self._unit is None else self._unit.to_dict(),
-        }
+        header = self._header({}, {"groups": self._groups.to_dict()})
         parts = (hi.astype("<i8"), lo.astype("<u8"), counts.astype("<i8"))
-        return _FRAME.seal(header, *(part.tobytes() for part in parts))
+        return self._frame.seal(header, *(part.tobytes() for part in parts))
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> SecondMoments:
-        """Restore what `to_bytes` wrote.
-
-        Raises
-        ------
-        DamagedFile
-            A ValueError: if the data are something else, of a later version, or damaged.
-        """
-        header, body = _FRAME.open(bytes(data), "this")
-        with understood("this", _FRAME.what):
-            return cls._from_parts(header, body)
-
-    @classmethod
-    def _from_parts(cls, header: dict[str, Any], body: bytes) -> SecondMoments:
-        from privgram.columns import Columns
-
-        d = check_n_columns(header["n_columns"])
-        columns = None if header["columns"] is None else Columns.from_dict(header["columns"])
-        if columns is not None and len(columns) != d:
-            raise ValueError("the columns are others than the header says")
-        chosen = header["norm_bound"]
-        bound = check_bound(float.fromhex(header["bound"]))
-        if chosen is not None:
-            bound = NormBound.from_dict(chosen)
+    def _from_parts(cls, header: dict[str, Any], body: bytes) -> Self:
+        d, bits, public = read_public(header)
+        _, columns, bound, unit = public
         groups = Groups.from_dict(header["groups"])
-        empty = new_totals(columns, d, bound, groups, header["bits"])
+        empty = new_totals(columns, d, bound, groups, bits)
         n, size = len(groups), len(empty.stored()[0])
         if len(body) != 16 * (n * size + n + 1):
             raise ValueError("the length is not that of the matrices")
@@ -279,18 +195,12 @@ class SecondMoments(Mapping[Any, SecondMoment]):
         if counts.min() < 0 or sum(counts.ravel().tolist()) >= 2**63:
             raise ValueError("the numbers of rows are wrong")
         i, j = empty.stored()
-        unit = header["privacy_unit"]
-        unit = None if unit is None else PrivacyUnit.from_dict(unit)
         most = 1 if unit is None else math.isqrt(d) + 1  # the trace of a matrix of norm 1
         for k in range(n):
             diagonal = hi[k][i == j], lo[k][i == j]
             limbs.check_gram((hi[k], lo[k]), diagonal, most * int(counts[0, k]) << 2 * empty.bits)
         total = filled(empty, hi, lo, counts)
-        names = header["names"]
-        return cls(total, groups, None if names is None else tuple(names), columns, bound, unit)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (SecondMoments.from_bytes, (self.to_bytes(),))
+        return cls(total, groups, *public)
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -303,10 +213,6 @@ class SecondMoments(Mapping[Any, SecondMoment]):
             f"SecondMoments(by={self.by!r}, groups={len(self)}, n_columns={self.n_columns}, "
             f"bound={self.bound!r})"
         )
-
-
-def _choice(moments: SecondMoments) -> str | None:
-    return moments.bound.id if isinstance(moments.bound, NormBound) else None
 
 
 def new_totals(
