@@ -114,8 +114,7 @@ def _released(design: ReleaseRecord, columns: Columns, bound: float) -> Design:
 
 
 def _mean_product(rows: Matrix) -> Matrix:
-    found: Matrix = rows.T @ rows / len(rows)
-    return found
+    return rows.T @ rows / len(rows)
 
 
 def _clipped(rows: Matrix, bound: float) -> Matrix:

@@ -419,8 +419,7 @@ class Setting:
 
     def moment(self, n_rows: int) -> Matrix:
         """Second moment of those of the rows that count."""
-        found: Matrix = self.design.moment * (n_rows * self.design.complete)
-        return found
+        return self.design.moment * (n_rows * self.design.complete)
 
     def _record(
         self,
@@ -462,8 +461,7 @@ class Setting:
 
 def _offered(found: Matrix) -> Matrix:
     """Those of drawn standard errors that were not refused."""
-    offered: Matrix = found[~np.isnan(found).any(axis=1)]
-    return offered
+    return found[~np.isnan(found).any(axis=1)]
 
 
 def _more(drawn: list[Vector]) -> bool:
@@ -509,10 +507,9 @@ class _Rehearsed(Looks):
     def take(self, moment: _Moment, share: float) -> Matrix:
         std = self.std_at(moment.bound, share)
         self.std.append(std)
-        drawn: Matrix = moment.matrix + symmetric_gaussian(
+        return moment.matrix + symmetric_gaussian(
             moment.n_columns, std, math.sqrt(2.0) * std, self.rng
         )
-        return drawn
 
     def count(self, frame: Frame, grid: Vector, share: float) -> tuple[Vector, float]:
         if self.shape is None:

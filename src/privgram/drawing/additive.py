@@ -196,8 +196,7 @@ def add_integers(moment: SecondMoment, noise: limbs.Limbs, noise_std: float) -> 
     exponent = limbs.grid_exponent(noise_std / unit)
     total = limbs.add(moment.limbs(), noise)
     steps = limbs.round_to_grid(total, exponent)
-    released: NDArray[np.float64] = steps * (unit * 2.0**exponent)
-    return released
+    return steps * (unit * 2.0**exponent)
 
 
 def expected_norm(law: GaussianLaw, n_columns: int, rng: np.random.Generator) -> float:

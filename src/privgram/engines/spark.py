@@ -142,8 +142,7 @@ def _merged(states: Any) -> State | None:
     """Merge an RDD of states, of which there may be none: a few by the driver, more as a tree."""
     if states.getNumPartitions() <= FAN_IN:
         return _both(*states.collect())
-    state: State | None = states.treeAggregate(None, _both, _both)
-    return state
+    return states.treeAggregate(None, _both, _both)
 
 
 def _both(*states: State | None) -> State | None:
@@ -152,5 +151,4 @@ def _both(*states: State | None) -> State | None:
 
 
 def _state(row: Any) -> State:
-    state: State = pickle.loads(row.state)
-    return state
+    return pickle.loads(row.state)

@@ -301,8 +301,7 @@ class PrivateTruncatedSVD(_Projection):
     @property
     def singular_values_(self) -> Vector:
         """Singular values of the table."""
-        values: Vector = np.sqrt(np.maximum(self.result_.explained_variance_, 0.0))
-        return values
+        return np.sqrt(np.maximum(self.result_.explained_variance_, 0.0))
 
     @property
     def explained_variance_(self) -> Vector:

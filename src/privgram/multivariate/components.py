@@ -128,8 +128,7 @@ class PCA:
 
         Standardised, the correlations of columns and scores.
         """
-        found: Matrix = self.components_.T * np.sqrt(self._of.variances(self.explained_variance_))
-        return found
+        return self.components_.T * np.sqrt(self._of.variances(self.explained_variance_))
 
     @cached_property
     def stderr(self) -> Matrix:
@@ -174,8 +173,7 @@ class PCA:
             rows = (rows - variables.origin) / variables.unit
         if self.mean_ is not None:
             rows = rows - self.mean_
-        scores: Matrix = rows / self.scale @ self.components_.T
-        return scores
+        return rows / self.scale @ self.components_.T
 
     plot = of_components.plot_biplot
     plot_scree = of_components.plot_scree
@@ -345,16 +343,14 @@ class _Decomposed:
         """In the scale in which columns are decomposed."""
         if self.in_own_units:
             return self.released.mean
-        mean: Vector = (self.released.mean - self.variables.origin) / self.variables.unit
-        return mean
+        return (self.released.mean - self.variables.origin) / self.variables.unit
 
     def matrix(self, one: Covariance) -> Matrix:
         if self.standardize:
             return one.correlation
         if self.units == "own":
             return one.matrix
-        found: Matrix = one.scatter / self.variables.squares
-        return found
+        return one.scatter / self.variables.squares
 
     def variances(self, values: Vector) -> Vector:
         """Variances of scores; NaN where the number of rows is unknown."""

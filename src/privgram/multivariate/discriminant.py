@@ -102,8 +102,7 @@ class LDA:
         ndarray of shape (m, K), float64
             SECRET, if the table is.
         """
-        scores: Matrix = self._split.rows(table) @ self.coef.T + self.intercept
-        return scores
+        return self._split.rows(table) @ self.coef.T + self.intercept
 
     def predict_proba(self, table: Any) -> Matrix:
         """Posterior probabilities of the levels, shape (m, K)."""
@@ -125,8 +124,7 @@ class LDA:
 
     def transform(self, table: Any) -> Matrix:
         """Scores on the canonical directions, about the mean of all rows."""
-        scores: Matrix = (self._split.rows(table) - self._split.released.centre) @ self.scalings
-        return scores
+        return (self._split.rows(table) - self._split.released.centre) @ self.scalings
 
     def frame(self) -> Any:
         """`coef` as a data frame (needs pandas), with a row for each feature."""
@@ -164,8 +162,7 @@ class _Groups:
     @property
     def centre(self) -> Vector:
         """The mean of all rows."""
-        found: Vector = self.priors @ self.means
-        return found
+        return self.priors @ self.means
 
     def rule(self) -> tuple[Matrix, Vector]:
         """Coefficients and intercepts."""

@@ -58,8 +58,7 @@ class FactorAnalysis:
     @property
     def communalities(self) -> Vector:
         """The part of each column's variance that the factors explain."""
-        found: Vector = 1 - self.uniquenesses
-        return found
+        return 1 - self.uniquenesses
 
     @property
     def explained_variance_ratio(self) -> Vector:
@@ -70,8 +69,7 @@ class FactorAnalysis:
     @property
     def implied_correlation(self) -> Matrix:
         """The correlations that the factors and the columns' own parts make."""
-        found: Matrix = self.loadings @ self.loadings.T + np.diag(self.uniquenesses)
-        return found
+        return self.loadings @ self.loadings.T + np.diag(self.uniquenesses)
 
     @cached_property
     def stderr(self) -> Matrix:
@@ -113,8 +111,7 @@ class FactorAnalysis:
             SECRET, if the table is.
         """
         rows = (self._variables.encode(table) - self.covariance.mean) / self.covariance.std
-        scores: Matrix = rows @ np.linalg.solve(self.implied_correlation, self.loadings)
-        return scores
+        return rows @ np.linalg.solve(self.implied_correlation, self.loadings)
 
     @property
     def _table(self) -> dict[str, Vector]:

@@ -409,16 +409,14 @@ class _Fitted:
 
     @property
     def means(self) -> Matrix:
-        found: Matrix = self.indicators @ self.slopes
-        return found
+        return self.indicators @ self.slopes
 
     @property
     def left(self) -> Matrix:
         """What the indicators leave of the sums of products, the nearest possible."""
         explained = self.slopes.T @ (self.indicators.T @ self.indicators) @ self.slopes
         root = root_of(self.square - explained)
-        found: Matrix = root @ root.T
-        return found
+        return root @ root.T
 
     def moved(self, numbers: Matrix) -> Matrix:
         """The numbers moved as little as gives them these sums."""

@@ -61,8 +61,7 @@ class Covariance:
                 "a covariance is per row, and the number of rows is private: release with "
                 "Columns(..., intercept=True)"
             )
-        found: Matrix = self.scatter / self.divisor
-        return found
+        return self.scatter / self.divisor
 
     @cached_property
     def std(self) -> Vector:
@@ -310,8 +309,7 @@ class Variables:
         one = np.eye(len(root))
 
         def draw(rng: np.random.Generator) -> Matrix:
-            error: Matrix = root @ (standard_wishart(len(root), dof, rng) / dof - one) @ root.T
-            return error
+            return root @ (standard_wishart(len(root), dof, rng) / dof - one) @ root.T
 
         return draw
 

@@ -114,8 +114,7 @@ class ImageLaw(NoiseLaw):
         return 0.0
 
     def shift_matrix(self, n_columns: int) -> Matrix:
-        shift: Matrix = self.frame @ self.base.shift_matrix(self.frame.shape[1]) @ self.frame.T
-        return shift
+        return self.frame @ self.base.shift_matrix(self.frame.shape[1]) @ self.frame.T
 
     @cached_property
     def _inverse(self) -> Matrix:
@@ -124,21 +123,18 @@ class ImageLaw(NoiseLaw):
     def _source(self, matrix: Matrix) -> Matrix:
         if not self.base.depends:
             return np.zeros((self.frame.shape[1],) * 2)
-        source: Matrix = self._inverse @ matrix @ self._inverse.T
-        return source
+        return self._inverse @ matrix @ self._inverse.T
 
     def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
         pulled = self.frame.T @ inner @ self.frame
-        image: Matrix = self.frame @ self.base.sandwich(self._source(matrix), pulled) @ self.frame.T
-        return image
+        return self.frame @ self.base.sandwich(self._source(matrix), pulled) @ self.frame.T
 
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
         return self.base.entry_variance(self._source(matrix), frame @ self.frame)
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
         source = self._source(matrix)
-        drawn: Matrix = matrix + self.frame @ (self.base.draw(source, rng) - source) @ self.frame.T
-        return drawn
+        return matrix + self.frame @ (self.base.draw(source, rng) - source) @ self.frame.T
 
     def independent(self, n_columns: int) -> Matrix | None:
         entries = self.base.independent(self.frame.shape[1])
@@ -194,5 +190,4 @@ def pairs(metric: Matrix, outer: float, square: float) -> Matrix:
     With metric = F M F^T, outer = b and square = a + b.
     """
     size = metric.diagonal(axis1=-2, axis2=-1)
-    result: Matrix = outer * (size[..., :, None] * size[..., None, :]) + square * metric**2
-    return result
+    return outer * (size[..., :, None] * size[..., None, :]) + square * metric**2

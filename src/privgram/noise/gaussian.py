@@ -47,8 +47,7 @@ class GaussianLaw(NoiseLaw):
         excess = self.std_diagonal**2 - 2 * self.std**2
         squares = frame**2
         isotropic = pairs(frame @ frame.mT, self.std**2, self.std**2)
-        result: Matrix = isotropic + excess * (squares @ squares.mT)
-        return result
+        return isotropic + excess * (squares @ squares.mT)
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
         return matrix + symmetric_gaussian(len(matrix), self.std, self.std_diagonal, rng)
@@ -103,8 +102,7 @@ class MaskedLaw(NoiseLaw):
 
     def project(self, matrix: Matrix) -> Matrix:
         """The matrix with its known zeros set."""
-        found: Matrix = np.where(self._zeros(len(matrix)), 0.0, matrix)
-        return found
+        return np.where(self._zeros(len(matrix)), 0.0, matrix)
 
     def independent(self, n_columns: int) -> Matrix:
         return np.where(self._zeros(n_columns), 0.0, self.base.independent(n_columns))

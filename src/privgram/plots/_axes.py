@@ -31,8 +31,7 @@ def axes_for(ax: Axes | None, size: tuple[float, float]) -> Axes:
         return ax
     with extra("plot", "plots need"):
         from matplotlib import pyplot
-    axes: Axes = pyplot.subplots(figsize=size, layout="constrained")[1]
-    return axes
+    return pyplot.subplots(figsize=size, layout="constrained")[1]
 
 
 def bare(ax: Axes) -> None:

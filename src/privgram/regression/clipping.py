@@ -107,5 +107,4 @@ def normal_shift(
     contrast[goal], contrast[chosen] = 1.0, -np.linalg.solve(gram, whole[chosen, goal])
     slope = -2 * (bound / square) ** 2 * (rows @ (covariance @ contrast))[:, None]
     pull = (rows[:, chosen] * slope).sum(axis=0) / len(normal)
-    shift: Vector = np.linalg.solve(moment[np.ix_(chosen, chosen)], pull)
-    return shift
+    return np.linalg.solve(moment[np.ix_(chosen, chosen)], pull)

@@ -36,8 +36,7 @@ class Equations:
     @cached_property
     def matrix(self) -> Matrix:
         """The second moment, unbiased: less its known shift."""
-        unbiased: Matrix = self.shifted - self.law.shift_matrix(len(self.shifted))
-        return unbiased
+        return self.shifted - self.law.shift_matrix(len(self.shifted))
 
     @property
     def gram(self) -> Matrix:
@@ -52,8 +51,7 @@ class Equations:
     @cached_property
     def theta(self) -> Vector:
         """The estimate, shape (p,)."""
-        theta: Vector = self.inverse @ self.matrix[:-1, -1]
-        return theta
+        return self.inverse @ self.matrix[:-1, -1]
 
     @cached_property
     def v(self) -> Vector:
@@ -104,11 +102,9 @@ class Equations:
     def sampling(self, pulled: Matrix) -> Matrix:
         """Covariance of pulled @ X^T e, for `pulled` of shape (k, p)."""
         meat = self.variance * self.gram if self.meat is None else self.meat
-        covariance: Matrix = pulled @ meat @ pulled.T
-        return covariance
+        return pulled @ meat @ pulled.T
 
     @cached_property
     def covariance(self) -> Matrix:
         """Of the estimate: sampling and noise."""
-        total: Matrix = self.sampling(self.inverse) + self.inverse @ self.noise @ self.inverse
-        return total
+        return self.sampling(self.inverse) + self.inverse @ self.noise @ self.inverse

@@ -122,8 +122,7 @@ class Fit(OfDesign):
         """What is to be added to coefficients in own units: the bounds' part, less clipping."""
         if self.clipping is None:
             return self.design.offset
-        moved: Vector = self.design.offset - self.design.transform @ self.clipping
-        return moved
+        return self.design.offset - self.design.transform @ self.clipping
 
     @cached_property
     def _equations(self) -> Equations:
@@ -429,8 +428,7 @@ class Fit(OfDesign):
                 f"there is nothing to predict by: {self.refusal}. For predictions, take a "
                 "ridge='auto'"
             )
-        predicted: Vector = self._rows(X) @ self._estimate
-        return predicted
+        return self._rows(X) @ self._estimate
 
     def _rows(self, X: Any) -> Matrix:
         return self._with_ones(features_of(self.design, self.release.columns, X))
@@ -464,8 +462,7 @@ class Fit(OfDesign):
         variance = np.diag(rows @ moment @ rows.T) / total
         if ones is not None:
             variance = variance - (rows @ moment @ ones / total) ** 2
-        std: Vector = np.sqrt(np.maximum(variance, 0.0)) * unit
-        return std
+        return np.sqrt(np.maximum(variance, 0.0)) * unit
 
     plot = of_fit.plot_coefficients
 

@@ -147,8 +147,7 @@ class Pooled(Estimates):
     @property
     def i2(self) -> Vector:
         """Part of the estimates' variance that is between groups, in [0, 1]."""
-        part: Vector = np.maximum(0.0, 1 - (self.n_groups - 1) / np.maximum(self.q, 1e-300))
-        return part
+        return np.maximum(0.0, 1 - (self.n_groups - 1) / np.maximum(self.q, 1e-300))
 
     @property
     def pvalues_q(self) -> Vector:

@@ -60,8 +60,7 @@ class Inference:
     @cached_property
     def stderr(self) -> Vector:
         """Standard errors, shape (k,)."""
-        stderr: Vector = np.sqrt(self.covariance.diagonal())
-        return stderr
+        return np.sqrt(self.covariance.diagonal())
 
     def statistic(self) -> Vector:
         """Statistics of the hypotheses that contrasts are 0, shape (k,)."""

@@ -252,8 +252,7 @@ class _Moments:
 
     @cached_property
     def matrix(self) -> Matrix:
-        unbiased: Matrix = self.shifted - self.law.shift_matrix(len(self.shifted))
-        return unbiased
+        return self.shifted - self.law.shift_matrix(len(self.shifted))
 
     @property
     def w(self) -> slice:
@@ -312,8 +311,7 @@ class _Moments:
         """Second moment of some columns, less what others explain of them."""
         m = self.matrix
         cross = m[some, columns]
-        left: Matrix = m[np.ix_(some, some)] - cross @ np.linalg.solve(m[columns, columns], cross.T)
-        return left
+        return m[np.ix_(some, some)] - cross @ np.linalg.solve(m[columns, columns], cross.T)
 
     @cached_property
     def weights(self) -> Matrix:
@@ -334,8 +332,7 @@ class _Moments:
 
     @cached_property
     def theta(self) -> Vector:
-        found: Vector = self.bread @ (self.weights @ self.matrix[:, -1])
-        return found
+        return self.bread @ (self.weights @ self.matrix[:, -1])
 
     @cached_property
     def v(self) -> Vector:

@@ -108,7 +108,7 @@ def to_html(
         finalize=_without_controls,
     )
     template = resources.files("privgram.report").joinpath("templates", "report.html")
-    page: str = environment.from_string(template.read_text(encoding="utf-8")).render(
+    return environment.from_string(template.read_text(encoding="utf-8")).render(
         title=title or (f"Private release {path.name}" if path else "A private release"),
         version=__version__,
         release=release,
@@ -138,7 +138,6 @@ def to_html(
         facts=_facts(release, path, __version__),
         code=_code(release, path, fits),
     )
-    return page
 
 
 def _without_controls(value: Any) -> Any:

@@ -104,16 +104,12 @@ def _to_raw(column: Any, wanted: Variable | None) -> Any:
             lut = codes_of(column.cat.categories.to_numpy(), wanted)
             return Codes(column.cat.codes.to_numpy(), lut)
         if isinstance(column.dtype, np.dtype):
-            levels: NDArray[Any] = column.to_numpy()
-            return levels
+            return column.to_numpy()
         if column.dtype.kind in "iuf":  # Int64, with pandas' NA
-            floats: NDArray[Any] = column.to_numpy(dtype=np.float64, na_value=np.nan)
-            return floats
-        texts: NDArray[Any] = column.to_numpy(dtype=object)
-        return texts
+            return column.to_numpy(dtype=np.float64, na_value=np.nan)
+        return column.to_numpy(dtype=object)
     if isinstance(wanted, Dates) and hasattr(column.dtype, "tz"):
-        moments: NDArray[Any] = column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
-        return moments
+        return column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
     if isinstance(wanted, Dates) or (wanted is not None and hasattr(column.dtype, "categories")):
         return np.asarray(column)
     return _to_numpy(column)

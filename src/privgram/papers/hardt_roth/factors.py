@@ -88,8 +88,7 @@ class LowRank:
 
     def to_dense(self) -> Matrix:
         """All m x n entries: only for small matrices."""
-        product: Matrix = self.left @ self.right
-        return product
+        return self.left @ self.right
 
     def svd(self, rank: int | None = None) -> tuple[Matrix, Matrix, Matrix]:
         """Singular value decomposition, thin.

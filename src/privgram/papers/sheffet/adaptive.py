@@ -132,8 +132,7 @@ def adaptive_delta(
     def gain(x: Array) -> Array:
         """Largest ln(p/q)."""
         lowest = np.maximum(np.abs(x - q_low), np.abs(x - q_high))
-        most: Array = (lowest - np.abs(x - p_shift)) / scale
-        return most
+        return (lowest - np.abs(x - p_shift)) / scale
 
     log_p = np.stack([_laplace_log_cdf(x - p_shift, scale) for x in (low, high)])
     joined = log_p - np.stack([_laplace_log_cdf(x - q_high, scale) for x in (low, high)])

@@ -172,8 +172,7 @@ def _solve_lower(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.f
 
 
 def _lower_half(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    half: NDArray[np.float64] = np.tril(matrix) - np.diag(np.diagonal(matrix) / 2)
-    return half
+    return np.tril(matrix) - np.diag(np.diagonal(matrix) / 2)
 
 
 def sketch_gram(factor: DigitMatrix, draws: Draws, exponent: int) -> NDArray[np.float64]:

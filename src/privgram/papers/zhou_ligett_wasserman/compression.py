@@ -88,8 +88,7 @@ class Compressed:
 
     def covariance(self) -> Matrix:
         """Second moment over m, of shape (p, p): an estimate of the table's Sigma."""
-        estimate: Matrix = self.matrix.T @ self.matrix / len(self.matrix)
-        return estimate
+        return self.matrix.T @ self.matrix / len(self.matrix)
 
     def pca(self, n_components: int | None = None) -> tuple[Matrix, Matrix]:
         """Eigenvalues, falling, of shape (k,), and eigenvectors, of shape (k, p), of the same."""
