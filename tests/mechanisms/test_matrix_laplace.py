@@ -10,7 +10,6 @@ from scipy import stats
 import privgram as pg
 from privgram import mechanisms, privacy
 from privgram.exact import limbs
-from privgram.mechanisms import Mechanism
 from privgram.noise import MatrixLaplaceLaw
 from privgram.papers.sheffet import GaussianSketch, InverseWishart, published
 
@@ -125,9 +124,6 @@ def test_draws_are_exact_by_default_where_delta_is_zero(delta, draws):
         for mechanism in (pg.MatrixLaplace(), pg.MatrixLaplace(draws=draws))
     )
     np.testing.assert_array_equal(made, like)
-    # Releases from before there were exact ones say nothing of it.
-    old = {"name": "MatrixLaplace", "dof": None, "repair": "none"}
-    assert Mechanism.from_dict(old) == pg.MatrixLaplace(draws="floats")
 
 
 def test_the_trace_of_the_noise_has_its_characteristic_function():

@@ -25,13 +25,7 @@ MIN_BOUND, MAX_BOUND = 2.0**-100, 2.0**100
 
 
 def check_number(value: Any, name: str) -> float:
-    """Give one real number, of any type but text and truth values, as a float.
-
-    Raises
-    ------
-    TypeError
-        If it is something else.
-    """
+    """Give a real number, of any type but text and truth values, as a float; or TypeError."""
     try:
         if isinstance(value, (str, bytes, bool, np.bool_)) or np.ndim(value) != 0:
             raise TypeError
@@ -67,15 +61,7 @@ def check_within(value: Any, name: str, low: float, high: float) -> float:
 
 
 def check_integer(value: Any, name: str, least: int | None = None, most: int | None = None) -> int:
-    """Give one integer, from `least` to `most`.
-
-    Raises
-    ------
-    TypeError
-        If it is something else.
-    ValueError
-        If it is out of range.
-    """
+    """Give one integer, from `least` to `most`; TypeError or ValueError if it is not one."""
     try:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError

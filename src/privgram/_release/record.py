@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from privgram._base.checks import (
-    check_integer,
-    check_number,
-    check_positive,
-)
+from privgram._base.checks import check_integer, check_number, check_positive
 from privgram._base.saved import Form
 from privgram._base.text import shown
 from privgram.columns import Columns

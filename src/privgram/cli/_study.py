@@ -119,18 +119,9 @@ def release(
     show_default=True,
     help="Least squares, logistic regression, or one of counts.",
 )
-def regress(
-    study: Path,
-    formula: str,
-    family: str,
-    epsilon: float,
-    delta: float | None,
-    label: str,
-    out: Path | None,
-    force: bool,
-) -> None:
+def regress(**asked: Any) -> None:
     """Fit one regression to the table of STUDY."""
-    _fit(study, formula, epsilon, delta, label, out, force, family)
+    _fit(**asked)
 
 
 @click.command(
@@ -140,34 +131,19 @@ def regress(
 @STUDY
 @FORMULA
 @spending
-def logistic(
-    study: Path,
-    formula: str,
-    epsilon: float,
-    delta: float | None,
-    label: str,
-    out: Path | None,
-    force: bool,
-) -> None:
+def logistic(**asked: Any) -> None:
     """Fit one logistic regression to the table of STUDY."""
-    _fit(study, formula, epsilon, delta, label, out, force, "binomial")
+    _fit(family="binomial", **asked)
 
 
 def _fit(
-    study: Path,
-    formula: str,
-    epsilon: float,
-    delta: float | None,
-    label: str,
-    out: Path | None,
-    force: bool,
-    family: Any,
+    study: Path, formula: str, epsilon: float, out: Path | None, force: bool, **asked: Any
 ) -> None:
     import privgram as pg
 
     if out is not None:
         check_out(out, force)
     it = pg.Study.load(study)
-    fit = it.regress(formula, epsilon, delta=delta, label=label, out=out, family=family)
+    fit = it.regress(formula, epsilon, out=out, **asked)
     print_lines(str(fit.summary()))
     print_lines(f"epsilon={epsilon:g}; {it.remaining():.4g} are left")

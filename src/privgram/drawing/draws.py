@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from privgram.drawing import additive
 from privgram.drawing.refined import refined
-from privgram.mechanisms import (
-    AdditiveWishart,
-    AnalyzeGauss,
-    MatrixLaplace,
-    Mechanism,
-    Refined,
-)
+from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, Mechanism, Refined
 
 if TYPE_CHECKING:
     import numpy as np

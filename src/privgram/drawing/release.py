@@ -461,8 +461,7 @@ def _released(
         if chosen is not None:
             # Both, or neither: a choice that is paid for is of no use without the release.
             if chosen.id not in (entry.id for entry in ledger.entries):
-                whose = name_of(unit)
-                _check_both(ledger, chosen, *paid, adjacency, privacy, delta_fp, unit=whose)
+                _check(ledger, chosen, *paid, adjacency, privacy, delta_fp, name_of(unit))
             chosen.charge(ledger)
         ledger.spend(
             *paid,
@@ -532,58 +531,38 @@ class _Asked:
         """Raise ValueError if it cannot be met, or paid for, over tables of this shape."""
         from privgram.privacy.coupled import delta_fp_of
 
-        epsilon, delta, adjacency = self.setting
         wanted = n_columns, check_number(bound, "bound"), *self.setting
         if self.groups is not None:
             noise = calibrate_groups(self.mechanism, *wanted)
         else:
             # Not known yet, and no guarantee turns on it.
-            n_rows = 10**6 if adjacency == "replace" else None
+            n_rows = 10**6 if self.adjacency == "replace" else None
             noise = self.mechanism.calibrate(*wanted, n_rows=n_rows)
-        if self.ledger is None:
-            return
-        asked = epsilon, delta, adjacency
-        if choice is None:
-            delta_fp = delta_fp_of(noise)
-            self.ledger.check(
-                epsilon,
-                delta,
-                adjacency=adjacency,
-                privacy=noise.privacy,
-                delta_fp=delta_fp,
-                unit=self.unit,
-            )
-        elif self.mechanism.scale_free:
-            known = noise.privacy, delta_fp_of(noise)
-            _check_both(self.ledger, choice, *asked, *known, unit=self.unit)
-        else:
-            _check_both(self.ledger, choice, *asked, None, unit=self.unit)
+        if self.ledger is not None:
+            known = choice is None or self.mechanism.scale_free
+            privacy = noise.privacy if known else None
+            delta_fp = delta_fp_of(noise) if known else 0.0
+            _check(self.ledger, choice, *self.setting, privacy, delta_fp, self.unit)
 
 
-def _check_both(
+def _check(
     ledger: Ledger,
-    choice: Choice | NormBound,
+    choice: Choice | NormBound | None,
     epsilon: float,
     delta: float,
     adjacency: Adjacency,
-    profile: Profile | None,
-    delta_fp: float = 0.0,
-    *,
+    privacy: Profile | None,
+    delta_fp: float,
     unit: str,
 ) -> None:
-    """Raise BudgetExceeded unless there is room for the choice of a bound and a release."""
+    """Raise BudgetExceeded unless there is room for a release, and the choice of its bound."""
     from privgram.privacy import StatedProfile, compose
 
-    if profile is None:
-        profile = StatedProfile(epsilon, delta, adjacency)
-    ledger.check(
-        choice.epsilon + epsilon,
-        delta,
-        adjacency=adjacency,
-        privacy=compose([choice.privacy, profile]),
-        delta_fp=delta_fp,
-        unit=unit,
-    )
+    if choice is not None:
+        own = StatedProfile(epsilon, delta, adjacency) if privacy is None else privacy
+        privacy = compose([choice.privacy, own])
+        epsilon += choice.epsilon
+    ledger.check(epsilon, delta, adjacency=adjacency, privacy=privacy, delta_fp=delta_fp, unit=unit)
 
 
 def _rereads(mechanism: Mechanism | None) -> bool:

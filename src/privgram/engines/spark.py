@@ -13,15 +13,7 @@ from numpy.typing import NDArray
 from privgram.columns.kinds import DATES, LEVELS
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
-from privgram.engines.parts import (
-    FAN_IN,
-    Failure,
-    Plan,
-    State,
-    merged,
-    redacted,
-    rows_of,
-)
+from privgram.engines.parts import FAN_IN, Failure, Plan, State, merged, redacted, rows_of
 from privgram.engines.progress import reporter
 from privgram.engines.request import Pass
 from privgram.sources.arrow import require

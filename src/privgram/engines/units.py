@@ -57,14 +57,7 @@ class Grouped(NamedTuple):
 class Layout:
     """How rows are kept: the numbers of a row, the codes of its factors, its group and its key.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The columns that are read.
-    columns : Columns, optional
-        Public bounds to scale by.
-    groups : Groups, optional
-        Which get a moment each. Their column comes after the others.
+    The column of the groups comes after the others.
     """
 
     def __init__(
@@ -79,13 +72,7 @@ class Layout:
         self.drop = columns is not None and columns.missing == "drop"
 
     def pack(self, parts: Sequence[Any], key: NDArray[Any]) -> NDArray[Any]:
-        """Rows as records.
-
-        Raises
-        ------
-        InvalidRow
-            At the first row that may not be used.
-        """
+        """Rows as records; InvalidRow at the first that may not be used."""
         found = np.empty(
             len(key),
             [

@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from privgram._base.checks import (
-    check_budget,
-    check_integer,
-    check_number,
-    check_positive,
-)
+from privgram._base.checks import check_budget, check_integer, check_number, check_positive
 from privgram._base.kinds import Kinds
 
 if TYPE_CHECKING:
@@ -30,18 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """A guarantee asked for, over tables of a public shape.
-
-    Attributes
-    ----------
-    n_columns : int
-    bound : float
-        L2 bound of one row.
-    epsilon, delta : float
-    adjacency : {"replace", "add-remove"}
-    n_rows : int or None
-        Rows of the table, where they are public.
-    """
+    """A guarantee asked for, over tables of a public shape: rows where their number is public."""
 
     n_columns: int
     bound: float

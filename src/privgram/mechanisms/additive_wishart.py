@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from privgram._base.checks import check_positive
-from privgram.mechanisms._base import (
-    Calibration,
-    Mechanism,
-    Request,
-)
+from privgram.mechanisms._base import Calibration, Mechanism, Request
 from privgram.noise import WishartLaw
 
 if TYPE_CHECKING:

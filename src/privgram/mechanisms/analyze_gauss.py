@@ -7,12 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from privgram.mechanisms._base import (
-    Calibration,
-    Mechanism,
-    Request,
-    sensitivity,
-)
+from privgram.mechanisms._base import Calibration, Mechanism, Request, sensitivity
 from privgram.noise import GaussianLaw
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from privgram._base.checks import check_integer
 from privgram.mechanisms._base import Calibration, Mechanism, Request
@@ -78,11 +78,6 @@ class MatrixLaplace(Mechanism):
             raise ValueError(f"repair must be none or feasible, got {self.repair!r}")
         if self.draws not in ("auto", "exact", "floats"):
             raise ValueError(f"draws must be auto, exact or floats, got {self.draws!r}")
-
-    @classmethod
-    def _rebuild(cls, parameters: dict[str, Any]) -> MatrixLaplace:
-        # Files of before there was a choice do not say it.
-        return cls(**{"draws": "floats"} | parameters)
 
     def _calibrated(self, request: Request) -> MatrixLaplaceCalibration:
         from privgram import privacy

@@ -218,13 +218,7 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
 def new_totals(
     columns: Columns | None, n_columns: int, bound: float, groups: Groups, bits: int = 20
 ) -> TableAccumulator:
-    """Make an empty accumulator of rows by group.
-
-    Raises
-    ------
-    ValueError
-        If so many groups of so many columns take more memory than is sensible.
-    """
+    """Make an empty accumulator of rows by group; ValueError if it takes too much memory."""
     shape: tuple[Any, Any, Any] = tuple(range(n_columns)), (), ()
     if columns is not None and columns.encoder.by_codes:
         encoder = columns.encoder
@@ -260,17 +254,9 @@ def apart(table: Table, groups: Groups) -> tuple[tuple[str, ...] | None, int]:
 
 
 class GroupFeeder(Feeder):
-    """Feed blocks to one accumulator of groups; one feeder a thread.
+    """Feed blocks, whose column at `place` says the group, to an accumulator; one feeder a thread.
 
-    Parameters
-    ----------
-    accumulator : TableAccumulator, or another with an `update` as `Accumulator` has it
-        Of groups; another is given the rows of all groups.
-    columns : Columns, optional
-        Public bounds to scale by.
-    groups : Groups
-    place : int
-        Which column of a block says the group.
+    An accumulator that is not of groups is given the rows of all of them.
     """
 
     def __init__(

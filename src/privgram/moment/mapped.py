@@ -37,19 +37,8 @@ class Mapped:
     """Feed an accumulator z = A (c u) for every row u, with c = min(1, bound / |u|).
 
     A row's image depends on nothing but the row and the map. So whatever the accumulator
-    promises of one row's influence, it promises of a row u.
-
-    Parameters
-    ----------
-    frame : ndarray of shape (k, d), float64
-        A.
-    bound : float
-        L2 bound of a row.
-    inner : accumulator
-        Of rows of k columns, with ``update`` and ``merge`` as `privgram._core.rows.Accumulator`
-        has them; with `levels` as `Levelled` has them.
-    levels : sequence of int
-        First columns of blocks of levels, of which the accumulator takes the codes beside images.
+    promises of one row's influence, it promises of a row u. `frame` is A, of shape (k, d); `inner`
+    takes rows of k columns, and as `Levelled` the codes of the blocks that begin at `levels` too.
     """
 
     def __init__(
@@ -133,16 +122,9 @@ class Mapped:
 class Levelled:
     """The second moment of images and, beside them, of the levels of factors.
 
-    Images are clipped so that with the levels' entries, which stay, a row is within the bound.
-
-    Parameters
-    ----------
-    positions : sequence of int
-        Of an image's numbers in the row that is added up.
-    levels : sequence of (int, int, float)
-        Of each factor: where its first level is, how many there are, and a row's entry.
-    bound : float
-        L2 bound of such a row.
+    Images are clipped so that with the levels' entries, which stay, a row is within the bound. In
+    it an image's numbers are at `positions`, and of each factor `levels` say where its first level
+    is, how many there are, and a row's entry.
     """
 
     by_levels = True

@@ -23,12 +23,7 @@ from privgram.multivariate.variables import Variables, implied
 from privgram.regression import RefusedError
 from privgram.regression.clipping import MOST_UNSEEN, unseen_share
 from privgram.regression.design import intercept_of
-from privgram.regression.inference import (
-    TRUSTED_COUNT,
-    hull,
-    quantile_of,
-    rows_behind,
-)
+from privgram.regression.inference import TRUSTED_COUNT, hull, quantile_of, rows_behind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,12 +15,7 @@ from privgram._base.text import shown
 from privgram.noise import ImageLaw
 from privgram.regression.asked import design_of
 from privgram.regression.cautions import uncounted
-from privgram.regression.inference import (
-    RefusedError,
-    degrees_behind,
-    rows_behind,
-    weight_behind,
-)
+from privgram.regression.inference import RefusedError, degrees_behind, rows_behind, weight_behind
 from privgram.regression.results import CONSTANT, level_of
 
 if TYPE_CHECKING:

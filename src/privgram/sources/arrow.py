@@ -18,15 +18,7 @@ from privgram.columns.kinds import DATES, LEVELS
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Dates, Factor, Variable, days
 from privgram.sources.keys import keys_of_arrow
-from privgram.sources.table import (
-    CHUNK_BYTES,
-    Block,
-    Chunk,
-    Selection,
-    Table,
-    described,
-    positions,
-)
+from privgram.sources.table import CHUNK_BYTES, Block, Chunk, Selection, Table, described, positions
 
 #: Values of a decoded batch, 8 MiB of them: smaller ones cost more in calls than in cache.
 BATCH = 1 << 20

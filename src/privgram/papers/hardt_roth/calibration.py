@@ -13,10 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from privgram._base.checks import (
-    check_integer,
-    check_not_negative,
-)
+from privgram._base.checks import check_integer, check_not_negative
 from privgram._base.solve import largest_safe
 from privgram.papers.hardt_roth._checks import (
     CalibrationKind,

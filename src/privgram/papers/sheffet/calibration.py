@@ -20,12 +20,7 @@ from privgram.papers.sheffet.adaptive import (
 from privgram.papers.sheffet.profiles import SketchProfile
 from privgram.privacy import Adjacency
 from privgram.privacy._profile import check_parameter
-from privgram.privacy.calibration import (
-    MAX_DOF,
-    checked_budget,
-    gaussian_ratio,
-    largest_parameter,
-)
+from privgram.privacy.calibration import MAX_DOF, checked_budget, gaussian_ratio, largest_parameter
 
 __all__ = ["adaptive_sketch", "sketch_ratio", "sketch_rows"]
 

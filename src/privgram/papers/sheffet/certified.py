@@ -28,14 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privgram._base.solve import edge
-from privgram.exact.certified import (
-    DECIDING_BITS,
-    SLACK,
-    Drawn,
-    gram,
-    integer_matrix,
-    multiplied,
-)
+from privgram.exact.certified import DECIDING_BITS, SLACK, Drawn, gram, integer_matrix, multiplied
 from privgram.exact.digits import DigitMatrix, place
 from privgram.exact.limbs import GRID_BITS, to_integers
 
