@@ -36,7 +36,6 @@ from .matrix_laplace import MatrixLaplaceProfile
 from .wishart import WishartProfile
 
 __all__ = [
-    "MatrixLaplaceNoise",
     "WishartCurve",
     "WishartNoise",
     "discrete_gaussian",
@@ -188,12 +187,12 @@ def wishart_dof(
 
 
 class WishartNoise(NamedTuple):
-    """Scale and degrees of freedom of additive Wishart noise.
+    """Scale and degrees of freedom of additive Wishart noise, or of matrix Laplace noise.
 
     Attributes
     ----------
     ratio : float
-        s = B^2 / sigma^2.
+        B^2 / sigma^2, or B^2 / s.
     dof : int
         Degrees of freedom k.
     """
@@ -360,24 +359,9 @@ def _matrix_laplace_ratio(
     )
 
 
-class MatrixLaplaceNoise(NamedTuple):
-    """Scale and degrees of freedom of matrix Laplace noise.
-
-    Attributes
-    ----------
-    ratio : float
-        B^2 / s.
-    dof : int
-        Degrees of freedom k.
-    """
-
-    ratio: float
-    dof: int
-
-
 def matrix_laplace_noise(
     n_columns: int, epsilon: float, delta: float, adjacency: Adjacency = "replace"
-) -> MatrixLaplaceNoise:
+) -> WishartNoise:
     """Scale and degrees of freedom of least matrix Laplace noise for a budget.
 
     Its standard deviation off the diagonal, s sqrt(2 k), has one minimum over k: at k = d + 1
@@ -391,12 +375,12 @@ def matrix_laplace_noise(
 
     Returns
     -------
-    MatrixLaplaceNoise
+    WishartNoise
         ``(ratio, dof)``, the ratio being the largest for that dof.
     """
     least = check_integer(n_columns, "n_columns", 1) + 1
     if delta == 0.0:
-        return MatrixLaplaceNoise(
+        return WishartNoise(
             matrix_laplace_ratio(n_columns, least, epsilon, delta, adjacency), least
         )
 
@@ -412,7 +396,7 @@ def matrix_laplace_noise(
     low, next_, high = math.log(2.0), math.log(3.0), math.log(1000.0 * (n_columns + 1))
     best = low if noise(low) <= noise(next_) else minimise(noise, next_, high)
     dof = dof_at(best)
-    return MatrixLaplaceNoise(matrix_laplace_ratio(n_columns, dof, epsilon, delta, adjacency), dof)
+    return WishartNoise(matrix_laplace_ratio(n_columns, dof, epsilon, delta, adjacency), dof)
 
 
 def _gaussian_limit(n_columns: int, epsilon: float, delta: float, adjacency: Adjacency) -> float:
