@@ -48,12 +48,10 @@ def plan(
     study: Path,
     formula: str,
     wanted: tuple[str, ...],
-    epsilon: float | None,
-    n_rows: int | None,
     design: Path | None,
-    by: str | None,
     odds: bool,
     as_json: bool,
+    **asked: Any,
 ) -> None:
     """Say what epsilon a precision takes, or what precision an epsilon gives. Spends nothing."""
     import privgram as pg
@@ -67,11 +65,9 @@ def plan(
     found = pg.Study.load(study).plan(
         formula,
         want or None,
-        epsilon=epsilon,
-        n_rows=n_rows,
         design=None if design is None else pg.load(design),
-        by=by,
         family="binomial" if odds else "gaussian",
+        **asked,
     )
     if as_json:
         print_json(found.to_dict())
@@ -85,15 +81,7 @@ def plan(
 @STUDY
 @spending
 @click.option("--by", help="A factor: a release for each of its levels.")
-def release(
-    study: Path,
-    epsilon: float,
-    delta: float | None,
-    label: str,
-    out: Path | None,
-    force: bool,
-    by: str | None,
-) -> None:
+def release(study: Path, epsilon: float, out: Path | None, force: bool, **asked: Any) -> None:
     """Release the columns of STUDY: any number of regressions."""
     import privgram as pg
 
@@ -101,7 +89,7 @@ def release(
         raise click.UsageError("--out is needed: a release that nobody has is paid for in vain")
     check_out(out, force)
     it = pg.Study.load(study)
-    it.release(epsilon, delta=delta, label=label, out=out, by=by)
+    it.release(epsilon, out=out, **asked)
     print_lines(f"{out}: epsilon={epsilon:g}; {it.remaining():.4g} are left")
 
 

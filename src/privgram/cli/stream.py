@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -44,18 +45,7 @@ from .release import check_out
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="File to save to.")
 @click.option("--force", is_flag=True, help="Replace an existing --out.")
 def command(
-    study: Path,
-    table: Path,
-    path: Path,
-    key: Path | None,
-    periods: int | None,
-    epsilon: float | None,
-    delta: float | None,
-    months: int,
-    apart: int,
-    period: int | None,
-    out: Path,
-    force: bool,
+    study: Path, table: Path, period: int | None, out: Path, force: bool, **asked: Any
 ) -> None:
     """Publish TABLE, the next period of STUDY, with all periods before it.
 
@@ -66,8 +56,8 @@ def command(
 
     check_out(out, force)
     it = pg.Study.load(study)
-    if epsilon is not None and delta is None:
-        delta = it.ledger.delta
-    stream = pg.Stream(it, periods, epsilon, delta, path=path, key=key, months=months, apart=apart)
+    if asked["epsilon"] is not None and asked["delta"] is None:
+        asked["delta"] = it.ledger.delta
+    stream = pg.Stream(it, **asked)
     stream.release(table, period, out=out)
     print_lines(f"{out}: the first {stream.periods} periods; {stream!r}")
