@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -14,14 +14,13 @@ from privgram._base.text import shown
 from privgram.regression.anova import Anova, anova
 from privgram.regression.cautions import dependent, pinned, uncounted
 from privgram.regression.clipping import clipping_shift, clips
-from privgram.regression.design import features_of, intercept_of
+from privgram.regression.design import intercept_of
 from privgram.regression.equations import Equations
 from privgram.regression.goodness import Goodness, ShareOf
 from privgram.regression.inference import (
     Inference,
     Of,
     RefusedError,
-    count_error,
     degrees_behind,
     infer,
     quantile_of,
@@ -144,16 +143,6 @@ class Fit(OfDesign):
         return dependent(self.release, self.design)
 
     @property
-    def epsilon(self) -> float:  # type: ignore[override]
-        """Epsilon of the release."""
-        return self.release.epsilon
-
-    @property
-    def delta(self) -> float:  # type: ignore[override]
-        """Delta of the release."""
-        return self.release.delta
-
-    @property
     def privacy(self) -> Profile:
         """Profile of the release, with what finite precision adds."""
         return self.release.charged
@@ -162,11 +151,6 @@ class Fit(OfDesign):
     def guarantee(self) -> Guarantee:
         """How well epsilon and delta are founded."""
         return self.release.guarantee
-
-    @property
-    def nobs_stderr(self) -> float:
-        """Standard error of `nobs`: 0 where the number of rows is public."""
-        return count_error(self.release)
 
     def compare_f_test(self, restricted: Fit) -> tuple[float, float, int]:
         """Test a fit of fewer parameters on the same release against this one.
@@ -429,9 +413,6 @@ class Fit(OfDesign):
                 "ridge='auto'"
             )
         return self._rows(X) @ self._estimate
-
-    def _rows(self, X: Any) -> Matrix:
-        return self._with_ones(features_of(self.design, self.release.columns, X))
 
     def feature_std(self) -> Vector:
         """Standard deviations of the features, estimated from the release.

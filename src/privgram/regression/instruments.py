@@ -12,13 +12,11 @@ import numpy as np
 
 from privgram._base.text import shown
 from privgram.regression.asked import design_of
-from privgram.regression.design import features_of
 from privgram.regression.equations import Equations
 from privgram.regression.inference import (
     Inference,
     Of,
     RefusedError,
-    count_error,
     degrees_behind,
     refuse,
     rows_behind,
@@ -77,21 +75,6 @@ class InstrumentalFit(OfDesign):
     _title = "Private Regression with Instruments"
 
     @property
-    def epsilon(self) -> float:  # type: ignore[override]
-        """Of the release."""
-        return self.release.epsilon
-
-    @property
-    def delta(self) -> float:  # type: ignore[override]
-        """Of the release."""
-        return self.release.delta
-
-    @property
-    def nobs_stderr(self) -> float:
-        """Standard error of `nobs`: 0 where the number of rows is public."""
-        return count_error(self.release)
-
-    @property
     def df_resid(self) -> float:
         """Rows less parameters, and effects of units that were taken off."""
         rows = self._moments.n_rows
@@ -108,7 +91,7 @@ class InstrumentalFit(OfDesign):
     def predict(self, X: Any) -> Vector:
         """Predicted target of new rows; see `privgram.regression.Fit.predict`."""
         self._need_inference()
-        return self._with_ones(features_of(self.design, self.release.columns, X)) @ self._estimate
+        return self._rows(X) @ self._estimate
 
     @cached_property
     def first_stage(self) -> dict[str, WaldTest]:

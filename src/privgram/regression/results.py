@@ -12,8 +12,9 @@ import numpy as np
 from privgram._base.checks import check_within
 from privgram._base.frames import as_frame
 from privgram._base.text import shown
+from privgram.regression.design import features_of
 from privgram.regression.hypotheses import Hypothesis, restrictions
-from privgram.regression.inference import Inference, Of, RefusedError
+from privgram.regression.inference import Inference, Of, RefusedError, count_error
 from privgram.regression.summary import Summary, columns_of, counted, skewed
 from privgram.regression.testing import Contrasts, WaldTest, independent, verdict
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from privgram._base.arrays import Matrix, Vector
+    from privgram._release.record import ReleaseRecord
     from privgram.regression.design import Design
 
 
@@ -559,9 +561,25 @@ class Results:
 
 
 class OfDesign(Results):
-    """A result whose parameters are those of a design, with `_contrasts` of its own."""
+    """A result whose parameters are those of a design of a release, with its own `_contrasts`."""
 
+    release: ReleaseRecord
     design: Design
+
+    @property
+    def epsilon(self) -> float:  # type: ignore[override]
+        """Epsilon of the release."""
+        return self.release.epsilon
+
+    @property
+    def delta(self) -> float:  # type: ignore[override]
+        """Delta of the release."""
+        return self.release.delta
+
+    @property
+    def nobs_stderr(self) -> float:
+        """Standard error of `nobs`: 0 where the number of rows is public."""
+        return count_error(self.release)
 
     @property
     def param_names(self) -> tuple[str, ...]:
@@ -581,8 +599,9 @@ class OfDesign(Results):
     def _about(self, of: Of) -> Inference:
         return self._contrasts(np.eye(len(self.param_names)), of)
 
-    def _with_ones(self, features: Matrix) -> Matrix:
+    def _rows(self, table: Any) -> Matrix:
         """Rows of features in the order of the parameters, shape (m, k)."""
+        features = features_of(self.design, self.release.columns, table)
         ones = np.ones((len(features), len(self.param_names) - features.shape[1]))
         return np.column_stack([features, ones])
 
