@@ -225,49 +225,34 @@ def _power(release: ReleaseRecord) -> float:
 
 def _warnings(release: ReleaseRecord) -> list[dict[str, str]]:
     """What a reader must know before trusting the page."""
-    found = []
+    found: dict[str, str] = {}
     if release.reproducible:
-        found.append(
-            (
-                "Not private.",
-                "The noise came from a generator with a known seed: anyone who knows the seed can "
-                "take it off. Such a release is for experiments.",
-            )
+        found["Not private."] = (
+            "The noise came from a generator with a known seed: anyone who knows the seed can "
+            "take it off. Such a release is for experiments."
         )
     if release.condition is not None:
-        found.append(
-            (
-                "Conditional.",
-                f"The guarantee holds only if {release.condition}; nothing enforces that.",
-            )
+        found["Conditional."] = (
+            f"The guarantee holds only if {release.condition}; nothing enforces that."
         )
     flaw = release.mechanism.caveat(release)
     if flaw is not None:
-        found.append(
-            (
-                "Published constants with an erratum.",
-                f"{flaw} The delta on this page is the one that the release really has.",
-            )
+        found["Published constants with an erratum."] = (
+            f"{flaw} The delta on this page is the one that the release really has."
         )
     public = release.n_rows if release.privacy_unit is None else release.n_units
     if public is not None and public > 0 and release.delta > 1 / public:
         what = "rows" if release.privacy_unit is None else "units"
-        found.append(
-            (
-                "A large delta.",
-                f"It exceeds one in the number of {what}, and so allows mechanisms that publish "
-                "some row as it is. This one does not, but the number promises little.",
-            )
+        found["A large delta."] = (
+            f"It exceeds one in the number of {what}, and so allows mechanisms that publish "
+            "some row as it is. This one does not, but the number promises little."
         )
     if _smallest(release) <= 0:
-        found.append(
-            (
-                "Not positive definite.",
-                "In some directions the noise exceeds the table's signal. Regressions that use "
-                "them need ridge='auto', fewer features or a larger epsilon.",
-            )
+        found["Not positive definite."] = (
+            "In some directions the noise exceeds the table's signal. Regressions that use "
+            "them need ridge='auto', fewer features or a larger epsilon."
         )
-    return [{"head": head, "text": text} for head, text in found]
+    return [{"head": head, "text": text} for head, text in found.items()]
 
 
 def _smallest(release: ReleaseRecord) -> float:
