@@ -274,21 +274,12 @@ class Plan:
         axes = axes_for(ax, (8.0, 4.0))
         grid = np.geomspace(min(0.05, self.epsilon), max(0.99, self.epsilon), 25)
         for j, mechanism in enumerate(self.mechanisms):
-            noise = [
-                math.nan if record is None else record.noise_std
-                for record, _ in (
-                    _calibrate(
-                        mechanism,
-                        self.n_columns,
-                        self.bound,
-                        float(epsilon),
-                        self.delta,
-                        self.adjacency,
-                        self.n_rows,
-                    )
-                    for epsilon in grid
-                )
+            rest = self.delta, self.adjacency, self.n_rows
+            found = [
+                _calibrate(mechanism, self.n_columns, self.bound, epsilon, *rest)[0]
+                for epsilon in grid.tolist()
             ]
+            noise = [math.nan if record is None else record.noise_std for record in found]
             # Where curves coincide, the wider one shows on both sides of the narrower.
             width = max(5 - 2 * j, 1)
             axes.loglog(grid, noise, color=f"C{j}", linewidth=width, label=type(mechanism).__name__)
