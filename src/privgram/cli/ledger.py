@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
 from ._options import example, guarantee
 from ._output import console, facts, json_option, print_json, table
-
-if TYPE_CHECKING:
-    from privgram.ledger import Composition
-    from privgram.privacy import Adjacency
 
 
 @click.group(
@@ -46,20 +42,13 @@ def command() -> None:
     help="How spends add up. pld composes exact privacy losses, for releases planned without a look"
     " at earlier ones. basic adds epsilons and deltas, for any releases.",
 )
-def create(
-    path: Path,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
-    unit: str | None,
-    composition: Composition,
-) -> None:
+def create(path: Path, **asked: Any) -> None:
     """Make a ledger at PATH with a total budget. The budget cannot be changed."""
     import privgram as pg
 
     if path.exists():
         raise click.UsageError(f"{path} exists already")
-    pg.Ledger(path, epsilon, delta, adjacency, composition, unit=unit)
+    pg.Ledger(path, **asked)
 
 
 @command.command("show", epilog=example("privgram ledger show study.ledger --delta 1e-7"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
@@ -12,9 +12,6 @@ from privgram._base.files import check_distinct
 
 from ._options import columns_file, example, guarantee, read_columns, read_release
 from ._output import console, json_option, print_json, table
-
-if TYPE_CHECKING:
-    from privgram.privacy import Adjacency
 
 
 @click.command(
@@ -59,15 +56,11 @@ if TYPE_CHECKING:
 def command(
     columns: str,
     bound: float | None,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
-    n_rows: int | None,
-    error: float,
     targets: tuple[str, ...],
     design: Path | None,
     plot: Path | None,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Compare the mechanisms' noise and say which to take. Reads no data."""
     import privgram as pg
@@ -94,13 +87,9 @@ def command(
     plan = pg.plan(
         asked,
         bound,
-        epsilon,
-        delta,
-        n_rows,
-        adjacency,
-        error=error,
         targets=targets or None,
         design=None if design is None else read_release(design),
+        **given,
     )
     if plot is not None:
         plan.plot(plot)

@@ -494,7 +494,7 @@ def read_public(
     if columns is not None and len(columns) != d:
         raise ValueError("the columns are others than the header says")
     if columns is not None and columns.names != names:
-        raise ValueError("the names of the columns are not those of its columns")
+        raise ValueError("the names in the header are not those of its columns")
     bound = check_bound(float.fromhex(header["bound"]))
     if header["norm_bound"] is not None:
         chosen = NormBound.from_dict(header["norm_bound"])
