@@ -67,8 +67,9 @@ PULLS, FADING, ALONE, WORST = (0.06, 0.24, 0.8), 0.15, 0.6, 1.4
 #: doubt about tails that are rarely there.
 DOUBT = 0.5
 
-#: Octaves of length over which the way that scores pull changes.
-ALIKE = 1.0
+#: Octaves of length over which the way that scores pull changes. Those tell how far they pull that
+#: are longer than the root mean square, by this factor.
+ALIKE, LONG = 1.0, math.sqrt(2.0)
 
 #: The mean length in a shell is off from its middle by this part of it.
 WITHIN = 0.03
@@ -450,8 +451,9 @@ def choose_clip(
     alike = np.exp(-apart / ALIKE) * np.outer(part, part)
     drawn = turns_std**2 * np.eye(m)
     # Sums of unit vectors in one direction: of N rows ALONE^2 N, and all together a pull, the more
-    # alike the nearer two shells are. What is released of all but short scores tells which pull.
-    outside = slice(min(int(np.searchsorted(grid, grid[0] / NEAREST)), m - 2), m)
+    # alike the nearer two shells are. What is released of long scores tells which pull.
+    long = grid[0] / NEAREST * LONG
+    outside = slice(min(int(np.searchsorted(grid, long)), m - 2), m)
     errors, doubts, moved, fits = [], [], [], []
     for pull in PULLS:
         prior = pull**2 * np.outer(upper, upper) * alike + ALONE**2 * np.diag(upper)
@@ -467,11 +469,11 @@ def choose_clip(
     cost = (noise * grid) ** 2 + DOUBT * error
     few = (over > 0) @ number <= most * rows
     best = int(np.where(few, cost, np.inf).argmin())
-    long = middle > grid[best]
-    square = float((number * (middle**2 - grid[best] ** 2))[long].sum()) / q
+    clipped = middle > grid[best]
+    square = float((number * (middle**2 - grid[best] ** 2))[clipped].sum()) / q
     return Clip(
         float(grid[best]),
-        float(number[long].sum()),
+        float(number[clipped].sum()),
         np.tensordot(weight, np.array(moved), 1)[best],
         math.sqrt(error[best]),
         WORST * math.sqrt(max(error[best], doubt[best])),
@@ -508,7 +510,7 @@ _RATES = np.exp(np.linspace(0.0, math.log(30.0), 30))
 
 #: Tails that are powers have at least this one. With this probability there are rows beside, of
 #: this power, of one of so many numbers up to a thirtieth of all.
-LEAST_POWER, _BESIDE, _NUMBERS = 1.25, 0.2, 6
+LEAST_POWER, _BESIDE, _NUMBERS = 1.25, 0.1, 6
 
 #: Rows are seen where a window of half an octave holds so many deviations of its noise; and fewer
 #: within an octave of where they were seen, as noise far out must not be taken for rows. Tails
@@ -516,7 +518,7 @@ LEAST_POWER, _BESIDE, _NUMBERS = 1.25, 0.2, 6
 _WINDOW, _SEEN, _NEAR, _BEFORE = FINENESS // 2, 5.0, 3.0, (FINENESS, FINENESS // 2)
 
 #: The upper end of the posterior that intervals are for.
-_UPPER = 0.9
+_UPPER = 0.93
 
 
 def expected(
@@ -526,8 +528,8 @@ def expected(
 
     Seen shells have their counts. Farther out rows follow a family of tails, each weighed by
     how well it fits the counts, up to the largest length that any row can have. What may well be is
-    the tail that most of them exceed by no more than a tenth of the weight, from where it begins
-    that allows for more.
+    the upper end of these, in order of what they have beyond the rows that are seen, from that
+    place of two where tails may begin that allows for more.
     """
     m = len(grid)
     windows = np.array([counts[max(i + 1 - _WINDOW, 0) : i + 1].sum() for i in range(m)])
