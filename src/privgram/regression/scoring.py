@@ -389,7 +389,7 @@ class Clip:
     taken : ndarray of shape (q,), float64
         About what clipping takes off the score, as far as unit vectors show it.
     error : float
-        Deviation of that in each direction, as it is likely.
+        Deviation of that in each direction, as the choice of a clip and of a way counts it.
     doubt : float
         And as it may be: for intervals.
     noise : float
@@ -475,7 +475,7 @@ def choose_clip(
         float(grid[best]),
         float(number[clipped].sum()),
         np.tensordot(weight, np.array(moved), 1)[best],
-        math.sqrt(error[best]),
+        math.sqrt(DOUBT * error[best]),
         WORST * math.sqrt(max(error[best], doubt[best])),
         noise * float(grid[best]),
         square,
