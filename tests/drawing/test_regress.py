@@ -227,6 +227,40 @@ def test_rows_that_pull_one_way_are_seen_and_taken_back():
     assert abs(clip.taken[0] - lost[0]) < 3 * clip.doubt
 
 
+def doubts(scores, counts_std, turns_std, noise):
+    """In 40 draws: deviations that intervals allow for, and those by which they would need to."""
+    rng = np.random.default_rng(5)
+    sizes = np.linalg.norm(scores, axis=1)
+    grid = scoring.lengths(math.sqrt(scores.shape[1]), 20 * sizes.max())
+    found = []
+    for _ in range(40):
+        seen = shells(sizes, scores / sizes[:, None], rng, grid, counts_std, turns_std)
+        clip = scoring.choose_clip(*seen, noise, float(len(sizes)))
+        lost = (scores * np.maximum(0, 1 - clip.size / sizes)[:, None]).sum(axis=0)
+        found.append((clip.doubt, np.abs(clip.taken - lost).max() / 1.96))
+    return np.array(found).T
+
+
+def test_doubt_about_rows_far_out_is_small_where_tails_are_light():
+    """Of normal rows under half a sampling error in the median, and under two in nine of ten."""
+    rng = np.random.default_rng(2)
+    scores = rng.normal(size=(100_000, 5)) * rng.normal(size=(100_000, 1))
+    doubt, needed = doubts(scores, 20.0, 25.0, 6.0)
+    assert np.median(doubt) < 0.5 * math.sqrt(len(scores))
+    assert np.quantile(doubt, 0.9) < 2 * math.sqrt(len(scores))
+    assert (needed < doubt).all()
+
+
+def test_doubt_covers_rows_far_out_that_pull_one_way():
+    """Of 40 draws 34: where one in twenty fails, fewer would be seen once in seventy times."""
+    rng = np.random.default_rng(3)
+    scores = rng.normal(size=(10_000, 5)) * rng.normal(size=(10_000, 1))
+    scores[:3000, 0] = 1.5 * rng.uniform(size=3000) ** (-1 / 2.5)
+    doubt, needed = doubts(scores, 25.0, 40.0, 8.0)
+    assert (needed < doubt).sum() >= 34
+    assert needed.max() > 1.5 * math.sqrt(len(scores))  # or there is nothing to cover
+
+
 # --- privacy ----------------------------------------------------------------------------------
 
 

@@ -61,7 +61,6 @@ class Links(Steps):
         ones = intercept_of(AllColumns(columns))
         assert ones is not None  # `needed` has them
         self.ones = ones
-        self.part = 1.0
         self.constant = False
         #: Of looks at the curvature, once lengths were seen.
         self.radius: float | None = None
@@ -101,7 +100,7 @@ class Links(Steps):
         shells = self._shells(start, rules.LINK_COUNTS)
         left -= rules.LINK_COUNTS + rules.TURNS
         noise = self.moves / looks.mu(left * 0.92)
-        clip = rules.choose_clip(*shells, noise, rows, 1.0, rules.WARY, self.part)
+        clip = rules.choose_clip(*shells, noise, rows)
         if not self.robust:  # as the model has it
             clip = replace(clip, whole=max(rows - self.q, 1.0))
         found = self._steps(start, clip, left)
@@ -144,7 +143,6 @@ class Links(Steps):
         if self.family.name == "binomial" and not self.of_units:
             most = max(mean, 1 - mean)
             self.usual *= rules.WIDER * math.sqrt(most / (1 - most)) / rules.USUAL
-            self.part = rules.PART
         else:
             # Of counts, by how much they vary.
             square = float(own @ known @ own) / max(float(self.ones @ known @ self.ones), 1.0)

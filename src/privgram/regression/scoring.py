@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram.mechanisms.tails import bins, tail_of
 from privgram.noise import GaussianLaw
 
 if TYPE_CHECKING:
@@ -59,24 +58,18 @@ FIRST_OF_UNITS = 0.25
 #: Points of the grid of lengths for each factor of 2, and where it begins, in root mean squares.
 FINENESS, NEAREST = 8, 1 / 4
 
-#: Scores beyond the clip pull one way: by so much of their number, as a deviation in any direction;
-#: and each of them by itself by so much. In the direction of a coefficient it may be more, by
-#: this factor.
-PULL, ALONE, WORST = 0.25, 0.6, 1.4
+#: Scores beyond a place pull one way, or do not: by one of these parts of their number, as a
+#: deviation in any direction, that falls as this power of how many there are; and each of them by
+#: itself by so much. In the direction of a coefficient it may be more, by this factor.
+PULLS, FADING, ALONE, WORST = (0.06, 0.24, 0.8), 0.15, 0.6, 1.4
 
 #: Of the variance of what clipping takes off so much counts for the choice of a clip: most of it is
 #: doubt about tails that are rarely there.
 DOUBT = 0.5
 
-#: The part of what rows are longer by that adds up in one direction falls as this power of their
-#: number.
-FADING = 0.15
-
-#: That they pull more is seen by so many deviations.
-PLAIN = 3.0
-
-#: Octaves of length over which the way that scores pull changes.
-ALIKE = 1.0
+#: Octaves of length over which the way that scores pull changes. Those tell how far they pull that
+#: are longer than the root mean square, by this factor.
+ALIKE, LONG = 1.0, math.sqrt(2.0)
 
 #: The mean length in a shell is off from its middle by this part of it.
 WITHIN = 0.03
@@ -100,8 +93,8 @@ STALE = 0.13
 #: There a direction so much above the noise's edge is stepped in wholly.
 PLAINLY = 1.3
 
-#: Share of the histogram of lengths there, and how much what it cannot rule out counts.
-LINK_COUNTS, WARY, PART, WIDER = 0.08, 0.03, 0.7, 1.3
+#: Share of the histogram of lengths there, and the usual clip beside that of least squares.
+LINK_COUNTS, WIDER = 0.08, 1.3
 
 #: No step is longer, in the root mean square of eta in the frame; a step leaves out at least this
 #: part of its square; where that may be so many deviations of the score, another is taken at the
@@ -396,7 +389,7 @@ class Clip:
     taken : ndarray of shape (q,), float64
         About what clipping takes off the score, as far as unit vectors show it.
     error : float
-        Deviation of that in each direction, as it is likely.
+        Deviation of that in each direction, as the choice of a clip and of a way counts it.
     doubt : float
         And as it may be: for intervals.
     noise : float
@@ -431,8 +424,6 @@ def choose_clip(
     noise: float,
     rows: float,
     most: float = 1.0,
-    wary: float = 0.0,
-    part: float = 1.0,
 ) -> Clip:
     """The clip after which the score has the least error, by what rows beyond are taken to do.
 
@@ -450,89 +441,95 @@ def choose_clip(
     rows : float
     most : float
         No larger part of the rows is clipped.
-    wary : float
-        What part of the square of what cannot be ruled out counts for the choice.
-    part : float
-        What part of the excess of rows that are not seen may add up.
     """
-    q = turns.shape[1]
-    number, both = expected(counts, grid, counts_std, rows)
-    middle = np.append(grid[0] / 2, np.sqrt(grid[1:] * grid[:-1]))
+    m, q = turns.shape
+    number, both, upper = expected(counts, grid, counts_std, rows)
+    middle = _middle(grid)
     over = np.maximum(middle[None] - grid[:, None], 0.0)  # of clip i, shell j
-    apart = np.abs(np.subtract.outer(np.arange(len(grid)), np.arange(len(grid)))) / FINENESS
-    alike = both * np.exp(-apart / ALIKE)
-    # Sums of unit vectors in one direction: of N rows ALONE^2 N, and all together PULL N, the
-    # more alike the nearer two shells are; or all of them, where what is seen says so.
-    priors = [pull**2 * alike + ALONE**2 * np.diag(number) for pull in (PULL, 1.0)]
-    gains = [prior @ np.linalg.inv(prior + turns_std**2 * np.eye(len(grid))) for prior in priors]
-    pulled = over @ gains[1] @ turns
-    usual = over @ gains[1]
-    spread = ((usual @ priors[0]) * usual).sum(axis=1) + turns_std**2 * (usual**2).sum(axis=1)
-    wide = (pulled**2).sum(axis=1) > spread * (q + PLAIN * math.sqrt(2 * q))
-    errors = []
-    for prior, gain in zip(priors, gains, strict=True):
-        after = ((over @ (prior - gain @ prior)) * over).sum(axis=1)
-        errors.append(after + (over > 0) @ ((WITHIN * middle) ** 2 * np.diag(prior)))
-    error = np.where(wide, errors[1], errors[0])
-    hidden = part * unseen(counts, grid, counts_std, rows)
-    cost = (noise * grid) ** 2 + DOUBT * np.maximum(error, 0.0)
+    apart = np.abs(np.subtract.outer(np.arange(m), np.arange(m))) / FINENESS
+    part = (1 + np.cumsum(upper[::-1])[::-1]) ** -FADING
+    alike = np.exp(-apart / ALIKE) * np.outer(part, part)
+    drawn = turns_std**2 * np.eye(m)
+    # Sums of unit vectors in one direction: of N rows ALONE^2 N, and all together a pull, the more
+    # alike the nearer two shells are. What is released of long scores tells which pull.
+    long = grid[0] / NEAREST * LONG
+    outside = slice(min(int(np.searchsorted(grid, long)), m - 2), m)
+    errors, doubts, moved, fits = [], [], [], []
+    for pull in PULLS:
+        prior = pull**2 * np.outer(upper, upper) * alike + ALONE**2 * np.diag(upper)
+        fits.append(_likelihood(turns[outside], (prior + drawn)[outside, outside]))
+        doubts.append(_left(over, prior, drawn, middle)[0])
+        prior = pull**2 * both * alike + ALONE**2 * np.diag(number)
+        error, gain = _left(over, prior, drawn, middle)
+        errors.append(error)
+        moved.append(gain @ turns)
+    weight = np.exp(np.array(fits) - max(fits))
+    weight /= weight.sum()
+    error, doubt = (np.maximum(weight @ np.array(each), 0.0) for each in (errors, doubts))
+    cost = (noise * grid) ** 2 + DOUBT * error
     few = (over > 0) @ number <= most * rows
     best = int(np.where(few, cost, np.inf).argmin())
-    # Somewhat longer, for what cannot be ruled out; but noise far out must not decide.
-    longer = slice(best, best + FINENESS // 2 + 1)
-    best += int((cost[longer] + wary * hidden[longer] ** 2).argmin())
-    likely = math.sqrt(max(float(error[best]), 0.0))
-    doubt = max(WORST * likely, float(hidden[best]))
-    moved = over[best] @ gains[int(wide[best])] @ turns
-    long = middle > grid[best]
-    square = float((number * (middle**2 - grid[best] ** 2))[long].sum()) / q
+    clipped = middle > grid[best]
+    square = float((number * (middle**2 - grid[best] ** 2))[clipped].sum()) / q
     return Clip(
         float(grid[best]),
-        float(number[long].sum()),
-        moved,
-        likely,
-        doubt,
+        float(number[clipped].sum()),
+        np.tensordot(weight, np.array(moved), 1)[best],
+        math.sqrt(DOUBT * error[best]),
+        WORST * math.sqrt(max(error[best], doubt[best])),
         noise * float(grid[best]),
         square,
         float((number * middle**2).sum()) / q,
     )
 
 
-def unseen(counts: Vector, grid: Vector, std: float, rows: float) -> Vector:
-    """What rows beyond each clip may take off the score, that the histogram cannot rule out.
+def _middle(grid: Vector) -> Vector:
+    """About how long scores of a shell are."""
+    return np.append(grid[0] / 2, np.sqrt(grid[1:] * grid[:-1]))
 
-    The upper end of what they may be longer by, up to the public end of lengths
-    (`tails.Tail.most`), times the part of it that adds up in one direction: all of one row, and
-    less of many. Over twelve real tables that part was .06 to .25 of thousands of rows, and .2 to
-    .8 of a hundred.
-    """
-    ends = bins(float(grid[0]), float(grid[-1]))
-    at = np.minimum(np.searchsorted(ends, grid * (1 - 1e-9)), len(ends) - 1)
-    merged = np.asarray(np.bincount(at, counts, len(ends)), dtype=np.float64)
-    tail = tail_of(merged, ends, std * math.sqrt(len(grid) / len(ends)), rows)
-    places = np.minimum(np.searchsorted(tail.places, grid), len(tail.places) - 1)
-    most = np.array([tail.most(int(place)) for place in places])
-    return np.asarray(most * (1 + np.maximum(tail.rows[places], 0.0)) ** -FADING)
+
+def _likelihood(turns: Matrix, covariance: Matrix) -> float:
+    """Of sums in q directions, each normal around zero, in logarithms."""
+    root = np.linalg.cholesky(covariance)
+    white = np.linalg.solve(root, turns)
+    return float(-0.5 * (white**2).sum() - turns.shape[1] * np.log(root.diagonal()).sum())
+
+
+def _left(over: Matrix, prior: Matrix, drawn: Matrix, middle: Vector) -> tuple[Vector, Matrix]:
+    """Of every clip: the variance of what it takes off, and its mean as a map of released sums."""
+    gain = prior @ np.linalg.inv(prior + drawn)
+    after = ((over @ (prior - gain @ prior)) * over).sum(axis=1)
+    return after + (over > 0) @ ((WITHIN * middle) ** 2 * prior.diagonal()), over @ gain
 
 
 #: Tails: the survival beyond a well-seen length x0 is exp(-a (x^b - 1) / b), x in units of x0:
-#: powers (b = 0), stretched exponentials, exponential (1), normal (2).
-_BENDS = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0])
-_RATES = np.exp(np.linspace(math.log(1.0), math.log(30.0), 60))
+#: powers (b = 0), stretched exponentials, exponential (1), normal (2); and how probable these are.
+_BENDS = np.array([0.0, 0.25, 0.5, 1.0, 2.0])
+_PROBABLE = np.array([0.5, 0.2, 0.1, 0.1, 0.1])
+_RATES = np.exp(np.linspace(0.0, math.log(30.0), 30))
 
-#: Tails that are powers have at least this one: sums of scores that are clipped have a limit.
-LEAST_POWER = 1.5
+#: Tails that are powers have at least this one. With this probability there are rows beside, of
+#: this power, of one of so many numbers up to a thirtieth of all.
+LEAST_POWER, _BESIDE, _NUMBERS = 1.25, 0.1, 6
 
 #: Rows are seen where a window of half an octave holds so many deviations of its noise; and fewer
-#: within an octave of where they were seen, as noise far out must not be taken for rows.
-_WINDOW, _SEEN, _NEAR = FINENESS // 2, 5.0, 3.0
+#: within an octave of where they were seen, as noise far out must not be taken for rows. Tails
+#: begin so much before.
+_WINDOW, _SEEN, _NEAR, _BEFORE = FINENESS // 2, 5.0, 3.0, (FINENESS, FINENESS // 2)
+
+#: The upper end of the posterior that intervals are for.
+_UPPER = 0.93
 
 
-def expected(counts: Vector, grid: Vector, counts_std: float, rows: float) -> tuple[Vector, Matrix]:
-    """Mean numbers of rows by shell, and means of the products of the numbers of two shells.
+def expected(
+    counts: Vector, grid: Vector, counts_std: float, rows: float
+) -> tuple[Vector, Matrix, Vector]:
+    """Mean numbers of rows by shell, means of the products of two, and numbers that may well be.
 
     Seen shells have their counts. Farther out rows follow a family of tails, each weighed by
-    how well it fits the counts, up to the largest length that any row can have.
+    how well it fits the counts, up to the largest length that any row can have. What may well be is
+    the upper end of these, in order of what they have beyond the rows that are seen, from that
+    place of two where tails may begin that allows for more.
     """
     m = len(grid)
     windows = np.array([counts[max(i + 1 - _WINDOW, 0) : i + 1].sum() for i in range(m)])
@@ -540,28 +537,48 @@ def expected(counts: Vector, grid: Vector, counts_std: float, rows: float) -> tu
     last = int(max(np.flatnonzero(clear > _SEEN), default=0))
     while len(near := np.flatnonzero(clear[last + 1 : last + 1 + FINENESS] > _NEAR)):
         last += 1 + int(near[-1])
-    at = min(max(last - _WINDOW, 0), m - 2)
-    edges = grid[at:]
-    observed = counts[at + 1 :]
+    over = np.maximum(_middle(grid) - grid[min(last, m - 2)], 0.0)
+    seen = np.maximum(counts, 0.0)
+    found = []
+    for before in _BEFORE:
+        at = min(max(last - before, 0), m - 2)
+        weight, fitted = _tails(counts[at + 1 :], grid[at:], counts_std, rows)
+        excess = fitted @ over[at + 1 :]
+        order = np.argsort(excess)
+        upper = order[int((np.cumsum(weight[order]) >= _UPPER).argmax())]
+        found.append((float(excess[upper]), np.append(seen[: at + 1], fitted[upper])))
+        if before == _BEFORE[0]:
+            number = np.append(seen[: at + 1], weight @ fitted)
+            both = np.outer(number, number)
+            both[at + 1 :, at + 1 :] = (fitted * weight[:, None]).T @ fitted
+    return number, both, max(found, key=lambda one: one[0])[1]
+
+
+def _tails(
+    observed: Vector, edges: Vector, counts_std: float, rows: float
+) -> tuple[Vector, Matrix]:
+    """Of every tail from the first edge on its probability, and the rows that it has by shell."""
     a, b = (part.ravel()[:, None] for part in np.meshgrid(_RATES, _BENDS, indexing="ij"))
     a = np.where(b == 0, a + LEAST_POWER - 1, a)
     log = np.log(edges / edges[0])[None]
     bent = np.where(b == 0, log, np.expm1(np.clip(b * log, -50, 50)) / np.where(b == 0, 1, b))
-    survival = np.exp(-np.clip(a * bent, 0, 700))
+    survival = np.exp(-np.clip(np.vstack([a * bent, LEAST_POWER * log]), 0, 700))
     survival[:, -1] = 0.0  # no row is longer
-    part = survival[:, :-1] - survival[:, 1:]
-    variance = counts_std**2 + np.maximum(observed, 1.0)
-    level = (part * observed / variance).sum(axis=1) / np.maximum(
-        (part**2 / variance).sum(axis=1), 1e-30
+    *regular, second = survival[:, :-1] - survival[:, 1:]
+    part = np.array(regular)
+    numbers = np.exp(np.linspace(math.log(3.0), math.log(max(rows / 30, 10.0)), _NUMBERS))
+    beside = np.append(0.0, numbers)[:, None] * second
+    prior = np.append(1 - _BESIDE, np.full(_NUMBERS, _BESIDE / _NUMBERS))
+    weighed = part / (counts_std**2 + np.maximum(observed, 1.0))
+    level = (weighed @ observed)[:, None] - weighed @ beside.T
+    level = np.clip(
+        level / np.maximum((weighed * part).sum(axis=1), 1e-30)[:, None], 1.0, max(rows, 1.0)
     )
-    level = np.clip(level, 1.0, max(rows, 1.0))[:, None]
-    fitted = level * part
+    fitted = (level[..., None] * part[:, None] + beside).reshape(-1, len(observed))
     spread = counts_std**2 + fitted + 1
     fit = -0.5 * ((observed - fitted) ** 2 / spread + np.log(spread)).sum(axis=1)
+    fit += np.log(np.outer(np.tile(_PROBABLE, len(_RATES)), prior)).ravel()
     weight = np.exp(fit - fit.max())
-    weight /= weight.sum()
-    number = np.maximum(counts, 0.0)
-    number[at + 1 :] = weight @ fitted
-    both = np.outer(number, number)
-    both[at + 1 :, at + 1 :] = (fitted * weight[:, None]).T @ fitted
-    return number, both
+    # Rows vary about what a tail has; what was counted tells by how much, as far as noise lets it.
+    fitted += (observed - fitted) * (fitted / (fitted + counts_std**2))
+    return weight / weight.sum(), np.maximum(fitted, 0.0)
