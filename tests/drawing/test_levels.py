@@ -55,7 +55,7 @@ ERRORS = np.sqrt(np.diag(COVARIANCE))
 
 def fitted(formula="y ~ a + b + h + firm", table=TABLE, seed=1, **options):
     setting = {"epsilon": 1.0, "delta": 1e-6, "rng": np.random.default_rng(seed)} | options
-    return pg.regress(table, formula, COLUMNS, **setting)
+    return pg.regress(table, formula, setting.pop("columns", COLUMNS), **setting)
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
@@ -99,6 +99,22 @@ def test_rows_in_any_order_and_with_missing_values(tmp_path):
         fitted(table=holes, adjacency="replace")
     one.save(tmp_path / "fit.json")
     np.testing.assert_array_equal(pg.load(tmp_path / "fit.json").solution, one.solution)
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_rows_that_miss_a_value_are_no_observations(adjacency):
+    """Of 60,000 half are left out; their number is private, also where that of all is public."""
+    holes = TABLE | {"a": TABLE["a"].copy()}
+    holes["a"][::2] = np.nan
+    dropping = pg.Columns(COLUMNS.variables, intercept=True, missing="drop")
+    for formula, absorbed in (("y ~ a + b + h + firm", 0), ("y ~ a + b + h | firm", LEVELS - 1)):
+        given = {"columns": dropping, "adjacency": adjacency}
+        fit = fitted(formula, holes, **given, **SURE)
+        assert fit.nobs == pytest.approx(30_000, rel=1e-5)
+        assert fit.df_resid == pytest.approx(fit.nobs - len(fit.params) - absorbed)
+        noisy = fitted(formula, holes, **given)
+        assert noisy.nobs_stderr > 0
+        assert abs(noisy.nobs - 30_000) < 5 * noisy.nobs_stderr
 
 
 @pytest.mark.parametrize("cov_type", ["robust", "nonrobust"])

@@ -8,11 +8,21 @@ import pytest
 
 import privgram as pg
 from privgram._base.saved import DamagedFile
+from privgram._core.units import UnitAccumulator
 from privgram.drawing.refined import Looks
 from privgram.drawing.scores import add_to_integers
 from privgram.mechanisms import Refined
 from privgram.moment.mapped import Mapped
-from privgram.moment.scored import PARTS, UNITS, ScoreShells, ScoreSum, UnitScored, scale
+from privgram.moment.scored import (
+    PARTS,
+    UNITS,
+    Leading,
+    ScoreShells,
+    ScoreSum,
+    UnitScored,
+    UnitSecond,
+    scale,
+)
 from privgram.privacy import GaussianProfile
 from privgram.regression import scoring
 
@@ -133,6 +143,46 @@ def test_scores_of_units_have_clustered_errors(adjacency):
     one = fitted(table, unit=unit, adjacency=adjacency, epsilon=3.0, mechanism="analyze-gauss")
     off = [np.abs((np.asarray(x.params) - coef) / errors).max() for x in (noisy, one)]
     assert off[0] < 3 < off[1]
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_a_unit_of_which_nothing_is_said_has_its_bound_chosen_within_the_budget(adjacency):
+    """Persons of up to 9 rows, whose first look by the median norm clips half of them."""
+    rng = np.random.default_rng(5)
+    who = np.repeat(np.arange(9000), rng.integers(1, 10, 9000))
+    table = made(len(who), 6) | {"who": who}
+    coef = solved(table)[0]
+    sure = fitted(table, unit="who", adjacency=adjacency, **SURE)
+    # Norms of 5 rows are about 5 |x|^2; that of the median unit is far from both ends.
+    assert 1 < sure.parameters["look_radius"][0] ** 2 < 5 * len(sure.columns)
+    np.testing.assert_allclose(np.asarray(sure.params), coef, atol=2e-3)
+    fit = fitted(table, unit="who", adjacency=adjacency, epsilon=2.0)
+    given = fit.parameters
+    assert (given["way"], fit.refusal, fit.unit) == ("scores", None, "who")
+    spent = [*given["look_mu"], *given["score_mu"], *given["counts_mu"]]
+    spent.append(given.get("number_mu", 0.0))
+    whole = Refined().calibrate(len(fit.columns), 1.0, 2.0, 1e-6, adjacency).mu
+    assert math.hypot(*spent) == pytest.approx(whole, rel=1e-9)
+    assert math.hypot(*spent) < whole
+    assert (np.abs(np.asarray(fit.params) - coef) < 3 * np.asarray(fit.bse)).all()
+
+
+def test_no_row_has_a_longer_image_than_the_layout_says(rng):
+    """Of 20,000 rows at random ends; the bound is attained where numbers alone are seen."""
+    layout = COLUMNS.layout
+    n, d = 20_000, layout.size
+    rows = np.zeros((n, d))
+    for own in layout.stored:
+        if own.size > 1:
+            rows[np.arange(n), own.start + rng.integers(0, own.size, n)] = own.weight
+        else:
+            rows[:, own.start] = own.weight * rng.choice([-1.0, 1.0], n)
+    numbers = np.array([own.size == 1 for own in layout.stored for _ in range(own.size)])
+    for _ in range(20):
+        matrix = rng.standard_normal((3, d))
+        assert (np.abs(rows @ matrix.T).max(axis=0) <= layout.farthest(matrix) + 1e-12).all()
+        matrix[:, ~numbers] = 0.0
+        np.testing.assert_allclose(np.abs(rows @ matrix.T).max(axis=0), layout.farthest(matrix))
 
 
 def test_rows_in_any_form_and_order_give_the_same_bits():
@@ -310,6 +360,23 @@ def test_no_unit_moves_a_score_by_more_than_a_row_and_its_rows_have_no_order(rng
         square = sum(int(x) ** 2 for x in totals[0])
         assert square <= UNITS**2
         most = max(most, math.sqrt(square) / UNITS)
+    assert most > 0.999
+
+
+def test_no_unit_moves_a_second_moment_in_a_frame_by_more_than_the_radius(rng):
+    """In integers, by matrices of units of 1 to 41 rows, of all lengths."""
+    m, d, bound, most = 3, 5, math.sqrt(5), 0.0
+    for trial in range(40):
+        frame = rng.standard_normal((d, d)) * 10.0 ** rng.integers(-3, 4, (d, 1))
+        radius = float(10.0 ** rng.uniform(-3, 3))
+        rows = rng.uniform(-1, 1, (1 + 20 * (trial % 3), d))
+        look = UnitSecond(frame, bound, Leading(UnitAccumulator(m, radius, radius)))
+        assert look.update(rows, np.zeros(1, np.intp)) == -1
+        assert (look.n_rows, look.inner.inner.n_units) == (1, 1)
+        hi, lo = (limb.astype(object) for limb in look.inner.inner.limbs())
+        square = sum((hi[i, j] * 2**64 + lo[i, j]) ** 2 for i in range(m) for j in range(m))
+        assert square <= 2 ** (4 * look.inner.inner.bits)
+        most = max(most, math.sqrt(square) / 2.0 ** (2 * look.inner.inner.bits))
     assert most > 0.999
 
 

@@ -146,6 +146,9 @@ RUNS = {
         modelled, unit=pg.Unit("who", rows=6, missing="drop"), epsilon=4.0
     ),
     "scores": regress,
+    "scores of units, chosen": functools.partial(
+        regress, unit=pg.Unit("who", missing="drop"), epsilon=4.0
+    ),
     "scores of units": functools.partial(
         regress, unit=pg.Unit("who", rows=6, missing="drop"), epsilon=4.0
     ),

@@ -195,7 +195,9 @@ def test_of_factors_groups_units_and_log_odds(study):
     of_units = pg.Study(made(), COLUMNS, epsilon=4.0, delta=1e-6, unit=pg.Unit("who", rows=4)).plan(
         "y ~ x", epsilon=1.0, n_rows=ROWS, design=made(1)
     )
-    assert of_units["x"].stderr > alone["x"].stderr
+    # Not so the errors by scores at one epsilon, whose clips allow more for persons far out.
+    assert of_units["x"].at_all > alone["x"].at_all
+    assert of_units["x"].release > 2 * alone["x"].release
     odds = study.plan("b ~ x", epsilon=1.0, family="binomial", design=made(1))
     fit = study.regress("b ~ x", epsilon=1.0, family="binomial", rng=np.random.default_rng(0))
     assert odds["x"].stderr == pytest.approx(fit.bse["x"], rel=0.25)

@@ -113,6 +113,16 @@ class Layout:
         with DefaultRounding():
             return math.fsum(stored.weight**2 for stored in self.stored)
 
+    def farthest(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The largest size that each linear image of a row can have, at most, shape (m,).
+
+        The images are by the rows of the matrix, (m, size). Of a piece's columns one counts, as
+        large as its weight.
+        """
+        sizes = np.abs(matrix)
+        parts = [own.weight * sizes[:, own.columns].max(axis=1) for own in self.stored]
+        return np.asarray(np.sum(parts, axis=0))
+
     def find(self, piece: Piece) -> Stored | None:
         """The stored piece of which a piece's columns are sums: the one of the fewest columns."""
         found = [stored for stored in self.stored if stored.piece.implies(piece)]

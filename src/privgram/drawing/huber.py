@@ -39,7 +39,7 @@ class Huber(Steps):
         looks, q = self.looks, self.q
         first = looks.take(looks.moment, self.first)
         rows, spent = self._rows(first)
-        start, _, left = self._start(first, rows, 1 - self.first - spent)
+        start, _, left = self._start(first, rows, self.left - spent)
         hidden = start.hidden
         #: The frame of leverage, and of all scores.
         self.white = start.white

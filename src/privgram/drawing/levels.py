@@ -233,8 +233,10 @@ class LevelSteps:
         left = 1 - rules.FIRST - NUMBERS - MEANS - INSIDE - 2 * (COUNTS + TURNS)
         first = looks.take(looks.moment, rules.FIRST)
         first = impose(first, isotropic(looks.std[-1]), self.wide.narrow)[0]
-        rows = rows_of(looks, first, self.ones) if self.public is None else float(self.public)
-        rows = max(rows, 1.0)
+        if self.public is None or looks.moment.columns.missing == "drop":  # some of the public ones
+            rows = rows_of(looks, first, self.ones)
+        else:
+            rows = max(float(self.public), 1.0)
         number, self.count_std = released(looks, self.counts.total, 1.0, NUMBERS, 1, self.once)
         self.number = np.maximum(number[:, 0], SEEN * self.count_std)
         self.known = number[:, 0] >= SEEN * self.count_std

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._core.rows import Accumulator
-from privgram._core.units import UnitAccumulator
 from privgram.drawing.additive import impose
-from privgram.drawing.scores import Steps, counted, isotropic
+from privgram.drawing.scores import Steps, counted, isotropic, summed
 from privgram.moment import SecondMoment
 from privgram.moment.scored import Curved, Modelled, ScoreShells
 from privgram.regression import scoring as rules
@@ -70,7 +68,7 @@ class Links(Steps):
         looks = self.looks
         first = looks.take(looks.moment, self.first)
         rows, spent = self._rows(first)
-        left = 1 - self.first - spent
+        left = self.left - spent
         start = self._linear(first, rows)
         # A rare level's rows would stand out.
         shown = looks.noise.counts_std(looks.mu(rules.LENGTHS)) < rules.FEW * rows
@@ -178,8 +176,8 @@ class Links(Steps):
     def _wide(self, start: Start) -> float:
         """The radius of looks at the curvature, by a released histogram of the lengths there."""
         expected = self._expected(start)
-        size = np.linalg.norm(self._at(start).matrix[: self.q], 2) * float(self.looks.moment.bound)
-        grid = rules.lengths(math.sqrt(self.q), float(size) * expected.steepest)[::-4][::-1]
+        longest = self._far(self._at(start).matrix[: self.q]) * expected.steepest
+        grid = rules.lengths(math.sqrt(self.q), longest)[::-4][::-1]
         new = partial(_shells, q=self.q, grid=grid)
         found = self.looks.read(self._at(start), partial(curvature_of, new=new, expected=expected))
         counts, std = counted(self.looks, found.inner, rules.LENGTHS)
@@ -226,9 +224,8 @@ class Links(Steps):
 
     def _longest(self, start: Start) -> float:
         """The largest score that a row can have."""
-        frame, expected = self._at(start), self._expected(start)
-        size = np.linalg.norm(frame.matrix[: self.q], 2) * float(self.looks.moment.bound)
-        return float(size) * expected.most
+        leading = self._at(start).matrix[: self.q]
+        return self._far(leading) * self._expected(start).most
 
 
 # By name: workers of a cluster would not find what is made where it is used.
@@ -248,5 +245,5 @@ def _shells(_: int, q: int, grid: Vector) -> ScoreShells:
     return ScoreShells(q, grid)
 
 
-def _curved(_: int, q: int, radius: float, units: bool) -> Accumulator | UnitAccumulator:
-    return UnitAccumulator(q, radius, radius) if units else Accumulator(q, radius)
+def _curved(_: int, q: int, radius: float, units: bool) -> Any:
+    return summed(q, radius, units)

@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.files import check_distinct, check_room
+from privgram._core.rows import Accumulator
+from privgram._core.units import UnitAccumulator
+from privgram.columns.unit import Auto
 from privgram.drawing import random
 from privgram.drawing.additive import impose
-from privgram.drawing.norm_bound import check_size
+from privgram.drawing.norm_bound import Choice, check_size
 from privgram.drawing.refined import Looks
 from privgram.drawing.release import warn_of_weak
 from privgram.engines.request import Pass
@@ -35,8 +38,8 @@ from privgram.moment.scored import (
     ScoreBoth,
     ScoreShells,
     ScoreSum,
-    UnitCurved,
     UnitScored,
+    UnitSecond,
     scale,
 )
 from privgram.moment.units import bounds_of
@@ -111,7 +114,7 @@ def scored(
     epsilon, delta, adjacency, reference, ledger, out, threads, rng
         As of `privgram.regress`.
     unit : Unit, optional
-        Whose rows are protected together, with `rows` or a bound that is a number.
+        Whose rows are protected together. Without `rows` and a bound, this is chosen here.
     wide : privgram.drawing.levels.Wide, optional
         A factor whose columns are not made.
     """
@@ -131,19 +134,24 @@ def scored(
     if isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2:
         source = dict(zip(used.selected, source.T, strict=True))
     generator, reproducible = random.resolve(rng)
-    bound = looked.bound if unit is None else bounds_of(unit, looked.bound)[1]
+    chosen = unit is not None and unit.rows is None and unit.bound is None
+    bound = looked.bound if unit is None or chosen else bounds_of(unit, looked.bound)[1]
     noise = Refined().calibrate(len(looked), bound, epsilon, delta, adjacency)
     protected = "" if unit is None else unit.name
     if ledger is not None:  # before the pass
         ledger.check(epsilon, delta, adjacency=adjacency, privacy=noise.privacy, unit=protected)
     kept = source if unit is not None and unit.values is not None else Kept(source)
     again = Pass(kept, used, unit=unit, threads=threads)
-    if wide is None:
-        moment = second_moment(kept, columns=used, unit=unit, threads=threads)
+    first: Any
+    if wide is not None:
+        first, numbers = wide.first(again)
+    elif chosen:
+        choice = Choice(Auto(1.0), again, adjacency, bins_per_octave=rules.FINENESS // 2)
+        first = choice.count()
     else:
-        moment, numbers = wide.first(again)
+        first = second_moment(kept, columns=used, unit=unit, threads=threads)
     known = adjacency == "replace" and (unit is None or unit.missing == "error")
-    public = moment.n_rows + moment.n_dropped if known else None
+    public = first.n_rows + (first.n_dropped if unit is None else 0) if known else None
     check_size(public)
     if not reproducible:
         warn_of_weak(epsilon, delta, public)
@@ -158,9 +166,14 @@ def scored(
         )
     looks: Looks
     if unit is None:
-        looks = Looks(moment, noise, generator, lambda new: accumulate(again, new)[0])
+        looks = Looks(first, noise, generator, lambda new: accumulate(again, new)[0])
     else:
-        looks = UnitLooks(moment, noise, generator, lambda new: accumulate_units(again, new)[0])
+        looks = UnitLooks(first, noise, generator, lambda new: accumulate_units(again, new)[0])
+        if chosen:
+            unit = looks.bounded(unit, choice.grid)
+            looks.moment = second_moment(kept, columns=used, unit=unit, threads=threads)
+            bound = bounds_of(unit, used.bound)[1]
+            looks.noise = Refined().calibrate(len(used), bound, epsilon, delta, adjacency)
     if wide is None:
         way, why, found = (steps or Steps)(looks, model, public, robust).take()
     else:
@@ -225,17 +238,25 @@ def scored(
 class UnitLooks(Looks):
     """Looks at a secret table whose units are protected: what is added up is of units."""
 
+    def bounded(self, unit: Unit, grid: Vector) -> Unit:
+        """The unit with a bound near the median of the units' norms, by a released histogram.
+
+        `moment` are counts of units by norm, up to the points of the grid.
+        """
+        below = np.cumsum(self.noisy(self.moment, rules.CHOICE)[0])
+        return replace(unit, bound=float(grid[int((below >= below[-1] / 2).argmax())]))
+
     def read(self, frame: Frame, new: Any) -> Any:
         """Feed an accumulator the scores of units; the table must be the one of before."""
         assert self.reread is not None
-        assert self.moment.privacy_unit is not None
-        bound = float(self.moment.privacy_unit.row_bound)
+        assert self.moment.columns is not None
+        bound = float(self.moment.columns.bound)  # that of a unit is for the first look
         size = len(frame.matrix)
 
-        def of_units(_: int) -> UnitScored | UnitCurved:
+        def of_units(_: int) -> UnitScored | UnitSecond:
             inner = new(size)
-            if isinstance(inner, Curved):
-                return UnitCurved(frame.matrix, bound, inner)
+            if isinstance(inner, Curved | Leading):
+                return UnitSecond(frame.matrix, bound, inner)
             return UnitScored(frame.matrix, bound, inner.q, inner)
 
         look = self.reread(of_units)
@@ -267,11 +288,15 @@ class Steps:
         self.basis = np.linalg.qr(self.joint.T)[0].T
         self.images = self.joint @ self.basis.T
         self.q = len(self.joint) - 1
-        #: Rows of a unit of the most that its bound is for.
         unit = looks.moment.privacy_unit
         self.of_units = unit is not None
-        self.each = 1.0 if unit is None else (float(looks.moment.bound) / unit.row_bound) ** 2
+        #: Rows of a unit: that its bound is for, and on average, once that is known.
+        self.most = 1.0 if unit is None else (float(looks.moment.bound) / unit.row_bound) ** 2
+        self.each = self.most
+        chosen = bool(looks.record["parameters"]["counts_mu"])  # as was the bound
         self.first = rules.FIRST_OF_UNITS if self.of_units else rules.FIRST
+        self.left = 1 - self.first - (rules.CHOICE if chosen else 0.0)
+        self.chosen = chosen
         self.usual = rules.USUAL * math.sqrt(self.q * self.each)
         #: A row replaced moves a score by two.
         self.moves = 2.0 if looks.noise.adjacency == "replace" else 1.0
@@ -280,9 +305,8 @@ class Steps:
         """All looks: which way was taken, why, and what it found."""
         looks = self.looks
         first = looks.take(looks.moment, self.first)
-        left = 1 - self.first
         rows, spent = self._rows(first)
-        left -= spent
+        left = self.left - spent
         rate = looks.noise.mu * rows / (self.each * math.sqrt(self.q + 1))
         if rate < frames.CLEAR:
             return self._once(
@@ -306,7 +330,8 @@ class Steps:
         left -= rules.COUNTS + rules.TURNS
         # Nothing that is asked of the second moment of scores is known yet.
         noise = self.moves / looks.mu(left * 0.92)
-        clip = rules.choose_clip(*shells, noise, rows)
+        wary = rules.WARY if self.of_units else 0.0  # they are few
+        clip = rules.choose_clip(*shells, noise, rows, 1.0, wary)
         predicted = math.hypot(clip.noise, clip.error) / math.sqrt(rows)
         if self._worse(start, first, left, predicted):
             return self._once(first, rows, left, "scores are so long that one look has less noise")
@@ -317,11 +342,24 @@ class Steps:
         looks = self.looks
         dropping = looks.moment.columns.missing == "drop"
         weighted = looks.moment.columns.row_weights is not None  # which the ones have
-        if self.public is not None and not (dropping or self.of_units or weighted):
+        if self.of_units:
+            return self._rows_of_units(first)
+        if self.public is not None and not (dropping or weighted):
             return max(float(self.public), 1.0), 0.0
         if self.design.intercept:
             return rows_of(looks, first, self.joint[-2]), 0.0
         return max(looks.number(rules.NUMBER), 1.0), rules.NUMBER
+
+    def _rows_of_units(self, first: Matrix) -> tuple[float, float]:
+        """The number of their rows, and what knowing that of units costs: the mean is learnt."""
+        looks, spent = self.looks, 0.0 if self.public is not None else rules.NUMBER
+        units = max(float(self.public or looks.number(rules.NUMBER)), 1.0)
+        rows = rows_of(looks, first, self.joint[-2]) if self.design.intercept else units
+        each = min(max(rows / units, 1.0), math.inf if self.chosen else self.most)
+        self.usual *= math.sqrt(each / self.each)
+        self.each = each
+        self.most = rules.MOST_ROWS * each if self.chosen else self.most
+        return rows, spent
 
     def _start(self, first: Matrix, rows: float, left: float) -> tuple[Start, Frame, float]:
         """Looks at the middle, as many as are worth it, and where they lead."""
@@ -329,9 +367,9 @@ class Steps:
         start = self._plain(first, std, rows)
         known = impose(first, isotropic(std), looks.moment.columns)[0]
         frame = frames.whiten(self.basis @ known @ self.basis.T, std, rows)
-        for share in () if self.of_units else rules.MIDDLES:
-            radius = rules.reach(frame.typical, self.q + 1)
-            radius = min(radius, math.sqrt(self._largest(frame)))
+        for share in rules.MIDDLES:
+            radius = rules.reach(frame.typical, self.q + 1) * math.sqrt(self.each)
+            radius = min(radius, math.sqrt(self._largest(frame) * self.most))
             taught = frame.teaches(looks.std_at(radius, share), rows)
             if not taught or start.clear(self._predicted(start, self.usual, left * 0.8)):
                 break
@@ -347,10 +385,14 @@ class Steps:
     ) -> tuple[Matrix, Matrix, Matrix, NoiseLaw]:
         """Release a second moment in a frame of the basis; and its average with the first one."""
         looks, m = self.looks, self.q + 1
-        new = partial(_leading, columns=m, bound=radius)
+        new = partial(_leading, columns=m, bound=radius, units=self.of_units)
         total = looks.read(self._whole(frame.matrix @ self.basis), new)
-        found = looks.take(SecondMoment.from_accumulator(total.inner, None, None), share)
+        unit = looks.moment.privacy_unit
+        moment = SecondMoment.from_accumulator(total.inner, None, None, unit=unit)
+        found = looks.take(moment, share)
         into = frame.matrix
+        if self.of_units:  # of which the first look clipped more
+            return found, into, found, isotropic(looks.std[-1])
         laws = [isotropic(looks.std[0]).image(into), isotropic(looks.std[-1])]
         weights, law = combine(laws, m)
         whole = into @ self.basis @ first @ self.basis.T @ into.T
@@ -377,7 +419,7 @@ class Steps:
         return replace(found, short=rules.SHORT_OF_UNITS) if self.of_units else found
 
     def _largest(self, frame: Frame) -> float:
-        return frame.largest(float(self.looks.moment.bound))
+        return frame.largest(float(self.looks.moment.columns.bound))
 
     def _whole(self, leading: Matrix) -> Frame:
         """A map of the released columns to a few numbers, and then to nothing."""
@@ -396,11 +438,15 @@ class Steps:
         return self.looks.read(self._at(start), new)
 
     def _longest(self, start: Start) -> float:
-        """The largest score that a row can have."""
-        matrix, bound = self._at(start).matrix, float(self.looks.moment.bound)
-        return (
-            float(np.linalg.norm(matrix[: self.q], 2) * np.linalg.norm(matrix[self.q])) * bound**2
-        )
+        """The largest score that a row can have, at most."""
+        matrix = self._at(start).matrix
+        return self._far(matrix[: self.q]) * self._far(matrix[self.q, None])
+
+    def _far(self, leading: Matrix) -> float:
+        """The longest image that a row can have, at most: by its length, and by its entries."""
+        columns = self.looks.moment.columns
+        ends = np.linalg.norm(columns.layout.farthest(leading))
+        return float(min(np.linalg.norm(leading, 2) * float(columns.bound), ends))
 
     def _predicted(self, start: Start, clip: float, left: float) -> float:
         """Noise of scores with what will be left, in sampling errors."""
@@ -445,9 +491,8 @@ class Steps:
     ) -> tuple[Vector, Matrix, Vector, float, float]:
         """Release how many scores are of each length, and where they point."""
         looks, q = self.looks, self.q
-        # Units have as many rows as the bound is for: some may have more.
-        reach = self._longest(start) * (4.0 if self.of_units else 1.0)
-        grid = rules.lengths(math.sqrt(q), reach)
+        # Units have as many rows as the bound is for: what is longer is in the last shell.
+        grid = rules.lengths(math.sqrt(q), self._longest(start) * self.most)
         found = self._read(start, partial(_shells, q=q, grid=grid))
         counts, counts_std = counted(looks, found, share)
         turns, turns_std = released(looks, found.total, 1.0, rules.TURNS, q, self.moves)
@@ -575,11 +620,16 @@ def isotropic(std: float) -> GaussianLaw:
     return GaussianLaw(std, math.sqrt(2.0) * std)
 
 
+def summed(columns: int, bound: float, units: bool) -> Accumulator | UnitAccumulator:
+    """What adds up squares of rows, or of units, which are clipped to a radius."""
+    return UnitAccumulator(columns, bound, bound) if units else Accumulator(columns, bound)
+
+
 # By name below: workers of a cluster would not find what is made where it is used.
 
 
-def _leading(_: int, columns: int, bound: float) -> Leading:
-    return Leading(columns, bound)
+def _leading(_: int, columns: int, bound: float, units: bool) -> Leading:
+    return Leading(summed(columns, bound, units))
 
 
 def _score(_: int, q: int, clip: float) -> ScoreSum:

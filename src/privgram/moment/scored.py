@@ -33,8 +33,8 @@ __all__ = [
     "ScoreSecond",
     "ScoreShells",
     "ScoreSum",
-    "UnitCurved",
     "UnitScored",
+    "UnitSecond",
     "sums_of_units",
 ]
 
@@ -396,9 +396,9 @@ class Curved:
         # A row without a target has no curvature.
         return np.ascontiguousarray(z * (root + (error - error))[:, None])
 
-    def update(self, block: Matrix, drop: bool = False) -> int:
+    def update(self, block: Matrix, *given: Any) -> int:
         """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
-        return int(self._take(self.curved(block), drop))
+        return int(self._take(self.curved(block), *given))
 
     @property
     def n_rows(self) -> int:
@@ -415,38 +415,38 @@ class Curved:
         self.inner.merge(other.inner)
 
 
-class UnitCurved(_Units):
-    """The curvatures of units, each clipped as one."""
+class UnitSecond(_Units):
+    """The second moments of units' images, each clipped as one."""
 
-    def __init__(self, frame: Matrix, bound: float, inner: Curved) -> None:
+    def __init__(self, frame: Matrix, bound: float, inner: Curved | Leading) -> None:
         super().__init__(frame, bound)
         self.inner = inner
 
     def add(self, images: Matrix, starts: NDArray[np.intp]) -> None:
         """Accumulate what the images of units' rows make."""
-        self.inner.inner.update(self.inner.curved(images), starts)
+        self.inner.update(images, starts)
 
 
 class Leading:
-    """The second moment of the leading columns of images."""
+    """The second moment of the leading columns of images, of rows or of units."""
 
-    def __init__(self, columns: int, bound: float) -> None:
-        self.inner = Accumulator(columns, bound)
-        self._columns = columns
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
 
-    def update(self, block: Matrix, drop: bool = False) -> int:
+    def update(self, block: Matrix, *given: Any) -> int:
         """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
-        return self.inner.update(np.ascontiguousarray(block[:, : self._columns]), drop)
+        leading = np.ascontiguousarray(block[:, : self.inner.n_columns])
+        return int(self.inner.update(leading, *given))
 
     @property
     def n_rows(self) -> int:
         """Rows that count."""
-        return self.inner.n_rows
+        return int(self.inner.n_rows)
 
     @property
     def n_dropped(self) -> int:
         """Rows left out."""
-        return self.inner.n_dropped
+        return int(self.inner.n_dropped)
 
     def merge(self, other: Leading) -> None:
         """Add the rows of another."""

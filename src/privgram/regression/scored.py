@@ -177,8 +177,9 @@ class ScoreFit(Results):
 
     @property
     def df_resid(self) -> float:
-        """Rows less parameters."""
-        return self.n_rows - len(self.solution)
+        """Rows less parameters, absorbed effects among them."""
+        absorbed = int(self.parameters.get("absorbed_levels", 1)) - 1
+        return self.n_rows - len(self.solution) - absorbed
 
     @property
     def cov_type(self) -> str:
@@ -482,7 +483,7 @@ def _check_errors(fit: ScoreFit, ratio: float) -> None:
     what sampling errors are of: so noise has about 1 / (n ratio^2) of their variance at least. A
     hundredth of that is asked for, as clipped rows are shorter.
     """
-    if fit.n_rows <= len(fit.solution):
+    if fit.df_resid <= 0:
         raise ValueError("the rows are too few for standard errors")
     if not (fit.sampling.diagonal() > 0).all():
         raise ValueError("a variance is not positive")

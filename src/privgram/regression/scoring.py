@@ -52,8 +52,10 @@ SEEN = 1.0, 2.0
 #: Where units are clipped, their rows weigh less by as much as they are more.
 SHORT, SHORT_OF_UNITS = 0.1, 0.3
 
-#: Share of the first look where units are protected, which has no other before scores.
-FIRST_OF_UNITS = 0.25
+#: Where units are protected: shares of the first look and of a histogram of their norms, where
+#: nothing says how many rows they have; one is then taken to have no more than so many times the
+#: mean.
+FIRST_OF_UNITS, CHOICE, MOST_ROWS = 0.15, 0.03, 2.0
 
 #: Points of the grid of lengths for each factor of 2, and where it begins, in root mean squares.
 FINENESS, NEAREST = 8, 1 / 4

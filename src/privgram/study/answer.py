@@ -38,11 +38,14 @@ if TYPE_CHECKING:
     from privgram.mechanisms import Mechanism
     from privgram.privacy import Adjacency
 
-__all__ = ["answer", "explained", "needed"]
+__all__ = ["answer", "explained", "needed", "protected"]
+
+#: Part of the epsilon of a release that chooses the bound of a unit, where nothing public says it.
+CHOOSING = 0.1
 
 BY_SCORES = (
     'family="binomial" and "poisson" are fitted by scores, which take rows that can be read again '
-    "by one machine, a unit with rows or a bound, a positive delta, and no instruments or "
+    "by one machine, a unit whose bound is not Auto, a positive delta, and no instruments or "
     "mechanism; and an intercept where rows have weights"
 )
 
@@ -59,6 +62,15 @@ def needed(formula: str, columns: Columns) -> Columns:
         formula, columns.bounds, columns.missing, row_weights=columns.row_weights
     )
     return Columns.from_dict(used.to_dict() | {"intercept": True})
+
+
+def protected(unit: Unit | None, epsilon: float) -> dict[str, Any]:
+    """The unit as a release takes it, and the epsilon that is left for this."""
+    if unit is not None and unit.rows is None and unit.bound is None:
+        unit = replace(unit, bound=Auto(CHOOSING * epsilon))
+    if unit is not None and isinstance(unit.bound, Auto):
+        epsilon -= unit.bound.epsilon
+    return {"unit": unit, "epsilon": epsilon}
 
 
 def explained(parsed: Parsed, used: Columns, family: FamilyName) -> tuple[Parsed, Columns]:
@@ -188,8 +200,8 @@ def answer(
     if cov_type in ("robust", "cluster"):
         raise ValueError(
             "robust standard errors come with scores, which take rows that can be read again, "
-            "no instruments, no second factor of hundreds of levels, no mechanism, and a unit with "
-            "rows or a bound: leave out cov_type"
+            "no instruments, no second factor of hundreds of levels, no mechanism, and a unit "
+            "whose bound is not Auto: leave out cov_type"
         )
     # What a fit would refuse is refused before anything is spent.
     asked = [*parsed.features, *parsed.endogenous, *parsed.instruments]
@@ -197,7 +209,7 @@ def answer(
         name: str(level) for name, level in {**parsed.references, **(reference or {})}.items()
     }
     design(AllColumns(used), parsed.targets[0], asked, parsed.intercept, left_out)
-    made = release(source, used, mechanism=mechanism, unit=unit, **given)
+    made = release(source, used, mechanism=mechanism, **given | protected(unit, epsilon))
     if parsed.endogenous:
         return made.iv(formula, reference=reference)
     try:

@@ -13,13 +13,13 @@ from privgram._base.checks import check_number, check_positive
 from privgram._base.text import listed
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
-from privgram.columns.unit import Auto, Unit
+from privgram.columns.unit import Unit
 from privgram.drawing.release import release_for
 from privgram.ledger import BudgetExceeded, Ledger
 from privgram.regression import RefusedError
 from privgram.regression.families import FamilyName
 from privgram.regression.huber import LossName
-from privgram.study.answer import answer, needed
+from privgram.study.answer import answer, needed, protected
 from privgram.study.budget import identity, name_of, open_ledger
 from privgram.study.check import rows_of
 from privgram.study.precision import Precision, offered_at, precision
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from privgram.study.check import Check
 
 __all__ = ["Study", "regress"]
-
-#: Part of the epsilon of a release that chooses the bound of a unit, where nothing public says it.
-CHOOSING = 0.1
 
 #: What is said of a table without columns.
 DESCRIBE = (
@@ -297,6 +294,7 @@ class Study:
             columns = Columns.from_dict(columns.to_dict() | {"terms": asked})
         spent = self._spent(epsilon, delta)
         request = self._request(spent, label, columns.selected)
+        request |= protected(self.unit, spent[0])
         return release_for(
             purpose,
             self.table,
@@ -568,26 +566,14 @@ class Study:
         columns: Iterable[str],
     ) -> dict[str, Any]:
         """What every answer is asked with."""
-        unit, epsilon = self._protected(spent[0])
         return {
-            "epsilon": epsilon,
+            "epsilon": spent[0],
             "delta": spent[1],
             "adjacency": self.adjacency,
             "threads": self.threads,
             "ledger": self.ledger.entered_as(label, columns, self._identity),
-            "unit": unit,
+            "unit": self.unit,
         }
-
-    def _protected(self, epsilon: float) -> tuple[Unit | None, float]:
-        """The unit as a release takes it, and the epsilon that is left for this."""
-        unit = self.unit
-        if unit is None:
-            return None, epsilon
-        if unit.rows is None and unit.bound is None:
-            unit = replace(unit, bound=Auto(CHOOSING * epsilon))
-        if isinstance(unit.bound, Auto):
-            return unit, epsilon - unit.bound.epsilon
-        return unit, epsilon
 
 
 def described(columns: Any, weights: str | None = None, missing: str | None = None) -> Columns:
