@@ -330,8 +330,7 @@ class Steps:
         left -= rules.COUNTS + rules.TURNS
         # Nothing that is asked of the second moment of scores is known yet.
         noise = self.moves / looks.mu(left * 0.92)
-        wary = rules.WARY if self.of_units else 0.0  # they are few
-        clip = rules.choose_clip(*shells, noise, rows, 1.0, wary)
+        clip = rules.choose_clip(*shells, noise, rows)
         predicted = math.hypot(clip.noise, clip.error) / math.sqrt(rows)
         if self._worse(start, first, left, predicted):
             return self._once(first, rows, left, "scores are so long that one look has less noise")
