@@ -21,12 +21,14 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import privgram as pg
+from privgram.regression import RefusedError
 
 ROOT = Path(__file__).parent.parent
 BENCHMARKS = ROOT / "docs" / "benchmarks"
@@ -136,13 +138,15 @@ def digest(law: str) -> str:
 
 COLUMNS = {"x": (-4, 4), "z": (-4, 4), "y": (-12, 12)}
 NEIGHBOURS: tuple[Any, ...] = ("add-remove", "replace")
+TAILS = (2.5, 5.0, np.inf)
 
 
-def rows(tail: float = np.inf) -> dict[str, Any]:
-    """Some thousand rows, of Student's errors."""
+def rows(tail: float = np.inf, n: int = 4000) -> dict[str, Any]:
+    """Rows with errors of Student's law, and features that nearly repeat each other."""
     rng = np.random.default_rng(0)
-    x, z = rng.standard_normal((2, 4000))
-    return {"x": x, "z": z, "y": x + 0.5 * z + rng.standard_t(min(tail, 1e6), 4000)}
+    x, z = rng.standard_normal((2, n))
+    z = 0.9 * x + 0.3 * z
+    return {"x": x, "z": z, "y": x + 0.5 * z + rng.standard_t(min(tail, 1e6), n)}
 
 
 def answers(fit: Any) -> list[Any]:
@@ -150,69 +154,70 @@ def answers(fit: Any) -> list[Any]:
     return [fit.params, fit.bse, fit.conf_int()]
 
 
-def released(mechanism: Any, table: dict[str, Any], adjacency: Any) -> list[Any]:
-    """A release's matrix, and a regression on it."""
+def released(mechanism: Any, table: dict[str, Any], adjacency: Any, epsilon: float) -> list[Any]:
+    """A release's matrix, and a regression on it where there is one."""
     columns = pg.Columns(COLUMNS, intercept=True)
     rng = np.random.default_rng(1)
     release = pg.release(
-        table, columns=columns, epsilon=2.0, delta=1e-6, mechanism=mechanism,
+        table, columns=columns, epsilon=epsilon, delta=1e-6, mechanism=mechanism,
         adjacency=adjacency, rng=rng,
     )  # fmt: skip
-    return [release.matrix, *answers(release.regress("y"))]
+    try:
+        return [release.matrix, *answers(release.regress("y"))]
+    except RefusedError:
+        return [release.matrix, np.nan]
 
 
 def one_look() -> list[Any]:
     """Of each mechanism, under both notions of neighbours."""
     mechanisms = (pg.AnalyzeGauss(), pg.AdditiveWishart(), pg.MatrixLaplace())
-    return [
-        found
-        for mechanism in mechanisms
-        for adjacency in NEIGHBOURS
-        for found in released(mechanism, rows(), adjacency)
-    ]
+    cases = product(mechanisms, NEIGHBOURS)
+    return [found for one, by in cases for found in released(one, rows(), by, 4.0)]
 
 
 def several_looks() -> list[Any]:
-    """On rows with tails and without, under both notions of neighbours."""
+    """With tails and without, of few rows and many, at budgets between which decisions change."""
+    cases = product(TAILS, (500, 4000, 40_000), NEIGHBOURS, (0.1, 0.3, 1.0, 4.0))
     return [
         found
-        for tail in (3.0, np.inf)
-        for adjacency in NEIGHBOURS
-        for found in released(pg.Refined(), rows(tail), adjacency)
+        for tail, n, adjacency, epsilon in cases
+        for found in released(pg.Refined(), rows(tail, n), adjacency, epsilon)
     ]
 
 
-def regressed(table: dict[str, Any], described: dict[str, Any], **how: Any) -> list[Any]:
+def regressed(
+    table: dict[str, Any], described: dict[str, Any], epsilon: float = 4.0, **how: Any
+) -> list[Any]:
     """One regression by scores."""
     found = []
     for adjacency in NEIGHBOURS:
         columns = pg.Columns(described, intercept=True)
         how |= {"adjacency": adjacency, "rng": np.random.default_rng(2)}
-        found += answers(pg.regress(table, "y ~ x + z", columns, 4.0, 1e-6, **how))
+        found += answers(pg.regress(table, "y ~ x + z", columns, epsilon, 1e-6, **how))
     return found
 
 
 def scores() -> list[Any]:
-    """Least squares on rows with tails and without, Huber's loss, and by unit."""
+    """Least squares with tails and without, at several budgets; Huber's loss; by unit."""
     people = rows() | {"person": np.arange(4000) // 2}
-    unit = pg.Unit("person", rows=2)
+    cases = product(TAILS, (500, 4000, 40_000), (0.3, 1.0, 4.0))
     return [
-        *regressed(rows(), COLUMNS),
-        *regressed(rows(3.0), COLUMNS),
+        *(found for tail, n, by in cases for found in regressed(rows(tail, n), COLUMNS, by)),
         *regressed(rows(3.0), COLUMNS, loss="huber"),
-        *regressed(people, COLUMNS, unit=unit),
+        *regressed(people, COLUMNS, unit=pg.Unit("person", rows=2)),
     ]
 
 
 def logistic() -> list[Any]:
     """A yes or no, and a count."""
-    table = rows()
-    yes = table | {"y": table["y"] > 0}
-    counts = table | {"y": np.floor(np.abs(table["y"]))}
-    return [
-        *regressed(yes, COLUMNS | {"y": bool}, family="binomial"),
-        *regressed(counts, COLUMNS | {"y": (0, 12)}, family="poisson"),
-    ]
+    found = []
+    for n, epsilon in product((4000, 40_000), (1.0, 4.0)):
+        table = rows(n=n)
+        yes = table | {"y": table["y"] > 0}
+        counts = table | {"y": np.floor(np.abs(table["y"]))}
+        found += regressed(yes, COLUMNS | {"y": bool}, epsilon, family="binomial")
+        found += regressed(counts, COLUMNS | {"y": (0, 12)}, epsilon, family="poisson")
+    return found
 
 
 LAWS: dict[str, Callable[[], list[Any]]] = {
