@@ -448,7 +448,7 @@ def extremes(first, second):
 
 
 def test_a_row_that_moves_the_least_eigenvalue_moves_it_from_the_others():
-    """Theorem 1 of adaptive.md: ratios by the tables' own smallest eigenvalues; attained."""
+    """Theorem A1 of sheffet.md: ratios by the tables' own smallest eigenvalues; attained."""
     rng = np.random.default_rng(9)
     least = 1.0
     for trial in range(400):
