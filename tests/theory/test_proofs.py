@@ -31,7 +31,7 @@ def row(rng, d, bound):
     return v / np.linalg.norm(v) * bound * rng.choice([1.0, rng.uniform()])
 
 
-# --- notation.md -------------------------------------------------------------------
+# --- index.md ----------------------------------------------------------------------
 
 
 def test_reversal():
@@ -45,7 +45,7 @@ def test_reversal():
         )
 
 
-# --- sketch.md ---------------------------------------------------------------------
+# --- sheffet.md --------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -383,7 +383,7 @@ def test_wishart_tends_to_analyze_gauss(adjacency, factor):
     )
 
 
-# --- analyze-gauss.md, inverse-gauss.md, adaptive.md -------------------------------
+# --- analyze-gauss.md, sheffet.md --------------------------------------------------
 
 
 def test_sensitivity_of_the_second_moment():
