@@ -81,8 +81,10 @@ def fill(name: str, lines: Iterable[str], check: bool = False, stamp: bool = Tru
     )
     if places != 1:
         raise ValueError(f"{table.page} has no place, or more than one, for the table {name}")
-    if check and made != text:
-        sys.exit(f"{table.page} is stale: python -m {table.command}")
+    if check:
+        if made != text:
+            sys.exit(f"{table.page} is stale: python -m {table.command}")
+        return
     path.write_text(made, encoding="utf-8")
     if stamp:
         keep([name], "measured")
