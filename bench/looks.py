@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import privgram as pg
+from bench.pages import fill
 from privgram.cli.demo import BOUNDS, TARGET, load_flights
 from privgram.mechanisms import Mechanism
 from privgram.regression import RefusedError
 
-PAGE = Path(__file__).parent.parent / "docs" / "benchmarks" / "accuracy.md"
 RELEASES = 30
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
 
@@ -213,14 +211,6 @@ def coverage(kind: str) -> list[str]:
         lines.append(f"| {' | '.join(cells)} |")
         print(lines[-1], flush=True)
     return lines
-
-
-def fill(name: str, lines: list[str]) -> None:
-    """Put a table into the page."""
-    text = PAGE.read_text(encoding="utf-8")
-    block = f"<!-- {name} -->\n" + "\n".join(lines) + "\n<!-- end -->"
-    text = re.sub(rf"<!-- {name} -->\n.*?<!-- end -->", block, text, flags=re.DOTALL)
-    PAGE.write_text(text, encoding="utf-8")
 
 
 def main() -> None:

@@ -9,15 +9,13 @@ too large; the worst first, by the first two kinds of designs.
 """
 
 import argparse
-import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import privgram as pg
+from bench.pages import fill
 
-PAGE = Path(__file__).parent.parent / "docs" / "benchmarks" / "accuracy.md"
 DELTA = 1e-6
 EPSILONS = (0.5, 2.0, 8.0)
 MECHANISMS = (pg.AnalyzeGauss(), pg.Refined())
@@ -253,11 +251,7 @@ def main() -> None:
         "| table | rows | epsilon | mechanism | half of it | earlier `Refined` | one look |",
         "|---|--:|--:|---|--:|--:|--:|",
     ]
-    text = PAGE.read_text(encoding="utf-8")
-    worst = [line for _, line in sorted(lines, key=lambda found: -found[0])]
-    block = "\n".join(["<!-- planning -->", *head, *worst, "<!-- end -->"])
-    text = re.sub(r"<!-- planning -->.*?<!-- end -->", lambda _: block, text, flags=re.DOTALL)
-    PAGE.write_text(text, encoding="utf-8")
+    fill("planning", [*head, *(line for _, line in sorted(lines, key=lambda found: -found[0]))])
 
 
 if __name__ == "__main__":

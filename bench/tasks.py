@@ -12,7 +12,6 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,10 +22,8 @@ import statsmodels.formula.api as smf
 from linearmodels import IV2SLS
 
 import privgram as pg
-from docs.experiments import filled
+from bench.pages import fill
 from privgram.cli.demo import load_flights
-
-PAGE = Path(__file__).parent.parent / "docs" / "benchmarks" / "tasks.md"
 
 DRAWS = 8
 NO_YES = ["no", "yes"]
@@ -188,11 +185,7 @@ def main():
         "|---|--:|---|--:|--:|--:|--:|--:|",
         *(f"| {answers(task)} |" for task in TASKS),
     ]
-    text = PAGE.read_text(encoding="utf-8")
-    made = filled(text, "tasks", "\n".join(lines) + "\n")
-    if "--check" in sys.argv and made != text:
-        sys.exit(f"{PAGE.name} is stale: python -m bench.tasks")
-    PAGE.write_text(made, encoding="utf-8")
+    fill("tasks", lines, check="--check" in sys.argv)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Fill the tables and draw the pictures of guide/low-rank.md.
+"""Fill the tables of low rank and compression in experiments.md, and draw their pictures.
 
-    python -m bench.paper low-rank --out docs/guide/results
-    python -m bench.paper compression --out docs/guide/results
+    python -m bench.paper low-rank --out docs/benchmarks
+    python -m bench.paper compression --out docs/benchmarks
     python docs/low_rank.py
 
 A table stands between ``<!-- table: name -->`` and ``<!-- end -->`` and says what the results
-in guide/results do. tests/papers/hardt_roth/test_guide.py checks that the page is up to date.
+in benchmarks/ do. tests/papers/hardt_roth/test_guide.py checks that the page is up to date.
 """
 
 import csv
@@ -14,8 +14,8 @@ import re
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-PAGE = FOLDER / "guide" / "low-rank.md"
-RESULTS = FOLDER / "guide" / "results"
+PAGE = FOLDER / "experiments.md"
+RESULTS = FOLDER / "benchmarks"
 BLOCK = re.compile(r"<!-- table: ([a-z-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 #: Key in the results, name in table and picture, colour, and line.

@@ -1,4 +1,4 @@
-"""The API page names every public object; modules on it list their own."""
+"""The API page names every public object; modules on it list their own. The site stays small."""
 
 import importlib
 import re
@@ -15,3 +15,12 @@ def test_every_public_name_has_an_entry(module):
     public = set(importlib.import_module(module).__all__)
     missing = public - {entry.rpartition(".")[2] for entry in ENTRIES}
     assert not missing, f"add to docs/api/index.rst: {sorted(missing)}"
+
+
+def test_the_site_has_sixty_pages_at_most():
+    """Each with one question; a page an object of the API is not counted."""
+    docs = PAGE.parent.parent
+    built = {"_build", "gallery", "generated", "_templates"}
+    written = [p for p in docs.rglob("*.md") if built.isdisjoint(p.relative_to(docs).parts)]
+    examples = list((docs / "examples").glob("plot_*.py"))
+    assert len(written) + len(examples) + len(["api", "gallery"]) <= 60

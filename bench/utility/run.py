@@ -7,10 +7,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from bench.pages import fill
 from bench.paper import uci
-from docs.experiments import filled
-
-PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "accuracy.md"
 
 
 def main() -> None:
@@ -27,8 +25,7 @@ def main() -> None:
         cells.append(cell)
     table = uci.to_markdown(cells)
     print(table, uci.summary(cells), sep="\n\n")
-    page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(filled(page, "uci", table + "\n"), encoding="utf-8")
+    fill("uci", [table])
     if args.csv:
         args.csv.write_text(uci.to_csv(cells))
 

@@ -306,7 +306,7 @@ ERRATA = [
         "Algorithms 2 and 5, lower bound",
         "fails with probability δ/4",
         "against what the neighbours share it is e^(ε/2) δ/4; slack elsewhere covers it, "
-        "see [adaptive](adaptive.md)",
+        "see [the adaptive variants](sheffet.md#the-adaptive-variants)",
         algorithm_2,
     ),
     (

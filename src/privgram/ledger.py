@@ -152,8 +152,8 @@ class Ledger:
 
         "pld": by their privacy loss distributions, pessimistically. The tightest. It holds for
         spends whose parameters (mechanism, epsilon, delta) do not depend on what earlier
-        releases showed, and for any sizes where all are Gaussian noise (docs/theory/ledger.md).
-        What is done with a release is free.
+        releases showed, and for any sizes where all are Gaussian noise
+        (docs/theory/composition.md). What is done with a release is free.
 
         "basic": epsilons add up, and deltas. Sound also where an analyst looks at one release
         to decide how much to spend on the next, and on which mechanism.

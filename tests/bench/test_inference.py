@@ -14,7 +14,7 @@ def test_every_statistic_is_measured():
     statistics = {cell["statistic"] for cell in cells}
     assert len(statistics) == 19
     assert {cell["mechanism"] for cell in cells} == {label for _, label in inference.CELLS}
-    page = inference.markdown(cells, 3, 10)
+    page = inference.markdown(cells)
     for statistic in statistics:
         assert page.count(f"| {statistic} |") == 1
 
@@ -43,7 +43,7 @@ def test_the_worst_cell_is_named():
         for (table, statistic), share in shares.items()
     ]
     rare = {"table": "e", "statistic": "interval", "offered": 0.2, "share": 0.1}
-    page = inference.markdown([*cells, cells[0] | rare], 10, 20)
+    page = inference.markdown([*cells, cells[0] | rare])
     assert re.search(r"\| interval \| 2 \| 94\.0 \| 91\.0 \| b, M, replace \|", page)
     assert re.search(r"\| test \| 2 \| 6\.0 \| 8\.0 \| d, M, replace \|", page)
 

@@ -85,7 +85,7 @@ def integers(columns, table):
 
 
 def test_sensitivity(rng):
-    """Integers: the lemma of docs/theory/groups.md, searched; rows at the bound attain it."""
+    """Integers: the lemma of docs/theory/composition.md, searched; rows at the bound attain it."""
     columns = pg.Columns({"x": (-1, 1), "y": (-1, 1)})
     ends = np.array([[1, 1], [1, -1], [0.3, -1], [0, 0]])
     rest = rng.uniform(-1, 1, (5, 2)), rng.choice(SITES, 5)

@@ -293,7 +293,7 @@ def test_what_remains_can_be_spent(path):
 
 def test_sums_of_losses_are_no_filter_for_adaptive_choices():
     """What "pld" does not promise: two ways to go on, each within the budget, are not if
-    the first outcome says which. Exact, by randomised response; `docs/theory/ledger.md`."""
+    the first outcome says which. Exact, by randomised response; `docs/theory/composition.md`."""
     epsilon, first = 1.0, 0.5
     likely = math.exp(first) / (1 + math.exp(first))  # of the loss +first; else -first
 

@@ -179,7 +179,7 @@ def test_orders_are_composed_like_with_like(orientations):
 
 
 def test_a_sketch_and_an_inverse_of_as_many_rows():
-    """By another route: a mixture of Gaussians, Theorem 2 of adaptive.md."""
+    """By another route: a mixture of Gaussians, Theorem A2 of sheffet.md."""
     epsilon = np.array([0.0, 0.5, 2.0])
     for rows, one, other in ((7, 0.3, 0.1), (40, 0.05, 0.2)):
         wide = SketchProfile(rows, one, "add-remove", "wide")

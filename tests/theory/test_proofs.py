@@ -31,7 +31,7 @@ def row(rng, d, bound):
     return v / np.linalg.norm(v) * bound * rng.choice([1.0, rng.uniform()])
 
 
-# --- notation.md -------------------------------------------------------------------
+# --- index.md ----------------------------------------------------------------------
 
 
 def test_reversal():
@@ -45,7 +45,7 @@ def test_reversal():
         )
 
 
-# --- sketch.md ---------------------------------------------------------------------
+# --- sheffet.md --------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -383,7 +383,7 @@ def test_wishart_tends_to_analyze_gauss(adjacency, factor):
     )
 
 
-# --- analyze-gauss.md, inverse-gauss.md, adaptive.md -------------------------------
+# --- analyze-gauss.md, sheffet.md --------------------------------------------------
 
 
 def test_sensitivity_of_the_second_moment():
@@ -448,7 +448,7 @@ def extremes(first, second):
 
 
 def test_a_row_that_moves_the_least_eigenvalue_moves_it_from_the_others():
-    """Theorem 1 of adaptive.md: ratios by the tables' own smallest eigenvalues; attained."""
+    """Theorem A1 of sheffet.md: ratios by the tables' own smallest eigenvalues; attained."""
     rng = np.random.default_rng(9)
     least = 1.0
     for trial in range(400):

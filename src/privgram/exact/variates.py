@@ -5,7 +5,7 @@ and of the uniform number that decides, as many bits are drawn as the decision t
 It holds for all that may follow, so that the bits not yet seen are still independent and
 uniform. Float64 decides, by additions, multiplications and divisions whose rounding is bounded;
 where that is too close, decimal arithmetic does, which rounds logarithms correctly to as many
-digits as are asked for. The proof is in docs/theory/finite-precision-multiplicative.md.
+digits as are asked for. The proof is in docs/theory/finite-precision.md.
 
 A proposal has whole = k with probability 2^-(k+1), and y = sign (whole + u) is accepted with
 probability exp(-T(y)), T >= 0:

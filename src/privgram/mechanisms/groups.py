@@ -49,7 +49,7 @@ def calibrate_groups(
 
     Under "add-remove" a row is in one group: parallel composition. Under "replace" it may change
     its group. Two of the matrices then are the diagonal blocks of the second moment of a table of
-    twice as many columns, and the noise is that of this table (docs/theory/groups.md).
+    twice as many columns, and the noise is that of this table (docs/theory/composition.md).
     """
     check_groups(mechanism, adjacency)
     width = 2 * n_columns if adjacency == "replace" else n_columns

@@ -47,8 +47,8 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
     -----
     One row is in one group. So adding or removing a row moves one of the matrices, by at most
     ``bound ** 2`` in Frobenius norm; replacing one can move two of them by as much each, and all
-    together by at most ``sqrt(2) * bound ** 2`` (docs/theory/groups.md). A unit of many rows may be
-    in several groups, which share its bound: its matrices together move them by no more.
+    together by at most ``sqrt(2) * bound ** 2`` (docs/theory/composition.md). A unit of many rows
+    may be in several groups, which share its bound: its matrices together move them by no more.
     """
 
     _frame = Frame(b"privgram.moments\n", 1, "a SecondMoments")

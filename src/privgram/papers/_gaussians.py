@@ -210,7 +210,7 @@ def wide_and_narrow(epsilon: Array, rows: float, wide: Array, narrow: Array) -> 
     r"""Profile of N(0, diag(1 + wide, 1 / (1 + narrow)))^r against N(0, I_2)^r.
 
     For any real epsilon, missing at most 1e-40; all broadcast. A mixture of Gaussians, by the
-    Theorem of docs/theory/adaptive.md: given S ~ chi_r the loss is
+    Theorem of docs/theory/sheffet.md: given S ~ chi_r the loss is
 
     .. math:: N(\pm\mu^2/2, \mu^2) + \tfrac12 (t - 1) S^2 - \tfrac r2 \ln t, \qquad
        t = \frac{1 + \text{wide}}{1 + \text{narrow}}, \quad

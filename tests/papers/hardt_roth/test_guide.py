@@ -1,4 +1,4 @@
-"""The low-rank page of the guide says what its results say."""
+"""The page of the papers' experiments says what its results say."""
 
 import importlib.util
 from pathlib import Path

@@ -315,7 +315,7 @@ def test_worst_neighbours_of_the_range_finder_by_search():
     """No pair of laws N(0, A A^T + rho^2 I) is further apart than the profile's; some are as far.
 
     Two generalised eigenvalues of the pair differ from 1, and the profile is that of 1 + lam
-    and 1 / (1 + lam) with lam / sqrt(1 + lam) = c / rho (docs/theory/sketch.md).
+    and 1 / (1 + lam) with lam / sqrt(1 + lam) = c / rho (docs/theory/sheffet.md).
     """
     rng = generator(10)
     c = 1.3

@@ -147,7 +147,7 @@ def test_calibration_leaves_no_clip_above_delta(rows, epsilon, delta, adjacency)
 
 
 def test_three_evaluations_bound_all_shifts_between():
-    """Lemma 2 of adaptive.md, whose curve at the middle is nearly reached."""
+    """Lemma 2 of sheffet.md, whose curve at the middle is nearly reached."""
     curve, setting = sketch_curves(10.0, "replace")[0], (6.0, 2.5, 0.8)
     clip = np.array([1.7]), np.array([1.7])
     for epsilon in (0.0, 0.4, 2.0):

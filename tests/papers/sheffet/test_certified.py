@@ -339,7 +339,7 @@ def test_delta_fp_bounds_total_variation(dof):
 
 
 def test_delta_fp_is_negligible():
-    """The table of docs/theory/finite-precision-multiplicative.md."""
+    """The table of docs/theory/finite-precision.md."""
     table = {1e2: (2.2e-21, 3.9e-21, 2.3e-17), 1e6: (2.2e-19, 3.9e-19, 2.3e-15)}
     table[1e9] = (7.0e-18, 1.2e-17, 7.4e-14)
     for dof, row in table.items():

@@ -19,7 +19,7 @@ probability is set aside: what a noisy eigenvalue too large leaks is in the inte
 joins all z < shift - m into one output.
 
 What is left is a supremum over two numbers, gap and clip. The profile bounds it, with a proof in
-docs/theory/adaptive.md: clips are rounded to cells, shifts between two are bounded by those two
+docs/theory/sheffet.md: clips are rounded to cells, shifts between two are bounded by those two
 and one more, and cells are refined until the bound is within a per cent of what is attained.
 
 References
@@ -116,7 +116,7 @@ def adaptive_delta(
 
     An upper bound, and exact for a cell of one clip and a range of one shift. Clips are rounded
     down, but up to the end of their cell the sketch runs as there (Lemma 3 of
-    docs/theory/adaptive.md); at every z the least density of the shifts under Q counts.
+    docs/theory/sheffet.md); at every z the least density of the shifts under Q counts.
     """
     low, high = clips
     q_low, q_high = q_shifts
@@ -182,7 +182,7 @@ def worst_case(
     scale: float,
     adjacency: Adjacency,
 ) -> float:
-    """Upper bound on delta over all gaps and clips: docs/theory/adaptive.md, Lemmas 1 to 3.
+    """Upper bound on delta over all gaps and clips: docs/theory/sheffet.md, Lemmas 1 to 3.
 
     The gap is the smallest eigenvalue under P less that under Q. At most budgets the largest leaks
     most, and one bound on all the others says so; where it does not, their cells are halved until
@@ -292,7 +292,7 @@ class AdaptiveSketchProfile(Profile):
     -----
     An upper bound, with proof, over the data's smallest eigenvalue and over the rows that move
     it, and within 1 % of the delta that some two tables attain, at every epsilon
-    (docs/theory/adaptive.md). It is less than that of earlier versions, so profiles that they
+    (docs/theory/sheffet.md). It is less than that of earlier versions, so profiles that they
     saved keep their claims.
 
     References

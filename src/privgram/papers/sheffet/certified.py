@@ -12,7 +12,7 @@ are rounded to a public grid exactly: the draws are real numbers of which as man
 that takes (`privgram.exact.variates`). So what is released has exactly the law of the ideal
 release from another matrix, H~, and by the certificate that law is within `delta_fp` of the one
 from H. No claim is made or needed about the accuracy of any factorisation, or about entries near
-a boundary between two grid points. Proofs are in docs/theory/finite-precision-multiplicative.md.
+a boundary between two grid points. Proofs are in docs/theory/finite-precision.md.
 
 Integers are in units of the second moment: its matrix is ``unit * G``. Grids are powers of two
 in these units (of their square root for rows), and what is returned counts them.

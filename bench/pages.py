@@ -1,0 +1,244 @@
+"""Tables of the pages of results: put in their places, and found out where they are stale.
+
+    python -m bench.pages               # names what is stale, with the command that measures it
+    python -m bench.pages --keep looks  # it holds all the same: the commit says why
+
+A table rests on laws: of one look, of several, of scores. `measured.json` has for each table the
+digests of these laws when it was measured: some seeded answers on small made tables, to six digits,
+since moments are exact and a seed's noise is the same everywhere. What moves an answer moves a
+digest, and the tables that rest on it are stale until their command has run. A table that is kept
+is noted as such. Times are of the machine that a page names, and have no digest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import json
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import privgram as pg
+from privgram.regression import RefusedError
+
+ROOT = Path(__file__).parent.parent
+BENCHMARKS = ROOT / "docs" / "benchmarks"
+MEASURED = BENCHMARKS / "measured.json"
+
+
+class Table(NamedTuple):
+    """Where a table is, what measures it, and the laws that it rests on."""
+
+    page: str
+    command: str
+    laws: tuple[str, ...]
+
+
+TABLES = {
+    "accuracy": Table("README.md", "bench.accuracy", ("one look", "several looks")),
+    "binagg": Table(
+        "docs/benchmarks/accuracy.md", "bench.binagg", ("one look", "several looks", "scores")
+    ),
+    "looks": Table(
+        "docs/benchmarks/accuracy.md", "bench.looks", ("one look", "several looks", "scores")
+    ),
+    "made": Table("docs/benchmarks/accuracy.md", "bench.looks", ("several looks",)),
+    "uci": Table(
+        "docs/benchmarks/accuracy.md",
+        "bench.utility.run FOLDER",
+        ("one look", "several looks"),
+    ),
+    "planning": Table(
+        "docs/benchmarks/accuracy.md", "bench.planning", ("one look", "several looks")
+    ),
+    "coverage": Table("docs/benchmarks/coverage.md", "bench.coverage", ("one look",)),
+    "inference": Table(
+        "docs/benchmarks/coverage.md", "bench.inference", ("one look", "several looks")
+    ),
+    "logistic, made": Table("docs/benchmarks/coverage.md", "bench.logistic", ("logistic",)),
+    "tasks": Table("docs/benchmarks/tasks.md", "bench.tasks", ("scores", "logistic")),
+    "logistic": Table("docs/benchmarks/tasks.md", "bench.logistic", ("logistic",)),
+}
+
+
+def fill(name: str, lines: Iterable[str], check: bool = False, stamp: bool = True) -> None:
+    """Put a table between its markers, and note under which laws it was measured, if it all was."""
+    table = TABLES[name]
+    path = ROOT / table.page
+    text = path.read_text(encoding="utf-8")
+    block = f"<!-- {name} -->\n" + "\n".join(lines).strip("\n") + "\n<!-- end -->"
+    made, places = re.subn(
+        rf"<!-- {name} -->\n.*?<!-- end -->", lambda _: block, text, flags=re.DOTALL
+    )
+    if places != 1:
+        raise ValueError(f"{table.page} has no place, or more than one, for the table {name}")
+    if check:
+        if made != text:
+            sys.exit(f"{table.page} is stale: python -m {table.command}")
+        return
+    path.write_text(made, encoding="utf-8")
+    if stamp:
+        keep([name], "measured")
+
+
+def read(path: Path) -> list[dict[str, object]]:
+    """Rows of a CSV file."""
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def write(path: Path, rows: list[dict[str, object]]) -> None:
+    """Rows as a CSV file; one that lacks the last fields has them empty."""
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, max(rows, key=len))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def keep(names: Iterable[str], how: str = "kept") -> None:
+    """Note that tables hold under the laws of today: measured under them, or kept from before."""
+    measured = json.loads(MEASURED.read_text(encoding="utf-8"))
+    for name in names:
+        measured[name] = {"is": how} | {law: digest(law) for law in TABLES[name].laws}
+    text = json.dumps(dict(sorted(measured.items())), indent=2)
+    MEASURED.write_text(text + "\n", encoding="utf-8")
+
+
+def stale() -> list[str]:
+    """A line for each table whose laws are not those that it was measured under."""
+    measured = json.loads(MEASURED.read_text(encoding="utf-8"))
+    lines = []
+    for name, table in TABLES.items():
+        moved = [law for law in table.laws if measured.get(name, {}).get(law) != digest(law)]
+        if moved:
+            what = " and ".join(moved)
+            lines.append(
+                f"{table.page}: the table {name!r} was measured before {what} changed. "
+                f"Run python -m {table.command}"
+            )
+    return lines
+
+
+@cache
+def digest(law: str) -> str:
+    """Digest of a law's seeded answers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        numbers = np.concatenate([np.ravel(found) for found in LAWS[law]()])
+    text = " ".join(f"{number:.5e}" for number in numbers)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+COLUMNS = {"x": (-4, 4), "z": (-4, 4), "y": (-12, 12)}
+NEIGHBOURS: tuple[Any, ...] = ("add-remove", "replace")
+TAILS = (2.5, 5.0, np.inf)
+
+
+def rows(tail: float = np.inf, n: int = 4000) -> dict[str, Any]:
+    """Rows with errors of Student's law, and features that nearly repeat each other."""
+    rng = np.random.default_rng(0)
+    x, z = rng.standard_normal((2, n))
+    z = 0.9 * x + 0.3 * z
+    return {"x": x, "z": z, "y": x + 0.5 * z + rng.standard_t(min(tail, 1e6), n)}
+
+
+def answers(fit: Any) -> list[Any]:
+    """Coefficients, standard errors and intervals."""
+    return [fit.params, fit.bse, fit.conf_int()]
+
+
+def released(mechanism: Any, table: dict[str, Any], adjacency: Any, epsilon: float) -> list[Any]:
+    """A release's matrix, and a regression on it where there is one."""
+    columns = pg.Columns(COLUMNS, intercept=True)
+    rng = np.random.default_rng(1)
+    release = pg.release(
+        table, columns=columns, epsilon=epsilon, delta=1e-6, mechanism=mechanism,
+        adjacency=adjacency, rng=rng,
+    )  # fmt: skip
+    try:
+        return [release.matrix, *answers(release.regress("y"))]
+    except RefusedError:
+        return [release.matrix, np.nan]
+
+
+def one_look() -> list[Any]:
+    """Of each mechanism, under both notions of neighbours."""
+    mechanisms = (pg.AnalyzeGauss(), pg.AdditiveWishart(), pg.MatrixLaplace())
+    cases = product(mechanisms, NEIGHBOURS)
+    return [found for one, by in cases for found in released(one, rows(), by, 4.0)]
+
+
+def several_looks() -> list[Any]:
+    """With tails and without, of few rows and many, at budgets between which decisions change."""
+    cases = product(TAILS, (500, 4000, 40_000), NEIGHBOURS, (0.1, 0.3, 1.0, 4.0))
+    return [
+        found
+        for tail, n, adjacency, epsilon in cases
+        for found in released(pg.Refined(), rows(tail, n), adjacency, epsilon)
+    ]
+
+
+def regressed(
+    table: dict[str, Any], described: dict[str, Any], epsilon: float = 4.0, **how: Any
+) -> list[Any]:
+    """One regression by scores."""
+    found = []
+    for adjacency in NEIGHBOURS:
+        columns = pg.Columns(described, intercept=True)
+        how |= {"adjacency": adjacency, "rng": np.random.default_rng(2)}
+        found += answers(pg.regress(table, "y ~ x + z", columns, epsilon, 1e-6, **how))
+    return found
+
+
+def scores() -> list[Any]:
+    """Least squares with tails and without, at several budgets; Huber's loss; by unit."""
+    people = rows() | {"person": np.arange(4000) // 2}
+    cases = product(TAILS, (500, 4000, 40_000), (0.3, 1.0, 4.0))
+    return [
+        *(found for tail, n, by in cases for found in regressed(rows(tail, n), COLUMNS, by)),
+        *regressed(rows(3.0), COLUMNS, loss="huber"),
+        *regressed(people, COLUMNS, unit=pg.Unit("person", rows=2)),
+    ]
+
+
+def logistic() -> list[Any]:
+    """A yes or no, and a count."""
+    found = []
+    for n, epsilon in product((4000, 40_000), (1.0, 4.0)):
+        table = rows(n=n)
+        yes = table | {"y": table["y"] > 0}
+        counts = table | {"y": np.floor(np.abs(table["y"]))}
+        found += regressed(yes, COLUMNS | {"y": bool}, epsilon, family="binomial")
+        found += regressed(counts, COLUMNS | {"y": (0, 12)}, epsilon, family="poisson")
+    return found
+
+
+LAWS: dict[str, Callable[[], list[Any]]] = {
+    "one look": one_look,
+    "several looks": several_looks,
+    "scores": scores,
+    "logistic": logistic,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--keep", nargs="*", choices=TABLES, metavar="TABLE", default=[])
+    options = parser.parse_args()
+    keep(options.keep)
+    found = stale()
+    if found:
+        sys.exit("\n".join(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""Tables of results are stale once what they rest on changes, and the command is named."""
+
+import numpy as np
+import pytest
+
+from bench import pages
+
+
+@pytest.mark.slow
+def test_no_table_is_older_than_what_it_measures():
+    assert not pages.stale(), "\n".join(pages.stale())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", pages.LAWS)
+def test_a_law_has_answers(law):
+    """What is refused hides changes, so most is not."""
+    numbers = np.concatenate([np.ravel(found) for found in pages.LAWS[law]()])
+    assert np.isfinite(numbers).mean() > 0.7
+
+
+@pytest.mark.parametrize("name", pages.TABLES)
+def test_every_table_has_one_place(name):
+    page = (pages.ROOT / pages.TABLES[name].page).read_text(encoding="utf-8")
+    assert page.count(f"<!-- {name} -->\n") == 1
+
+
+def test_a_table_that_another_law_measured_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(pages, "MEASURED", tmp_path / "measured.json")
+    pages.MEASURED.write_text("{}")
+    monkeypatch.setattr(pages, "digest", lambda law: law)
+    pages.keep(pages.TABLES)
+    assert not pages.stale()
+    monkeypatch.setattr(pages, "digest", lambda law: law.replace("logistic", "another"))
+    assert [line.partition(" was measured")[0] for line in pages.stale()] == [
+        f"{table.page}: the table {name!r}"
+        for name, table in pages.TABLES.items()
+        if "logistic" in table.laws
+    ]
