@@ -360,6 +360,30 @@ def test_where_rows_are_dropped_the_number_that_counts_is_asked_for():
         assert 1.5 < square < 3.5  # three columns, of which whitening leaves less than 1 each
 
 
+def test_the_number_that_was_asked_for_serves_the_ridge():
+    """As the public one does: without it, any number that the lengths allow is believed."""
+    columns = pg.Columns(dict.fromkeys(NAMES, (-1.0, 1.0)))
+    made = refined(seed=7, columns=columns)
+    assert abs(made.parameters["rows"] - len(TABLE)) < 5 * made.parameters["rows_std"]
+    public = replace(made, n_rows=round(made.parameters["rows"]), adjacency="replace")
+    ours, theirs = (one.regress("y", ridge="auto").used for one in (made, public))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+
+
+def test_a_frame_made_of_rows_that_are_clipped_is_left_for_the_last_that_is_not(monkeypatch):
+    choose, found = rules.choose_radius, []
+
+    def chosen(*asked):
+        moved = (0.0, 2.0, 2.0)[len(found)] * rules.MOST_MOVED * len(TABLE)
+        found.append(replace(choose(*asked), expected=moved, most=moved))
+        return found[-1]
+
+    monkeypatch.setattr(rules, "choose_radius", chosen)
+    made = refined(seed=7, epsilon=1.0)
+    assert made.parameters["look_radius"][-1] ** 2 == pytest.approx(found[0].square)
+    assert len({one.square for one in found}) == len(found) == 3
+
+
 @pytest.mark.parametrize("suffix", [".json", ".npz"])
 def test_saved_and_read_back(tmp_path, suffix):
     path = tmp_path / f"release{suffix}"

@@ -113,7 +113,9 @@ class Looks(looks.Looks):
         self.record["parameters"]["number_mu"] = self.mu(share)
         std = self.noise.counts_std(self.mu(share))
         self.record["parameters"]["rows_std"] = std
-        return float(self.moment.n_rows + np.rint(self.rng.normal(scale=std)))
+        rows = float(self.moment.n_rows + np.rint(self.rng.normal(scale=std)))
+        self.record["parameters"]["rows"] = rows
+        return rows
 
     def mapped(self, frame: Frame, radius: float) -> SecondMoment:
         """The exact second moment in a frame, of rows clipped to a radius there: SECRET."""

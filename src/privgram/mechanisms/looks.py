@@ -145,7 +145,8 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
         choice = looks.choose(frame, rules.TRIAL, left, rows)
         if not gains.are(choice.square, needed):
             return looks.once(first, left)
-        before = frame, gains, choice
+        if choice.expected <= rules.MOST_MOVED * rows:
+            before = frame, gains, choice
         left -= rules.MIDDLE
         middle = looks.take(looks.mapped(frame, radius), rules.MIDDLE)
         frame = rules.whiten(_told(frame, middle, looks), looks.std[-1], rows, frame)
@@ -160,7 +161,7 @@ def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict
         if before is None:
             return looks.once(first, left)
         frame, gains, choice = before
-    error = math.hypot(choice.square, choice.expected / looks.std_at(1.0, left))
+    error = math.hypot(choice.square, choice.typical / looks.std_at(1.0, left))
     if not gains.are(error, rules.WORTH_LAST):
         return looks.once(first, left)
     last = looks.take(looks.mapped(frame, math.sqrt(choice.square)), left)
@@ -192,14 +193,14 @@ def _together(
     """
     back, d = frame.inverse, len(first)
     if frame.levels:
-        sizes = [math.hypot(looks.std[-1], most) for most in (choice.expected, moved)]
+        sizes = [math.hypot(looks.std[-1], most) for most in (choice.typical, moved)]
         law = frame.known(sizes[1], looks.moment.columns)
         likely = (sizes[0] / sizes[1]) ** 2
         return back @ _told(frame, last, looks) @ back.T, law.image(back), likely
     before = _isotropic(looks.std[0]).image(frame.matrix)
-    after = _isotropic(math.hypot(looks.std[-1], choice.expected))
+    after = _isotropic(math.hypot(looks.std[-1], choice.typical))
     weights, combined = combine([before, after], d)
-    unseen = (moved**2 - choice.expected**2) * (1 + np.eye(d))
+    unseen = (moved**2 - choice.typical**2) * (1 + np.eye(d))
     stated = EntryLaw(combined.variances + unseen * weights[1] ** 2)
     whole = weights[0] * (frame.matrix @ first @ frame.matrix.T) + weights[1] * last
     likely = float(np.mean(combined.variances / stated.variances))

@@ -74,6 +74,10 @@ WINDOW, RESOLVED = 6, 5.0
 #: over tables. Half is the most that it can; rows in many directions move it by less.
 PULL, FADING = 0.35, 0.15
 
+#: That is of the worst coefficient of a regression. A typical one moves by so much of it, and
+#: radius and ridge go by this one; what is stated of errors goes by the worst.
+TYPICAL = 0.5
+
 #: No more than this part of the rows is clipped.
 MOST_CLIPPED = 0.05
 
@@ -454,6 +458,11 @@ class Choice:
     expected: float  # what clipping is expected to move an entry of the sum by, off the diagonal
     most: float  # what it may move it by
 
+    @property
+    def typical(self) -> float:
+        """What clipping is expected to move most entries by: an estimate goes by no worst case."""
+        return TYPICAL * self.expected
+
 
 def choose_radius(
     counts: Vector,  # (m,), released: rows up to each point and beyond the one before
@@ -475,7 +484,7 @@ def choose_radius(
     expected = pull(tail.rows) * tail.excess
     drawn = noise * (tail.places + constant)
     allowed = (tail.rows <= MOST_CLIPPED * rows) & (drawn <= loudest)
-    error = np.hypot(drawn, expected)
+    error = np.hypot(drawn, TYPICAL * expected)
     at = int(np.argmin(np.where(allowed, error, np.inf) if allowed.any() else error))
     number = float(tail.rows[at])
     most = pull(tail.rows[at]) * tail.most(at)
