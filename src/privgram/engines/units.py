@@ -192,13 +192,25 @@ class Store:
         return Table(None, len(self.layout.wanted), None, self._chunks())
 
     def _chunks(self) -> Generator[Chunk]:
+        """Parts, small ones several at a time; but never of keys that are high and of others."""
+        some: list[int] = []
         for part in sorted({*self.parts, *self.written}):
-            yield Chunk(partial(self._read, part))
+            full = sum(map(self._size, some)) >= PIECE
+            if some and (full or some[0] // PARTS != part // PARTS):
+                yield Chunk(partial(self._read, some))
+                some = []
+            some.append(part)
+        if some:
+            yield Chunk(partial(self._read, some))
 
-    def _read(self, part: int) -> Iterator[Any]:
-        some = list(self.parts.get(part, ()))
-        for at, size in self.written.get(part, ()):
-            some.append(self._from_file(at, size))
+    def _size(self, part: int) -> int:
+        """How many rows of a part are in memory; of one on disk, as many as are a part alone."""
+        return PIECE if part in self.written else sum(map(len, self.parts[part]))
+
+    def _read(self, parts: Sequence[int]) -> Iterator[Any]:
+        some = [records for part in parts for records in self.parts.get(part, ())]
+        for part in parts:
+            some += [self._from_file(at, size) for at, size in self.written.get(part, ())]
         records = np.concatenate(some)
         del some
         records = records[_order(records)]

@@ -10,7 +10,7 @@ import textwrap
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -171,7 +171,7 @@ def precision(
         )
     each = max(n_rows // (1 if groups is None else len(groups)), 1)
     made = _Rehearsal(formula, columns, design, each, unit, groups, asked)
-    at = made.at
+    at = cache(made.at)
     whole = at(left) if left > 0 else None
     goals: dict[str, float] = {}
     if want:
