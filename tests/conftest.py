@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import oracle as reference
 import pytest
+from helpers import LAYOUTS
 from numpy.typing import NDArray
 
 from privgram._core import rows
@@ -39,52 +40,6 @@ def impl(request: pytest.FixtureRequest) -> Iterator[type]:
 def coded(impl: type) -> type:
     """Return the accumulator of rows of codes of the same implementation."""
     return (reference if impl is reference.Accumulator else rows).TableAccumulator
-
-
-def _strided(x: NDArray[Any]) -> NDArray[Any]:
-    wide = np.full((2 * x.shape[0], 3 * x.shape[1]), 7, x.dtype)
-    wide[::2, ::3] = x
-    return wide[::2, ::3]
-
-
-def _gap_rows(x: NDArray[Any]) -> NDArray[Any]:
-    wide = np.full((x.shape[0], x.shape[1] + 3), 7, x.dtype)
-    wide[:, 1:-2] = x
-    return wide[:, 1:-2]
-
-
-def _gap_columns(x: NDArray[Any]) -> NDArray[Any]:
-    wide = np.full((x.shape[0] + 5, x.shape[1]), 7, x.dtype, order="F")
-    wide[2:-3] = x
-    return wide[2:-3]
-
-
-def _read_only(x: NDArray[Any]) -> NDArray[Any]:
-    y = x.copy()
-    y.flags.writeable = False
-    return y
-
-
-def _misaligned(x: NDArray[Any]) -> NDArray[Any]:
-    raw = np.zeros(x.nbytes + 1, np.uint8)[1:]
-    y = raw.view(x.dtype).reshape(x.shape)
-    y[...] = x
-    return y
-
-
-# Each returns an equal array with another memory layout.
-LAYOUTS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
-    "C": np.ascontiguousarray,
-    "F": np.asfortranarray,
-    "strided": _strided,
-    "reversed rows": lambda x: x[::-1].copy()[::-1],
-    "reversed columns": lambda x: x[:, ::-1].copy()[:, ::-1],
-    "reversed Fortran": lambda x: np.asfortranarray(x[::-1, ::-1])[::-1, ::-1],
-    "gap between rows": _gap_rows,
-    "gap between columns": _gap_columns,
-    "read-only": _read_only,
-    "misaligned": _misaligned,
-}
 
 
 @pytest.fixture(params=LAYOUTS)

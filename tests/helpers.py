@@ -1,8 +1,12 @@
 """What several test modules share."""
 
+import itertools
 import traceback
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privgram import privacy
 from privgram._release import Release
@@ -48,3 +52,61 @@ def said(error):
 def slopes(fit, values=None):
     """Numbers of a fit's features, without the constant: `params` by default."""
     return np.asarray(fit.params if values is None else values)[: len(fit.design.names)]
+
+
+def _strided(x: NDArray[Any]) -> NDArray[Any]:
+    wide = np.full((2 * x.shape[0], 3 * x.shape[1]), 7, x.dtype)
+    wide[::2, ::3] = x
+    return wide[::2, ::3]
+
+
+def _gap_rows(x: NDArray[Any]) -> NDArray[Any]:
+    wide = np.full((x.shape[0], x.shape[1] + 3), 7, x.dtype)
+    wide[:, 1:-2] = x
+    return wide[:, 1:-2]
+
+
+def _gap_columns(x: NDArray[Any]) -> NDArray[Any]:
+    wide = np.full((x.shape[0] + 5, x.shape[1]), 7, x.dtype, order="F")
+    wide[2:-3] = x
+    return wide[2:-3]
+
+
+def _read_only(x: NDArray[Any]) -> NDArray[Any]:
+    y = x.copy()
+    y.flags.writeable = False
+    return y
+
+
+def _misaligned(x: NDArray[Any]) -> NDArray[Any]:
+    raw = np.zeros(x.nbytes + 1, np.uint8)[1:]
+    y = raw.view(x.dtype).reshape(x.shape)
+    y[...] = x
+    return y
+
+
+# Each returns an equal array with another memory layout.
+LAYOUTS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
+    "C": np.ascontiguousarray,
+    "F": np.asfortranarray,
+    "strided": _strided,
+    "reversed rows": lambda x: x[::-1].copy()[::-1],
+    "reversed columns": lambda x: x[:, ::-1].copy()[:, ::-1],
+    "reversed Fortran": lambda x: np.asfortranarray(x[::-1, ::-1])[::-1, ::-1],
+    "gap between rows": _gap_rows,
+    "gap between columns": _gap_columns,
+    "read-only": _read_only,
+    "misaligned": _misaligned,
+}
+
+
+def all_pairs(*factors: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """Rows, few of them, in which any two values of two factors meet."""
+    table = [list(factor) for factor in factors]
+    every = list(itertools.product(*(range(len(factor)) for factor in table)))
+    of = {row: set(itertools.combinations(enumerate(row), 2)) for row in every}
+    missing, rows = set().union(*of.values()), []
+    while missing:
+        rows.append(max(every, key=lambda row: len(of[row] & missing)))
+        missing -= of[rows[-1]]
+    return [tuple(factor[i] for factor, i in zip(table, row, strict=True)) for row in rows]

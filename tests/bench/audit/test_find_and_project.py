@@ -36,6 +36,7 @@ class ShortProjection(Projection):
         return low_rank.project(A, self.basis, epsilon, delta, rng, row_change=0.9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "broken", [ShortFinder(), pytest.param(ShortProjection(), marks=pytest.mark.nightly)]
 )
@@ -47,6 +48,7 @@ def test_noise_ten_percent_short_is_caught(broken):
     assert any(row.violated for row in rows)
 
 
+@pytest.mark.long
 def test_the_whole_budget_for_each_step_is_caught():
     """The two steps together are charged for, and the audit sees what both of them tell."""
 
