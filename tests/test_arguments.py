@@ -50,6 +50,7 @@ def test_a_mechanism_in_the_place_of_the_columns(moment, mechanism):
         pg.release(moment, mechanism, 1.0, 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "plain"),
     [

@@ -155,6 +155,7 @@ def resealed(saved, path, arrays, **header):
     return path
 
 
+@pytest.mark.slow
 def test_a_fit_with_a_checksum_is_read(fitted):
     path, saved, arrays = fitted
     assert pg.load(resealed(saved, path, arrays)).bse.equals(pg.load(path).bse)

@@ -49,6 +49,7 @@ NAMES = {
 MECHANISMS, PROFILES, RESULTS = map(rows_of, ("mechanisms", "profiles", "results"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cells", MECHANISMS, ids=lambda cells: cells[0])
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_mechanisms(cells, adjacency):
@@ -162,6 +163,7 @@ def results(name):
     return []  # OpenDP's own object: tests/test_opendp.py
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cells", RESULTS, ids=lambda cells: cells[0])
 def test_results(cells):
     for item, expected in results(cells[0]):

@@ -157,6 +157,7 @@ def plan():
     return pg.plan(COLUMNS, epsilon=1.0, delta=1e-6, n_rows=10_000, design=GUESS)
 
 
+@pytest.mark.slow
 def test_without_privacy_it_is_the_textbooks_formula(plan):
     # 20,000 rows are made: correlations within 0.005, and the errors with them.
     correlation = np.array([[1, 0.6], [0.6, 1]])
@@ -173,6 +174,7 @@ def test_without_privacy_it_is_the_textbooks_formula(plan):
         assert all(error > row.sampling for error in row.stderr.values() if error is not None)
 
 
+@pytest.mark.slow
 def test_the_plan_leads_with_it(plan):
     text = str(plan)
     assert text.index("no privacy") < text.index("least rows")
@@ -184,6 +186,7 @@ def test_the_plan_leads_with_it(plan):
     assert str(again) == text
 
 
+@pytest.mark.slow
 def test_a_public_table_and_its_correlations_say_the_same(plan):
     rng = np.random.default_rng(1)
     matrix = np.array([[1, 0.6, 0.5], [0.6, 1, 0.3], [0.5, 0.3, 1]])
@@ -196,8 +199,16 @@ def test_a_public_table_and_its_correlations_say_the_same(plan):
     )
 
 
-def test_curves_fall_to_what_sampling_leaves(plan):
-    curve = plan.outlook.curve(epsilon=[0.5, 2, 50])
+@pytest.fixture(scope="module")
+def curves(plan):
+    """Over epsilon, and over rows."""
+    by_rows = plan.outlook.curve(n_rows=[10_000, 1_000_000])
+    return plan.outlook.curve(epsilon=[0.5, 2, 50]), by_rows
+
+
+@pytest.mark.slow
+def test_curves_fall_to_what_sampling_leaves(plan, curves):
+    curve, by_rows = curves
     for name in ("x", "z"):
         errors = [
             row for row in curve.rows if (row.name, row.mechanism) == (name, "AnalyzeGauss()")
@@ -205,7 +216,6 @@ def test_curves_fall_to_what_sampling_leaves(plan):
         assert [row.epsilon for row in errors] == [0.5, 2, 50]
         assert errors[0].stderr > errors[1].stderr > errors[2].stderr
         assert errors[2].stderr == pytest.approx(errors[2].sampling, rel=0.05)
-    by_rows = plan.outlook.curve(n_rows=[10_000, 1_000_000])
     first, last = (
         row for row in by_rows.rows if (row.name, row.mechanism) == ("x", "AnalyzeGauss()")
     )
@@ -219,14 +229,14 @@ def test_curves_fall_to_what_sampling_leaves(plan):
 
 
 @pytest.mark.slow
-def test_curves_are_drawn(plan):
+def test_curves_are_drawn(curves):
     pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
 
     ax = Figure().add_subplot()
-    assert plan.outlook.curve(epsilon=[0.5, 2]).plot(ax) is ax
+    assert curves[0].plot(ax) is ax
     assert ax.get_xlabel() == "epsilon"
-    ax = plan.outlook.curve(n_rows=[1000, 10_000]).plot(Figure().add_subplot())
+    ax = curves[1].plot(Figure().add_subplot())
     assert ax.get_xlabel() == "rows"
 
 
@@ -251,6 +261,7 @@ def test_all_kinds_of_variables_are_guessed():
     assert abs(coef["sex[m]"]) < 0.05
 
 
+@pytest.mark.slow
 def test_where_rows_are_private_only_an_intercept_counts_them():
     bounds = {"x": (-4, 4), "z": (-4, 4), "y": (-8, 8)}
     setting = {"epsilon": 1.0, "delta": 1e-6, "n_rows": 10_000, "adjacency": "add-remove"}
@@ -267,6 +278,7 @@ def test_where_rows_are_private_only_an_intercept_counts_them():
     assert counted.rows[0].stderr["AnalyzeGauss()"] > counted.rows[0].sampling
 
 
+@pytest.mark.slow
 def test_polynomials_and_products_are_planned_too():
     columns = pg.Columns(
         {"x": (-4, 4), "g": ["a", "b"], "y": (-8, 8)},
@@ -351,6 +363,7 @@ def test_lengths_have_the_mean_of_their_grid():
         assert area == pytest.approx(3000.0, rel=0.25)  # the first step is a coarse one
 
 
+@pytest.mark.slow
 def test_rows_with_missing_values_are_planned_with_too():
     """Half of a table's rows count, where they are dropped, and half of those that will come."""
     rng = np.random.default_rng(2)

@@ -412,6 +412,7 @@ def test_a_wrong_number_is_named(call):
                 assert caught.value.__cause__ is None, (name, value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", CASES)
 def test_right_numbers_are_taken(call):
     """Or the test above might see an error of something else."""

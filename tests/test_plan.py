@@ -22,6 +22,7 @@ def plan():
     return pg.plan(**SETTING)
 
 
+@pytest.mark.slow
 def test_noise_is_the_mechanisms_own(plan):
     for mechanism in _candidates(1e-6):
         (row,) = (row for row in plan.rows if row.mechanism == _name(mechanism))
@@ -73,6 +74,7 @@ def test_error_is_that_of_simulated_regressions():
         assert simulated == pytest.approx(_error(record, n), rel=0.04)
 
 
+@pytest.mark.slow
 def test_noise_and_rows_scale_with_the_squared_bound():
     small, large = (pg.plan(10, bound, 1.0, 1e-6) for bound in (1.0, 2.0))
     for a, b in zip(small.rows, large.rows, strict=True):
@@ -85,6 +87,7 @@ def test_a_sketch_of_few_rows_never_reaches_the_level():
     assert _rows_for(record, 0.5 / math.sqrt(100)) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("times", "pays"), [(0.3, False), (3.0, True)])
 def test_adaptive_sketch_pays_where_it_says(times, pays):
     """A real release of G = n/3 I, with the eigenvalue below and above what it says."""
@@ -101,12 +104,14 @@ def test_one_column():
     assert all(row.noise > 0 for row in pg.plan(1, 1.0, 1.0, 1e-6).rows)
 
 
+@pytest.mark.slow
 def test_few_rows_call_for_a_positive_definite_release():
     assert pg.plan(**SETTING, n_rows=100).recommended == "AdditiveWishart()"
     assert pg.plan(**SETTING, n_rows=10**8).recommended == "AnalyzeGauss()"
     assert "positive definite" in pg.plan(**SETTING, n_rows=100).reason
 
 
+@pytest.mark.slow
 def test_published_refusals_are_remarks():
     """Theorem 4.1 is stated for epsilon below 1."""
     plan = pg.plan(22, 3.0, 2.0, 1e-6, mechanisms=[sheffet.PublishedAdditiveWishart()])
@@ -116,6 +121,7 @@ def test_published_refusals_are_remarks():
     assert row.remark in str(plan)
 
 
+@pytest.mark.slow
 def test_published_constants_that_are_not_private_are_remarks():
     """Analyze Gauss's covers a row added, and a row replaced only where it has room to spare."""
     for adjacency, private in (("replace", False), ("add-remove", True)):

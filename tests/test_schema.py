@@ -308,6 +308,7 @@ def randhie():
     return frame, bounds, "mdvis"
 
 
+@pytest.mark.slow
 @needs_r
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 @pytest.mark.parametrize("load", [cps1988, fair, randhie], ids=lambda load: load.__name__)
@@ -334,6 +335,7 @@ def test_r_finds_what_regress_finds_on_real_tables(load, adjacency, tmp_path):
     np.testing.assert_allclose(se, fit.bse, rtol=1e-8)
 
 
+@pytest.mark.slow
 @needs_r
 @pytest.mark.parametrize("mechanism", [pg.AdditiveWishart(), InverseGauss(3000.0)], ids=str)
 def test_r_stops_on_other_laws(mechanism, tmp_path):
@@ -343,6 +345,7 @@ def test_r_stops_on_other_laws(mechanism, tmp_path):
         by_r(path, "a", ["yén"])
 
 
+@pytest.mark.slow
 @needs_r
 @pytest.mark.parametrize("mechanism", [pg.AnalyzeGauss(), pg.Refined()], ids=["one", "looks"])
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])

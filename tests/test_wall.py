@@ -145,6 +145,7 @@ def inside(name: str, rooms: tuple[str, ...]) -> bool:
     return any(name == room or name.startswith(room + ".") for room in rooms)
 
 
+@pytest.mark.slow
 def test_public_side_never_reaches_the_secret_side(graph):
     for start in (name for name in graph if inside(name, PUBLIC)):
         breaches = {

@@ -202,6 +202,7 @@ def test_release_with_a_bound_of_the_tables_own(folder):
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "settings", "mechanism"),
     [
@@ -494,6 +495,7 @@ def flights():
         pytest.skip("needs the demo extra")
 
 
+@pytest.mark.slow
 def test_demo(flights, tmp_path, monkeypatch):
     """Private within 6 standard errors of its noise (a false alarm in 10^8), each below 0.8."""
     monkeypatch.chdir(tmp_path)

@@ -190,6 +190,7 @@ def test_info_says_what_the_variables_are():
     assert all(text in shown for text in [*report["variables"].values(), *report["terms"]])
 
 
+@pytest.mark.slow
 def test_many_columns_are_counted_instead_of_listed(tmp_path):
     columns = pg.Columns({"code": [f"c{i}" for i in range(500)]})
     moment = pg.second_moment(np.rec.fromarrays([["c7", "c9"]], names=["code"]), columns=columns)

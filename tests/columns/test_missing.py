@@ -49,6 +49,7 @@ ROUTES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("route", ROUTES)
 def test_rows_are_left_out_where_their_number_is_private_anyway(route, table):
     run, columns = ROUTES[route], pg.Columns(BOUNDS, True)

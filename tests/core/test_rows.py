@@ -80,6 +80,7 @@ def test_equals_rational_arithmetic(impl, rng, d, bits):
     assert_array_equal(integers(acc), q.T @ q)
 
 
+@pytest.mark.slow
 def test_scale_is_just_under_two_to_the_bits(impl):
     for d, bound, bits in [(1, 1.0, 20), (22, 7.4, 20), (5000, 1e-3, 24), (100, 1e9, 8)]:
         scale = impl(d, bound, bits).scale

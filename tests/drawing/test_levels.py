@@ -71,6 +71,7 @@ def test_without_noise_it_is_least_squares_with_a_column_for_each_level(adjacenc
     assert (inside < 0.02 * ERRORS).all()
 
 
+@pytest.mark.slow
 def test_an_absorbed_factor_is_taken_along_and_not_shown():
     fit = fitted("y ~ a + b + h | firm", **SURE)
     assert fit.param_names == ("a", "b", "h[v]", "Intercept")
@@ -84,6 +85,7 @@ def test_an_absorbed_factor_is_taken_along_and_not_shown():
     np.testing.assert_array_equal(again.solution, fit.solution)
 
 
+@pytest.mark.slow
 def test_rows_in_any_order_and_with_missing_values(tmp_path):
     turned = np.random.default_rng(0).permutation(len(FIRM))
     one, other = fitted(), fitted(table={name: x[turned] for name, x in TABLE.items()})
@@ -187,6 +189,7 @@ def test_intervals_hold_and_noise_is_small(adjacency):
     assert np.less(size, (1.6, 2.0) if adjacency == "replace" else (0.8, 1.0)).all()
 
 
+@pytest.mark.slow
 def test_what_else_there_may_be_comes_from_a_release():
     """Products with the factor, and two that are wide."""
     assert hasattr(fitted("y ~ a*h + b | firm", **SURE), "sampling")

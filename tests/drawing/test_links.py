@@ -71,6 +71,7 @@ def fitted(family="binomial", source=None, formula=FORMULA, columns=None, seed=1
 # --- what it computes -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 @pytest.mark.parametrize("family", TARGETS)
 def test_without_noise_it_is_that_of_statsmodels(family, adjacency):
@@ -92,6 +93,7 @@ def test_without_noise_it_is_that_of_statsmodels(family, adjacency):
     np.testing.assert_allclose(ends, expected, rtol=0.05)
 
 
+@pytest.mark.slow
 def test_every_form_of_a_target():
     table = made()
     fits = [fitted(source=table, **SURE)]
@@ -136,6 +138,7 @@ def test_weights_and_no_intercept(family):
         fitted(family, table | {"w": weight}, columns=weighted, formula="y ~ a - 1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", TARGETS)
 def test_scores_of_units_have_clustered_errors(family):
     table = made(family)
@@ -147,6 +150,7 @@ def test_scores_of_units_have_clustered_errors(family):
     np.testing.assert_allclose(fit.bse, other.bse, rtol=0.25)  # of units that were clipped
 
 
+@pytest.mark.slow
 def test_rows_in_any_form_and_order_give_the_same_bits():
     table = made()
     fit = fitted(source=table)

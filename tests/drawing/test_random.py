@@ -90,6 +90,7 @@ def test_legacy_state_is_refused():
         resolve(np.random.RandomState(1))
 
 
+@pytest.mark.slow
 def test_import_leaves_scipy_and_randomgen_unloaded():
     code = (
         "import sys, privgram.drawing.random\n"

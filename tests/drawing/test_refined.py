@@ -115,6 +115,7 @@ def test_far_less_noise_than_one_look():
     assert (ours < 30 * theirs).all()
 
 
+@pytest.mark.slow
 def test_one_look_where_a_frame_gains_nothing():
     """The rest of the budget is spent in the same frame: the law is Analyze Gauss's."""
     corners = np.random.default_rng(2).choice([-1.0, 1.0], (4000, 3))
@@ -243,6 +244,7 @@ def test_a_table_that_cannot_be_read_again_is_refused_before_anything_is_spent(t
     assert refined(np.array_split(TABLE, 3)).parameters["looks"] >= 3
 
 
+@pytest.mark.slow
 def test_dask_gives_the_bits_of_one_machine():
     dask = pytest.importorskip("dask.array")
     expected = refined(seed=6)

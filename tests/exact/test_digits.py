@@ -87,6 +87,7 @@ def test_truncated_product_is_within_its_bound(rng, bits):
     assert worst > 0.4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [1, 2, 3, 100])
 def test_products_by_blocks_are_products(rng, block, monkeypatch):
     """Of triangles, of matrices that are 0 but for some digits, and symmetric ones."""

@@ -51,6 +51,7 @@ def test_chis(rng, dof):
     assert follows(drawn(rng, 30_000, dof) ** 2, stats.chi2(dof).cdf)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dof", [None, 1.0, 7.5])
 def test_laws_where_decimals_decide(rng, monkeypatch, dof):
     """The same laws where float64 leaves all to decimals, also of the words they have seen."""

@@ -571,6 +571,7 @@ def test_threads_cannot_both_have_the_last(path):
     assert len(refused) == 8
 
 
+@pytest.mark.slow
 def test_processes_cannot_both_have_the_last(path):
     Ledger(path, 0.3, 1e-6, composition="basic")
     result = run("race", path, 4)

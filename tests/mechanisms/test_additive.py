@@ -28,6 +28,7 @@ def moment():
     return pg.SecondMoment(4, bound=2.0).update(rng.standard_normal((200, 4)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_exact_calibration_is_tight_and_safe(mechanism, adjacency):
@@ -43,6 +44,7 @@ def test_exact_calibration_is_tight_and_safe(mechanism, adjacency):
         assert one_less.delta(EPSILON) > DELTA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_noise_scales_with_the_square_of_the_bound(mechanism):
     if mechanism == AdditiveWishart(scale=1.0):
@@ -347,6 +349,7 @@ def test_feasible_keeps_what_is_feasible():
     assert moved == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 @pytest.mark.parametrize("kind", [AnalyzeGauss, MatrixLaplace])
 def test_inference_is_refused_where_the_repair_binds(kind, adjacency, tmp_path):

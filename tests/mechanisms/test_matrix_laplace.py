@@ -227,6 +227,7 @@ def test_default_and_plan_agree_at_delta_zero():
         mechanisms.default(5, 2.0, 0.0, 0.0)
 
 
+@pytest.mark.slow
 def test_plan_says_where_it_adds_less_noise():
     assert "MatrixLaplace() would add 25.1% less noise" in pg.plan(4, 2.0, 1.0, 1e-6).reason
     assert "MatrixLaplace" not in pg.plan(40, 2.0, 1.0, 1e-6).reason

@@ -66,6 +66,7 @@ def test_with_little_noise_the_excess_is_known(kind):
     assert np.all(np.abs(tail.rows[at] - number) < 0.2 * number + 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["normal", "exponential", "t5"])
 def test_the_upper_end_holds_the_excess_in_noise(kind):
     """In 100 histograms, at places from two to eight times the mean of squares."""
@@ -99,6 +100,7 @@ def test_rows_of_one_length_are_not_clipped():
         assert choice.square <= 2 * length
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["normal", "exponential"])
 def test_noise_in_the_counts_is_not_taken_for_long_rows(kind):
     """200 histograms: six deviations are exceeded once in 10^7 of them."""

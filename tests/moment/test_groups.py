@@ -220,6 +220,7 @@ def test_wrong_requests(table, asked, said):
         grouped()
 
 
+@pytest.mark.slow
 def test_wrong_types(table):
     columns = COLUMNS["numbers"]
     with pytest.raises(TypeError, match="not whole numbers, as its levels are"):

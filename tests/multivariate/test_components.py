@@ -258,6 +258,7 @@ def test_standard_errors_are_the_spread_over_tables_and_releases():
     np.testing.assert_allclose(found[0].stderr[0], spread, rtol=0.4)
 
 
+@pytest.mark.slow
 def test_the_edge_of_correlations_counts_what_is_common():
     # The first of one factor is clear; a second would be in 1 of 20: 4 of 20 has probability 0.016.
     rng = np.random.default_rng(9)

@@ -317,6 +317,7 @@ def test_second_looks_that_may_have_clipped(n_rows, clipped):
         one.correlation()
 
 
+@pytest.mark.slow
 def test_levels_are_held_fixed():
     """All levels of a factor follow from the ones and all but one."""
     frame = table("cps1988")[["wage", "region", "parttime"]]

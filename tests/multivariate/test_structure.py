@@ -43,6 +43,7 @@ def test_errors_of_loadings_are_their_spread():
     np.testing.assert_allclose(first.stderr, spread(loadings), rtol=0.45)
 
 
+@pytest.mark.slow
 def test_errors_of_canonical_correlations_are_their_spread():
     first = released(np.random.default_rng(3)).cca(["a", "b", "d"], ["c", "e", "f"])
     expected = spread(lambda release: release.cca(["a", "b", "d"], ["c", "e", "f"]).correlations)
@@ -140,6 +141,7 @@ def test_the_edge_counts_releases_that_cannot_be():
     assert release.cca(["a"], ["b"]).edge(0.95) == 1.0
 
 
+@pytest.mark.slow
 def test_the_penalty_by_noise_joins_what_is_correlated():
     pytest.importorskip("sklearn")
     joined = released(np.random.default_rng(7)).graphical_lasso()
@@ -209,6 +211,7 @@ def test_discriminants_are_of_the_weighted_columns_too():
         release.lda("kind", ["x", "kind[v]"])
 
 
+@pytest.mark.slow
 def test_errors_of_discriminants_are_their_spread():
     law = GaussianLaw(10.0, 14.0)
     rng = np.random.default_rng(10)

@@ -68,6 +68,7 @@ DRAWN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DRAWN)
 @pytest.mark.parametrize("style", ["default", "dark_background"])
 def test_draws_on_the_axes_given_or_on_its_own(release, fit, name, style):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import all_pairs
 
 from privgram.papers import hardt_roth, sheffet
 from privgram.papers.hardt_roth import ChiGaussianProfile
@@ -44,10 +45,11 @@ def test_sketch_rows_is_the_most_that_qualifies(epsilon, delta, adjacency):
 
 
 @pytest.mark.slow
-@every_budget
-@every_adjacency
-@pytest.mark.parametrize("n_columns", [1, 5000])
-def test_wishart_dof_is_the_least_that_qualifies(epsilon, delta, adjacency, n_columns):
+@pytest.mark.parametrize(
+    ("budget", "adjacency", "n_columns"), all_pairs(BUDGETS, ADJACENCIES, [1, 5000])
+)
+def test_wishart_dof_is_the_least_that_qualifies(budget, adjacency, n_columns):
+    epsilon, delta = budget
     for ratio in (1e-9, 1e-3, 1.0, 50.0, 1e3):
         if WishartProfile(1e12, n_columns, ratio, adjacency).delta(epsilon) > delta:
             with pytest.raises(ValueError, match="smaller ratio"):
@@ -101,6 +103,7 @@ def test_wishart_curve_has_the_printed_values():
     assert curve.limit == pytest.approx(4.225, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("adjacency", "total", "plain"), [("add-remove", 57.07, 35.54), ("replace", 66.67, 43.41)]
 )

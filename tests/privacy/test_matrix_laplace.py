@@ -183,6 +183,7 @@ def test_delta_zero_is_the_limit_of_small_deltas(n_columns, adjacency):
     assert noise.ratio == pytest.approx(1.6 if one_row else 0.8, rel=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize(
     ("n_columns", "epsilon", "delta"),

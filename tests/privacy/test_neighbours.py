@@ -143,6 +143,7 @@ def test_wishart_by_the_densities_of_the_matrix(dof, kind):
         check(loss, Direction(), (0.0, 0.1, 0.4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("smallest", [0.0, 4.0, 1000.0])
 def test_adaptive_sketch_by_the_density_of_all_it_shows(smallest):
     """Worst pair for add-remove: the row lies along the smallest eigenvector."""

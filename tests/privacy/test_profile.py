@@ -52,6 +52,7 @@ SLOW = AdaptiveSketchProfile, TwoSketchesProfile
 every_profile = pytest.mark.parametrize("profile", PROFILES, ids=repr)
 
 
+@pytest.mark.slow
 @every_profile
 def test_scalars_and_arrays_of_any_shape(profile):
     assert type(profile.delta(0.3)) is float
@@ -81,6 +82,7 @@ def test_delta_never_rises_on_fine_grids(profile, centre):
     np.testing.assert_allclose(singly, delta[::8], rtol=1e-11)
 
 
+@pytest.mark.slow
 @every_profile
 def test_delta_is_a_convex_function_of_exp_epsilon(profile):
     x = np.linspace(1.0, 4.0, 9 if isinstance(profile, SLOW) else 40)
@@ -97,6 +99,7 @@ def test_below_zero_complements_exchange_the_pair(profile):
     assert profile.delta(-np.inf) == 1
 
 
+@pytest.mark.slow
 @every_profile
 def test_epsilon_is_the_safe_side_inverse(profile):
     slow = isinstance(profile, SLOW)
@@ -112,6 +115,7 @@ def test_epsilon_is_the_safe_side_inverse(profile):
     assert profile.epsilon(profile.delta(0.0)) == 0.0
 
 
+@pytest.mark.slow
 @every_profile
 def test_directions_stay_below_the_profile_and_reach_it(profile):
     if isinstance(profile, AdaptiveSketchProfile):

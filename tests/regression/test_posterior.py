@@ -26,6 +26,7 @@ def drawn(seed, law, n=2000, n_rows=2000):
     return make_release(noisy, NAMES, law, n_rows)
 
 
+@pytest.mark.slow
 def test_without_noise_it_is_the_conjugate_one():
     """4,000 draws: a mean is known to 1.6 % of the deviation, a deviation to 1.1 %."""
     release = drawn(0, GaussianLaw(1e-9, 1e-9))
@@ -89,6 +90,7 @@ def test_intervals_hold_their_level(law):
     assert (np.mean(held, axis=0) > 0.82).all()
 
 
+@pytest.mark.slow
 def test_own_units_and_frames():
     rng = np.random.default_rng(1)
     x = rng.uniform(20, 80, 5000)

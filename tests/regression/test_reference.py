@@ -94,6 +94,7 @@ def test_numbers_with_names_take_positions_and_cannot_be_changed(small, monkeypa
     assert_allclose(small.params, small.inference.estimate[:3])
 
 
+@pytest.mark.slow
 def test_a_summary_takes_no_pandas():
     """Pandas is imported where its objects are asked for: it takes longer than all regressions."""
     script = (
@@ -247,6 +248,7 @@ def test_noise_in_r_squared_has_the_stated_deviation(slope):
     assert np.mean(shares) == pytest.approx(fit.rsquared, abs=0.004)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_hand", [False, True], ids=["terms", "indicators"])
 def test_levels_that_hold_a_constant_count_as_one(by_hand):
     """As in statsmodels, R squared is about the mean, and F is of what else there is."""

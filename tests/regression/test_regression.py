@@ -234,6 +234,7 @@ def test_summary_is_the_table_statisticians_know(release):
     np.testing.assert_allclose(shown, expected, rtol=1e-3, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_summary_keeps_its_columns_under_long_names(table):
     names = ["a_name_of_exactly_thirty_2_chars", "b" * 50, "c", "y", "intercept"]
     lines = (
@@ -449,6 +450,7 @@ def test_unclip_names_what_it_lacks(table):
         noisy.regress("c", ridge=1.0, unclip=True)
 
 
+@pytest.mark.slow
 def test_shift_of_clipping_by_quadrature():
     # Two columns, y = 2 x + e, rows longer than 3 clipped: by a fine grid over x and e.
     x, e = np.meshgrid(*[(np.arange(500) + 0.5) / 31.25 - 8] * 2, indexing="ij")

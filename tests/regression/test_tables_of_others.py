@@ -25,6 +25,7 @@ def test_summary_col_of_statsmodels():
     assert not found.columns.duplicated().any()
 
 
+@pytest.mark.slow
 def test_tables_of_maketables():
     maketables = pytest.importorskip("maketables")
     found = maketables.ETable(
@@ -120,6 +121,7 @@ def test_a_count_is_printed_with_its_error_and_units_as_such():
     assert slopes(fit).shape == (1,)
 
 
+@pytest.mark.slow
 def test_marginal_effects_are_of_a_public_grid():
     """By the delta method: slopes and means of the grid, by hand."""
     effects = pytest.importorskip("marginaleffects")

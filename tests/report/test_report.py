@@ -393,6 +393,7 @@ def test_components_are_refused_in_words(undrawn):
     assert "The 3 columns as arrows" in clear  # one level of two
 
 
+@pytest.mark.slow
 def test_levels_that_sum_to_ones_are_no_noise(undrawn):
     rng = np.random.default_rng(5)
     columns = pg.Columns(

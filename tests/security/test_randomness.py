@@ -122,6 +122,7 @@ def numbers(result):
     return np.asarray(result, dtype=float).tobytes()
 
 
+@pytest.mark.slow
 @NEEDS
 def test_no_draw_touches_a_global_or_seeded_generator(draw, monkeypatch):
     draw()  # whatever is imported late may look at these classes

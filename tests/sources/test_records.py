@@ -43,6 +43,7 @@ def test_one_persons_text_is_one_record(tmp_path):
         assert limbs(moment) == limbs(second_moment(ages, 100.0))
 
 
+@pytest.mark.slow
 def test_a_cell_beyond_a_chunk(tmp_path):
     path = tmp_path / "t.csv"
     write(path, [("age", "note"), (1, "a"), (2, "100,x\n" * 1_500_000), (3, "b")])

@@ -121,6 +121,7 @@ def test_without_a_ledger_it_says_that_the_budget_ends(study):
     assert not alone.durable
 
 
+@pytest.mark.slow
 def test_a_budget_of_a_process_is_gone_after_it():
     code = (
         "import privgram as pg\n"

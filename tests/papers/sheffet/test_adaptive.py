@@ -93,6 +93,7 @@ def test_no_gap_and_no_clip_leaks_more(profile, epsilon):
     assert 0.98 * bound <= worst <= bound * (1 + 1e-4)
 
 
+@pytest.mark.slow
 def test_bound_is_near_what_is_attained_at_every_epsilon():
     profile = sheffet.adaptive_sketch(30, 1.0, 1e-4)
     for epsilon in (0.01, 0.3, 3.0, 6.0):
@@ -177,6 +178,7 @@ def test_bound_over_cells_and_over_shifts():
             assert (leaks <= bound[cell]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "before"),
     [

@@ -11,6 +11,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from helpers import all_pairs
 from scipy import stats
 
 import privgram as pg
@@ -243,9 +244,11 @@ MECHANISMS = [
 ]
 
 
-@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
-@pytest.mark.parametrize("table", [few_rows, many_rows])
+@pytest.mark.parametrize(
+    ("mechanism", "adjacency", "table"),
+    all_pairs(MECHANISMS, ["replace", "add-remove"], [few_rows, many_rows]),
+    ids=repr,
+)
 def test_rescaling_rows_and_bound_rescales_the_release(mechanism, adjacency, table):
     """To the last bit by powers of two: every length in a mechanism is a multiple of B^2."""
     if mechanism == InverseWishart() and adjacency == "add-remove":

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from helpers import by
+from helpers import all_pairs, by
 from scipy import stats
 
 import privgram as pg
@@ -140,6 +140,7 @@ def test_rows_are_an_integer():
         GaussianSketch(2.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_dictionary_and_file_round_trip(mechanism, moment, tmp_path):
     assert from_dict(mechanism.to_dict()) == mechanism
@@ -230,6 +231,7 @@ def test_fewer_rows_than_columns_give_a_singular_release(moment):
 # --- Adaptive variants ---------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calibration", ["exact", "published"])
 @pytest.mark.parametrize("mechanism", ADAPTIVE, ids=repr)
 def test_a_small_eigenvalue_leaves_the_regulariser(mechanism, calibration):
@@ -241,6 +243,7 @@ def test_a_small_eigenvalue_leaves_the_regulariser(mechanism, calibration):
     assert p["adjusted_regulariser"] >= p["regulariser"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calibration", ["exact", "published"])
 @pytest.mark.parametrize("mechanism", ADAPTIVE, ids=repr)
 def test_a_middling_eigenvalue_lowers_the_regulariser(mechanism, calibration):
@@ -287,10 +290,14 @@ def breach(rng, location, scale, step):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rows", [0, 1, 500], ids=["empty", "one row", "rank one"])
-@pytest.mark.parametrize("calibration", ["exact", "published"])
 @pytest.mark.parametrize(
-    "mechanism", [*ADAPTIVE, GaussianSketch(100, adaptive=True, keep_rows=True)], ids=repr
+    ("mechanism", "calibration", "rows"),  # none, one, and many of rank one
+    all_pairs(
+        [*ADAPTIVE, GaussianSketch(100, adaptive=True, keep_rows=True)],
+        ["exact", "published"],
+        [0, 1, 500],
+    ),
+    ids=repr,
 )
 def test_an_eigenvalue_bound_far_too_high_is_no_error(mechanism, calibration, rows, monkeypatch):
     """Singular data on a rung without regulariser: what delta allows must look like the rest."""
@@ -303,6 +310,7 @@ def test_an_eigenvalue_bound_far_too_high_is_no_error(mechanism, calibration, ro
     assert np.isfinite(release.matrix).all()
 
 
+@pytest.mark.slow
 def test_rows_that_are_kept_are_bounded(monkeypatch):
     monkeypatch.setattr("privgram.papers.sheffet.drawing.KEPT_ENTRIES", 3 * 150)
     release = GaussianSketch(100, adaptive=True, keep_rows=True).release(rich(4000), EPSILON, DELTA)
