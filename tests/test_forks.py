@@ -337,7 +337,7 @@ DOORS = {
 
 # Has imported everything once, in one thread, and has a child run each code that it is sent.
 SERVER = """
-import json, os, sys
+import json, os, signal, sys
 import numpy, privgram.drawing.norm_bound, privgram.engines.progress, privgram.estimators
 import privgram.papers.hardt_roth
 
@@ -345,6 +345,7 @@ for line in sys.stdin:
     code, path = json.loads(line)
     child = os.fork()
     if child == 0:
+        signal.alarm(300)
         for handle, name in ((1, "out"), (2, "err")):
             os.dup2(os.open(f"{path}.{name}", os.O_WRONLY | os.O_CREAT, 0o600), handle)
         sys.argv = ["", path]
