@@ -15,7 +15,7 @@ THREADED := tests/moment tests/engines/test_threads.py \
             tests/core/test_wishart.py tests/core/test_orthonormal.py
 
 # What the wheel is made of.
-SOURCES := meson.build meson.options pyproject.toml LICENSE README.md \
+SOURCES := meson.build meson.options packaging/version.py packaging/exports.map pyproject.toml LICENSE README.md \
            $(shell find src -type f -not -path '*/__pycache__/*' -not -name '*.so')
 
 # Files go to as many processes as there are cores, whole, so that tests which share a fixture, or
@@ -24,7 +24,7 @@ SOURCES := meson.build meson.options pyproject.toml LICENSE README.md \
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 \
           --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo test quick long nightly fuzz sanitize sanitize-threads lint docs linkcheck bench reproduce wheel manylinux sdist dev clean
+.PHONY: help demo test quick long nightly fuzz sanitize sanitize-threads lint docs linkcheck bench reproduce wheel manylinux cross wheels sdist dev clean
 
 help:
 	@echo "make demo    private regression on 336,776 real flights"
@@ -35,6 +35,8 @@ help:
 	@echo "             make bench BENCH_ARGS=--quick: smaller, once"
 	@echo "make reproduce  the papers' experiments, small: REPRODUCE_ARGS='all --scale paper'"
 	@echo "make wheel   a wheel in dist/;  make manylinux: one for other Linux machines, too"
+	@echo "make wheels PYTHONS='python3.12 python3.13'  wheels for Linux with glibc 2.28 or later"
+	@echo "make cross   a wheel for aarch64, tested under QEMU; other platforms, compiled only"
 	@echo "make long    Spark, audits by simulation and the papers' runs: .ci/run has them too"
 	@echo "make nightly the few tests that take minutes"
 	@echo "make fuzz    atheris over every loader, FUZZ_TIME=600 seconds each"
@@ -92,6 +94,16 @@ manylinux: $(DONE)/wheel $(DONE)/tools
 	rm -rf dist/manylinux
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist/manylinux dist/*.whl
 	! $(BIN)/python -m zipfile --list dist/manylinux/*.whl | grep 'privgram\.libs'
+
+CROSS_TESTS ?= tests/core/test_bits.py tests/test_digests.py
+# zig compiles, whatever C library this machine has; see docs/project/packaging.md.
+cross: $(DONE)/cross
+	$(BIN)/python packaging/cross/cross.py compile
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python packaging/cross/cross.py aarch64 $(CROSS_TESTS)
+
+PYTHONS ?= $(PYTHON)
+wheels: $(DONE)/cross
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python packaging/cross/cross.py manylinux $(PYTHONS)
 
 sdist: $(DONE)/tools
 	mkdir -p dist && rm -f dist/*.tar.gz
@@ -167,6 +179,10 @@ $(DONE)/docs: $(DONE)/installed
 
 $(DONE)/tools: $(DONE)/venv
 	$(PIP) install --quiet --group wheel
+	touch $@
+
+$(DONE)/cross: $(DONE)/venv
+	$(PIP) install --quiet --group cross
 	touch $@
 
 $(DONE)/bench: $(DONE)/test

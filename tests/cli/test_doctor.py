@@ -2,6 +2,7 @@
 
 import json
 import platform
+import sys
 from importlib import metadata
 
 import numpy as np
@@ -32,6 +33,8 @@ def test_a_sound_installation():
     assert report["privgram"] == pg.__version__
     assert report["numpy"] == np.__version__
     assert report["python"].startswith(platform.python_version())
+    gil = getattr(sys, "_is_gil_enabled", lambda: True)()
+    assert report["GIL"] == {True: "on", False: "off"}[gil]
     assert report["kernels"] == ", ".join(rows.available())
     assert "OpenBLAS" in report["blas"]
     assert report["extras"]["cli"]["rich"] == metadata.version("rich")

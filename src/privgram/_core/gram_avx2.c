@@ -1,5 +1,7 @@
 /* AVX2 and FMA: panels of 4 columns, tiles of 4 x 12 in 12 of 16 registers. */
 #include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define KERNEL gram_avx2
 #define KERNEL_NAME "avx2"

@@ -1,5 +1,7 @@
 /* AVX-512: panels of 8 columns, tiles of 8 x 24 in 24 of 32 registers. */
 #include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define KERNEL gram_avx512
 #define KERNEL_NAME "avx512"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import re
+import sys
 import tempfile
 from collections.abc import Callable
 from importlib import metadata
@@ -39,7 +40,7 @@ def command(as_json: bool) -> None:
         out.print(facts(installation))
         heads = ["extra", "installed", "missing"]
         out.print(table(heads, map(_row, extras.items()), words=heads))
-        out.print(facts(found))
+        out.print(facts(found, "Tried on this machine"))
     failed = [name for name, verdict in found.items() if verdict != "ok"]
     if failed:
         raise click.ClickException(f"the self-test failed: {'; '.join(failed)}")
@@ -55,6 +56,7 @@ def _installation() -> dict[str, object]:
         **{name: metadata.version(name) for name in ("numpy", "scipy", "randomgen")},
         "platform": platform.platform(),
         "cores": cores(),
+        "GIL": "on" if getattr(sys, "_is_gil_enabled", lambda: True)() else "off",
         "kernel": rows.available()[0],
         "kernels": ", ".join(rows.available()),
         "blas": blas.config(),
