@@ -19,7 +19,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 
 import privgram as pg
-from privgram.sources import mapped, parquet
+from privgram.sources import files
 
 from .common import fastest, print_tracks, size
 
@@ -75,11 +75,11 @@ class Npy(Files):
         def no_lease(file):
             yield False
 
-        lease, mapped.lease = mapped.lease, no_lease
+        lease, files.lease = files.lease, no_lease
         try:
             return self.track_share_of_rate_in_memory(d, order)
         finally:
-            mapped.lease = lease
+            files.lease = lease
 
 
 def settled(call):
@@ -128,7 +128,7 @@ class Parquet(Files):
 
     def decode(self, threads=2):
         """Decode as `second_moment` does, and do nothing with it."""
-        table = parquet.open_parquet(self.path)
+        table = files.open_parquet(self.path)
         chunks, lock = iter(table.chunks), threading.Lock()
 
         def work():

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 import privgram as pg
+from privgram.stream import State
 from privgram.stream.factors import Epoch
-from privgram.stream.state import State
 
 ROWS, COLUMNS, MONTHS = 10**6, 50, 1000
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 import privgram as pg
-from privgram.sources import kept
+from privgram.sources import table
 
 CALLS = ("one pass", "refined", "refined, no cache")
 TIMES = 3
@@ -66,7 +66,7 @@ def call(which: str, path: Path, factors: list[int], threads: int) -> dict[str, 
     else:
         rng = np.random.default_rng(0)  # an experiment, which is not private
         if which == CALLS[2]:
-            kept.SHARE = 0.0
+            table.SHARE = 0.0
         release = pg.release(
             path,
             columns=columns,

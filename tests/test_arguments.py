@@ -12,7 +12,7 @@ import pytest
 from helpers import make_release
 
 import privgram as pg
-from privgram._base.checks import check_number
+from privgram._base.numbers import check_number
 from privgram.drawing.norm_bound import private_norm_bound
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
 

@@ -214,12 +214,12 @@ POINTS = """
 from pathlib import Path
 from privgram.drawing import random as drawing
 from privgram.drawing.norm_bound import private_norm_bound
-from privgram.engines import progress
+from privgram import engines
 from privgram.estimators import PrivateRidge
 from privgram.papers import hardt_roth
 
 parent, keys, points = os.getpid(), [], []
-progress.INTERVAL = 0.0  # a report after every block
+engines.INTERVAL = 0.0  # a report after every block
 real = drawing.default_bit_generator
 
 def made():
@@ -338,7 +338,10 @@ DOORS = {
 # Has imported everything once, in one thread, and has a child run each code that it is sent.
 SERVER = """
 import json, os, signal, sys
-import numpy, privgram.drawing.norm_bound, privgram.engines.progress, privgram.estimators
+import numpy
+import privgram.drawing.norm_bound
+import privgram.engines
+import privgram.estimators
 import privgram.papers.hardt_roth
 
 for line in sys.stdin:

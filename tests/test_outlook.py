@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram._plan.lengths import counts, shape_of
+from privgram._plan.designs import counts, shape_of
 
 
 def fair():

@@ -10,7 +10,7 @@ import pytest
 
 import privgram as pg
 from privgram import mechanisms
-from privgram._plan.comparison import _candidates, _error, _name, _rows_for, unit_scale
+from privgram._plan import _candidates, _error, _name, _rows_for, unit_scale
 from privgram.papers import sheffet
 from privgram.papers.sheffet import GaussianSketch, InverseWishart
 

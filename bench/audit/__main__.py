@@ -13,9 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from bench import audit
-from privgram.cli import _mechanisms
-from privgram.cli._options import example
-from privgram.cli._output import console, json_option, print_json, table
+from privgram.cli import _shared
+from privgram.cli._shared import console, example, json_option, print_json, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -43,7 +42,7 @@ LOW_RANK = ("RangeFinder", "Projection", "FindAndProject")
 @click.option(
     "--mechanism",
     "mechanisms",
-    type=_mechanisms.Name(LOW_RANK),
+    type=_shared.Name(LOW_RANK),
     multiple=True,
     help="Measure only this one. May be repeated.",
 )

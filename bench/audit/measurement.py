@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.checks import check_integer, check_within
+from privgram._base.numbers import check_integer, check_within
 from privgram.mechanisms import Refined
 
 from . import low_rank, moments, refined, together

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from privgram._core.rows import Accumulator
-from privgram.drawing.refined import Both, Looks, take_looks
+from privgram.drawing.draws import Both, Looks
 from privgram.mechanisms import Refined
+from privgram.mechanisms.looks import take_looks
 from privgram.moment import SecondMoment
-from privgram.moment.mapped import Mapped
+from privgram.moment.rows import Mapped
 
 from .cases import Case, Pair
 from .moments import ADJACENCIES, BOUND, claimed

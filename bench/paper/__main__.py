@@ -15,9 +15,8 @@ import click
 
 from privgram._base.files import write_atomically
 from privgram.cli import run
-from privgram.cli._options import example
-from privgram.cli._output import console, json_option, print_json, table
 from privgram.cli._program import OneLine
+from privgram.cli._shared import console, example, json_option, print_json, table
 
 FIGURES = tuple(f"fig{i}" for i in range(1, 7))
 SWEEPS = ("low-rank", "compression")

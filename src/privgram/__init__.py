@@ -3,11 +3,9 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from privgram._base.kinds import Kinds as _Kinds
-from privgram._base.version import __version__ as __version__
-from privgram._release import Release
-from privgram._release.load import load
-from privgram._release.pool import pool
+from privgram._base.installed import __version__ as __version__
+from privgram._base.saved import Kinds as _Kinds
+from privgram._release import Release, load, pool
 from privgram.columns import Columns, Dates, Factor, Log
 from privgram.columns.groups import Groups
 from privgram.columns.unit import Unit

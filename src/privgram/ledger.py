@@ -1,6 +1,6 @@
 r"""A budget on disk: every release is entered before it is made, and refused beyond the total.
 
-A ledger is a file of JSON lines that form a chain (`privgram._base.chain`). The first line, the
+A ledger is a file of JSON lines that form a chain (`privgram._base.saved`). The first line, the
 header, has the budget; every further one is a spend with all that its privacy profile needs. A
 line that was altered, removed from the middle or moved is found. No file can know that whole lines
 were cut off its end: keep the ledger where those who release may append and not restore.
@@ -30,15 +30,14 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from privgram._base import chain as _chain
 from privgram._base import files as _files
-from privgram._base.checks import check_budget, check_number
+from privgram._base import saved as _chain
+from privgram._base.numbers import check_budget, check_number, edge
 from privgram._base.saved import DAMAGE, DamagedFile, check_version
-from privgram._base.solve import edge
 
 if TYPE_CHECKING:
     from privgram.privacy import Guarantee, Profile
-    from privgram.privacy.running import RunningLosses
+    from privgram.privacy.composition import RunningLosses
 
 FORMAT = "privgram-ledger"
 VERSION = 1
@@ -534,7 +533,7 @@ class Ledger:
 
     @cached_property
     def _losses(self) -> RunningLosses:
-        from privgram.privacy.running import RunningLosses
+        from privgram.privacy.composition import RunningLosses
 
         step = min(1e-4, 1e-4 * self.epsilon)
         top = min(self.epsilon + 30.0, step * 2**21)
@@ -696,7 +695,7 @@ def _now() -> str:
 
 
 def _check_header(header: dict[str, Any]) -> None:
-    from privgram.privacy._adjacency import check_adjacency
+    from privgram.privacy._profile import check_adjacency
 
     check_budget(header["epsilon"], header["delta"], zero="delta")
     check_adjacency(header["adjacency"])

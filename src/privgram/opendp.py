@@ -33,14 +33,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal
 
-from privgram._base.optional import extra
+from privgram._base.installed import extra
 
 with extra("opendp", "privgram.opendp needs"):
     import opendp.prelude as dp
     from opendp.extras.numpy import array2_domain
 
 from privgram.mechanisms._base import check_mechanism
-from privgram.privacy._adjacency import check_adjacency
+from privgram.privacy._profile import check_adjacency
 
 if TYPE_CHECKING:
     import numpy as np

@@ -2,7 +2,7 @@
 
 import pytest
 
-from privgram.columns.formula import parse
+from privgram.columns.terms import parse
 
 pytest.importorskip("formulaic")
 

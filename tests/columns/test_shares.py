@@ -8,7 +8,7 @@ import pytest
 
 import privgram as pg
 from privgram._plan import plan as make_plan
-from privgram.columns.shares import by_term, proposed_weights, share
+from privgram.columns.structure import by_term, proposed_weights, share
 
 BOUNDS = {
     "wage": pg.Log(2, 500),

@@ -7,7 +7,7 @@ from oracle.rowmap import map_rows
 from privgram._core import rowmap
 from privgram._core.rows import Accumulator
 from privgram.exact.limbs import to_integers
-from privgram.moment.mapped import Levelled, Mapped
+from privgram.moment.rows import Levelled, Mapped
 
 
 def images(block, bound, frame):

@@ -14,7 +14,7 @@ from privgram._base.saved import DamagedFile
 from privgram._release.groups import Releases
 from privgram.drawing.norm_bound import private_norm_bound
 from privgram.drawing.release import release_groups, release_moment
-from privgram.mechanisms.groups import calibrate_groups
+from privgram.mechanisms import calibrate_groups
 from privgram.noise import added_up
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, SketchLaw
 from privgram.privacy import GaussianProfile, MatrixLaplaceProfile

@@ -7,7 +7,7 @@ import pytest
 
 import privgram as pg
 from privgram.mechanisms import Refined
-from privgram.regression.huber import ERROR, Bounded
+from privgram.regression.families import ERROR, Bounded
 
 pytest.importorskip("formulaic")
 

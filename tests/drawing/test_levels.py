@@ -8,8 +8,7 @@ import pytest
 import privgram as pg
 from privgram.drawing.scores import released
 from privgram.mechanisms import Refined
-from privgram.moment.levels import LevelSums
-from privgram.moment.scored import UNITS, scale
+from privgram.moment.scored import UNITS, LevelSums, scale
 
 pytest.importorskip("formulaic")
 

@@ -8,7 +8,7 @@ import pytest
 import privgram as pg
 from privgram._core.rows import Accumulator
 from privgram.mechanisms import Refined
-from privgram.moment.mapped import Mapped
+from privgram.moment.rows import Mapped
 from privgram.moment.scored import (
     PARTS,
     UNITS,

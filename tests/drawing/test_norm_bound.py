@@ -18,7 +18,7 @@ import privgram as pg
 from privgram import privacy
 from privgram.columns import Auto
 from privgram.drawing.norm_bound import Choice, NormCounts, private_norm_bound, quantile_losses
-from privgram.engines.request import Pass
+from privgram.engines import Pass
 from privgram.ledger import BudgetExceeded
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import merge

@@ -10,7 +10,7 @@ from helpers import slopes
 
 import privgram as pg
 from bench.audit import refined as audit
-from privgram.drawing import refined as drawing
+from privgram.drawing import draws as drawing
 from privgram.mechanisms import refined as rules
 from privgram.mechanisms.refined import whiten
 from privgram.noise import GaussianLaw, ImageLaw

@@ -9,10 +9,10 @@ import pytest
 import privgram as pg
 from privgram._base.saved import DamagedFile
 from privgram._core.units import UnitAccumulator
-from privgram.drawing.refined import Looks
+from privgram.drawing.draws import Looks
 from privgram.drawing.scores import add_to_integers
 from privgram.mechanisms import Refined
-from privgram.moment.mapped import Mapped
+from privgram.moment.rows import Mapped
 from privgram.moment.scored import (
     PARTS,
     UNITS,
@@ -422,7 +422,7 @@ def test_the_ledger_is_charged_once_and_before_the_noise(tmp_path, monkeypatch):
     def fail(*args, **options):
         raise RuntimeError("no noise")
 
-    monkeypatch.setattr("privgram.drawing.refined.symmetric_gaussian", fail)
+    monkeypatch.setattr("privgram.drawing.draws.symmetric_gaussian", fail)
     with pytest.raises(RuntimeError, match="no noise"):
         fitted(ledger=fresh)
     assert len(fresh.entries) == 1

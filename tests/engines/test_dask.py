@@ -14,8 +14,8 @@ from helpers import said
 from loaders import loads, noted
 
 from privgram import Columns, Dates, Factor, Unit, second_moment
+from privgram import engines as progress_module
 from privgram.drawing.norm_bound import private_norm_bound
-from privgram.engines import progress as progress_module
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")

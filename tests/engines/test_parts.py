@@ -8,9 +8,9 @@ import numpy as np
 from privgram import SecondMoment, second_moment
 from privgram._core.rows import Accumulator
 from privgram.drawing.norm_bound import NormCounts
+from privgram.engines import Pass
 from privgram.engines.parts import Failure, Plan, merged, rows_of
-from privgram.engines.request import Pass
-from privgram.moment.mapped import Mapped
+from privgram.moment.rows import Mapped
 
 
 def assert_same(a, b):

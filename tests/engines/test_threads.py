@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from privgram import Columns, SecondMoment, release, second_moment
+from privgram import engines as progress_module
 from privgram._core.rows import Accumulator
-from privgram.engines import progress as progress_module
 from privgram.engines import threads as engine
 from privgram.moment.rows import Feeder
 from privgram.sources.table import Chunk, Table

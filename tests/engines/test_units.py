@@ -9,7 +9,7 @@ import privgram as pg
 from privgram.columns.unit import PrivacyUnit
 from privgram.engines import units
 from privgram.moment import merge
-from privgram.sources.keys import keys_of
+from privgram.sources.table import keys_of
 
 COLUMNS = pg.Columns(
     {

@@ -30,8 +30,7 @@ import numpy as np
 from fuzz.blocks import update
 
 import privgram as pg
-from privgram._base.chain import line
-from privgram._base.saved import digest
+from privgram._base.saved import digest, line
 from privgram.columns import _to_toml
 from privgram.ledger import Ledger
 from privgram.papers.sheffet import GaussianSketch, InverseWishart, SketchProfile

@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 
-from privgram._base import chain as _chain
+from privgram._base import saved as _chain
 from privgram.ledger import BudgetExceeded, Ledger
 
 

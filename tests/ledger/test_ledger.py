@@ -19,8 +19,8 @@ import pytest
 
 import privgram as pg
 from privgram import BudgetExceeded, Ledger, privacy
-from privgram._base import chain as _chain
 from privgram._base import files as _files
+from privgram._base import saved as _chain
 from privgram.ledger import FORMAT
 from privgram.papers import hardt_roth, sheffet
 from privgram.papers.sheffet import (
@@ -30,7 +30,7 @@ from privgram.papers.sheffet import (
     PublishedAnalyzeGauss,
 )
 from privgram.papers.zhou_ligett_wasserman import compress
-from privgram.privacy import composition, losses, running
+from privgram.privacy import composition
 from privgram.privacy.accounting import ReleaseAccountant, ReleaseDpEvent
 
 
@@ -719,8 +719,7 @@ def test_losses_are_kept_and_gone_on_from(path, monkeypatch):
     exact = ledger.spent
     assert kept.exists()
     composed = []
-    one = losses.losses_of
-    monkeypatch.setattr(running, "losses_of", lambda *a: composed.append(a) or one(*a))
+    one = composition.losses_of
     monkeypatch.setattr(composition, "losses_of", lambda *a: composed.append(a) or one(*a))
     assert Ledger(path).spent[0] == pytest.approx(exact[0], abs=2e-4)
     # A few that came after the file was written, and not all.

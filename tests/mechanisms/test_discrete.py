@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 import privgram as pg
-from privgram.drawing import discrete as _discrete
-from privgram.mechanisms import AnalyzeGauss, analyze_gauss
+from privgram.drawing import random as _discrete
+from privgram.mechanisms import AnalyzeGauss, additive
 from privgram.papers.sheffet import published
 
 pytest.importorskip("opendp")
@@ -128,8 +128,8 @@ def test_noise_beyond_64_bits_is_refused():
 
 
 def test_a_coarse_second_moment_is_refused(moment, monkeypatch):
-    monkeypatch.setattr(analyze_gauss, "STEPS", 2.0**41)
-    analyze_gauss.AnalyzeGauss("discrete")
+    monkeypatch.setattr(additive, "STEPS", 2.0**41)
+    additive.AnalyzeGauss("discrete")
     from privgram.mechanisms import _base
 
     _base._calibrate.cache_clear()

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from privgram import Refined
-from privgram.mechanisms.refined import choose_radius
-from privgram.mechanisms.tails import bins, tail_of
+from privgram.mechanisms.refined import bins, choose_radius, tail_of
 
 ROWS, COLUMNS, MU = 100_000, 5, 0.2
 GRID = bins(COLUMNS, 4000.0 * COLUMNS)

@@ -20,8 +20,8 @@ from dp_accounting.pld import privacy_loss_distribution
 import privgram as pg
 from privgram.papers.sheffet import InverseGauss, SketchProfile
 from privgram.privacy import GaussianProfile, WishartProfile
+from privgram.privacy._numerics import connect_the_dots
 from privgram.privacy.accounting import ReleaseAccountant, ReleaseDpEvent, pld_from_profile
-from privgram.privacy.dots import connect_the_dots
 
 pytestmark = pytest.mark.slow
 

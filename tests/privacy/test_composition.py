@@ -8,7 +8,7 @@ from pairs import rule
 from scipy import special, stats
 
 import privgram as pg
-from privgram.papers._gaussians import narrow_against_wide, wide_against_narrow, wide_and_narrow
+from privgram.papers._shared import narrow_against_wide, wide_against_narrow, wide_and_narrow
 from privgram.papers.hardt_roth import ChiGaussianProfile
 from privgram.papers.sheffet import (
     GaussianSketch,

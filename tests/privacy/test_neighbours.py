@@ -11,9 +11,9 @@ from pairs import sketch_delta, wishart_delta
 from scipy import stats
 
 from privgram.papers import sheffet
-from privgram.papers._gaussians import narrow_against_wide, wide_against_narrow
+from privgram.papers._shared import narrow_against_wide, wide_against_narrow
 from privgram.papers.sheffet import AdaptiveSketchProfile, SketchProfile
-from privgram.papers.sheffet.adaptive import adaptive_delta
+from privgram.papers.sheffet.profiles import adaptive_delta
 from privgram.privacy import WishartProfile
 
 DRAWS = 200_000

@@ -4,7 +4,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from privgram._base.solve import edge, largest_count, largest_safe
+from privgram._base.numbers import edge, largest_count, largest_safe
 from privgram.privacy import _numerics as nx
 
 SIGNED = np.concatenate([-np.logspace(-12, -0.001, 40), np.logspace(-12, 6, 80)])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from privgram.papers import sheffet
-from privgram.papers._gaussians import narrow_against_wide, wide_against_narrow
+from privgram.papers._shared import narrow_against_wide, wide_against_narrow
 from privgram.papers.hardt_roth import ChiGaussianProfile
 from privgram.papers.sheffet import SketchProfile
 from privgram.privacy import GaussianProfile, WishartProfile, calibration

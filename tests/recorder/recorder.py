@@ -16,8 +16,8 @@ from unittest import mock
 
 import numpy as np
 
-from privgram.drawing import additive, norm_bound, refined, scores
-from privgram.exact import certified, limbs
+from privgram.drawing import draws, norm_bound, scores
+from privgram.exact import digits, limbs
 
 
 class Watched(np.random.Generator):
@@ -114,8 +114,8 @@ class Recorder:
     @contextlib.contextmanager
     def watching(self):
         """Put the recorder where data and noise meet."""
-        add_integers, wisharts = additive.add_integers, certified.add_wisharts
-        noisy, number = refined.Looks.noisy, refined.Looks.number
+        add_integers, wisharts = draws.add_integers, digits.add_wisharts
+        noisy, number = draws.Looks.noisy, draws.Looks.number
         choose = norm_bound.exponential_mechanism
         add_to_integers = scores.add_to_integers
 
@@ -147,10 +147,10 @@ class Recorder:
 
         with contextlib.ExitStack() as stack:
             for where, name, new in (
-                (additive, "add_integers", watched_add),
-                (certified, "add_wisharts", watched_wisharts),
-                (refined.Looks, "noisy", watched_noisy),
-                (refined.Looks, "number", watched_number),
+                (draws, "add_integers", watched_add),
+                (digits, "add_wisharts", watched_wisharts),
+                (draws.Looks, "noisy", watched_noisy),
+                (draws.Looks, "number", watched_number),
                 (scores, "add_to_integers", watched_integers),
                 (norm_bound, "exponential_mechanism", watched_choice),
             ):

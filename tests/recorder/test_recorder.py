@@ -15,9 +15,9 @@ import pytest
 from recorder.recorder import Recorder, Violation, moved, same
 
 import privgram as pg
-from privgram.drawing import refined
+from privgram import stream as running
+from privgram.drawing import draws
 from privgram.noise import symmetric_gaussian
-from privgram.stream import running
 
 N = 4000
 LEVELS = ["a", "b", "c"]
@@ -374,17 +374,17 @@ def test_a_stream(unit, adjacency, tmp_path):
 
 def planted(monkeypatch, fault):
     if fault == "half the sensitivity":
-        std_at = refined.Looks.std_at
+        std_at = draws.Looks.std_at
         monkeypatch.setattr(
-            refined.Looks, "std_at", lambda looks, bound, share: std_at(looks, bound / 1.5, share)
+            draws.Looks, "std_at", lambda looks, bound, share: std_at(looks, bound / 1.5, share)
         )
     elif fault == "a parameter that depends on data":
-        real = refined.Looks.noisy
+        real = draws.Looks.noisy
 
         def noisy(looks, counted, share):
             return real(looks, counted, share * (1 - 1e-9 * float(counted.counts[0])))
 
-        monkeypatch.setattr(refined.Looks, "noisy", noisy)
+        monkeypatch.setattr(draws.Looks, "noisy", noisy)
 
 
 @pytest.mark.slow

@@ -9,8 +9,7 @@ from scipy import optimize, stats
 import privgram as pg
 from privgram.noise import GaussianLaw
 from privgram.regression import RefusedError, regress
-from privgram.regression.groups import _paule_mandel, regress_groups
-from privgram.regression.shrinkage import information, posterior
+from privgram.regression.groups import _paule_mandel, information, posterior, regress_groups
 
 NAMES = ("x", "y", "intercept")
 COLUMNS = pg.Columns({"x": (-4, 4), "y": (-8, 8)}, intercept=True)

@@ -13,7 +13,7 @@ from regression_references import STUDIES, study, table
 import privgram as pg
 from privgram.noise import GaussianLaw
 from privgram.regression import RefusedError
-from privgram.regression.goodness import Goodness
+from privgram.regression.anova import Goodness
 
 sm = pytest.importorskip("statsmodels.api")
 smf = pytest.importorskip("statsmodels.formula.api")

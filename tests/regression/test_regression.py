@@ -13,8 +13,7 @@ import privgram as pg
 from privgram.noise import GaussianLaw, MatrixLaplaceLaw, WishartLaw, standard_wishart
 from privgram.papers.sheffet import GaussianSketch, InverseWishart, InverseWishartLaw, SketchLaw
 from privgram.regression import RefusedError, regress
-from privgram.regression.clipping import normal_shift
-from privgram.regression.summary import _number
+from privgram.regression.summary import _number, normal_shift
 
 
 @pytest.fixture

@@ -6,7 +6,13 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from privgram.papers.sheffet import InverseWishartLaw, SketchLaw
-from privgram.regression.ridge import Sketch, _unrepelled, auto_ridge, isotropic, possible_rows
+from privgram.regression.least_squares import (
+    Sketch,
+    _unrepelled,
+    auto_ridge,
+    isotropic,
+    possible_rows,
+)
 
 Matrix = NDArray[np.float64]
 

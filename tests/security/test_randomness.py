@@ -106,11 +106,11 @@ FORBIDDEN = [
 
 # These simulate public laws once a matrix is released, by fixed seeds: post-processing.
 AFTERWARDS = {
-    "privgram.mechanisms.gains",
-    "privgram.multivariate.discriminant",
+    "privgram.mechanisms.looks",
+    "privgram.multivariate.relations",
     "privgram.multivariate.synthetic",
     "privgram.multivariate.variables",
-    "privgram.regression.clipping",
+    "privgram.regression.summary",
 }
 
 

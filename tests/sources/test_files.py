@@ -13,7 +13,7 @@ import pytest
 from helpers import said
 
 from privgram import Columns, second_moment
-from privgram.sources import mapped, npy, parquet
+from privgram.sources import files
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -130,15 +130,15 @@ def no_lease(file):
 def way(request, monkeypatch):
     """Read files in both ways; tests may not assume that a lease is to be had."""
     if request.param == "copied":
-        monkeypatch.setattr(mapped, "lease", no_lease)
+        monkeypatch.setattr(files, "lease", no_lease)
     return request.param
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", ["<f8", "<f4", ">i4"])
 def test_npy(tmp_path, way, order, dtype, rng, monkeypatch):
-    monkeypatch.setattr(npy, "CHUNK_BYTES", 10_000)
-    monkeypatch.setattr(npy, "COPY_BYTES", {"C": 1_000, "F": 1_000})
+    monkeypatch.setattr(files, "PIECE_BYTES", 10_000)
+    monkeypatch.setattr(files, "COPY_BYTES", {"C": 1_000, "F": 1_000})
     x = (100 * rng.standard_normal((1234, 7))).astype(dtype)
     path = tmp_path / "t.npy"
     np.save(path, np.asarray(x, order=order))
@@ -150,8 +150,8 @@ def test_npy(tmp_path, way, order, dtype, rng, monkeypatch):
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_npy_that_shrinks(tmp_path, monkeypatch, way, order, threads):
-    monkeypatch.setattr(npy, "CHUNK_BYTES", 1 << 12)
-    monkeypatch.setattr("privgram.engines.progress.INTERVAL", 0.0)
+    monkeypatch.setattr(files, "PIECE_BYTES", 1 << 12)
+    monkeypatch.setattr("privgram.engines.INTERVAL", 0.0)
     path = tmp_path / "t.npy"
     np.save(path, np.ones((10_000, 4), order=order))
 
@@ -190,10 +190,10 @@ def test_npy_that_shrinks_at_any_time(tmp_path, way):
 
 
 def test_npy_that_shrinks_within_a_chunk(tmp_path, monkeypatch):
-    monkeypatch.setattr(mapped, "lease", no_lease)
+    monkeypatch.setattr(files, "lease", no_lease)
     path = tmp_path / "t.npy"
     np.save(path, np.ones((10_000, 40)))
-    blocks = npy._Array.find(path).read(0, 10_000)
+    blocks = files._Array.find(path).read(0, 10_000)
     next(blocks)
     os.truncate(path, 600_000)
     with pytest.raises(OSError, match="became shorter while it was read"):
@@ -203,7 +203,7 @@ def test_npy_that_shrinks_within_a_chunk(tmp_path, monkeypatch):
 def test_npy_that_is_overwritten(tmp_path, way):
     path = tmp_path / "t.npy"
     np.save(path, np.ones((10_000, 40)))
-    blocks = npy._Array.find(path).read(0, 10_000)
+    blocks = files._Array.find(path).read(0, 10_000)
     next(blocks)
     os.utime(path, ns=(0, 0))
     with pytest.raises(OSError, match="changed while it was read"):
@@ -229,7 +229,7 @@ def test_writers_do_not_wait_for_long(tmp_path, suffix):
 @pytest.mark.parametrize("compression", ["none", "snappy"])
 def test_parquet_in_batches(tmp_path, way, rng, monkeypatch, compression, threads):
     """Columns in another order than the file's, of several types, with and without nulls."""
-    monkeypatch.setattr(parquet, "BATCH", 4 * 300)
+    monkeypatch.setattr(files, "BATCH", 4 * 300)
     x = 100 * rng.standard_normal((5000, 4))
     x[:, 3] = np.rint(x[:, 3])
     x[::7, 2] = np.nan
@@ -261,7 +261,7 @@ def test_parquet_in_batches(tmp_path, way, rng, monkeypatch, compression, thread
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_parquet_that_shrinks(tmp_path, monkeypatch, way, threads):
-    monkeypatch.setattr("privgram.engines.progress.INTERVAL", 0.0)
+    monkeypatch.setattr("privgram.engines.INTERVAL", 0.0)
     path = tmp_path / "t.parquet"
     table = pa.table({"a": np.arange(100_000.0)})
     pq.write_table(table, path, use_dictionary=False, row_group_size=5000)
@@ -340,7 +340,7 @@ def test_csv_not_utf8(tmp_path):
 
 
 def test_csv_in_chunks(tmp_path, rng, monkeypatch):
-    monkeypatch.setattr("privgram.sources.csv.CHUNK_BYTES", 100)
+    monkeypatch.setattr("privgram.sources.files.CHUNK_BYTES", 100)
     x = rng.standard_normal((200, 3))
     path = tmp_path / "t.csv"
     text = "a,b,note,c\n" + "".join(f'{a!r},{b!r},"x, y",{c!r}\n' for a, b, c in x.tolist())
@@ -355,7 +355,7 @@ def test_csv_in_chunks(tmp_path, rng, monkeypatch):
     path.write_text("\n".join(lines))
     with pytest.raises(ValueError, match=f"^row {bad - 1} .*no number in column 'b'"):
         second_moment(path, 3.0, columns=list("abc"), threads=2)
-    monkeypatch.setattr("privgram.sources.csv._LONGEST_RECORD", 300)
+    monkeypatch.setattr("privgram.sources.files._LONGEST_RECORD", 300)
     path.write_text("a\n" + "1" * 1000)
     with pytest.raises(ValueError, match="a line longer than"):
         second_moment(path, 1.0)

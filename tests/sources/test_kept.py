@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram._base import system
-from privgram.engines.request import Pass
+from privgram._base import installed
+from privgram.engines import Pass
 from privgram.engines.threads import accumulate
 from privgram.moment.rows import new_total
-from privgram.sources import kept, open_source, parquet
-from privgram.sources.kept import Kept
+from privgram.sources import files, open_source
+from privgram.sources import table as kept
+from privgram.sources.table import Kept
 
 pytest.importorskip("pyarrow")
 
@@ -30,13 +31,13 @@ def file(tmp_path):
 @pytest.fixture
 def decoded(monkeypatch):
     """The row groups that were decoded."""
-    groups, read = [], parquet._read
+    groups, read = [], files._read
 
     def noted(*args):
         groups.append(args[-1])
         yield from read(*args)
 
-    monkeypatch.setattr(parquet, "_read", noted)
+    monkeypatch.setattr(files, "_read", noted)
     return groups
 
 
@@ -104,9 +105,9 @@ def test_releases_are_the_same(file, tmp_path, suffix, options, monkeypatch):
 
 def test_room_is_a_share_of_what_a_container_may_use(tmp_path, monkeypatch):
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(system, "_LIMITS", (str(limit),))
-    whole = system.memory()
+    monkeypatch.setattr(installed, "_LIMITS", (str(limit),))
+    whole = installed.memory()
     limit.write_text("max\n")
-    assert system.memory() == whole
+    assert installed.memory() == whole
     limit.write_text("4096000\n")
     assert kept.Kept(None)._room == 1024000

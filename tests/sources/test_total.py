@@ -143,7 +143,7 @@ def test_records_of_another_number_of_cells_are_missing(tmp_path, bad, at, monke
     lines = [*rows[:at], bad, bad, *rows[at:]]
     columns = {"columns": pg.Columns({"x": (-1, 1)}, True, "drop")}
     for size in (1 << 20, 8):
-        monkeypatch.setattr("privgram.sources.csv.CHUNK_BYTES", size)
+        monkeypatch.setattr("privgram.sources.files.CHUNK_BYTES", size)
         moment = made(lines, **columns)
         assert (moment.n_rows, moment.n_dropped) == (4, 3)
         np.testing.assert_array_equal(moment.limbs(), made(rows, **columns).limbs())

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from privgram import Columns, SecondMoment, second_moment
-from privgram._base.checks import MAX_BOUND
+from privgram._base.numbers import MAX_BOUND
 from privgram.columns import Dates
-from privgram.sources.arrow import to_numpy
+from privgram.sources.frames import to_numpy
 
 pa = pytest.importorskip("pyarrow")
 pc = pytest.importorskip("pyarrow.compute")

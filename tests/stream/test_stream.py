@@ -18,10 +18,8 @@ import privgram as pg
 from privgram._base.saved import DamagedFile
 
 pytest.importorskip("cryptography")
-from privgram.regression.changes import change
-from privgram.stream import Stream, WrongKey
-from privgram.stream.running import _calibrate, _sums
-from privgram.stream.state import State, read_key
+from privgram.regression.groups import change
+from privgram.stream import State, Stream, WrongKey, _calibrate, _sums, read_key
 
 COLUMNS = {"x": (-1, 1), "y": (-1, 1)}
 
@@ -155,7 +153,7 @@ def test_months_merge_in_any_order_to_the_same_bits(study, stream, tmp_path, mon
         for i in order[1:]:
             whole.merge(parts[i])
         monkeypatch.setattr(
-            "privgram.stream.running.random.resolve", lambda _: (np.random.default_rng(1), False)
+            "privgram.stream.random.resolve", lambda _: (np.random.default_rng(1), False)
         )
         made.append(other.release(whole).matrix)
     np.testing.assert_array_equal(*made)

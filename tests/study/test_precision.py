@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.study.precision import offered_at
+from privgram.study.answer import offered_at
 
 pytest.importorskip("formulaic")
 
@@ -170,10 +170,10 @@ def test_of_more_rows_than_are_made(monkeypatch):
 
     With little noise: more may hide a cause, which makes two humps of the errors that are stated.
     """
-    from privgram.study import precision
+    from privgram.study import answer
 
     whole = study_of(4.0).plan("y ~ x", n_rows=24_000, design=made(1))
-    monkeypatch.setattr(precision, "MOST_ROWS", 8_000)
+    monkeypatch.setattr(answer, "MOST_ROWS", 8_000)
     part = study_of(4.0).plan("y ~ x", n_rows=24_000, design=made(1))
     assert part["x"].sampling == pytest.approx(whole["x"].sampling, rel=0.05)
     assert part["x"].stderr == pytest.approx(whole["x"].stderr, rel=0.15)

@@ -15,7 +15,7 @@ import pytest
 import privgram as pg
 from privgram.drawing import draws
 from privgram.mechanisms import AnalyzeGauss, Refined
-from privgram.study.budget import identity, name_of
+from privgram.study import identity, name_of
 
 pytest.importorskip("formulaic")
 
@@ -308,7 +308,7 @@ def _killed(tmp_path, point):
     )
     code += {
         "before the entry": "ledger._chain.append = die",
-        "before the noise": "import privgram.drawing.refined as d; d.symmetric_gaussian = die",
+        "before the noise": "import privgram.drawing.draws as d; d.symmetric_gaussian = die",
         "before the answer": "import privgram.drawing.scores as d; d.ScoreFit = die",
     }[point]
     code += "\nfit = study.regress('y ~ x', epsilon=0.5)\nprint('answer', list(fit.params))"

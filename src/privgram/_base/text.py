@@ -1,8 +1,16 @@
-"""Text from outside, such as names of columns, made fit to be shown."""
+"""Text made fit to be shown, and numbers with names: as tables of text and as data frames."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from privgram._base.installed import extra
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike
 
 #: Not "printable", and part of how words of some scripts are written: (non-)joiners.
 _JOINERS = "\u200c\u200d"
@@ -32,3 +40,46 @@ def listed(names: Sequence[str]) -> str:
     if more <= 1:  # to say "and 1 more" takes the room of its name
         return ", ".join(map(shown, names))
     return f"{', '.join(map(shown, names[:MOST_LISTED]))} and {more:,} more"
+
+
+def as_frame(
+    values: Mapping[str, ArrayLike] | ArrayLike,
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+) -> Any:
+    """A data frame (needs pandas) of columns by name, or of an array."""
+    with extra("pandas", "a data frame needs"):
+        import pandas
+    index, heads = (None if names is None else list(names) for names in (rows, columns))
+    return pandas.DataFrame(values, index, heads, copy=True)
+
+
+def as_text(
+    rows: Sequence[str], columns: Mapping[str, ArrayLike], *below: str, digits: int = 4
+) -> str:
+    """Numbers under their heads, and sentences below."""
+    first = max(map(len, map(shown, rows)), default=0) + 1
+    widths = [max(len(shown(head)) + 2, digits + 8) for head in columns]
+    heads = zip(columns, widths, strict=True)
+    lines = [" " * first + "".join(f"{shown(head):>{width}}" for head, width in heads)]
+    for name, numbers in zip(rows, zip(*columns.values(), strict=True), strict=True):
+        cells = zip(numbers, widths, strict=True)
+        lines.append(f"{shown(name):<{first}}" + "".join(f"{x:>{w}.{digits}g}" for x, w in cells))
+    return "\n".join([*lines, *below])
+
+
+def aligned(heads: list[str], cells: list[list[str]]) -> list[str]:
+    """Write a table as lines of text, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if j == 0 else cell.rjust(width)
+            for j, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in [heads, *cells]
+    ]
+
+
+def number(value: float | None) -> str:
+    """Four digits, or a dash for what is not there."""
+    return "-" if value is None else f"{value:.4g}"

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.checks import check_positive
-from privgram._base.text import shown
-from privgram._plan import lengths
+from privgram._base.numbers import check_positive
+from privgram._base.text import aligned, number, shown
+from privgram._plan import designs
 from privgram._plan.designs import EARLIER, Design, design_of
-from privgram._plan.text import aligned, number
 from privgram._release.record import ReleaseRecord
 from privgram.columns import Columns
 from privgram.columns.structure import ties, zeros
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from privgram._base.arrays import Matrix, Vector
+    from privgram._base.numbers import Matrix, Vector
     from privgram.mechanisms import Calibration, Mechanism
     from privgram.mechanisms.refined import Frame
     from privgram.noise import NoiseLaw
@@ -517,7 +516,7 @@ class _Rehearsed(Looks):
             place = np.searchsorted(grid[:-1], squares)
             counts = np.bincount(place, minlength=len(grid)) * self.weight
         else:
-            counts = lengths.counts(self.shape, grid, self.weight * len(self.rows))
+            counts = designs.counts(self.shape, grid, self.weight * len(self.rows))
         std = self.noise.counts_std(self.mu(share))
         return counts + self.rng.normal(scale=std, size=len(grid)), std
 

@@ -1,24 +1,32 @@
-"""What may leave: a released matrix with its provenance, and what is made of it."""
+"""What may leave: a released matrix with its provenance, and what is made of it.
+
+Nothing here sees a table or a second moment.
+"""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from privgram._base.later import Room
+import numpy as np
+
+from privgram._base.installed import Room
+from privgram._base.saved import DamagedFile, format_of
+from privgram._release.checks import check_stated
 from privgram._release.record import FORM, ReleaseRecord, check
-from privgram._release.stated import check_stated
 from privgram.columns import Columns
 from privgram.columns.unit import PrivacyUnit
-from privgram.noise import NoiseLaw
+from privgram.noise import NoiseLaw, added_up
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from privgram import multivariate, plots, regression, report
+    from privgram.privacy import Profile
 else:
     multivariate, plots = Room("privgram.multivariate"), Room("privgram.plots")
     regression, report = Room("privgram.regression"), Room("privgram.report")
@@ -66,7 +74,7 @@ class Release(ReleaseRecord):
         OSError
             If it cannot be written.
         """
-        from privgram._release.derived import derived
+        from privgram._release.checks import derived
 
         path = Path(path)
         header, arrays = self._header(), {"matrix": self.matrix}
@@ -87,7 +95,7 @@ def read_release(path: Path) -> Release:
 def build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Release:
     """Make a release of what its file says, and check that it is sound."""
     from privgram import mechanisms, privacy
-    from privgram._release.derived import check_derived
+    from privgram._release.checks import check_derived
 
     columns, unit = header["columns"], header.get("privacy_unit")
     mechanism = mechanisms.from_dict(header["mechanism"])
@@ -119,3 +127,163 @@ def build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Rel
     check_stated(loaded)
     check_derived(header.get("derived", {}), loaded)
     return loaded
+
+
+#: What releases must have in common for their sum to be a release of one kind of rows.
+SHARED = ("names", "columns", "bound", "adjacency", "mechanism", "privacy_unit")
+
+
+def pool(releases: Iterable[Release], *, disjoint: bool = False) -> Release:
+    """Add up releases of several tables, such as months: a release of all their rows.
+
+    Parameters
+    ----------
+    releases : iterable of Release
+        At least one; of the same columns, bound, mechanism, neighbours and unit, each with noise
+        of its own. Also loaded ones.
+    disjoint : bool, default False
+        Whether nobody has rows in two of the tables, which is yours to know: nothing checks it,
+        and the result says so in `condition`. Its guarantee is then the worst of the releases'.
+        Otherwise it is that of all of them together, their profiles composed.
+
+    Returns
+    -------
+    Release
+        With the sum of the matrices and the law of the sum of the noises, for regressions on the
+        whole. It costs nothing more: a ledger has its parts.
+
+    Raises
+    ------
+    ValueError
+        If they differ, one is given twice, or their noise does not add up.
+    TypeError
+        If one is no Release.
+
+    Notes
+    -----
+    Under "replace" a neighbour has another row, or unit, in one of the tables: who is in which is
+    as public as their sizes. Where people have rows in several tables, errors of these rows may go
+    together, which standard errors do not count.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import privgram as pg
+    >>> columns = pg.Columns({"x": (0, 1), "y": (0, 1)}, intercept=True)
+    >>> tables = np.random.default_rng(0).uniform(0, 1, (2, 10_000, 2))
+    >>> parts = [pg.release(one, columns, epsilon=1.0, delta=1e-6) for one in tables]
+    >>> pg.pool(parts, disjoint=True).epsilon
+    1.0
+    >>> pg.pool(parts).epsilon
+    2.0
+    """
+    parts = list(releases)
+    for one in parts:
+        if not isinstance(one, Release):
+            raise TypeError(f"what is pooled are Releases, not {type(one).__name__}")
+    if not parts:
+        raise ValueError("there is nothing to pool")
+    first = parts[0]
+    for what in SHARED:
+        if any(getattr(one, what) != getattr(first, what) for one in parts):
+            raise ValueError(
+                f"the releases differ in {what}: release both tables with the same columns, bound, "
+                "mechanism, neighbours and unit"
+            )
+    for i, one in enumerate(parts):
+        if any(np.array_equal(one.matrix, other.matrix) for other in parts[:i]):
+            raise ValueError("one of the releases is given twice: its rows would count twice")
+    made = added(parts, {"pooled": len(parts)})
+    conditions = {one.condition for one in parts if one.condition is not None}
+    if len(parts) > 1 and disjoint:
+        whose = "nobody" if first.privacy_unit is None else f"no {first.privacy_unit.name!r}"
+        conditions.add(f"{whose} has rows in two of the {len(parts)} tables that were pooled")
+    return replace(
+        made,
+        epsilon=_total([one.epsilon for one in parts], disjoint),
+        delta=min(1.0, _total([one.delta for one in parts], disjoint)),
+        privacy=_profile(parts, disjoint),
+        n_rows=_sum([one.n_rows for one in parts]),
+        n_units=_sum([one.n_units for one in parts]) if disjoint else None,
+        reproducible=any(one.reproducible for one in parts),
+        condition="; and if ".join(sorted(conditions)) or None,
+    )
+
+
+def added(releases: Sequence[Release], parameters: dict[str, Any]) -> Release:
+    """The sum of the matrices with the law of its noise, and all else as in the first.
+
+    ValueError if the mechanism does not add its noise to the second moment.
+    """
+    return replace(
+        releases[0],
+        matrix=np.sum([one.matrix for one in releases], axis=0),
+        noise=added_up([one.noise for one in releases]),
+        parameters=parameters,
+        sketch=None,
+    )
+
+
+def _profile(parts: list[Release], disjoint: bool) -> Profile:
+    from privgram.privacy import GaussianProfile, StatedProfile, compose
+
+    if not disjoint:
+        return compose(parts)
+    profiles = [one.charged for one in parts]
+    if all(profile == profiles[0] for profile in profiles):
+        return profiles[0]
+    gaussian = [profile for profile in profiles if isinstance(profile, GaussianProfile)]
+    if len(gaussian) == len(profiles):
+        return max(gaussian, key=lambda profile: profile.sensitivity_ratio)
+    # Each part is private at the largest epsilon with the largest delta.
+    epsilon, delta = max(one.epsilon for one in parts), max(one.delta for one in parts)
+    return StatedProfile(epsilon, delta, parts[0].adjacency)
+
+
+def _total(values: list[float], disjoint: bool) -> float:
+    return max(values) if disjoint else sum(values)
+
+
+def _sum(counts: list[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+#: What reads a file of each format, imported when there is one.
+READERS = {
+    "privgram-release": "privgram._release:read_release",
+    "privgram-releases": "privgram._release.groups:read_releases",
+    "privgram-regression": "privgram.regression.scored:read_fit",
+}
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read what was saved: a release, the releases of groups, or a regression.
+
+    Parameters
+    ----------
+    path : path-like
+        A `.json` or `.npz` file, as the `save` of any of these writes it.
+
+    Returns
+    -------
+    Release, Releases or ScoreFit
+        Whichever the file says it holds.
+
+    Raises
+    ------
+    DamagedFile
+        A ValueError: if the file holds none of these, is of a later version, was truncated or
+        altered, or has parts that contradict each other.
+    OSError
+        If it cannot be read.
+    """
+    path = Path(path)
+    name = format_of(path)
+    if name not in READERS:
+        raise DamagedFile(
+            f"{path.name} is not a release of privgram, of groups or of one table, nor a fit, or "
+            "is damaged"
+        )
+    module, _, reader = READERS[name].partition(":")
+    return getattr(import_module(module), reader)(path)

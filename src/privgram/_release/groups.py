@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.checks import check_integer
-from privgram._base.optional import extra
+from privgram._base.installed import extra
+from privgram._base.numbers import check_integer
 from privgram._base.saved import Form
-from privgram._release import Release, build
-from privgram._release.pool import added
+from privgram._release import Release, added, build
 from privgram.columns.groups import Groups
 
 if TYPE_CHECKING:

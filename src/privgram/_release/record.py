@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from privgram._base.checks import check_integer, check_number, check_positive
+from privgram._base.numbers import check_integer, check_number, check_positive
 from privgram._base.saved import Form
 from privgram._base.text import shown
 from privgram.columns import Columns
@@ -142,7 +142,7 @@ class ReleaseRecord:
 
         That part is below 1e-12 of delta, and nothing for additive noise, where it is `privacy`.
         """
-        from privgram.privacy.coupled import charged
+        from privgram.privacy._profile import charged
 
         return charged(self)
 
@@ -289,7 +289,7 @@ class ReleaseRecord:
 
 def check(release: ReleaseRecord) -> None:
     """Raise unless the parts of a release are sound and fit together, as saved ones do."""
-    from privgram.privacy._adjacency import check_adjacency
+    from privgram.privacy._profile import check_adjacency
     from privgram.privacy.composition import adjacencies
 
     names, d = release.names, release.n_columns

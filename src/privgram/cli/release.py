@@ -14,12 +14,21 @@ import click
 
 from privgram._base.files import check_distinct
 from privgram._base.text import listed
+from privgram.cli import _shared
+from privgram.cli._shared import (
+    columns_file,
+    console,
+    example,
+    facts,
+    guarantee,
+    json_option,
+    print_json,
+    read_columns,
+    read_names,
+    read_unit_bound,
+    unit_options,
+)
 from privgram.columns.unit import Auto
-
-from . import _mechanisms
-from ._options import columns_file, example, guarantee, read_columns, read_names
-from ._output import console, facts, json_option, print_json
-from ._units import read_unit_bound, unit_options
 
 if TYPE_CHECKING:
     from privgram.columns.groups import Unlisted
@@ -78,7 +87,7 @@ if TYPE_CHECKING:
 @guarantee
 @click.option(
     "--mechanism",
-    type=_mechanisms.Name(),
+    type=_shared.Name(),
     help="Default: the one that `privgram plan` says to take.",
 )
 @click.option(
@@ -117,7 +126,7 @@ if TYPE_CHECKING:
     help="With --by: what becomes of rows with another value, or with none.",
 )
 @json_option
-def command(
+def release(
     sources: tuple[str, ...],
     columns: str | None,
     bound: str | None,
@@ -191,7 +200,7 @@ def command(
         described,
         epsilon,
         delta,
-        mechanism=None if mechanism is None else _mechanisms.make(mechanism, settings),
+        mechanism=None if mechanism is None else _shared.make(mechanism, settings),
         adjacency=adjacency,
         bound=row_bound,
         unit=whose,

@@ -1,4 +1,7 @@
-"""Public descriptions of the columns of a table: what is known before looking at it."""
+"""Public descriptions of the columns of a table: what is known before looking at it.
+
+Nothing here learns from rows: they are encoded by what was stated before.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._base.checks import check_positive
 from privgram._base.files import write_atomically
+from privgram._base.numbers import check_positive
 from privgram._base.saved import parse_json
 from privgram._core.scale import DefaultRounding
 from privgram.columns.encoding import Encoder, parts_of
-from privgram.columns.layout import Layout
-from privgram.columns.missing import Missing, check_missing, settled
-from privgram.columns.terms import INTERCEPT, ONES, Piece, Term, parse_terms
-from privgram.columns.unit import Auto
+from privgram.columns.terms import INTERCEPT, ONES, Layout, Piece, Term, parse_terms
+from privgram.columns.unit import Auto, Missing, check_missing, settled
 from privgram.columns.variables import (
     FROM_DATA,
     Dates,
@@ -169,7 +170,7 @@ class Columns:
             If the formula has an unknown variable, or a function that public bounds cannot
             bound.
         """
-        from privgram.columns.formula import parse
+        from privgram.columns.terms import parse
 
         _check_mapping(bounds)
         parsed = parse(formula)

@@ -1,18 +1,26 @@
-"""Terms: what enters the second moment of the variables of a table.
-
-A term is a product of polynomials and factors. Its columns are the products of Legendre
-polynomials with the indicators of every level, none left out: leaving out a reference is up
-to each regression.
-"""
+"""Terms: what enters the second moment, which columns are stored for it, and formulas of them."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
+from typing import Any
 
-from privgram.columns.variables import Factor, Log, Numeric, Variable
+import numpy as np
+from numpy.typing import NDArray
+
+from privgram._base.installed import extra
+from privgram._core.scale import DefaultRounding
+from privgram.columns.variables import MAX_LEVELS, Factor, Log, Numeric, Variable
+
+# Terms: what enters the second moment of the variables of a table.
+#
+# A term is a product of polynomials and factors. Its columns are the products of Legendre
+# polynomials with the indicators of every level, none left out: leaving out a reference is up
+# to each regression.
 
 INTERCEPT = "intercept"
 
@@ -183,3 +191,280 @@ def _degree(name: str, degree: int, variables: Mapping[str, Variable]) -> int:
     if degree > 1:
         raise ValueError(f"{name!r} is a factor and has no powers")
     return 0
+
+
+# From terms to columns: which are stored, under which names, and what the others follow from.
+#
+# A row has the value 1 in exactly one level of a factor, so that the sum of a factor's indicators
+# is the column of ones, and sums over a product of factors give the factors. What follows is
+# not stored: it would lengthen every row, and so the noise, without telling anything new.
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A piece that is stored: its columns are adjacent, one for each combination of levels."""
+
+    piece: Piece
+    start: int
+    shape: tuple[int, ...]  # levels of each factor; () for one column
+    weight: float
+
+    @property
+    def size(self) -> int:
+        """Number of columns."""
+        return math.prod(self.shape)
+
+    @property
+    def columns(self) -> slice:
+        """Where they are."""
+        return slice(self.start, self.start + self.size)
+
+
+class Layout:
+    """The columns that are stored for some terms, each times the term's weight."""
+
+    def __init__(
+        self,
+        variables: Mapping[str, Variable],
+        terms: Sequence[Term],
+        intercept: bool,
+        weights: Mapping[Term, float],
+    ) -> None:
+        self.variables = variables
+        wanted: dict[Piece, float] = {}
+        for term in terms:
+            for piece in term.pieces():
+                # What is in two terms takes the larger weight.
+                wanted[piece] = max(weights.get(term, 1.0), wanted.get(piece, 0.0))
+        if intercept:
+            wanted.setdefault(ONES, 1.0)
+        kept = _maximal(wanted)
+        self.stored: list[Stored] = []
+        start = 0
+        for piece in kept:
+            shape = tuple(self._levels(name) for name in piece.factors)
+            if math.prod(shape) > MAX_LEVELS:
+                raise ValueError(
+                    f"{':'.join(piece.factors)} has {math.prod(shape):,} combinations of levels "
+                    f"and a second moment at most {MAX_LEVELS:,} columns: leave the product out, "
+                    "or merge levels"
+                )
+            self.stored.append(Stored(piece, start, shape, wanted[piece]))
+            start += math.prod(shape)
+        if start > MAX_LEVELS:
+            raise ValueError(
+                f"the terms make {start:,} columns and a second moment has at most {MAX_LEVELS:,}"
+            )
+        self.size = start
+        self.names = tuple(name for stored in self.stored for name in self._names(stored.piece))
+
+    def _levels(self, name: str) -> int:
+        described = self.variables[name]
+        assert isinstance(described, Factor)
+        return len(described)
+
+    def _names(self, piece: Piece) -> Iterator[str]:
+        if piece == ONES:
+            yield INTERCEPT
+            return
+        numeric = [self.power(name, k) for name, k in piece.powers]
+        for cell in product(*(self._level_names(name) for name in piece.factors)):
+            yield ":".join([*numeric, *cell])
+
+    def _level_names(self, name: str) -> list[str]:
+        described = self.variables[name]
+        assert isinstance(described, Factor)
+        return [f"{name}[{level}]" for level in described.names]
+
+    def power(self, name: str, degree: int) -> str:
+        """What the column of a polynomial is called."""
+        described = self.variables[name]
+        assert isinstance(described, Numeric)
+        label = described.label(name)
+        return label if degree == 1 else f"P{degree}({label})"
+
+    def squared_bound(self) -> float:
+        """The largest squared norm that a row can have; it is attained.
+
+        Legendre polynomials are at most 1 in size on [-1, 1] and all 1 at the end 1, and of an
+        indicator's levels one is 1: so every piece contributes its squared weight at most, and
+        all do where every number is at its upper bound.
+        """
+        with DefaultRounding():
+            return math.fsum(stored.weight**2 for stored in self.stored)
+
+    def farthest(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The largest size that each linear image of a row can have, at most, shape (m,).
+
+        The images are by the rows of the matrix, (m, size). Of a piece's columns one counts, as
+        large as its weight.
+        """
+        sizes = np.abs(matrix)
+        parts = [own.weight * sizes[:, own.columns].max(axis=1) for own in self.stored]
+        return np.asarray(np.sum(parts, axis=0))
+
+    def find(self, piece: Piece) -> Stored | None:
+        """The stored piece of which a piece's columns are sums: the one of the fewest columns."""
+        found = [stored for stored in self.stored if stored.piece.implies(piece)]
+        return min(found, key=lambda stored: stored.size, default=None)
+
+    def image(self, piece: Piece) -> NDArray[np.float64] | None:
+        """The columns of a piece as linear images of the stored ones, shape (levels, size).
+
+        Without weights: what multiplies the stored matrix from the left. None where the piece does
+        not follow from what is stored.
+        """
+        stored = self.find(piece)
+        if stored is None:
+            return None
+        shape = tuple(self._levels(name) for name in piece.factors)
+        rows = np.zeros((math.prod(shape), self.size))
+        index = np.arange(math.prod(shape))
+        # Factors are in one order everywhere; those that are summed over have one level here.
+        wide = [self._levels(name) if name in piece.factors else 1 for name in stored.piece.factors]
+        cells = np.broadcast_to(index.reshape(wide), stored.shape).ravel()
+        rows[cells, np.arange(stored.start, stored.start + stored.size)] = 1 / stored.weight
+        return rows
+
+
+def _maximal(wanted: Mapping[Piece, float]) -> list[Piece]:
+    """The pieces that follow from no other; the column of ones last."""
+    alike: dict[tuple[tuple[str, int], ...], list[Piece]] = {}
+    for piece in wanted:
+        alike.setdefault(piece.powers, []).append(piece)
+    kept = [
+        piece
+        for piece in wanted
+        if not any(other != piece and other.implies(piece) for other in alike[piece.powers])
+    ]
+    return sorted(kept, key=lambda piece: piece == ONES)
+
+
+# Formulas in the manner of R, read by formulaic, with the parts that pyfixest adds.
+#
+# `y ~ x | firm` takes a factor along that is not shown, `y ~ x | d ~ z` and
+# `y ~ x + [d ~ z]` have d explained by z.
+
+_LOGGED = re.compile(r"(?:np\.)?log\(\s*(\w[\w.]*)\s*\)")
+
+#: A factor whose reference the formula says: as formulaic, patsy and pyfixest write it.
+_REFERENCE = re.compile(
+    r"""(?:C\(\s*([\w.]+)\s*,\s*(?:contr\.)?[Tt]reatment\(\s*(?:(?:reference|base)\s*=\s*)?"""
+    r"""(?:"([^"]*)"|'([^']*)'|(-?\w+))\s*\)\s*\)"""
+    r"""|i\(\s*([\w.]+)\s*(?:,\s*ref\s*=\s*(?:"([^"]*)"|'([^']*)'|(-?\w+))\s*)?\))"""
+)
+
+#: Instruments within the right-hand side.
+_STAGE = re.compile(r"\[([^\[\]~]+)~([^\[\]~]+)\]")
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A formula as terms of `privgram.columns.terms`."""
+
+    targets: tuple[str, ...]
+    features: tuple[str, ...]
+    intercept: bool
+    logs: frozenset[str]  # variables whose logarithm is taken
+    absorbed: tuple[str, ...] = ()  # factors that are taken along and not shown
+    endogenous: tuple[str, ...] = ()  # what may depend on the error
+    instruments: tuple[str, ...] = ()  # what stands in for it
+    # levels that are left out, by factor, where the formula says it
+    references: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """All terms of either side."""
+        return tuple(
+            dict.fromkeys(
+                (
+                    *self.targets,
+                    *self.features,
+                    *self.absorbed,
+                    *self.endogenous,
+                    *self.instruments,
+                )
+            )
+        )
+
+
+def parse(formula: str) -> Parsed:
+    """Read a formula with or without a left-hand side."""
+    if not isinstance(formula, str):
+        raise TypeError("a formula is text, such as 'wage ~ age + sex*region'")
+    if not formula.strip():
+        raise ValueError("the formula is empty; write one such as 'wage ~ age + sex*region'")
+    references: dict[str, str] = {}
+
+    def plain(found: re.Match[str]) -> str:
+        name, level = found[1] or found[5], next(filter(None, found.group(2, 3, 4, 6, 7, 8)), None)
+        if level is not None:
+            references[name] = level
+        return f"C({name})"
+
+    main, *parts = (part.strip() for part in _REFERENCE.sub(plain, formula).split("|"))
+    stages = [(own, outside) for own, outside in _STAGE.findall(main)]
+    main = re.sub(r"\+\s*$|(?<=~)\s*\+", "", re.sub(r"\+?\s*" + _STAGE.pattern, "", main)).strip()
+    main += " 1" if main.endswith("~") else ""
+    absorbed: list[str] = []
+    for part in parts:
+        own, tilde, outside = part.partition("~")
+        if tilde:
+            stages.append((own, outside))
+        else:
+            absorbed += [text for text in _right(own, formula)[0] if text != "0"]
+    endogenous = [text for own, _ in stages for text in _right(own, formula)[0]]
+    instruments = [text for _, outside in stages for text in _right(outside, formula)[0]]
+    left, right = _sides(main, formula)
+    features = [text for text in right if text not in ("1", "0")]
+    if "~" in formula and not left:
+        raise ValueError(f"{formula!r} has nothing before the ~")
+    # As pyfixest has it, what is instrumented may be written among the features too.
+    return Parsed(
+        targets=tuple(left),
+        features=tuple(text for text in features if text not in (*absorbed, *endogenous)),
+        intercept="1" in right,
+        logs=frozenset(_LOGGED.findall(formula)),
+        absorbed=tuple(dict.fromkeys(absorbed)),
+        endogenous=tuple(dict.fromkeys(endogenous)),
+        instruments=tuple(dict.fromkeys(instruments)),
+        references=references,
+    )
+
+
+def parse_one(formula: str) -> Parsed:
+    """Read a formula with one target."""
+    parsed = parse(formula)
+    if len(parsed.targets) != 1:
+        raise ValueError(f"{formula!r} explains {len(parsed.targets)} columns, and a fit one")
+    return parsed
+
+
+def _right(text: str, formula: str) -> tuple[list[str], bool]:
+    """Terms of one side, and whether there is an intercept."""
+    _, right = _sides(text, formula)
+    return [term for term in right if term not in ("1", "0")], "1" in right
+
+
+def _sides(text: str, formula: str) -> tuple[list[str], list[str]]:
+    """Terms on the left and on the right."""
+    with extra("formula", "formulas need"):
+        from formulaic.errors import FormulaicError
+        from formulaic.parser import DefaultFormulaParser
+    try:
+        found = DefaultFormulaParser(include_intercept=True).get_terms(text)
+    except (FormulaicError, SyntaxError) as error:
+        reason = str(error).splitlines()[0].partition(". ")[0]
+        raise ValueError(f"{formula!r} cannot be read as a formula: {reason}") from None
+    left = _terms(getattr(found, "lhs", ()), formula)
+    right = _terms(getattr(found, "rhs", getattr(found, "root", found)), formula)
+    return left, right
+
+
+def _terms(found: Any, formula: str) -> list[str]:
+    try:
+        return [":".join(factor.expr for factor in term.factors) for term in found]
+    except AttributeError:
+        raise ValueError(
+            f"{formula!r} has several parts on one side; write one formula for each"
+        ) from None

@@ -1,4 +1,4 @@
-"""Who is protected: the unit of privacy, one row or all rows that share a value of a column."""
+"""Who is protected: the unit of privacy; and what a row with a missing value does."""
 
 from __future__ import annotations
 
@@ -8,9 +8,30 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
-from privgram._base.checks import check_integer, check_positive, check_within
-from privgram.columns.missing import Missing, check_missing, settled
+from privgram._base.numbers import check_integer, check_positive, check_within
 from privgram.columns.variables import Variable
+
+Missing: TypeAlias = Literal["error", "drop"]
+
+
+def check_missing(missing: Any) -> Missing | None:
+    """Check what was asked; None is settled where the notion of neighbours is known."""
+    if missing not in (None, "error", "drop"):
+        raise ValueError(f"missing is 'error' or 'drop', not {missing!r}")
+    found: Missing | None = missing
+    return found
+
+
+def settled(missing: Missing | None, adjacency: str | None) -> Missing:
+    """What is done where nothing was said: nothing is left out if the number of rows is public.
+
+    Under "add-remove" it is private in any case, so that leaving rows out costs nothing; under
+    "replace" it would become private.
+    """
+    if missing is not None:
+        return missing
+    return "drop" if adjacency == "add-remove" else "error"
+
 
 Clip = Literal["frobenius", "trace"]
 

@@ -1,23 +1,410 @@
-"""Each mechanism's draw, by its class: the secret half of `privgram.mechanisms`.
-
-A mechanism of another room registers its draw there.
-"""
+"""Each mechanism's draw: the secret half of `privgram.mechanisms`."""
 
 from __future__ import annotations
 
-from functools import singledispatch
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial, singledispatch
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from privgram.drawing import additive
-from privgram.drawing.refined import refined
-from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, Mechanism, Refined
+import numpy as np
+
+from privgram._core.rows import Accumulator
+from privgram.columns.structure import ties, zeros
+from privgram.drawing import random
+from privgram.drawing.norm_bound import NormCounts
+from privgram.exact import digits, limbs, variates
+from privgram.exact.limbs import GRID_BITS
+from privgram.mechanisms import AdditiveWishart, MatrixLaplace, Mechanism, Refined, looks
+from privgram.mechanisms.additive import SIDES, AnalyzeGauss
+from privgram.mechanisms.looks import take_looks
+from privgram.moment import SecondMoment
+from privgram.moment.rows import Levelled, Mapped
+from privgram.noise import (
+    GaussianLaw,
+    MaskedLaw,
+    MatrixLaplaceLaw,
+    TiedLaw,
+    WishartLaw,
+    imposed,
+    standard_wishart,
+    symmetric_gaussian,
+)
+from privgram.noise import matrix_laplace as matrix_laplace_noise
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-    from privgram.moment import SecondMoment
+    from privgram._base.numbers import Matrix, Vector
+    from privgram.columns import Columns
+    from privgram.mechanisms import Calibration
+    from privgram.mechanisms.additive import (
+        GaussCalibration,
+        MatrixLaplaceCalibration,
+        WishartCalibration,
+    )
+    from privgram.mechanisms.refined import Frame, RefinedCalibration
     from privgram.noise import NoiseLaw
+
+#: Gaussian noise, and what is left of it where the matrix is known in part.
+Imposed: TypeAlias = GaussianLaw | MaskedLaw | TiedLaw
+
+
+def analyze_gauss(
+    mechanism: AnalyzeGauss, moment: SecondMoment, noise: GaussCalibration, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], Imposed, dict[str, Any]]:
+    """Draw symmetric Gaussian noise, impose what is known, and repair as the mechanism says."""
+    law: Imposed = noise.law
+    d = moment.n_columns
+    if mechanism.noise == "discrete":
+        matrix = _add_discrete(moment, noise)
+    else:
+        draw = symmetric_gaussian(d, noise.law.std, noise.law.std_diagonal, rng)
+        matrix = add_noise(moment, draw, noise.noise_std)
+    matrix, law = impose(matrix, noise.law, moment.columns)
+    if mechanism.repair == "none":
+        return matrix, law, {}
+    if mechanism.repair == "feasible":
+        matrix, moved = feasible(matrix, noise)
+        return matrix, law, {"parameters": {"moved": moved}}
+    if mechanism.repair != "project":
+        added = 0.0
+        if np.linalg.eigvalsh(matrix)[0] <= 0:
+            added = expected_norm(noise.law, d, rng)
+            added += SIDES[mechanism.repair] * norm_deviation(noise.law, noise.delta)
+            added = max(added, 0.0)
+        return (
+            matrix + added * np.eye(d),
+            _shifted(law, added),
+            {"parameters": {"added": added}},
+        )
+    values, vectors = np.linalg.eigh(matrix)
+    if values[0] < 0:
+        matrix = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        matrix = (matrix + matrix.T) / 2
+    return matrix, law, {}
+
+
+def impose(
+    matrix: NDArray[np.float64], law: GaussianLaw, columns: Columns | None
+) -> tuple[NDArray[np.float64], Imposed]:
+    """Project a release on what the description of its columns says, and tell the law of that.
+
+    Post-processing: the equations are public (`privgram.columns.structure`).
+    """
+    if columns is None or not (blocks := zeros(columns.layout)):
+        return matrix, law
+    known = imposed(law, blocks, ties(columns.layout))
+    assert not isinstance(known, GaussianLaw)
+    return known.project(matrix), known
+
+
+def _shifted(law: Imposed, added: float) -> Imposed:
+    """The law of a release to which a multiple of the identity was added."""
+    if isinstance(law, GaussianLaw):
+        return replace(law, added=added)
+    if isinstance(law, MaskedLaw):
+        return replace(law, base=replace(law.base, added=added))
+    base = _shifted(law.base, added)
+    assert not isinstance(base, TiedLaw)
+    return replace(law, base=base)
+
+
+def _add_discrete(moment: SecondMoment, noise: GaussCalibration) -> NDArray[np.float64]:
+    # More than the calibrated noise by 2^-40, which pays for the rounding of these numbers.
+    steps = (1 + 2.0**-40) / moment.unit
+    if noise.noise_std * steps < noise.privacy.std:  # type: ignore[attr-defined]
+        raise ValueError("noise='discrete' needs a second moment of 20 bits or more")
+    draw = random.symmetric(
+        moment.n_columns, noise.noise_std * steps, noise.noise_std_diagonal * steps
+    )
+    return add_integers(moment, limbs.from_int64(draw), noise.noise_std)
+
+
+def additive_wishart(
+    mechanism: AdditiveWishart,
+    moment: SecondMoment,
+    noise: WishartCalibration,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.float64], WishartLaw, dict[str, Any]]:
+    """Draw Wishart noise, and take off its mean where that leaves the sum positive definite."""
+    d = moment.n_columns
+    draw = noise.scale * standard_wishart(d, noise.dof, rng)
+    matrix = add_noise(moment, draw, noise.noise_std)
+    subtracted = 0.0
+    if mechanism.debias:
+        smallest = np.linalg.eigvalsh(matrix)[0]
+        reach = math.sqrt(noise.dof) - math.sqrt(d) - math.sqrt(2 * math.log(4 / noise.delta))
+        safe = noise.scale * max(reach, 0.0) ** 2
+        subtracted = next((s for s in (noise.mean, safe) if s < smallest), 0.0)
+    return (
+        matrix - subtracted * np.eye(d),
+        replace(noise.law, subtracted=subtracted),
+        {"parameters": {"subtracted": subtracted}},
+    )
+
+
+def matrix_laplace(
+    mechanism: MatrixLaplace,
+    moment: SecondMoment,
+    noise: MatrixLaplaceCalibration,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.float64], MatrixLaplaceLaw, dict[str, Any]]:
+    """Draw the difference of two Wishart matrices."""
+    if mechanism.draws == "exact" or (mechanism.draws == "auto" and noise.delta == 0.0):
+        matrix = _add_exact(moment, noise, rng)
+    else:
+        draw = noise.scale * matrix_laplace_noise(moment.n_columns, noise.dof, rng)
+        matrix = add_noise(moment, draw, noise.noise_std)
+    if mechanism.repair == "none":
+        return matrix, noise.law, {}
+    matrix, moved = feasible(matrix, noise)
+    return matrix, noise.law, {"parameters": {"moved": moved}}
+
+
+def _add_exact(
+    moment: SecondMoment, noise: MatrixLaplaceCalibration, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    unit = moment.unit
+    exponent = limbs.grid_exponent(noise.noise_std / unit)
+    plus, minus = (variates.bartlett(rng, noise.dof, moment.n_columns) for _ in range(2))
+    counts = digits.add_wisharts(moment.limbs(), noise.scale / unit, plus, minus, exponent)
+    return counts * (unit * 2.0**exponent)
+
+
+def feasible(matrix: NDArray[np.float64], noise: Calibration) -> tuple[NDArray[np.float64], float]:
+    """Second moment of n rows within the bound that is nearest in Frobenius norm, and its distance.
+
+    The matrix (d, d) is symmetric. A bound B limits a row and, where the number of rows is public,
+    n B^2 the trace. A matrix that is one already is returned as it was, with 0.0.
+    """
+    values, vectors = np.linalg.eigh(matrix)
+    most = math.inf if noise.n_rows is None else noise.n_rows * noise.bound**2
+    kept = np.maximum(values, 0.0)
+    if kept.sum() > most:
+        # All less by the same, where that leaves them above 0: the projection on a simplex.
+        falling = values[::-1]
+        less = (np.cumsum(falling) - most) / np.arange(1, len(values) + 1)
+        kept = np.maximum(values - less[np.flatnonzero(falling > less)[-1]], 0.0)
+    if np.array_equal(kept, values):
+        return matrix, 0.0
+    nearest = (vectors * kept) @ vectors.T
+    return (nearest + nearest.T) / 2, float(np.linalg.norm(kept - values))
+
+
+def add_noise(
+    moment: SecondMoment, noise: NDArray[np.float64], noise_std: float
+) -> NDArray[np.float64]:
+    """Second moment plus symmetric noise (d, d), in its units, on the noise's public grid.
+
+    The grid is set by `noise_std`, its standard deviation off the diagonal.
+    """
+    return add_integers(moment, limbs.to_limbs(noise / moment.unit), noise_std)
+
+
+def add_integers(moment: SecondMoment, noise: limbs.Limbs, noise_std: float) -> NDArray[np.float64]:
+    """Second moment plus noise in integer multiples of its unit; see `add_noise`."""
+    unit = moment.unit
+    exponent = limbs.grid_exponent(noise_std / unit)
+    total = limbs.add(moment.limbs(), noise)
+    steps = limbs.round_to_grid(total, exponent)
+    return steps * (unit * 2.0**exponent)
+
+
+def expected_norm(law: GaussianLaw, n_columns: int, rng: np.random.Generator) -> float:
+    """E||N|| (spectral norm) of the noise, by simulation from its own law.
+
+    The norm concentrates as d grows (relative spread of order d^(-2/3)), so a
+    number of draws inversely proportional to d keeps the error under 1 %.
+    """
+    draws = max(4, 4096 // n_columns)
+    noise = [symmetric_gaussian(n_columns, law.std, law.std_diagonal, rng) for _ in range(draws)]
+    return float(np.abs(np.linalg.eigvalsh(noise)).max(axis=1).mean())
+
+
+def norm_deviation(law: GaussianLaw, failure: float) -> float:
+    """What ||N|| differs by from its mean, either way, with probability below `failure`.
+
+    ||N|| <= ||N||_F is a Lipschitz function of the independent normals that N is
+    made of, with constant max(std_diagonal, sqrt(2) std): Gaussian concentration.
+    """
+    constant = max(law.std_diagonal, math.sqrt(2.0) * law.std)
+    return constant * math.sqrt(2 * math.log(1 / failure))
+
+
+def check_generator(mechanism: Mechanism, rng: np.random.Generator | None) -> None:
+    """Raise if noise cannot be drawn with this generator, before any budget is spent."""
+    if not (isinstance(mechanism, AnalyzeGauss) and mechanism.noise == "discrete"):
+        return
+    if rng is not None:
+        raise ValueError(
+            "noise='discrete' is drawn by OpenDP, whose generator takes no seed: leave the "
+            "generator out, or take noise='symmetric', of the same law but for its rounding"
+        )
+    random.opendp()
+
+
+# Second looks at a table: each in the frame that the releases before it teach.
+#
+# What decides a look is in `privgram.mechanisms.looks`; this is what it is applied to. Secret side:
+# of what is read here only the noisy sums leave.
+
+#: Feeds every row of the table to new accumulators, of rows of so many columns.
+Reread: TypeAlias = Callable[[Callable[[int], Any]], Any]
+
+
+def refined(
+    mechanism: Refined,
+    moment: SecondMoment,
+    noise: RefinedCalibration,
+    rng: np.random.Generator,
+    reread: Reread | None = None,
+) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
+    """Look at a table, and look again; what `privgram.drawing.draws.draw` gives.
+
+    `moment` is of all its rows, and the table is read again for every further look.
+    """
+    matrix, law, record = take_looks(mechanism, Looks(moment, noise, rng, reread))
+    if isinstance(law, GaussianLaw):  # as of one look: what is known of it takes off noise
+        matrix, law = impose(matrix, law, moment.columns)
+    return matrix, law, record
+
+
+class Looks(looks.Looks):
+    """Looks at a secret table."""
+
+    def __init__(
+        self,
+        moment: SecondMoment,
+        noise: RefinedCalibration,
+        rng: np.random.Generator,
+        reread: Reread | None,
+    ) -> None:
+        super().__init__(moment, noise, reread is not None)
+        self.rng = rng
+        self.reread = reread
+        self._radius: float | None = None  # of sums that the next histogram's pass makes too
+        self._sums: Accumulator | Levelled | None = None
+
+    def prepare(self, radius: float) -> None:
+        """Have the next histogram's pass add up the rows too: of a look that may be taken."""
+        self._radius = radius
+
+    def take(self, moment: SecondMoment, share: float) -> Matrix:
+        """Release a sum over rows with isotropic noise."""
+        std = self.std_at(moment.sensitivity_bound, share)
+        draw = symmetric_gaussian(moment.n_columns, std, math.sqrt(2.0) * std, self.rng)
+        released = add_noise(moment, draw, std)
+        self.std.append(std)
+        parameters = self.record["parameters"]
+        parameters["looks"] += 1
+        parameters["look_mu"].append(self.mu(share))
+        parameters["look_radius"].append(float(moment.bound))
+        parameters["look_noise_std"].append(std)
+        return released
+
+    def count(self, frame: Frame, grid: Vector, share: float) -> tuple[Vector, float]:
+        """Release how many rows have numbers between squared radii; with the noise of that."""
+        lengths = np.sqrt(grid)
+        if self._radius is None:
+            counted = self.read(frame, partial(NormCounts, grid=lengths))
+        else:
+            new = partial(Both, grid=lengths, new=_sums(frame, self._radius))
+            both = self.read(frame, new)
+            counted, self._sums, self._radius = both.counts, both.sums, None
+        return self.noisy(counted, share)
+
+    def noisy(self, counted: Any, share: float, most: int = 1) -> tuple[Vector, float]:
+        """Whole counts with noise, and how much; a row counts at most so much."""
+        std = most * self.noise.counts_std(self.mu(share))
+        # On a grid that the counts are on: a rounding of the ideal release.
+        step = 2.0 ** (math.floor(math.log2(std)) - GRID_BITS) if std < 2.0**GRID_BITS else 1.0
+        drawn = np.rint(self.rng.normal(scale=std, size=len(counted.counts)) / step) * step
+        self.record["parameters"]["counts_mu"].append(self.mu(share))
+        return counted.counts + drawn, std
+
+    def number(self, share: float) -> float:
+        """Release the number of rows, roughly."""
+        self.record["parameters"]["number_mu"] = self.mu(share)
+        std = self.noise.counts_std(self.mu(share))
+        self.record["parameters"]["rows_std"] = std
+        rows = float(self.moment.n_rows + np.rint(self.rng.normal(scale=std)))
+        self.record["parameters"]["rows"] = rows
+        return rows
+
+    def mapped(self, frame: Frame, radius: float) -> SecondMoment:
+        """The exact second moment in a frame, of rows clipped to a radius there: SECRET."""
+        total, self._sums = self._sums, None
+        if total is None:
+            total = self.read(frame, _sums(frame, radius))
+        sums = total.total if isinstance(total, Levelled) else total
+        return SecondMoment.from_accumulator(sums, None, None)
+
+    def read(self, frame: Frame, new: Callable[[int], Any]) -> Any:
+        """Feed an accumulator the rows in a frame; the table must be the one of before."""
+        assert self.reread is not None
+        matrix = frame.matrix[frame.numbers]
+        levels = [start for start, *_ in frame.levels]
+        look = self.reread(partial(_look, matrix, float(self.moment.bound), new, levels))
+        if look.n_rows + look.n_dropped != self.moment.n_rows + self.moment.n_dropped:
+            raise OSError(
+                "the table has changed between two looks at it, and the release is lost: its "
+                "noise was drawn. Release again from a table that nobody writes to"
+            )
+        return look.inner
+
+
+class Both:
+    """Rows clipped and added up, and counted by their lengths, in one pass."""
+
+    def __init__(self, n_columns: int, grid: Vector, new: Callable[[int], Any]) -> None:
+        self.n_columns = n_columns
+        self.sums = new(n_columns)
+        self.counts = NormCounts(n_columns, grid)
+        self.by_levels = isinstance(self.sums, Levelled)
+
+    def update(self, block: Any, drop: bool = False, *levels: Any) -> int:
+        """Take the rows of a block; see `privgram.moment.rows.Mapped`."""
+        bad = self.counts.update(block, drop)
+        return int(self.sums.update(block, drop, *levels)) if bad < 0 else bad
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that count."""
+        return int(self.sums.n_rows)
+
+    @property
+    def n_dropped(self) -> int:
+        """Rows left out."""
+        return int(self.sums.n_dropped)
+
+    def merge(self, other: Both) -> None:
+        """Add the rows of another."""
+        self.sums.merge(other.sums)
+        self.counts.merge(other.counts)
+
+
+def _sums(frame: Frame, radius: float) -> Callable[[int], Any]:
+    """Make what adds up rows in a frame, clipped to a radius."""
+    if frame.levels:
+        return partial(_levelled, frame.numbers.tolist(), frame.levels, radius)
+    return partial(Accumulator, bound=radius)
+
+
+def _levelled(numbers: list[int], levels: Any, radius: float, _: int) -> Levelled:
+    return Levelled(numbers, levels, radius)
+
+
+def _look(
+    matrix: Matrix, bound: float, new: Callable[[int], Any], levels: list[int], _: int
+) -> Mapped:
+    """Make what adds up images of rows: by name, or workers would not find it."""
+    inner = new(len(matrix))
+    return Mapped(matrix, bound, inner, levels if getattr(inner, "by_levels", False) else ())
+
+
+# A mechanism of another room registers its draw there.
 
 
 @singledispatch
@@ -27,12 +414,12 @@ def draw(
     """Draw the released matrix: with its law, and further fields of the release.
 
     `more` is ``reread`` for `Refined`, which reads the rows again:
-    `privgram.drawing.refined.Reread`.
+    `privgram.drawing.draws.Reread`.
     """
     raise TypeError(f"there is no draw for {type(mechanism).__name__}")
 
 
-draw.register(AnalyzeGauss, additive.analyze_gauss)
-draw.register(AdditiveWishart, additive.additive_wishart)
-draw.register(MatrixLaplace, additive.matrix_laplace)
+draw.register(AnalyzeGauss, analyze_gauss)
+draw.register(AdditiveWishart, additive_wishart)
+draw.register(MatrixLaplace, matrix_laplace)
 draw.register(Refined, refined)

@@ -18,12 +18,12 @@ import numpy as np
 from privgram.columns import Columns
 from privgram.columns.terms import parse_terms
 from privgram.columns.variables import Factor
-from privgram.drawing.additive import impose
+from privgram.drawing.draws import impose
 from privgram.drawing.scores import CHANGED, counted, isotropic, released, rows_of
 from privgram.engines.threads import accumulate
 from privgram.mechanisms import refined as frames
 from privgram.moment import SecondMoment
-from privgram.moment.levels import (
+from privgram.moment.scored import (
     STEP,
     ByLevel,
     LevelFirst,
@@ -38,9 +38,9 @@ from privgram.regression.design import AllColumns, Design, design
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram.columns.formula import Parsed
-    from privgram.drawing.refined import Looks
-    from privgram.engines.request import Pass
+    from privgram.columns.terms import Parsed
+    from privgram.drawing.draws import Looks
+    from privgram.engines import Pass
     from privgram.regression.scoring import Clip, Start
 
     Vector = NDArray[np.float64]

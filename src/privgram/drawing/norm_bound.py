@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.checks import check_integer, check_number
+from privgram._base.numbers import check_integer, check_number
 from privgram._core.norms import squared_norms
 from privgram.columns.unit import Auto, Unit, bound_of_rows, size_is_public
 from privgram.drawing import random
-from privgram.drawing.exponential import exponential_mechanism
-from privgram.engines.request import Pass, Progress
+from privgram.drawing.random import exponential_mechanism
+from privgram.engines import Pass, Progress
 from privgram.engines.threads import accumulate, accumulate_units
 from privgram.ledger import check_ledger
 from privgram.mechanisms.norm_bound import NormBound, charge, new_id
+from privgram.moment.groups import accumulator_of
 from privgram.moment.rows import scaled
-from privgram.moment.units import accumulator_of
 from privgram.sources.table import n_rows_of
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class Choice:
         upper: float | None = None,
         bins_per_octave: int = 16,
     ) -> None:
-        from privgram.privacy._adjacency import check_adjacency
+        from privgram.privacy._profile import check_adjacency
 
         self.asked = asked
         scaling, unit = asked.scaling, asked.unit

@@ -1,14 +1,28 @@
-"""Where the noise comes from: a cryptographic generator, unless an experiment brings its own.
+"""Where noise comes from: the generator, discrete Gaussian noise, the exponential mechanism."""
 
-Every call makes a new generator with a key of its own from the operating system, so there is
-no state that a fork could copy, two threads could share, or a long-lived process could leak.
-"""
+from __future__ import annotations
 
 import os
 import secrets
-from typing import Any
+from collections.abc import Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from privgram._base.files import Guard
+from privgram._base.installed import extra
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+# Where the noise comes from: a cryptographic generator, unless an experiment brings its own.
+#
+# Every call makes a new generator with a key of its own from the operating system, so there is
+# no state that a fork could copy, two threads could share, or a long-lived process could leak.
 
 ROUNDS = 20  # ChaCha20 proper; fewer rounds are faster and a weaker promise
 
@@ -60,3 +74,110 @@ def resolve(rng: np.random.Generator | None) -> tuple[np.random.Generator, bool]
         f"rng must be None or a numpy.random.Generator, not {type(rng).__name__}; for an"
         " experiment that can be repeated pass numpy.random.default_rng(seed)"
     )
+
+
+# Discrete Gaussian noise, exact to the last bit, by OpenDP's sampler.
+#
+# The draws are integers whose law is the discrete Gaussian's itself [1]: rational arithmetic on
+# bits of the operating system's generator. No float is rounded on the way.
+#
+# [1] C. Canonne, G. Kamath and T. Steinke, "The discrete Gaussian for differential privacy",
+#    NeurIPS 2020, Algorithm 3.
+
+_turn = Guard()
+
+
+def opendp() -> Any:
+    """OpenDP's prelude, or ImportError."""
+    with extra("opendp", "noise='discrete' needs"):
+        import opendp.prelude as dp
+    return dp
+
+
+def symmetric(n_columns: int, std: float, std_diagonal: float) -> NDArray[np.int64]:
+    """Symmetric (d, d) matrix of independent discrete Gaussians; deviations in integer steps."""
+    above = np.triu_indices(n_columns, 1)
+    noise = np.zeros((n_columns, n_columns), np.int64)
+    noise[above] = _draw(len(above[0]), std)
+    noise += noise.T
+    np.fill_diagonal(noise, _draw(n_columns, std_diagonal))
+    return noise
+
+
+def _draw(size: int, std: float) -> NDArray[np.int64]:
+    if not size:
+        return np.zeros(0, np.int64)
+    dp = opendp()
+    with _consent(dp):
+        noise = dp.m.make_gaussian(
+            dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale=std
+        )
+    return np.asarray(noise([0] * size), np.int64)
+
+
+@contextmanager
+def _consent(dp: Any) -> Iterator[None]:
+    """Consent to OpenDP's contributed parts here, and not on behalf of the whole process.
+
+    OpenDP keeps consent in one set: threads take turns, or one would withdraw another's.
+    """
+    with _turn.lock:
+        given = "contrib" in dp.GLOBAL_FEATURES
+        dp.enable_features("contrib")
+        try:
+            yield
+        finally:
+            if not given:
+                dp.disable_features("contrib")
+
+
+# The exponential mechanism on integer scores, sampled without any rounding.
+#
+# Every draw is made of uniform random integers and comparisons of integers, so that what is
+# proved over the reals holds of the program as it is (docs/theory/norm-bound.md).
+#
+# [1] F. McSherry and K. Talwar, "Mechanism Design via Differential Privacy", FOCS 2007.
+# [2] C. Canonne, G. Kamath and T. Steinke, "The Discrete Gaussian for Differential
+#    Privacy", NeurIPS 2020: Algorithm 1 draws a Bernoulli(exp(-g)).
+
+
+def exponential_mechanism(losses: Sequence[int], rate: Fraction, rng: np.random.Generator) -> int:
+    """Draw an index i with probability in proportion to exp(-rate losses[i]), exactly.
+
+    With losses of which each changes by at most s between neighbours, the draw is 2 s rate
+    differentially private. By rejection from the uniform law, len(losses) tries at most on average.
+    How many there were is secret: like all timing, it is not to be shown to an adversary.
+    """
+    least = min(losses)
+    while True:
+        index = randbelow(len(losses), rng)
+        if bernoulli_exp(rate * (losses[index] - least), rng):
+            return index
+
+
+def bernoulli_exp(exponent: Fraction, rng: np.random.Generator) -> bool:
+    """Draw True with probability exp(-exponent), exactly; `exponent` is not negative."""
+    while exponent > 1:
+        if not _bernoulli_exp_of_one_or_less(Fraction(1), rng):
+            return False
+        exponent -= 1
+    return _bernoulli_exp_of_one_or_less(exponent, rng)
+
+
+def _bernoulli_exp_of_one_or_less(exponent: Fraction, rng: np.random.Generator) -> bool:
+    # P(k or more heads in a row) = exponent^k / k!, so that an even number of them has
+    # probability 1 - exponent + exponent^2 / 2 - ... = exp(-exponent).
+    heads = 0
+    while randbelow(exponent.denominator * (heads + 1), rng) < exponent.numerator:
+        heads += 1
+    return heads % 2 == 0
+
+
+def randbelow(stop: int, rng: np.random.Generator) -> int:
+    """Draw an integer from 0 to stop - 1, all equally likely; `stop` may be of any size."""
+    bits = stop.bit_length()
+    size = -(-bits // 8)
+    while True:
+        drawn = int.from_bytes(rng.bytes(size), "little") >> (8 * size - bits)
+        if drawn < stop:
+            return drawn

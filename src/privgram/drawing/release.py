@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from privgram._base.checks import check_number, check_positive
 from privgram._base.files import check_distinct, check_room
+from privgram._base.numbers import check_number, check_positive
 from privgram._release import Release
 from privgram._release.groups import Releases
 from privgram._release.record import FORM
@@ -18,8 +18,7 @@ from privgram.columns.groups import Groups
 from privgram.columns.unit import name_of, size_is_public
 from privgram.drawing import random
 from privgram.drawing.norm_bound import Choice, check_size
-from privgram.engines import check_rereadable, scale_out
-from privgram.engines.request import Pass, Progress
+from privgram.engines import Pass, Progress, check_rereadable, scale_out
 from privgram.engines.threads import accumulate, total_of
 from privgram.ledger import check_ledger
 from privgram.mechanisms import (
@@ -28,16 +27,16 @@ from privgram.mechanisms import (
     Mechanism,
     Refined,
     best,
+    calibrate_groups,
+    check_groups,
     default,
     named,
     taken,
     true_delta,
 )
-from privgram.mechanisms.groups import calibrate_groups, check_groups
 from privgram.mechanisms.looks import names_of
-from privgram.moment.groups import SecondMoments
-from privgram.moment.units import bounds_of
-from privgram.sources.kept import Kept
+from privgram.moment.groups import SecondMoments, bounds_of
+from privgram.sources.table import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,9 +45,9 @@ if TYPE_CHECKING:
 
     from privgram.columns import Columns
     from privgram.columns.unit import Auto, Unit
-    from privgram.drawing.refined import Reread
+    from privgram.drawing.draws import Reread
     from privgram.ledger import Ledger
-    from privgram.mechanisms._default import Purpose
+    from privgram.mechanisms import Purpose
     from privgram.mechanisms.norm_bound import NormBound
     from privgram.moment import SecondMoment
     from privgram.privacy import Adjacency, Profile
@@ -423,9 +422,8 @@ def _released(
 
     `n_rows` are those of the table, where they are public.
     """
-    from privgram.drawing.additive import check_generator
-    from privgram.drawing.draws import draw
-    from privgram.privacy.coupled import delta_fp_of
+    from privgram.drawing.draws import check_generator, draw
+    from privgram.privacy._profile import delta_fp_of
 
     epsilon, _, adjacency = setting
     moment = moments[0]
@@ -529,7 +527,7 @@ class _Asked:
 
     def check(self, n_columns: int, bound: Any, choice: Choice | None) -> None:
         """Raise ValueError if it cannot be met, or paid for, over tables of this shape."""
-        from privgram.privacy.coupled import delta_fp_of
+        from privgram.privacy._profile import delta_fp_of
 
         wanted = n_columns, check_number(bound, "bound"), *self.setting
         if self.groups is not None:

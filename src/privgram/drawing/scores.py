@@ -19,17 +19,17 @@ from privgram._core.rows import Accumulator
 from privgram._core.units import UnitAccumulator
 from privgram.columns.unit import Auto
 from privgram.drawing import random
-from privgram.drawing.additive import impose
+from privgram.drawing.draws import Looks, impose
 from privgram.drawing.norm_bound import Choice, check_size
-from privgram.drawing.refined import Looks
 from privgram.drawing.release import warn_of_weak
-from privgram.engines.request import Pass
+from privgram.engines import Pass
 from privgram.engines.threads import accumulate, accumulate_units, second_moment
 from privgram.exact import limbs
 from privgram.ledger import check_ledger
 from privgram.mechanisms import refined as frames
 from privgram.mechanisms.refined import Frame, Refined
 from privgram.moment import SecondMoment
+from privgram.moment.groups import bounds_of
 from privgram.moment.scored import (
     PARTS,
     UNITS,
@@ -42,12 +42,11 @@ from privgram.moment.scored import (
     UnitSecond,
     scale,
 )
-from privgram.moment.units import bounds_of
 from privgram.noise import GaussianLaw, combine
 from privgram.regression import scoring as rules
 from privgram.regression.design import AllColumns, design
 from privgram.regression.scored import FORM, HIDDEN, ScoreFit
-from privgram.sources.kept import Kept
+from privgram.sources.table import Kept
 
 if TYPE_CHECKING:
     import os
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram.columns import Columns
-    from privgram.columns.formula import Parsed
+    from privgram.columns.terms import Parsed
     from privgram.columns.unit import Unit
     from privgram.ledger import Ledger
     from privgram.noise import NoiseLaw

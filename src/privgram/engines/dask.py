@@ -21,6 +21,7 @@ from dask.callbacks import Callback
 from dask.delayed import Delayed, delayed
 
 from privgram.columns.unit import Unit
+from privgram.engines import INTERVAL, Pass, Report, reporter
 from privgram.engines.parts import (
     FAN_IN,
     BadPartition,
@@ -31,8 +32,6 @@ from privgram.engines.parts import (
     redacted,
     rows_of,
 )
-from privgram.engines.progress import INTERVAL, Report, reporter
-from privgram.engines.request import Pass
 from privgram.sources.files import check_once, find
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, TypeAlias
 
-from privgram.engines.request import Pass
+from privgram.engines import Pass
 from privgram.engines.threads import accumulate, total_of
 from privgram.moment import SecondMoment
 from privgram.moment.groups import SecondMoments

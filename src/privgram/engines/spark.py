@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram.columns.kinds import DATES, LEVELS
+from privgram.columns.encoding import DATES, LEVELS
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
+from privgram.engines import Pass, reporter
 from privgram.engines.parts import FAN_IN, Failure, Plan, State, merged, redacted, rows_of
-from privgram.engines.progress import reporter
-from privgram.engines.request import Pass
-from privgram.sources.arrow import require
+from privgram.sources.frames import require
 from privgram.sources.table import positions
 
 

@@ -16,18 +16,25 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
-from privgram._base.forks import check_process
+from privgram._base.files import check_process
 from privgram.columns.groups import Groups
-from privgram.engines import scale_out
-from privgram.engines.progress import Report, reporter
-from privgram.engines.request import Pass, Progress
+from privgram.engines import Pass, Progress, Report, reporter, scale_out
 from privgram.engines.units import Gatherer, Store, UnitFeeder
 from privgram.engines.units import Layout as UnitLayout
 from privgram.engines.units import selection as selection_with
 from privgram.moment import SecondMoment, check_bound, check_n_columns, check_width
-from privgram.moment.groups import GroupFeeder, SecondMoments, apart, new_totals
+from privgram.moment.groups import (
+    GroupFeeder,
+    SecondMoments,
+    accumulator_of,
+    apart,
+    bounds_of,
+    keyed,
+    moment_of,
+    moments_of,
+    new_totals,
+)
 from privgram.moment.rows import Feeder, new_total
-from privgram.moment.units import accumulator_of, bounds_of, keyed, moment_of, moments_of
 from privgram.sources import open_source
 from privgram.sources.table import Chunk, InvalidRow, Table
 

@@ -24,8 +24,7 @@ from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
 from privgram.moment.groups import NO_GROUP
 from privgram.moment.rows import scaled
-from privgram.sources.keys import Keys, keys_of
-from privgram.sources.table import UNLISTED, Chunk, InvalidRow, Table
+from privgram.sources.table import UNLISTED, Chunk, InvalidRow, Keys, Table, keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,5 +1,7 @@
 """scikit-learn's interface: private regressions and projections as estimators.
 
+They call the library, and compute nothing private of their own.
+
 For example::
 
     from privgram.estimators import PrivateRidge
@@ -18,7 +20,7 @@ What the budget does not cover: it is spent again by every `fit`, so a cross-val
 folds spends it six times, and `score` compares with rows that are not protected.
 """
 
-from privgram._base.optional import extra
+from privgram._base.installed import extra
 
 with extra("sklearn", "privgram.estimators needs"):
     from sklearn.utils.validation import validate_data as _since_1_6  # noqa: F401

@@ -11,18 +11,26 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from privgram.columns import Columns
-from privgram.columns.missing import Missing
 from privgram.columns.terms import INTERCEPT
+from privgram.columns.unit import Missing
 from privgram.columns.variables import Numeric
 from privgram.mechanisms import AdditiveWishart
 from privgram.regression.design import AllColumns, design
-from privgram.study.studied import described
+from privgram.study import described
 
-from ._base import PrivateEstimator, check_release
-from ._inputs import about_zero, check_numbers, columns_in, pairs, target_names, with_target
+from ._base import (
+    PrivateEstimator,
+    about_zero,
+    check_numbers,
+    check_release,
+    columns_in,
+    pairs,
+    target_names,
+    with_target,
+)
 
 if TYPE_CHECKING:
-    from privgram._base.arrays import Matrix, Vector
+    from privgram._base.numbers import Matrix, Vector
     from privgram._release import Release
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism

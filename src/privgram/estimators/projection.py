@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from privgram._base.checks import check_integer
+from privgram._base.numbers import check_integer
 from privgram.columns import Columns
-from privgram.columns.missing import Missing
 from privgram.columns.terms import INTERCEPT
+from privgram.columns.unit import Missing
 from privgram.multivariate import mean_and_covariance, upright
 
-from ._base import PrivateEstimator, check_release
-from ._inputs import check_numbers, pairs
+from ._base import PrivateEstimator, check_numbers, check_release, pairs
 
 if TYPE_CHECKING:
-    from privgram._base.arrays import Matrix, Vector
+    from privgram._base.numbers import Matrix, Vector
     from privgram._release import Release
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism

@@ -1,17 +1,25 @@
 """Mechanisms, their public half: parameters, calibration and the records of it.
 
+None of them sees data.
+
 What they draw from a second moment is in `privgram.drawing`.
 """
 
 from __future__ import annotations
 
-from privgram.mechanisms._base import Calibration, Mechanism, from_dict, true_delta
-from privgram.mechanisms._default import best, default, taken
-from privgram.mechanisms._names import by_name, named
-from privgram.mechanisms.additive_wishart import AdditiveWishart
-from privgram.mechanisms.analyze_gauss import AnalyzeGauss
-from privgram.mechanisms.matrix_laplace import MatrixLaplace
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from privgram.mechanisms._base import Calibration, Mechanism, by_name, from_dict, named, true_delta
+from privgram.mechanisms.additive import AdditiveWishart, AnalyzeGauss, MatrixLaplace
 from privgram.mechanisms.refined import Refined
+
+if TYPE_CHECKING:
+    from privgram.columns import Columns
+    from privgram.privacy import Adjacency
 
 __all__ = [
     "AdditiveWishart",
@@ -28,3 +36,139 @@ __all__ = [
     "taken",
     "true_delta",
 ]
+
+#: What a release is for.
+Purpose = Literal["regression", "components", "means"]
+
+
+def noise_edge(noise_std: float, n_columns: int) -> float:
+    """What the eigenvalues of symmetric noise stay within: 2 s sqrt(d) for a deviation s."""
+    return 2 * noise_std * math.sqrt(n_columns)
+
+
+def default(
+    n_columns: int,
+    bound: float,
+    epsilon: float,
+    delta: float,
+    n_rows: int | None = None,
+    adjacency: Adjacency = "replace",
+) -> Mechanism:
+    """The mechanism to take: `AnalyzeGauss`, `AdditiveWishart`, or at delta = 0 `MatrixLaplace`.
+
+    `AdditiveWishart` where publicly few rows, below twice the noise's edge, may leave a release of
+    `AnalyzeGauss` without a positive definite matrix.
+
+    Parameters
+    ----------
+    n_columns, bound, epsilon, delta, n_rows, adjacency
+        As in `Mechanism.calibrate`.
+
+    Raises
+    ------
+    ValueError
+        If the guarantee cannot be met.
+    """
+    setting = n_columns, bound, epsilon, delta, adjacency
+    if delta == 0:
+        MatrixLaplace().calibrate(*setting)
+        return MatrixLaplace()
+    gauss = AnalyzeGauss().calibrate(*setting)
+    if n_rows is not None and n_rows < 2 * noise_edge(gauss.noise_std, n_columns):
+        with suppress(ValueError):
+            AdditiveWishart().calibrate(*setting)
+            return AdditiveWishart()
+    return AnalyzeGauss()
+
+
+def best(
+    table: Any,
+    columns: Columns | None,
+    delta: float,
+    purpose: Purpose = "regression",
+    groups: object = None,
+    unit: object = None,
+) -> tuple[Mechanism | None, str]:
+    """The mechanism that serves a purpose best on a table, by what is public, and why.
+
+    Parameters
+    ----------
+    table : table
+        Only whether it can be read again matters.
+    columns : Columns or None
+    delta : float
+    purpose : {"regression", "components", "means"}
+    groups, unit : object
+        Whether there are releases of groups, and whether all rows of a unit are protected: not
+        None.
+
+    Returns
+    -------
+    mechanism : Mechanism or None
+        `Refined`, or None for one look by `default`.
+    why : str
+    """
+    if purpose not in get_args(Purpose):
+        raise ValueError(f"purpose is one of {', '.join(get_args(Purpose))}, not {purpose!r}")
+    reasons = {
+        "for means and components further looks gain nothing": purpose != "regression",
+        "at delta = 0 there are no further looks": delta == 0,
+        "the table can be read once only": isinstance(table, Iterator),
+        "each group is looked at once": groups is not None,
+        "all rows of a unit are looked at once": unit is not None,
+        "further looks need public columns": columns is None,
+        "one column leaves nothing to learn": columns is not None and len(columns) < 3,
+    }
+    for why, holds in reasons.items():
+        if holds:
+            return None, why
+    return Refined(), "the table can be read again"
+
+
+def taken(parameters: Mapping[str, Any], why: str) -> dict[str, str]:
+    """What a release that was chosen by `best` says of itself: which way, and why."""
+    if parameters.get("looks", 1) == 1:
+        return {"way": "one look", "why": why}
+    if "clipped_rows" not in parameters:
+        return {"way": "one look", "why": "the first one said that others gain nothing"}
+    return {"way": "several looks", "why": why}
+
+
+def check_groups(mechanism: Mechanism, adjacency: Adjacency, of_units: bool = False) -> None:
+    """Raise ValueError if a mechanism has no proof for the groups of a table, or of units."""
+    if isinstance(mechanism, Refined):
+        raise ValueError(
+            "Refined() looks at one table several times, and not at its groups: take AnalyzeGauss()"
+        )
+    gaussian = isinstance(mechanism, AnalyzeGauss) and mechanism.noise != "discrete"
+    if of_units and not gaussian:
+        raise ValueError(
+            "groups of units, which may have rows in several, have a proof for Gaussian noise "
+            "alone: take AnalyzeGauss(), and a positive delta"
+        )
+    additive = AnalyzeGauss, AdditiveWishart, MatrixLaplace
+    if adjacency == "replace" and not isinstance(mechanism, additive):
+        raise ValueError(
+            f"{type(mechanism).__name__}() has no proof for groups under 'replace', where one row "
+            "may leave a group and enter another: take adjacency='add-remove', or AnalyzeGauss()"
+        )
+
+
+def calibrate_groups(
+    mechanism: Mechanism,
+    n_columns: int,
+    bound: float,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency = "replace",
+) -> Any:
+    """Calibration of each group that makes the releases of all groups together private.
+
+    Under "add-remove" a row is in one group: parallel composition. Under "replace" it may change
+    its group. Two of the matrices then are the diagonal blocks of the second moment of a table of
+    twice as many columns, and the noise is that of this table (docs/theory/composition.md).
+    """
+    check_groups(mechanism, adjacency)
+    width = 2 * n_columns if adjacency == "replace" else n_columns
+    noise = mechanism.calibrate(width, bound, epsilon, delta, adjacency)
+    return replace(noise, n_columns=n_columns)

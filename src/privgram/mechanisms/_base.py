@@ -1,9 +1,11 @@
-"""What all mechanisms share: calibration records and the way to a release."""
+"""What all mechanisms share: calibration records, the way to a release, and one name for each."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import operator
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,14 +15,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from privgram._base.checks import check_budget, check_integer, check_number, check_positive
-from privgram._base.kinds import Kinds
+from privgram._base.numbers import check_budget, check_integer, check_number, check_positive
+from privgram._base.saved import Kinds
 
 if TYPE_CHECKING:
     from privgram.columns.unit import Clip, PrivacyUnit
     from privgram.ledger import Ledger
     from privgram.noise import NoiseLaw
     from privgram.privacy import Adjacency, Guarantee, Profile
+
+__all__ = ["NAMES", "by_name", "class_name", "hyphenated", "named", "parameters"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class Request:
     n_rows: int | None
 
     def __post_init__(self) -> None:
-        from privgram.privacy._adjacency import check_adjacency
+        from privgram.privacy._profile import check_adjacency
 
         epsilon, delta = check_budget(self.epsilon, self.delta, zero="delta")
         checked = {
@@ -286,7 +290,7 @@ from_dict = Mechanism.from_dict
 
 def true_delta(noise: Calibration) -> float:
     """The delta of a release at its epsilon: more than was asked under a published erratum."""
-    from privgram.privacy.coupled import delta_fp_of
+    from privgram.privacy._profile import delta_fp_of
 
     return max(noise.delta, noise.privacy.delta(noise.epsilon) + delta_fp_of(noise))
 
@@ -300,3 +304,81 @@ def sensitivity(bound: float, n_columns: int, adjacency: Adjacency) -> float:
     if adjacency == "replace" and n_columns > 1:
         return math.sqrt(2.0) * bound**2
     return bound**2
+
+
+def hyphenated(name: str) -> str:
+    """The name of a class as words are joined on a command line."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
+
+
+#: The classes and their names on the command line, in the order of use.
+NAMES = {
+    name: hyphenated(name)
+    for name in (
+        "AnalyzeGauss",
+        "AdditiveWishart",
+        "MatrixLaplace",
+        "Refined",
+    )
+}
+
+
+def class_name(name: str, others: tuple[str, ...] = ()) -> str:
+    """The class's name for any of the names of one thing, a mechanism or one of `others`.
+
+    That is itself, or with hyphens between the words; capitals do not matter.
+    """
+    bare = name.replace("-", "").replace("_", "").lower()
+    names = {kind.lower(): kind for kind in (*NAMES, *others)}
+    if bare not in names:
+        names |= {kind.lower(): kind for kind in Mechanism.all_kinds()}
+    if bare not in names:
+        there_are = ", ".join(map(hyphenated, (*NAMES, *others)))
+        raise ValueError(f"there is no mechanism {name!r}; there are {there_are}")
+    return names[bare]
+
+
+def parameters(name: str) -> tuple[list[str], list[str]]:
+    """Names of the parameters of a mechanism, and of those without a default."""
+    fields = dataclasses.fields(Mechanism.kinds[class_name(name)])
+    return (
+        [field.name for field in fields],
+        [field.name for field in fields if field.default is dataclasses.MISSING],
+    )
+
+
+def by_name(name: str, values: dict[str, Any]) -> Mechanism:
+    """Make a mechanism from any of its names and its parameters.
+
+    Raises
+    ------
+    ValueError
+        If there is no such mechanism, or it lacks a parameter, or has no parameter of that name.
+    """
+    kind = class_name(name)
+    known, needed = parameters(kind)
+    for given in values:
+        if given not in known:
+            raise ValueError(f"{hyphenated(kind)} takes {', '.join(known)}, not {given}")
+    for key in needed:
+        if key not in values:
+            raise ValueError(f"{hyphenated(kind)} needs a parameter: {kind}({key}=...)")
+    mechanism: Mechanism = Mechanism.kinds[kind](**values)
+    return mechanism
+
+
+def named(mechanism: Any) -> Mechanism | None:
+    """A mechanism as it was given: itself, any of its names, or None.
+
+    Raises
+    ------
+    TypeError
+        If it is something else.
+    ValueError
+        As `by_name`.
+    """
+    if mechanism is None:
+        return None
+    if isinstance(mechanism, str):
+        return by_name(mechanism, {})
+    return check_mechanism(mechanism)

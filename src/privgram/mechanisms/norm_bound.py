@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any, Self
 
-from privgram._base.checks import check_positive
+from privgram._base.numbers import check_positive
 
 if TYPE_CHECKING:
     from privgram.ledger import Ledger
@@ -104,7 +104,7 @@ class NormBound(float):
             If the values are not those of a bound.
         """
         from privgram.privacy import BoundedRangeProfile
-        from privgram.privacy._adjacency import check_adjacency
+        from privgram.privacy._profile import check_adjacency
 
         try:
             fields = dict(values)

@@ -1,4 +1,7 @@
-"""The second-moment matrix of a table: exact, mergeable, secret."""
+"""The second-moment matrix of a table: exact, mergeable, secret.
+
+Nothing of it may leave: no noise is added here, and nothing printed shows data.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._base.checks import MAX_BOUND, MIN_BOUND, check_integer, check_positive
-from privgram._base.forks import Guard
+from privgram._base.files import Guard
+from privgram._base.numbers import MAX_BOUND, MIN_BOUND, check_integer, check_positive
 from privgram._base.saved import Frame, understood
 from privgram.columns.unit import PrivacyUnit
 from privgram.exact import limbs

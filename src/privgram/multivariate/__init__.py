@@ -1,15 +1,23 @@
 """What a second moment says of many columns at once: post-processing of a release.
 
+Nothing here sees a table, or spends a budget.
+
 Every statistic is a function of means and covariances (`Variables`), and what is said of its error
 comes from drawing the noise again by its own law, which is public.
 """
 
-from privgram.multivariate.canonical import CCA, cca
-from privgram.multivariate.components import PCA, eigenvalues, noise_edge, pca, upright
+from privgram.multivariate.components import (
+    PCA,
+    FactorAnalysis,
+    eigenvalues,
+    factor_analysis,
+    noise_edge,
+    pca,
+    upright,
+    varimax,
+)
 from privgram.multivariate.description import Correlation, Description, correlation, describe
-from privgram.multivariate.discriminant import LDA, lda
-from privgram.multivariate.factors import FactorAnalysis, factor_analysis, varimax
-from privgram.multivariate.precision import GraphicalLasso, graphical_lasso
+from privgram.multivariate.relations import CCA, LDA, GraphicalLasso, cca, graphical_lasso, lda
 from privgram.multivariate.synthetic import synthesize
 from privgram.multivariate.variables import Covariance, Variables, mean_and_covariance
 

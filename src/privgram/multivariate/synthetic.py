@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, minres
 
-from privgram._base.checks import check_integer
+from privgram._base.numbers import check_integer
 from privgram._base.text import listed
 from privgram.columns.structure import ties, zeros
 from privgram.columns.terms import ONES, Piece, parse_terms
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privgram._base.arrays import Matrix, Vector
+    from privgram._base.numbers import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.columns import Columns
     from privgram.columns.structure import Tie

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -20,10 +20,9 @@ from privgram.regression.design import intercept_of
 from privgram.regression.inference import rows_behind
 
 if TYPE_CHECKING:
-    from privgram._base.arrays import Matrix, Vector
+    from privgram._base.numbers import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.columns.variables import Variable
-
 
 #: Draws by which errors are judged: a standard deviation of so many is within 7 % of the true one.
 DRAWS = 100
@@ -469,3 +468,44 @@ def _any_value(given: Variable) -> Any:
     if isinstance(given, Factor):
         return given.levels[0]
     return given.lower if isinstance(given, (Number, Log, Dates)) else 0.0
+
+
+Drawn = TypeVar("Drawn")
+Result = TypeVar("Result")
+
+
+def draws_of(variables: Variables) -> int:
+    """How many draws judge an error: 400, and fewer where each takes long.
+
+    They are the same for every release, so what they miss is missed always. Of 400 a deviation is
+    within 3.5 % at one sigma, and 3.9 to 6.1 % are beyond their upper 5 %; of 100 within 7 %, and
+    2.8 to 7.2 %.
+    """
+    return max(DRAWS, min(400, 20_000 // variables.release.n_columns))
+
+
+def definite(variables: Variables) -> Covariance:
+    """The covariance as released, for statistics that invert it: what has errors to tell of it.
+
+    Refused if it is not positive definite, or in more than half of the draws would not be.
+    """
+    variables.covariance.check_definite()
+    of_draws(variables.redrawn(sampling=True), Covariance.check_definite)
+    return variables.covariance
+
+
+def of_draws(draws: Iterable[Drawn], statistic: Callable[[Drawn], Result]) -> list[Result]:
+    """A statistic of each draw, unless noise hides it: refused if it does in more than half."""
+    found, tried = [], 0
+    for one in draws:
+        tried += 1
+        try:
+            found.append(statistic(one))
+        except (RefusedError, np.linalg.LinAlgError):
+            continue
+    if 2 * len(found) <= tried:
+        raise RefusedError(
+            "the noise is too large for standard errors: take fewer columns, or release with more "
+            "epsilon"
+        )
+    return found

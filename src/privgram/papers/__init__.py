@@ -37,7 +37,7 @@ failure : float
 """
 
 from . import dwork_et_al, hardt_roth, sheffet, zhou_ligett_wasserman
-from ._domain import PublishedErratumError
+from ._shared import PublishedErratumError
 
 __all__ = [
     "PublishedErratumError",

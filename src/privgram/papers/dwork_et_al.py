@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 
-from privgram._base.checks import check_budget, check_positive
+from privgram._base.numbers import check_budget, check_positive
 from privgram.privacy import Adjacency, GaussianProfile
 
-from ._domain import require_private, second_moment_sensitivity
+from ._shared import require_private, second_moment_sensitivity
 
 __all__ = ["analyze_gauss"]
 

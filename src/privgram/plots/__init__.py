@@ -1,16 +1,22 @@
 """Plots of what was released: matrix, spectrum, components, privacy profile, coefficients.
 
+None of them sees a table.
+
 Every function draws on the Axes it is given, or on a new figure, and returns the Axes. Names
 and units are on the axes, and what noise alone could have made is greyed: a plot is read
 without the text around it.
 """
 
-from privgram.plots.of_components import plot_biplot, plot_scree
-from privgram.plots.of_fit import plot_coefficients
-from privgram.plots.of_groups import plot_forest
-from privgram.plots.of_moments import plot_correlation, plot_description
-from privgram.plots.of_profile import plot_profile
 from privgram.plots.of_release import noise_scores, plot_matrix, plot_privacy, plot_spectrum
+from privgram.plots.of_results import (
+    plot_biplot,
+    plot_coefficients,
+    plot_correlation,
+    plot_description,
+    plot_forest,
+    plot_profile,
+    plot_scree,
+)
 
 __all__ = [
     "noise_scores",

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.checks import check_positive
-from privgram.columns.shares import by_term
+from privgram._base.numbers import check_positive
+from privgram.columns.structure import by_term
 from privgram.plots._axes import GREY, MOST_NAMES, apart, axes_for, cut
-from privgram.plots.of_profile import last_epsilon, plot_profile
+from privgram.plots.of_results import last_epsilon, plot_profile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -173,7 +173,7 @@ def plot_spectrum(
         Without matplotlib: ``pip install "privgram[plot]"``.
     """
     from privgram.multivariate import pca
-    from privgram.plots.of_components import plot_scree
+    from privgram.plots.of_results import plot_scree
 
     return plot_scree(pca(release, confidence=confidence, center=center, **options), ax)
 

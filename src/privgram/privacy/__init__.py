@@ -9,17 +9,19 @@ True
 """
 
 from . import calibration
-from ._adjacency import Adjacency
-from ._profile import Guarantee, Profile
-from .bounded_range import BoundedRangeProfile
+from ._profile import (
+    Adjacency,
+    BoundedRangeProfile,
+    CoupledProfile,
+    DiscreteGaussianProfile,
+    GaussianProfile,
+    Guarantee,
+    LaplaceProfile,
+    Profile,
+    StatedProfile,
+)
 from .composition import ComposedProfile, compose
-from .coupled import CoupledProfile
-from .discrete_gaussian import DiscreteGaussianProfile
-from .gaussian import GaussianProfile
-from .laplace import LaplaceProfile
-from .matrix_laplace import MatrixLaplaceProfile
-from .stated import StatedProfile
-from .wishart import WishartProfile
+from .wishart import MatrixLaplaceProfile, WishartProfile
 
 __all__ = [
     "Adjacency",

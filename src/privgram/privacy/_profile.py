@@ -1,27 +1,46 @@
-"""What every privacy profile can do."""
+"""What every privacy profile can do, and the profiles of noise on a sum or a choice."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
 
-from privgram._base.checks import check_positive
-from privgram._base.kinds import Kinds
-from privgram._base.later import Room
-from privgram._base.solve import largest_safe
-
-from ._numerics import TINY, Array
+from privgram._base.installed import Room
+from privgram._base.numbers import check_integer, check_number, check_positive, largest_safe
+from privgram._base.saved import Kinds
+from privgram.privacy._numerics import TINY, Array, gauss_legendre, quiet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from privgram.plots import of_profile
+    from privgram.plots import of_results
 else:
-    of_profile = Room("privgram.plots.of_profile")
+    of_results = Room("privgram.plots.of_results")
+
+Adjacency = Literal["replace", "add-remove"]
+"""``"replace"``: one row is replaced, n is public. ``"add-remove"``: one row comes or goes."""
+
+
+def check_adjacency(adjacency: str) -> Adjacency:
+    """Return `adjacency` if it is one of the two notions, else raise ValueError."""
+    if adjacency not in get_args(Adjacency):
+        raise ValueError(f'adjacency must be "replace" or "add-remove", not {adjacency!r}')
+    return adjacency  # type: ignore[return-value]
+
+
+def check_known_adjacency(adjacency: str | None) -> None:
+    """Raise ValueError unless `adjacency` is one of the two notions, or None: not said."""
+    if adjacency is not None:
+        check_adjacency(adjacency)
+
 
 #: How well a claim of privacy is founded, the best first; see `Profile.guarantee`.
 Guarantee = Literal["proved", "bounded", "stated", "none"]
@@ -181,7 +200,7 @@ class Profile(Kinds, ABC, key="profile", what="privacy profile"):
             return math.inf
         return 1.0 / largest_safe(lambda x: self.delta(1.0 / x), target, 1.0)
 
-    plot = of_profile.plot_profile
+    plot = of_results.plot_profile
 
     def pld(self, discretization: float = 1e-4) -> Any:
         """Pessimistic privacy loss distribution, for accounting with dp_accounting.
@@ -202,6 +221,451 @@ class Profile(Kinds, ABC, key="profile", what="privacy profile"):
         ImportError
             Without the extra: ``pip install "privgram[accounting]"``.
         """
-        from .pld import pld_from_profile
+        from ._numerics import pld_from_profile
 
         return pld_from_profile(self, discretization)
+
+
+# Privacy profile of Gaussian noise.
+#
+# N(0, 1) against N(mu, 1): every Gaussian mechanism with L2 sensitivity Delta and noise of
+# standard deviation sigma is at most this pair with mu = Delta / sigma, and attains it [1].
+#
+# [1] B. Balle and Y.-X. Wang, "Improving the Gaussian Mechanism for Differential Privacy:
+#    Analytical Calibration and Optimal Denoising", ICML 2018, Theorem 8.
+
+_SQRT_HALF = math.sqrt(0.5)
+_SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
+_LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+def _mills(x: Array) -> Array:
+    """Mills' ratio Phi(-x) / phi(x)."""
+    return np.asarray(_SQRT_HALF_PI * special.erfcx(x * _SQRT_HALF))
+
+
+@quiet
+def gaussian_delta(epsilon: Array, mu: Array) -> Array:
+    r"""Profile of N(0, 1) against N(mu, 1), epsilon >= 0 and mu >= 0 broadcast together.
+
+    With a, b = epsilon/mu -+ mu/2 and M Mills' ratio,
+    :math:`\delta = \Phi(-a) - e^\epsilon \Phi(-b) = \phi(a) (M(a) - M(b))`, and
+    :math:`M(a) - M(b) = \int_a^b (1 - x M(x)) dx` where that difference would cancel.
+    """
+    middle = np.where(epsilon > 0.0, epsilon / mu, 0.0)
+    half = np.broadcast_to(0.5 * mu, middle.shape)
+    a = middle - half
+    out = np.zeros(a.shape)
+    # Where phi(a) is not 0.
+    large = (a < 39.0) & (half >= 0.01)
+    small = (a < 39.0) & (half < 0.01)
+    if large.any():
+        low, high = a[large], middle[large] + half[large]
+        density = np.exp(-0.5 * low * low - _LOG_SQRT_2PI)
+        first = np.where(low > 0.0, density * _mills(np.maximum(low, 0.0)), special.ndtr(-low))
+        out[large] = first - density * _mills(high)
+    if small.any():
+        low = a[small]
+        # b - a is mu, but not in floats.
+        t, weight = gauss_legendre(np.zeros_like(low), 2.0 * half[small], 3)
+        x = low[:, None] + t
+        out[small] = np.exp(-0.5 * low * low - _LOG_SQRT_2PI) * np.sum(
+            weight * (1.0 - x * _mills(x)), axis=-1
+        )
+    return out
+
+
+@dataclass(frozen=True)
+class GaussianProfile(Profile):
+    r"""Privacy profile of the Gaussian mechanism.
+
+    .. math::
+
+        \delta(\epsilon) = \Phi(\mu/2 - \epsilon/\mu) - e^\epsilon \Phi(-\mu/2 - \epsilon/\mu)
+
+    Parameters
+    ----------
+    sensitivity_ratio : float
+        mu = Delta / sigma > 0: L2 sensitivity over the standard deviation of the noise.
+    adjacency : {"replace", "add-remove"}, optional
+        Notion of neighbours that the ratio is for, which `compose` holds against the others'.
+        By default it is not said, and composes with either: for a table of one column, where
+        the two notions are one, and for neighbours of another kind.
+
+    Raises
+    ------
+    ValueError
+        If `sensitivity_ratio` is not positive and finite.
+
+    References
+    ----------
+    Balle and Wang, ICML 2018, Theorem 8.
+
+    Examples
+    --------
+    >>> profile = GaussianProfile(1.0)
+    >>> round(profile.delta(1.0), 10)
+    0.126936738
+    """
+
+    _guarantee = "proved"
+
+    sensitivity_ratio: float
+    adjacency: Adjacency | None = None
+
+    def __post_init__(self) -> None:
+        check_parameter(self.sensitivity_ratio, "sensitivity_ratio")
+        check_known_adjacency(self.adjacency)
+
+    def _delta(self, epsilon: Array) -> Array:
+        return np.maximum(gaussian_delta(epsilon, np.asarray(self.sensitivity_ratio)), TINY)
+
+
+# Privacy profile of discrete Gaussian noise.
+#
+# A discrete Gaussian of standard deviation s has mass e^{-x^2/2s^2}/Z at the integer x
+# [1]. On integer data the Gaussian mechanism, rounded to integers, is at most the Gaussian pair,
+# and with the s of any release the two laws of noise are the same but for a factor
+# 1 + O(s^{-2}): docs/theory/analyze-gauss.md has the proof.
+#
+# [1] C. Canonne, G. Kamath and T. Steinke, "The discrete Gaussian for differential privacy",
+#    NeurIPS 2020.
+
+#: Logarithm of the tail that is left out, below the smallest delta there is.
+_TAIL = 750.0
+
+
+@dataclass(frozen=True)
+class DiscreteGaussianProfile(Profile):
+    r"""Upper bound on the profile of independent discrete Gaussian noise on integers.
+
+    With K entries of standard deviation s or more, :math:`a = K/8s^2` and
+    :math:`b = K (t^2/8s^2 + \ln C)`, where :math:`t = \frac12 + \sqrt{2(\epsilon + 750)}` and
+    :math:`C = \sum_m e^{-2\pi^2 s^2 m^2}`,
+
+    .. math::
+
+        \delta(\epsilon) \le e^a \delta_{\rm G}(\epsilon - a - b; \mu) + 2 K e^{a - 750}.
+
+    At the s of a release, 2^35 and more, that is the Gaussian profile to 1e-15.
+
+    Parameters
+    ----------
+    sensitivity_ratio : float
+        mu > 0: L2 length of the largest change, each entry in units of its own standard
+        deviation.
+    std : float
+        s >= 1: least standard deviation of an entry, in integer steps.
+    n_entries : int
+        K: number of entries with noise, at least 1.
+    adjacency : {"replace", "add-remove"}, optional
+        As of `GaussianProfile`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+
+    References
+    ----------
+    Canonne, Kamath and Steinke, NeurIPS 2020; the bound is proved in docs/theory/analyze-gauss.md.
+
+    Examples
+    --------
+    >>> profile = DiscreteGaussianProfile(1.0, std=2.0**40, n_entries=253)
+    >>> round(profile.delta(1.0), 10)
+    0.126936738
+    """
+
+    _guarantee = "bounded"
+
+    sensitivity_ratio: float
+    std: float
+    n_entries: int
+    adjacency: Adjacency | None = None
+
+    def __post_init__(self) -> None:
+        check_parameter(self.sensitivity_ratio, "sensitivity_ratio")
+        check_parameter(self.std, "std")
+        if self.std < 1.0:
+            raise ValueError(f"std must be at least 1 integer step, not {self.std!r}")
+        check_integer(self.n_entries, "n_entries", 1)
+        check_known_adjacency(self.adjacency)
+
+    def _delta(self, epsilon: Array) -> Array:
+        step = self.n_entries / (8.0 * self.std * self.std)  # a
+        if step > 700.0:
+            return np.ones_like(epsilon)
+        t = 0.5 + np.sqrt(2.0 * (epsilon + _TAIL))
+        # C - 1 <= 2 q / (1 - q), q = e^(-2 pi^2 s^2): consecutive terms fall at least by q.
+        q = math.exp(-2.0 * (math.pi * self.std) ** 2)
+        shift = step + step * t * t + self.n_entries * math.log1p(2.0 * q / (1.0 - q))
+        gaussian = GaussianProfile(self.sensitivity_ratio)._curve(
+            np.nextafter(epsilon - shift, -np.inf)
+        )
+        tail = 2.0 * self.n_entries * math.exp(step - _TAIL)
+        bound: Array = math.exp(step) * gaussian + tail + TINY
+        return np.minimum(bound, 1.0)
+
+
+@dataclass(frozen=True)
+class LaplaceProfile(Profile):
+    r"""Privacy profile of the Laplace mechanism.
+
+    .. math:: \delta(\epsilon) = 1 - e^{(\epsilon - \rho) / 2}, \quad 0 \le \epsilon \le \rho
+
+    and 0 beyond.
+
+    Parameters
+    ----------
+    sensitivity_ratio : float
+        rho = Delta / b > 0: L1 sensitivity over the scale of the noise.
+    adjacency : {"replace", "add-remove"}, optional
+        As of `GaussianProfile`.
+
+    Raises
+    ------
+    ValueError
+        If `sensitivity_ratio` is not positive and finite.
+    """
+
+    _guarantee = "proved"
+
+    sensitivity_ratio: float
+    adjacency: Adjacency | None = None
+
+    def __post_init__(self) -> None:
+        check_parameter(self.sensitivity_ratio, "sensitivity_ratio")
+        check_known_adjacency(self.adjacency)
+
+    def _delta(self, epsilon: Array) -> Array:
+        return np.maximum(-np.expm1((epsilon - self.sensitivity_ratio) / 2.0), 0.0)
+
+    def _epsilon(self, target: float) -> float:
+        if target == 1.0:
+            return 0.0
+        epsilon = max(self.sensitivity_ratio + 2.0 * math.log1p(-target), 0.0)
+        while self.delta(epsilon) > target:
+            epsilon = math.nextafter(epsilon, math.inf)
+        return epsilon
+
+
+# Privacy profile of the exponential mechanism.
+#
+# [1] J. Dong, D. Durfee and R. Rogers, "Optimal Differential Privacy Composition for
+#    Exponential Mechanisms", ICML 2020: the exponential mechanism has a bounded range, which
+#    is more than pure differential privacy; their Lemma 3.4 has the worst pairs.
+
+
+@dataclass(frozen=True)
+class BoundedRangeProfile(Profile):
+    r"""Privacy profile of a choice whose privacy losses lie within `at_epsilon` of one another.
+
+    .. math::
+
+        \delta(t) = \frac{(1 - e^{(t - \epsilon) / 2})^2}{1 - e^{-\epsilon}},
+        \quad 0 \le t \le \epsilon
+
+    and 0 beyond: pure differential privacy at `at_epsilon`, and about as much as a pure
+    mechanism of half of it at small t.
+
+    Parameters
+    ----------
+    at_epsilon : float
+        Positive: the greatest difference between the losses of two outcomes.
+    adjacency : {"replace", "add-remove"}, optional
+        As of `GaussianProfile`.
+
+    Raises
+    ------
+    ValueError
+        If `at_epsilon` is not positive and finite.
+
+    Examples
+    --------
+    >>> BoundedRangeProfile(0.2).delta(0.2)
+    0.0
+    """
+
+    _guarantee = "proved"
+
+    at_epsilon: float
+    adjacency: Adjacency | None = None
+
+    def __post_init__(self) -> None:
+        check_parameter(self.at_epsilon, "at_epsilon")
+        check_known_adjacency(self.adjacency)
+
+    def _delta(self, epsilon: Array) -> Array:
+        gap = np.minimum(epsilon - self.at_epsilon, 0.0)
+        return np.asarray(np.expm1(gap / 2.0) ** 2 / -math.expm1(-self.at_epsilon))
+
+    def _epsilon(self, target: float) -> float:
+        root = math.sqrt(target * -math.expm1(-self.at_epsilon))
+        epsilon = max(self.at_epsilon + 2.0 * math.log1p(-root), 0.0) if root < 1.0 else 0.0
+        while self.delta(epsilon) > target:
+            epsilon = math.nextafter(epsilon, math.inf)
+        return epsilon
+
+
+@dataclass(frozen=True)
+class StatedProfile(Profile):
+    r"""Worst profile of any (epsilon, delta)-differentially private mechanism.
+
+    .. math::
+
+        \delta(t) = \delta + (1 - \delta) \frac{(e^{\epsilon} - e^t)_+}{1 + e^{\epsilon}}
+
+    For mechanisms whose guarantee is proved at one point only.
+
+    Parameters
+    ----------
+    at_epsilon : float
+        Positive.
+    at_delta : float
+        In [0, 1); 0 makes it randomised response.
+    adjacency : {"replace", "add-remove"}, optional
+        As of `GaussianProfile`.
+
+    References
+    ----------
+    P. Kairouz, S. Oh and P. Viswanath, "The composition theorem for differential privacy",
+    IEEE Trans. Inf. Theory 63, 2017: the dominating pair of Theorem 3.4.
+    """
+
+    _guarantee = "stated"
+
+    at_epsilon: float
+    at_delta: float
+    adjacency: Adjacency | None = None
+
+    def __post_init__(self) -> None:
+        check_parameter(self.at_epsilon, "at_epsilon")
+        if not 0 <= check_number(self.at_delta, "at_delta") < 1:
+            raise ValueError(f"at_delta must lie in [0, 1), not {self.at_delta!r}")
+        check_known_adjacency(self.adjacency)
+
+    def _delta(self, epsilon: Array) -> Array:
+        gap = np.minimum(epsilon - self.at_epsilon, 0.0)
+        share = -np.expm1(gap) / (1.0 + np.exp(-self.at_epsilon))
+        return np.asarray(self.at_delta + (1.0 - self.at_delta) * share)
+
+    def _floor(self) -> float:
+        return self.at_delta
+
+
+# Privacy profile of code whose output is, with a small chance, not the mechanism's.
+#
+# Let outputs be those of the pair (P, Q) but for a chance of h at most, under either table. The
+# pair (P', Q') of the code has
+#
+#     P'(S) - e^\epsilon Q'(S) \le H_\epsilon(P\|Q) + h (1 + e^\epsilon),
+#
+# and a delta never increases with epsilon: so it is at most the least of that up to epsilon.
+#
+# Of a release that chance is what finite precision may show. Its record has the part of delta that
+# is set aside for it, `delta_fp`, and its `privacy` leaves it out. `charged` puts it in: whatever
+# leaves a release, composed or for another library, goes through here.
+
+
+@dataclass(frozen=True)
+class CoupledProfile(Profile):
+    r"""Upper bound on the profile of an output that is off with a small chance.
+
+    .. math:: \delta'(\epsilon) = \min_{t \le \epsilon} \delta(t) + h (1 + e^t)
+
+    Parameters
+    ----------
+    of : Profile
+        Of the mechanism that the output has the law of, but for the chance.
+    chance : float
+        h in (0, 1): bound on the total variation distance of the output's law from the
+        mechanism's, on every table.
+
+    Raises
+    ------
+    ValueError
+        If the chance is outside (0, 1).
+    """
+
+    of: Profile
+    chance: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.of, Profile):
+            raise TypeError(f"of must be a Profile, not {type(self.of).__name__}")
+        if not 0 < check_number(self.chance, "chance") < 1:
+            raise ValueError(f"chance must lie in (0, 1), not {self.chance!r}")
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return weakest((self.of.guarantee, "bounded"))
+
+    @property
+    def _parts(self) -> tuple[Profile, ...]:
+        return (self.of,)
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"of": self.of.to_dict()}
+
+    @classmethod
+    def _rebuild(cls, parameters: dict[str, Any]) -> CoupledProfile:
+        return cls(Profile.from_dict(parameters.pop("of")), **parameters)
+
+    @property
+    def _dots(self) -> int:  # type: ignore[override]
+        return self.of._dots
+
+    @cached_property
+    def _both(self) -> _Off:
+        return _Off(self.of._curve, self.chance)
+
+    def _directions(self) -> tuple[Callable[[Array], Array], ...]:
+        return tuple(_Off(curve, self.chance) for curve in self.of._directions())
+
+    def _delta(self, epsilon: Array) -> Array:
+        return self._both(epsilon)
+
+    def _floor(self) -> float:
+        return float(self._both.least[-1])
+
+
+def delta_fp_of(record: Any) -> float:
+    """Part of delta that a release, or its calibrated noise, sets aside for finite precision."""
+    own = getattr(record, "delta_fp", None)
+    return float(own or getattr(record, "parameters", {}).get("delta_fp") or 0.0)
+
+
+def chance_off(record: Any) -> float:
+    """Upper bound on the chance that finite precision shows in a release or calibrated noise."""
+    # delta_fp is h (1 + e^epsilon) for the chance h, and epsilon is positive.
+    return delta_fp_of(record) / 2.0
+
+
+def charged(record: Any) -> Profile:
+    """Profile of a release, or of calibrated noise, and of what finite precision adds to it."""
+    profile: Profile = record.privacy
+    chance = chance_off(record)
+    return CoupledProfile(profile, chance) if chance else profile
+
+
+class _Off:
+    """Curve of an output that is off with a chance, from the mechanism's."""
+
+    #: Where the least so far is looked for. Any epsilons would do: each one bounds those above.
+    places = np.arange(65.0)
+
+    def __init__(self, curve: Callable[[Array], Array], chance: float) -> None:
+        self.curve, self.chance = curve, chance
+
+    def _at(self, epsilon: Array) -> Array:
+        return np.minimum(self.curve(epsilon) + self.chance * (1.0 + np.exp(epsilon)), 1.0)
+
+    @cached_property
+    def least(self) -> Array:
+        return np.minimum.accumulate(self._at(self.places))
+
+    def __call__(self, epsilon: Array) -> Array:
+        before = np.searchsorted(self.places, epsilon, side="right") - 1
+        least = np.where(before < 0, 1.0, self.least[before])
+        return np.minimum(self._at(np.minimum(epsilon, self.places[-1])), least)

@@ -22,16 +22,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from privgram._base.optional import extra
+from privgram._base.installed import extra
 
 with extra("accounting", "privgram.privacy.accounting needs"):
     import attr
     from dp_accounting import NeighboringRelation, dp_event
     from dp_accounting.pld import PLDAccountant
 
-from privgram.privacy._adjacency import check_adjacency
-from privgram.privacy.coupled import CoupledProfile, chance_off
-from privgram.privacy.pld import pld_from_profile
+from privgram.privacy._numerics import pld_from_profile
+from privgram.privacy._profile import CoupledProfile, chance_off, check_adjacency
 
 if TYPE_CHECKING:
     from privgram.privacy._profile import Profile

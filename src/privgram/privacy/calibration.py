@@ -25,15 +25,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privgram._base.checks import check_budget, check_integer
-from privgram._base.solve import largest_count, largest_safe, minimise
+from privgram._base.numbers import (
+    check_budget,
+    check_integer,
+    largest_count,
+    largest_safe,
+    minimise,
+)
 
-from ._adjacency import Adjacency, check_adjacency
-from ._profile import Profile, check_parameter
-from .discrete_gaussian import DiscreteGaussianProfile
-from .gaussian import GaussianProfile
-from .matrix_laplace import MatrixLaplaceProfile
-from .wishart import WishartProfile
+from ._profile import (
+    Adjacency,
+    DiscreteGaussianProfile,
+    GaussianProfile,
+    Profile,
+    check_adjacency,
+    check_parameter,
+)
+from .wishart import MatrixLaplaceProfile, WishartProfile
 
 __all__ = [
     "WishartCurve",

@@ -1,4 +1,7 @@
-"""Linear regression on a released second moment: post-processing, no further budget."""
+"""Linear regression on a released second moment: post-processing, no further budget.
+
+Nothing here sees a table but by its release.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,9 @@ from privgram.regression.fit import Fit
 from privgram.regression.inference import RefusedError
 from privgram.regression.instruments import InstrumentalFit, iv
 from privgram.regression.least_squares import regress
-from privgram.regression.penalised import PenaltyPath, lasso, penalty_path
 from privgram.regression.posterior import Posterior, posterior
 from privgram.regression.prediction import Prediction
-from privgram.regression.subsets import Subsets, best_subset
+from privgram.regression.selection import PenaltyPath, Subsets, best_subset, lasso, penalty_path
 from privgram.regression.testing import WaldTest
 
 __all__ = [

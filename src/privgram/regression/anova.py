@@ -1,23 +1,127 @@
-"""Analysis of variance: what each term of a regression on a release explains, with a test."""
+"""How much of the target a regression explains, and each of its terms, with errors and tests."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privgram._base.frames import as_frame
-from privgram._base.text import shown
-from privgram.regression.equations import Equations
+from privgram._base.text import as_frame, shown
+from privgram.regression.inference import Equations, hull
 from privgram.regression.testing import f_test, independent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram._base.arrays import Vector
+    from privgram._base.numbers import Vector
     from privgram.regression.design import Design
+
+#: Whose R squared: that of the rows at hand, or of a population of normal rows.
+ShareOf = Literal["data", "normal"]
+
+
+@dataclass(frozen=True, eq=False)
+class Goodness:
+    """The share of the target's variance that the features explain.
+
+    With coefficients (p,) of columns that explain whose sum is `constant`, 1, the variance is about
+    the mean. Without them it is about zero in the scale of the equations.
+    """
+
+    equations: Equations
+    constant: Vector | None
+
+    @cached_property
+    def _mean_row(self) -> Vector:
+        """The target less its mean, as an image of the columns."""
+        row = np.append(np.zeros(self.equations.size), 1.0)
+        if self.constant is None:
+            return row
+        ones = np.append(self.constant, 0.0)
+        sums = self.equations.matrix @ ones
+        mean = float(sums[-1] / (sums @ ones))
+        return row - mean * ones
+
+    @cached_property
+    def total(self) -> float:
+        """Sum of squares of the target."""
+        return float(self._mean_row @ self.equations.matrix @ self._mean_row)
+
+    @property
+    def rsquared(self) -> float:
+        """1 - residual sum of squares / total one; noise may push it out of [0, 1]."""
+        return 1 - self.equations.squares / self.total if self.total > 0 else math.nan
+
+    @property
+    def adjusted(self) -> float:
+        """R squared with both sums over their degrees of freedom: of the population."""
+        assert self.equations.n_rows is not None
+        freedom = (self.equations.n_rows - (self.constant is not None)) / self.equations.df_resid
+        return 1 - freedom * (1 - self.rsquared)
+
+    @cached_property
+    def _noise(self) -> Vector:
+        """Variance of the noise in e^T e - (1 - t) y^T y, over the total squared: quadratic in t.
+
+        Coefficients by rising power.  To first order the noise in e^T e is v^T N v, as the
+        estimate minimises it; e v^T N v + y u^T N u is a product of two factors,
+        e^T N y for the rows v +- sqrt(1 - t) u.
+        """
+        law, shifted = self.equations.law, self.equations.shifted
+        unexplained = np.array([0.0, 0.5, 1.0])
+        root = np.sqrt(unexplained)[:, None] * self._mean_row
+        frame = np.stack([self.equations.v + root, self.equations.v - root], axis=1)
+        values = law.entry_variance(shifted, frame)[:, 0, 1] / self.total**2
+        # In s = 1 - t; then in t.
+        in_s = np.polynomial.Polynomial.fit(unexplained, values, 2, domain=[-1, 1], window=[-1, 1])
+        in_t = in_s(np.polynomial.Polynomial([1.0, -1.0])).coef
+        return np.pad(np.asarray(in_t, dtype=np.float64), (0, 3 - len(in_t)))
+
+    def _at_zero(self, of: ShareOf) -> float:
+        """What is left of the variance where nothing is explained: of second order.
+
+        A square of normal errors of covariance C, in the metric S of the features about their
+        means, has the variance 2 tr((S C)^2).
+        """
+        equations = self.equations.at_hand if of == "data" else self.equations
+        gram, covariance = equations.gram, equations.covariance
+        if self.constant is not None:
+            sums = gram @ self.constant
+            gram = gram - np.outer(sums, sums) / (sums @ self.constant)
+        image = gram @ covariance
+        return float(2 * (image * image.T).sum()) / self.total**2
+
+    def _variance(self, of: ShareOf) -> np.polynomial.Polynomial:
+        """Variance of the estimate as a function of the true R squared t.
+
+        Of the rows at hand that of the noise. What sampling adds is that of normal rows, 4 t (1 -
+        t)^2 / n (Olkin, Finn, "Correlations redux", Psychol. Bull. 118, 1995).
+        """
+        variance = np.pad(self._noise, (0, 1))
+        variance[0] += self._at_zero(of)
+        if of == "normal":
+            assert self.equations.n_rows is not None
+            variance += np.array([0.0, 4.0, -8.0, 4.0]) / self.equations.n_rows
+        return np.polynomial.Polynomial(variance)
+
+    @property
+    def stderr(self) -> float:
+        """Standard error of `rsquared` about that of the rows at hand."""
+        at = min(max(self.rsquared, 0.0), 1.0)
+        return math.sqrt(max(float(self._variance("data")(at)), 0.0))
+
+    def interval(self, quantile: float, of: ShareOf) -> tuple[float, float]:
+        """Where R squared is within so many standard errors, in [0, 1].
+
+        About `rsquared` for the rows at hand, and about `adjusted` for a population.
+        """
+        estimate = self.rsquared if of == "data" else self.adjusted
+        gap = np.polynomial.Polynomial([estimate, -1.0])
+        inside = quantile**2 * self._variance(of) - gap**2
+        return hull(inside, 0.0, 1.0, min(max(estimate, 0.0), 1.0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from privgram.columns.terms import INTERCEPT, ONES, Piece, Term, parse_terms
 from privgram.columns.variables import Factor, Numeric
 
 if TYPE_CHECKING:
-    from privgram._base.arrays import Matrix, Vector
+    from privgram._base.numbers import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.columns import Columns
     from privgram.noise import NoiseLaw

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from privgram._base.later import Room
+from privgram._base.installed import Room
 from privgram._base.text import shown
-from privgram.regression.anova import Anova, anova
-from privgram.regression.cautions import dependent, pinned, uncounted
-from privgram.regression.clipping import clipping_shift, clips
+from privgram.regression.anova import Anova, Goodness, ShareOf, anova
 from privgram.regression.design import intercept_of
-from privgram.regression.equations import Equations
-from privgram.regression.goodness import Goodness, ShareOf
 from privgram.regression.inference import (
+    Equations,
     Inference,
     Of,
     RefusedError,
@@ -29,20 +26,30 @@ from privgram.regression.inference import (
 )
 from privgram.regression.prediction import Prediction
 from privgram.regression.results import OfDesign, level_of
-from privgram.regression.summary import EQUAL, NOTICED_SHIFT, caveats, facts_of
+from privgram.regression.summary import (
+    EQUAL,
+    NOTICED_SHIFT,
+    caveats,
+    clipping_shift,
+    clips,
+    dependent,
+    facts_of,
+    pinned,
+    uncounted,
+)
 from privgram.regression.testing import WaldTest, f_test, verdict, wald
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from privgram._base.arrays import Matrix, Vector
+    from privgram._base.numbers import Matrix, Vector
     from privgram._release.record import ReleaseRecord
-    from privgram.plots import of_fit
+    from privgram.plots import of_results
     from privgram.privacy import Guarantee, Profile
     from privgram.regression.design import Design
 
 else:
-    of_fit = Room("privgram.plots.of_fit")
+    of_results = Room("privgram.plots.of_results")
 
 
 @dataclass(frozen=True, eq=False)
@@ -445,7 +452,7 @@ class Fit(OfDesign):
             variance = variance - (rows @ moment @ ones / total) ** 2
         return np.sqrt(np.maximum(variance, 0.0)) * unit
 
-    plot = of_fit.plot_coefficients
+    plot = of_results.plot_coefficients
 
     def _facts(self) -> dict[str, str]:
         facts = facts_of(self.release, self.n_rows, self.nobs_stderr)

@@ -20,25 +20,104 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privgram._base.frames import as_text
-from privgram._base.later import Room
-from privgram._base.optional import extra
-from privgram._base.text import shown
-from privgram.regression import Fit, RefusedError, regress
-from privgram.regression.inference import Inference, rows_behind
+from privgram._base.installed import Room, extra
+from privgram._base.text import as_text, shown
+from privgram.noise import MaskedLaw, TiedLaw
+from privgram.regression.fit import Fit
+from privgram.regression.inference import Inference, RefusedError, rows_behind
+from privgram.regression.least_squares import regress
 from privgram.regression.results import Numbers
-from privgram.regression.shrinkage import information, posterior
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
-    from privgram._base.arrays import Matrix, Vector
+    from privgram._base.numbers import Matrix, Vector
     from privgram._release.record import ReleaseRecord
-    from privgram.plots import of_groups
-
+    from privgram.noise import NoiseLaw
+    from privgram.plots import of_results
 else:
-    of_groups = Room("privgram.plots.of_groups")
+    of_results = Room("privgram.plots.of_results")
+
+# Coefficients of groups from their noisy second moments: empirical Bayes.
+#
+# A group's release shows its features' second moment A and their products c with the target, both
+# with noise N of a known law. For its coefficients theta, c - A theta has mean 0 and, about the
+# mean mu of the groups, the covariance
+#
+#     Omega = s^2 A + (E[N v v^T N])_{AA},  v = (mu, -1),
+#
+# s^2 the variance of an error. So A Omega^{-1} (c - A theta) would be the score of theta if A were
+# known. Noise in A adds the mean of its own product to it, which the law tells and which is taken
+# off ("corrected score" [1]). Directions in which nothing is left beside noise say nothing.
+#
+# The groups' coefficients are taken as drawn from N(mu, T), and mu and T are those of the largest
+# likelihood, by EM [2].
+#
+# [1] T. Nakamura, "Corrected score function for errors-in-variables models", Biometrika 77 (1990).
+# [2] C. N. Morris, "Parametric empirical Bayes inference", JASA 78 (1983).
+
+#: Information along a direction counts if it is so many times what noise alone has there.
+CLEAR = 4.0
+
+#: Steps of the EM algorithm at most, and the relative change of the covariance at which it ends.
+STEPS, TOLERANCE = 300, 1e-4
+
+
+def information(
+    blocks: Sequence[tuple[NoiseLaw, Matrix]], mean: Vector, variance: float
+) -> tuple[Matrix, Matrix]:
+    """What each group says of its coefficients, less the common ones `mean` (q,).
+
+    Information (groups, q, q), positive semidefinite, and score (groups, q), of releases (q + 1, q
+    + 1) of the features and, last, the target, with the laws of their noise, taken about `mean`.
+    The variance is of an error, s^2.
+    """
+    q = len(mean)
+    v = np.append(mean, -1.0)
+    information, scores = np.zeros((len(blocks), q, q)), np.zeros((len(blocks), q))
+    for group, (law, released) in enumerate(blocks):
+        block = released - law.shift_matrix(q + 1)
+        a, left = block[:q, :q], block[:q, q] - block[:q, :q] @ mean
+        sizes, vectors = np.linalg.eigh(a)
+        omega = law.sandwich(released, np.outer(v, v))[:q, :q]
+        omega = omega + variance * (vectors * np.maximum(sizes, 0.0)) @ vectors.T
+        inverse = np.zeros((q + 1, q + 1))
+        inverse[:q, :q] = np.linalg.inv(omega)
+        own = law.sandwich(released, inverse)  # what noise has by itself
+        weighted = a @ inverse[:q, :q]
+        sizes, vectors = np.linalg.eigh(weighted @ a)
+        idle = np.einsum("ji,jk,ki->i", vectors, own[:q, :q], vectors)
+        clear = sizes > CLEAR * idle
+        score = weighted @ left - (own[:q, q] - own[:q, :q] @ mean)
+        information[group] = (vectors * np.where(clear, sizes - idle, 0.0)) @ vectors.T
+        scores[group] = (vectors * clear) @ (vectors.T @ score)
+    return information, scores
+
+
+def posterior(information: Matrix, score: Matrix) -> tuple[Vector, Matrix, Matrix, Matrix]:
+    """Mean and covariance between groups by EM, and each group's posterior mean and covariance.
+
+    Of information (groups, q, q) and score (groups, q), at 0: shapes (q,), (q, q), (groups, q) and
+    (groups, q, q).
+    """
+    q = score.shape[1]
+    between: Matrix = np.eye(q) / 10
+    for _ in range(STEPS):
+        covariances = np.asarray(np.linalg.inv(np.linalg.inv(between) + information), np.float64)
+        # The mean by least squares: with the groups' spread integrated out.
+        through = information @ covariances
+        weights = (information - through @ information).sum(axis=0)
+        pulls = (score - np.einsum("gij,gj->gi", through, score)).sum(axis=0)
+        mean: Vector = np.linalg.lstsq(weights, pulls, rcond=1e-10)[0]
+        away: Matrix = np.einsum("gij,gj->gi", covariances, score - information @ mean)
+        new = covariances.mean(axis=0) + away.T @ away / len(away)
+        new = (new + new.T) / 2 + 1e-12 * np.trace(new) * np.eye(q)
+        change = np.abs(new - between).max()
+        between = np.asarray(new, np.float64)
+        if change <= TOLERANCE * np.abs(new).max():
+            break
+    return mean, between, mean + away, covariances
 
 
 def regress_groups(
@@ -411,7 +490,7 @@ class GroupFits(Mapping[Any, Fit]):
         Coefficients of a group are taken as drawn from a normal law with a mean and a covariance,
         which all releases together tell. A group gets its posterior mean: its own coefficients in
         directions in which its release is accurate, and the others' in directions in which it is
-        not. No group is refused; see `privgram.regression.shrinkage`.
+        not. No group is refused; see `privgram.regression.groups`.
 
         Returns
         -------
@@ -445,7 +524,7 @@ class GroupFits(Mapping[Any, Fit]):
             own @ between @ own.T,
         )
 
-    plot = of_groups.plot_forest
+    plot = of_results.plot_forest
 
     def __str__(self) -> str:
         columns: dict[str, Vector] = {}
@@ -538,3 +617,54 @@ def _paule_mandel(b: Vector, v: Vector) -> float:
     while excess(high) > 0:
         high *= 4
     return float(brentq(excess, 0.0, high, xtol=1e-12 * high, rtol=1e-12))
+
+
+def change(fit: Fit, earlier: Fit) -> Estimates:
+    """Tell how coefficients changed between two windows of one stream: the first less the second.
+
+    Of different periods and by the same terms. Their rows are different ones; of their noises the
+    covariance is known, and taken off twice (docs/theory/streams.md). Degrees of freedom are
+    Satterthwaite's.
+    """
+    if (fit.param_names, fit.target) != (earlier.param_names, earlier.target):
+        raise ValueError("the two regressions have other terms")
+    p = len(fit.param_names)
+    both = _shared(fit.release, earlier.release) * _overlap(fit, earlier)[:p, :p]
+    return difference("change", fit, earlier, both)
+
+
+def _shared(one: ReleaseRecord, other: ReleaseRecord) -> float:
+    """Covariance of the noises of two releases of a stream, off the diagonal, entry by entry."""
+    of, by = one.parameters, other.parameters
+    if "stream" not in of or of["stream"] != by.get("stream"):
+        raise ValueError("a change is between two windows of one stream")
+    (start, stop), (begin, end) = of["periods"], by["periods"]
+    if max(start, begin) <= min(stop, end):
+        raise ValueError("the two windows share periods: a change is between different rows")
+    k = min(len(of["stream_weights"]), len(by["stream_weights"]))
+    weights = np.dot(of["stream_weights"][:k], by["stream_weights"][:k])
+    return float(of["stream_std"] ** 2 * weights)
+
+
+def _overlap(fit: Fit, earlier: Fit) -> Matrix:
+    """Covariances of coefficients by one noise of deviation 1 in both releases, shape (p, p).
+
+    An estimate's error by noise N is <N, sym(a w^T)>, of variance 2 ||P sym(a w^T)||_F^2 where P
+    projects on what is known of the noise.
+    """
+    (a, w), (b, u) = _forms(fit), _forms(earlier)
+    law = earlier.release.noise
+    found = np.empty((len(a), len(b)))
+    for j, row in enumerate(b):
+        form = np.outer(row, u)
+        form = (form + form.T) / 2
+        if isinstance(law, (MaskedLaw, TiedLaw)):
+            form = law.project(form)
+        found[:, j] = 2 * (a @ (form @ w))
+    return found
+
+
+def _forms(fit: Fit) -> tuple[Matrix, Vector]:
+    """The a and the w by which noise N moves each coefficient by a^T N w."""
+    equations, design = fit._equations, fit.design
+    return design.transform @ equations.inverse @ design.frame[:-1], equations.v @ design.frame

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._base.text import shown
-from privgram.regression.asked import design_of
-from privgram.regression.equations import Equations
 from privgram.regression.inference import (
+    Equations,
     Inference,
     Of,
     RefusedError,
@@ -22,6 +21,7 @@ from privgram.regression.inference import (
     rows_behind,
     why_refused,
 )
+from privgram.regression.least_squares import design_of
 from privgram.regression.results import OfDesign, level_of
 from privgram.regression.summary import caveats, facts_of
 from privgram.regression.testing import WaldTest, f_test, verdict
@@ -29,7 +29,7 @@ from privgram.regression.testing import WaldTest, f_test, verdict
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from privgram._base.arrays import Matrix, Vector
+    from privgram._base.numbers import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.noise import NoiseLaw
     from privgram.regression.design import Design
@@ -439,7 +439,7 @@ def iv(
     if "~" in target:
         if endogenous or instruments or exogenous:
             raise ValueError("a formula names all columns: leave the others out")
-        from privgram.columns.formula import parse_one
+        from privgram.columns.terms import parse_one
 
         parsed = parse_one(target)
         target, endogenous, instruments = parsed.targets[0], parsed.endogenous, parsed.instruments

@@ -1,26 +1,458 @@
-"""Least squares and ridge regression on a release."""
+"""Least squares and ridge regression on a release: of which columns, with which penalty, solved."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.checks import check_not_negative
-from privgram.regression.asked import design_of
-from privgram.regression.cautions import dependent
-from privgram.regression.clipping import clipping_shift
+from privgram._base.numbers import MAX_BOUND, MIN_BOUND, check_not_negative
+from privgram.regression.design import Design, Origin, ones_of
+from privgram.regression.design import design as terms_design
 from privgram.regression.fit import Fit
-from privgram.regression.inference import RefusedError, rows_behind
+from privgram.regression.inference import INTERCEPT, RefusedError, rows_behind
+from privgram.regression.summary import clipping_shift, dependent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import ArrayLike
 
-    from privgram._base.arrays import Matrix, Vector
+    from privgram._base.numbers import Matrix, Vector
     from privgram._release.record import ReleaseRecord
-    from privgram.regression.design import Design
+
+    EntryVariance = Callable[[Matrix], Matrix]
+    Observation = Callable[[Matrix, Matrix], tuple[Matrix, Matrix]]
+
+#: Squares of a release's entries must neither overflow nor vanish.
+MIN_ENTRY = 1e-150
+
+
+def design_of(
+    release: ReleaseRecord,
+    target: str | int,
+    features: Iterable[str | int] | None,
+    intercept: bool,
+    reference: Mapping[str, Any] | None = None,
+) -> Design:
+    """The columns of a regression: terms of a description, or released columns as they are."""
+    _check_range(release)
+    if isinstance(target, str) and "~" in target:
+        if features is not None:
+            raise ValueError("a formula names the features: leave `features` out")
+        from privgram.columns.terms import parse_one
+
+        parsed = parse_one(target)
+        if parsed.endogenous:
+            raise ValueError("a formula with instruments is for iv, not for regress")
+        target, features = parsed.targets[0], [*parsed.features, *parsed.absorbed]
+        intercept = intercept and parsed.intercept
+        reference = dict(parsed.references) | dict(reference or {})
+    if isinstance(features, str):
+        features = [features]
+    columns = release.columns
+    asked = None if features is None else list(features)
+    if columns is None or columns.plain or _are_columns(release, target, asked):
+        if reference:
+            raise ValueError("reference: there is no factor among these features")
+        return _of_columns(release, target, asked, intercept)
+    texts = None if asked is None else [_text(name) for name in asked]
+    return terms_design(release, _text(target), texts, intercept, reference or {})
+
+
+def _are_columns(
+    release: ReleaseRecord, target: str | int, features: list[str | int] | None
+) -> bool:
+    """Whether what is asked for are released columns, and no terms that have other names."""
+    assert release.columns is not None
+    asked = [target, *(features or ())]
+    return (
+        features is not None
+        and all(not isinstance(name, str) or name in release.names for name in asked)
+        and not all(name in release.columns.terms for name in features)
+    )
+
+
+def _text(name: str | int) -> str:
+    if not isinstance(name, str):
+        raise TypeError("terms are named by their text: a position is of one released column")
+    return name
+
+
+def _check_range(release: ReleaseRecord) -> None:
+    """Refuse numbers of which powers leave float64."""
+    if not MIN_BOUND <= release.bound <= MAX_BOUND:  # a file of an earlier version
+        raise ValueError(
+            f"the release has a bound of {release.bound:g}, of which powers leave float64: measure "
+            "in another unit and release again, which costs a budget of its own"
+        )
+    largest = float(np.abs(release.matrix).max())
+    if largest and not MIN_ENTRY <= largest <= 1 / MIN_ENTRY:
+        raise ValueError(
+            f"the release has entries of {largest:.2g}, of which squares leave float64: no table "
+            "with a bound has a second moment like that"
+        )
+
+
+def _of_columns(
+    release: ReleaseRecord,
+    target: str | int,
+    features: list[str | int] | None,
+    intercept: bool,
+) -> Design:
+    """The design of released columns as they are, intercept last and then the target."""
+    goal = release.index(target)
+    if release.names[goal] == INTERCEPT:
+        raise ValueError("the intercept cannot be the target")
+    if features is None:
+        chosen = [i for i in range(release.n_columns) if i != goal]
+    else:
+        chosen = [release.index(name) for name in features]
+    if goal in chosen:
+        raise ValueError(f"the target {release.names[goal]!r} is among the features")
+    if len(set(chosen)) < len(chosen):
+        raise ValueError("a feature is named twice")
+    chosen = [i for i in chosen if release.names[i] != INTERCEPT]
+    every = list(ones_of(release))
+    # Of the features: levels that are all there hold the constant.
+    held = [ones for ones in every if not np.delete(ones, chosen).any()]
+    added = every[:1] if intercept and not held else []
+    if not chosen and not added:
+        raise ValueError("there is no feature to regress on")
+    names = tuple(release.names[i] for i in chosen)
+    terms = {name: slice(i, i + 1) for i, name in enumerate(names)}
+    if release.columns is not None and not added:
+        origin = Origin(release)
+        place = {name: i for i, name in enumerate(release.columns.names)}
+        center, half_width = release.columns.center, release.columns.half_width
+        return origin.design(
+            [
+                origin.line(np.eye(release.n_columns)[i], center[at], half_width[at])
+                for i in (*chosen, goal)
+                for at in [place[release.names[i]]]
+            ],
+            target=release.names[goal],
+            names=names,
+            terms=terms,
+            constant=held[0][chosen] if held else None,
+        )
+    transform, offset, spread = _own_units(release, chosen, goal, bool(added))
+    unit = np.eye(release.n_columns)
+    frame = np.array([*unit[chosen], *added, unit[goal]])
+    places = frame.argmax(axis=1)
+    constant = frame[:-1] @ held[0] if held else None
+    if added:
+        constant = np.eye(len(frame) - 1)[-1]
+    return Design(
+        target=release.names[goal],
+        names=names,
+        frame=frame,
+        positions=tuple(places.tolist()) if np.array_equal(frame, unit[places]) else None,
+        intercept=bool(added),
+        transform=transform,
+        offset=offset,
+        terms=terms,
+        spread=spread,
+        ends=(offset[-1] - spread[-1], offset[-1] + spread[-1]),
+        constant=constant,
+    )
+
+
+def _own_units(
+    release: ReleaseRecord, chosen: list[int], goal: int, has_intercept: bool
+) -> tuple[Matrix, Vector, Vector]:
+    """Affine map from coefficients of scaled columns to own units, intercept last; half-widths."""
+    slopes = [release.names[i] for i in chosen]
+    p = len(slopes)
+    transform, offset = np.zeros((p + 1, p + has_intercept)), np.zeros(p + 1)
+    if release.columns is None:
+        transform[:p, :p] = np.eye(p)
+        transform[p, p:] = 1.0
+        return transform, offset, np.ones(p + 1)
+    # y = c_y + h_y (b_0 + sum_j b_j (x_j - c_j) / h_j)
+    place = {name: i for i, name in enumerate(release.columns.names)}
+    own = [place[name] for name in (*slopes, release.names[goal])]
+    centre, half_width = release.columns.center[own], release.columns.half_width[own]
+    each = np.arange(p)
+    transform[each, each] = half_width[p] / half_width[:p]
+    transform[p, :p] = -half_width[p] * centre[:p] / half_width[:p]
+    if has_intercept:
+        transform[p, p] = half_width[p]
+    offset[p] = centre[p]
+    return transform, offset, half_width
+
+
+# How much to shrink a regression on a noisy second moment, learnt from the release alone.
+#
+# Let the release hold `G + N`, `b + n` and `y + e`: the features' second moment, their product with
+# the target and the target's own square, all with noise of a known law.  The n rows are a sample:
+# with theta the coefficients of the population and u^2 the variance of what they leave unexplained,
+# b = G theta + X^T e and Cov(X^T e) = u^2 G.  A coefficient vector t predicts new rows of the same
+# second moment with squared error
+#
+#     (t - theta)^T G (t - theta) / n + u^2,
+#
+# so, whatever is believed of (G, theta), the best t given the release is
+#
+#     t = E[G | release]^{-1} E[G theta | release].
+#
+# `auto_ridge` computes both expectations direction by direction, in the eigenbasis of the
+# released features' matrix, under beliefs that add nothing beyond what any table must obey:
+#
+# 1.  Noise drives eigenvalues apart.  To leading order the second moment along the i-th released
+#     eigenvector is its eigenvalue w_i less twice the repulsion [1], which for isotropic noise of
+#     standard deviation s off the diagonal is x_i = w_i - 2 s^2 sum_{j != i} 1 / (w_i - w_j); each
+#     term is damped within one noise width.
+# 2.  x_i is the true g_i plus noise of a known variance, and g_i >= 0: a flat prior there.
+# 3.  theta_i ~ N(0, v) whatever the direction.  v is fixed by the share R^2 = v sum_i g_i / y of
+#     the target's square that the features explain, and R^2 is uniform on (0, 1): no table explains
+#     less than nothing or more than all.  y is its released value times y^2 / (y^2 + variance): a
+#     target lost in the noise is not to be explained.  In one table of a hundred theta_i ~ N(0, v /
+#     g_i) instead, v fixed likewise: every direction then explains as much.  Without that a target
+#     that lies in the small directions would pass for an accident of sampling; at a hundredth only
+#     clear evidence invokes it.
+# 4.  b_i = g_i theta_i plus sampling error of variance u^2 g_i, with u^2 = (1 - R^2) y / n.  Where
+#     the release does not say n, it says that rows no longer than B have n >= tr(G) / B^2, with
+#     equality if every row is that long: `possible_rows` are from there to a thousand times as
+#     many.
+#
+# Given R^2 and n every direction is one integral over g_i, done by Gauss-Legendre quadrature; the
+# evidence of the b_i then weighs the values of R^2 and n.  One thing is left out, how the noise
+# couples different directions; to guard against it, one standard deviation of noise is added to
+# every E[g_i].  That much is a choice: on made tasks (`bench/utility/synthetic.py`) half of it
+# predicts better at a large epsilon and worse at a small one.
+#
+# Where noise swamps a direction its coefficient goes to zero.  Where noise vanishes, ridge
+# regression with the penalty u^2 / v remains, learnt from the sample itself [2]; with many rows
+# that vanishes too beside G, and least squares remains.  Small and wide tables need it: with
+# n = 15 d, least squares may predict worse than a noisy release, whose ridge keeps it from
+# following the accidents of the sample.
+#
+# A sketch (`sketch` given) is treated as what it is, r rows of N(0, G + w^2 I), by the same steps
+# with two of them sharper.  Given the features' own block, least squares on those rows is least
+# squares on any sample: in the block's eigenbasis, eigenvalues m_i, the released product with the
+# target is m_i phi_i plus independent noise of variance m_i s^2 / r, where
+# phi_i = theta_i g_i / (g_i + w^2) is the coefficient that w^2 has shrunk, sampling error and all.
+# So theta_i is learnt from that, and no noise couples the directions unaccounted for: nothing is
+# added to E[g_i].  s^2 is what the features leave unexplained of the target's square in the
+# sketch, (1 - R^2) y + w^2, plus w^2 |theta|^2, an upper bound for what w^2 hides and for the part
+# of theta that leaks between the directions as the sketch's eigenvectors are not those of G.  An
+# inverse Wishart is the inverse of a sketch, with the same independence and s^2 / (nu - d - 1) in
+# place of s^2 / r.
+#
+# [1] Bun, Allez, Bouchaud, Potters, "Rotational invariant estimator for general noisy
+#    matrices", IEEE Trans. Inf. Theory 62 (2016), section IV: additive noise.
+# [2] MacKay, "Bayesian interpolation", Neural Computation 4 (1992).
+
+#: Nodes of the integral over one eigenvalue, spread over this many standard deviations.
+_NODES, _REACH = 48, 5.0
+#: The share of the largest eigenvalue that counts as nothing.
+_NEGLIGIBLE = 1e-12
+#: What tables are believed to be, a value of each an entry: the share of the target explained
+#: (midpoints), the power of 1 / g_i in the variance of theta_i, and the prior probability.
+_SHARES = np.tile((np.arange(16) + 0.5) / 16, 2)
+_POWERS = np.repeat([0.0, 1.0], 16)
+_PRIOR = np.repeat([0.99 / 16, 0.01 / 16], 16)
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """What a release is that averages over `rows` rows of N(0, G + regulariser I)."""
+
+    rows: float
+    regulariser: float
+
+
+def isotropic(std: float) -> EntryVariance:
+    """Noise of standard deviation `std` off the diagonal and ``sqrt(2) * std`` on it.
+
+    Its law is the same in every orthonormal basis.
+    """
+
+    def entry_variance(frame: Matrix) -> Matrix:
+        metric = frame @ frame.T
+        size = np.diag(metric)
+        variance: Matrix = std**2 * (np.outer(size, size) + metric**2)
+        return variance
+
+    return entry_variance
+
+
+def possible_rows(least: float) -> Vector:
+    """Numbers of rows that are believed possible where only the least is known, shape (7,)."""
+    counts: Vector = max(least, 1.0) * np.logspace(0, 3, 7)
+    return counts
+
+
+def auto_ridge(
+    matrix: Matrix,  # (p + 1, p + 1), of features and target, less any known shift
+    entry_variance: EntryVariance,
+    *,
+    target: int = -1,
+    intercept: bool = False,
+    sketch: Sketch | None = None,  # of a multiplicative release
+    rows: float | Vector = math.inf,  # behind it, or numbers of rows, alike likely
+) -> Matrix:
+    """Penalty (p, p) that minimises the expected squared error, in new rows, given the release.
+
+    The coefficients are then ``solve(gram + penalty, cross)``, of the released blocks, and
+    ``gram + penalty`` is positive definite, however indefinite ``gram`` is: the module says why.
+    `entry_variance` takes a frame F (k, p + 1) to the variances (k, k) of the entries of
+    ``F @ N @ F.T``, N the noise. With `intercept` the last feature is a column of ones (up to
+    clipping): it is removed by regression first and carries no penalty, unless its count drowns.
+    """
+    matrix = np.asarray(matrix, dtype=np.float64)
+    d = len(matrix)
+    if matrix.ndim != 2 or matrix.shape != (d, d) or d < 2 or not np.isfinite(matrix).all():
+        raise ValueError("matrix must be square, finite and hold a feature and the target")
+    if not -d <= target < d:
+        raise ValueError(f"target {target} is not a column of a {d} x {d} matrix")
+    rows = np.atleast_1d(np.asarray(rows, dtype=np.float64))
+    if not (rows.ndim == 1 and len(rows) and (rows > 0).all()):
+        raise ValueError("rows of the matrix must be a positive number, or several")
+    target %= d
+    features = [i for i in range(d) if i != target]
+    frame = np.eye(d)[[*features, target]]  # rows: directions, in columns of `matrix`
+    penalty = np.zeros((d - 1, d - 1))
+    if intercept:
+        ones = frame[-2]
+        lift = _lift(matrix, entry_variance, ones)
+        penalty[-1, -1] = lift
+        matrix = matrix + lift * np.outer(ones, ones)
+        # Every direction less its regression on the intercept.
+        share = frame @ matrix @ ones / (ones @ matrix @ ones)
+        frame = np.delete(frame - np.outer(share, ones), -2, axis=0)
+    slopes = len(frame) - 1
+    if slopes:
+        penalty[:slopes, :slopes] = _penalty(matrix, entry_variance, frame, sketch, rows)
+    return penalty
+
+
+def _lift(matrix: Matrix, entry_variance: EntryVariance, ones: Vector) -> float:
+    """What makes the released count at least two standard deviations of its noise."""
+    std = np.sqrt(entry_variance(ones[None])[0, 0])
+    return max(0.0, float(2 * std - ones @ matrix @ ones))
+
+
+def _penalty(
+    matrix: Matrix,
+    entry_variance: EntryVariance,
+    frame: Matrix,
+    sketch: Sketch | None,
+    rows: Vector,
+) -> Matrix:
+    """Penalty on the features ``frame[:-1]`` in explaining ``frame[-1]``."""
+    regulariser = 0.0 if sketch is None else sketch.regulariser
+    gram = frame[:-1] @ matrix @ frame[:-1].T
+    values, vectors = np.linalg.eigh(gram + regulariser * frame[:-1] @ frame[:-1].T)
+    frame = np.vstack([vectors.T @ frame[:-1], frame[-1]])
+    # Along a direction that a sketch leaves out, rounding may make a variance negative.
+    variance = np.maximum(entry_variance(frame), 0.0)
+    if not variance.any() and np.isinf(rows).all():
+        return np.zeros_like(gram)
+    cross, square = frame[:-1] @ matrix @ frame[-1], frame[-1] @ matrix @ frame[-1]
+    square = _shrunk(square, variance[-1, -1])
+    x = _unrepelled(values, variance[:-1, :-1])
+    # Directions that noise, or a sketch of few rows, leaves out keep a width.
+    least = _NEGLIGIBLE * np.abs(values).max()
+    std = np.maximum(np.sqrt(np.diag(variance)[:-1]), least)
+    if sketch is None:
+        guard, observe = std / np.sqrt(2), _added(variance[:-1, -1])
+    else:
+        added = regulariser * (frame**2).sum(axis=1)
+        x -= added[:-1]
+        observe = _sketched(np.maximum(values, least), added, square, sketch.rows)
+        guard = np.zeros_like(std)
+    mean, kept = _posterior(x, std, cross, square, observe, rows)
+    # The largest in size: noise may turn even the largest eigenvalue negative.
+    divisor = np.minimum((mean + guard) / kept, np.abs(values).max() / _NEGLIGIBLE)
+    penalty: Matrix = (vectors * divisor) @ vectors.T - gram
+    return (penalty + penalty.T) / 2
+
+
+def _added(variance_cross: Vector) -> Observation:
+    """What additive noise shows of b_i: itself, with noise."""
+
+    def observe(g: Matrix, spread: Matrix) -> tuple[Matrix, Matrix]:
+        return g, variance_cross[:, None]
+
+    return observe
+
+
+def _sketched(values: Vector, added: Vector, square: float, rows: float) -> Observation:
+    """What a sketch shows of b_i, given the features' own block of eigenvalues `values`."""
+    slopes = added[:-1, None]
+
+    def observe(g: Matrix, spread: Matrix) -> tuple[Matrix, Matrix]:
+        unexplained = (1 - _SHARES) * square + added[-1] + spread @ added[:-1]
+        gain = values[:, None] * g / (g + slopes)
+        return gain, unexplained[:, None, None] * values[:, None] / rows
+
+    return observe
+
+
+def _shrunk(square: float, variance: float) -> float:
+    """A square known with noise, shrunk by its signal-to-noise ratio; positive."""
+    ratio = max(square, 0.0) ** 2 / (square**2 + variance)
+    return float(max(square * ratio, np.sqrt(variance) / 100))
+
+
+def _unrepelled(values: Vector, variance: Matrix) -> Vector:
+    """Second moment along each released eigenvector, eigenvalue repulsion undone."""
+    gaps = values[:, None] - values
+    damped = np.maximum(gaps**2 + 4 * variance, np.finfo(float).tiny)
+    result: Vector = values - 2 * (variance * gaps / damped).sum(axis=1)
+    return result
+
+
+def _posterior(
+    x: Vector, std: Vector, cross: Vector, square: float, observe: Observation, rows: Vector
+) -> tuple[Vector, Vector]:
+    """E[g_i] and the kept share E[g_i theta_i] / cross_i, shapes (p,)."""
+    low = np.maximum(x - _REACH * std, 0.0)
+    width = np.maximum(x, 0.0) + _REACH * std - low
+    nodes, log_weights = _unit_legendre()
+    g = low[:, None] + width[:, None] * nodes  # (p, nodes)
+    log_prior = log_weights - (g - x[:, None]) ** 2 / (2 * std[:, None] ** 2)
+    prior = _normalised(log_prior)[0]
+    size = (prior * g).sum(axis=1)
+    # Prior variances of the coefficients, (beliefs, p), that explain the share believed.
+    spread = size ** -_POWERS[:, None]
+    spread *= (_SHARES * square / (spread @ size))[:, None]
+
+    gain, variance = observe(g, spread)  # cross_i = gain * (theta_i + sampling error) + noise
+    prior_variance = spread[:, :, None]
+    log_prior = np.log(prior + np.finfo(float).tiny)
+    evidence, means, kept = [], [], []
+    for n in rows:
+        sampling = ((1 - _SHARES) * square / n)[:, None, None] / g
+        total = gain**2 * (prior_variance + sampling) + variance  # (beliefs, p, nodes)
+        fit = -0.5 * (np.log(total) + cross[:, None] ** 2 / total)
+        weights, log_evidence = _normalised(log_prior + fit)
+        evidence.append(log_evidence.sum(axis=1) + np.log(_PRIOR))
+        means.append((weights * g).sum(axis=-1))
+        kept.append((weights * g * prior_variance * gain / total).sum(axis=-1))
+    belief = _normalised(np.concatenate(evidence))[0]
+    share = np.maximum(belief @ np.concatenate(kept), np.finfo(float).tiny)
+    return belief @ np.concatenate(means), share
+
+
+@cache
+def _unit_legendre() -> tuple[Vector, Vector]:
+    """Nodes and log-weights of Gauss-Legendre quadrature on (0, 1)."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    return (nodes + 1) / 2, np.log(weights / 2)
+
+
+def _normalised(log_weights: Matrix) -> tuple[Matrix, Vector]:
+    """Weights that sum to one over the last axis, and the logarithm of their sum."""
+    top = log_weights.max(axis=-1, keepdims=True)
+    weights = np.exp(log_weights - top)
+    total = weights.sum(axis=-1, keepdims=True)
+    return weights / total, (top + np.log(total))[..., 0]
 
 
 def regress(
@@ -54,7 +486,7 @@ def regress(
         the ones too, unless all bounds are about 0.
     unclip : bool
         Take off what clipping rows to the bound added to the coefficients, as it
-        would be were the rows normal (`privgram.regression.clipping`); not for a marginal,
+        would be were the rows normal (`privgram.regression.summary`); not for a marginal,
         whose rows' norms are unknown.  By default the fit is that of the clipped rows.
     reference : mapping of str to level, optional
         The level of a factor that is left out, the first by default.
@@ -78,7 +510,6 @@ def regress(
     if isinstance(ridge, str):
         if ridge != "auto":
             raise ValueError(f"ridge must be a number or 'auto', not {ridge!r}")
-        from privgram.regression.ridge import Sketch, auto_ridge, possible_rows
 
         # About the second moment itself: what the mechanism added is part of the choice.
         shifted, matrix = matrix, matrix - law.shift_matrix(len(matrix))

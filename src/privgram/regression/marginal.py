@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.optional import extra
+from privgram._base.installed import extra
 from privgram.columns.variables import Boolean, Dates, Factor, Numeric
 from privgram.regression.families import FAMILIES
 from privgram.regression.scored import ScoreFit

@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.checks import check_integer
-from privgram._base.frames import as_frame
-from privgram._base.text import shown
+from privgram._base.numbers import check_integer
+from privgram._base.text import as_frame, shown
 from privgram.noise import ImageLaw
-from privgram.regression.asked import design_of
-from privgram.regression.cautions import uncounted
 from privgram.regression.inference import RefusedError, degrees_behind, rows_behind, weight_behind
+from privgram.regression.least_squares import design_of
 from privgram.regression.results import CONSTANT, level_of
+from privgram.regression.summary import uncounted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from numpy.typing import ArrayLike
 
-    from privgram._base.arrays import Matrix, Vector
+    from privgram._base.numbers import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.noise import NoiseLaw
     from privgram.regression.design import Design

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.frames import as_frame
+from privgram._base.text import as_frame
 from privgram.regression.inference import Inference, Of, RefusedError, students
 from privgram.regression.results import check_of, level_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from privgram._base.arrays import Matrix, Vector
+    from privgram._base.numbers import Matrix, Vector
     from privgram.regression.families import Family
 
 #: Rows that are predicted at once.

@@ -9,21 +9,26 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 
-from privgram._base.checks import check_within
-from privgram._base.frames import as_frame
-from privgram._base.text import shown
+from privgram._base.numbers import check_within
+from privgram._base.text import as_frame, shown
 from privgram.regression.design import features_of
-from privgram.regression.hypotheses import Hypothesis, restrictions
 from privgram.regression.inference import Inference, Of, RefusedError, count_error
 from privgram.regression.summary import Summary, columns_of, counted, skewed
-from privgram.regression.testing import Contrasts, WaldTest, independent, verdict
+from privgram.regression.testing import (
+    Contrasts,
+    Hypothesis,
+    WaldTest,
+    independent,
+    restrictions,
+    verdict,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike
 
-    from privgram._base.arrays import Matrix, Vector
+    from privgram._base.numbers import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.regression.design import Design
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privgram._base.checks import check_integer, check_not_negative, check_positive, check_within
-from privgram._base.later import Room
+from privgram._base.installed import Room
+from privgram._base.numbers import check_integer, check_not_negative, check_positive, check_within
 from privgram._base.saved import Form
 from privgram._base.text import shown
 from privgram.columns import Columns
@@ -27,14 +27,14 @@ from privgram.regression.summary import numbers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram.plots import of_fit
+    from privgram.plots import of_results
     from privgram.privacy import Adjacency, Guarantee, Profile
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
 else:
-    of_fit = Room("privgram.plots.of_fit")
+    of_results = Room("privgram.plots.of_results")
 
 __all__ = ["CovType", "ScoreFit"]
 
@@ -319,7 +319,7 @@ class ScoreFit(Results):
     #: By statsmodels' other name.
     mse_resid = scale
 
-    plot = of_fit.plot_coefficients
+    plot = of_results.plot_coefficients
 
     def _rows(self, X: Any) -> Matrix:
         features = self.design.rows(X, self.columns)
@@ -439,7 +439,7 @@ def read_fit(path: Path) -> ScoreFit:
 def _check(fit: ScoreFit) -> None:
     """Raise unless the parts of a fit are sound and fit together, as saved ones do."""
     from privgram.privacy import GaussianProfile
-    from privgram.privacy._adjacency import check_adjacency
+    from privgram.privacy._profile import check_adjacency
 
     q = len(fit.solution)
     if fit.design.intercept != fit.with_intercept or fit.design.transform.shape[1] != q:

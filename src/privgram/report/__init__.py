@@ -1,4 +1,7 @@
-"""A release as one page of HTML that explains itself: nothing to load, nothing to run."""
+"""A release as one page of HTML that explains itself: nothing to load, nothing to run.
+
+It takes releases and what is made of them, and never a table.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from privgram._base.optional import extra
+from privgram._base.installed import extra
 from privgram._base.text import shown
-from privgram.columns.shares import by_term, share
+from privgram.columns.structure import by_term, share
 from privgram.columns.terms import INTERCEPT
 from privgram.columns.variables import Factor, Numeric
 
@@ -90,7 +93,7 @@ def to_html(
         import jinja2
         import matplotlib  # noqa: F401
     from privgram import plots
-    from privgram._base.version import __version__
+    from privgram._base.installed import __version__
     from privgram.regression.design import intercept_of
 
     if isinstance(targets, str):

@@ -1,4 +1,7 @@
-"""What can be read: everything here becomes a `Table`, read in chunks."""
+"""What can be read: everything here becomes a `Table`, read in chunks.
+
+They hand rows on as they are: nothing is summed, clipped or released here.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from privgram.sources.arrays import open_array, open_mapping
-from privgram.sources.arrow import open_stream
 from privgram.sources.files import open_paths
-from privgram.sources.kept import Kept
-from privgram.sources.pandas import is_frame, open_frame
+from privgram.sources.frames import is_frame, open_frame, open_stream
 from privgram.sources.queries import is_query, open_query
-from privgram.sources.table import Chunk, Selection, Table
+from privgram.sources.table import Chunk, Kept, Selection, Table, open_array, open_mapping
 
 __all__ = ["Table", "open_block", "open_source"]
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._base.forks import check_process
-from privgram._base.system import cores
+from privgram._base.files import check_process
+from privgram._base.installed import cores
 
 #: Entries stored in a block: 32 MiB as float64.
 ENTRIES = 1 << 22

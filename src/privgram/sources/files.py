@@ -1,15 +1,561 @@
-"""Paths: one file, a folder or a glob of them."""
+"""Files: .npy, CSV and Parquet, one, a folder or a glob of them, read by several threads."""
 
 from __future__ import annotations
 
 import glob
-from collections.abc import Generator, Iterable, Sequence
+import mmap
+import os
+import re
+import signal
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from io import FileIO
 from pathlib import Path
+from typing import IO, Any, Literal, TypeAlias
 
-from privgram.sources.csv import open_csv
-from privgram.sources.npy import open_npy
-from privgram.sources.parquet import open_parquet
-from privgram.sources.table import Chunk, Selection, Table
+import numpy as np
+from numpy.lib import format as npy_format
+from numpy.typing import NDArray
+
+from privgram._base.numbers import is_number
+from privgram._core.records import scan
+from privgram.columns.unit import Identifier
+from privgram.columns.variables import Boolean, Dates, Factor, Variable
+from privgram.sources.frames import BATCH, Wanted, columns_of, require, resolve
+from privgram.sources.table import (
+    Block,
+    Chunk,
+    InvalidRow,
+    Selection,
+    Table,
+    described,
+    positions,
+    unnamed,
+)
+
+# Files read by several threads: unchanged meanwhile, and memory-mapped where that is safe.
+#
+# A mapped file that another process truncates ends this one by SIGBUS. Linux can promise that
+# nobody does: while a lease is held on a file, whoever would write to it waits. So each chunk
+# takes a lease, maps, and lets go. Where no lease is to be had (another system, a file of
+# somebody else's, a file open for writing) the file is read.
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+#: Size, time and place of a file.
+Stamp: TypeAlias = tuple[int, ...]
+
+
+def stamp(file: IO[bytes]) -> Stamp:
+    """Say how an open file is."""
+    status = os.fstat(file.fileno())
+    return status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino
+
+
+@contextmanager
+def opened(path: Path, found: Stamp) -> Iterator[tuple[FileIO, bool]]:
+    """Open a file, tell whether it may be mapped, and check that it is the one that was found.
+
+    OSError if it has changed, at the beginning or at the end.
+    """
+    with (
+        path.open("rb", buffering=0) as file,
+        lease(file) as leased,
+        unchanged(path, file, found),
+    ):
+        yield file, leased
+
+
+@contextmanager
+def unchanged(path: Path, file: IO[bytes], found: Stamp) -> Iterator[None]:
+    """Check at the beginning and at the end that an open file is the one that was found."""
+    _check(path, file, found)
+    yield
+    _check(path, file, found)
+
+
+def _check(path: Path, file: IO[bytes], found: Stamp) -> None:
+    if stamp(file) != found:
+        raise OSError(f"{path} changed while it was read")
+
+
+@contextmanager
+def lease(file: FileIO) -> Iterator[bool]:
+    """Make whoever would change the file wait, if that can be had."""
+    if not hasattr(fcntl, "F_SETLEASE"):
+        yield False
+        return
+    try:
+        # Linux announces the one who waits by a signal. SIGIO would end the process;
+        # SIGURG is ignored. It waits for a chunk, at most for the kernel's 45 seconds.
+        fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except OSError:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+
+
+# The .npy format: memory-mapped where that is safe, read through a buffer elsewhere.
+#
+# The buffer stays in the cache: 60 to 80 % of the speed. In both, a file that changes is an
+# OSError.
+
+#: Bytes a thread takes at once, and bytes it copies at once: few, to stay in the cache,
+#: or more where each column is a read of its own.
+PIECE_BYTES = 1 << 24
+COPY_BYTES = {"C": 1 << 18, "F": 1 << 22}
+
+_HEADERS = {
+    (1, 0): npy_format.read_array_header_1_0,
+    (2, 0): npy_format.read_array_header_2_0,
+}
+
+
+def open_npy(path: Path, select: Selection = None, by_position: bool = True) -> Table:
+    """Read a two-dimensional array of real numbers, in C or Fortran order."""
+    array = _Array.find(path)
+    unnamed(array.n_columns, select, by_position)
+    names = None if select is None else tuple(select)
+    return Table(names, array.n_columns, array.n_rows, _pieces(array))
+
+
+def _pieces(array: _Array) -> Generator[Chunk]:
+    step = max(1, PIECE_BYTES // (array.n_columns * array.dtype.itemsize))
+    for start in range(0, array.n_rows, step):
+        stop = min(start + step, array.n_rows)
+        yield Chunk(partial(array.read, start, stop))
+
+
+@dataclass(frozen=True)
+class _Array:
+    """Where the array is in its file, and how the file was when it was found."""
+
+    path: Path
+    n_rows: int
+    n_columns: int
+    order: Literal["C", "F"]
+    dtype: np.dtype[Any]
+    offset: int
+    found: Stamp
+
+    @classmethod
+    def find(cls, path: Path) -> _Array:
+        with path.open("rb", buffering=0) as file:
+            found = stamp(file)
+            if found[0] == 0:
+                raise OSError(f"{path} is empty")
+            try:
+                read_header = _HEADERS[npy_format.read_magic(file)]
+                shape, fortran, dtype = read_header(file)
+            except (ValueError, KeyError):
+                raise OSError(f"{path} is not a .npy file of numbers, or is damaged") from None
+            offset = file.tell()
+        if dtype.names is not None or dtype.kind not in "buif":
+            raise TypeError(f"{path} holds values of type {dtype}; only real numbers can be used")
+        if len(shape) != 2 or min(shape) < 0:
+            raise ValueError(f"{path} holds an array of shape {shape}; it must have two dimensions")
+        n_rows, n_columns = shape
+        promised, present = n_rows * n_columns * dtype.itemsize, found[0] - offset
+        if promised > present:
+            raise OSError(
+                f"{path} is truncated: its header promises {promised} bytes, it has {present}"
+            )
+        return cls(path, n_rows, n_columns, "F" if fortran else "C", dtype, offset, found)
+
+    def read(self, start: int, stop: int) -> Iterator[Block]:
+        """Read a range of rows, and check that the file is the one that was found."""
+        with opened(self.path, self.found) as (file, leased):
+            if leased:
+                yield self._map(file)[start:stop]
+            else:
+                yield from self._copy(file, start, stop)
+
+    def _map(self, file: FileIO) -> NDArray[Any]:
+        # All of it: what is not touched costs nothing. The map goes with the last array
+        # that refers to it.
+        return np.ndarray(
+            (self.n_rows, self.n_columns),
+            self.dtype,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ),
+            self.offset,
+            order=self.order,
+        )
+
+    def _copy(self, file: FileIO, start: int, stop: int) -> Iterator[Block]:
+        step = max(8, COPY_BYTES[self.order] // (self.n_columns * self.dtype.itemsize))
+        buffer = np.empty((step, self.n_columns), self.dtype, self.order)
+        for first in range(start, stop, step):
+            block = buffer[: min(step, stop - first)]
+            if self.order == "F":
+                for j in range(self.n_columns):
+                    self._fill(file, j * self.n_rows + first, block[:, j])
+            else:
+                self._fill(file, first * self.n_columns, block.reshape(-1))
+            yield block
+
+    def _fill(self, file: FileIO, index: int, out: NDArray[Any]) -> None:
+        file.seek(self.offset + index * self.dtype.itemsize)
+        view = out.view(np.uint8).data
+        while view:
+            read = file.readinto(view)
+            if not read:
+                raise OSError(f"{self.path} became shorter while it was read")
+            view = view[read:]
+
+
+# CSV with a header line, cut between records by the caller's thread and parsed by the workers.
+#
+# A record ends at the end of a line outside quoted cells, which only whoever has read all before it
+# can tell: from the middle of a file, a cell of many lines looks like many records.
+
+#: One of what a column holds.
+_HELD: dict[type, str] = {Boolean: "true or false", Dates: "date", Factor: "number"}
+
+#: Bytes of text a worker parses at once, or one record.
+CHUNK_BYTES = 1 << 22
+_LONGEST_RECORD = 1 << 26
+_BOM = b"\xef\xbb\xbf"
+
+
+def open_csv(path: Path, select: Selection = None) -> Table:
+    """Read columns of a CSV file whose first record names them.
+
+    The separator is a comma, the text UTF-8. A cell in double quotes may hold commas, ends of
+    lines and doubled quotes. Lines end in any of the usual ways. Empty cells, ``NA``,
+    ``null`` and their like are missing values; so is an empty line where there is one column,
+    and elsewhere it is skipped.
+    """
+    require("pyarrow.csv", "CSV")
+    with path.open("rb") as file:
+        found = stamp(file)
+        header, start = _header(path, file)
+    names = _parse_header(path, header)
+    # Whatever follows may name columns, and without a header their names would be data.
+    unknown = select is None or not set(select) <= set(names)
+    if unknown and any(map(is_number, names)):
+        raise ValueError(
+            f"{path} has no header: its first line must name the columns"
+            + ("" if select else "; if names are numbers, name the columns to take")
+        )
+    taken = [names[i] for i in positions(names, select)]
+    known = {name: described(select, name) for name in taken}
+    table = _Csv(path, found, names, known, isinstance(select, Mapping))
+    return Table(tuple(taken), len(taken), None, table.chunks(start), decoded=True)
+
+
+def _header(path: Path, file: IO[bytes]) -> tuple[bytes, int]:
+    """Read the first record that is not an empty line, and tell where the next one begins."""
+    text, size = b"", 1 << 16
+    while True:
+        more = file.read(size)
+        text += more
+        body = text.removeprefix(_BOM).lstrip(b"\r\n")
+        if not more and not body:
+            raise OSError(f"{path} is empty")
+        end, _, quoted = scan(body, 0, False, not more, first=True)
+        if end < 0 and not more:
+            if quoted:
+                raise _unended(path)
+            end = len(body)
+        if end >= 0:
+            return body[:end], len(text) - len(body) + end
+        if len(text) > _LONGEST_RECORD:
+            raise _too_long(path)
+        size = len(text)
+
+
+def _parse_header(path: Path, header: bytes) -> list[str]:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    line = header + b"\n"
+    try:
+        header.decode("utf-8")
+        # By the parser of the rows: Python's takes no cell beyond 128 KiB.
+        table = arrow_csv.read_csv(
+            pa.BufferReader(line),
+            arrow_csv.ReadOptions(use_threads=False, block_size=len(line)),
+            arrow_csv.ParseOptions(newlines_in_values=True),
+        )
+    except (UnicodeDecodeError, pa.ArrowInvalid):
+        raise OSError(f"{path} is not a CSV file in UTF-8") from None
+    names: list[str] = table.column_names
+    return names
+
+
+def _too_long(path: Path) -> ValueError:
+    return ValueError(
+        f"{path} has a line longer than {_LONGEST_RECORD >> 20} MiB, or a cell whose quotes are "
+        "not closed"
+    )
+
+
+def _unended(path: Path) -> ValueError:
+    return ValueError(f"{path} ends inside a quoted cell: its quotes are not closed")
+
+
+@dataclass(frozen=True)
+class _Csv:
+    path: Path
+    found: Stamp
+    names: list[str]
+    taken: dict[str, Variable | None]
+    lenient: bool  # what cannot be read is missing: `Columns` says what becomes of it
+
+    def chunks(self, start: int) -> Generator[Chunk]:
+        with self.path.open("rb") as file, unchanged(self.path, file, self.found):
+            file.seek(start)
+            text, scanned, quoted = b"", 0, False
+            # Not beyond its size as it was, or a file that grows would have no end.
+            while more := file.read(max(0, min(CHUNK_BYTES, self.found[0] - file.tell()))):
+                text += more
+                end, scanned, quoted = scan(text, scanned, quoted, final=False)
+                if end > 0:
+                    yield Chunk(partial(self.read, text[:end]), f"{self.path}")
+                    text, scanned = text[end:], scanned - end
+                elif len(text) > _LONGEST_RECORD:
+                    raise _too_long(self.path)
+            if scan(text, scanned, quoted, final=True)[2]:
+                raise _unended(self.path)
+            if text:
+                yield Chunk(partial(self.read, text), f"{self.path}")
+
+    def read(self, text: bytes) -> Iterator[Block]:
+        """Parse whole records."""
+        import pyarrow as pa
+
+        # Raised outside the handler: Arrow's error quotes cells, and would stay behind ours.
+        problem = None
+        try:
+            try:
+                table = self._parse(text, self._types())
+            except pa.ArrowInvalid:
+                if not self.lenient:
+                    raise
+                table = self._leniently(text)
+        except pa.ArrowInvalid as error:
+            problem = _explain(str(error), self.names, self.taken)
+        if problem is not None:
+            raise problem
+        wanted = list(self.taken.values())
+        for batch in table.to_batches():
+            yield columns_of(_with_nulls(batch, wanted), wanted)
+
+    def _types(self) -> dict[str, Any]:
+        return {name: _type(want) for name, want in self.taken.items()}
+
+    def _leniently(self, text: bytes) -> Any:
+        """Parse every record: of one with another number of cells, all are missing."""
+        import pyarrow as pa
+
+        malformed: list[int] = []
+
+        def note(row: Any) -> str:
+            malformed.append(row.number - 1)
+            return "skip"
+
+        # As Latin-1, where every byte is a character: the handler's row is a text.
+        table = self._parse(text, dict.fromkeys(self.taken, pa.binary()), note, "latin-1")
+        cells = zip(table.columns, self._types().values(), strict=True)
+        table = pa.table([_readable(*each) for each in cells], list(self.taken))
+        missing = np.zeros(len(table) + len(malformed), bool)
+        missing[malformed] = True
+        return table.take(pa.array(np.cumsum(~missing) - 1, pa.int64(), mask=missing))
+
+    def _parse(
+        self, text: bytes, types: dict[str, Any], note: Any = None, encoding: str = "utf8"
+    ) -> Any:
+        import pyarrow as pa
+        from pyarrow import csv as arrow_csv
+
+        return arrow_csv.read_csv(
+            pa.BufferReader(text),
+            read_options=arrow_csv.ReadOptions(
+                use_threads=False,
+                block_size=2 * len(text) + 1,  # of UTF-8, for any encoding
+                column_names=self.names,
+                encoding=encoding,
+            ),
+            parse_options=arrow_csv.ParseOptions(
+                invalid_row_handler=note,
+                newlines_in_values=True,
+                ignore_empty_lines=len(self.names) > 1,
+            ),
+            convert_options=arrow_csv.ConvertOptions(
+                include_columns=list(self.taken),
+                column_types=types,
+            ),
+        )
+
+
+def _readable(column: Any, kind: Any) -> Any:
+    """Read cells that were taken for Latin-1, each alone: those that cannot be are missing."""
+    import pyarrow as pa
+
+    cells = column.combine_chunks().dictionary_encode()
+    texts = [cell.decode().encode("latin-1") for cell in cells.dictionary.to_pylist()]
+    found = pa.chunked_array(_converted(texts, kind), kind)
+    return found.combine_chunks().take(cells.indices)
+
+
+def _converted(cells: list[bytes], kind: Any) -> list[Any]:
+    """Values of cells in pieces; a cell that cannot be read is a piece of its own."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    text = b"".join(b'"' + cell.replace(b'"', b'""') + b'"\n' for cell in cells)
+    try:
+        table = arrow_csv.read_csv(
+            pa.BufferReader(text),
+            arrow_csv.ReadOptions(
+                use_threads=False, block_size=max(len(text), 1), column_names=["cell"]
+            ),
+            arrow_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+            arrow_csv.ConvertOptions(column_types={"cell": kind}),
+        )
+    except pa.ArrowInvalid:
+        if len(cells) < 2:
+            return [pa.nulls(len(cells), kind)]
+        half = len(cells) // 2
+        return [*_converted(cells[:half], kind), *_converted(cells[half:], kind)]
+    pieces: list[Any] = table.column(0).chunks
+    return pieces
+
+
+def _with_nulls(batch: Any, wanted: Wanted) -> Any:
+    """Take an empty cell, NA and their like for missing, unless they are a factor's levels."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    columns = list(batch.columns)
+    nulls = set(arrow_csv.ConvertOptions().null_values)
+    for i, want in enumerate(wanted):
+        levels: tuple[Any, ...] = getattr(want, "levels", ())
+        if pa.types.is_dictionary(columns[i].type):
+            unlisted = nulls - set(levels)
+            words = [None if w in unlisted else w for w in columns[i].dictionary.to_pylist()]
+            columns[i] = pa.DictionaryArray.from_arrays(
+                columns[i].indices, pa.array(words, pa.string())
+            )
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _type(wanted: Variable | None) -> Any:
+    """Tell what to read a cell as."""
+    import pyarrow as pa
+
+    if isinstance(wanted, Identifier):
+        return pa.dictionary(pa.int32(), pa.string())
+    if isinstance(wanted, Factor):
+        return pa.dictionary(pa.int32(), pa.string()) if wanted.text else pa.float64()
+    if isinstance(wanted, Dates):
+        return pa.timestamp("us")
+    return pa.bool_() if isinstance(wanted, Boolean) else pa.float64()
+
+
+def _explain(message: str, names: list[str], taken: dict[str, Variable | None]) -> InvalidRow:
+    """Say where without saying what: Arrow's message quotes the cell or the line."""
+    found = re.match(r"CSV parse error: Row #(\d+): Expected ", message)
+    if found:
+        row = int(found[1]) - 1
+        return InvalidRow(row, f"does not have {len(names)} cells, one a column")
+    found = re.match(r"In CSV column #(\d+): Row #(\d+): ", message)
+    if found:
+        column, row = map(int, found.groups())
+        held = _HELD.get(type(taken.get(names[column])), "number")
+        return InvalidRow(row - 1, f"has no {held} in column {names[column]!r}")
+    return InvalidRow(0, "or a later one cannot be parsed")
+
+
+# Parquet: row groups decoded by the workers, a batch at a time.
+#
+# Decoded from a memory map where that is safe: reading would copy the file once more.
+
+#: Batches of a map that stay resident: a row group may be as large as the file.
+RESIDENT = 4
+
+
+def open_parquet(path: Path, select: Selection = None) -> Table:
+    """Read columns of a Parquet file."""
+    parquet = require("pyarrow.parquet", "Parquet")
+    with path.open("rb", buffering=0) as raw:
+        found = stamp(raw)
+    if found[0] == 0:
+        raise OSError(f"{path} is empty")
+    try:
+        with parquet.ParquetFile(path) as file:
+            metadata, schema = file.metadata, file.schema_arrow
+    except _arrow_errors():
+        raise _damaged(path) from None
+    available = schema.names
+    names = [available[i] for i in resolve(schema, select)]
+    wanted = [described(select, name) for name in names]
+    chunks = _chunks(path, found, metadata, names, wanted)
+    return Table(tuple(names), len(names), metadata.num_rows, chunks, decoded=True)
+
+
+def _chunks(
+    path: Path, found: Stamp, metadata: Any, names: list[str], wanted: Wanted
+) -> Generator[Chunk]:
+    for group in range(metadata.num_row_groups):
+        read = partial(_read, path, found, metadata, names, wanted, group)
+        yield Chunk(read, f"{path}, row group {group}")
+
+
+def _read(
+    path: Path, found: Stamp, metadata: Any, names: list[str], wanted: Wanted, group: int
+) -> Iterator[Block]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    size = max(256, BATCH // max(len(names), 1))
+    with opened(path, found) as (raw, leased):
+        mapped = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) if leased else None
+        source = path if mapped is None else pa.BufferReader(pa.py_buffer(mapped))
+        # Not read ahead, and through a buffer, for the same reason.
+        options: dict[str, Any] = {
+            "pre_buffer": False,
+            "buffer_size": 1 << 16 if mapped is None else 0,
+        }
+        # Levels as the file has them, by number: no text is made of them row by row.
+        options["read_dictionary"] = [
+            name for name, want in zip(names, wanted, strict=True) if isinstance(want, Factor)
+        ]
+        try:
+            with parquet.ParquetFile(source, metadata=metadata, **options) as file:
+                order: list[int] = []  # batches keep the file's
+                batches = file.iter_batches(
+                    size, row_groups=[group], columns=names, use_threads=False
+                )
+                for count, batch in enumerate(batches, 1):
+                    given = batch.schema.names
+                    order = order or [given.index(name) for name in names]
+                    yield columns_of(batch, wanted, order)
+                    if mapped is not None and count % RESIDENT == 0:
+                        mapped.madvise(mmap.MADV_DONTNEED)
+        except _arrow_errors():
+            raise _damaged(f"{path}, row group {group}") from None
+
+
+def _arrow_errors() -> tuple[type[BaseException], ...]:
+    from pyarrow import ArrowException
+
+    return (ArrowException, OSError)
+
+
+def _damaged(place: object) -> OSError:
+    # The reader's own text may quote the file.
+    return OSError(f"{place} cannot be decoded: the file is not Parquet, truncated or damaged")
+
 
 _SUFFIXES = (".npy", ".csv", ".parquet")
 

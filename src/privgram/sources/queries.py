@@ -12,8 +12,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from privgram.sources.arrow import BATCH, chunks_of, require, resolve
 from privgram.sources.files import check_once
+from privgram.sources.frames import BATCH, chunks_of, require, resolve
 from privgram.sources.table import Selection, Table, described
 
 #: The schema, and what runs the query for some of its columns.

@@ -1,21 +1,28 @@
-"""What every source becomes: a table read in chunks.
-
-A chunk is a piece of work for one thread: opening it decodes, and its blocks come one
-at a time, so that memory is bounded by a few blocks whatever the length of the table.
-"""
+"""What every source becomes: a table read in chunks; here also arrays, and rows kept in memory."""
 
 from __future__ import annotations
 
 import difflib
+import os
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import blake2b
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 from numpy.typing import NDArray
 
-from privgram.columns.encoding import Raw
+from privgram._base.installed import memory
+from privgram.columns.encoding import LEVELS, Codes, Raw, check_kind, numbers_of
 from privgram.columns.unit import Identifier
-from privgram.columns.variables import Boolean, Dates, Factor, Variable
+from privgram.columns.variables import Boolean, Dates, Factor, Variable, is_missing
+
+# What every source becomes: a table read in chunks.
+#
+# A chunk is a piece of work for one thread: opening it decodes, and its blocks come one
+# at a time, so that memory is bounded by a few blocks whatever the length of the table.
 
 #: A two-dimensional array of real numbers, or one column after another, equally long: of real
 #: numbers, dates, levels or codes; last, where it is asked for, the `Keys` of units. It may be
@@ -143,3 +150,279 @@ def described(select: Selection, name: str) -> Variable | None:
 def _listed(names: Sequence[str], limit: int = 8) -> str:
     shown = ", ".join(repr(name) for name in names[:limit])
     return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")
+
+
+#: Bytes of a text's key: up to 15 of them as they are and their number, or a hash.
+BYTES = 16
+
+#: Of this process: nobody can choose texts whose hashes are equal.
+_SECRET = os.urandom(32)
+
+_MISTAKEN = "it holds values that are neither whole numbers nor texts, as a unit's must be"
+
+
+class Keys(NamedTuple):
+    """Keys of rows, int64 or S16; where `missing` says so, there is none.
+
+    A whole number from 2^63 on is 2^64 less here, and `high` says where: it is not the negative
+    number of that key.
+    """
+
+    values: NDArray[Any]
+    missing: NDArray[np.bool_] | None = None
+    high: NDArray[np.bool_] | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes they take."""
+        return sum(0 if part is None else part.nbytes for part in self)
+
+
+def _key(text: str | bytes) -> bytes:
+    """A text's key: itself and its length, or beyond 15 bytes a secret hash of 120 bits."""
+    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if len(raw) < BYTES:
+        return raw.ljust(BYTES - 1, b"\0") + bytes([len(raw) + 1])
+    return blake2b(raw, digest_size=BYTES - 1, key=_SECRET).digest() + b"\xff"
+
+
+def keys_of(values: NDArray[Any]) -> Keys:
+    """Keys of a column in memory: whole numbers, or texts, with None or NaN for missing ones."""
+    kind = values.dtype.kind
+    if kind in "iu":
+        numbers = values.astype(np.int64, copy=False)
+        unsigned = kind == "u" and values.itemsize == 8
+        return Keys(numbers, None, numbers < 0 if unsigned else None)
+    if kind not in "OUST":
+        raise TypeError(_MISTAKEN)
+    found: list[Any] = values.tolist()
+    missing = np.array([is_missing(value) for value in found], bool)
+    kinds = {type(value) for value, gone in zip(found, missing, strict=True) if not gone}
+    if all(each is int or issubclass(each, np.integer) for each in kinds):
+        whole = [0 if gone else int(v) for v, gone in zip(found, missing, strict=True)]
+        if not all(-(2**63) <= value < 2**64 for value in whole):
+            raise TypeError(_MISTAKEN + ", of 64 bits")
+        high = np.array([value >= 2**63 for value in whole], bool)
+        wrapped = [value - 2**64 if value >= 2**63 else value for value in whole]
+        return Keys(np.array(wrapped, np.int64), missing, high)
+    if not all(issubclass(each, (str, bytes)) for each in kinds):
+        raise TypeError(_MISTAKEN)
+    known: dict[Any, bytes] = {value: _key(value) for value in set(found) if type(value) in kinds}
+    texts = np.array([known.get(value, b"") for value in found], f"S{BYTES}")
+    return Keys(texts, missing)
+
+
+def keys_by_code(values: Iterable[Any], codes: NDArray[Any]) -> Keys:
+    """Keys of rows by the positions of their values; at -1 there is none."""
+    each = keys_of(np.array([*values, None], object))
+    assert each.missing is not None
+    high = None if each.high is None else each.high[codes]
+    return Keys(each.values[codes], each.missing[codes], high)
+
+
+def keys_of_arrow(column: Any) -> Keys:
+    """Keys of an Arrow array of whole numbers or texts, encoded in any way."""
+    import pyarrow as pa
+    from pyarrow import compute, types
+
+    if types.is_run_end_encoded(column.type):
+        column = compute.run_end_decode(column)
+    if types.is_null(column.type):
+        return Keys(np.zeros(len(column), np.int64), np.ones(len(column), bool))
+    if types.is_integer(column.type):
+        missing = None
+        if column.null_count:
+            missing = column.is_null().to_numpy(zero_copy_only=False)
+            column = column.fill_null(0)
+        each = keys_of(column.to_numpy())
+        return Keys(each.values, missing, each.high)
+    if not types.is_dictionary(column.type):
+        if not (types.is_string(column.type) or types.is_large_string(column.type)):
+            column = column.cast(pa.large_string())
+        column = column.dictionary_encode()
+    indices = column.indices
+    if indices.null_count:
+        indices = indices.cast(pa.int64()).fill_null(-1)
+    return keys_by_code(column.dictionary.to_pylist(), indices.to_numpy())
+
+
+#: Part of the memory that rows may take by default.
+SHARE = 0.25
+
+
+class Kept:
+    """A source whose rows are decoded once. SECRET, and gone with this object.
+
+    The first pass that reads every row to its end leaves the blocks here, if they were made by
+    decoding and fit; passes after it are given these. A table in memory is never copied. At most
+    `room` bytes are kept, by default a quarter of the memory.
+    """
+
+    def __init__(self, source: Any, room: int | None = None) -> None:
+        self.source = source
+        self._room = int(SHARE * memory()) if room is None else room
+        self._select: Selection = None
+        self._record: _Record | None = None
+
+    def open(
+        self, opener: Callable[..., Table], select: Selection = None, by_position: bool = True
+    ) -> Table:
+        """Open the source, or what was kept of it."""
+        record = self._record
+        if record is not None and self._select == select and record.whole:
+            return record.replay()
+        table = opener(self.source, select, by_position)
+        if not table.decoded or (record is not None and record.left < 0):
+            return table
+        self._select, self._record = select, _Record(table, self._room)
+        return replace(table, chunks=self._record.chunks())
+
+
+class _Record:
+    """The blocks of one pass."""
+
+    def __init__(self, table: Table, room: int) -> None:
+        self.table = table
+        self.left = room
+        self._number: int | None = None  # of chunks, once all were handed out
+        self._kept: dict[int, list[Block]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def whole(self) -> bool:
+        """Whether every chunk was read to its end, and all fit."""
+        return self._number == len(self._kept) and self.left >= 0
+
+    def chunks(self) -> Generator[Chunk]:
+        number = 0
+        try:
+            for number, chunk in enumerate(self.table.chunks, 1):
+                yield Chunk(partial(self._read, chunk, number), chunk.place)
+            self._number = number
+        finally:
+            self.table.chunks.close()
+
+    def replay(self) -> Table:
+        """The table, from memory."""
+        kept = (Chunk(partial(iter, blocks)) for _, blocks in sorted(self._kept.items()))
+        return replace(self.table, chunks=kept)
+
+    def _read(self, chunk: Chunk, number: int) -> Iterator[Block]:
+        blocks: list[Block] = []
+        for block in chunk.read():
+            self._take(block, blocks)
+            yield block
+        with self._lock:
+            if self.left >= 0:
+                self._kept[number] = blocks
+
+    def _take(self, block: Block, blocks: list[Block]) -> None:
+        if self.left < 0:
+            return
+        with self._lock:
+            self.left -= _size(block)
+            if self.left >= 0:
+                blocks.append(block)
+                return
+            self._kept.clear()
+        blocks.clear()
+
+
+def _size(block: Block) -> int:
+    parts = block if isinstance(block, list) else [block]
+    return sum((part.indices if isinstance(part, Codes) else part).nbytes for part in parts)
+
+
+_USUAL = "pass an array of two dimensions or a data frame"
+
+
+def open_array(source: Any, select: Selection = None, by_position: bool = True) -> Table:
+    """Read a two-dimensional array, in ranges of rows and without a copy."""
+    if (fields := getattr(getattr(source, "dtype", None), "names", None)) is not None:
+        return open_mapping({name: source[name] for name in fields}, select)
+    array = as_matrix(source)
+    n_rows, n_columns = array.shape
+    unnamed(n_columns, select, by_position)
+    return Table(
+        names=tuple(select) if select is not None else None,
+        n_columns=n_columns,
+        n_rows=n_rows,
+        chunks=_row_ranges(array),
+    )
+
+
+def open_mapping(source: Mapping[str, Any], select: Selection = None) -> Table:
+    """Read a mapping of names to one-dimensional arrays, all of one length."""
+    names = list(source)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError("the keys of a mapping used as a table must be column names")
+    taken = [names[i] for i in positions(names, select)]
+    columns = [as_column(source[name], name, described(select, name)) for name in taken]
+    return open_columns(taken, columns)
+
+
+def open_columns(names: Sequence[str], columns: list[NDArray[Any]]) -> Table:
+    """Read named one-dimensional arrays."""
+    n_rows = columns[0].shape[0] if columns else 0
+    for name, column in zip(names, columns, strict=True):
+        if column.shape[0] != n_rows:
+            raise ValueError(
+                f"columns {names[0]!r} and {name!r} have {n_rows} and {column.shape[0]} rows"
+            )
+    return Table(tuple(names), len(columns), n_rows, _column_ranges(columns, n_rows))
+
+
+def as_matrix(source: Any) -> NDArray[Any]:
+    """Check that an object is a two-dimensional array of real numbers; copy nothing."""
+    if isinstance(source, np.ma.MaskedArray):
+        raise TypeError("masked arrays are not read; use .filled(np.nan) and missing='drop'")
+    try:
+        array = np.asarray(source)
+    except ValueError as error:  # a ragged list of lists
+        raise ValueError("the rows of the block differ in length") from error
+    if array.dtype.kind == "O" and array.ndim == 0:
+        hint = "pass .toarray(), or blocks of its rows" if hasattr(source, "toarray") else _USUAL
+        raise TypeError(f"an object of type {type(source).__name__} is no table; {hint}")
+    if array.dtype.kind == "O":
+        raise TypeError(
+            f"the block holds objects or strings; only real numbers can be used: {LEVELS}"
+        )
+    if array.dtype.kind not in "buif":
+        what = "complex numbers" if array.dtype.kind == "c" else f"values of type {array.dtype}"
+        raise TypeError(f"the block holds {what}; only real numbers can be used")
+    if array.ndim == 1:
+        raise ValueError(
+            "a block has two dimensions, rows and columns, and this array has one; "
+            "use x[None, :] for one row or x[:, None] for one column"
+        )
+    if array.ndim != 2:
+        raise ValueError(f"a block has two dimensions and this array has {array.ndim}")
+    return array
+
+
+def as_column(values: Any, name: str, wanted: Variable | None = None) -> NDArray[Any]:
+    """Check that an object is a one-dimensional array of what is wanted; copy nothing."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"column {name!r} is a masked array; use .filled(np.nan)")
+    array = np.asarray(values)
+    check_kind(array.dtype, name, wanted)
+    if array.ndim != 1:
+        raise ValueError(f"column {name!r} has {array.ndim} dimensions instead of one")
+    return array if wanted is not None else numbers_of(array, name)
+
+
+def _row_ranges(array: NDArray[Any]) -> Generator[Chunk]:
+    n_rows, n_columns = array.shape
+    step = rows_per_chunk(n_rows, n_columns * array.dtype.itemsize)
+    for start in range(0, n_rows, step):
+        yield Chunk(lambda part=array[start : start + step]: iter((part,)))  # type: ignore[misc]
+
+
+def _column_ranges(columns: list[NDArray[Any]], n_rows: int) -> Generator[Chunk]:
+    step = rows_per_chunk(n_rows, 8 * len(columns))
+    for start in range(0, n_rows, step):
+        part = [column[start : start + step] for column in columns]
+        yield Chunk(lambda part=part: iter((part,)))  # type: ignore[misc]

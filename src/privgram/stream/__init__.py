@@ -1,6 +1,659 @@
-"""Releases of a table that grows: all periods at the price of about two."""
+"""Releases of a table that grows: all periods at the price of about two.
 
-from privgram.stream.running import Stream
-from privgram.stream.state import WrongKey
+Of its file, all but the releases is secret.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram._base.files import (
+    SECRET,
+    check_distinct,
+    check_room,
+    create,
+    locked,
+    opened,
+    write_atomically,
+)
+from privgram._base.installed import extra
+from privgram._base.numbers import check_budget, check_integer
+from privgram._base.saved import Frame, understood
+from privgram._release import Release
+from privgram.columns.unit import name_of as unit_name
+from privgram.drawing import random
+from privgram.drawing.draws import add_noise, impose
+from privgram.engines.threads import second_moment
+from privgram.mechanisms import AnalyzeGauss
+from privgram.moment import SecondMoment
+from privgram.moment.groups import bounds_of
+from privgram.noise import GaussianLaw, symmetric_gaussian
+from privgram.regression.groups import change
+from privgram.stream.factors import FIRST, MOST_PERIODS, Epoch, Participation, RunningSums
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram._base.numbers import Matrix, Vector
+    from privgram.columns.unit import PrivacyUnit
+    from privgram.mechanisms.additive import GaussCalibration
+    from privgram.regression.groups import Estimates
+    from privgram.study import Study
 
 __all__ = ["Stream", "WrongKey"]
+
+# The file of a stream: what was published, and the noises of its months, encrypted.
+#
+# Who has the noises can take them off, so they are on disk under a key that is kept in a file of
+# its own. Months that follow need them: what they share cancels.
+
+_FRAME = Frame(b"privgram.stream\n", 1, "a stream")
+
+#: Bytes of the key, and of what makes two encryptions with it differ.
+_KEY, _NONCE = 32, 12
+
+
+class WrongKey(ValueError):
+    """A key that is not the one of a stream."""
+
+
+@dataclass(frozen=True)
+class Month:
+    """One period: what was published of it, and its secret noise."""
+
+    n_rows: int | None  # or units, where they are public
+    total: Vector  # (d (d + 1) / 2,), upper triangle of the running sum as published
+    # SECRET: upper triangle of the noise that is this period's own
+    noise: Vector = field(repr=False)
+    digest: bytes = field(repr=False)  # SECRET: SHA-256 of the period's exact second moment
+
+
+@dataclass(frozen=True)
+class State:
+    """All that a stream is, under a public header."""
+
+    header: dict[str, Any]
+    months: tuple[Month, ...] = ()
+
+    def with_month(self, month: Month) -> State:
+        """The state after one more period."""
+        return replace(self, months=(*self.months, month))
+
+    @property
+    def noises(self) -> Matrix:
+        """SECRET: the noises of all periods, shape (t, d (d + 1) / 2)."""
+        return np.array([month.noise for month in self.months])
+
+    def save(self, path: Path, key: bytes, new: bool = False) -> None:
+        """Write the file, whole or not at all; a new one must not be there."""
+        header = self.header | {"n_rows": [month.n_rows for month in self.months]}
+        totals = b"".join(month.total.astype("<f8").tobytes() for month in self.months)
+        noises = b"".join(month.noise.astype("<f8").tobytes() for month in self.months)
+        digests = b"".join(month.digest for month in self.months)
+        nonce = secrets.token_bytes(_NONCE)
+        sealed = _cipher(key).encrypt(nonce, digests + noises, _bound(header, totals))
+        data = _FRAME.seal(header, totals, nonce, sealed)
+        if new:
+            create(path, data, SECRET)
+        else:
+            write_atomically(path, data, SECRET)
+
+    @classmethod
+    def read(cls, path: Path, key: bytes) -> State:
+        """Read the file; WrongKey if it was written, or altered, without the key."""
+        header, body = _FRAME.open(path.read_bytes(), path.name)
+        with understood(path.name, _FRAME.what):
+            counts = header.pop("n_rows")
+            n, width = len(counts), 4 * header["n_columns"] * (header["n_columns"] + 1)
+            totals, nonce = body[: n * width], body[n * width : n * width + _NONCE]
+            bound = _bound(header | {"n_rows": counts}, totals)
+        secret = _opened(path.name, key, nonce, body[n * width + _NONCE :], bound)
+        with understood(path.name, _FRAME.what):
+            published = np.frombuffer(totals, "<f8").reshape(n, width // 8).astype(np.float64)
+            own = np.frombuffer(secret[32 * n :], "<f8").reshape(published.shape)
+            months = tuple(
+                Month(count, published[i], own[i].astype(np.float64), secret[32 * i : 32 * i + 32])
+                for i, count in enumerate(counts)
+            )
+        return cls(header, months)
+
+
+def create_key(path: Path) -> bytes:
+    """Write a new key to a file that is not there yet, for its owner alone."""
+    key = secrets.token_bytes(_KEY)
+    create(path, key.hex().encode() + b"\n", SECRET)
+    return key
+
+
+def read_key(path: Path) -> bytes:
+    """Read a key; WrongKey if the file holds none."""
+    try:
+        key = bytes.fromhex(path.read_text("ascii"))
+    except ValueError:
+        key = b""
+    if len(key) != _KEY:
+        raise WrongKey(f"{path.name} holds no key of a stream: {_KEY} bytes, in hexadecimal")
+    return key
+
+
+def _bound(header: dict[str, Any], totals: bytes) -> bytes:
+    """What the encryption vouches for besides the noises: all that is public."""
+    return hashlib.sha256(json.dumps(header, sort_keys=True).encode() + totals).digest()
+
+
+def _cipher(key: bytes) -> Any:
+    with extra("stream", "a stream's noise on disk is encrypted, which needs"):
+        from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+    return ChaCha20Poly1305(key)
+
+
+def _opened(name: str, key: bytes, nonce: bytes, sealed: bytes, bound: bytes) -> bytes:
+    cipher = _cipher(key)
+    from cryptography.exceptions import InvalidTag
+
+    try:
+        return bytes(cipher.decrypt(nonce, sealed, bound))
+    except InvalidTag:
+        raise WrongKey(
+            f"{name} was written under another key, or was altered: pass the key file that was "
+            "made with it"
+        ) from None
+
+
+# Releases that grow: the second moment of all months so far, at the price of about two releases.
+#
+# Secret side: noise meets the exact second moment of each month here, and is kept for those after
+# it.
+
+
+class Stream:
+    """Second moments of a table that grows by a period at a time, all at one price.
+
+    Each period is read once. What is published of it, and of all before it, has the noise of at
+    most about two releases, and together they are one release: one Gaussian mechanism, and one
+    entry of the ledger, made at the start [1]_, [2]_.
+
+    Parameters
+    ----------
+    study : Study
+        Columns, who is protected, neighbours and the budget. Its table is not read.
+    periods : int, optional
+        How many there will be, up to 4096. None where nobody knows: then the first twelve are
+        followed by as many more, and these by as many as all before. That costs no privacy, since
+        every person is of one period, and noise: see `noise`.
+    epsilon, delta : float, optional
+        The guarantee of all that the stream publishes. Needed to begin one.
+    path : path-like
+        File of the stream, made if it does not exist. It holds the noises, encrypted, and is for
+        the holder of the table alone. Do not put an older copy in its place: periods that were
+        published after it would get other noise.
+    key : path-like, optional
+        File of its key, made with it; by default `path` with ".key" at its end. Keep it apart from
+        the file: who has both can take the noise off what was published.
+    months : int
+        In how many periods a person may have rows, where a `unit` is protected: a promise, which
+        the releases carry, unless it is all of them. Rows are of one period.
+    apart : int
+        Least distance between two of them, a promise too: 12 where everybody has one month a year.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range, the budget has no room, or the file is of another study,
+        of other parameters or under another key (`WrongKey`). Nothing is spent then.
+    OSError
+        If the file, the key or the ledger cannot be read or written.
+    ImportError
+        Without the extra `stream`.
+
+    Notes
+    -----
+    With months X and A the triangle of ones, A X + B W is published, where A = B C. The columns of
+    C have length 1, so that C X + W is one Gaussian mechanism, whatever is published meanwhile
+    decides about later periods (docs/theory/streams.md). W is drawn a period at a time.
+
+    References
+    ----------
+    .. [1] S. Denisov et al., "Improved differential privacy for SGD via optimal private linear
+       operators on adaptive streams", NeurIPS 2022, Theorem 2.1.
+    .. [2] N. P. Kalinin, J. Upadhyay, C. H. Lampert, "Continual release moment estimation with
+       differential privacy", 2025, arXiv 2502.06597.
+
+    Examples
+    --------
+    >>> stream = pg.Stream(study, 60, 1.0, 1e-6, path="registry.stream")  # doctest: +SKIP
+    >>> stream.release(january).regress("cost ~ age + region").summary()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        periods: int | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        *,
+        path: str | os.PathLike[str],
+        key: str | os.PathLike[str] | None = None,
+        months: int = 1,
+        apart: int = 1,
+    ) -> None:
+        self.study = study
+        row_bound, self.bound = study.columns.bound, study.columns.bound
+        self._unit: PrivacyUnit | None = None
+        if study.unit is not None:
+            if study.unit.rows is None and not isinstance(study.unit.bound, float):
+                raise ValueError(
+                    "the bound of a unit cannot be chosen by a table that is not there yet: "
+                    f"unit=pg.Unit({study.unit.name!r}, rows=...) for units of about so many rows"
+                )
+            row_bound, self.bound = bounds_of(study.unit, row_bound)
+            self._unit = replace(study.unit.protected, row_bound=row_bound)
+        self.path = Path(path).absolute()
+        self.key = (
+            Path(key).absolute()
+            if key is not None
+            else self.path.with_name(self.path.name + ".key")
+        )
+        check_distinct({}, {"path": self.path, "key": self.key, "ledger": study.ledger.path})
+        if self.path.exists():
+            self._open(periods, epsilon, delta, months, apart)
+        else:
+            self._begin(periods, epsilon, delta, months, apart)
+
+    def _begin(
+        self, periods: int | None, epsilon: Any, delta: Any, months: int, apart: int
+    ) -> None:
+        if epsilon is None or delta is None:
+            raise TypeError("a new stream needs epsilon and delta, the guarantee of all of it")
+        epsilon, delta = check_budget(epsilon, delta)
+        if periods is not None:
+            periods = check_integer(periods, "periods", 1, MOST_PERIODS)
+        months, apart = check_integer(months, "months", 1), check_integer(apart, "apart", 1)
+        if self.study.unit is None and months > 1:
+            raise ValueError(
+                "a row is of one period: months is for a unit, such as Study(..., unit='person')"
+            )
+        if periods is None and months > 1:
+            raise ValueError(
+                "where nobody knows how many periods there will be, a person is of one: say "
+                "periods, or leave months out"
+            )
+        header = self._header(epsilon, delta, periods, months, apart) | {
+            "id": secrets.token_hex(16),
+            "epochs": [FIRST if periods is None else periods],
+        }
+        noise = _calibrate(header)
+        self._charge(header, noise, check=True)
+        check_room(self.path, size=16 * header["n_columns"] ** 2)
+        key = read_key(self.key) if self.key.exists() else create_key(self.key)
+        # The file first: if this process dies before the ledger has the price, who opens the
+        # stream next pays it, and nothing was published.
+        State(header).save(self.path, key, new=True)
+        self._adopt(header, key)
+
+    def _open(self, periods: int | None, epsilon: Any, delta: Any, months: int, apart: int) -> None:
+        key = read_key(self.key)
+        header = State.read(self.path, key).header
+        asked = self._header(
+            header["epsilon"] if epsilon is None else epsilon,
+            header["delta"] if delta is None else delta,
+            header["periods"] if periods is None else periods,
+            max(months, header["months"]) if months == 1 else months,
+            max(apart, header["apart"]) if apart == 1 else apart,
+        )
+        for name, value in asked.items():
+            if header[name] != value:
+                raise ValueError(
+                    f"{self.path.name} is a stream of other {name}: open it with the study that it "
+                    "was begun with, and leave out what it knows; or begin another at another path"
+                )
+        self._adopt(header, key)
+
+    def _header(
+        self, epsilon: float, delta: float, periods: int | None, months: int, apart: int
+    ) -> dict[str, Any]:
+        """What is public of a stream and never changes."""
+        return {
+            "epsilon": epsilon,
+            "delta": delta,
+            "adjacency": self.study.adjacency,
+            "periods": periods,
+            "months": months,
+            "apart": apart,
+            "columns": self.study.columns.to_dict(),
+            "n_columns": len(self.study.columns),
+            "bound": float(self.bound),
+            "unit": None if self._unit is None else self._unit.to_dict(),
+        }
+
+    def _adopt(self, header: dict[str, Any], key: bytes) -> None:
+        self._kept, self._secret = header, key
+        self._noise = _calibrate(header)
+        self._alone = _calibrate(header | {"months": 1})
+        self._charge(header, self._noise)
+
+    def _charge(self, header: dict[str, Any], noise: GaussCalibration, check: bool = False) -> None:
+        """Enter the price of all periods, once; or only see that there is room for it."""
+        given = {
+            "epsilon": header["epsilon"],
+            "delta": header["delta"],
+            "adjacency": header["adjacency"],
+            "privacy": noise.privacy,
+            "unit": unit_name(self._unit),
+        }
+        if check:
+            self.study.ledger.check(**given)
+            return
+        self.study.ledger.spend(
+            **given,
+            what=f"stream {self.path.name}",
+            condition=_condition(header),
+            id=header["id"],
+        )
+
+    @property
+    def periods(self) -> int:
+        """How many periods were published."""
+        return len(self._read().months)
+
+    def noise(self, period: int) -> float:
+        """Noise of the sum of all up to a period, in that of one release with this guarantee."""
+        epochs = _sums(self._kept)
+        while period > epochs.periods and self._kept["periods"] is None:
+            epochs = epochs.doubled()
+        check_integer(period, "period", 1, epochs.periods)
+        own = self._noise.noise_std / self._alone.noise_std
+        return own * float(np.linalg.norm(epochs.between(0, period)))
+
+    def release(
+        self,
+        source: Any,
+        period: int | None = None,
+        *,
+        threads: int | None = None,
+        progress: bool | Callable[[int, int | None], object] = False,
+        out: str | os.PathLike[str] | None = None,
+    ) -> Release:
+        """Publish a further period: the second moment of all so far.
+
+        Parameters
+        ----------
+        source : table or SecondMoment
+            The rows of the period alone: whatever `Study` takes; or their second moment, of the
+            same columns, bound and unit.
+        period : int, optional
+            Its number, from 1; by default the next one.
+        threads, progress, out
+            As in `privgram.release`.
+
+        Returns
+        -------
+        Release
+            Of all periods up to this one, as any other.
+
+        Raises
+        ------
+        ValueError
+            If the period is not the next one, the columns are others, or the period seems to be
+            the one before once more. Nothing is published then. That last error tells something
+            of the data, and is for the holder's eyes.
+        OSError
+            If the table cannot be read, or the file written.
+        """
+        path = None if out is None else Path(out)
+        if path is not None:
+            check_distinct({}, {"path": self.path, "key": self.key, "out": path})
+            check_room(path)
+        self._next(self._read(), period)  # before the pass
+        moment = self._moment(source, threads, progress)
+        digest = _digest(moment)
+        with self._alone_here():
+            state = self._read()
+            number = self._next(state, period)
+            again = [i for i, month in enumerate(state.months, 1) if month.digest == digest]
+            if again and period is None and moment.n_rows:
+                raise ValueError(
+                    f"this seems to be period {again[-1]} once more, and was not published again: "
+                    f"its release is stream.upto({again[-1]}). If another period has the same "
+                    f"sums, say which one it is: release(table, period={number})"
+                )
+            state = self._published(state, number, moment, digest)
+            state.save(self.path, self._secret)
+        made = self._sum(state, 0, number)
+        if path is not None:
+            made.save(path)
+        return made
+
+    def upto(self, period: int | None = None) -> Release:
+        """The release of all periods up to one, by default the last, as it was published."""
+        state = self._read()
+        return self._sum(state, 0, _among(period, "period", state))
+
+    def window(self, length: int = 1, last: int | None = None) -> Release:
+        """Give the release of some periods that follow each other.
+
+        Computed from what was published; it costs nothing.
+
+        Parameters
+        ----------
+        length : int
+            How many.
+        last : int, optional
+            The last of them, by default the last that was published.
+
+        Returns
+        -------
+        Release
+        """
+        state = self._read()
+        last = _among(last, "last", state)
+        return self._sum(state, last - check_integer(length, "length", 1, last), last)
+
+    def change(
+        self, formula: str, length: int = 1, since: int | None = None, **options: Any
+    ) -> Estimates:
+        """Tell how the coefficients of a regression changed.
+
+        Parameters
+        ----------
+        formula : str
+            As `Release.regress` takes it, and `options` too.
+        length : int
+            Periods in each of two windows, of which the second is the last that were published.
+        since : int, optional
+            Last period of the first window; by default the one before the second window.
+
+        Returns
+        -------
+        Estimates
+            The last coefficients less the first, with standard errors and tests. They count that
+            the two windows share noise.
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: if one of the two regressions has no standard errors.
+        ValueError
+            If the windows overlap, or reach beyond what was published.
+        """
+        state = self._read()
+        now = len(state.months)
+        check_integer(length, "length", 1, now // 2 or 1)
+        since = check_integer(now - length if since is None else since, "since", length)
+        if since > now - length:
+            raise ValueError(
+                f"the windows overlap: the first may end with period {now - length} at the latest"
+            )
+        first, last = (self._sum(state, end - length, end) for end in (since, now))
+        return change(last.regress(formula, **options), first.regress(formula, **options))
+
+    def __repr__(self) -> str:
+        header = self._kept
+        of = "an unknown number" if header["periods"] is None else header["periods"]
+        return (
+            f"<Stream {self.path.name!r}: {self.periods} of {of} periods, "
+            f"epsilon={header['epsilon']:g}, delta={header['delta']:g}, {header['adjacency']}>"
+        )
+
+    @contextmanager
+    def _alone_here(self) -> Iterator[None]:
+        """Hold the stream for this process and thread: by its key, which nothing replaces."""
+        with opened(self.key, os.O_RDONLY) as handle, locked(handle):
+            yield
+
+    def _read(self) -> State:
+        state = State.read(self.path, self._secret)
+        if state.header["id"] != self._kept["id"]:
+            raise ValueError(f"{self.path.name} is another stream than the one that was opened")
+        return state
+
+    def _next(self, state: State, period: int | None) -> int:
+        """The number of the next period, if it is the one that is meant."""
+        number, limit = len(state.months) + 1, state.header["periods"]
+        if period is not None and check_integer(period, "period", 1) != number:
+            was = "was published" if period < number else "is not the next one"
+            hint = f": stream.upto({period}) is its release" if period < number else ""
+            raise ValueError(f"period {period} {was}{hint}; the next period is {number}")
+        if limit is not None and number > limit:
+            raise ValueError(
+                f"all {limit} periods of this stream were published: begin another one, and add "
+                "their releases by pg.pool"
+            )
+        return number
+
+    def _moment(self, source: Any, threads: int | None, progress: Any) -> SecondMoment:
+        columns, unit = self.study.columns, self.study.unit
+        if not isinstance(source, SecondMoment):
+            return second_moment(
+                source, columns=columns, unit=unit, threads=threads, progress=progress
+            )
+        wanted = columns, float(self.bound), self._unit, False
+        if (source.columns, float(source.bound), source.privacy_unit, source.of_group) != wanted:
+            raise ValueError(
+                "this second moment has other columns, another bound or another unit than the "
+                "study: pass the table, or make it by the study's"
+            )
+        return source
+
+    def _published(self, state: State, number: int, moment: SecondMoment, digest: bytes) -> State:
+        """The state after a further period: its noise is drawn, and meets the exact sum, here."""
+        sums = _sums(state.header)
+        if number > sums.periods:
+            sums = sums.doubled()
+            epochs = [epoch.periods for epoch in sums.epochs]
+            state = replace(state, header=state.header | {"epochs": epochs})
+        law, d = self._noise.law, moment.n_columns
+        above = _above(d)
+        generator = random.resolve(None)[0]
+        own = symmetric_gaussian(d, law.std, law.std_diagonal, generator)[above]
+        weights = sums.step(number)
+        noise = np.zeros((d, d))
+        noise[above] = weights @ np.vstack([*(month.noise for month in state.months), own])
+        noise.T[above] = noise[above]
+        added = add_noise(moment, noise, law.std * float(np.linalg.norm(weights)))[above]
+        before = state.months[-1].total if state.months else 0.0
+        unit = self.study.unit
+        public = self.study.adjacency == "replace" and (unit is None or unit.missing == "error")
+        n_rows = moment.n_rows + moment.n_dropped if public else None
+        return state.with_month(Month(n_rows, before + added, own, digest))
+
+    def _sum(self, state: State, start: int, stop: int) -> Release:
+        """What was published of the periods after `start`, up to `stop`."""
+        header, months = state.header, state.months[:stop]
+        total = months[-1].total - (months[start - 1].total if start else 0.0)
+        d = header["n_columns"]
+        matrix = np.zeros((d, d))
+        matrix[_above(d)] = matrix.T[_above(d)] = total
+        weights = _sums(header).between(start, stop)
+        scale = float(np.linalg.norm(weights))
+        law = self._noise.law
+        matrix, known = impose(
+            matrix, GaussianLaw(law.std * scale, law.std_diagonal * scale), self.study.columns
+        )
+        counts = [month.n_rows for month in months[start:]]
+        n = None if None in counts else sum(count for count in counts if count is not None)
+        of_units = self._unit is not None
+        parameters = {
+            "sigma": law.std_diagonal * scale,
+            "noise_std_diagonal": law.std_diagonal * scale,
+            "stream": header["id"],
+            "periods": [start + 1, stop],
+            "stream_std": law.std,
+            "stream_weights": weights.tolist(),
+        }
+        return Release(
+            matrix=matrix,
+            names=self.study.columns.names,
+            mechanism=AnalyzeGauss(),
+            parameters=parameters,
+            noise=known,
+            epsilon=header["epsilon"],
+            delta=header["delta"],
+            adjacency=header["adjacency"],
+            privacy=self._noise.privacy,
+            bound=header["bound"],
+            n_rows=None if of_units else n,
+            columns=self.study.columns,
+            condition=_condition(header),
+            privacy_unit=self._unit,
+            n_units=n if of_units else None,
+        )
+
+
+@lru_cache(maxsize=8)
+def _above(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Places on and above the diagonal."""
+    return np.triu_indices(d)
+
+
+def _sums(header: Mapping[str, Any]) -> RunningSums:
+    """The factors of a stream."""
+    who = Participation(header["months"], header["apart"])
+    return RunningSums(tuple(Epoch(periods, who) for periods in header["epochs"]))
+
+
+def _calibrate(header: Mapping[str, Any]) -> GaussCalibration:
+    """Noise of the periods' own matrices: of one release of rows that move as far as C X does."""
+    moved = _sums(header).epochs[0].sensitivity
+    bound = header["bound"] * math.sqrt(moved)
+    wanted = header["epsilon"], header["delta"], header["adjacency"]
+    found: GaussCalibration = AnalyzeGauss().calibrate(header["n_columns"], bound, *wanted)
+    return found
+
+
+def _condition(header: Mapping[str, Any]) -> str | None:
+    """The promise on which the guarantee depends, or None."""
+    months, apart, periods = header["months"], header["apart"], header["periods"]
+    if header["unit"] is None or (apart == 1 and months >= (periods or math.inf)):
+        return None
+    most = "one period" if months == 1 else f"{months} periods"
+    between = f", at least {apart} apart" if apart > 1 and months > 1 else ""
+    return f"nobody has rows in more than {most}{between}"
+
+
+def _digest(moment: SecondMoment) -> bytes:
+    """SHA-256 of an exact second moment."""
+    high, low = moment.limbs()
+    counts = f"{moment.n_rows} {moment.n_dropped} ".encode()
+    return hashlib.sha256(counts + high.tobytes() + low.tobytes()).digest()
+
+
+def _among(period: int | None, name: str, state: State) -> int:
+    """A period that was published; the last by default."""
+    if not state.months:
+        raise ValueError("nothing was published yet: stream.release(table) publishes a period")
+    return check_integer(
+        len(state.months) if period is None else period, name, 1, len(state.months)
+    )

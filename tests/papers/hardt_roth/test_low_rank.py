@@ -13,12 +13,12 @@ from scipy.optimize import minimize
 import privgram as pg
 from privgram import privacy
 from privgram._core import orthonormal as core
-from privgram.exact import integers as exact
-from privgram.exact.integers import Integers, Product, Total
+from privgram.exact import limbs as exact
+from privgram.exact.limbs import Integers, Product, Total
 from privgram.papers import PublishedErratumError, hardt_roth, sheffet
 from privgram.papers import hardt_roth as low_rank
-from privgram.papers.hardt_roth import baselines, calibration, entries, finder, projection
-from privgram.papers.hardt_roth.entries import Rounded
+from privgram.papers.hardt_roth import baselines, calibration, pfp
+from privgram.papers.hardt_roth.pfp import Rounded
 
 EPSILON, DELTA = 1.0, 1e-6
 
@@ -50,7 +50,7 @@ def to_int(array):
 
 def in_units(A, c=1.0):
     """What both steps see of A, by Python's integers, and their unit."""
-    unit = entries.entry_unit(A.shape[1], c)
+    unit = pfp.entry_unit(A.shape[1], c)
     limit = low_rank.entry_limit(A.shape, c)
     rows = [[round(max(-limit, min(limit, float(x))) / unit) for x in row] for row in A]
     return np.array(rows, object), unit
@@ -138,7 +138,7 @@ def test_figure_4_is_its_steps(rng):
     low = low_rank.approximate(A, 4, 5, 0.2, epsilon=EPSILON, delta=DELTA, rng=generator())
     noise = low_rank.calibrate(A.shape, 4, 5, epsilon=EPSILON, delta=DELTA)
     rng = generator()
-    W = finder.find(Rounded(A, 1.0), 9, noise.finder_std, rng)
+    W = pfp.find(Rounded(A, 1.0), 9, noise.finder_std, rng)
     assert (np.abs(W) > 0.2).any()
     W = np.where(np.abs(W) > 0.2, 0, W)
     np.testing.assert_array_equal(low.left, W)
@@ -249,9 +249,9 @@ def test_sensitivity_of_the_projection_searched(rng):
         W = orthonormal(rng.standard_normal((m, k)))
         W = low_rank.prune(W, rng.choice([0.3, 1.0]))
         ratio = 0.3
-        std = projection.exact_std(W, c, ratio)
-        basis, step = projection.on_grid(W)
-        unit = entries.entry_unit(n, c)
+        std = pfp.exact_std(W, c, ratio)
+        basis, step = pfp.on_grid(W)
+        unit = pfp.entry_unit(n, c)
         before = value(Rounded(A, c).trans_times(Integers(basis)))
         for i in (int(np.argmax(np.linalg.norm(W, axis=1))), int(rng.integers(m))):
             # Along an axis, spread, and from just below to just above a rounding boundary.
@@ -279,9 +279,9 @@ def test_worst_neighbours_of_the_projection_by_search():
     m, n, k, c = 5, 4, 3, 0.7
     W = orthonormal(rng.standard_normal((m, k)))
     i = int(np.argmax(np.linalg.norm(W, axis=1)))
-    basis, step = projection.on_grid(W)
-    unit, limit = entries.entry_unit(n, c), low_rank.entry_limit((m, n), c)
-    claimed = projection.exact_std(W, c, 1.0)[0] * (1 + unit * math.sqrt(n) / c)
+    basis, step = pfp.on_grid(W)
+    unit, limit = pfp.entry_unit(n, c), low_rank.entry_limit((m, n), c)
+    claimed = pfp.exact_std(W, c, 1.0)[0] * (1 + unit * math.sqrt(n) / c)
 
     def moved(A, e):
         B = A.copy()
@@ -356,9 +356,9 @@ def test_change_of_the_range_finder_is_chi_distributed():
             B[1] += e
             squares = []
             for _ in range(400):
-                Omega, step = finder.rounded_normals(n, k, rng)
+                Omega, step = pfp.rounded_normals(n, k, rng)
                 one, two = (value(Rounded(X, c).times(Omega)) for X in (A, B))
-                shift = (two - one).astype(float) * entries.entry_unit(n, c) * step
+                shift = (two - one).astype(float) * pfp.entry_unit(n, c) * step
                 squares.append(np.sum(shift**2) / c**2)
             if A.any() and e[3] == c:
                 # Half of the change is beyond the clamp.
@@ -372,7 +372,7 @@ def test_change_of_the_range_finder_once_rounded(n):
     """Entries, worst of all those by half a unit each, and Omega: by what is claimed at most."""
     rng = generator(n)
     k, c = 5, 0.7
-    unit = entries.entry_unit(n, c)
+    unit = pfp.entry_unit(n, c)
     assert 2**-11 < unit * math.sqrt(n) / c <= 2**-10
     grown = Rounded(np.zeros((1, n)), c).growth * c
     largest = 0.0
@@ -383,7 +383,7 @@ def test_change_of_the_range_finder_once_rounded(n):
         change = in_units((A + e)[None], c)[0] - in_units(A[None], c)[0]
         largest = max(largest, np.linalg.norm(change.astype(float)) * unit / grown)
         normals = np.random.default_rng(3).standard_normal((n, k))
-        Omega, step = finder.rounded_normals(n, k, np.random.default_rng(3))
+        Omega, step = pfp.rounded_normals(n, k, np.random.default_rng(3))
         off = Omega.matrix * step - normals
         assert np.abs(off).max() <= step / 2
         assert np.linalg.norm(off) <= calibration.TEST_MARGIN * math.sqrt(k)
@@ -456,7 +456,7 @@ def test_a_row_of_the_finder_depends_on_that_row_alone(rng):
     A = low_rank_matrix(rng)
     B = A.copy()
     B[17] += rng.standard_normal(400)
-    Omega, _ = finder.rounded_normals(400, 9, rng)
+    Omega, _ = pfp.rounded_normals(400, 9, rng)
     moved = value(Rounded(A, 1.0).times(Omega)) != value(Rounded(B, 1.0).times(Omega))
     assert moved[17].all()
     assert not np.delete(moved, 17, axis=0).any()
@@ -564,9 +564,9 @@ def test_products_are_exact(name, size, monkeypatch):
     rng = generator(4)
     whole, unit = in_units(A, c)
     assert Rounded(A, c).unit == unit
-    Omega, _ = finder.rounded_normals(n, 3, rng)
+    Omega, _ = pfp.rounded_normals(n, 3, rng)
     W = rng.standard_normal((m, 3)) if name != "tall, at the clamp" else np.ones((m, 3))
-    basis, _ = projection.on_grid(W)
+    basis, _ = pfp.on_grid(W)
     nonzero = whole.any(axis=0)
     forward = whole[:, nonzero] @ to_int(Omega.matrix[nonzero])
     backward = whole.T @ to_int(basis)
@@ -665,9 +665,9 @@ def test_noise_of_the_projection_to_the_grid():
     W = orthonormal(generator(2).standard_normal((m, k)))
     C = low_rank.project(np.zeros((m, n)), W, EPSILON, DELTA, generator())
     ratio = privacy.calibration.gaussian_ratio(EPSILON, DELTA)
-    growth = 1 + entries.entry_unit(n, 1.0) * math.sqrt(n)
+    growth = 1 + pfp.entry_unit(n, 1.0) * math.sqrt(n)
     assert 1 + 2**-11 < growth <= 1 + 2**-10
-    std = projection.exact_std(W, 1.0, ratio)[0] * growth
+    std = pfp.exact_std(W, 1.0, ratio)[0] * growth
     steps = (C - std * generator().standard_normal((n, k)).T) / grid_of(C)
     assert 0.45 < np.abs(steps).max() < 0.5 + 1e-3
     assert abs(steps.mean()) < 0.1  # 4.2 standard errors

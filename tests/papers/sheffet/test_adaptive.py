@@ -13,9 +13,9 @@ from pairs import rule
 from scipy import special, stats
 
 from privgram.papers import sheffet
-from privgram.papers._gaussians import wide_and_narrow
+from privgram.papers._shared import wide_and_narrow
 from privgram.papers.sheffet import AdaptiveSketchProfile
-from privgram.papers.sheffet.adaptive import adaptive_delta, sketch_curves
+from privgram.papers.sheffet.profiles import adaptive_delta, sketch_curves
 
 
 def replace_curve(epsilon, wide, narrow, rows):

@@ -14,7 +14,7 @@ from privgram.exact import limbs
 from privgram.mechanisms import from_dict
 from privgram.papers import sheffet
 from privgram.papers.sheffet import GaussianSketch, InverseWishart, published
-from privgram.papers.sheffet.ladder import RUNGS, AdaptiveLadderProfile, rung_share
+from privgram.papers.sheffet.profiles import RUNGS, AdaptiveLadderProfile, rung_share
 
 EPSILON, DELTA = 1.0, 1e-6
 PLAIN = [GaussianSketch(100), InverseWishart(100.0)]
@@ -361,7 +361,7 @@ def test_ladder_against_its_own_integral(adjacency):
     """
     from itertools import product
 
-    from privgram.papers.sheffet.adaptive import sketch_curves
+    from privgram.papers.sheffet.profiles import sketch_curves
 
     first = sheffet.adaptive_sketch(40, EPSILON, DELTA * rung_share(0), adjacency)
     ladder = AdaptiveLadderProfile(

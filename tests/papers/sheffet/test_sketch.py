@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from privgram.papers import sheffet
-from privgram.papers._gaussians import (
+from privgram.papers._shared import (
     _chi_gaussian_delta_by_parts,
     chi_gaussian_delta,
     chi_rule,
@@ -16,7 +16,7 @@ from privgram.papers._gaussians import (
 from privgram.papers.hardt_roth import ChiGaussianProfile
 from privgram.papers.sheffet import SketchProfile
 from privgram.privacy import GaussianProfile
-from privgram.privacy.gaussian import gaussian_delta
+from privgram.privacy._profile import gaussian_delta
 
 
 def with_against_without(rows, ratio, epsilon):

@@ -14,16 +14,27 @@ References
    STOC 2012, arXiv:1111.0623.
 """
 
-from .baselines import frobenius_error, halko_martinsson_tropp, randomised_response
+from .baselines import (
+    Coherence,
+    coherence,
+    frobenius_error,
+    halko_martinsson_tropp,
+    randomised_response,
+)
 from .calibration import Calibration, calibrate
-from .entries import entry_limit
 from .factors import LowRank, load
-from .finder import range_finder
-from .incoherence import Coherence, coherence
-from .pfp import approximate, prune
-from .profile import ChiGaussianProfile, chi_gaussian_offset, chi_gaussian_ratio
-from .projection import project
-from .theorems import figure_2, figure_3, prune_level, theorem_2_6, theorem_6_2, theorem_6_3
+from .pfp import approximate, entry_limit, project, prune, range_finder
+from .theorems import (
+    ChiGaussianProfile,
+    chi_gaussian_offset,
+    chi_gaussian_ratio,
+    figure_2,
+    figure_3,
+    prune_level,
+    theorem_2_6,
+    theorem_6_2,
+    theorem_6_3,
+)
 
 __all__ = [
     "Calibration",

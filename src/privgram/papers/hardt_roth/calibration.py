@@ -1,29 +1,15 @@
-"""Noise of both steps for one guarantee, and how the budget is split; knows no data.
-
-References
-----------
-.. [2] N. Halko, P.-G. Martinsson and J. A. Tropp, "Finding Structure with Randomness",
-   SIAM Review 53, 2011.
-"""
+"""Noise of both steps for one guarantee, and how the budget is split; knows no data."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from privgram._base.checks import check_integer, check_not_negative
-from privgram._base.solve import largest_safe
-from privgram.papers.hardt_roth._checks import (
-    CalibrationKind,
-    check_budget,
-    check_calibration,
-    check_ranks,
-    check_row_change,
-    check_share,
-)
-from privgram.papers.hardt_roth.profile import (
+from privgram._base import numbers
+from privgram._base.numbers import check_integer, check_not_negative, check_number, largest_safe
+from privgram.papers.hardt_roth.theorems import (
     ChiGaussianProfile,
     chi_gaussian_offset,
     chi_gaussian_ratio,
@@ -33,7 +19,56 @@ from privgram.privacy.calibration import gaussian_ratio
 if TYPE_CHECKING:
     from privgram.privacy import Guarantee
 
-__all__ = ["Calibration", "calibrate"]
+CalibrationKind = Literal["exact", "published"]
+"""``"exact"``: by the exact profile; ``"published"``: by the paper's constants."""
+
+
+def check_calibration(calibration: Any) -> CalibrationKind:
+    """Return a name of the constants to take."""
+    if calibration not in get_args(CalibrationKind):
+        raise ValueError(f'calibration must be "exact" or "published", not {calibration!r}')
+    return calibration  # type: ignore[no-any-return]
+
+
+def check_ranks(shape: tuple[int, int], rank: int, oversample: int | None) -> tuple[int, int]:
+    """Return the rank and how many columns are drawn beyond it."""
+    r, most = check_integer(rank, "rank"), min(shape)
+    p = min(r + 1, most - r) if oversample is None else check_integer(oversample, "oversample")
+    if r < 2 or p < 2 or r + p > most:
+        raise ValueError(
+            f"rank and oversample must be at least 2 and rank + oversample at most"
+            f" min(m, n) = {most}, not {r} and {p}"
+            + ("; for rank 1 take the first factors of `svd`" if r == 1 else "")
+        )
+    return r, p
+
+
+def check_budget(epsilon: float | None, delta: float | None) -> tuple[float, float]:
+    """Return the budget of a step, which has none by itself."""
+    if epsilon is None or delta is None:
+        raise TypeError("epsilon and delta must be given: the budget of this step")
+    return numbers.check_budget(epsilon, delta)
+
+
+def check_share(share: float, name: str) -> float:
+    """Return a share of the budget, in (0, 1]."""
+    value = check_number(share, name)
+    if not 0 < value <= 1:
+        raise ValueError(f"{name} must lie in (0, 1], not {value}")
+    return value
+
+
+def check_row_change(row_change: float) -> float:
+    """Return by how much a row may change, in L2."""
+    value = check_number(row_change, "row_change")
+    # A range in which neither it nor its share of an entry over- or underflows.
+    if not 2.0**-900 <= value <= 2.0**900:
+        raise ValueError(f"row_change must be a positive number within 2^±900, not {value!r}")
+    return value
+
+
+# [2] N. Halko, P.-G. Martinsson and J. A. Tropp, "Finding Structure with Randomness",
+#    SIAM Review 53, 2011.
 
 #: Rounding Omega changes e^T Omega by at most this times |e| sqrt(k).
 TEST_MARGIN = 2.0**-11

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.checks import check_integer, check_number
 from privgram._base.files import write_atomically
+from privgram._base.numbers import check_integer, check_number
 from privgram._base.saved import Form
 
 if TYPE_CHECKING:

@@ -1,30 +1,306 @@
-"""Find, prune, project: the whole of Hardt and Roth's algorithm."""
+"""Find, prune, project: Hardt and Roth's algorithm and its steps, exact until noise is added."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privgram.drawing import random
-from privgram.papers.hardt_roth._checks import (
+from privgram.exact.limbs import Integers, Product, Total, products, with_entries
+from privgram.papers.hardt_roth.calibration import (
+    TEST_MARGIN,
     CalibrationKind,
+    calibrate,
     check_budget,
+    check_calibration,
+    check_ranks,
     check_row_change,
     check_share,
+    finder_std,
+    projection_ratio,
 )
-from privgram.papers.hardt_roth.calibration import calibrate
-from privgram.papers.hardt_roth.entries import Rounded
 from privgram.papers.hardt_roth.factors import LowRank
-from privgram.papers.hardt_roth.finder import find
-from privgram.papers.hardt_roth.projection import add_noise, exact_std, published_std
+from privgram.sources.blocks import Block, Blocks, in_order
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from privgram._base.numbers import Matrix
 
-    Matrix = NDArray[np.float64]
+__all__ = [
+    "Rounded",
+    "add_noise",
+    "approximate",
+    "entry_limit",
+    "entry_unit",
+    "exact_std",
+    "find",
+    "project",
+    "prune",
+    "published_std",
+    "range_finder",
+]
 
-__all__ = ["approximate", "prune"]
+#: Bits of W in the projection, relative to its largest column norm.
+BASIS_BITS = 20
+#: The rounding of A adds at most 2**-MARGIN_BITS of `row_change` to the change of a row.
+MARGIN_BITS = 10
+
+
+def entry_unit(n: int, row_change: float) -> float:
+    """Power of two that entries are rounded to multiples of; n of them move a row by little."""
+    return 2.0 ** (math.floor(math.log2(row_change / math.sqrt(n))) - MARGIN_BITS)
+
+
+def entry_limit(shape: tuple[int, int], row_change: float = 1.0) -> float:
+    r"""Largest magnitude an entry is taken at; larger ones are clamped to it.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        (m, n).
+    row_change : float
+        Largest change of a row, in L2.
+
+    Returns
+    -------
+    float
+        Between :math:`2^{30}` and :math:`2^{31}` row changes over :math:`\sqrt{mn}`.
+
+    Raises
+    ------
+    ValueError
+        If `row_change` is outside its range.
+
+    Notes
+    -----
+    The limit knows no data, and clamping moves no two entries apart, so neighbours stay
+    neighbours. With it no integer of either step overflows. An error instead would tell that
+    there is such an entry.
+    """
+    m, n = shape
+    # Sums of m products with a column of W, of norm 2**BASIS_BITS, stay below 2**62.
+    steps = math.floor(2.0 ** (61 - BASIS_BITS) / math.sqrt(m))
+    return steps * entry_unit(n, check_row_change(row_change))
+
+
+class Rounded:
+    """A matrix (m, n) with its entries clamped to `entry_limit` and rounded to multiples of a unit.
+
+    All that is ever computed of it are exact products with matrices of integers, in its units:
+    the same to the last bit for every storage, every cutting into blocks and every thread.
+    The largest change of a row, `row_change` in L2, grows by a factor `growth` once it is rounded.
+    """
+
+    def __init__(self, matrix: Any, row_change: float) -> None:
+        self._blocks = Blocks(matrix)
+        self.shape = self._blocks.shape
+        n = self.shape[1]
+        self.unit = entry_unit(n, row_change)
+        self.growth = 1 + self.unit * math.sqrt(n) / row_change
+        self._limit = entry_limit(self.shape, row_change)
+
+    def times(self, right: Integers) -> Total:
+        """Product with a dense matrix of shape (n, k), of shape (m, k)."""
+        total = Total((self.shape[0], right.matrix.shape[1]))
+
+        def job(block: Block) -> list[Product]:
+            return list(products(self._integers(block.values), right, block.columns))
+
+        for block, parts in in_order(job, self._blocks):
+            for part in parts:
+                total.add(block.rows, part)
+        return total
+
+    def trans_times(self, left: Integers) -> Total:
+        """Product of the transpose with a dense matrix of shape (m, k), of shape (n, k)."""
+        total = Total((self.shape[1], left.matrix.shape[1]))
+
+        def job(block: Block) -> list[Product]:
+            return list(products(self._integers(block.values.T), left, block.rows))
+
+        for block, parts in in_order(job, self._blocks):
+            for part in parts:
+                total.add(block.columns, part)
+        return total
+
+    def _integers(self, values: Any) -> Integers:
+        """The entries in units."""
+        entries = values if isinstance(values, np.ndarray) else values.data
+        entries = np.clip(entries, -self._limit, self._limit)
+        entries /= self.unit
+        np.rint(entries, out=entries)
+        return Integers(with_entries(values, entries))
+
+
+def range_finder(
+    A: Any,
+    rank: int,
+    oversample: int | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rng: np.random.Generator | None = None,
+    *,
+    row_change: float = 1.0,
+    calibration: CalibrationKind = "exact",
+    allow_published_erratum: bool = False,
+) -> Matrix:
+    """Find an orthonormal basis that holds most of a matrix, privately.
+
+    Parameters
+    ----------
+    A, rank, oversample, rng, row_change, calibration, allow_published_erratum
+        As in `approximate`.
+    epsilon, delta : float
+        Budget of this step.
+
+    Returns
+    -------
+    ndarray of shape (m, r + p), float64
+        W, with orthonormal columns; the last may be zero where A outweighs the noise by 10^11.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As of `approximate`.
+
+    Notes
+    -----
+    The product is computed exactly, of A and the random matrix rounded to public grids, and
+    meets the noise in integers; what that adds to the change of a row is in the noise. See
+    docs/theory/range-finder-projection.md.
+
+    References
+    ----------
+    Hardt and Roth, STOC 2012, Figure 2.
+    """
+    generator, _ = random.resolve(rng)
+    epsilon, delta = check_budget(epsilon, delta)
+    c = check_row_change(row_change)
+    blocks = Rounded(A, c)
+    k = sum(check_ranks(blocks.shape, rank, oversample))
+    check_calibration(calibration)
+    std = finder_std(k, c, epsilon, delta, calibration, allow_published_erratum)
+    return find(blocks, k, std, generator)
+
+
+def find(blocks: Rounded, k: int, std: float, rng: np.random.Generator) -> Matrix:
+    """Steps 1 to 5 of Figure 2, with noise of `std` but for what rounding adds."""
+    from privgram._core.orthonormal import noisy_orthonormalise
+
+    Omega, step = rounded_normals(blocks.shape[1], k, rng)
+    # The last factor is for the rounding of these very numbers.
+    grown = std * blocks.growth * math.sqrt(1 + TEST_MARGIN) * (1 + 1e-12)
+    Y = blocks.times(Omega).noisy(grown / blocks.unit / step, rng)
+    W, found = noisy_orthonormalise(None, Y, 0.0)
+    # Where the noise of an enormous epsilon is lost beside A, columns depend on each other. Y is
+    # private, so these may be told: they become zero.
+    return np.pad(W, ((0, 0), (0, k - found)))
+
+
+def rounded_normals(n: int, k: int, rng: np.random.Generator) -> tuple[Integers, float]:
+    """Omega, rounded to multiples of a power of two: as integers, and the power.
+
+    Half of a step times sqrt(n) is at most `TEST_MARGIN`.
+    """
+    step = 2.0 ** math.floor(math.log2(2 * TEST_MARGIN / math.sqrt(n)))
+    values = rng.standard_normal((n, k))
+    values /= step
+    return Integers(np.rint(values, out=values)), step
+
+
+def project(
+    A: Any,
+    W: Any,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rng: np.random.Generator | None = None,
+    *,
+    row_change: float = 1.0,
+    calibration: CalibrationKind = "exact",
+) -> Matrix:
+    """Show W^T A with noise.
+
+    Parameters
+    ----------
+    A, rng, row_change, calibration
+        As in `approximate`.
+    W : array_like of shape (m, k)
+        PUBLIC: it must not have been computed from A but by a private step such as
+        `range_finder`.
+    epsilon, delta : float
+        Budget of this step.
+
+    Returns
+    -------
+    ndarray of shape (k, n), float64
+        C. The approximation is W C.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As of `approximate`.
+
+    Notes
+    -----
+    W^T A is computed exactly, of A and W rounded to public grids, and meets the noise in
+    integers; see docs/guide/low-rank.md.
+
+    References
+    ----------
+    Hardt and Roth, STOC 2012, Figure 3.
+    """
+    generator, _ = random.resolve(rng)
+    epsilon, delta = check_budget(epsilon, delta)
+    c = check_row_change(row_change)
+    blocks = Rounded(A, c)
+    basis = np.asarray(W, dtype=np.float64)
+    if basis.ndim != 2 or basis.shape[0] != blocks.shape[0] or basis.shape[1] < 1:
+        raise ValueError(
+            f"W must have shape ({blocks.shape[0]}, k), one row for each of A, not {basis.shape}"
+        )
+    if not np.isfinite(basis).all():
+        raise ValueError("W must be finite")
+    if check_calibration(calibration) == "published":
+        std = published_std(basis, c, epsilon, delta)
+    else:
+        std = exact_std(basis, c, projection_ratio(epsilon, delta))
+    return add_noise(blocks, basis, std, generator)
+
+
+def on_grid(W: Matrix) -> tuple[Matrix, float]:
+    """W as integers times a power of two, their column norms about 2**BASIS_BITS at most."""
+    norm = math.sqrt(float(np.einsum("ij,ij->j", W, W).max()))
+    step = 2.0 ** (math.ceil(math.log2(norm or 1.0)) - BASIS_BITS)
+    return np.rint(W / step), step
+
+
+def exact_std(W: Matrix, row_change: float, ratio: float) -> Matrix:
+    """Standard deviations of the k rows of noise, all the same, for a sensitivity ratio."""
+    basis, step = on_grid(W)
+    largest = math.sqrt(float(np.einsum("ij,ij->i", basis, basis).max()))
+    # Where all is pruned there is nothing to hide.
+    return np.full(W.shape[1], row_change / ratio * step * (largest or 1.0))
+
+
+def published_std(W: Matrix, row_change: float, epsilon: float, delta: float) -> Matrix:
+    """Standard deviations of the k rows of the noise of Figure 3."""
+    from privgram.papers.hardt_roth.theorems import figure_3
+
+    rho = row_change * figure_3(W.shape[1], epsilon, delta)
+    basis, step = on_grid(W)
+    largest = np.abs(basis).max(axis=0)
+    return rho * step * np.where(largest > 0, largest, 1.0)
+
+
+def add_noise(blocks: Rounded, W: Matrix, std: Matrix, rng: np.random.Generator) -> Matrix:
+    """W^T A + noise, exact of A and W on their grids, with noise of `std` but for A's rounding."""
+    basis, step = on_grid(W)
+    # The last factor is for the rounding of these very numbers.
+    scale = std * blocks.growth * (1 + 1e-12) / (blocks.unit * step)
+    C = blocks.trans_times(Integers(basis)).noisy(scale, rng)
+    C *= blocks.unit * step
+    return C.T
 
 
 def approximate(

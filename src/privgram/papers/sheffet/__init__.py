@@ -19,12 +19,22 @@ paper prints. The statements themselves are functions by their numbers
 
 from . import drawing as _drawing  # noqa: F401 - by which the mechanisms are released
 from . import theorems
-from .adaptive import AdaptiveSketchProfile
-from .calibration import adaptive_sketch, sketch_ratio, sketch_rows
-from .ladder import AdaptiveLadderProfile
 from .laws import InverseGaussianLaw, InverseWishartLaw, SketchLaw
-from .mechanisms import GaussianSketch, InverseGauss, InverseWishart, adaptive_pays
-from .profiles import SketchProfile, TwoSketchesProfile
+from .mechanisms import (
+    GaussianSketch,
+    InverseGauss,
+    InverseWishart,
+    adaptive_pays,
+    adaptive_sketch,
+    sketch_ratio,
+    sketch_rows,
+)
+from .profiles import (
+    AdaptiveLadderProfile,
+    AdaptiveSketchProfile,
+    SketchProfile,
+    TwoSketchesProfile,
+)
 from .published import (
     PublishedAdditiveWishart,
     PublishedAnalyzeGauss,

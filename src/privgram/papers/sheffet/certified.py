@@ -27,15 +27,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram._base.solve import edge
-from privgram.exact.certified import DECIDING_BITS, SLACK, Drawn, gram, integer_matrix, multiplied
-from privgram.exact.digits import DigitMatrix, place
+from privgram._base.numbers import edge
+from privgram.exact.digits import (
+    DECIDING_BITS,
+    SLACK,
+    DigitMatrix,
+    Drawn,
+    gram,
+    integer_matrix,
+    multiplied,
+    place,
+)
 from privgram.exact.limbs import GRID_BITS, to_integers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram.exact.certified import Draws
+    from privgram.exact.digits import Draws
     from privgram.exact.limbs import Limbs
 
 #: Certified bound of ||K H K^T - I||_F.

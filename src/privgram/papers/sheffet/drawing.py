@@ -1,6 +1,6 @@
 """SECRET. Draws from the second moment itself: sketch, inverse Wishart, noise on the inverse.
 
-Integers throughout, by `privgram.exact.certified`.
+Integers throughout, by `privgram.exact.digits`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from privgram.exact import variates
 from privgram.exact.limbs import grid_exponent
 from privgram.noise import symmetric_gaussian
 from privgram.papers.sheffet import certified
-from privgram.papers.sheffet.ladder import AdaptiveLadderProfile
 from privgram.papers.sheffet.laws import InverseGaussianLaw, InverseWishartLaw, SketchLaw
 from privgram.papers.sheffet.mechanisms import (
     EIGENVALUE_BITS,
@@ -27,6 +26,7 @@ from privgram.papers.sheffet.mechanisms import (
     InverseGauss,
     InverseWishart,
 )
+from privgram.papers.sheffet.profiles import AdaptiveLadderProfile
 from privgram.papers.sheffet.theorems import algorithm_2_rows
 
 if TYPE_CHECKING:

@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from privgram._release.stated import number_of
-from privgram.noise import GaussianLaw, ImageLaw, NoiseLaw, standard_wishart, symmetric_gaussian
-from privgram.noise._law import pairs
+from privgram._release.checks import number_of
+from privgram.noise import (
+    GaussianLaw,
+    ImageLaw,
+    NoiseLaw,
+    pairs,
+    standard_wishart,
+    symmetric_gaussian,
+)
 from privgram.papers.sheffet.profiles import SketchProfile
 from privgram.privacy import GaussianProfile
 

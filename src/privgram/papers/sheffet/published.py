@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, true_delta
-from privgram.mechanisms.analyze_gauss import STEPS, n_entries
-from privgram.papers._domain import PublishedErratumError
+from privgram.mechanisms.additive import STEPS, n_entries
+from privgram.papers._shared import PublishedErratumError
 from privgram.papers.sheffet.mechanisms import (
     GaussianSketch,
     InverseGauss,
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
     from privgram.mechanisms import Calibration, Mechanism
     from privgram.mechanisms._base import Request
-    from privgram.mechanisms.additive_wishart import WishartCalibration
-    from privgram.mechanisms.analyze_gauss import GaussCalibration
+    from privgram.mechanisms.additive import GaussCalibration, WishartCalibration
     from privgram.papers.sheffet.mechanisms import InverseGaussCalibration
     from privgram.privacy import Profile
 

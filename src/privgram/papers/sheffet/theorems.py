@@ -34,16 +34,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from privgram._base.checks import (
+from privgram._base.numbers import (
     check_budget,
     check_integer,
     check_not_negative,
     check_number,
     check_positive,
     check_within,
+    largest_count,
 )
-from privgram._base.solve import largest_count
-from privgram.papers._domain import (
+from privgram.papers._shared import (
     log_ratio,
     require_private,
     rows_factor,

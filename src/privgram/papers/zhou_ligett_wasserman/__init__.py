@@ -20,7 +20,7 @@ References
 from . import theorems
 from .compression import Compressed, compress
 from .theorems import *  # noqa: F403 - a theorem is a function of this room by its number
-from .truncated import TruncatedSketchProfile
+from .theorems import TruncatedSketchProfile
 
 __all__ = ["Compressed", "TruncatedSketchProfile", "compress"]
 __all__ += theorems.__all__

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privgram._base.checks import check_integer, check_not_negative, check_number, check_positive
+from privgram._base.numbers import check_integer, check_not_negative, check_number, check_positive
 from privgram.drawing import random
 from privgram.papers.zhou_ligett_wasserman import theorems
-from privgram.papers.zhou_ligett_wasserman.truncated import TruncatedSketchProfile
+from privgram.papers.zhou_ligett_wasserman.theorems import TruncatedSketchProfile
 from privgram.sources.blocks import Blocks
 
 if TYPE_CHECKING:

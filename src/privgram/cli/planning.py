@@ -1,0 +1,207 @@
+"""``privgram plan`` and ``privgram ledger``: what a budget gives, and what was spent of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from privgram._base.files import check_distinct
+from privgram._base.numbers import is_number
+from privgram.cli._shared import (
+    columns_file,
+    console,
+    example,
+    facts,
+    guarantee,
+    json_option,
+    print_json,
+    read_columns,
+    read_release,
+    table,
+)
+
+
+@click.command(
+    "plan",
+    epilog=example(
+        "privgram plan --columns 22 --bound 4.7 --epsilon 0.5 --delta 1e-6",
+        "privgram plan --columns columns.toml --target cost --epsilon 0.5 --delta 1e-6",
+    ),
+)
+@click.option(
+    "--columns",
+    required=True,
+    metavar="NUMBER|FILE|NAMES",
+    help="Number of columns, or a TOML or JSON file of bounds, or names separated by commas.",
+)
+@click.option("--bound", type=float, help="L2 bound of a row. A file of bounds implies one.")
+@guarantee
+@click.option("--rows", "n_rows", type=click.IntRange(min=1), help="Number of rows, if public.")
+@click.option(
+    "--error",
+    type=float,
+    default=0.01,
+    show_default=True,
+    help="Accuracy wanted of a regression's coefficients on unit-scale data.",
+)
+@click.option(
+    "--target",
+    "targets",
+    metavar="TERM",
+    multiple=True,
+    help="A term that regressions on the others explain: proposes weights for them. May be"
+    " repeated, and needs a FILE.",
+)
+@click.option(
+    "--design",
+    type=click.Path(path_type=Path),
+    help="An earlier RELEASE of such a table: adds the standard error of each coefficient. Needs a"
+    " FILE.",
+)
+@click.option("--plot", type=click.Path(path_type=Path), help="Save a picture of the noise here.")
+@json_option
+def plan(
+    columns: str,
+    bound: float | None,
+    targets: tuple[str, ...],
+    design: Path | None,
+    plot: Path | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Compare the mechanisms' noise and say which to take. Reads no data."""
+    import privgram as pg
+
+    asked: int | pg.Columns
+    if columns.isdecimal():
+        asked = int(columns)
+    elif is_number(columns):
+        raise click.UsageError(f"--columns {columns}: the number of columns is not a whole number")
+    else:
+        bounds = read_columns(columns)
+        asked = bounds if isinstance(bounds, pg.Columns) else len(columns.split(","))
+    if bound is None and isinstance(asked, int):
+        raise click.UsageError("--bound is needed, unless --columns is a file of bounds")
+
+    check_distinct(
+        {"--columns": columns_file(columns), "--design": [design] if design else []},
+        {"--plot": plot},
+    )
+    if targets and isinstance(asked, int):
+        raise click.UsageError("--target needs --columns to be a file of bounds")
+    if design is not None and isinstance(asked, int):
+        raise click.UsageError("--design needs --columns to be a file of bounds")
+    plan = pg.plan(
+        asked,
+        bound,
+        targets=targets or None,
+        design=None if design is None else read_release(design),
+        **given,
+    )
+    if plot is not None:
+        plan.plot(plot)
+    if as_json:
+        print_json(plan.to_dict())
+        return
+    out = console()
+    out.print(plan.heading)
+    if plan.outlook is not None:
+        for target in plan.outlook.targets:
+            out.print(table(*plan.outlook.table(target)))
+        for note in plan.outlook.notes:
+            out.print(note, soft_wrap=not out.is_terminal)
+    out.print(table(*plan.table()))
+    for note in plan.notes:
+        out.print(note, soft_wrap=not out.is_terminal)
+    if plan.terms:
+        out.print(table(*plan.terms_table()))
+    for note in plan.terms_notes:
+        out.print(note, soft_wrap=not out.is_terminal)
+
+
+@click.group(
+    "ledger",
+    epilog=example(
+        "privgram ledger create study.ledger --epsilon 1 --delta 1e-6",
+        "privgram release flights.parquet --columns columns.toml \\",
+        "    --epsilon 0.5 --delta 1e-7 --out flights.json --ledger study.ledger",
+        "privgram ledger show study.ledger",
+    ),
+)
+def ledger() -> None:
+    """Make a privacy budget for a table, and show what was spent of it."""
+
+
+@ledger.command(
+    "create", epilog=example("privgram ledger create study.ledger --epsilon 1 --delta 1e-6")
+)
+@click.argument("path", type=click.Path(path_type=Path))
+@guarantee
+@click.option(
+    "--unit",
+    help="Whom it protects: the column that tells whose row a row is, '' for single rows. By"
+    " default the first release says it.",
+)
+@click.option(
+    "--composition",
+    type=click.Choice(["pld", "basic"]),
+    default="pld",
+    show_default=True,
+    help="How spends add up. pld composes exact privacy losses, for releases planned without a look"
+    " at earlier ones. basic adds epsilons and deltas, for any releases.",
+)
+def create(path: Path, **asked: Any) -> None:
+    """Make a ledger at PATH with a total budget. The budget cannot be changed."""
+    import privgram as pg
+
+    if path.exists():
+        raise click.UsageError(f"{path} exists already")
+    pg.Ledger(path, **asked)
+
+
+@ledger.command("show", epilog=example("privgram ledger show study.ledger --delta 1e-7"))
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--delta",
+    type=click.FloatRange(0, 1, max_open=True),
+    help="Also show what is left: the largest epsilon at this delta that one more release of any"
+    " mechanism may have. Most mechanisms may have more.",
+)
+@json_option
+def show(path: Path, delta: float | None, as_json: bool) -> None:
+    """Show the budget of the ledger at PATH, or of the study there, and every spend."""
+    import privgram as pg
+
+    ledger = pg.Study.load(path).ledger if path.suffix == ".toml" else pg.Ledger(path)
+    entries = ledger.entries
+    spent_epsilon, spent_delta = ledger.spent
+    budget = {
+        "ledger": str(path),
+        "epsilon": ledger.epsilon,
+        "delta": ledger.delta,
+        "adjacency": ledger.adjacency,
+        "composition": ledger.composition,
+        "unit": {None: "not said yet", "": "single rows"}.get(ledger.unit, ledger.unit),
+        "spends": len(entries),
+        "spent_epsilon": spent_epsilon,
+        "spent_delta": spent_delta,
+    }
+    if delta is not None:
+        budget |= {"left_epsilon": ledger.remaining(delta), "left_delta": delta}
+    columns = ("number", "when", "label", "what", "epsilon", "delta", "guarantee", "condition")
+    rows = [[getattr(entry, name) for name in columns] for entry in entries]
+    if as_json:
+        print_json(budget | {"entries": [dict(zip(columns, row, strict=True)) for row in rows]})
+        return
+    console().print(facts(budget))
+    if rows:
+        shown = columns[:-1]  # conditions are sentences, below
+        words = ("when", "label", "what", "guarantee")
+        console().print(table(shown, [row[:-1] for row in rows], words=words))
+    for entry in entries:
+        if entry.condition is not None:
+            console().print(
+                f"{entry.number} holds only if {entry.condition}; nothing enforces that."
+            )

@@ -1,0 +1,313 @@
+"""Commands on a release: ``privgram info``, ``regress``, ``pca`` and ``report``."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from privgram._base.text import listed, shown
+from privgram.cli._shared import (
+    console,
+    example,
+    facts,
+    json_option,
+    model_options,
+    print_json,
+    print_lines,
+    read_model,
+    read_release,
+    table,
+)
+
+if TYPE_CHECKING:
+    from privgram.regression.groups import GroupFits
+
+
+@click.command(
+    "info",
+    epilog=example(
+        "privgram info flights.json",
+    ),
+)
+@click.argument("release", type=click.Path(path_type=Path))
+@json_option
+def info(release: Path, as_json: bool) -> None:
+    """Show what a RELEASE holds."""
+    report = _contents(release)
+    if as_json:
+        print_json(report)
+    else:
+        console().print(facts(_flat(report)))
+
+
+def _contents(path: Path) -> dict[str, object]:
+    release = read_release(path)
+    columns = release.columns
+    return {
+        "release": str(path),
+        "columns": list(release.names),
+        "variables": {}
+        if columns is None
+        else {name: given.describe() for name, given in columns.variables.items()},
+        "terms": [] if columns is None else list(columns.terms),
+        "weights": {} if columns is None else columns.weights,
+        "rows": release.n_rows,
+        **(
+            {}
+            if release.privacy_unit is None
+            else {"unit": release.privacy_unit.to_dict(), "units": release.n_units}
+        ),
+        "bound": release.bound,
+        "mechanism": str(release.mechanism),
+        "epsilon": release.epsilon,
+        "delta": release.delta,
+        "adjacency": release.adjacency,
+        "guarantee": release.guarantee,
+        "condition": release.condition,
+        "reproducible": release.reproducible,
+        "parameters": release.parameters,
+    }
+
+
+def _flat(report: dict[str, object]) -> dict[str, object]:
+    result: dict[str, object] = {}
+    for name, value in report.items():
+        if isinstance(value, dict):
+            result.update({name: ""} if value and name != "parameters" else {})
+            result.update({f"  {key}": item for key, item in value.items()})
+        elif isinstance(value, list):
+            result.update({name: listed(value)} if value else {})
+        else:
+            result[name] = value
+    return result
+
+
+@click.command(
+    "regress",
+    epilog=example(
+        "privgram regress flights.json --target arr_delay --features dep_delay,distance",
+        'privgram regress wages.json "log(wage) ~ poly(age, 2) + sex*region" \\',
+        "    --reference region=w",
+    ),
+)
+@click.argument("release", type=click.Path(path_type=Path))
+@model_options
+@click.option(
+    "--ridge",
+    default="0",
+    show_default=True,
+    metavar="PENALTY",
+    help="Penalty on the squared coefficients, in the scale of the released matrix, or auto.",
+)
+@click.option(
+    "--unclip",
+    is_flag=True,
+    help="Take off what clipping added to the coefficients, as if rows were normal.",
+)
+@click.option(
+    "--level", type=float, default=0.95, show_default=True, help="Level of the intervals."
+)
+@json_option
+def regress(
+    release: Path,
+    formula: str | None,
+    target: str | None,
+    features: str | None,
+    references: tuple[str, ...],
+    ridge: str,
+    unclip: bool,
+    level: float,
+    as_json: bool,
+) -> None:
+    """Fit a linear regression from a RELEASE, at no further cost in privacy.
+
+    Of the releases of groups, the same regression in every group.
+
+    FORMULA is such as "wage ~ age + sex*region" (extra formula). Standard errors count the sampling
+    of the rows and the noise of the release.
+    """
+    from privgram._release.groups import Releases
+    from privgram.regression.inference import quantile_of
+
+    explained, asked = read_model(formula, target, features, references)
+    quantile_of(level)  # which checks it
+    loaded = read_release(release, groups=True)
+    asked["ridge"] = read_penalty(ridge)
+    if isinstance(loaded, Releases):
+        if unclip:
+            raise click.UsageError("--unclip is for one release, not for groups")
+        if level != 0.95 and not as_json:
+            raise click.UsageError(
+                "--level: groups are shown with standard errors; --json has intervals of any level"
+            )
+        _print_groups(loaded.regress(explained, **asked), level, as_json)
+        return
+    fit = loaded.regress(explained, unclip=unclip, **asked)
+    alpha = round(1 - level, 12)
+    if as_json:
+        print_json(
+            {
+                "target": fit.target,
+                "names": fit.param_names,
+                "terms": {term: fit.param_names[at] for term, at in fit.design.terms.items()},
+                "references": fit.design.references,
+                "params": fit.params,
+                "bse": fit.bse,
+                "ridge": fit.ridge,
+                "level": level,
+                "conf_int": fit.conf_int(alpha),
+                "pvalues": fit.pvalues,
+                "refusal": fit.refusal,
+            }
+        )
+        return
+    print_lines(str(fit.summary(alpha=alpha)))
+
+
+def _print_groups(fits: GroupFits, level: float, as_json: bool) -> None:
+    """Print a row for each group, and the coefficients pooled where that can be."""
+    if as_json:
+        known = dict.fromkeys(fits.groups) | fits.refusals
+        print_json(
+            {
+                "target": fits.target,
+                "by": fits.by,
+                "names": fits.param_names,
+                "groups": fits.groups,
+                "params": fits.params,
+                "bse": fits.bse,
+                "level": level,
+                "conf_int": [
+                    fits[group].conf_int(round(1 - level, 12)) if group in fits else None
+                    for group in fits.groups
+                ],
+                "refusal": list(known.values()),
+            }
+        )
+        return
+    print_lines(str(fits))
+    with suppress(ValueError):
+        print_lines(f"\n{fits.pool()}")
+
+
+def read_penalty(text: str) -> float | str:
+    """Read ``--ridge``."""
+    if text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise click.UsageError(f"--ridge {text}: must be a number or auto") from None
+
+
+@click.command(
+    "pca",
+    epilog=example(
+        "privgram pca flights.json --components 3",
+        "privgram pca flights.json --standardize",
+    ),
+)
+@click.argument("release", type=click.Path(path_type=Path))
+@click.option(
+    "-k",
+    "--components",
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    help="Number of components.",
+)
+@click.option(
+    "--standardize", is_flag=True, help="Of correlations: every column over its deviation."
+)
+@json_option
+def pca(release: Path, components: int, standardize: bool, as_json: bool) -> None:
+    """Find the principal components of a RELEASE, at no further cost in privacy.
+
+    They are about the mean where the release has an intercept, about zero otherwise.
+    """
+    pca = read_release(release).pca(components, standardize=standardize)
+    if as_json:
+        print_json(
+            {
+                "names": pca.names,
+                "mean": pca.mean_,
+                "components": pca.components_,
+                "explained_variance": pca.explained_variance_,
+                "explained_variance_ratio": pca.explained_variance_ratio_,
+                "error_bound": pca.error_bound,
+                "confidence": pca.confidence,
+            }
+        )
+        return
+    rows: list[list[object]] = [
+        [name, *loadings] for name, loadings in zip(pca.names, pca.components_.T, strict=True)
+    ]
+    rows.append(["explained variance", *pca.explained_variance_])
+    rows.append(["as a part of the whole", *pca.explained_variance_ratio_])
+    heads = ["", *(f"{j + 1}" for j in range(components))]
+    centre = "zero" if pca.mean_ is None else "the mean"
+    out = console()
+    out.print(table(heads, rows, title=f"Principal components of {release}, about {centre}"))
+    if pca.error_bound < math.sqrt(2 * components):
+        out.print(
+            f"The projection on them is within {pca.error_bound:.3g} of the exact one "
+            f"(Frobenius norm, {pca.confidence:.0%} confidence)."
+        )
+    else:
+        out.print("The noise is too large, or the gap to the next component too small, to say how")
+        out.print("far they are from the exact ones.")
+
+
+@click.command(
+    "report",
+    epilog=example(
+        "privgram report flights.json --target arr_delay -o report.html",
+    ),
+)
+@click.argument("release", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="File for the page, .html. An existing one is replaced.",
+)
+@click.option(
+    "--target",
+    "targets",
+    metavar="NAME",
+    multiple=True,
+    help="A column to explain by all the others. May be repeated.",
+)
+@click.option(
+    "--ridge",
+    default="0",
+    show_default=True,
+    metavar="PENALTY",
+    help="Penalty of these regressions, or auto.",
+)
+@click.option("--title", help="Heading of the page.")
+def report(
+    release: Path, out: Path, targets: tuple[str, ...], ridge: str, title: str | None
+) -> None:
+    """Describe a RELEASE in one page of HTML to send to a colleague.
+
+    The page says what was released, how, under which guarantee, and how to use it. It
+    loads nothing and runs no script.
+    """
+    from privgram._base.files import check_distinct, write_atomically
+
+    if out.suffix not in (".html", ".htm"):
+        raise click.UsageError(f"--out {out}: a report is an .html file")
+    if not out.parent.is_dir():
+        raise click.UsageError(f"--out {out}: there is no folder {out.parent}")
+    check_distinct({"RELEASE": [release]}, {"--out": out})
+    page = read_release(release).to_html(
+        targets, ridge=read_penalty(ridge), title=title, file=release
+    )
+    write_atomically(out, page.encode())
+    print_lines(shown(str(out)))

@@ -1,0 +1,225 @@
+"""Commands on a study's file, which says the table, its columns, the unit and the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from privgram.cli._shared import example, json_option, print_json, print_lines
+from privgram.cli.release import check_out
+
+STUDY = click.argument("study", type=click.Path(path_type=Path))
+FORMULA = click.argument("formula")
+
+
+def spending(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what every answer has."""
+    for option in (
+        click.option("--force", is_flag=True, help="Replace an existing --out."),
+        click.option("--out", type=click.Path(path_type=Path), help="File to save to."),
+        click.option("--label", default="", help="What the ledger calls it."),
+        click.option("--delta", type=float, help="Default: the budget's."),
+        click.option("--epsilon", type=float, required=True, help="What it may cost."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(
+    "plan",
+    epilog=example('privgram plan study.toml "log(wage) ~ education" --want education=0.002'),
+)
+@STUDY
+@FORMULA
+@click.option(
+    "--want", "wanted", multiple=True, metavar="NAME=ERROR", help="A standard error. May repeat."
+)
+@click.option("--epsilon", type=float, help="Say what this gives. Default: all that is left.")
+@click.option("--rows", "n_rows", type=click.IntRange(min=1), help="About how many there are.")
+@click.option("--design", type=click.Path(path_type=Path), help="An earlier release.")
+@click.option("--by", help="A factor: the regression in each of its levels.")
+@click.option("--logistic", "odds", is_flag=True, help="Of log odds.")
+@json_option
+def plan(
+    study: Path,
+    formula: str,
+    wanted: tuple[str, ...],
+    design: Path | None,
+    odds: bool,
+    as_json: bool,
+    **asked: Any,
+) -> None:
+    """Say what epsilon a precision takes, or what precision an epsilon gives. Spends nothing."""
+    import privgram as pg
+
+    want: dict[str, float] = {}
+    for text in wanted:
+        name, equals, value = text.rpartition("=")
+        if not (equals and name):
+            raise click.UsageError(f"--want {text}: write NAME=ERROR")
+        want[name] = float(value)
+    found = pg.Study.load(study).plan(
+        formula,
+        want or None,
+        design=None if design is None else pg.load(design),
+        family="binomial" if odds else "gaussian",
+        **asked,
+    )
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        print_lines(str(found))
+
+
+@click.command(
+    "release", epilog=example("privgram release study.toml --epsilon 1 --out wages.json")
+)
+@STUDY
+@spending
+@click.option("--by", help="A factor: a release for each of its levels.")
+def release(study: Path, epsilon: float, out: Path | None, force: bool, **asked: Any) -> None:
+    """Release the columns of STUDY: any number of regressions."""
+    import privgram as pg
+
+    if out is None:
+        raise click.UsageError("--out is needed: a release that nobody has is paid for in vain")
+    check_out(out, force)
+    it = pg.Study.load(study)
+    it.release(epsilon, out=out, **asked)
+    print_lines(f"{out}: epsilon={epsilon:g}; {it.remaining():.4g} are left")
+
+
+@click.command(
+    "regress",
+    epilog=example('privgram regress study.toml "log(wage) ~ education + region" --epsilon 0.5'),
+)
+@STUDY
+@FORMULA
+@spending
+@click.option(
+    "--family",
+    type=click.Choice(["gaussian", "binomial", "poisson"]),
+    default="gaussian",
+    show_default=True,
+    help="Least squares, logistic regression, or one of counts.",
+)
+def regress(**asked: Any) -> None:
+    """Fit one regression to the table of STUDY."""
+    _fit(**asked)
+
+
+@click.command(
+    "logistic",
+    epilog=example('privgram logistic study.toml "married ~ age + sex" --epsilon 0.5'),
+)
+@STUDY
+@FORMULA
+@spending
+def logistic(**asked: Any) -> None:
+    """Fit one logistic regression to the table of STUDY."""
+    _fit(family="binomial", **asked)
+
+
+def _fit(
+    study: Path, formula: str, epsilon: float, out: Path | None, force: bool, **asked: Any
+) -> None:
+    import privgram as pg
+
+    if out is not None:
+        check_out(out, force)
+    it = pg.Study.load(study)
+    fit = it.regress(formula, epsilon, out=out, **asked)
+    print_lines(str(fit.summary()))
+    print_lines(f"epsilon={epsilon:g}; {it.remaining():.4g} are left")
+
+
+@click.command("init", epilog=example("privgram init wages.parquet"))
+@click.argument("table")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("study.toml"),
+    show_default=True,
+    help="File to write, .toml.",
+)
+def init(table: str, out: Path) -> None:
+    """Write the file of a study of TABLE from the types of its columns.
+
+    The bounds and levels are left to fill in: they are never taken from the data.
+    """
+    from privgram._base.files import write_atomically
+    from privgram.study.check import template
+
+    if out.suffix != ".toml":
+        raise click.UsageError(f"--out {out}: a study is a .toml file")
+    if out.exists():
+        raise click.UsageError(f"{out} exists already")
+    write_atomically(out, template(table).encode())
+    print_lines(f"{out}: fill in the bounds, then privgram check {out}")
+
+
+@click.command("check", epilog=example("privgram check study.toml"))
+@click.argument("study", type=click.Path(path_type=Path))
+def check(study: Path) -> None:
+    """Show how the table of STUDY differs from its description: clamped, missing, unlisted.
+
+    NOT PRIVATE: for the eyes of the table's holder. It spends nothing.
+    """
+    import privgram as pg
+
+    print_lines(str(pg.Study.load(study).check()))
+
+
+@click.command(
+    "stream",
+    epilog=example(
+        "privgram stream study.toml january.parquet --path registry.stream --periods 60 "
+        "--epsilon 1 --out january.json",
+        "privgram stream study.toml february.parquet --path registry.stream --out february.json",
+    ),
+)
+@click.argument("study", type=click.Path(path_type=Path))
+@click.argument("table", type=click.Path(path_type=Path))
+@click.option("--path", type=click.Path(path_type=Path), required=True, help="The stream's file.")
+@click.option("--key", type=click.Path(path_type=Path), help="Its key. Default: PATH.key.")
+@click.option("--periods", type=click.IntRange(min=1), help="How many there will be.")
+@click.option("--epsilon", type=float, help="Of all periods together; to begin a stream.")
+@click.option("--delta", type=float, help="The same.")
+@click.option(
+    "--months",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Periods that a person may have rows in.",
+)
+@click.option(
+    "--apart",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Least distance of two of them.",
+)
+@click.option("--period", type=click.IntRange(min=1), help="Its number. Default: the next.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="File to save to.")
+@click.option("--force", is_flag=True, help="Replace an existing --out.")
+def stream(
+    study: Path, table: Path, period: int | None, out: Path, force: bool, **asked: Any
+) -> None:
+    """Publish TABLE, the next period of STUDY, with all periods before it.
+
+    The first call begins the stream, and enters the price of all of it in the study's ledger. The
+    release holds the sum of all periods so far.
+    """
+    import privgram as pg
+
+    check_out(out, force)
+    it = pg.Study.load(study)
+    if asked["epsilon"] is not None and asked["delta"] is None:
+        asked["delta"] = it.ledger.delta
+    stream = pg.Stream(it, **asked)
+    stream.release(table, period, out=out)
+    print_lines(f"{out}: the first {stream.periods} periods; {stream!r}")

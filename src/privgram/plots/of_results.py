@@ -1,0 +1,576 @@
+"""Plots of what is made of a release: coefficients, groups, moments, components, privacy."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from privgram._base.numbers import check_integer
+from privgram.plots._axes import (
+    BLUE,
+    GREY,
+    MOST_NAMES,
+    ORANGE,
+    apart,
+    axes_for,
+    bare,
+    cut,
+    listed,
+    write_names,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+#: What changes by a coefficient of a family's linear predictor.
+PREDICTED = {"binomial": "the log odds of ", "poisson": "the log of the mean of "}
+
+
+def plot_coefficients(
+    fit: Any,
+    ax: Axes | None = None,
+    *,
+    level: float = 0.95,
+    per: Literal["unit", "sd"] = "unit",
+) -> Axes:
+    """Draw the coefficients of a regression with their confidence intervals.
+
+    Ordered by how far they are from zero, in standard errors; greyed where the interval
+    holds zero. Coefficients of a term stay together, in the order of its levels, and the levels
+    that they are differences from are named.
+
+    Parameters
+    ----------
+    fit : Fit or ScoreFit
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+    level : float
+        Of the intervals, in (0, 1).
+    per : {"unit", "sd"}
+        Change of the target, of the log odds or of the log of the mean per unit of a feature, as
+        in `params`, or per standard deviation of the feature (estimated from the release), which
+        makes features of different units comparable.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range, if there are no coefficients, or if `per` is "sd" and
+        the standard deviations are unknown: a regression by scores does not hold them.
+    ImportError
+        Without matplotlib: ``pip install "privgram[plot]"``.
+    """
+    if per not in ("unit", "sd"):
+        raise ValueError(f"per must be 'unit' or 'sd', not {per!r}")
+    scale = fit.feature_std() if per == "sd" else np.ones(len(fit.design.names))
+    coef = np.asarray(fit.params)[: len(scale)] * scale
+    if np.isnan(coef).any():
+        raise ValueError(f"there are no coefficients to draw: {fit.refusal}")
+    ends = np.asarray(fit.conf_int(1 - level))[: len(scale)] * scale[:, None]
+    known = fit.refusal is None
+    size = fit.inference.statistic()[: len(coef)] if known else coef
+    order = _order(np.abs(size), list(fit.design.terms.values()))
+    p = len(order)
+    few = p <= MOST_NAMES
+    ax = axes_for(ax, (7.5, 1.4 + 0.3 * min(p, MOST_NAMES)))
+    ax.axvline(0.0, color=ax.xaxis.label.get_color(), linewidth=0.8)
+    for row, j in enumerate(order):
+        low, high = ends[j]
+        clear = known and not low <= 0 <= high
+        color = BLUE if clear else GREY
+        if known and np.isinf(high):  # the noise leaves it open: across all
+            ax.axhline(row, color=color, linewidth=0.8, linestyle=":")
+        elif known:
+            ax.plot([low, high], [row, row], color=color, linewidth=2.2 if few else 1.0)
+        ax.plot(
+            coef[j],
+            row,
+            "o" if few else ".",
+            color=color,
+            markersize=6 if few else 3,
+            markerfacecolor=color if clear or not known else ax.get_facecolor(),
+        )
+        if few:
+            text = f"{coef[j]:.3g}" + (f"  [{low:.3g}, {high:.3g}]" if known else "")
+            ax.text(
+                1.02, row, text, transform=ax.get_yaxis_transform(), va="center", fontsize="small"
+            )
+    ax.set_ylim(p - 0.4, -0.6)
+    if few:
+        ax.set_yticks(range(p), [cut(fit.design.names[j]) for j in order])
+        ax.tick_params(axis="y", length=0)
+    else:
+        ax.set_ylabel("feature, by distance from zero")
+    blocks = _blocks(fit, order)
+    if len(blocks) < p:  # some term has several
+        for at in list(blocks.values())[1:]:
+            ax.axhline(at.start - 0.5, color=GREY, linewidth=0.5, alpha=0.6)
+    if not few and len(blocks) <= MOST_NAMES:
+        ticks = apart({cut(term): at for term, at in blocks.items()}, p / MOST_NAMES)
+        ax.set_yticks(list(ticks.values()), list(ticks))
+        ax.set_ylabel("")
+    each = "standard deviation of the feature" if per == "sd" else "unit of the feature"
+    of = PREDICTED.get(getattr(fit, "family", ""), "")
+    ax.set_xlabel(f"change of {of}{cut(fit.target)} per {each}")
+    heading = f"{cut(fit.target)} on {p} feature{'s' if p > 1 else ''}"
+    heading += f", {level:.0%} intervals" if known else ", no intervals"
+    if known and not few:
+        clear_ones = int(((ends > 0).all(axis=1) | (ends < 0).all(axis=1)).sum())
+        heading += f" ({clear_ones} without zero)"
+    if fit.design.references:
+        left_out = (f"{name} {level}" for name, level in fit.design.references.items())
+        heading += "\n" + listed("levels: differences from", left_out)
+    ax.set_title(heading, fontsize="medium", loc="left")
+    ax.grid(axis="x", color=GREY, alpha=0.25, linewidth=0.6)
+    bare(ax)
+    ax.spines["left"].set_visible(False)
+    return ax
+
+
+def _order(size: NDArray[np.float64], terms: list[slice]) -> list[int]:
+    """Coefficients by falling size, those of a term together."""
+    largest = [float(np.max(size[at], initial=0.0)) for at in terms]
+    by_size = sorted(range(len(terms)), key=lambda term: -largest[term])
+    return [j for term in by_size for j in range(len(size))[terms[term]]]
+
+
+def _blocks(fit: Any, order: list[int]) -> dict[str, slice]:
+    """Where the coefficients of each term are drawn, from above."""
+    found = {
+        term: slice(row := order.index(at.start), row + at.stop - at.start)
+        for term, at in fit.design.terms.items()
+        if at.stop > at.start
+    }
+    return dict(sorted(found.items(), key=lambda block: block[1].start))
+
+
+def plot_forest(
+    fits: Any,
+    name: str,
+    ax: Axes | None = None,
+    *,
+    shrunk: Any = None,
+    level: float = 0.95,
+) -> Axes:
+    """Draw one coefficient of every group with its confidence interval, and the pooled one.
+
+    Ordered by the estimate. The band is the pooled mean (random effects) with its interval;
+    groups whose release is too noisy are named without a point. Shrunk coefficients, if given, are
+    drawn beside the groups' own.
+
+    Parameters
+    ----------
+    fits : GroupFits
+    name : str
+        Which coefficient.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+    shrunk : Shrunk, optional
+        What `GroupFits.shrink` makes.
+    level : float
+        Of the intervals, in [0.5, 1).
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If there is no such coefficient, or fewer than two groups have standard errors.
+    ImportError
+        Without matplotlib: ``pip install "privgram[plot]"``.
+    """
+    from scipy.special import ndtri
+
+    if name not in fits.param_names:
+        raise ValueError(f"no coefficient {name!r}; there are {', '.join(fits.param_names)}")
+    if not 0.5 <= level < 1:
+        raise ValueError(f"level must be in [0.5, 1), not {level}")
+    at = fits.param_names.index(name)
+    value, error = np.asarray(fits.params)[:, at], np.asarray(fits.bse)[:, at]
+    pooled = fits.pool()
+    order = np.argsort(value)  # those without a value last
+    n = len(order)
+    few = n <= MOST_NAMES
+    ax = axes_for(ax, (7.0, 1.6 + 0.28 * min(n, MOST_NAMES)))
+    low, high = np.asarray(pooled.conf_int(1 - level))[at]
+    ax.axvspan(low, high, color=ORANGE, alpha=0.25, linewidth=0)
+    ax.axvline(np.asarray(pooled.params)[at], color=ORANGE, linewidth=1.2, label="pooled")
+    reach = float(ndtri((1 + level) / 2)) * error
+    for row, i in enumerate(order):
+        if np.isfinite(error[i]):
+            ends = [value[i] - reach[i], value[i] + reach[i]]
+            ax.plot(ends, [row, row], color=BLUE, linewidth=2.0 if few else 0.8, alpha=0.7)
+    ax.plot(value[order], range(n), "o" if few else ".", color=BLUE, label="own", markersize=5)
+    if shrunk is not None:
+        ax.plot(
+            shrunk.estimate[order, at], range(n), "|", color=ORANGE, label="shrunk", markersize=9
+        )
+    ax.set_ylim(n - 0.4, -0.6)
+    if few:
+        ax.set_yticks(range(n), [cut(str(fits.groups[i])) for i in order])
+        ax.tick_params(axis="y", length=0)
+    else:
+        ax.set_ylabel(f"{cut(fits.by)}, by coefficient")
+    ax.set_xlabel(f"change of {cut(fits.target)} per unit of {cut(name)}")
+    ax.set_title(
+        f"{cut(name)} in {n} groups by {cut(fits.by)}, {level:.0%} intervals",
+        fontsize="medium",
+        loc="left",
+    )
+    ax.legend(fontsize="small", frameon=False)
+    ax.grid(axis="x", color=GREY, alpha=0.25, linewidth=0.6)
+    bare(ax)
+    return ax
+
+
+#: More columns than this have no numbers in their cells.
+MOST_NUMBERS = 12
+
+#: Standard deviations of noise beyond which a correlation is not noise alone.
+CLEAR = 2.0
+
+
+def plot_description(description: Any, ax: Axes | None = None) -> Axes:
+    """Draw each column's mean with its interval, and the standard deviation about it.
+
+    Places are between the public bounds. Greyed is what noise alone would make of a column
+    whose values all lie in the middle: errors of the size that the interval states.
+
+    Parameters
+    ----------
+    description : Description
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ImportError
+        Without matplotlib: ``pip install "privgram[plot]"``.
+    """
+    p = len(description.names)
+    few = p <= MOST_NAMES
+    ax = axes_for(ax, (7.5, 1.2 + 0.3 * min(p, MOST_NAMES)))
+    lower, upper = description.bounds
+    width = upper - lower
+    mean, ends, std = description.mean, description.mean_interval, description.std
+    for row in range(p):
+        half = (ends[row, 1] - ends[row, 0]) / 2 / width[row]
+        ax.plot([0.5 - half, 0.5 + half], [row, row], color=GREY, alpha=0.35, linewidth=9)
+        at, low, high = (np.array([mean[row], *ends[row]]) - lower[row]) / width[row]
+        if np.isfinite(std[row]):
+            reach = np.clip([at - std[row] / width[row], at + std[row] / width[row]], 0, 1)
+            ax.plot(reach, [row, row], color=BLUE, alpha=0.5, linewidth=1.0)
+        ax.plot([low, high], [row, row], color=BLUE, linewidth=3.0)
+        ax.plot(at, row, "o", color=BLUE, markersize=4)
+        if few:
+            text = f"{mean[row]:.4g}  [{ends[row, 0]:.4g}, {ends[row, 1]:.4g}], sd {std[row]:.3g}"
+            place = ax.get_yaxis_transform()
+            ax.text(1.02, row, text, transform=place, va="center", fontsize="small")
+    ax.set_xlim(0, 1)
+    ax.set_ylim(p - 0.4, -0.6)
+    if few:
+        ax.set_yticks(range(p), [cut(name) for name in description.names])
+        ax.tick_params(axis="y", length=0)
+    else:
+        ax.set_ylabel("column")
+    ax.set_xticks([0, 0.5, 1], ["lower bound", "middle", "upper bound"])
+    ax.set_title(
+        f"Means with {description.level:.0%} intervals, thin: one standard deviation\n"
+        "grey: the same errors about the middle",
+        fontsize="medium",
+        loc="left",
+    )
+    ax.grid(axis="x", color=GREY, alpha=0.25, linewidth=0.6)
+    bare(ax)
+    return ax
+
+
+def plot_correlation(correlation: Any, ax: Axes | None = None) -> Axes:
+    """Draw correlations; those that noise alone could have made are greyed and hatched.
+
+    Parameters
+    ----------
+    correlation : Correlation
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ImportError
+        Without matplotlib: ``pip install "privgram[plot]"``.
+    """
+    p = len(correlation.names)
+    side = min(3.0 + 0.35 * p, 8.5)
+    ax = axes_for(ax, (side + 1.2, side))
+    from matplotlib import collections, colormaps, patches
+
+    matrix = correlation.matrix
+    faint = ~(np.abs(matrix) >= CLEAR * correlation.noise)  # also where noise hides it
+    cmap = colormaps["RdBu_r"].with_extremes(bad=(*(0.54,) * 3, 0.35))
+    image = ax.imshow(np.ma.masked_where(faint, matrix), vmin=-1, vmax=1, cmap=cmap)
+    if p <= MOST_NAMES:
+        cells = [patches.Rectangle((j - 0.5, i - 0.5), 1, 1) for i, j in np.argwhere(faint)]
+        ax.add_collection(
+            collections.PatchCollection(
+                cells, facecolor="none", edgecolor=GREY, hatch="////", linewidth=0.0
+            )
+        )
+        names = [cut(name) for name in correlation.names]
+        ax.set_xticks(range(p), names, rotation=45, ha="right", rotation_mode="anchor")
+        ax.set_yticks(range(p), names)
+        ax.tick_params(length=0)
+    else:
+        ax.set_xlabel("column")
+        ax.set_ylabel("column")
+    if p <= MOST_NUMBERS:
+        for i, j in np.argwhere(np.isfinite(matrix)).tolist():
+            light = abs(matrix[i, j]) < 0.6 and not faint[i, j]
+            color = "black" if light else ax.xaxis.label.get_color() if faint[i, j] else "white"
+            ax.text(j, i, f"{matrix[i, j]:.2f}", ha="center", va="center", color=color)
+    ax.figure.colorbar(image, ax=ax, shrink=0.85, pad=0.02).outline.set_visible(False)
+    pairs = np.triu_indices(p, 1)
+    part = faint[pairs].mean() if p > 1 else 0.0
+    partial = correlation.partial
+    held = partial if isinstance(partial, tuple) else ("all others",) if partial else ()
+    ax.set_title(
+        f"Correlations of {p} columns"
+        + (f", {cut(', '.join(held))} held fixed" if held else "")
+        + f"\ngrey: as noise alone would make ({part:.0%} of the pairs)",
+        fontsize="medium",
+        loc="left",
+    )
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    return ax
+
+
+def plot_scree(pca: Any, ax: Axes | None = None) -> Axes:
+    """Draw eigenvalues by rank, with what noise alone would make.
+
+    Parameters
+    ----------
+    pca : PCA
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ImportError
+        Without matplotlib: ``pip install "privgram[plot]"``.
+    """
+    values, edge = pca.eigenvalues, pca.edge
+    ax = axes_for(ax, (7.0, 4.0))
+    rank = np.arange(1, len(values) + 1)
+    # As `n_clear`: those before the first that is within.
+    clear = np.logical_and.accumulate(values > edge)
+    floor = np.zeros_like(edge) if pca.of_correlations else -edge
+    negative = values < floor - 1e-9 * np.abs(values).max()
+    # Half a rank to both sides, so that one eigenvalue has a band too.
+    steps = np.concatenate([rank - 0.5, [len(rank) + 0.5]])
+    ax.fill_between(
+        steps,
+        np.append(edge, edge[-1]),
+        np.append(floor, floor[-1]),
+        step="post",
+        color=GREY,
+        alpha=0.2,
+        linewidth=0,
+        label="without correlations" if pca.of_correlations else "what noise may make",
+    )
+    if not pca.of_correlations:
+        ax.axhline(edge[0], color=GREY, linewidth=1)
+    size = 6 if len(values) <= 60 else 3
+    beyond = "" if not pca.of_correlations else " and sampling"
+    for kind, marker, color, label in (
+        (clear, "o", BLUE, f"above the noise{beyond}"),
+        (~clear & ~negative, "o", GREY, f"within the noise{beyond}"),
+        (negative, "v", ORANGE, "below what there may be"),
+    ):
+        if kind.any():
+            ax.plot(
+                rank[kind],
+                values[kind],
+                marker,
+                color=color,
+                markersize=size,
+                markerfacecolor=color if color != GREY else "none",
+                label=f"{label}: {int(kind.sum())}",
+            )
+    if not pca.of_correlations:
+        _logarithmic(ax, float(edge[0]), values)
+    ax.margins(y=0.08)
+    if len(values) <= 20:
+        ax.set_xticks(rank)
+    else:
+        ax.set_xticks([1, *(t for t in ax.get_xticks() if 1 < t <= len(values))])
+    ax.set_xlabel("rank of the eigenvalue")
+    about = " about the mean" if pca.mean_ is not None else ""
+    of = "of the correlations" if pca.of_correlations else f"{about} (scale of the matrix)"
+    ax.set_ylabel(f"eigenvalue {of}".replace("  ", " "))
+    against = (
+        "what uncorrelated columns give"
+        if pca.of_correlations
+        else (f"the noise edge {edge[0]:.3g}")
+    )
+    ax.set_title(
+        f"{int(clear.sum())} of {len(values)} eigenvalues above {against} ({pca.confidence:.0%})",
+        fontsize="medium",
+        loc="left",
+    )
+    ax.legend(frameon=False, fontsize="small")
+    bare(ax)
+    return ax
+
+
+def _logarithmic(ax: Axes, edge: float, values: Any) -> None:
+    """Logarithmic beyond the edge of the noise, on both sides."""
+    ax.set_yscale("symlog", linthresh=edge, linscale=0.6)
+    decades = [t for t in ax.get_yticks() if edge <= abs(t) <= np.abs(values).max()]
+    if len(decades) > 1:
+        ax.set_yticks([0.0, *decades])
+    else:  # too narrow a range for powers of ten
+        ticks = [0.0, edge, float(values.max())]
+        ax.set_yticks(ticks, [f"{tick:.2g}" for tick in ticks])
+
+
+def plot_biplot(pca: Any, ax: Axes | None = None, *, axes: tuple[int, int] = (1, 2)) -> Axes:
+    """Draw columns as arrows by their loadings on two components.
+
+    Arrows that point the same way are columns that go together. Crosses at the ends are two
+    standard errors of sampling and privacy noise; an arrow is greyed if it is within both.
+    Rows are secret, so there are none.
+
+    Parameters
+    ----------
+    pca : PCA
+        Of two components at least.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+    axes : (int, int)
+        Which components, counted from 1.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If there are no such components.
+    ImportError
+        Without matplotlib: ``pip install "privgram[plot]"``.
+    """
+    k = pca.n_components_
+    if k < 2:
+        raise ValueError("a biplot draws two components, and there is one: ask for two, as pca(2)")
+    at = [check_integer(axis, "axes", 1, k) - 1 for axis in axes]
+    loadings = pca.loadings[:, at]
+    scale = np.divide(
+        loadings, pca.components_[at].T, out=np.zeros_like(loadings), where=loadings != 0
+    )
+    errors = 2 * np.abs(scale) * pca.stderr[at].T
+    ax = axes_for(ax, (6.5, 6.0))
+    ink = ax.xaxis.label.get_color()
+    colors: list[Any] = []
+    for (x, y), (dx, dy) in zip(loadings, errors, strict=True):
+        clear = abs(x) > dx or abs(y) > dy
+        color = BLUE if clear else GREY
+        ax.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "->", "color": color})
+        ax.errorbar(x, y, dy, dx, color=color, linewidth=0.8, alpha=0.6)
+        colors.append(ink if clear else GREY)
+    reach = 1.25 * float(np.abs(loadings).max() or 1.0)
+    ax.set_xlim(-reach, reach)
+    ax.set_ylim(-reach, reach)
+    ax.axhline(0.0, color=GREY, linewidth=0.6)
+    ax.axvline(0.0, color=GREY, linewidth=0.6)
+    if pca.of_correlations:
+        turn = np.linspace(0, 2 * np.pi, 200)
+        ax.plot(np.cos(turn), np.sin(turn), color=GREY, linewidth=0.6, linestyle=":")
+    labels = [
+        f"component {j + 1} ({pca.explained_variance_ratio_[j]:.0%} of the variance)" for j in at
+    ]
+    ax.set_xlabel(labels[0])
+    ax.set_ylabel(labels[1])
+    heading = "Columns by their loadings; crosses: two standard errors"
+    if unnamed := write_names(ax, pca.names, loadings, colors):
+        heading += f"\n{len(unnamed)} short arrow{'s' * (len(unnamed) > 1)} without a name"
+    ax.set_title(heading, fontsize="medium", loc="left")
+    bare(ax)
+    return ax
+
+
+def plot_profile(
+    profile: Any,
+    ax: Axes | None = None,
+    *,
+    label: str | None = None,
+    limits: tuple[float, float] | None = None,
+    **style: Any,
+) -> Axes:
+    """Draw a privacy profile: the least delta for every epsilon.
+
+    Parameters
+    ----------
+    profile : Profile
+    ax : matplotlib.axes.Axes, optional
+        Where to draw, over what is there already; a new figure by default.
+    label : str, optional
+        Name in the legend.
+    limits : tuple of float, optional
+        First and last epsilon; by default from 0 to where delta is negligible.
+    **style
+        Passed on to `matplotlib.axes.Axes.plot`.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ImportError
+        Without matplotlib: ``pip install "privgram[plot]"``.
+    """
+    ax = axes_for(ax, (6.5, 4.0))
+    low, high = limits or (0.0, last_epsilon(profile))
+    epsilon = np.linspace(low, high, 241)
+    delta = np.asarray(profile.delta(epsilon))
+    style = dict[str, Any](color=BLUE, linewidth=2.0) | style
+    ax.plot(epsilon, np.where(delta > 0, delta, np.nan), label=label, **style)
+    ax.set_yscale("log")
+    ax.set_ylim(max(ax.get_ylim()[0], 1e-14), min(ax.get_ylim()[1], 2.0))
+    ax.set_xlabel("epsilon")
+    ax.set_ylabel("delta")
+    ax.grid(which="major", color=GREY, alpha=0.25, linewidth=0.6)
+    if label is not None:
+        ax.legend(frameon=False, fontsize="small")
+    bare(ax)
+    return ax
+
+
+def last_epsilon(profile: Any) -> float:
+    """An epsilon at which delta is negligible, if it gets there."""
+    for delta in (1e-10, 1e-8, 1e-6, 1e-4, 1e-2):
+        epsilon = float(profile.epsilon(delta))
+        if math.isfinite(epsilon):
+            return max(1.02 * epsilon, 1e-3)
+    return 10.0

@@ -1,0 +1,404 @@
+"""Sparse regression on a release: the lasso, the elastic net, their paths, and best subsets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+
+from privgram._base.installed import extra
+from privgram._base.numbers import check_integer, check_not_negative
+from privgram.regression.fit import Fit
+from privgram.regression.inference import (
+    Equations,
+    RefusedError,
+    degrees_behind,
+    rows_behind,
+    why_refused,
+)
+from privgram.regression.least_squares import design_of, fit_of, regress, solve
+from privgram.regression.summary import uncounted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from privgram._base.numbers import Matrix, Vector
+    from privgram._release.record import ReleaseRecord
+    from privgram.regression.design import Design
+
+Criterion: TypeAlias = Literal["aic", "bic"]
+
+
+def criterion_of(criterion: Criterion) -> Criterion:
+    """Check the name of a criterion."""
+    if criterion not in ("aic", "bic"):
+        raise ValueError(f"criterion is 'aic' or 'bic', not {criterion!r}")
+    return criterion
+
+
+def estimated_risk(
+    equations: Equations,
+    theta: Vector,
+    active: NDArray[np.intp],  # columns with a coefficient, the ones among them
+    ridge: Vector | float,  # what was added to their diagonal, each
+    criterion: Criterion,
+) -> tuple[float, float]:
+    """Sum of squares that coefficients (p,) leave of new rows, and their effective number.
+
+    The released sum of squares v^T M v of coefficients fitted to it is too small by what they
+    follow of the errors X^T e + (N v)_features, of covariance C: twice tr(H^-1 C) over the active
+    columns, H being the matrix that was solved. Without noise that is Mallows's Cp (Technometrics
+    15, 1973); "bic" takes log n in the place of 2 (G. Schwarz, Ann. Statist. 6, 1978).
+    """
+    assert equations.n_rows is not None
+    v = np.append(-theta, 1.0)
+    squares = float(v @ equations.matrix @ v)
+    if not len(active):
+        return squares, 0.0
+    block = np.ix_(active, active)
+    sampling = equations.variance * equations.gram[block]
+    errors = sampling + equations.noise_at(v)[block]
+    solved = equations.gram[block] + np.diag(np.broadcast_to(ridge, len(active)))
+    each = 2.0 if criterion == "aic" else math.log(equations.n_rows)
+    followed = float(np.trace(np.linalg.solve(solved, errors)))
+    df = float(np.trace(np.linalg.solve(solved, equations.gram[block])))
+    return squares + each * followed, df
+
+
+#: First penalty of the lasso's path, in the units in which scikit-learn is called.
+LARS_FIRST = 1e8
+
+#: The smallest penalty of an elastic net's path, of the first.
+LAST = 1e-4
+
+
+def lasso(
+    release: ReleaseRecord,
+    target: str | int,
+    features: Iterable[str | int] | None = None,
+    *,
+    alpha: float,
+    intercept: bool = True,
+) -> Fit:
+    """L1-penalised regression by scikit-learn's Gram solver (extra `sklearn`).
+
+    Parameters
+    ----------
+    release, target, features, intercept
+        As in `regress`.
+    alpha : float
+        Penalty per row: minimises ||y - X b||^2 / (2 n) + alpha ||b||_1 in the
+        scale of the released matrix; not on the intercept.
+
+    Returns
+    -------
+    Fit
+        Without standard errors.
+    """
+    alpha = check_not_negative(alpha, "alpha")
+    problem = _Problem.of(release, target, features, intercept)
+    _, coefs = problem.knots(alpha * problem.n_rows)
+    return problem.fit(coefs[-1], "the lasso has no standard errors here")
+
+
+@dataclass(frozen=True, eq=False)
+class PenaltyPath:
+    """Fits for falling penalties, and which of them is best.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The p features.
+    alphas : ndarray of shape (k,), float64
+        Penalties per row, falling.
+    coefs : ndarray of shape (k, p), float64
+        In own units.
+    df : ndarray of shape (k,), float64
+        Effective number of coefficients, the intercept among them.
+    values : ndarray of shape (k,), float64
+        The criterion: the sum of squares that new rows would leave, in the scale of the release,
+        up to a constant.
+    criterion : {"aic", "bic"}
+    l1_ratio : float
+    fit : Fit
+        Of the smallest value. Without standard errors.
+    """
+
+    names: tuple[str, ...]
+    alphas: Vector
+    coefs: Matrix
+    df: Vector
+    values: Vector
+    criterion: Criterion
+    l1_ratio: float
+    fit: Fit = field(repr=False)
+
+    @property
+    def best(self) -> int:
+        """Place of the smallest value."""
+        return int(np.argmin(self.values))
+
+    @property
+    def alpha(self) -> float:
+        """The penalty chosen."""
+        return float(self.alphas[self.best])
+
+
+def penalty_path(
+    release: ReleaseRecord,
+    target: str | int,
+    features: Iterable[str | int] | None = None,
+    *,
+    l1_ratio: float = 1.0,
+    criterion: Criterion = "aic",
+    n_alphas: int = 50,
+    intercept: bool = True,
+) -> PenaltyPath:
+    """The lasso or elastic net for all penalties, and the one that predicts best (extra `sklearn`).
+
+    Minimises ||y - X b||^2 / (2 n) + alpha (l1_ratio ||b||_1 + (1 - l1_ratio) ||b||_2^2 / 2).
+
+    Parameters
+    ----------
+    release, target, features, intercept
+        As in `regress`.
+    l1_ratio : float
+        In (0, 1]; 1 for the lasso, whose path is given at its knots.
+    criterion : {"aic", "bic"}
+        Counts a coefficient by 2 or by log n of what it follows of sampling and privacy noise; see
+        `privgram.regression.selection.estimated_risk`.
+    n_alphas : int
+        Penalties that are tried for an elastic net.
+
+    Returns
+    -------
+    PenaltyPath
+
+    Raises
+    ------
+    RefusedError
+        A ValueError: where least squares of all features has no inference, by which the risk is
+        judged.
+    ValueError
+        If a parameter is out of its range, or the number of rows is unknown.
+    """
+    criterion_of(criterion)
+    if not 0 < check_not_negative(l1_ratio, "l1_ratio") <= 1:
+        raise ValueError(f"l1_ratio must lie in (0, 1], not {l1_ratio}")
+    n_alphas = check_integer(n_alphas, "n_alphas", 2)
+    problem = _Problem.of(release, target, features, intercept)
+    n = problem.n_rows
+    if l1_ratio == 1:
+        alphas, found = problem.knots(0.0)
+        alphas /= n
+        ridges = np.zeros(len(alphas))
+    else:
+        first = float(np.abs(problem.cross).max()) / (n * l1_ratio)
+        alphas = first * np.geomspace(1.0, LAST, n_alphas)
+        ridges = alphas * n * (1 - l1_ratio)
+        pairs = zip(alphas, ridges, strict=True)
+        found = np.array([problem.knots(a * n * l1_ratio, r)[1][-1] for a, r in pairs])
+    law, shifted = problem.design.block(release)
+    equations = Equations(law, shifted, degrees_behind(release, n))
+    reason = why_refused(release, equations)
+    if reason is not None:
+        raise RefusedError(f"there is no inference, by which to choose a penalty: {reason}")
+    coefs, df, values = [], [], []
+    for slopes, ridge in zip(found, ridges, strict=True):
+        theta = problem.whole(slopes)
+        active = np.flatnonzero(slopes)
+        ones = np.arange(len(slopes), len(theta))
+        added = np.append(np.full(len(active), ridge), np.zeros(len(ones)))
+        used = np.append(active, ones)
+        risk, freedom = estimated_risk(equations, theta, used, added, criterion)
+        coefs.append(problem.fit(slopes, "").used[:-1])
+        df.append(freedom)
+        values.append(risk)
+    chosen = found[int(np.argmin(values))]
+    return PenaltyPath(
+        names=problem.design.names,
+        alphas=alphas,
+        coefs=np.array(coefs),
+        df=np.array(df),
+        values=np.array(values),
+        criterion=criterion,
+        l1_ratio=l1_ratio,
+        fit=problem.fit(chosen, "a penalised fit has no standard errors here"),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """What the penalty is added to: the features' second moment, the intercept taken out."""
+
+    release: ReleaseRecord
+    design: Design
+    n_rows: float
+    gram: Matrix
+    cross: Vector
+    block: Matrix
+
+    @classmethod
+    def of(
+        cls,
+        release: ReleaseRecord,
+        target: str | int,
+        features: Iterable[str | int] | None,
+        intercept: bool,
+    ) -> _Problem:
+        n_rows = rows_behind(release)
+        if n_rows is None or n_rows < 1:
+            raise ValueError(f"the penalty is per row, and {uncounted(release)}")
+        design = design_of(release, target, features, intercept)
+        _, block = design.block(release)
+        size = len(block) - 1 - design.intercept
+        if not size:
+            raise ValueError("there is no feature to regress on")
+        # Refuses an indefinite matrix, on which the path is nonsense.
+        solve(release, design, block, 0.0)
+        gram, cross = block[:size, :size], block[:size, -1]
+        if design.intercept:
+            # The best intercept for given slopes is put back in by `whole` (a Schur complement).
+            column = block[:size, -2] / block[-2, -2]
+            gram = gram - np.outer(column, block[:size, -2])
+            cross = cross - column * block[-2, -1]
+        return cls(release, design, n_rows, gram, cross, block)
+
+    def knots(self, last: float, ridge: float = 0.0) -> tuple[Vector, Matrix]:
+        """Penalties and slopes at the knots of the lasso's path down to a penalty.
+
+        Penalties are of sums over rows.
+        """
+        with extra("sklearn", "the lasso needs"):
+            from sklearn.linear_model import lars_path_gram
+        gram = self.gram + ridge * np.eye(len(self.gram))
+        # The solver stops at an absolute tolerance of the penalty, and drops features by their
+        # absolute size.  In units in which no direction is shorter than 1 and the first penalty
+        # of the path is huge, neither happens to what is not rounding.
+        values = np.linalg.eigvalsh(gram)
+        unit = math.sqrt(max(values[0], np.finfo(float).eps * values[-1]))
+        goal_unit = float(np.abs(self.cross).max()) / (unit * LARS_FIRST) or 1.0
+        penalties, _, path = lars_path_gram(
+            self.cross / (unit * goal_unit),
+            gram / unit**2,
+            n_samples=1,
+            alpha_min=last / (unit * goal_unit),
+            method="lasso",
+        )
+        return penalties * (unit * goal_unit), path.T * (goal_unit / unit)
+
+    def whole(self, slopes: Vector) -> Vector:
+        """The slopes and their best intercept."""
+        if not self.design.intercept:
+            return slopes
+        size = len(slopes)
+        ones = self.block[-2]
+        return np.append(slopes, (ones[-1] - ones[:size] @ slopes) / ones[-2])
+
+    def fit(self, slopes: Vector, reason: str) -> Fit:
+        """The fit of these slopes, without inference."""
+        theta = self.whole(slopes)
+        return fit_of(self.release, self.design, theta, 0.0, self.n_rows, without=reason)
+
+
+#: More terms than this have too many subsets to try.
+MOST_TERMS = 14
+
+
+@dataclass(frozen=True, eq=False)
+class Subsets:
+    """The best terms of each number of them.
+
+    Attributes
+    ----------
+    members : tuple of tuple of str
+        For each number of terms, from none, the best ones.
+    values : ndarray of shape (k + 1,), float64
+        The criterion of these, as `PenaltyPath` has it.
+    criterion : {"aic", "bic"}
+    fit : Fit or None
+        Least squares of the best ones of all; None if these are none. Its errors and intervals do
+        not count that the terms were chosen.
+    """
+
+    members: tuple[tuple[str, ...], ...]
+    values: Vector
+    criterion: Criterion
+    fit: Fit | None = field(repr=False)
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """The terms with the smallest value."""
+        return self.members[int(np.argmin(self.values))]
+
+
+def best_subset(
+    release: ReleaseRecord,
+    target: str,
+    features: Iterable[str] | None = None,
+    *,
+    criterion: Criterion = "bic",
+    intercept: bool = True,
+) -> Subsets:
+    """Try all subsets of at most 14 terms, and take what predicts best.
+
+    Parameters
+    ----------
+    release, target, features, intercept
+        As in `regress`.
+    criterion : {"aic", "bic"}
+        As in `penalty_path`.
+
+    Returns
+    -------
+    Subsets
+
+    Raises
+    ------
+    RefusedError
+        A ValueError: where least squares of all terms has no inference, by which the risk is
+        judged.
+    ValueError
+        If there are more terms.
+    """
+    criterion_of(criterion)
+    design = design_of(release, target, features, intercept)
+    terms = list(design.terms)
+    if len(terms) > MOST_TERMS:
+        raise ValueError(
+            f"{len(terms)} terms have too many subsets, of {MOST_TERMS} all are tried: use "
+            "penalty_path, or fewer terms"
+        )
+    law, shifted = design.block(release)
+    equations = Equations(law, shifted, degrees_behind(release, rows_behind(release)))
+    reason = why_refused(release, equations)
+    if reason is not None:
+        raise RefusedError(f"there is no inference, by which to choose terms: {reason}")
+    ones = [equations.size - 1] if design.intercept else []
+    members: list[tuple[str, ...]] = []
+    values: list[float] = []
+    for size in range(len(terms) + 1):
+        tried = []
+        for some in combinations(terms, size):
+            active = [i for name in some for i in range(*_ends(design.terms[name]))]
+            at = [*active, *ones]
+            theta = np.zeros(equations.size)
+            gram = equations.gram[np.ix_(at, at)]
+            theta[at] = np.linalg.solve(gram, equations.matrix[at, -1])
+            risk, _ = estimated_risk(equations, theta, np.array(at, int), 0.0, criterion)
+            tried.append((risk, some))
+        value, best = min(tried)
+        values.append(value)
+        members.append(best)
+    found = members[int(np.argmin(values))]
+    fit = regress(release, target, found, intercept=intercept) if found else None
+    return Subsets(tuple(members), np.array(values), criterion, fit)
+
+
+def _ends(span: slice) -> tuple[int, int]:
+    return span.start, span.stop
