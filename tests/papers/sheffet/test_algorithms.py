@@ -247,7 +247,7 @@ MECHANISMS = [
 @pytest.mark.parametrize(
     ("mechanism", "adjacency", "table"),
     all_pairs(MECHANISMS, ["replace", "add-remove"], [few_rows, many_rows]),
-    ids=repr,
+    ids=lambda value: getattr(value, "__name__", repr(value)),
 )
 def test_rescaling_rows_and_bound_rescales_the_release(mechanism, adjacency, table):
     """To the last bit by powers of two: every length in a mechanism is a multiple of B^2."""
