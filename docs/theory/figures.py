@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from tables import renyi_epsilon, renyi_w_squared
 
+from privgram import AnalyzeGauss
 from privgram.papers import hardt_roth, sheffet
 from privgram.papers.sheffet import SketchProfile
 from privgram.privacy import GaussianProfile, WishartProfile, calibration
@@ -147,10 +148,11 @@ def wishart_noise() -> Figure:
     figure, axes = canvas("s = B²/σ²", "in units of B²")
     ratios = np.geomspace(0.7, 64, 40)
     for adjacency, colour in (("replace", EXACT), ("add-remove", EXACT_TOO)):
-        curve = calibration.wishart_curve(22, ratios, 1.0, 1e-6, adjacency)
-        axes.loglog(ratios, curve.noise, color=colour, label=f"noise left, {adjacency}")
-        axes.loglog(ratios, curve.bias, "-.", color=colour, label=f"mean, {adjacency}")
-        axes.axhline(curve.limit, color=colour, linewidth=0.8, linestyle=":")
+        dof = np.array([calibration.wishart_dof(22, s, 1.0, 1e-6, adjacency) for s in ratios])
+        axes.loglog(ratios, np.sqrt(dof) / ratios, color=colour, label=f"noise left, {adjacency}")
+        axes.loglog(ratios, dof / ratios, "-.", color=colour, label=f"mean, {adjacency}")
+        gauss = AnalyzeGauss().calibrate(22, 1.0, 1.0, 1e-6, adjacency)
+        axes.axhline(gauss.noise_std, color=colour, linewidth=0.8, linestyle=":")
         chosen = calibration.wishart_noise(22, 1.0, 1e-6, adjacency)
         axes.plot(chosen.ratio, math.sqrt(chosen.dof) / chosen.ratio, "o", color=colour)
     axes.set_title("Choosing the scale at (1, 1e-6), d = 22; dotted: Analyze Gauss")

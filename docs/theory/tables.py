@@ -291,17 +291,16 @@ def wishart() -> str:
         ]
         printed = str(sheffet.theorem_4_1(d, epsilon, delta)) if epsilon < 1 else "refused"
         rows.append([budget(epsilon, delta), *cells, printed])
-    curve = calibration.wishart_curve(d, [1, 2, 4, 8, 16, 32], *USUAL, "replace")
     choice = [["s", "k", "noise left, σ²√k / B²", "mean, kσ² / B²"]]
-    for ratio, dof, noise, bias in zip(
-        curve.ratio, curve.dof, curve.noise, curve.bias, strict=True
-    ):
-        choice.append([number(ratio), str(dof), number(noise), number(bias)])
+    for ratio in (1, 2, 4, 8, 16, 32):
+        dof = calibration.wishart_dof(d, ratio, *USUAL)
+        choice.append([*map(number, (ratio, dof, math.sqrt(dof) / ratio, dof / ratio))])
+    limit = pg.AnalyzeGauss().calibrate(d, 1.0, *USUAL).noise_std
     chosen = calibration.wishart_noise(d, *USUAL, "replace")
     return (
         f"Degrees of freedom for $\\sigma^2 = B^2$, d = {d}:\n\n{table(*rows)}\n\n"
         f"The scale, at {budget(*USUAL)} under replace. The limit of the noise is "
-        f"{number(curve.limit)}; `wishart_noise` takes s = {number(chosen.ratio)}, "
+        f"{number(limit)}; `wishart_noise` takes s = {number(chosen.ratio)}, "
         f"k = {chosen.dof}:\n\n{table(*choice)}"
     )
 

@@ -14,8 +14,6 @@ from scipy import special
 from privgram._base.installed import extra
 from privgram._base.numbers import check_positive
 
-# Special functions and quadrature rules the profiles share.
-#
 # A profile is E_P[(1 - e^{\epsilon - L})_+], L the privacy loss: an integral of
 # positive terms. Everything here serves to evaluate such integrals without subtracting
 # nearly equal numbers, at any shape parameter: densities are written about their centre,
@@ -23,16 +21,17 @@ from privgram._base.numbers import check_positive
 
 Array: TypeAlias = NDArray[np.float64]
 
+#: Windows end where a density has fallen by exp(-DROP), 6e-19, from its maximum.
+DROP = 42.0
+
+#: A delta too small for a float is reported as this, never as 0.
+TINY = float(np.finfo(np.float64).tiny)
+
+#: p of `log_nodes`.
 _POWER = 6.0
 
-DROP = 42.0
-"""Windows end where a density has fallen by exp(-DROP), 6e-19, from its maximum."""
-
+#: Decorates functions whose infinities are meant.
 quiet = np.errstate(divide="ignore", over="ignore", invalid="ignore")
-"""Decorates functions whose infinities are meant."""
-
-TINY = float(np.finfo(np.float64).tiny)
-"""A delta too small for a float is reported as this, never as 0."""
 
 
 @cache
@@ -166,22 +165,26 @@ def gamma_window_below(a: float, start: Array, drop: float = DROP) -> Array:
     return s - np.where(b > 0.0, b + root, 8.0 * a * drop / (root - b)) / (2.0 * a)
 
 
-# A profile as a distribution of privacy losses on a grid, by connecting dots.
+# A profile as a distribution of privacy losses on a grid, by connecting dots [1]: the theorem of
+# docs/theory/composition.md, "Numerically".
 #
 # [1] V. Doroshenko, B. Ghazi, P. Kamath, R. Kumar and P. Manurangsi, "Connect the
 #    Dots: Tighter Discrete Approximations of Privacy Loss Distributions", PETS 2022.
 
-Direction = Callable[["NDArray[np.float64]"], "NDArray[np.float64]"]
+Curve: TypeAlias = Callable[[Array], Array]
 
-# Added to every delta, so that a profile good to nine digits becomes an upper bound.
+#: Added to every delta, relatively: a profile good to nine digits becomes an upper bound.
 _MARGIN = 1e-9
-# Below this the tail goes to infinity, which is where dp_accounting keeps what it gives up.
+
+#: A delta below this goes to infinity, which is where dp_accounting keeps what it gives up.
 _TAIL = 1e-18
+
+#: What a larger loss does goes to infinity too.
 _LARGEST_EPSILON = 512.0
 
 
 def connect_the_dots(
-    forward: Direction, backward: Direction, discretization: float, dots: int = 1 << 12
+    forward: Curve, backward: Curve, discretization: float, dots: int = 1 << 12
 ) -> tuple[dict[int, float], float]:
     r"""Return the loss under P as masses at i h, by the index i, and its mass at infinity.
 
@@ -211,32 +214,28 @@ def connect_the_dots(
     return masses, float(up_delta[-1])
 
 
-def _dots(
-    direction: Direction, step: float, dots: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _dots(curve: Curve, step: float, dots: int) -> tuple[NDArray[np.int64], Array]:
     """Return grid indices from 0 to where delta is negligible, and upper bounds there."""
     # A delta that does not fall to zero counts from its floor, which it may near slowly:
     # even dots to twice the floor, then dots one per cent apart.
     count = max(math.ceil(math.log2(_LARGEST_EPSILON / step)), 0) + 1
     octaves = _LARGEST_EPSILON * np.exp2(-np.arange(count, dtype=np.float64))
-    coarse = direction(octaves)
+    coarse = curve(octaves)
     floor = float(coarse[0])
-    bulk = _first_below(direction, max(_TAIL, 2 * floor), octaves, coarse)
-    last = _first_below(direction, max(_TAIL, floor * (1 + 1e-6)), octaves, coarse)
+    bulk = _first_below(curve, max(_TAIL, 2 * floor), octaves, coarse)
+    last = _first_below(curve, max(_TAIL, floor * (1 + 1e-6)), octaves, coarse)
     stride = max(1, round(bulk / (dots * step)))
     even = np.arange(0, bulk / step + 2 * stride, stride)
     count = max(int(np.log(max(last / bulk, 1.0)) / 0.01), 0) + 1
     sparse = even[-1] * np.exp(0.01 * np.arange(count))
     index = np.unique(np.concatenate([even, np.ceil(sparse)]).astype(np.int64))
-    delta = direction(np.asarray(index * step, dtype=np.float64))
+    delta = curve(np.asarray(index * step, dtype=np.float64))
     # Upper bounds stay non-increasing, whatever the last digits of the profile did.
     delta = np.maximum.accumulate(delta[::-1])[::-1]
     return index, np.minimum(delta * (1 + _MARGIN), 1.0)
 
 
-def _first_below(
-    direction: Direction, level: float, octaves: NDArray[np.float64], coarse: NDArray[np.float64]
-) -> float:
+def _first_below(curve: Curve, level: float, octaves: Array, coarse: Array) -> float:
     """Return an epsilon from which on delta <= level, the least one to a few per cent."""
     above = np.flatnonzero(coarse > level)
     k = int(above[0]) if above.size else octaves.size - 1
@@ -244,14 +243,14 @@ def _first_below(
         return float(octaves[0])
     # Between two octaves, in a call: a profile takes no longer for a few epsilons than for one.
     fine = octaves[k] * np.exp2(np.arange(1, 32) / 32)
-    good = np.flatnonzero(direction(fine) > level)
+    good = np.flatnonzero(curve(fine) > level)
     last = int(good[-1]) + 1 if good.size else 0
     return float(fine[last]) if last < fine.size else float(octaves[k - 1])
 
 
 def _lower_hull(
-    index: NDArray[np.int64], delta: NDArray[np.float64], step: float
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    index: NDArray[np.int64], delta: Array, step: float
+) -> tuple[NDArray[np.int64], Array]:
     """Keep the dots on the lower convex hull in x = exp(epsilon).
 
     The true delta is convex and below the dots, hence below their hull; dropping the
@@ -268,12 +267,7 @@ def _lower_hull(
 
 
 def _jump(
-    index: NDArray[np.int64],
-    delta: NDArray[np.float64],
-    before: int,
-    here: int,
-    after: int,
-    step: float,
+    index: NDArray[np.int64], delta: Array, before: int, here: int, after: int, step: float
 ) -> float:
     """Return the P-mass at `here`: x times the change of slope, without forming x."""
     left = (delta[before] - delta[here]) / -np.expm1((index[before] - index[here]) * step)
@@ -281,9 +275,7 @@ def _jump(
     return float(left - right)
 
 
-def _jumps(
-    index: NDArray[np.int64], delta: NDArray[np.float64], step: float, least: float = 0.0
-) -> NDArray[np.float64]:
+def _jumps(index: NDArray[np.int64], delta: Array, step: float, least: float = 0.0) -> Array:
     """Return the P-mass at every dot but the first; the slope beyond the last is zero."""
     fall = delta[:-1] - delta[1:]
     gap = np.diff(index) * step
@@ -292,19 +284,13 @@ def _jumps(
     return np.maximum(masses, least)
 
 
-# A profile as a privacy loss distribution of dp_accounting.
-#
-# [1] V. Doroshenko, B. Ghazi, P. Kamath, R. Kumar and P. Manurangsi, "Connect the
-#    Dots: Tighter Discrete Approximations of Privacy Loss Distributions", PETS 2022.
-
-
 class Losing(Protocol):
     """What is asked of a profile: its curves, and how many points of them are worth the time."""
 
     @property
     def _dots(self) -> int: ...
     def _curve(self, epsilon: Array) -> Array: ...
-    def _directions(self) -> tuple[Callable[[Array], Array], ...]: ...
+    def _directions(self) -> tuple[Curve, ...]: ...
 
 
 def pld_from_profile(
@@ -313,26 +299,22 @@ def pld_from_profile(
     dots: int | None = None,
     symmetric: bool = False,
 ) -> Any:
-    r"""Return a profile's pessimistic privacy loss distribution of dp_accounting.
+    """Return a profile's pessimistic privacy loss distribution of dp_accounting.
 
-    delta as a function of :math:`e^\epsilon` is convex, so joining its values on a grid
-    of epsilons by straight lines gives an upper bound, and a piecewise linear delta
-    belongs to a privacy loss that takes only the grid's values [1]_. Both directions of
-    the neighbouring relation go in, as dp_accounting's "remove" (the table with the row
-    against the one without) and "add"; if `symmetric` the worse for both, as where it is not known
-    which table has the row. Distributions compose only with others of the same step.
+    Both directions of the neighbouring relation go in, as dp_accounting's "remove" (the table with
+    the row against the one without) and "add"; if `symmetric` the worse for both, as where it is
+    not known which table has the row. Distributions compose only with others of the same step.
 
-    About `dots` deltas are evaluated in each direction; fewer are faster and more pessimistic.
-    Where the loss is spread over more than 4096 steps, only every second, third, ... point of the
-    grid is used (and from 512 on for the adaptive sketch, of which a delta takes milliseconds). The
-    relative excess in delta is about (49 / 4096)^2 / 8 far out in the tails, and more where losses
-    are in the hundreds.
+    About `dots` deltas are evaluated in each direction, by default 4096, or as many as the profile
+    says is worth the time; fewer are more pessimistic. Where the loss is spread over more steps
+    than that, only every second, third, ... point of the grid is used. The relative excess in delta
+    is about (49 / dots)^2 / 8 far out in the tails, and more where losses are in the hundreds.
     """
-    PrivacyLossDistribution = _distributions()
+    with extra("accounting", "privacy loss distributions need"):
+        from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
     discretization = check_positive(discretization, "discretization")
     directions = (profile._curve,) if symmetric else profile._directions()
-    # One curve serves both orders of the pair.
-    forward, backward = (directions * 2)[:2]
+    forward, backward = (directions * 2)[:2]  # one curve serves both orders of the pair
     dots = min(dots or profile._dots, profile._dots)
     pmf, infinity = connect_the_dots(forward, backward, discretization, dots)
     if len(directions) == 1:
@@ -348,9 +330,3 @@ def pld_from_profile(
         infinity_mass_add=infinity_add,
         symmetric=False,
     )
-
-
-def _distributions() -> Any:
-    with extra("accounting", "privacy loss distributions need"):
-        from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-    return PrivacyLossDistribution

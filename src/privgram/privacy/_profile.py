@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, overload
@@ -16,7 +15,14 @@ from scipy import special
 from privgram._base.installed import Room
 from privgram._base.numbers import check_integer, check_number, check_positive, largest_safe
 from privgram._base.saved import Kinds
-from privgram.privacy._numerics import TINY, Array, gauss_legendre, quiet
+from privgram.privacy._numerics import (
+    TINY,
+    Array,
+    Curve,
+    gauss_legendre,
+    pld_from_profile,
+    quiet,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,8 +31,8 @@ if TYPE_CHECKING:
 else:
     of_results = Room("privgram.plots.of_results")
 
+#: "replace": one row is replaced, n is public. "add-remove": one row comes or goes.
 Adjacency = Literal["replace", "add-remove"]
-"""``"replace"``: one row is replaced, n is public. ``"add-remove"``: one row comes or goes."""
 
 
 def check_adjacency(adjacency: str) -> Adjacency:
@@ -70,8 +76,8 @@ class Profile(Kinds, ABC, key="profile", what="privacy profile"):
     over the ordered pairs (P, Q) of output distributions on neighbouring data sets.
     """
 
+    #: Deltas evaluated for a privacy loss distribution; fewer where one takes long.
     _dots: ClassVar[int] = 1 << 12
-    """Deltas evaluated for a privacy loss distribution; fewer where one takes long."""
 
     _guarantee: ClassVar[Guarantee] = "stated"
 
@@ -86,7 +92,7 @@ class Profile(Kinds, ABC, key="profile", what="privacy profile"):
         """
         return self._guarantee
 
-    def _directions(self) -> tuple[Callable[[Array], Array], ...]:
+    def _directions(self) -> tuple[Curve, ...]:
         """Give the curves of the single ordered pairs, for any real epsilon.
 
         Two curves are of the table with the row against the one without, and of the reverse,
@@ -221,15 +227,11 @@ class Profile(Kinds, ABC, key="profile", what="privacy profile"):
         ImportError
             Without the extra: ``pip install "privgram[accounting]"``.
         """
-        from ._numerics import pld_from_profile
-
         return pld_from_profile(self, discretization)
 
 
-# Privacy profile of Gaussian noise.
-#
-# N(0, 1) against N(mu, 1): every Gaussian mechanism with L2 sensitivity Delta and noise of
-# standard deviation sigma is at most this pair with mu = Delta / sigma, and attains it [1].
+# Gaussian noise. Every Gaussian mechanism with L2 sensitivity Delta and noise of standard deviation
+# sigma is at most N(0, 1) against N(mu, 1) with mu = Delta / sigma, and attains it [1].
 #
 # [1] B. Balle and Y.-X. Wang, "Improving the Gaussian Mechanism for Differential Privacy:
 #    Analytical Calibration and Optimal Denoising", ICML 2018, Theorem 8.
@@ -321,18 +323,16 @@ class GaussianProfile(Profile):
         return np.maximum(gaussian_delta(epsilon, np.asarray(self.sensitivity_ratio)), TINY)
 
 
-# Privacy profile of discrete Gaussian noise.
-#
-# A discrete Gaussian of standard deviation s has mass e^{-x^2/2s^2}/Z at the integer x
-# [1]. On integer data the Gaussian mechanism, rounded to integers, is at most the Gaussian pair,
-# and with the s of any release the two laws of noise are the same but for a factor
-# 1 + O(s^{-2}): docs/theory/analyze-gauss.md has the proof.
+# Discrete Gaussian noise, of mass e^{-x^2/2s^2}/Z at the integer x [1]. On integer data the
+# Gaussian mechanism, rounded to integers, is at most the Gaussian pair, and with the s of any
+# release the two laws of noise are the same but for a factor 1 + O(s^{-2}): the second theorem of
+# docs/theory/analyze-gauss.md.
 #
 # [1] C. Canonne, G. Kamath and T. Steinke, "The discrete Gaussian for differential privacy",
 #    NeurIPS 2020.
 
-#: Logarithm of the tail that is left out, below the smallest delta there is.
-_TAIL = 750.0
+#: e^-750 is the tail that is left out, below the smallest delta there is.
+_LEFT_OUT = 750.0
 
 
 @dataclass(frozen=True)
@@ -396,14 +396,14 @@ class DiscreteGaussianProfile(Profile):
         step = self.n_entries / (8.0 * self.std * self.std)  # a
         if step > 700.0:
             return np.ones_like(epsilon)
-        t = 0.5 + np.sqrt(2.0 * (epsilon + _TAIL))
+        t = 0.5 + np.sqrt(2.0 * (epsilon + _LEFT_OUT))
         # C - 1 <= 2 q / (1 - q), q = e^(-2 pi^2 s^2): consecutive terms fall at least by q.
         q = math.exp(-2.0 * (math.pi * self.std) ** 2)
         shift = step + step * t * t + self.n_entries * math.log1p(2.0 * q / (1.0 - q))
         gaussian = GaussianProfile(self.sensitivity_ratio)._curve(
             np.nextafter(epsilon - shift, -np.inf)
         )
-        tail = 2.0 * self.n_entries * math.exp(step - _TAIL)
+        tail = 2.0 * self.n_entries * math.exp(step - _LEFT_OUT)
         bound: Array = math.exp(step) * gaussian + tail + TINY
         return np.minimum(bound, 1.0)
 
@@ -414,7 +414,7 @@ class LaplaceProfile(Profile):
 
     .. math:: \delta(\epsilon) = 1 - e^{(\epsilon - \rho) / 2}, \quad 0 \le \epsilon \le \rho
 
-    and 0 beyond.
+    and 0 beyond: Theorem 1 of docs/theory/matrix-laplace.md, of one column.
 
     Parameters
     ----------
@@ -450,13 +450,6 @@ class LaplaceProfile(Profile):
         return epsilon
 
 
-# Privacy profile of the exponential mechanism.
-#
-# [1] J. Dong, D. Durfee and R. Rogers, "Optimal Differential Privacy Composition for
-#    Exponential Mechanisms", ICML 2020: the exponential mechanism has a bounded range, which
-#    is more than pure differential privacy; their Lemma 3.4 has the worst pairs.
-
-
 @dataclass(frozen=True)
 class BoundedRangeProfile(Profile):
     r"""Privacy profile of a choice whose privacy losses lie within `at_epsilon` of one another.
@@ -480,6 +473,11 @@ class BoundedRangeProfile(Profile):
     ------
     ValueError
         If `at_epsilon` is not positive and finite.
+
+    References
+    ----------
+    J. Dong, D. Durfee and R. Rogers, "Optimal Differential Privacy Composition for Exponential
+    Mechanisms", ICML 2020, Lemma 3.4: the worst pairs; the theorem of docs/theory/norm-bound.md.
 
     Examples
     --------
@@ -554,18 +552,32 @@ class StatedProfile(Profile):
         return self.at_delta
 
 
-# Privacy profile of code whose output is, with a small chance, not the mechanism's.
-#
-# Let outputs be those of the pair (P, Q) but for a chance of h at most, under either table. The
-# pair (P', Q') of the code has
-#
-#     P'(S) - e^\epsilon Q'(S) \le H_\epsilon(P\|Q) + h (1 + e^\epsilon),
-#
-# and a delta never increases with epsilon: so it is at most the least of that up to epsilon.
-#
-# Of a release that chance is what finite precision may show. Its record has the part of delta that
-# is set aside for it, `delta_fp`, and its `privacy` leaves it out. `charged` puts it in: whatever
-# leaves a release, composed or for another library, goes through here.
+# Code whose output is, with a small chance, not the mechanism's. Of a release that chance is what
+# finite precision may show. Its record has the part of delta that is set aside for it, `delta_fp`,
+# and its `privacy` leaves it out. `charged` puts it in: whatever leaves a release, composed or for
+# another library, goes through here.
+
+
+class _CoupledCurve:
+    """Curve of an output that is off with a chance, from the mechanism's."""
+
+    #: Where the least so far is looked for. Any epsilons would do: each one bounds those above.
+    places = np.arange(65.0)
+
+    def __init__(self, curve: Curve, chance: float) -> None:
+        self.curve, self.chance = curve, chance
+
+    def _at(self, epsilon: Array) -> Array:
+        return np.minimum(self.curve(epsilon) + self.chance * (1.0 + np.exp(epsilon)), 1.0)
+
+    @cached_property
+    def least(self) -> Array:
+        return np.minimum.accumulate(self._at(self.places))
+
+    def __call__(self, epsilon: Array) -> Array:
+        before = np.searchsorted(self.places, epsilon, side="right") - 1
+        least = np.where(before < 0, 1.0, self.least[before])
+        return np.minimum(self._at(np.minimum(epsilon, self.places[-1])), least)
 
 
 @dataclass(frozen=True)
@@ -573,6 +585,8 @@ class CoupledProfile(Profile):
     r"""Upper bound on the profile of an output that is off with a small chance.
 
     .. math:: \delta'(\epsilon) = \min_{t \le \epsilon} \delta(t) + h (1 + e^t)
+
+    Proof: docs/theory/composition.md, "Finite precision".
 
     Parameters
     ----------
@@ -617,11 +631,11 @@ class CoupledProfile(Profile):
         return self.of._dots
 
     @cached_property
-    def _both(self) -> _Off:
-        return _Off(self.of._curve, self.chance)
+    def _both(self) -> _CoupledCurve:
+        return _CoupledCurve(self.of._curve, self.chance)
 
-    def _directions(self) -> tuple[Callable[[Array], Array], ...]:
-        return tuple(_Off(curve, self.chance) for curve in self.of._directions())
+    def _directions(self) -> tuple[Curve, ...]:
+        return tuple(_CoupledCurve(curve, self.chance) for curve in self.of._directions())
 
     def _delta(self, epsilon: Array) -> Array:
         return self._both(epsilon)
@@ -647,25 +661,3 @@ def charged(record: Any) -> Profile:
     profile: Profile = record.privacy
     chance = chance_off(record)
     return CoupledProfile(profile, chance) if chance else profile
-
-
-class _Off:
-    """Curve of an output that is off with a chance, from the mechanism's."""
-
-    #: Where the least so far is looked for. Any epsilons would do: each one bounds those above.
-    places = np.arange(65.0)
-
-    def __init__(self, curve: Callable[[Array], Array], chance: float) -> None:
-        self.curve, self.chance = curve, chance
-
-    def _at(self, epsilon: Array) -> Array:
-        return np.minimum(self.curve(epsilon) + self.chance * (1.0 + np.exp(epsilon)), 1.0)
-
-    @cached_property
-    def least(self) -> Array:
-        return np.minimum.accumulate(self._at(self.places))
-
-    def __call__(self, epsilon: Array) -> Array:
-        before = np.searchsorted(self.places, epsilon, side="right") - 1
-        least = np.where(before < 0, 1.0, self.least[before])
-        return np.minimum(self._at(np.minimum(epsilon, self.places[-1])), least)

@@ -121,9 +121,9 @@ class ReleaseAccountant(PLDAccountant):  # type: ignore[misc]
                 profile = CoupledProfile(profile, event.chance)
             step = self._value_discretization_interval
             # Replaced, a row may go up in one release and down in another.
-            one_sided = event.adjacency == "replace" and len(profile._directions()) > 1
+            symmetric = event.adjacency == "replace" and len(profile._directions()) > 1
             pld = (
-                pld_from_profile(profile, step, symmetric=True) if one_sided else profile.pld(step)
+                pld_from_profile(profile, step, symmetric=True) if symmetric else profile.pld(step)
             )
             if count > 1:
                 pld = pld.self_compose(count)

@@ -22,9 +22,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 from privgram._base.numbers import (
     check_budget,
     check_integer,
@@ -32,8 +29,7 @@ from privgram._base.numbers import (
     largest_safe,
     minimise,
 )
-
-from ._profile import (
+from privgram.privacy._profile import (
     Adjacency,
     DiscreteGaussianProfile,
     GaussianProfile,
@@ -41,26 +37,28 @@ from ._profile import (
     check_adjacency,
     check_parameter,
 )
-from .wishart import MatrixLaplaceProfile, WishartProfile
+from privgram.privacy.wishart import MatrixLaplaceProfile, WishartProfile
 
 __all__ = [
-    "WishartCurve",
     "WishartNoise",
     "discrete_gaussian",
     "gaussian_ratio",
     "matrix_laplace_noise",
     "matrix_laplace_ratio",
-    "wishart_curve",
     "wishart_dof",
     "wishart_noise",
     "wishart_ratio",
 ]
 
+#: Most degrees of freedom, or rows, that are searched for.
 MAX_DOF = 1e12
+
+#: Of additive Wishart noise over that of Gaussian noise, see `wishart_noise`.
 _EXCESS = 0.01
 
 
 def checked_budget(epsilon: float, delta: float) -> tuple[float, float]:
+    """Check a budget that noise is to be found for: epsilon may be 0, delta not."""
     budget = check_budget(epsilon, delta, zero="epsilon")
     if budget[1] < 1e-300:
         raise ValueError(f"delta must be at least 1e-300 for its noise to be found, not {delta}")
@@ -234,14 +232,12 @@ def wishart_noise(
     ValueError
         If a parameter is outside its range, or more than 1e12 degrees of freedom would be
         needed.
-
-    See Also
-    --------
-    wishart_curve : what there is to choose from.
     """
     epsilon, delta = checked_budget(epsilon, delta)
     n_columns = check_integer(n_columns, "n_columns", 1)
-    noise = (1.0 + _EXCESS) * _gaussian_limit(n_columns, epsilon, delta, adjacency)
+    one_row = check_adjacency(adjacency) == "add-remove" or n_columns == 1
+    limit = (math.sqrt(0.5) if one_row else 1.0) / gaussian_ratio(epsilon, delta)
+    noise = (1.0 + _EXCESS) * limit
     # On the curve sqrt(k) / s = noise there is one unknown. delta falls along it, from k's
     # least value to that of Gaussian noise 1 % larger than needed.
     most = noise / math.sqrt(n_columns + 1)
@@ -259,63 +255,6 @@ def wishart_noise(
         )
     dof = max(int(dof), n_columns + 1)
     return WishartNoise(wishart_ratio(n_columns, dof, epsilon, delta, adjacency), dof)
-
-
-class WishartCurve(NamedTuple):
-    """Additive Wishart noise for a budget, as its scale varies; arrays of one shape.
-
-    Attributes
-    ----------
-    ratio : ndarray of float64
-        s = B^2 / sigma^2.
-    dof : ndarray of int64
-        Fewest degrees of freedom.
-    noise : ndarray of float64
-        sigma^2 sqrt(k) / B^2, the standard deviation off the diagonal.
-    bias : ndarray of float64
-        k sigma^2 / B^2, the mean of the diagonal.
-    limit : float
-        What `noise` tends to as `ratio` grows: Gaussian noise.
-    """
-
-    ratio: NDArray[np.float64]
-    dof: NDArray[np.int64]
-    noise: NDArray[np.float64]
-    bias: NDArray[np.float64]
-    limit: float
-
-
-def wishart_curve(
-    n_columns: int,
-    ratios: ArrayLike,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency = "replace",
-) -> WishartCurve:
-    """Noise and bias of additive Wishart noise over a range of scales.
-
-    Parameters
-    ----------
-    ratios : array_like of float
-        Values of s = B^2 / sigma^2.
-
-    Returns
-    -------
-    WishartCurve
-        In units of B^2.
-
-    Raises
-    ------
-    ValueError
-        As `wishart_dof`.
-    """
-    limit = _gaussian_limit(n_columns, epsilon, delta, adjacency)
-    ratio = np.atleast_1d(np.asarray(ratios, dtype=np.float64))
-    dof = np.array(
-        [wishart_dof(n_columns, float(s), epsilon, delta, adjacency) for s in ratio.ravel()],
-        dtype=np.int64,
-    ).reshape(ratio.shape)
-    return WishartCurve(ratio, dof, np.sqrt(dof) / ratio, dof / ratio, limit)
 
 
 def matrix_laplace_ratio(
@@ -405,12 +344,6 @@ def matrix_laplace_noise(
     best = low if noise(low) <= noise(next_) else minimise(noise, next_, high)
     dof = dof_at(best)
     return WishartNoise(matrix_laplace_ratio(n_columns, dof, epsilon, delta, adjacency), dof)
-
-
-def _gaussian_limit(n_columns: int, epsilon: float, delta: float, adjacency: Adjacency) -> float:
-    """Standard deviation off the diagonal, over B^2, of symmetric Gaussian noise."""
-    one_row = check_adjacency(adjacency) == "add-remove" or n_columns == 1
-    return (math.sqrt(0.5) if one_row else 1.0) / gaussian_ratio(epsilon, delta)
 
 
 def largest_parameter(

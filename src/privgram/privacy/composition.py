@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import fft
 
-from privgram.privacy._numerics import Array
+from privgram._base.installed import __version__
+from privgram.privacy._numerics import Array, Curve, connect_the_dots
 from privgram.privacy._profile import (
     CoupledProfile,
     DiscreteGaussianProfile,
@@ -26,14 +27,13 @@ from privgram.privacy._profile import (
     weakest,
 )
 
-# Composition of privacy losses on a grid, on the safe side.
-#
 # A distribution of losses has masses at multiples of a step and a mass at infinity, once for each
 # order of the two tables, or once for both. Releases of one table compose order by order, by
 # convolution. What rounding may take away is added to the mass at infinity: the fast Fourier
 # transforms of a convolution are off by at most 21 u \log_2 N relative in the Euclidean
 # norm [1], u the unit roundoff, hence by \sqrt N times that in the sum of all masses.
-# Mass beyond `TOP` goes to infinity, and mass below what matters up to it.
+# Mass beyond the top goes to infinity, and mass below what matters up to the least that is kept.
+# Why the result dominates: docs/theory/composition.md, "Numerically".
 #
 # [1] N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., SIAM 2002,
 #    Theorem 24.2.
@@ -44,6 +44,7 @@ _TAIL = 1e-17
 #: Fewer masses than these are convolved one by one.
 _FEW = 48
 
+#: Unit roundoff.
 _UNIT = 2.0**-53
 
 
@@ -138,7 +139,7 @@ def none(step: float, top: float) -> Losses:
 
 @lru_cache(maxsize=64)
 def losses_of(profile: Profile, step: float, top: float, dots: int) -> Losses:
-    """Losses that dominate a profile's; see `privgram.privacy._numerics`."""
+    """Losses that dominate a profile's, by connecting dots."""
     directions = tuple(_remembered(curve) for curve in profile._directions())
     forward, backward = (directions * 2)[:2]
     dots = min(dots, profile._dots)
@@ -146,7 +147,7 @@ def losses_of(profile: Profile, step: float, top: float, dots: int) -> Losses:
     return Losses(step, top, tuple(_order(a, b, step, top, dots) for a, b in orders))
 
 
-def _remembered(curve: Callable[[Array], Array]) -> Callable[[Array], Array]:
+def _remembered(curve: Curve) -> Curve:
     """Give the same curve, which is evaluated once for both orders."""
     seen: dict[bytes, Array] = {}
 
@@ -159,15 +160,7 @@ def _remembered(curve: Callable[[Array], Array]) -> Callable[[Array], Array]:
     return look
 
 
-def _order(
-    forward: Callable[[Array], Array],
-    backward: Callable[[Array], Array],
-    step: float,
-    top: float,
-    dots: int,
-) -> _Order:
-    from ._numerics import connect_the_dots
-
+def _order(forward: Curve, backward: Curve, step: float, top: float, dots: int) -> _Order:
     masses, infinity = connect_the_dots(forward, backward, step, dots)
     highest = math.floor(top / step)
     index = np.array(sorted(masses))
@@ -182,22 +175,14 @@ def _order(
     return _trimmed(int(index[0]), dense, infinity, highest)
 
 
-def total(losses: Iterable[Losses], step: float, top: float) -> Losses:
-    """Losses of all of these together."""
-    result = none(step, top)
-    for more in losses:
-        result = result.compose(more)
-    return result
-
-
+#: Composition by fast Fourier transforms says nothing below.
 FLOOR = 1e-12
-"""Composition by fast Fourier transforms says nothing below."""
 
+#: Kinds of profiles of which any number is one, and takes no time.
 ONE_GAUSSIAN = (GaussianProfile, DiscreteGaussianProfile)
-"""Kinds of profiles of which any number is one, and takes no time."""
 
+#: Losses above it count as infinite, which adds a part of e^(epsilon - 80) to their delta.
 _TOP = 80.0
-"""Losses above it count as infinite, which adds a part of e^(epsilon - 80) to their delta."""
 
 
 @dataclass(frozen=True)
@@ -245,8 +230,7 @@ class ComposedProfile(Profile):
 
     @cached_property
     def _losses(self) -> Losses:
-        step = float(self.discretization)
-        return composed_losses(self.profiles, step, _TOP, self._dots)
+        return composed_losses(self.profiles, float(self.discretization), _TOP, self._dots)
 
     def _delta(self, epsilon: Array) -> Array:
         return np.maximum([self._losses.delta(e) for e in epsilon.tolist()], FLOOR)
@@ -264,8 +248,10 @@ class ComposedProfile(Profile):
 
 def composed_losses(profiles: Iterable[Profile], step: float, top: float, dots: int) -> Losses:
     """Losses of all profiles together; equal ones are composed by squaring."""
-    each = (losses_of(p, step, top, dots).times(n) for p, n in Counter(profiles).items())
-    return total(each, step, top)
+    result = none(step, top)
+    for profile, count in Counter(profiles).items():
+        result = result.compose(losses_of(profile, step, top, dots).times(count))
+    return result
 
 
 def compose(profiles: Iterable[Any], discretization: float = 1e-4) -> Profile:
@@ -486,8 +472,6 @@ class RunningLosses:
         return profiles[:count], Losses(step, top, tuple(orders))
 
     def _digest(self, profiles: Sequence[Profile]) -> str:
-        from privgram._base.installed import __version__
-
         digest = hashlib.sha256(json.dumps([__version__, *self._grid]).encode())
         for profile in profiles:
             digest.update(json.dumps(profile.to_dict(), default=float).encode())

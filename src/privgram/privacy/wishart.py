@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.polynomial import Polynomial
@@ -16,6 +15,7 @@ from privgram.privacy._numerics import (
     DROP,
     TINY,
     Array,
+    Curve,
     gamma_half_ratio,
     gamma_window_above,
     gamma_window_below,
@@ -35,28 +35,27 @@ from privgram.privacy._profile import (
     check_parameter,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-# Privacy profile of additive Wishart noise (Algorithm 3 of Sheffet [1]).
+# Additive Wishart noise. The release is G + N with N ~ W_d(sigma^2 I, k), and s = B^2 / sigma^2.
+# A known matrix may be subtracted from the output, so only the eigenvalues of G' - G matter.
 #
-# The release is G + N with N ~ W_d(sigma^2 I, k), and s = B^2 / sigma^2. A known matrix may
-# be subtracted from the output, so only the eigenvalues of the difference G' - G matter.
-#
-# Add-remove: one eigenvalue, s at most. By the Schur complement 1 / (e_1^T X^{-1} e_1) the
-# pair is chi2_m + s against chi2_m with m = k - d + 1, whatever the data.
+# Add-remove: one eigenvalue, s at most. By the Schur complement 1 / (e_1^T X^{-1} e_1) the pair is
+# chi2_m + s against chi2_m with m = k - d + 1, whatever the data: Theorem 1 of
+# docs/theory/wishart.md.
 #
 # Replace: two eigenvalues, mu_1 and -mu_2, in [0, s] x [-s, 0], hence W + mu_1 E_11 against
 # W + mu_2 E_22 with W ~ W_2(I, m + 1). The supremum over the box is at (s, s) or at (0, s) and
-# (s, 0), which are the add-remove pair: Theorem 7 of docs/theory/wishart.md.
+# (s, 0), which are the add-remove pair: Theorem 7 there.
 #
-# [1] O. Sheffet, "Private Approximations of the 2nd-Moment Matrix Using Existing
-#    Techniques in Linear Regression", arXiv:1507.00056, 2015, Theorem 4.1.
-
 # Below, x = u / 2 ~ Gamma(a) for u ~ chi2_m, a = m / 2, and h = s / 2.
+
+#: Nodes of a panel of one integral.
 _NODES = 64
+
+#: Of the corner's two integrals: places where the outer one is looked for, and nodes of both.
 _SCAN, _OUTER, _INNER = 256, 64, 48
-_CHUNK = 8  # what fits a core's cache
+
+#: Epsilons at once: what fits a core's cache.
+_CHUNK = 8
 
 
 @quiet
@@ -148,6 +147,7 @@ def without_against_with(epsilon: Array, a: float, h: float) -> Array:
 class _Corner:
     r"""W_2(I, m) + h E against W_2(I, m) - h E, E exchanging the axes: the replace corner.
 
+    That is H(s, s; epsilon) of docs/theory/wishart.md, "The corner".
     A rotation by 45 degrees takes W + s E_11 against W + s E_22, h = s / 2, to this pair.
     With c = 2 sqrt(W_11 W_22) and rho the correlation, independent of c, twice the
     off-diagonal is c rho + s against c rho - s while the diagonal is untouched. At x = c/2
@@ -318,7 +318,7 @@ class WishartProfile(Profile):
 
     References
     ----------
-    Sheffet, arXiv:1507.00056, Algorithm 3 and Theorem 4.1.
+    Sheffet, arXiv:1507.00056, Algorithm 3; docs/theory/wishart.md, Theorems 1 and 7.
     """
 
     _guarantee = "proved"
@@ -344,14 +344,14 @@ class WishartProfile(Profile):
     def _shape(self) -> float:
         return (self.dof - self.n_columns + 1) / 2.0
 
-    def _pairs(self) -> tuple[Callable[[Array], Array], ...]:
+    def _pairs(self) -> tuple[Curve, ...]:
         a, h = self._shape, self.ratio / 2.0
         return (
             lambda epsilon: with_against_without(epsilon, a, h),
             lambda epsilon: without_against_with(epsilon, a, h),
         )
 
-    def _directions(self) -> tuple[Callable[[Array], Array], ...]:
+    def _directions(self) -> tuple[Curve, ...]:
         return self._pairs() if self.adjacency == "add-remove" else (self._curve,)
 
     def _delta(self, epsilon: Array) -> Array:
@@ -366,7 +366,7 @@ class WishartProfile(Profile):
         return max(float(special.gammainc(a, h)), TINY)
 
 
-# Privacy profile of matrix Laplace noise s (W1 - W2), W1 and W2 independent W_d(I, k).
+# Matrix Laplace noise s (W1 - W2), W1 and W2 independent W_d(I, k).
 #
 # A row moves along one direction, and there the noise has a part s (\xi_1 - \xi_2),
 # \xi_i \sim \chi^2_m with m = k - d + 1, independent of all else in it. So the pair is
@@ -380,6 +380,7 @@ class WishartProfile(Profile):
 #
 # and h is the translation of it. For m = 2 it is the Laplace density e^{-|z|} / 2.
 
+#: Nodes of a panel, and steps by which the edge of the losses is found.
 _POINTS, _HALVINGS, _NEWTONS = 64, 16, 4
 
 #: As good as 0, where Bessel functions of these orders are finite.
@@ -516,7 +517,8 @@ class MatrixLaplaceProfile(Profile):
     Notes
     -----
     Exact for one column, where k = 2 is the Laplace mechanism. For more it is an upper bound;
-    for k = d + 1 the epsilon at which delta is 0 is exact.
+    for k = d + 1 the epsilon at which delta is 0 is exact: Theorems 1 to 3 of
+    docs/theory/matrix-laplace.md.
     """
 
     dof: float
