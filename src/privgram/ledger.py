@@ -30,8 +30,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from privgram._base import files as _files
-from privgram._base import saved as _chain
+from privgram._base import files, saved
 from privgram._base.numbers import check_budget, check_number, edge
 from privgram._base.saved import DAMAGE, DamagedFile, check_version
 
@@ -203,8 +202,8 @@ class Ledger:
         table: str | None = None,
         unit: str | None = None,
     ) -> None:
-        if not isinstance(unit, str | None):
-            raise TypeError(f'unit is the name of a column, or "", not {type(unit).__name__}')
+        if unit is not None:
+            _check_text(unit, "unit")
         self.path = Path(path).absolute()
         epsilon = None if epsilon is None else check_number(epsilon, "epsilon")
         delta = None if delta is None else check_number(delta, "delta")
@@ -237,7 +236,7 @@ class Ledger:
                 header["unit"] = unit
             _check_header(header)
             with suppress(FileExistsError):  # another process was faster; open what it made
-                _files.create(self.path, _chain.line(header, "")[0])
+                files.create(self.path, saved.line(header, "")[0])
         #: Entries this object has seen, and the digest of the last: they may not go away.
         self._seen: tuple[int, str | None] = (0, None)
         self._known: dict[str, Entry] = {}
@@ -273,8 +272,7 @@ class Ledger:
         table : str
             As of `Ledger`: spends of another one are refused from then on.
         """
-        if not isinstance(label, str):
-            raise TypeError(f"label must be a text, not {type(label).__name__}")
+        _check_text(label, "label")
         found = copy.copy(self)
         said = {"label": " ".join(label.split()), "columns": tuple(map(str, columns))}
         found._as = said | {"table": table}
@@ -294,8 +292,7 @@ class Ledger:
         return next((entry.unit for entry in self.entries), self._unit)
 
     def _check_unit(self, unit: str, entries: Iterable[Entry]) -> None:
-        if not isinstance(unit, str):
-            raise TypeError(f'unit is the name of a column, or "", not {type(unit).__name__}')
+        _check_text(unit, "unit")
         others = {self._unit, *(entry.unit for entry in entries)} - {None, unit}
         if others:
             pair = min(map(str, others)), unit
@@ -326,13 +323,11 @@ class Ledger:
         first spend; with composition "basic" both are sums.
         """
         entries = self.entries
+        epsilon, delta = _sums(entries)
         if self.composition == "basic":
-            epsilon, delta = _sums(entries)
             return _written(epsilon), _written(delta)
         if not entries:
             return 0.0, self.delta
-
-        epsilon, delta = _sums(entries)
         limit = _written(epsilon) if delta <= _exact(self.delta) else math.inf
         composed = self._composed(entries)
 
@@ -374,11 +369,11 @@ class Ledger:
         privacy: Profile | None = None,
         delta_fp: float = 0.0,
     ) -> None:
-        """Raise `BudgetExceeded` if a spend would not be accepted now; parameters as in `spend`."""
+        """Raise as `spend` for want of room or another unit or table; parameters as there."""
         self._check_spend(adjacency, privacy, "")
         entries = self.entries
         self._check_unit(unit, entries)
-        self._check(entries, Entry(0, "", "", epsilon, delta, delta_fp, privacy))
+        self._check(entries, Entry(0, "", "", epsilon, delta, delta_fp, privacy, **self._as))
 
     def spend(
         self,
@@ -447,8 +442,8 @@ class Ledger:
         with self._open(exclusive=True) as handle:
             file = self._read(handle)
             self._check_unit(unit, file.entries)
-            for known in file.entries:
-                if id and known.id == id:
+            for known in file.entries if id else ():
+                if known.id == id:
                     if (known.epsilon, known.delta) != (epsilon, delta):
                         raise ValueError(f"{self.path.name} has another spend with the id {id!r}")
                     return known
@@ -469,16 +464,14 @@ class Ledger:
             least = 0.0 if privacy is None else privacy.delta(entry.epsilon) + entry.delta_fp
             if least > max(entry.delta * (1 + 1e-9), 1e-300):
                 raise ValueError("the profile has a larger delta at epsilon than the one given")
-            if entry.table:
-                self._check_table(entry.table, file.entries)
             self._check(file.entries, entry)
             record = vars(entry) | {"privacy": None if privacy is None else privacy.to_dict()}
             for name in ("id", "label", "columns", "table", "unit"):
                 if not record[name]:
                     del record[name]
-            line, digest = _chain.line(record, file.chain.last)
+            line, digest = saved.line(record, file.chain.last)
             # If this fails, nothing was spent: nothing is released after it.
-            _chain.append(handle, file.chain.gap + line, file.chain.end)
+            saved.append(handle, file.chain.gap + line, file.chain.end)
             self._seen = entry.number, digest
             if self.composition == "pld":
                 self._keep()
@@ -488,8 +481,7 @@ class Ledger:
         from privgram.privacy import Profile
         from privgram.privacy.composition import adjacencies
 
-        if not isinstance(what, str):
-            raise TypeError(f"what must be a text, not {type(what).__name__}")
+        _check_text(what, "what")
         if not isinstance(privacy, Profile | None):
             raise TypeError(
                 "privacy must be a privacy profile, such as release.privacy, not "
@@ -504,6 +496,8 @@ class Ledger:
                 )
 
     def _check(self, entries: tuple[Entry, ...], entry: Entry) -> None:
+        if entry.table:
+            self._check_table(entry.table, entries)
         total = self._total((*entries, entry), self.epsilon)
         if total > self.delta:
             raise BudgetExceeded(
@@ -587,13 +581,13 @@ class Ledger:
     @contextmanager
     def _open(self, exclusive: bool = False) -> Iterator[int]:
         flags = os.O_RDWR if exclusive else os.O_RDONLY
-        with _files.opened(self.path, flags) as handle, _files.locked(handle, not exclusive):
+        with files.opened(self.path, flags) as handle, files.locked(handle, not exclusive):
             if not os.path.samestat(os.fstat(handle), os.stat(self.path)):
                 raise OSError(f"{self.path.name} was replaced while it was opened")
             yield handle
 
     def _read(self, handle: int) -> _Contents:
-        contents = _parse(_chain.read(handle), self.path.name, self._known)
+        contents = _parse(saved.read(handle), self.path.name, self._known)
         count, digest = self._seen
         digests = contents.chain.digests
         if digest is not None and digest not in digests[count : count + 1]:
@@ -615,14 +609,14 @@ class Ledger:
 class _Contents:
     header: dict[str, Any]
     entries: tuple[Entry, ...]
-    chain: _chain.Chain
+    chain: saved.Chain
 
 
 def _parse(data: bytes, name: str, known: dict[str, Entry]) -> _Contents:
     """Read a ledger; entries are added to those known by the digests of their lines."""
     try:
-        chain = _chain.parse(data)
-    except _chain.Broken as error:
+        chain = saved.parse(data)
+    except saved.Broken as error:
         if error.number > 1:
             raise DamagedFile(
                 f"{name} is damaged at line {error.number}: {error.problem}. Restore the file; a "
@@ -659,8 +653,11 @@ def _entry(number: int, record: dict[str, Any], adjacency: str) -> Entry:
         # For other neighbours than the spend, which has its epsilon and delta all the same.
         if profile is not None and not adjacencies(profile) <= {adjacency}:
             profile = None
-    if not (isinstance(record["when"], str) and isinstance(record["what"], str)):
-        raise TypeError("when and what are text")
+    for name in ("when", "what"):
+        _check_text(record[name], name)
+    if record["condition"] is not None:
+        _check_text(record["condition"], "condition")
+    _check_text(record.get("unit", ""), "unit")
     return Entry(
         number,
         record["when"],
@@ -669,25 +666,18 @@ def _entry(number: int, record: dict[str, Any], adjacency: str) -> Entry:
         record["delta"],
         record["delta_fp"] if profile is not None else 0.0,
         profile,
-        _condition(record["condition"]),
+        record["condition"],
         str(record.get("id", "")),
         str(record.get("label", "")),
         tuple(map(str, record.get("columns", ()))),
         str(record.get("table", "")),
-        _text(record.get("unit", "")),
+        record.get("unit", ""),
     )
 
 
-def _condition(value: Any) -> str | None:
-    if not isinstance(value, str | None):
-        raise ValueError("the condition must be a sentence")
-    return value
-
-
-def _text(value: Any) -> str:
+def _check_text(value: Any, name: str) -> None:
     if not isinstance(value, str):
-        raise ValueError("a unit is the name of a column")
-    return value
+        raise TypeError(f"{name} must be a text, not {type(value).__name__}")
 
 
 def _now() -> str:
@@ -699,7 +689,7 @@ def _check_header(header: dict[str, Any]) -> None:
 
     check_budget(header["epsilon"], header["delta"], zero="delta")
     check_adjacency(header["adjacency"])
-    _text(header.get("unit", ""))
+    _check_text(header.get("unit", ""), "unit")
     if header["composition"] not in get_args(Composition):
         raise ValueError(f'composition must be "pld" or "basic", not {header["composition"]!r}')
 

@@ -6,7 +6,8 @@ second moments of the noise N = M - E[M], as E[N A N] for a fixed matrix A.
 
 What post-processing makes of a release has a law again: a linear image L M L^T (`ImageLaw`),
 noise with entries set to their known zeros (`MaskedLaw`) or projected on linear equations that
-the second moment solves (`TiedLaw`), independent releases combined entry by entry (`combine`).
+the second moment solves (`TiedLaw`), independent releases of one second moment combined entry by
+entry (`combine`), and of several added up (`added_up`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 
 from privgram._base.numbers import check_not_negative, check_positive
 from privgram._base.saved import Kinds
+from privgram._core import wishart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
 
 #: Parameters that say how large noise is.
-SIZES = ("std", "std_diagonal", "scale", "dof", "rows")
+_SIZES = ("std", "std_diagonal", "scale", "dof", "rows")
 
 
 @dataclass(frozen=True)
@@ -90,103 +92,8 @@ class NoiseLaw(Kinds, ABC, key="law", what="law of noise"):
         """Raise ValueError unless the parameters are sound, for matrices of so many columns."""
         for field in fields(self):
             # Without noise there is no privacy: such a release was not made by a mechanism.
-            check = check_positive if field.name in SIZES else check_not_negative
+            check = check_positive if field.name in _SIZES else check_not_negative
             check(getattr(self, field.name), f"{field.name} of the noise")
-
-
-@dataclass(frozen=True, eq=False)
-class ImageLaw(NoiseLaw):
-    """M = L M_0 L^T, L the frame (d, m), where M_0 has the law `base`; then G = L G_0 L^T.
-
-    Exact, for a sketch or an inverse Wishart too if L has full rank: E[M_0] is then not known
-    beyond what L shows of it, and nothing turns on the rest.
-    """
-
-    depends: ClassVar[bool] = True
-
-    base: NoiseLaw
-    frame: Matrix
-
-    def __post_init__(self) -> None:
-        frame = np.array(self.frame, dtype=np.float64)
-        frame.flags.writeable = False
-        object.__setattr__(self, "frame", frame)
-
-    def __eq__(self, other: object) -> bool:
-        return same(self, other)
-
-    def __hash__(self) -> int:
-        return hash((self.base, self.frame.shape))
-
-    @property
-    def shift(self) -> float:
-        if self.base.shift_matrix(self.frame.shape[1]).any():
-            raise ValueError("the shift of an image is no multiple of I: see shift_matrix")
-        return 0.0
-
-    def shift_matrix(self, n_columns: int) -> Matrix:
-        return self.frame @ self.base.shift_matrix(self.frame.shape[1]) @ self.frame.T
-
-    @cached_property
-    def _inverse(self) -> Matrix:
-        return np.asarray(np.linalg.pinv(self.frame), dtype=np.float64)
-
-    def _source(self, matrix: Matrix) -> Matrix:
-        if not self.base.depends:
-            return np.zeros((self.frame.shape[1],) * 2)
-        return self._inverse @ matrix @ self._inverse.T
-
-    def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
-        pulled = self.frame.T @ inner @ self.frame
-        return self.frame @ self.base.sandwich(self._source(matrix), pulled) @ self.frame.T
-
-    def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
-        return self.base.entry_variance(self._source(matrix), frame @ self.frame)
-
-    def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
-        source = self._source(matrix)
-        return matrix + self.frame @ (self.base.draw(source, rng) - source) @ self.frame.T
-
-    def independent(self, n_columns: int) -> Matrix | None:
-        entries = self.base.independent(self.frame.shape[1])
-        metric = self.frame @ self.frame.T
-        size = np.diag(metric)
-        apart = np.abs(metric) <= 1e-12 * np.sqrt(np.outer(size, size))
-        np.fill_diagonal(apart, True)
-        # Isotropic noise along orthogonal directions.
-        if entries is None or not apart.all() or not _is_isotropic(entries):
-            return None
-        variances: Matrix = entries[0, 0] / 2 * np.outer(size, size) * (1 + np.eye(len(size)))
-        return variances
-
-    def image(self, frame: ArrayLike) -> NoiseLaw:
-        return self.base.image(np.asarray(frame) @ self.frame)
-
-    def marginal(self, n_columns: int, kept: Sequence[int]) -> NoiseLaw:
-        return self.base.image(self.frame[list(kept)])
-
-    def check(self, n_columns: int) -> None:
-        if self.frame.ndim != 2 or len(self.frame) != n_columns or not self.frame.shape[1]:
-            raise ValueError(f"the frame of the noise must have {n_columns} rows")
-        if not np.isfinite(self.frame).all():
-            raise ValueError("the frame of the noise must be finite")
-        if not self.frame.any():
-            raise ValueError("the frame of the noise must not be zero: a release has noise")
-        self.base.check(self.frame.shape[1])
-
-    @classmethod
-    def _rebuild(cls, parameters: dict[str, Any]) -> Self:
-        return cls(NoiseLaw.from_dict(parameters.pop("base")), **parameters)
-
-
-def same(law: NoiseLaw, other: object) -> bool:
-    """Whether two laws of one kind, which may hold arrays, have the same parameters."""
-    return type(other) is type(law) and other.to_dict() == law.to_dict()
-
-
-def _is_isotropic(variances: Matrix) -> bool:
-    expected = variances[0, 0] / 2 * (1 + np.eye(len(variances)))
-    return bool(np.allclose(variances, expected, rtol=1e-12, atol=0.0))
 
 
 def isotropic(variance: float, inner: Matrix) -> Matrix:
@@ -204,8 +111,16 @@ def pairs(metric: Matrix, outer: float, square: float) -> Matrix:
     return outer * (size[..., :, None] * size[..., None, :]) + square * metric**2
 
 
-#: Numbers of the forms of ties that are held at once, 64 MiB.
-_FORMS = 1 << 23
+def symmetric_gaussian(
+    n_columns: int, std: float, std_diagonal: float, rng: np.random.Generator
+) -> Matrix:
+    """Symmetric matrix of independent centred Gaussians, shape (d, d) float64."""
+    noise = np.zeros((n_columns, n_columns))
+    above = ~np.tri(n_columns, dtype=bool)
+    noise[above] = rng.normal(scale=std, size=n_columns * (n_columns - 1) // 2)
+    noise += noise.T
+    np.fill_diagonal(noise, rng.normal(scale=std_diagonal, size=n_columns))
+    return noise
 
 
 @dataclass(frozen=True)
@@ -230,8 +145,8 @@ class GaussianLaw(NoiseLaw):
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
         excess = self.std_diagonal**2 - 2 * self.std**2
         squares = frame**2
-        isotropic = pairs(frame @ frame.mT, self.std**2, self.std**2)
-        return isotropic + excess * (squares @ squares.mT)
+        alike = pairs(frame @ frame.mT, self.std**2, self.std**2)
+        return alike + excess * (squares @ squares.mT)
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
         return matrix + symmetric_gaussian(len(matrix), self.std, self.std_diagonal, rng)
@@ -240,6 +155,12 @@ class GaussianLaw(NoiseLaw):
         variances = np.full((n_columns, n_columns), self.std**2)
         np.fill_diagonal(variances, self.std_diagonal**2)
         return variances
+
+
+def _check_places(places: Sequence[int], n_columns: int) -> None:
+    """Raise ValueError unless these are positions of columns."""
+    if not all(type(place) is int and 0 <= place < n_columns for place in places):
+        raise ValueError(f"the noise names columns that are not among the {n_columns}")
 
 
 @dataclass(frozen=True)
@@ -299,13 +220,16 @@ class MaskedLaw(NoiseLaw):
     def check(self, n_columns: int) -> None:
         self.base.check(n_columns)
         places = [place for block in self.blocks for place in block]
-        check_places(places, n_columns)
+        _check_places(places, n_columns)
         if len(set(places)) < len(places):
             raise ValueError("a column is in two blocks of the noise")
 
     @classmethod
     def _rebuild(cls, parameters: dict[str, Any]) -> Self:
-        return cls(_gaussian(parameters.pop("base")), **parameters)
+        base = NoiseLaw.from_dict(parameters.pop("base"))
+        if not isinstance(base, GaussianLaw):
+            raise TypeError("known zeros are of Gaussian noise")
+        return cls(base, **parameters)
 
     def _zeros(self, n_columns: int) -> NDArray[np.bool_]:
         zeros = np.zeros((n_columns, n_columns), dtype=bool)
@@ -313,6 +237,10 @@ class MaskedLaw(NoiseLaw):
             zeros[np.ix_(block, block)] = True
         np.fill_diagonal(zeros, False)
         return zeros
+
+
+#: Numbers of the forms of ties that are held at once, 64 MiB.
+_FORMS = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -426,7 +354,9 @@ class TiedLaw(NoiseLaw):
 
     def check(self, n_columns: int) -> None:
         self.base.check(n_columns)
-        check_places([place for tie in self.ties for i, j, _ in tie for place in (i, j)], n_columns)
+        _check_places(
+            [place for tie in self.ties for i, j, _ in tie for place in (i, j)], n_columns
+        )
         if not all(i <= j and math.isfinite(c) for tie in self.ties for i, j, c in tie):
             raise ValueError("a tie of the noise is (i, j, c) with i <= j and finite c")
 
@@ -436,6 +366,20 @@ class TiedLaw(NoiseLaw):
         if not isinstance(base, (GaussianLaw, MaskedLaw)):
             raise TypeError("ties are of Gaussian noise")
         return cls(base, **parameters)
+
+
+def _star(
+    i: NDArray[np.intp], j: NDArray[np.intp], c: NDArray[np.float64], frame: Matrix
+) -> tuple[Matrix, Matrix]:
+    """Factors x, y of shape (..., k, r): the form of sum c N_ij at frame rows is sym(x y^T).
+
+    One column each where all entries share a column, as sums over the levels of a factor do.
+    """
+    for hub in {int(i[0]), int(j[0])} if len(i) else ():
+        if ((i == hub) | (j == hub)).all():
+            other = np.where(i == hub, j, i)
+            return frame[..., [hub]], (frame[..., other] @ c)[..., None]
+    return frame[..., i], frame[..., j] * c
 
 
 def imposed(
@@ -450,8 +394,13 @@ def imposed(
     if not blocks:
         return law
     masked = MaskedLaw(law, blocks)
-    isotropic = math.isclose(law.std_diagonal, math.sqrt(2.0) * law.std, rel_tol=1e-9)
-    return TiedLaw(masked, ties) if ties and isotropic else masked
+    even = math.isclose(law.std_diagonal, math.sqrt(2.0) * law.std, rel_tol=1e-9)
+    return TiedLaw(masked, ties) if ties and even else masked
+
+
+def _same(law: NoiseLaw, other: object) -> bool:
+    """Whether two laws of one kind, which may hold arrays, have the same parameters."""
+    return type(other) is type(law) and other.to_dict() == law.to_dict()
 
 
 @dataclass(frozen=True, eq=False)
@@ -469,7 +418,7 @@ class EntryLaw(NoiseLaw):
         object.__setattr__(self, "variances", variances)
 
     def __eq__(self, other: object) -> bool:
-        return same(self, other)
+        return _same(self, other)
 
     def __hash__(self) -> int:
         return hash(self.variances.shape)
@@ -531,45 +480,6 @@ def combine(laws: Iterable[NoiseLaw], n_columns: int) -> tuple[Matrix, EntryLaw]
     return weights / total, EntryLaw(np.where(exact, 0.0, 1 / total))
 
 
-def _star(
-    i: NDArray[np.intp], j: NDArray[np.intp], c: NDArray[np.float64], frame: Matrix
-) -> tuple[Matrix, Matrix]:
-    """Factors x, y of shape (..., k, r): the form of sum c N_ij at frame rows is sym(x y^T).
-
-    One column each where all entries share a column, as sums over the levels of a factor do.
-    """
-    for hub in {int(i[0]), int(j[0])} if len(i) else ():
-        if ((i == hub) | (j == hub)).all():
-            other = np.where(i == hub, j, i)
-            return frame[..., [hub]], (frame[..., other] @ c)[..., None]
-    return frame[..., i], frame[..., j] * c
-
-
-def symmetric_gaussian(
-    n_columns: int, std: float, std_diagonal: float, rng: np.random.Generator
-) -> Matrix:
-    """Symmetric matrix of independent centred Gaussians, shape (d, d) float64."""
-    noise = np.zeros((n_columns, n_columns))
-    above = ~np.tri(n_columns, dtype=bool)
-    noise[above] = rng.normal(scale=std, size=n_columns * (n_columns - 1) // 2)
-    noise += noise.T
-    np.fill_diagonal(noise, rng.normal(scale=std_diagonal, size=n_columns))
-    return noise
-
-
-def check_places(places: Sequence[int], n_columns: int) -> None:
-    """Raise ValueError unless these are positions of columns."""
-    if not all(type(place) is int and 0 <= place < n_columns for place in places):
-        raise ValueError(f"the noise names columns that are not among the {n_columns}")
-
-
-def _gaussian(values: dict[str, Any]) -> GaussianLaw:
-    law = NoiseLaw.from_dict(values)
-    if not isinstance(law, GaussianLaw):
-        raise TypeError("known zeros are of Gaussian noise")
-    return law
-
-
 @dataclass(frozen=True)
 class WishartLaw(NoiseLaw):
     """M = G + W_d(scale I, dof) - subtracted I."""
@@ -625,8 +535,6 @@ def matrix_laplace(n_columns: int, dof: float, rng: np.random.Generator) -> Matr
 
 def standard_wishart(n_columns: int, dof: float, rng: np.random.Generator) -> Matrix:
     """One draw of W_d(I, dof), shape (d, d) float64, for real dof > d - 1 or integer dof."""
-    from privgram._core import wishart
-
     if dof > n_columns - 1:
         out = np.empty((n_columns, n_columns))
         wishart.wishart(rng.bit_generator, dof, None, out)
@@ -635,6 +543,96 @@ def standard_wishart(n_columns: int, dof: float, rng: np.random.Generator) -> Ma
         raise ValueError(f"a singular Wishart needs integer degrees of freedom, not {dof}")
     rows = rng.standard_normal((round(dof), n_columns))
     return rows.T @ rows
+
+
+@dataclass(frozen=True, eq=False)
+class ImageLaw(NoiseLaw):
+    """M = L M_0 L^T, L the frame (d, m), where M_0 has the law `base`; then G = L G_0 L^T.
+
+    Exact, for a sketch or an inverse Wishart too if L has full rank: E[M_0] is then not known
+    beyond what L shows of it, and nothing turns on the rest.
+    """
+
+    depends: ClassVar[bool] = True
+
+    base: NoiseLaw
+    frame: Matrix
+
+    def __post_init__(self) -> None:
+        frame = np.array(self.frame, dtype=np.float64)
+        frame.flags.writeable = False
+        object.__setattr__(self, "frame", frame)
+
+    def __eq__(self, other: object) -> bool:
+        return _same(self, other)
+
+    def __hash__(self) -> int:
+        return hash((self.base, self.frame.shape))
+
+    @property
+    def shift(self) -> float:
+        if self.base.shift_matrix(self.frame.shape[1]).any():
+            raise ValueError("the shift of an image is no multiple of I: see shift_matrix")
+        return 0.0
+
+    def shift_matrix(self, n_columns: int) -> Matrix:
+        return self.frame @ self.base.shift_matrix(self.frame.shape[1]) @ self.frame.T
+
+    @cached_property
+    def _inverse(self) -> Matrix:
+        return np.asarray(np.linalg.pinv(self.frame), dtype=np.float64)
+
+    def _source(self, matrix: Matrix) -> Matrix:
+        if not self.base.depends:
+            return np.zeros((self.frame.shape[1],) * 2)
+        return self._inverse @ matrix @ self._inverse.T
+
+    def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
+        pulled = self.frame.T @ inner @ self.frame
+        return self.frame @ self.base.sandwich(self._source(matrix), pulled) @ self.frame.T
+
+    def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
+        return self.base.entry_variance(self._source(matrix), frame @ self.frame)
+
+    def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
+        source = self._source(matrix)
+        return matrix + self.frame @ (self.base.draw(source, rng) - source) @ self.frame.T
+
+    def independent(self, n_columns: int) -> Matrix | None:
+        entries = self.base.independent(self.frame.shape[1])
+        metric = self.frame @ self.frame.T
+        size = np.diag(metric)
+        apart = np.abs(metric) <= 1e-12 * np.sqrt(np.outer(size, size))
+        np.fill_diagonal(apart, True)
+        # Isotropic noise along orthogonal directions.
+        if entries is None or not apart.all() or not _is_isotropic(entries):
+            return None
+        variances: Matrix = entries[0, 0] / 2 * np.outer(size, size) * (1 + np.eye(len(size)))
+        return variances
+
+    def image(self, frame: ArrayLike) -> NoiseLaw:
+        return self.base.image(np.asarray(frame) @ self.frame)
+
+    def marginal(self, n_columns: int, kept: Sequence[int]) -> NoiseLaw:
+        return self.base.image(self.frame[list(kept)])
+
+    def check(self, n_columns: int) -> None:
+        if self.frame.ndim != 2 or len(self.frame) != n_columns or not self.frame.shape[1]:
+            raise ValueError(f"the frame of the noise must have {n_columns} rows")
+        if not np.isfinite(self.frame).all():
+            raise ValueError("the frame of the noise must be finite")
+        if not self.frame.any():
+            raise ValueError("the frame of the noise must not be zero: a release has noise")
+        self.base.check(self.frame.shape[1])
+
+    @classmethod
+    def _rebuild(cls, parameters: dict[str, Any]) -> Self:
+        return cls(NoiseLaw.from_dict(parameters.pop("base")), **parameters)
+
+
+def _is_isotropic(variances: Matrix) -> bool:
+    expected = variances[0, 0] / 2 * (1 + np.eye(len(variances)))
+    return bool(np.allclose(variances, expected, rtol=1e-12, atol=0.0))
 
 
 def added_up(laws: Sequence[NoiseLaw]) -> NoiseLaw:
@@ -648,7 +646,7 @@ def added_up(laws: Sequence[NoiseLaw]) -> NoiseLaw:
         raise ValueError("there is nothing to add up")
     first = laws[0]
     gaussian = [law for law in laws if isinstance(law, GaussianLaw)]
-    wishart = [law for law in laws if isinstance(law, WishartLaw)]
+    wisharts = [law for law in laws if isinstance(law, WishartLaw)]
     laplace = [law for law in laws if isinstance(law, MatrixLaplaceLaw)]
     masked = [law for law in laws if isinstance(law, (MaskedLaw, TiedLaw))]
     if len(gaussian) == len(laws):
@@ -661,9 +659,9 @@ def added_up(laws: Sequence[NoiseLaw]) -> NoiseLaw:
     if len(masked) == len(laws) and len({_known(law) for law in masked}) == 1:
         base = added_up([law.base for law in masked])
         return replace(first, base=base)  # type: ignore[call-arg]
-    if len(wishart) == len(laws) and len({law.scale for law in wishart}) == 1:
-        dof, taken = (sum(getattr(law, n) for law in wishart) for n in ("dof", "subtracted"))
-        return WishartLaw(wishart[0].scale, dof, taken)
+    if len(wisharts) == len(laws) and len({law.scale for law in wisharts}) == 1:
+        dof, taken = (sum(getattr(law, n) for law in wisharts) for n in ("dof", "subtracted"))
+        return WishartLaw(wisharts[0].scale, dof, taken)
     if len(laplace) == len(laws) and len({law.scale for law in laplace}) == 1:
         return MatrixLaplaceLaw(laplace[0].scale, sum(law.dof for law in laplace))
     raise ValueError(

@@ -1,8 +1,6 @@
-"""Mechanisms, their public half: parameters, calibration and the records of it.
+"""Mechanisms, their public half: parameters, calibration and names, and which of them to take.
 
-None of them sees data.
-
-What they draw from a second moment is in `privgram.drawing`.
+None of them sees data. What they draw from a second moment is in `privgram.drawing`.
 """
 
 from __future__ import annotations
@@ -166,7 +164,8 @@ def calibrate_groups(
 
     Under "add-remove" a row is in one group: parallel composition. Under "replace" it may change
     its group. Two of the matrices then are the diagonal blocks of the second moment of a table of
-    twice as many columns, and the noise is that of this table (docs/theory/composition.md).
+    twice as many columns, and the noise is that of this table: docs/theory/composition.md,
+    "Groups of a table".
     """
     check_groups(mechanism, adjacency)
     width = 2 * n_columns if adjacency == "replace" else n_columns

@@ -1,8 +1,7 @@
-"""What all mechanisms share: calibration records, the way to a release, and one name for each."""
+"""What all mechanisms share: calibration records, the way to a release, and their names."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import operator
 import re
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from privgram.ledger import Ledger
     from privgram.noise import NoiseLaw
     from privgram.privacy import Adjacency, Guarantee, Profile
-
-__all__ = ["NAMES", "by_name", "class_name", "hyphenated", "named", "parameters"]
 
 
 @dataclass(frozen=True)
@@ -251,22 +248,6 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
         return type(self)._release(self, moment, epsilon, delta, adjacency, rng, ledger=ledger)
 
 
-def check_mechanism(mechanism: Any) -> Mechanism:
-    """Give a mechanism, or raise a TypeError, which says what to do about a class."""
-    if isinstance(mechanism, Mechanism):
-        return mechanism
-    if isinstance(mechanism, type) and issubclass(mechanism, Mechanism):
-        name = mechanism.__name__
-        needs = [f.name for f in fields(mechanism) if f.default is MISSING]
-        raise TypeError(
-            f"mechanism must be a Mechanism, and {name} is a class: add (), as in "
-            f"{name}({', '.join(f'{need}=...' for need in needs)})"
-        )
-    raise TypeError(
-        f"mechanism must be a Mechanism such as AnalyzeGauss(), not {type(mechanism).__name__}"
-    )
-
-
 @lru_cache(maxsize=1024)
 def _calibrate(mechanism: Mechanism, request: Request) -> Calibration:
     # A pure function of public numbers that takes milliseconds: worth remembering.
@@ -284,10 +265,6 @@ def _calibrate(mechanism: Mechanism, request: Request) -> Calibration:
         ) from None
 
 
-#: A mechanism from what `Mechanism.to_dict` gave.
-from_dict = Mechanism.from_dict
-
-
 def true_delta(noise: Calibration) -> float:
     """The delta of a release at its epsilon: more than was asked under a published erratum."""
     from privgram.privacy._profile import delta_fp_of
@@ -298,8 +275,8 @@ def true_delta(noise: Calibration) -> float:
 def sensitivity(bound: float, n_columns: int, adjacency: Adjacency) -> float:
     """Frobenius sensitivity of the second moment, attained.
 
-    B^2 for adding or removing a row; for replacing one sqrt(2) B^2, by two
-    orthogonal rows, which a single column does not have room for.
+    B^2 for adding or removing a row; for replacing one sqrt(2) B^2, by two orthogonal rows, which a
+    single column does not have room for: the first theorem of docs/theory/analyze-gauss.md.
     """
     if adjacency == "replace" and n_columns > 1:
         return math.sqrt(2.0) * bound**2
@@ -314,13 +291,11 @@ def hyphenated(name: str) -> str:
 #: The classes and their names on the command line, in the order of use.
 NAMES = {
     name: hyphenated(name)
-    for name in (
-        "AnalyzeGauss",
-        "AdditiveWishart",
-        "MatrixLaplace",
-        "Refined",
-    )
+    for name in ("AnalyzeGauss", "AdditiveWishart", "MatrixLaplace", "Refined")
 }
+
+#: A mechanism from what `Mechanism.to_dict` gave.
+from_dict = Mechanism.from_dict
 
 
 def class_name(name: str, others: tuple[str, ...] = ()) -> str:
@@ -340,11 +315,8 @@ def class_name(name: str, others: tuple[str, ...] = ()) -> str:
 
 def parameters(name: str) -> tuple[list[str], list[str]]:
     """Names of the parameters of a mechanism, and of those without a default."""
-    fields = dataclasses.fields(Mechanism.kinds[class_name(name)])
-    return (
-        [field.name for field in fields],
-        [field.name for field in fields if field.default is dataclasses.MISSING],
-    )
+    known = fields(Mechanism.kinds[class_name(name)])
+    return [field.name for field in known], [f.name for f in known if f.default is MISSING]
 
 
 def by_name(name: str, values: dict[str, Any]) -> Mechanism:
@@ -365,6 +337,22 @@ def by_name(name: str, values: dict[str, Any]) -> Mechanism:
             raise ValueError(f"{hyphenated(kind)} needs a parameter: {kind}({key}=...)")
     mechanism: Mechanism = Mechanism.kinds[kind](**values)
     return mechanism
+
+
+def check_mechanism(mechanism: Any) -> Mechanism:
+    """Give a mechanism, or raise a TypeError, which says what to do about a class."""
+    if isinstance(mechanism, Mechanism):
+        return mechanism
+    if isinstance(mechanism, type) and issubclass(mechanism, Mechanism):
+        name = mechanism.__name__
+        needs = [field.name for field in fields(mechanism) if field.default is MISSING]
+        raise TypeError(
+            f"mechanism must be a Mechanism, and {name} is a class: add (), as in "
+            f"{name}({', '.join(f'{need}=...' for need in needs)})"
+        )
+    raise TypeError(
+        f"mechanism must be a Mechanism such as AnalyzeGauss(), not {type(mechanism).__name__}"
+    )
 
 
 def named(mechanism: Any) -> Mechanism | None:

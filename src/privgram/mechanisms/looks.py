@@ -12,7 +12,6 @@ import numpy as np
 from privgram.columns.structure import relations, ties, zeros
 from privgram.columns.terms import INTERCEPT
 from privgram.mechanisms import refined as rules
-from privgram.mechanisms.refined import bins
 from privgram.noise import (
     EntryLaw,
     GaussianLaw,
@@ -117,8 +116,8 @@ def _inverse(moment: Matrix, columns: Columns | None) -> Matrix:
     return inverse
 
 
-# Nothing of the table is used here but what was released. `privgram.drawing.draws` looks at secret
-# tables; `privgram.plan` goes through the same looks at made ones.
+# The looks. Nothing of the table is used here but what was released. `privgram.drawing.draws` looks
+# at secret tables; `privgram._plan` goes through the same looks at made ones.
 
 #: Less than the whole budget by this part, which pays for the rounding of its shares.
 ROUNDING = 2.0**-40
@@ -183,7 +182,7 @@ class Looks(ABC):
     def choose(self, frame: Frame, share: float, left: float, rows: float) -> Choice:
         """The radius of a look in a frame, by a released histogram; `left` is the look's share."""
         constant, largest = frame.constant, frame.largest(float(self.moment.bound))
-        grid = bins(frame.typical - constant, largest - constant)
+        grid = rules.bins(frame.typical - constant, largest - constant)
         counts, std = self.count(frame, grid, share)
         noise = self.std_at(1.0, left)
         return rules.choose_radius(counts, grid, std, noise, rows, frame.loudest(rows), constant)

@@ -65,8 +65,8 @@ class NormBound(float):
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a NormBound cannot be changed: {name}")
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return restore, (float(self), self.__dict__)
+    def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, Any]]:
+        return (float(self),), self.__dict__
 
     def __repr__(self) -> str:
         whose = "row" if self.unit is None else "unit"
@@ -155,8 +155,3 @@ def charge(ledger: Ledger, choice: dict[str, Any]) -> None:
         id=choice["id"],
         unit=choice["unit"] or "",
     )
-
-
-def restore(bound: float, fields: dict[str, Any]) -> NormBound:
-    """A bound from its pickle."""
-    return NormBound(bound, **fields)

@@ -12,7 +12,7 @@ import numpy as np
 from privgram._base.text import listed
 from privgram.columns.structure import ties
 from privgram.mechanisms._base import Calibration, Mechanism, Request, sensitivity
-from privgram.mechanisms.additive import AnalyzeGauss, GaussCalibration
+from privgram.mechanisms.additive import AnalyzeGauss
 from privgram.noise import GaussianLaw, imposed
 
 if TYPE_CHECKING:
@@ -90,12 +90,12 @@ class Tail:
     # (k,), sum of what rows are longer by: expected if there are none of a second kind
     excess: Vector
     probability: Matrix  # (r, s), of the hypotheses
-    _nearer: Vector  # rows between a place and the anchor, which all hypotheses share
-    _total: Matrix
-    _first: Matrix
-    _second: Matrix
-    _surplus: Matrix  # of shape (r, s, bins), and what is beyond of it
-    _steps: Matrix
+    _nearer: Vector  # (k,), rows between a place and the anchor, which all hypotheses share
+    _total: Matrix  # (r, s), rows of a tail
+    _first: Matrix  # (r, k), the part of them that is beyond each place
+    _second: Matrix  # (s, k), rows of the second kind beyond each place
+    _surplus: Matrix  # (r, s, bins), rows of a bin that no hypothesis explains
+    _steps: Matrix  # (bins, k), the part of them that is beyond each place
 
     def rows_std(self, at: int) -> float:
         """Deviation of the number of rows beyond a place in the posterior."""
@@ -105,16 +105,13 @@ class Tail:
 
     def most(self, at: int) -> float:
         """What the excess does not exceed at 90 % of the posterior."""
-        areas = [_area(one, self.places)[..., at] for one in self._curves]
+        curves = self._first, self._second, self._steps
+        areas = [_area(one, self.places)[..., at] for one in curves]
         found = self._summed(*areas).ravel()
         order = np.argsort(found)
         reached = np.cumsum(self.probability.ravel()[order]) >= UPPER
         upper = float(found[order[reached.argmax()]])
         return upper + float(_area(self._nearer, self.places)[at])
-
-    @property
-    def _curves(self) -> tuple[Matrix, Matrix, Matrix]:
-        return self._first, self._second, self._steps
 
     def _summed(self, first: Vector, second: Vector, steps: Vector) -> Matrix:
         """Of every hypothesis, from numbers of its parts."""
@@ -228,8 +225,8 @@ def _area(beyond: Matrix, places: Vector) -> Matrix:
     return area
 
 
-# The rules by which released numbers decide the next look are here, and the calibration. What they
-# are applied to is in `privgram.mechanisms.looks`; docs/theory/refined.md has the proofs.
+# The rules by which released numbers decide the next look, applied in `privgram.mechanisms.looks`:
+# docs/theory/refined.md.
 
 #: Shares of the squared ratio mu^2: of the first look, of each at the middle, of the histogram
 #: of lengths before each of these, and of the number of rows where nothing else says it.
@@ -404,14 +401,9 @@ class Refined(Mechanism):
         return 1 if rate < CLEAR else self.most_looks
 
     def _calibrated(self, request: Request) -> RefinedCalibration:
-        return _together(AnalyzeGauss()._calibrated(request))
-
-
-def _together(one: GaussCalibration) -> RefinedCalibration:
-    """The budget of one look, for all looks together."""
-    shared = {field.name: getattr(one, field.name) for field in fields(Calibration)}
-    mu: float = one.privacy.sensitivity_ratio  # type: ignore[attr-defined]
-    return RefinedCalibration(**shared, mu=mu)
+        one = AnalyzeGauss()._calibrated(request)
+        shared = {field.name: getattr(one, field.name) for field in fields(Calibration)}
+        return RefinedCalibration(**shared, mu=one.privacy.sensitivity_ratio)  # type: ignore[attr-defined]
 
 
 def count_sensitivity(adjacency: Adjacency) -> float:

@@ -57,6 +57,13 @@ class PublishedErratumError(ValueError):
         )
 
 
+def check_count(value: float, name: str) -> None:
+    """Raise ValueError unless `value` is a finite number, 1 or more."""
+    check_parameter(value, name)
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, not {value!r}")
+
+
 def log_ratio(
     numerator: float,
     epsilon: float,
@@ -99,14 +106,20 @@ def require_private(
 #
 # Of r independent coordinates each, with lam > 0:
 #
-# - N(0, 1 + lam)^r against N(0, 1)^r, in both orders: one row more in a sketch;
-# - N(0, diag(1 + lam, 1 / (1 + lam)))^r against N(0, I_2)^r: one row replaced. Its privacy loss is
-#   a Gaussian mixture, N(+-mu^2/2, mu^2) with mu = kappa S, S ~ chi_r,
+# - N(0, 1 + lam)^r against N(0, 1)^r, in both orders: one row more in a sketch, Theorem 1 of
+#   docs/theory/sheffet.md;
+# - N(0, diag(1 + lam, 1 / (1 + lam)))^r against N(0, I_2)^r: one row replaced, Theorem 2 there. Its
+#   privacy loss is a Gaussian mixture, N(+-mu^2/2, mu^2) with mu = kappa S, S ~ chi_r,
 #   kappa = lam / sqrt(1 + lam). A range finder of r columns is that same mixture, kappa being the
 #   change of a row over the standard deviation of the noise.
 
-_NODES = 64
-_CHUNK = 128
+#: Nodes of a panel, and epsilons at once.
+_NODES, _CHUNK = 64, 128
+
+
+def mixture_ratio(ratio: Array) -> Array:
+    """Give kappa = lam / sqrt(1 + lam)."""
+    return ratio / np.sqrt(1.0 + ratio)
 
 
 @quiet
@@ -270,8 +283,8 @@ def wide_and_narrow_by_parts(
 def wide_and_narrow(epsilon: Array, rows: float, wide: Array, narrow: Array) -> Array:
     r"""Profile of N(0, diag(1 + wide, 1 / (1 + narrow)))^r against N(0, I_2)^r.
 
-    For any real epsilon, missing at most 1e-40; all broadcast. A mixture of Gaussians, by the
-    Theorem of docs/theory/sheffet.md: given S ~ chi_r the loss is
+    For any real epsilon, missing at most 1e-40; all broadcast. A mixture of Gaussians, by
+    Theorem A2 of docs/theory/sheffet.md: given S ~ chi_r the loss is
 
     .. math:: N(\pm\mu^2/2, \mu^2) + \tfrac12 (t - 1) S^2 - \tfrac r2 \ln t, \qquad
        t = \frac{1 + \text{wide}}{1 + \text{narrow}}, \quad
@@ -303,15 +316,3 @@ def wide_and_narrow(epsilon: Array, rows: float, wide: Array, narrow: Array) -> 
             delta = np.where(left < 0.0, -np.expm1(-size) + np.exp(-size) * delta, delta)
             out[part[:, 0]] = np.sum(delta * weight, axis=-1)
     return out
-
-
-def check_count(value: float, name: str) -> None:
-    """Raise ValueError unless `value` is a finite number, 1 or more."""
-    check_parameter(value, name)
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, not {value!r}")
-
-
-def mixture_ratio(ratio: Array) -> Array:
-    """Give kappa = lam / sqrt(1 + lam)."""
-    return ratio / np.sqrt(1.0 + ratio)

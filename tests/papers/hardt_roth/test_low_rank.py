@@ -991,7 +991,7 @@ A = np.ones((20, 30))
     [
         (lambda: low_rank.range_finder(A, 15, 6, 1.0, 1e-6), ValueError, "at most min.m, n. = 20"),
         (lambda: low_rank.range_finder(A, 1, 6, 1.0, 1e-6), ValueError, "at least 2.* rank 1 take"),
-        (lambda: low_rank.range_finder(A, 3, 4), TypeError, "epsilon and delta must be given"),
+        (lambda: low_rank.range_finder(A, 3, 4), TypeError, "'epsilon' and 'delta'"),
         (lambda: low_rank.range_finder(A, 3, 4, -1.0, 1e-6), ValueError, "epsilon"),
         (lambda: low_rank.range_finder(A, 3, 4, 1.0, 2.0), ValueError, "delta"),
         (lambda: low_rank.range_finder(A, 3, 4, 0.0, 1e-6), ValueError, "epsilon"),

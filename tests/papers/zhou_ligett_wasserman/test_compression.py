@@ -118,7 +118,7 @@ def test_draws_far_from_the_reference_are_thrown_away(rng):
         counts += not np.allclose(first, out.matrix)
     assert 8 <= counts <= 35  # P < 1e-4 outside, for a half
     assert out.threshold == pytest.approx(size)
-    assert out.public_reference
+    assert out.reference is not None
     with pytest.raises(ValueError, match="none of 100 draws"):
         compress(A, 50, sigma + 10, 0.0)
 

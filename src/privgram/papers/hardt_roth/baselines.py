@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.numbers import check_integer
+from privgram._base.numbers import check_budget, check_integer
+from privgram._core import orthonormal
 from privgram.drawing import random
-from privgram.papers.hardt_roth.calibration import check_budget, check_ranks, check_row_change
+from privgram.papers.hardt_roth.calibration import check_ranks, check_row_change
 from privgram.papers.hardt_roth.factors import LowRank
 from privgram.papers.hardt_roth.theorems import theorem_6_2, theorem_6_3
+from privgram.privacy import GaussianProfile
+from privgram.privacy.calibration import gaussian_ratio
 from privgram.sources.blocks import Blocks
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privgram._base.numbers import Matrix
+    from privgram._base.numbers import Matrix, Vector
 
 __all__ = [
     "Coherence",
@@ -29,12 +30,8 @@ __all__ = [
     "subspace",
 ]
 
-# What find-and-project is compared with: no privacy, and noise on every entry.
-#
-# [1] M. Hardt and A. Roth, "Beating Randomized Response on Incoherent Matrices",
-#    STOC 2012, arXiv:1111.0623.
-# [2] N. Halko, P.-G. Martinsson and J. A. Tropp, "Finding Structure with Randomness",
-#    SIAM Review 53, 2011.
+#: Up to this many entries all singular vectors are computed.
+_DENSE = 1 << 22
 
 
 def halko_martinsson_tropp(
@@ -68,7 +65,8 @@ def halko_martinsson_tropp(
 
     References
     ----------
-    Halko, Martinsson and Tropp [2]_; Hardt and Roth [1]_, Figure 1.
+    N. Halko, P.-G. Martinsson and J. A. Tropp, "Finding Structure with Randomness", SIAM Review 53,
+    2011; Hardt and Roth, STOC 2012, Figure 1.
     """
     generator, _ = random.resolve(rng)
     blocks = Blocks(A)
@@ -116,9 +114,6 @@ def randomised_response(
     so that memory is bounded by a few dense blocks. The noise meets A in floats: this is a
     baseline for experiments.
     """
-    from privgram.privacy import GaussianProfile
-    from privgram.privacy.calibration import gaussian_ratio
-
     generator, reproducible = random.resolve(rng)
     epsilon, delta = check_budget(epsilon, delta)
     c = check_row_change(row_change)
@@ -162,13 +157,11 @@ def subspace(
     blocks: Blocks, k: int, iterations: int, rng: np.random.Generator
 ) -> tuple[Matrix, Matrix]:
     """Figure 1, with power iterations: Q (m, k) and Q^T A (k, n)."""
-    from privgram._core.orthonormal import noisy_orthonormalise
-
     Y = blocks.times(rng.standard_normal((blocks.shape[1], k)))
-    Q, _ = noisy_orthonormalise(None, Y, 0.0)
+    Q, _ = orthonormal.noisy_orthonormalise(None, Y, 0.0)
     for _ in range(iterations):
-        Z, _ = noisy_orthonormalise(None, blocks.trans_times(Q), 0.0)
-        Q, _ = noisy_orthonormalise(None, blocks.times(Z), 0.0)
+        Z, _ = orthonormal.noisy_orthonormalise(None, blocks.trans_times(Q), 0.0)
+        Q, _ = orthonormal.noisy_orthonormalise(None, blocks.times(Z), 0.0)
     return Q, blocks.trans_times(Q).T
 
 
@@ -188,15 +181,6 @@ class Perturbed(Blocks):
             sparse = not isinstance(block.values, np.ndarray)
             values = block.values.toarray() if sparse else block.values
             yield block._replace(values=values + self._std * rng.standard_normal(values.shape))
-
-
-# Coherence of a matrix: how evenly it is spread over its rows. Not private.
-#
-# [1] M. Hardt and A. Roth, "Beating Randomized Response on Incoherent Matrices",
-#    STOC 2012, arXiv:1111.0623.
-
-_DENSE = 1 << 22
-"""Up to this many entries all singular vectors are computed."""
 
 
 @dataclass(frozen=True)
@@ -228,7 +212,7 @@ class Coherence:
     rank: int
     frobenius: float
     largest_row: float
-    singular_values: NDArray[np.float64]
+    singular_values: Vector
 
     def tail(self, rank: int) -> float:
         """||A - A_r||_F, for r up to the rank computed."""
@@ -279,7 +263,7 @@ def coherence(A: Any, rank: int | None = None) -> Coherence:
 
     References
     ----------
-    Hardt and Roth [1]_, Definitions 5.1 and 5.5.
+    Hardt and Roth, STOC 2012, Definitions 5.1 and 5.5.
     """
     blocks = Blocks(A)
     m, n = blocks.shape
@@ -295,9 +279,7 @@ def coherence(A: Any, rank: int | None = None) -> Coherence:
     return Coherence((m, n), largest * math.sqrt(m) / frobenius, mu0, found, frobenius, largest, s)
 
 
-def _left_vectors(
-    blocks: Blocks, rank: int | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _left_vectors(blocks: Blocks, rank: int | None) -> tuple[Matrix, Vector]:
     m, n = blocks.shape
     if rank is not None:
         rank = check_integer(rank, "rank", 1, min(m, n))

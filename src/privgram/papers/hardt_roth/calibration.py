@@ -7,20 +7,30 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from privgram._base import numbers
-from privgram._base.numbers import check_integer, check_not_negative, check_number, largest_safe
+from privgram._base.numbers import (
+    check_budget,
+    check_integer,
+    check_not_negative,
+    check_number,
+    largest_safe,
+)
 from privgram.papers.hardt_roth.theorems import (
     ChiGaussianProfile,
     chi_gaussian_offset,
     chi_gaussian_ratio,
+    figure_2,
+    figure_3,
 )
 from privgram.privacy.calibration import gaussian_ratio
 
 if TYPE_CHECKING:
     from privgram.privacy import Guarantee
 
+#: "exact": by the exact profile; "published": by the paper's constants.
 CalibrationKind = Literal["exact", "published"]
-"""``"exact"``: by the exact profile; ``"published"``: by the paper's constants."""
+
+#: Rounding Omega changes e^T Omega by at most this times |e| sqrt(k).
+TEST_MARGIN = 2.0**-11
 
 
 def check_calibration(calibration: Any) -> CalibrationKind:
@@ -43,13 +53,6 @@ def check_ranks(shape: tuple[int, int], rank: int, oversample: int | None) -> tu
     return r, p
 
 
-def check_budget(epsilon: float | None, delta: float | None) -> tuple[float, float]:
-    """Return the budget of a step, which has none by itself."""
-    if epsilon is None or delta is None:
-        raise TypeError("epsilon and delta must be given: the budget of this step")
-    return numbers.check_budget(epsilon, delta)
-
-
 def check_share(share: float, name: str) -> float:
     """Return a share of the budget, in (0, 1]."""
     value = check_number(share, name)
@@ -65,13 +68,6 @@ def check_row_change(row_change: float) -> float:
     if not 2.0**-900 <= value <= 2.0**900:
         raise ValueError(f"row_change must be a positive number within 2^±900, not {value!r}")
     return value
-
-
-# [2] N. Halko, P.-G. Martinsson and J. A. Tropp, "Finding Structure with Randomness",
-#    SIAM Review 53, 2011.
-
-#: Rounding Omega changes e^T Omega by at most this times |e| sqrt(k).
-TEST_MARGIN = 2.0**-11
 
 
 @dataclass(frozen=True)
@@ -127,9 +123,9 @@ class Calibration:
 
         Notes
         -----
-        Y is the range finder's [2]_ for the matrix [A, rho I], whose error in expectation
-        (Theorem 10.5) has the part rho^2 (m - k) that is not A's. The projection's noise
-        has k n entries of one variance.
+        Y is the range finder's for the matrix [A, rho I], whose error in expectation (Halko,
+        Martinsson and Tropp, SIAM Review 53, 2011, Theorem 10.5) has the part rho^2 (m - k) that
+        is not A's. The projection's noise has k n entries of one variance.
         """
         (m, n), r = shape, check_integer(rank, "rank", 1, self.k - 2)
         p = self.k - r
@@ -194,8 +190,6 @@ def calibrate(
     r, p = check_ranks((m, n), rank, oversample)
     k, c = r + p, check_row_change(row_change)
     if check_calibration(calibration) == "published":
-        from privgram.papers.hardt_roth.theorems import figure_3
-
         half = epsilon / 2, delta / 2
         rho = finder_std(k, c, *half, "published", allow_published_erratum)
         # One row of noise after the other: together a ratio of sqrt(k) at most.
@@ -209,8 +203,6 @@ def calibrate(
 
 
 # Pure functions of public numbers that take milliseconds: worth remembering.
-
-
 @lru_cache(maxsize=256)
 def _exact(
     m: int, n: int, r: int, p: int, c: float, epsilon: float, delta: float, leverage: float
@@ -238,8 +230,6 @@ def finder_std(
     allow_published_erratum: bool,
 ) -> float:
     """Standard deviation rho of the range finder's noise, for a budget of its own."""
-    from privgram.papers.hardt_roth.theorems import figure_2
-
     least = row_change / finder_ratio(k, epsilon, delta)
     if calibration == "exact":
         return least
@@ -252,7 +242,8 @@ def finder_profile(k: int, ratio: float, offset: float = 0.0) -> ChiGaussianProf
     """Profile of the range finder with Omega rounded, and of Gaussian mechanisms beside it.
 
     Rounding turns S into at most S + t sqrt(k), t the `TEST_MARGIN`, whose square is at most
-    (1 + t) (S^2 + t k). The noise has the first factor; the rest is as an offset.
+    (1 + t) (S^2 + t k). The noise has the first factor; the rest is as an offset: Theorem 4 of
+    docs/theory/range-finder-projection.md.
     """
     return ChiGaussianProfile(k, ratio, math.hypot(offset, ratio * math.sqrt(TEST_MARGIN * k)))
 

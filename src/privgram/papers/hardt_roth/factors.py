@@ -12,24 +12,18 @@ import numpy as np
 from privgram._base.files import write_atomically
 from privgram._base.numbers import check_integer, check_number
 from privgram._base.saved import Form
+from privgram.privacy import Profile
 
 if TYPE_CHECKING:
     import os
 
-    from numpy.typing import NDArray
-
+    from privgram._base.numbers import Matrix
     from privgram.privacy import Guarantee
-
-    Matrix = NDArray[np.float64]
 
 __all__ = ["LowRank", "load"]
 
 FORM = Form(
-    "privgram-low-rank",
-    1,
-    "a low-rank approximation",
-    key="contents",
-    arrays=("left", "right"),
+    "privgram-low-rank", 1, "a low-rank approximation", key="contents", arrays=("left", "right")
 )
 
 _GUARANTEE = ("epsilon", "delta", "row_change", "reproducible")
@@ -169,8 +163,6 @@ def load(path: str | os.PathLike[str]) -> LowRank:
     OSError
         If it cannot be read.
     """
-    from privgram.privacy import Profile
-
     header, arrays = FORM.read(Path(path))
     with FORM.understood(Path(path)):
         loaded = LowRank(

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._base.numbers import check_budget
+from privgram._core import orthonormal
 from privgram.drawing import random
 from privgram.exact.limbs import Integers, Product, Total, products, with_entries
 from privgram.papers.hardt_roth.calibration import (
     TEST_MARGIN,
     CalibrationKind,
     calibrate,
-    check_budget,
     check_calibration,
     check_ranks,
     check_row_change,
@@ -22,6 +23,7 @@ from privgram.papers.hardt_roth.calibration import (
     projection_ratio,
 )
 from privgram.papers.hardt_roth.factors import LowRank
+from privgram.papers.hardt_roth.theorems import figure_3
 from privgram.sources.blocks import Block, Blocks, in_order
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ __all__ = [
 
 #: Bits of W in the projection, relative to its largest column norm.
 BASIS_BITS = 20
+
 #: The rounding of A adds at most 2**-MARGIN_BITS of `row_change` to the change of a row.
 MARGIN_BITS = 10
 
@@ -136,9 +139,9 @@ class Rounded:
 def range_finder(
     A: Any,
     rank: int,
-    oversample: int | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
+    oversample: int | None,
+    epsilon: float,
+    delta: float,
     rng: np.random.Generator | None = None,
     *,
     row_change: float = 1.0,
@@ -186,13 +189,11 @@ def range_finder(
 
 def find(blocks: Rounded, k: int, std: float, rng: np.random.Generator) -> Matrix:
     """Steps 1 to 5 of Figure 2, with noise of `std` but for what rounding adds."""
-    from privgram._core.orthonormal import noisy_orthonormalise
-
     Omega, step = rounded_normals(blocks.shape[1], k, rng)
     # The last factor is for the rounding of these very numbers.
     grown = std * blocks.growth * math.sqrt(1 + TEST_MARGIN) * (1 + 1e-12)
     Y = blocks.times(Omega).noisy(grown / blocks.unit / step, rng)
-    W, found = noisy_orthonormalise(None, Y, 0.0)
+    W, found = orthonormal.noisy_orthonormalise(None, Y, 0.0)
     # Where the noise of an enormous epsilon is lost beside A, columns depend on each other. Y is
     # private, so these may be told: they become zero.
     return np.pad(W, ((0, 0), (0, k - found)))
@@ -212,8 +213,8 @@ def rounded_normals(n: int, k: int, rng: np.random.Generator) -> tuple[Integers,
 def project(
     A: Any,
     W: Any,
-    epsilon: float | None = None,
-    delta: float | None = None,
+    epsilon: float,
+    delta: float,
     rng: np.random.Generator | None = None,
     *,
     row_change: float = 1.0,
@@ -285,8 +286,6 @@ def exact_std(W: Matrix, row_change: float, ratio: float) -> Matrix:
 
 def published_std(W: Matrix, row_change: float, epsilon: float, delta: float) -> Matrix:
     """Standard deviations of the k rows of the noise of Figure 3."""
-    from privgram.papers.hardt_roth.theorems import figure_3
-
     rho = row_change * figure_3(W.shape[1], epsilon, delta)
     basis, step = on_grid(W)
     largest = np.abs(basis).max(axis=0)

@@ -1,6 +1,6 @@
-"""M. Hardt and A. Roth, "Beating Randomized Response on Incoherent Matrices", STOC 2012.
+"""Hardt and Roth's statements, the exact profile of the range finder, and its calibration.
 
-arXiv:1111.0623. Shared parameters are documented in `privgram.papers`. Those of the matrix are
+Shared parameters are documented in `privgram.papers`. Those of the matrix are
 
 shape : tuple of int
     (m, n), its rows and columns.
@@ -241,7 +241,8 @@ class ChiGaussianProfile(Profile):
 
     References
     ----------
-    Hardt and Roth, STOC 2012, Figure 2.
+    Hardt and Roth, STOC 2012, Figure 2; docs/theory/range-finder-projection.md, Theorems 1 and 2,
+    and "Both together".
     """
 
     k: float

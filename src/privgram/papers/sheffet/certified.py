@@ -26,6 +26,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.linalg.blas import dtrsm
 
 from privgram._base.numbers import edge
 from privgram.exact.digits import (
@@ -41,8 +42,7 @@ from privgram.exact.digits import (
 from privgram.exact.limbs import GRID_BITS, to_integers
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.numbers import Matrix
     from privgram.exact.digits import Draws
     from privgram.exact.limbs import Limbs
 
@@ -138,7 +138,7 @@ def _whiten(h: DigitMatrix, tolerance: float) -> Whitener:
     raise ArithmeticError(NOT_DEFINITE)
 
 
-def _correction(residual: NDArray[np.float64]) -> NDArray[np.float64]:
+def _correction(residual: Matrix) -> Matrix:
     """Z such that (I + Z) (I + F) (I + Z)^T is nearer I than I + F, by all that float64 can.
 
     I + Z is the inverse of the Cholesky factor I + D of I + F: D = phi(F - D D^T), phi the strict
@@ -164,19 +164,18 @@ def _correction(residual: NDArray[np.float64]) -> NDArray[np.float64]:
     return -_solve_lower(identity + step, step)
 
 
-def _solve_lower(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+def _solve_lower(a: Matrix, b: Matrix) -> Matrix:
     """Give ``a^-1 b``, a lower triangular."""
-    from scipy.linalg.blas import dtrsm  # LAPACK's, of OpenBLAS, has threads even for 2 x 2
-
-    x: NDArray[np.float64] = dtrsm(1.0, a, b, lower=1)
+    # LAPACK's triangular solver, of OpenBLAS, has threads even for 2 x 2.
+    x: Matrix = dtrsm(1.0, a, b, lower=1)
     return x
 
 
-def _lower_half(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+def _lower_half(matrix: Matrix) -> Matrix:
     return np.tril(matrix) - np.diag(np.diagonal(matrix) / 2)
 
 
-def sketch_gram(factor: DigitMatrix, draws: Draws, exponent: int) -> NDArray[np.float64]:
+def sketch_gram(factor: DigitMatrix, draws: Draws, exponent: int) -> Matrix:
     """Round ``L A A^T L^T`` to multiples of ``2^exponent`` units, for draws A of d rows.
 
     Counts of the grid, symmetric (d, d). The draws (d, columns), columns <= d, are Bartlett's
@@ -186,7 +185,7 @@ def sketch_gram(factor: DigitMatrix, draws: Draws, exponent: int) -> NDArray[np.
     return _rounded_gram(factor, Drawn(draws, factor.bits), exponent)
 
 
-def sketch_rows(factor: DigitMatrix, draws: Draws, exponent: int) -> NDArray[np.float64]:
+def sketch_rows(factor: DigitMatrix, draws: Draws, exponent: int) -> Matrix:
     """Round the rows ``A^T L^T`` themselves to ``2^exponent`` square roots of the unit.
 
     Counts of the grid (rows, d), for normals (d, rows).
@@ -201,7 +200,7 @@ def sketch_rows(factor: DigitMatrix, draws: Draws, exponent: int) -> NDArray[np.
         bits *= 2
 
 
-def inverse_wishart(factor: DigitMatrix, draws: Draws, exponent: int) -> NDArray[np.float64]:
+def inverse_wishart(factor: DigitMatrix, draws: Draws, exponent: int) -> Matrix:
     """Round ``L (A A^T)^-1 L^T``, inverse Wishart of scale H, to multiples of ``2^exponent`` units.
 
     Counts of the grid, symmetric (d, d), for Bartlett's factor (d, d).
@@ -214,7 +213,7 @@ class _Inverse(Drawn):
     """The inverse of triangular draws, transposed, in digits."""
 
     @cached_property
-    def start(self) -> NDArray[np.float64]:
+    def start(self) -> Matrix:
         """The inverse to about the digits of float64."""
         a = self.draws.to_float()
         diagonal = np.diag_indices(len(a))
@@ -248,7 +247,7 @@ class _Inverse(Drawn):
                 return q.T
 
 
-def _rounded_gram(left: DigitMatrix, right: Drawn, exponent: int) -> NDArray[np.float64]:
+def _rounded_gram(left: DigitMatrix, right: Drawn, exponent: int) -> Matrix:
     """Round ``M M^T``, M = left right, to multiples of ``2^exponent``: exactly.
 
     From the leading digits of M and of M M^T, where their error cannot move any entry across a

@@ -30,8 +30,7 @@ from privgram.papers.sheffet.profiles import AdaptiveLadderProfile
 from privgram.papers.sheffet.theorems import algorithm_2_rows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.numbers import Matrix
     from privgram.moment import SecondMoment
     from privgram.papers.sheffet.mechanisms import (
         InverseGaussCalibration,
@@ -45,7 +44,7 @@ def gaussian_sketch(
     moment: SecondMoment,
     noise: MultiplicativeCalibration,
     rng: np.random.Generator,
-) -> tuple[NDArray[np.float64], SketchLaw, dict[str, Any]]:
+) -> tuple[Matrix, SketchLaw, dict[str, Any]]:
     """Draw a sketch, by its rows where they are kept or too few for a Wishart matrix."""
     adjusted = adjust(moment, noise, rng)
     rows, d = int(adjusted.dof), moment.n_columns
@@ -75,7 +74,7 @@ def inverse_wishart(
     moment: SecondMoment,
     noise: MultiplicativeCalibration,
     rng: np.random.Generator,
-) -> tuple[NDArray[np.float64], InverseWishartLaw, dict[str, Any]]:
+) -> tuple[Matrix, InverseWishartLaw, dict[str, Any]]:
     """Draw from the inverse Wishart law, scaled to estimate what it is about."""
     adjusted = adjust(moment, noise, rng)
     d, dof = moment.n_columns, adjusted.dof
@@ -94,7 +93,7 @@ def inverse_gauss(
     moment: SecondMoment,
     noise: InverseGaussCalibration,
     rng: np.random.Generator,
-) -> tuple[NDArray[np.float64], InverseGaussianLaw, dict[str, Any]]:
+) -> tuple[Matrix, InverseGaussianLaw, dict[str, Any]]:
     """Invert, round, add symmetric Gaussian noise, and invert back."""
     d = moment.n_columns
     law = noise.law

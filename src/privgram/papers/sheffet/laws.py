@@ -23,9 +23,9 @@ from privgram.privacy import GaussianProfile
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Matrix = NDArray[np.float64]
+    from privgram._base.numbers import Matrix
 
 __all__ = ["InverseGaussianLaw", "InverseWishartLaw", "SketchLaw"]
 

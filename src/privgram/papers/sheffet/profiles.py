@@ -26,6 +26,7 @@ from privgram.papers._shared import (
 from privgram.privacy._numerics import (
     TINY,
     Array,
+    Curve,
     gamma_window_above,
     gamma_window_below,
     gauss_legendre,
@@ -52,9 +53,10 @@ __all__ = [
 # is a pair of `privgram.papers._shared`. Under "add-remove" the table with the row has the wide
 # law for a sketch; inversion makes it the narrow one for an inverse Wishart.
 
+#: Which law of a pair the table with the row has: a sketch's is wide, an inverse's narrow.
 Orientation = Literal["wide", "narrow"]
-"""Which law of a pair the table with the row has: a sketch's is wide, an inverse's narrow."""
 
+#: Of `TwoSketchesProfile`: a quarter of the nodes of a panel, and epsilons at once.
 _NODES, _CHUNK = 96, 16
 
 
@@ -72,8 +74,7 @@ class SketchProfile(Profile):
         Notion of neighbours.
     orientation : {"wide", "narrow"} or None
         Under "add-remove": the law of the table with the row. It is the wide one for a sketch
-        and the narrow one for an inverse Wishart. None, where it is not known, charges for
-        either and for both together: for as much as under "replace", where it is always None.
+        and the narrow one for an inverse Wishart. Under "replace" it is always None.
     one_column : bool
         Under "replace": whether the table has but one column. Replacing a row is then no more
         than adding one or removing one, and which of the two is not known.
@@ -90,7 +91,8 @@ class SketchProfile(Profile):
 
     References
     ----------
-    Sheffet, arXiv:1507.00056, Algorithms 1 and 4; arXiv:2309.01243 compares two Gaussians.
+    Sheffet, arXiv:1507.00056, Algorithms 1 and 4; docs/theory/sheffet.md, Theorems 1 to 3;
+    arXiv:2309.01243 compares two Gaussians.
     """
 
     _guarantee = "proved"
@@ -109,10 +111,10 @@ class SketchProfile(Profile):
             object.__setattr__(self, "orientation", None)
         else:
             object.__setattr__(self, "one_column", False)
-        if self.orientation not in (None, *get_args(Orientation)):
-            raise ValueError(
-                f'orientation must be "wide", "narrow" or None, not {self.orientation!r}'
-            )
+            if self.orientation not in get_args(Orientation):
+                raise ValueError(
+                    f'orientation must be "wide" or "narrow", not {self.orientation!r}'
+                )
         if not isinstance(self.one_column, bool):
             raise TypeError(f"one_column must be True or False, not {self.one_column!r}")
 
@@ -129,27 +131,25 @@ class SketchProfile(Profile):
             else:
                 rest.append(p)
         added = [SketchProfile(n, *key) for key, n in rows.items()]
-        known = [p for p in added if p.orientation or p.adjacency == "replace"]
-        rest += [p for p in added if p not in known]
-        if len(known) % 2:
-            rest.append(known.pop())
-        pairs = zip(known[::2], known[1::2], strict=True)
+        if len(added) % 2:
+            rest.append(added.pop())
+        pairs = zip(added[::2], added[1::2], strict=True)
         return rest + [TwoSketchesProfile(*two) for two in pairs]
 
-    def _pairs(self) -> tuple[Callable[[Array], Array], ...]:
+    def _pairs(self) -> tuple[Curve, ...]:
         rows, ratio = float(self.rows), np.asarray(self.ratio)
         return (
             lambda epsilon: wide_against_narrow(epsilon, rows, ratio),
             lambda epsilon: narrow_against_wide(epsilon, rows, ratio),
         )
 
-    def _directions(self) -> tuple[Callable[[Array], Array], ...]:
-        if self.orientation is None:
+    def _directions(self) -> tuple[Curve, ...]:
+        if self.adjacency == "replace":
             return (self._curve,)
         return self._pairs() if self.orientation == "wide" else self._pairs()[::-1]
 
     def _delta(self, epsilon: Array) -> Array:
-        if self.orientation is not None or self.one_column:
+        if self.adjacency == "add-remove" or self.one_column:
             delta = np.maximum(*(curve(epsilon) for curve in self._pairs()))
         else:
             kappa = mixture_ratio(np.asarray(self.ratio))
@@ -189,13 +189,13 @@ def _of_both(epsilon: Array, first: SketchProfile, second: SketchProfile, with_r
 class TwoSketchesProfile(Profile):
     r"""Privacy profile of two sketches or inverse Wisharts, of different ratio or orientation.
 
-    Exact. Made by `compose`; those of one ratio and orientation are one `SketchProfile`.
+    Exact: docs/theory/composition.md, "Exactly". Made by `compose`; those of one ratio and
+    orientation are one `SketchProfile`.
 
     Parameters
     ----------
     first, second : SketchProfile
-        Both for the same notion of neighbours and, under "add-remove", of known orientation;
-        under "replace" for more than one column.
+        Both for the same notion of neighbours; under "replace" for more than one column.
 
     Raises
     ------
@@ -213,8 +213,7 @@ class TwoSketchesProfile(Profile):
         for p in (self.first, self.second):
             if not isinstance(p, SketchProfile):
                 raise TypeError(f"a SketchProfile is needed, not {type(p).__name__}")
-            unknown = p.adjacency == "add-remove" and p.orientation is None
-            if p.adjacency != self.first.adjacency or unknown or p.one_column:
+            if p.adjacency != self.first.adjacency or p.one_column:
                 raise ValueError("the two sketches have no worst pair of tables in common")
 
     @property
@@ -235,10 +234,10 @@ class TwoSketchesProfile(Profile):
         first, second = (SketchProfile.from_dict(parameters.pop(x)) for x in ("first", "second"))
         return cls(first, second, **parameters)
 
-    def _pairs(self) -> tuple[Callable[[Array], Array], ...]:
+    def _pairs(self) -> tuple[Curve, ...]:
         return tuple(partial(self._in_order, with_row=x) for x in (True, False))
 
-    def _directions(self) -> tuple[Callable[[Array], Array], ...]:
+    def _directions(self) -> tuple[Curve, ...]:
         return (self._curve,) if self.adjacency == "replace" else self._pairs()
 
     def _in_order(self, epsilon: Array, with_row: bool) -> Array:
@@ -267,9 +266,8 @@ class TwoSketchesProfile(Profile):
         return np.maximum(worst, TINY)
 
 
-# Privacy profile of the adaptive variants (Algorithms 2 and 5 of Sheffet [1]).
-#
-# The smallest eigenvalue of the data is itself a regulariser. With Laplace noise of scale b,
+# The adaptive variants (Algorithms 2 and 5 of Sheffet). The smallest eigenvalue of the data is
+# itself a regulariser. With Laplace noise of scale b,
 #
 #     s = max(0, lambda_min(G) - shift + Laplace(b))
 #
@@ -285,27 +283,27 @@ class TwoSketchesProfile(Profile):
 #
 # p and q the densities of z for the two tables, and some two tables attain it. No failure
 # probability is set aside: what a noisy eigenvalue too large leaks is in the integral. The clip
-# joins all z < shift - m into one output.
+# joins all z < shift - m into one output. That is Theorem A1 of docs/theory/sheffet.md.
 #
-# What is left is a supremum over two numbers, gap and clip. The profile bounds it, with a proof in
-# docs/theory/sheffet.md: clips are rounded to cells, shifts between two are bounded by those two
-# and one more, and cells are refined until the bound is within a per cent of what is attained.
-#
-# [1] O. Sheffet, "Private Approximations of the 2nd-Moment Matrix Using Existing
-#    Techniques in Linear Regression", arXiv:1507.00056, 2015, Algorithms 2 and 5.
+# What is left is a supremum over two numbers, gap and clip. The profile bounds it, by Theorem A3
+# there: clips are rounded to cells, shifts between two are bounded by those two and one more, and
+# cells are refined until the bound is within a per cent of what is attained.
 
-# Hockey-stick curve of a pair of sketches, as a function of epsilon and of B^2 over the smaller
-# of the two smallest eigenvalues.
+#: Hockey-stick curve of a pair of sketches, as a function of epsilon and of B^2 over the smaller
+#: of the two smallest eigenvalues.
 Sketch = Callable[[Array, Array], Array]
 
-# Cells of the clip up to 1, from there on, and into how many the last is halved.
+#: Cells of the clip up to 1, from there on, and into how many the last is halved.
 _UNIT_CELLS, _CELLS, _HALVINGS = 8, 10, 6
-# Cells of the gap at most, rounds in which those of the clip are made finer at most, and what the
-# bound may exceed, relatively, where these suffice.
+
+#: Cells of the gap at most, rounds in which those of the clip are made finer at most, and what the
+#: bound may exceed, relatively, where these suffice.
 _PARTS, _ROUNDS, _EXCESS = 64, 5, 8e-3
-# Noise further out than this many scales counts as a breach: exp(-105) is 3e-46.
+
+#: Noise further out than this many scales counts as a breach: exp(-105) is 3e-46.
 _REACH = 105.0
-# What the chi mixture of a pair may miss.
+
+#: What the chi mixture of a pair may miss.
 _MISSED = 1e-40
 
 
@@ -496,13 +494,12 @@ def sketch_curves(rows: float, adjacency: Adjacency, gap: float = 0.0) -> tuple[
         wide, narrow = (ratio / (1.0 + max(x, 0.0) * ratio) for x in (-gap, gap))
         return wide_and_narrow(epsilon, rows, wide, narrow)
 
-    if adjacency == "add-remove":
-        return tuple(partial(_curve, x, rows) for x in (wide_against_narrow, narrow_against_wide))
-    return (replaced,)
-
-
-def _curve(pair: Callable[..., Array], rows: float, epsilon: Array, ratio: Array) -> Array:
-    return pair(epsilon, rows, ratio)
+    if adjacency == "replace":
+        return (replaced,)
+    return (
+        lambda epsilon, ratio: wide_against_narrow(epsilon, rows, ratio),
+        lambda epsilon, ratio: narrow_against_wide(epsilon, rows, ratio),
+    )
 
 
 @dataclass(frozen=True)
@@ -532,10 +529,9 @@ class AdaptiveSketchProfile(Profile):
 
     Notes
     -----
-    An upper bound, with proof, over the data's smallest eigenvalue and over the rows that move
-    it, and within 1 % of the delta that some two tables attain, at every epsilon
-    (docs/theory/sheffet.md). It is less than that of earlier versions, so profiles that they
-    saved keep their claims.
+    An upper bound over the data's smallest eigenvalue and over the rows that move it, and within
+    1 % of the delta that some two tables attain, at every epsilon (docs/theory/sheffet.md,
+    Theorem A3).
 
     References
     ----------
@@ -575,11 +571,11 @@ class AdaptiveSketchProfile(Profile):
         return max(0.5 * math.exp(-(total - 1.0) / self.scale), TINY)
 
 
-# Privacy profile of an adaptive sketch whose number of rows grows with the eigenvalue.
+# An adaptive sketch whose number of rows grows with the eigenvalue.
 #
-# Once the released eigenvalue s alone regularises enough, more rows make a better sketch
-# (Algorithms 2 and 5 of Sheffet [1]). Rows here come in rungs, r_k = 2^k r_0: rung k > 0
-# needs no regulariser and is taken where s + shift reaches its total R_k.
+# Once the released eigenvalue s alone regularises enough, more rows make a better sketch. Rows here
+# come in rungs, r_k = 2^k r_0: rung k > 0 needs no regulariser and is taken where s + shift reaches
+# its total R_k.
 #
 # Whatever the rule, an output that took rung k was sketched at ratio at most
 # B^2 / (R_k - z), z as in `AdaptiveSketchProfile`. So with h_k(z) what rung k would
@@ -588,9 +584,8 @@ class AdaptiveSketchProfile(Profile):
 #     integral of max_k h_k(z) dz <= sum over k of the profiles of the rungs,
 #
 # and delta is shared out among them: `FIRST_SHARE` to the rung with the regulariser, the
-# rest in proportion to 1/k^2. A rung's share enters its R_k by its logarithm alone.
-#
-# [1] O. Sheffet, arXiv:1507.00056, 2015, Algorithms 2 and 5.
+# rest in proportion to 1/k^2. A rung's share enters its R_k by its logarithm alone. That is
+# Theorem A4 of docs/theory/sheffet.md.
 
 #: Part of delta for the rung with the regulariser.
 FIRST_SHARE = 0.75

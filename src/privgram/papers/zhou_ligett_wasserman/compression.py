@@ -15,17 +15,15 @@ from privgram.papers.zhou_ligett_wasserman.theorems import TruncatedSketchProfil
 from privgram.sources.blocks import Blocks
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from privgram._base.numbers import Matrix
     from privgram.privacy import Guarantee
-
-    Matrix = NDArray[np.float64]
 
 __all__ = ["Compressed", "compress"]
 
 #: Draws after which the reference is taken to be wrong. Lemma 4.4: one in n^2 fails.
 MAX_DRAWS = 100
-
 
 _CLAIMS = {
     "none": "no guarantee: draws were kept close to the table's own covariance",
@@ -64,11 +62,6 @@ class Compressed:
     reference: Matrix | None
     public_scales: bool
     reproducible: bool
-
-    @property
-    def public_reference(self) -> bool:
-        """Whether the reference was given. Otherwise it was the table's own covariance."""
-        return self.reference is not None
 
     @property
     def guarantee(self) -> Guarantee:
@@ -310,7 +303,7 @@ def compress(
             raise ValueError("delta_max is needed: Lemma 4.5 is about columns of norm sqrt(n)")
         delta_max = 0.0 if given is None else theorems.lemma_4_5(n, p)
     delta_max = check_not_negative(delta_max, "delta_max")
-    threshold = _threshold(m, n, p) + delta_max
+    threshold = theorems.deviation(m, n, p) + delta_max
     public = None if scales is None else _check_scales(scales, p)
 
     if method == "gram" or given is None:
@@ -336,11 +329,6 @@ def compress(
         f"none of {MAX_DRAWS} draws is within {threshold:.3g} of the reference: it is not of a"
         " table like this one, or delta_max is too small"
     )
-
-
-def _threshold(m: int, n: int, p: int) -> float:
-    """C sqrt(ln(2np) / m) of Procedure 4.1, whether or not Lemma 4.4 holds for so few rows."""
-    return math.sqrt(2 * sum(theorems.lemma_b_1()) * math.log(2 * n * p) / m)
 
 
 def _discarded(m: int, near: float, reference: Matrix, delta_max: float, square: float) -> float:

@@ -130,18 +130,19 @@ def procedure_4_1(rows: int, n_rows: int, n_columns: int, delta_max: float) -> f
     float
         The threshold, in units of the normalised covariance.
     """
-    m, n, p = (
-        check_integer(rows, "rows", 1),
-        check_integer(n_rows, "n_rows", 1),
-        check_integer(n_columns, "n_columns", 1),
-    )
-    c_squared = 2 * sum(lemma_b_1())
-    log = math.log(2 * n * p)
-    if m < c_squared * log:
+    m, n = check_integer(rows, "rows", 1), check_integer(n_rows, "n_rows", 1)
+    p = check_integer(n_columns, "n_columns", 1)
+    needed = 2 * sum(lemma_b_1()) * math.log(2 * n * p)
+    if m < needed:
         raise ValueError(
-            f"Lemma 4.4 needs rows >= 2 (C1 + C2) ln(2 n p) = {c_squared * log:.4g}, not {rows}"
+            f"Lemma 4.4 needs rows >= 2 (C1 + C2) ln(2 n p) = {needed:.4g}, not {rows}"
         )
-    return math.sqrt(c_squared * log / m) + check_not_negative(delta_max, "delta_max")
+    return deviation(m, n, p) + check_not_negative(delta_max, "delta_max")
+
+
+def deviation(m: int, n: int, p: int) -> float:
+    """C sqrt(ln(2np) / m) of Procedure 4.1, whether or not Lemma 4.4 holds for so few rows."""
+    return math.sqrt(2 * sum(lemma_b_1()) * math.log(2 * n * p) / m)
 
 
 def theorem_4_6(
@@ -200,10 +201,9 @@ def lemma_b_1() -> tuple[float, float]:
     return 4 * math.e / math.sqrt(6 * math.pi), math.sqrt(8) * math.e
 
 
-# Privacy profile of a sketch of which some draws are thrown away.
-#
-# Draws are made until one falls outside of a public set E of outputs, N times at most; then it
-# is said that none did. With beta a bound on the chance of E under every table considered,
+# A sketch of which some draws are thrown away. Draws are made until one falls outside of a public
+# set E of outputs, N times at most; then it is said that none did. With beta a bound on the chance
+# of E under every table considered,
 #
 #     \delta'(\epsilon) \le \frac{\delta(\epsilon + \ln(1 - \beta))}{1 - \beta} + \beta^N,
 #
