@@ -206,27 +206,6 @@ def adaptive_margin() -> str:
     )
 
 
-# What total and regulariser were when under replace both rows counted as meeting the least
-# eigenvalue, and s above the regulariser as hiding nothing.
-BEFORE = {
-    (100, 1.0, 1e-6): (66.9, 45.5),
-    (10**4, 1.0, 1e-6): (459.0, 430.0),
-    (40, 5.0, 1e-6): (12.0, 6.81),
-    (5, 2.0, 1e-3): (9.15, 4.06),
-    (25, 0.5, 0.1): (12.8, 8.36),
-    (10, 0.5, 0.3): (4.84, 2.97),
-}
-
-
-def adaptive_saved() -> str:
-    rows = [["rows", "(ε, δ)", "R before", "R", "w² before", "w²"]]
-    for (r, epsilon, delta), (total, regulariser) in BEFORE.items():
-        now = adaptive_sketch(r, epsilon, delta, "replace")
-        cells = total, now.regulariser + now.shift, regulariser, now.regulariser
-        rows.append([str(r), budget(epsilon, delta), *map(number, cells)])
-    return "Under replace, in units of $B^2$:\n\n" + table(*rows)
-
-
 # --- Additive noise ----------------------------------------------------------------
 
 
@@ -509,7 +488,6 @@ TABLES = {
         inverse_wishart,
         adaptive,
         adaptive_margin,
-        adaptive_saved,
         analyze_gauss,
         feasible,
         inverse_gauss,

@@ -96,7 +96,7 @@ class NoiseLaw(Kinds, ABC, key="law", what="law of noise"):
             check(getattr(self, field.name), f"{field.name} of the noise")
 
 
-def isotropic(variance: float, inner: Matrix) -> Matrix:
+def _isotropic_sandwich(variance: float, inner: Matrix) -> Matrix:
     """E[N inner N] where E[N_ij N_kl] = variance (d_ik d_jl + d_il d_jk)."""
     result: Matrix = variance * (np.trace(inner) * np.eye(len(inner)) + inner)
     return result
@@ -130,6 +130,16 @@ class GaussianLaw(NoiseLaw):
     std: float  # off the diagonal
     std_diagonal: float
     added: float = 0.0
+
+    @classmethod
+    def isotropic(cls, std: float) -> Self:
+        """Noise that has one variance in all directions of the symmetric matrices."""
+        return cls(std, math.sqrt(2.0) * std)
+
+    @property
+    def is_isotropic(self) -> bool:
+        """Whether it has, to nine digits."""
+        return math.isclose(self.std_diagonal, math.sqrt(2.0) * self.std, rel_tol=1e-9)
 
     @property
     def shift(self) -> float:
@@ -264,8 +274,7 @@ class TiedLaw(NoiseLaw):
     def __post_init__(self) -> None:
         ties = tuple(tuple((i, j, float(c)) for i, j, c in tie) for tie in self.ties)
         object.__setattr__(self, "ties", ties)
-        gaussian = self._gaussian
-        if not math.isclose(gaussian.std_diagonal, math.sqrt(2) * gaussian.std, rel_tol=1e-9):
+        if not self._gaussian.is_isotropic:
             raise ValueError("a projection on ties has a law here if the noise is isotropic")
 
     @property
@@ -394,8 +403,7 @@ def imposed(
     if not blocks:
         return law
     masked = MaskedLaw(law, blocks)
-    even = math.isclose(law.std_diagonal, math.sqrt(2.0) * law.std, rel_tol=1e-9)
-    return TiedLaw(masked, ties) if ties and even else masked
+    return TiedLaw(masked, ties) if ties and law.is_isotropic else masked
 
 
 def _same(law: NoiseLaw, other: object) -> bool:
@@ -493,7 +501,7 @@ class WishartLaw(NoiseLaw):
         return self.scale * self.dof - self.subtracted
 
     def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
-        return isotropic(self.dof * self.scale**2, inner)
+        return _isotropic_sandwich(self.dof * self.scale**2, inner)
 
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
         variance = self.dof * self.scale**2
@@ -516,7 +524,7 @@ class MatrixLaplaceLaw(NoiseLaw):
         return 0.0
 
     def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
-        return isotropic(2 * self.dof * self.scale**2, inner)
+        return _isotropic_sandwich(2 * self.dof * self.scale**2, inner)
 
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
         variance = 2 * self.dof * self.scale**2

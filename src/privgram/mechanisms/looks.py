@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from privgram.mechanisms.refined import Choice, Frame, Refined, RefinedCalibration
     from privgram.noise import NoiseLaw
 
-__all__ = ["Gains", "Looks", "names_of", "take_looks"]
 
 # What a look in a frame is worth beside one look: predicted errors of coefficients.
 #
@@ -56,7 +55,7 @@ class Gains:
         d = len(frame.matrix)
         law: MaskedLaw | TiedLaw | None = None
         if columns is not None and (blocks := zeros(columns.layout)):
-            known = imposed(GaussianLaw(1.0, math.sqrt(2.0)), blocks, ties(columns.layout))
+            known = imposed(GaussianLaw.isotropic(1.0), blocks, ties(columns.layout))
             law = None if isinstance(known, GaussianLaw) else known
         groups = _groups(columns, d)
         rng = np.random.default_rng(0)
@@ -286,15 +285,11 @@ def _together(
         law = frame.known(sizes[1], looks.moment.columns)
         likely = (sizes[0] / sizes[1]) ** 2
         return back @ _told(frame, last, looks) @ back.T, law.image(back), likely
-    before = _isotropic(looks.std[0]).image(frame.matrix)
-    after = _isotropic(math.hypot(looks.std[-1], choice.typical))
+    before = GaussianLaw.isotropic(looks.std[0]).image(frame.matrix)
+    after = GaussianLaw.isotropic(math.hypot(looks.std[-1], choice.typical))
     weights, combined = combine([before, after], d)
     unseen = (moved**2 - choice.typical**2) * (1 + np.eye(d))
     stated = EntryLaw(combined.variances + unseen * weights[1] ** 2)
     whole = weights[0] * (frame.matrix @ first @ frame.matrix.T) + weights[1] * last
     likely = float(np.mean(combined.variances / stated.variances))
     return back @ whole @ back.T, stated.image(back), likely
-
-
-def _isotropic(std: float) -> GaussianLaw:
-    return GaussianLaw(std, math.sqrt(2.0) * std)

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from privgram.ledger import Ledger
     from privgram.privacy import Adjacency, BoundedRangeProfile, Guarantee
 
-__all__ = ["NormBound"]
-
 
 class NormBound(float):
     """A privately chosen bound of the row norms: a number, with what it cost.

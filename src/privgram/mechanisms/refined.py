@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from privgram.noise import MaskedLaw, TiedLaw
     from privgram.privacy import Adjacency
 
-__all__ = ["Choice", "Frame", "Refined", "Tail", "bins", "choose_radius", "tail_of", "whiten"]
 
 # What a noisy histogram of lengths cannot rule out of rows that were clipped.
 #
@@ -300,7 +299,7 @@ class RefinedCalibration(Calibration):
     @property
     def law(self) -> GaussianLaw:
         """G plus the noise of one look: what a release has if second looks gain nothing."""
-        return GaussianLaw(self.noise_std, math.sqrt(2.0) * self.noise_std)
+        return GaussianLaw.isotropic(self.noise_std)
 
     def std(self, bound: float, mu: float) -> float:
         """Noise on the diagonal for rows up to `bound` at a ratio mu; off it 1 / sqrt(2)."""
@@ -518,7 +517,7 @@ class Frame:
 
     def known(self, std: float, columns: Columns | None) -> GaussianLaw | MaskedLaw | TiedLaw:
         """The law of noise of such a deviation after what factors that are apart say of it."""
-        law = GaussianLaw(std, math.sqrt(2.0) * std)
+        law = GaussianLaw.isotropic(std)
         if columns is None or not self.levels:
             return law
         blocks = tuple(tuple(range(start, start + size)) for start, size, _ in self.levels)

@@ -24,23 +24,6 @@ from privgram.privacy._numerics import (
 )
 from privgram.privacy._profile import check_adjacency, check_parameter, gaussian_delta
 
-__all__ = [
-    "PublishedErratumError",
-    "check_count",
-    "chi_gaussian_delta",
-    "chi_rule",
-    "log_ratio",
-    "mixture_ratio",
-    "narrow_against_wide",
-    "require_private",
-    "rows_factor",
-    "second_moment_sensitivity",
-    "steepness",
-    "wide_against_narrow",
-    "wide_and_narrow",
-    "wide_and_narrow_by_parts",
-]
-
 
 class PublishedErratumError(ValueError):
     """A published constant was asked for where it is not private as printed."""

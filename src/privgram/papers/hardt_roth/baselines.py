@@ -21,14 +21,6 @@ from privgram.sources.blocks import Blocks
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
 
-__all__ = [
-    "Coherence",
-    "coherence",
-    "frobenius_error",
-    "halko_martinsson_tropp",
-    "randomised_response",
-    "subspace",
-]
 
 #: Up to this many entries all singular vectors are computed.
 _DENSE = 1 << 22

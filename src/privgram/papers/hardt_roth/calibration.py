@@ -212,7 +212,7 @@ def _exact(
     # could have alone adding up to 1.
     most = finder_ratio(k, epsilon, delta)
     weight = math.sqrt(_finder_weight(m, r, p) / (k * n)) / leverage
-    weight *= projection_ratio(epsilon, delta) / most
+    weight *= gaussian_ratio(epsilon, delta) / most
     # A guess at the leverage near zero would leave nothing for the projection.
     kappa = math.sqrt(min(weight / (1 + weight), 1 - 1e-6)) * most
     left = chi_gaussian_offset(k, kappa, epsilon, delta)
@@ -253,12 +253,6 @@ def finder_ratio(k: int, epsilon: float, delta: float) -> float:
     """`row_change` over rho, the range finder's noise, for a budget of its own."""
     guess = chi_gaussian_ratio(k, epsilon, delta)
     return largest_safe(lambda x: finder_profile(k, x).delta(epsilon), delta, guess)
-
-
-@lru_cache(maxsize=256)
-def projection_ratio(epsilon: float, delta: float) -> float:
-    """Sensitivity of the projection over its noise, for a budget of its own."""
-    return gaussian_ratio(epsilon, delta)
 
 
 def _finder_weight(m: int, r: int, p: int) -> float:

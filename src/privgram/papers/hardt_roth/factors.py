@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
     from privgram.privacy import Guarantee
 
-__all__ = ["LowRank", "load"]
 
 FORM = Form(
     "privgram-low-rank", 1, "a low-rank approximation", key="contents", arrays=("left", "right")

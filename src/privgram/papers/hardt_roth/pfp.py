@@ -20,28 +20,15 @@ from privgram.papers.hardt_roth.calibration import (
     check_row_change,
     check_share,
     finder_std,
-    projection_ratio,
 )
 from privgram.papers.hardt_roth.factors import LowRank
 from privgram.papers.hardt_roth.theorems import figure_3
+from privgram.privacy.calibration import gaussian_ratio
 from privgram.sources.blocks import Block, Blocks, in_order
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
 
-__all__ = [
-    "Rounded",
-    "add_noise",
-    "approximate",
-    "entry_limit",
-    "entry_unit",
-    "exact_std",
-    "find",
-    "project",
-    "prune",
-    "published_std",
-    "range_finder",
-]
 
 #: Bits of W in the projection, relative to its largest column norm.
 BASIS_BITS = 20
@@ -245,7 +232,7 @@ def project(
     Notes
     -----
     W^T A is computed exactly, of A and W rounded to public grids, and meets the noise in
-    integers; see docs/guide/low-rank.md.
+    integers: Theorem 2 and "On a machine" of docs/theory/range-finder-projection.md.
 
     References
     ----------
@@ -265,7 +252,7 @@ def project(
     if check_calibration(calibration) == "published":
         std = published_std(basis, c, epsilon, delta)
     else:
-        std = exact_std(basis, c, projection_ratio(epsilon, delta))
+        std = exact_std(basis, c, gaussian_ratio(epsilon, delta))
     return add_noise(blocks, basis, std, generator)
 
 

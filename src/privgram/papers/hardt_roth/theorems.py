@@ -42,18 +42,6 @@ from privgram.privacy._profile import (
 )
 from privgram.privacy.calibration import checked_budget, largest_parameter
 
-__all__ = [
-    "ChiGaussianProfile",
-    "chi_gaussian_offset",
-    "chi_gaussian_ratio",
-    "figure_2",
-    "figure_3",
-    "prune_level",
-    "theorem_2_6",
-    "theorem_6_2",
-    "theorem_6_3",
-]
-
 
 def theorem_2_6(
     sensitivity: float, epsilon: float, delta: float, *, allow_published_erratum: bool = False

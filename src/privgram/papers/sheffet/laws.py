@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from privgram._base.numbers import Matrix
 
-__all__ = ["InverseGaussianLaw", "InverseWishartLaw", "SketchLaw"]
-
 
 @dataclass(frozen=True)
 class SketchLaw(NoiseLaw):

@@ -38,15 +38,6 @@ from privgram.privacy.calibration import MAX_DOF, checked_budget, gaussian_ratio
 if TYPE_CHECKING:
     from privgram.privacy import Profile
 
-__all__ = [
-    "GaussianSketch",
-    "InverseGauss",
-    "InverseWishart",
-    "adaptive_pays",
-    "adaptive_sketch",
-    "sketch_ratio",
-    "sketch_rows",
-]
 
 # Noise of the sketch and the inverse Wishart from a privacy budget.
 #
@@ -526,8 +517,9 @@ class InverseGauss(Mechanism):
     -----
     With floor = (1 + rho) B^2 the inverse moves by at most 1 / (B^2 rho (1 + rho)) in
     Frobenius norm when a row is added or removed and by sqrt(2) times that when one
-    is replaced; both are attained.  The printed theorem has 1 / rho there, which is
-    right in no units (docs/theory/errata.md).
+    is replaced; both are attained (docs/theory/sheffet.md, "Gaussian noise on the inverse",
+    case 3).  The printed theorem has 1 / rho there, which is right in no units
+    (docs/theory/errata.md).
 
     The floor is a promise that nothing enforces.  The guarantee holds for tables that
     keep it, and the release says so (`release.condition`).

@@ -36,17 +36,6 @@ from privgram.privacy._numerics import (
 )
 from privgram.privacy._profile import Adjacency, Profile, check_adjacency, check_parameter
 
-__all__ = [
-    "AdaptiveLadderProfile",
-    "AdaptiveSketchProfile",
-    "Orientation",
-    "SketchProfile",
-    "TwoSketchesProfile",
-    "adaptive_delta",
-    "rung_share",
-    "rung_total",
-]
-
 # The sketch (Algorithms 1 and 2 of Sheffet) shows r rows of N(0, G + w^2 I), and the inverse
 # Wishart (Algorithms 4 and 5) a bijective image of the same. Whitening leaves one or two
 # directions, and in each the pair is monotone in its variance: with lam = B^2 / w^2 the worst case

@@ -41,16 +41,6 @@ if TYPE_CHECKING:
     from privgram.papers.sheffet.mechanisms import InverseGaussCalibration
     from privgram.privacy import Profile
 
-__all__ = [
-    "Published",
-    "PublishedAdditiveWishart",
-    "PublishedAnalyzeGauss",
-    "PublishedGaussianSketch",
-    "PublishedInverseGauss",
-    "PublishedInverseWishart",
-    "published",
-]
-
 
 @dataclass(frozen=True)
 class Published:

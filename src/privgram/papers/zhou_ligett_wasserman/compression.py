@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
     from privgram.privacy import Guarantee
 
-__all__ = ["Compressed", "compress"]
 
 #: Draws after which the reference is taken to be wrong. Lemma 4.4: one in n^2 fails.
 MAX_DRAWS = 100

@@ -6,8 +6,8 @@ n_rows, n_columns : int
     Rows n and columns p of the data.
 delta_max : float
     Bound on the entries of the differences of the covariances (equation 5), not negative.
-failure : float
-    Probability nu that the statement fails, in (0, 1).
+
+`privgram.papers` has the others.
 """
 
 from __future__ import annotations
