@@ -14,24 +14,20 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from privgram._base.numbers import check_not_negative, check_positive
+from privgram._base.numbers import Matrix, check_not_negative, check_positive
 from privgram._base.saved import Kinds
 from privgram._core import wishart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from numpy.typing import ArrayLike, NDArray
     from scipy.sparse import csr_array
-
-    from privgram._base.numbers import Matrix
 
 #: Parameters that say how large noise is.
 _SIZES = ("std", "std_diagonal", "scale", "dof", "rows")

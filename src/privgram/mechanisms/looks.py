@@ -16,6 +16,7 @@ from privgram.noise import (
     EntryLaw,
     GaussianLaw,
     MaskedLaw,
+    NoiseLaw,
     TiedLaw,
     combine,
     imposed,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
     from privgram.mechanisms.refined import Choice, Frame, Refined, RefinedCalibration
-    from privgram.noise import NoiseLaw
 
 
 # What a look in a frame is worth beside one look: predicted errors of coefficients.

@@ -13,7 +13,7 @@ from privgram._base.text import listed
 from privgram.columns.structure import ties
 from privgram.mechanisms._base import Calibration, Mechanism, Request, sensitivity
 from privgram.mechanisms.additive import AnalyzeGauss
-from privgram.noise import GaussianLaw, imposed
+from privgram.noise import GaussianLaw, MaskedLaw, TiedLaw, imposed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
-    from privgram.noise import MaskedLaw, TiedLaw
     from privgram.privacy import Adjacency
 
 

@@ -619,9 +619,6 @@ class CoupledProfile(Profile):
     def _parts(self) -> tuple[Profile, ...]:
         return (self.of,)
 
-    def to_dict(self) -> dict[str, Any]:
-        return super().to_dict() | {"of": self.of.to_dict()}
-
     @classmethod
     def _rebuild(cls, parameters: dict[str, Any]) -> CoupledProfile:
         return cls(Profile.from_dict(parameters.pop("of")), **parameters)

@@ -20,7 +20,7 @@ so composed deltas below 1e-12 mean nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from privgram._base.installed import extra
 
@@ -30,10 +30,7 @@ with extra("accounting", "privgram.privacy.accounting needs"):
     from dp_accounting.pld import PLDAccountant
 
 from privgram.privacy._numerics import pld_from_profile
-from privgram.privacy._profile import CoupledProfile, chance_off, check_adjacency
-
-if TYPE_CHECKING:
-    from privgram.privacy._profile import Profile
+from privgram.privacy._profile import CoupledProfile, Profile, chance_off, check_adjacency
 
 __all__ = ["ReleaseAccountant", "ReleaseDpEvent", "pld_from_profile"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from privgram._base.numbers import (
     check_budget,
@@ -21,10 +21,8 @@ from privgram.papers.hardt_roth.theorems import (
     figure_2,
     figure_3,
 )
+from privgram.privacy import Guarantee
 from privgram.privacy.calibration import gaussian_ratio
-
-if TYPE_CHECKING:
-    from privgram.privacy import Guarantee
 
 #: "exact": by the exact profile; "published": by the paper's constants.
 CalibrationKind = Literal["exact", "published"]

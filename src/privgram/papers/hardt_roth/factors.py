@@ -12,13 +12,12 @@ import numpy as np
 from privgram._base.files import write_atomically
 from privgram._base.numbers import check_integer, check_number
 from privgram._base.saved import Form
-from privgram.privacy import Profile
+from privgram.privacy import Guarantee, Profile
 
 if TYPE_CHECKING:
     import os
 
     from privgram._base.numbers import Matrix
-    from privgram.privacy import Guarantee
 
 
 FORM = Form(

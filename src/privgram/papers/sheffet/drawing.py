@@ -24,7 +24,9 @@ from privgram.papers.sheffet.mechanisms import (
     SENSITIVITY_BITS,
     GaussianSketch,
     InverseGauss,
+    InverseGaussCalibration,
     InverseWishart,
+    MultiplicativeCalibration,
 )
 from privgram.papers.sheffet.profiles import AdaptiveLadderProfile
 from privgram.papers.sheffet.theorems import algorithm_2_rows
@@ -32,10 +34,6 @@ from privgram.papers.sheffet.theorems import algorithm_2_rows
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
     from privgram.moment import SecondMoment
-    from privgram.papers.sheffet.mechanisms import (
-        InverseGaussCalibration,
-        MultiplicativeCalibration,
-    )
 
 
 @draw.register(GaussianSketch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,13 +31,9 @@ from privgram.papers.sheffet.profiles import (
     rung_share,
     sketch_curves,
 )
-from privgram.privacy import Adjacency, GaussianProfile
+from privgram.privacy import Adjacency, GaussianProfile, Profile
 from privgram.privacy._profile import check_parameter
 from privgram.privacy.calibration import MAX_DOF, checked_budget, gaussian_ratio, largest_parameter
-
-if TYPE_CHECKING:
-    from privgram.privacy import Profile
-
 
 # Noise of the sketch and the inverse Wishart from a privacy budget.
 #

@@ -214,10 +214,6 @@ class TwoSketchesProfile(Profile):
     def _parts(self) -> tuple[Profile, ...]:
         return self.first, self.second
 
-    def to_dict(self) -> dict[str, Any]:  # noqa: D102
-        parts = {"first": self.first.to_dict(), "second": self.second.to_dict()}
-        return super().to_dict() | parts
-
     @classmethod
     def _rebuild(cls, parameters: dict[str, Any]) -> TwoSketchesProfile:
         first, second = (SketchProfile.from_dict(parameters.pop(x)) for x in ("first", "second"))
@@ -231,8 +227,7 @@ class TwoSketchesProfile(Profile):
 
     def _in_order(self, epsilon: Array, with_row: bool) -> Array:
         parts = np.split(epsilon, np.arange(_CHUNK, epsilon.size, _CHUNK))
-        out = [_of_both(x, self.first, self.second, with_row) for x in parts]
-        return np.concatenate(out)
+        return np.concatenate([_of_both(x, self.first, self.second, with_row) for x in parts])
 
     def _mixed(self, epsilon: Array) -> Array:
         """Mixture of Gaussians whose squared ratios add up, over both chi variables."""
@@ -249,8 +244,7 @@ class TwoSketchesProfile(Profile):
         return delta
 
     def _delta(self, epsilon: Array) -> Array:
-        replaced = self.adjacency == "replace"
-        curves = (self._mixed,) if replaced else self._pairs()
+        curves = (self._mixed,) if self.adjacency == "replace" else self._pairs()
         worst: Array = np.max([curve(epsilon) for curve in curves], axis=0)
         return np.maximum(worst, TINY)
 

@@ -9,12 +9,13 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, true_delta
-from privgram.mechanisms.additive import STEPS, n_entries
+from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, Calibration, Mechanism, true_delta
+from privgram.mechanisms.additive import STEPS, GaussCalibration, WishartCalibration, n_entries
 from privgram.papers._shared import PublishedErratumError
 from privgram.papers.sheffet.mechanisms import (
     GaussianSketch,
     InverseGauss,
+    InverseGaussCalibration,
     InverseWishart,
     InverseWishartCalibration,
     MultiplicativeCalibration,
@@ -30,16 +31,12 @@ from privgram.papers.sheffet.theorems import (
     theorem_5_1,
     theorem_b_5,
 )
-from privgram.privacy import DiscreteGaussianProfile, GaussianProfile, StatedProfile
+from privgram.privacy import DiscreteGaussianProfile, GaussianProfile, Profile, StatedProfile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from privgram.mechanisms import Calibration, Mechanism
     from privgram.mechanisms._base import Request
-    from privgram.mechanisms.additive import GaussCalibration, WishartCalibration
-    from privgram.papers.sheffet.mechanisms import InverseGaussCalibration
-    from privgram.privacy import Profile
 
 
 @dataclass(frozen=True)

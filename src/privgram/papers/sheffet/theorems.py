@@ -1,7 +1,6 @@
-r"""Sheffet's statements: constants that calibrate noise, and what the paper promises of estimates.
+r"""Sheffet's statements: the noise that each mechanism takes, then what it promises of estimates.
 
-First the noise that each mechanism takes, then what the paper promises of the estimates. Shared
-parameters are documented in `privgram.papers`. Beside those,
+Shared parameters are documented in `privgram.papers`. Beside those,
 
 rows : int
     Rows r >= 1 of a sketch (r0, the least number of them, in Algorithm 2).
