@@ -128,7 +128,7 @@ def test_redraws_are_reported_to_nobody(monkeypatch):
     plain = compress(A, 50, rng=np.random.default_rng(1))
     drawn = []
     # A threshold that hardly any draw passes.
-    monkeypatch.setattr(compression, "_threshold", lambda *_: 0.11)
+    monkeypatch.setattr(compression.theorems, "deviation", lambda *_: 0.11)
     original = compression._root
 
     class Counting(np.ndarray):
