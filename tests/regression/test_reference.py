@@ -162,11 +162,19 @@ def test_predictions(case):
         (np.zeros((1, 3)), "a row of 3 numbers"),
         (np.eye(2), "a row of 3 numbers"),
         (object(), "a row of 3 numbers"),
+        (((1, 0, 0), (0, 1, 0), (0, 0, 1)), "a row of 3 numbers"),  # a tuple is (R, r)
+        ([[1.0, np.nan, 0.0]], "a row of 3 numbers"),
+        (([[1.0, 0.0, 0.0]], [np.inf]), "a row of 3 numbers"),
     ],
 )
 def test_what_is_no_hypothesis(small, hypothesis, said):
     with pytest.raises(ValueError, match=said):
         small.wald_test(hypothesis)
+
+
+def test_contrasts_name_the_argument_that_is_wrong(small):
+    with pytest.raises(ValueError, match=r"pass alpha=0.05"):
+        small.t_test("a").conf_int(0.95)
 
 
 def test_refused_inference_has_no_statistics(small):

@@ -20,12 +20,13 @@ from privgram.regression.inference import (
     RefusedError,
     degrees_behind,
     infer,
+    level_of,
     quantile_of,
     refuse,
     weight_behind,
 )
 from privgram.regression.prediction import Prediction
-from privgram.regression.results import OfDesign, level_of
+from privgram.regression.results import OfDesign
 from privgram.regression.summary import (
     EQUAL,
     NOTICED_SHIFT,
@@ -37,7 +38,7 @@ from privgram.regression.summary import (
     pinned,
     uncounted,
 )
-from privgram.regression.testing import WaldTest, f_test, verdict, wald
+from privgram.regression.testing import WaldTest, verdict, wald
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -219,10 +220,8 @@ class Fit(OfDesign):
         self._need_inference()
         size = len(self.param_names)
         transform, offset = self.design.transform[:size], self._offset[:size]
-        equations, asked = self._equations, (matrix @ transform, matrix @ offset - values)
-        if use_f:
-            return f_test(said, equations, *asked, equations.df_resid)
-        return verdict(said, *wald(equations, *asked))
+        found = wald(self._equations, matrix @ transform, matrix @ offset - values)
+        return verdict(said, *found, self.df_resid if use_f else math.inf)
 
     @cached_property
     def _goodness(self) -> Goodness:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.numbers import MAX_BOUND, MIN_BOUND, check_not_negative
+from privgram.columns.terms import INTERCEPT, parse_one
 from privgram.regression.design import Design, Origin, ones_of
 from privgram.regression.design import design as terms_design
 from privgram.regression.fit import Fit
-from privgram.regression.inference import INTERCEPT, RefusedError, rows_behind
+from privgram.regression.inference import RefusedError, rows_behind
 from privgram.regression.summary import clipping_shift, dependent
 
 if TYPE_CHECKING:
@@ -40,17 +41,7 @@ def design_of(
 ) -> Design:
     """The columns of a regression: terms of a description, or released columns as they are."""
     _check_range(release)
-    if isinstance(target, str) and "~" in target:
-        if features is not None:
-            raise ValueError("a formula names the features: leave `features` out")
-        from privgram.columns.terms import parse_one
-
-        parsed = parse_one(target)
-        if parsed.endogenous:
-            raise ValueError("a formula with instruments is for iv, not for regress")
-        target, features = parsed.targets[0], [*parsed.features, *parsed.absorbed]
-        intercept = intercept and parsed.intercept
-        reference = dict(parsed.references) | dict(reference or {})
+    target, features, intercept, reference = read(target, features, intercept, reference)
     if isinstance(features, str):
         features = [features]
     columns = release.columns
@@ -61,6 +52,25 @@ def design_of(
         return _of_columns(release, target, asked, intercept)
     texts = None if asked is None else [_text(name) for name in asked]
     return terms_design(release, _text(target), texts, intercept, reference or {})
+
+
+def read(
+    target: str | int,
+    features: Iterable[str | int] | None,
+    intercept: bool,
+    reference: Mapping[str, Any] | None,
+) -> tuple[str | int, Iterable[str | int] | None, bool, Mapping[str, Any] | None]:
+    """What a formula asks for, in the place of a target; what is none as it is."""
+    if not (isinstance(target, str) and "~" in target):
+        return target, features, intercept, reference
+    if features is not None:
+        raise ValueError("a formula names the features: leave `features` out")
+    parsed = parse_one(target)
+    if parsed.endogenous:
+        raise ValueError("a formula with instruments is for iv, not for regress")
+    features = [*parsed.features, *parsed.absorbed]
+    both = dict(parsed.references) | dict(reference or {})
+    return parsed.targets[0], features, intercept and parsed.intercept, both
 
 
 def _are_columns(

@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from privgram._base.numbers import check_within
 from privgram._base.text import as_frame, shown
 from privgram.regression.design import features_of
-from privgram.regression.inference import Inference, Of, RefusedError, count_error
+from privgram.regression.inference import (
+    Inference,
+    Of,
+    RefusedError,
+    check_of,
+    count_error,
+    level_of,
+)
 from privgram.regression.summary import Summary, columns_of, counted, skewed
 from privgram.regression.testing import (
     Contrasts,
@@ -69,24 +75,6 @@ class Model:
 
     endog_names: str
     exog_names: list[str]
-
-
-def level_of(alpha: float) -> float:
-    """The level 1 - alpha of an interval, or one clear error."""
-    alpha = check_within(alpha, "alpha", 0, 1)
-    if alpha > 0.5:
-        raise ValueError(
-            f"alpha={alpha:g} would be an interval of {1 - alpha:.3g} probability; for one of "
-            f"{alpha:.3g}, pass alpha={1 - alpha:g}"
-        )
-    return 1 - alpha
-
-
-def check_of(of: Of) -> Of:
-    """`of`, or one clear error."""
-    if of not in get_args(Of):
-        raise ValueError(f"of is 'population' or 'data', not {of!r}")
-    return of
 
 
 class Results:
@@ -154,7 +142,7 @@ class Results:
         own = matrix @ found.covariance @ matrix.T
         nothing = np.zeros(len(matrix))
         parts = (matrix**2) * found.covariance.diagonal()
-        # Of a sum of independent estimates; of others it is between theirs.
+        # A harmonic mean of theirs: no more than a sum of independent estimates has.
         with np.errstate(divide="ignore", invalid="ignore"):
             df = 1 / ((parts / parts.sum(axis=1)[:, None]) / found.df).sum(axis=1)
         estimate = matrix @ found.estimate

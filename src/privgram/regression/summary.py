@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.text import as_frame, shown
+from privgram.columns.terms import INTERCEPT
 from privgram.mechanisms.refined import RESOLVED, WINDOW, count_sensitivity
 from privgram.regression.design import intercept_of
-from privgram.regression.inference import INTERCEPT, rows_behind, students, why_unknown
+from privgram.regression.inference import rows_behind, students, why_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
