@@ -307,6 +307,15 @@ def why_unknown(release: ReleaseRecord) -> str:
     return "rows with missing values were dropped, and how many is private"
 
 
+def uncounted(release: ReleaseRecord) -> str:
+    """Why the number of rows is unknown, or less than one, and what to do."""
+    if rows_behind(release) is not None:
+        return "the privacy noise leaves no rows: use more rows or a larger epsilon"
+    if intercept_of(release) is not None:  # of weighted rows, which it does not count
+        return why_unknown(release)
+    return f"{why_unknown(release)}: use a release with an intercept column, which counts them"
+
+
 def _weighted(release: ReleaseRecord) -> bool:
     """Whether rows were weighted, so that the intercept does not count them."""
     return release.columns is not None and release.columns.row_weights is not None

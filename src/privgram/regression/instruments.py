@@ -25,7 +25,7 @@ from privgram.regression.inference import (
     why_refused,
 )
 from privgram.regression.least_squares import design_of
-from privgram.regression.results import OfDesign
+from privgram.regression.results import OfRelease
 from privgram.regression.summary import caveats, facts_of
 from privgram.regression.testing import WaldTest, verdict, wald
 
@@ -46,7 +46,7 @@ TRIED = 201
 
 
 @dataclass(frozen=True, eq=False)
-class InstrumentalFit(OfDesign):
+class InstrumentalFit(OfRelease):
     """A regression with instruments, in the columns' own units.
 
     Attributes

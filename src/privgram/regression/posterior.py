@@ -17,11 +17,11 @@ from privgram.regression.inference import (
     degrees_behind,
     level_of,
     rows_behind,
+    uncounted,
     weight_behind,
 )
 from privgram.regression.least_squares import design_of
 from privgram.regression.results import CONSTANT
-from privgram.regression.summary import uncounted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

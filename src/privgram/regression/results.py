@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
     from privgram._base.numbers import Matrix, Vector
     from privgram._release.record import ReleaseRecord
+    from privgram.columns import Columns
     from privgram.regression.design import Design
 
 
 #: What results call the constant.
 CONSTANT = "Intercept"
-
 
 #: What other results have and a result of sums may not, and why.
 NOT_HELD = {
@@ -554,25 +554,14 @@ class Results:
 
 
 class OfDesign(Results):
-    """A result whose parameters are those of a design of a release, with its own `_contrasts`."""
+    """A result whose parameters are those of a design, with its own `_contrasts`."""
 
-    release: ReleaseRecord
     design: Design
 
     @property
-    def epsilon(self) -> float:  # type: ignore[override]
-        """Epsilon of the release."""
-        return self.release.epsilon
-
-    @property
-    def delta(self) -> float:  # type: ignore[override]
-        """Delta of the release."""
-        return self.release.delta
-
-    @property
-    def nobs_stderr(self) -> float:
-        """Standard error of `nobs`: 0 where the number of rows is public."""
-        return count_error(self.release)
+    def _described(self) -> Columns | None:
+        """The columns that the design is of, if they are described."""
+        raise NotImplementedError
 
     @property
     def param_names(self) -> tuple[str, ...]:
@@ -594,9 +583,34 @@ class OfDesign(Results):
 
     def _rows(self, table: Any) -> Matrix:
         """Rows of features in the order of the parameters, shape (m, k)."""
-        features = features_of(self.design, self.release.columns, table)
+        features = features_of(self.design, self._described, table)
         ones = np.ones((len(features), len(self.param_names) - features.shape[1]))
         return np.column_stack([features, ones])
+
+
+class OfRelease(OfDesign):
+    """A result of a regression on one release."""
+
+    release: ReleaseRecord
+
+    @property
+    def epsilon(self) -> float:  # type: ignore[override]
+        """Epsilon of the release."""
+        return self.release.epsilon
+
+    @property
+    def delta(self) -> float:  # type: ignore[override]
+        """Delta of the release."""
+        return self.release.delta
+
+    @property
+    def nobs_stderr(self) -> float:
+        """Standard error of `nobs`: 0 where the number of rows is public."""
+        return count_error(self.release)
+
+    @property
+    def _described(self) -> Columns | None:
+        return self.release.columns
 
 
 @dataclass(frozen=True, eq=False)

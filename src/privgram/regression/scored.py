@@ -21,18 +21,13 @@ from privgram.regression.design import AllColumns, Design, design
 from privgram.regression.families import FAMILIES, FamilyName
 from privgram.regression.inference import Inference, Of, refuse
 from privgram.regression.prediction import Means, Prediction
-from privgram.regression.results import CONSTANT, Results
-from privgram.regression.summary import numbers
+from privgram.regression.results import CONSTANT, OfDesign
+from privgram.regression.summary import differences, row_facts
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.numbers import Matrix, Vector
     from privgram.plots import of_results
     from privgram.privacy import Adjacency, Guarantee, Profile
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
 else:
     of_results = Room("privgram.plots.of_results")
 
@@ -62,7 +57,7 @@ HIDDEN = (
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreFit(Results):
+class ScoreFit(OfDesign):
     """A regression by private scores, in the columns' own units.
 
     Of family "binomial" and "poisson" parameters are of the linear predictor: the log odds, and
@@ -125,11 +120,15 @@ class ScoreFit(Results):
     family: FamilyName = "gaussian"
 
     @cached_property
-    def design(self) -> Design:
+    def design(self) -> Design:  # type: ignore[override]
         """The columns of the regression, and the way to own units."""
         return design(
             AllColumns(self.columns), self.target, self.terms, self.with_intercept, self.reference
         )
+
+    @property
+    def _described(self) -> Columns:
+        return self.columns
 
     @property
     def _linear(self) -> bool:
@@ -162,10 +161,6 @@ class ScoreFit(Results):
         return self.design.transform[:size] / self.design.spread[-1], np.zeros(size)
 
     @property
-    def _term_places(self) -> dict[str, slice]:
-        return self.design.terms
-
-    @property
     def guarantee(self) -> Guarantee:
         """How well `privacy` is founded."""
         return self.privacy.guarantee
@@ -187,14 +182,6 @@ class ScoreFit(Results):
         if not self.robust:
             return "nonrobust"
         return "HC1" if self.unit is None else "cluster"
-
-    @cached_property
-    def inference(self) -> Inference:
-        """Estimates and their errors as of a sample, the intercept last."""
-        return self._about("population")
-
-    def _about(self, of: Of) -> Inference:
-        return self._contrasts(np.eye(len(self.param_names)), of)
 
     def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
         if self.refused is not None:
@@ -321,17 +308,12 @@ class ScoreFit(Results):
 
     plot = of_results.plot_coefficients
 
-    def _rows(self, X: Any) -> Matrix:
-        features = self.design.rows(X, self.columns)
-        ones = np.ones((len(features), len(self.param_names) - features.shape[1]))
-        return np.column_stack([features, ones])
-
     def _facts(self) -> dict[str, str]:
         family = FAMILIES[self.family]
         model = {} if self._linear else {"Model Family": family.name.title(), "Link": family.link}
         return {
             "Method": WAYS[self.parameters["way"]],
-            **numbers(self.n_rows, self.nobs_stderr, self.unit, self.parameters["units"]),
+            **row_facts(self.n_rows, self.nobs_stderr, self.unit, self.parameters["units"]),
             "Covariance Type": self.cov_type,
             "Epsilon": f"{self.epsilon:g}",
             "Delta": f"{self.delta:g}",
@@ -382,11 +364,7 @@ class ScoreFit(Results):
                 f"{hidden:,} levels have too few rows to be seen beside the noise: their errors "
                 "are as wide as the bounds of the target."
             )
-        if self.design.references:
-            left_out = ", ".join(
-                f"{shown(name)} {shown(level)}" for name, level in self.design.references.items()
-            )
-            notes.append(f"Effects of levels are differences from: {left_out}.")
+        notes += differences(self.design.references)
         if self.reproducible:
             notes.append("Reproducible: the fit is not private against who knows its seed.")
         return notes

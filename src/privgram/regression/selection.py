@@ -17,10 +17,10 @@ from privgram.regression.inference import (
     RefusedError,
     degrees_behind,
     rows_behind,
+    uncounted,
     why_refused,
 )
 from privgram.regression.least_squares import design_of, fit_of, read, regress, solve
-from privgram.regression.summary import uncounted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
