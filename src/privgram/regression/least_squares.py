@@ -94,7 +94,7 @@ def _text(name: str | int) -> str:
 
 def _check_range(release: ReleaseRecord) -> None:
     """Refuse numbers of which powers leave float64."""
-    if not MIN_BOUND <= release.bound <= MAX_BOUND:  # a file of an earlier version
+    if not MIN_BOUND <= release.bound <= MAX_BOUND:  # of a file that others wrote
         raise ValueError(
             f"the release has a bound of {release.bound:g}, of which powers leave float64: measure "
             "in another unit and release again, which costs a budget of its own"
@@ -185,13 +185,13 @@ def _own_units(
     # y = c_y + h_y (b_0 + sum_j b_j (x_j - c_j) / h_j)
     place = {name: i for i, name in enumerate(release.columns.names)}
     own = [place[name] for name in (*slopes, release.names[goal])]
-    centre, half_width = release.columns.center[own], release.columns.half_width[own]
+    center, half_width = release.columns.center[own], release.columns.half_width[own]
     each = np.arange(p)
     transform[each, each] = half_width[p] / half_width[:p]
-    transform[p, :p] = -half_width[p] * centre[:p] / half_width[:p]
+    transform[p, :p] = -half_width[p] * center[:p] / half_width[:p]
     if has_intercept:
         transform[p, p] = half_width[p]
-    offset[p] = centre[p]
+    offset[p] = center[p]
     return transform, offset, half_width
 
 
@@ -276,21 +276,6 @@ class Sketch:
     regulariser: float
 
 
-def isotropic(std: float) -> EntryVariance:
-    """Noise of standard deviation `std` off the diagonal and ``sqrt(2) * std`` on it.
-
-    Its law is the same in every orthonormal basis.
-    """
-
-    def entry_variance(frame: Matrix) -> Matrix:
-        metric = frame @ frame.T
-        size = np.diag(metric)
-        variance: Matrix = std**2 * (np.outer(size, size) + metric**2)
-        return variance
-
-    return entry_variance
-
-
 def possible_rows(least: float) -> Vector:
     """Numbers of rows that are believed possible where only the least is known, shape (7,)."""
     counts: Vector = max(least, 1.0) * np.logspace(0, 3, 7)
@@ -298,13 +283,12 @@ def possible_rows(least: float) -> Vector:
 
 
 def auto_ridge(
-    matrix: Matrix,  # (p + 1, p + 1), of features and target, less any known shift
+    matrix: Matrix,  # (p + 1, p + 1), of features and, last, target, less any known shift
     entry_variance: EntryVariance,
     *,
-    target: int = -1,
     intercept: bool = False,
     sketch: Sketch | None = None,  # of a multiplicative release
-    rows: float | Vector = math.inf,  # behind it, or numbers of rows, alike likely
+    rows: float | Vector = math.inf,  # positive: behind it, or several numbers, alike likely
 ) -> Matrix:
     """Penalty (p, p) that minimises the expected squared error, in new rows, given the release.
 
@@ -314,18 +298,9 @@ def auto_ridge(
     ``F @ N @ F.T``, N the noise. With `intercept` the last feature is a column of ones (up to
     clipping): it is removed by regression first and carries no penalty, unless its count drowns.
     """
-    matrix = np.asarray(matrix, dtype=np.float64)
     d = len(matrix)
-    if matrix.ndim != 2 or matrix.shape != (d, d) or d < 2 or not np.isfinite(matrix).all():
-        raise ValueError("matrix must be square, finite and hold a feature and the target")
-    if not -d <= target < d:
-        raise ValueError(f"target {target} is not a column of a {d} x {d} matrix")
     rows = np.atleast_1d(np.asarray(rows, dtype=np.float64))
-    if not (rows.ndim == 1 and len(rows) and (rows > 0).all()):
-        raise ValueError("rows of the matrix must be a positive number, or several")
-    target %= d
-    features = [i for i in range(d) if i != target]
-    frame = np.eye(d)[[*features, target]]  # rows: directions, in columns of `matrix`
+    frame = np.eye(d)  # rows: directions, in columns of `matrix`
     penalty = np.zeros((d - 1, d - 1))
     if intercept:
         ones = frame[-2]
@@ -520,7 +495,6 @@ def regress(
     if isinstance(ridge, str):
         if ridge != "auto":
             raise ValueError(f"ridge must be a number or 'auto', not {ridge!r}")
-
         # About the second moment itself: what the mechanism added is part of the choice.
         shifted, matrix = matrix, matrix - law.shift_matrix(len(matrix))
         sketched = law.sketch_rows(len(matrix))
