@@ -298,22 +298,19 @@ def degrees_behind(release: ReleaseRecord, n_rows: float | None) -> float | None
     return n_rows - (release.n_units or 0)
 
 
-def why_unknown(release: ReleaseRecord) -> str:
-    """Why `rows_behind` is None."""
-    if _weighted(release) and intercept_of(release) is not None:
-        return "the number of rows is private, of which only the sum of their weights was released"
-    if release.n_rows is None:
-        return "the number of rows is private"
-    return "rows with missing values were dropped, and how many is private"
-
-
 def uncounted(release: ReleaseRecord) -> str:
     """Why the number of rows is unknown, or less than one, and what to do."""
     if rows_behind(release) is not None:
         return "the privacy noise leaves no rows: use more rows or a larger epsilon"
-    if intercept_of(release) is not None:  # of weighted rows, which it does not count
-        return why_unknown(release)
-    return f"{why_unknown(release)}: use a release with an intercept column, which counts them"
+    why = "the number of rows is private"
+    if release.n_rows is not None:
+        why = "rows with missing values were dropped, and how many is private"
+    if _weighted(release):
+        return (
+            f"{why}, and of weighted rows an intercept column holds the sum of their weights: use "
+            "a release of which the number of rows is public"
+        )
+    return f"{why}: use a release with an intercept column, which counts them"
 
 
 def _weighted(release: ReleaseRecord) -> bool:
@@ -340,18 +337,18 @@ def why_refused(release: ReleaseRecord, equations: Equations, of: Of = "populati
             "the last look shortened rows that lie far out, and nothing public tells by how much "
             "that moved least squares of the rows at hand: take one look, as AnalyzeGauss does"
         )
-    p, n_rows = equations.size, equations.n_rows
     if release.parameters.get("moved"):
         return "the repair moved the released matrix, whose error is not the noise's alone"
     if (reason := why_hidden(equations)) is not None:
         return reason
     if of == "data":
         return None
+    p, n_rows = equations.size, equations.n_rows
     if n_rows is None:
-        return f"{why_unknown(release)} and the release has no intercept column to count by"
+        return uncounted(release)
     if not count_error(release) <= math.sqrt(TRUSTED_COUNT) * (rows_behind(release) or 0.0):
         return "the privacy noise hides the number of rows"
-    return "there are too few rows" if n_rows <= p else None
+    return "there are too few rows: take fewer features or more rows" if n_rows <= p else None
 
 
 def infer(

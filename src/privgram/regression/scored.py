@@ -17,6 +17,8 @@ from privgram._base.numbers import check_integer, check_not_negative, check_posi
 from privgram._base.saved import Form
 from privgram._base.text import shown
 from privgram.columns import Columns
+from privgram.privacy import GaussianProfile, Profile
+from privgram.privacy._profile import check_adjacency
 from privgram.regression.design import AllColumns, Design, design
 from privgram.regression.families import FAMILIES, FamilyName
 from privgram.regression.inference import Inference, Of, refuse
@@ -27,7 +29,7 @@ from privgram.regression.summary import differences, row_facts
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.plots import of_results
-    from privgram.privacy import Adjacency, Guarantee, Profile
+    from privgram.privacy import Adjacency, Guarantee
 else:
     of_results = Room("privgram.plots.of_results")
 
@@ -401,8 +403,6 @@ class ScoreFit(OfDesign):
 
 def read_fit(path: Path) -> ScoreFit:
     """A fit that `ScoreFit.save` wrote; what it raises is said by `privgram.load`."""
-    from privgram.privacy import Profile
-
     header, arrays = FORM.read(path)
     with FORM.understood(path):
         header["columns"] = Columns.from_dict(header["columns"])
@@ -416,9 +416,6 @@ def read_fit(path: Path) -> ScoreFit:
 
 def _check(fit: ScoreFit) -> None:
     """Raise unless the parts of a fit are sound and fit together, as saved ones do."""
-    from privgram.privacy import GaussianProfile
-    from privgram.privacy._profile import check_adjacency
-
     q = len(fit.solution)
     if fit.design.intercept != fit.with_intercept or fit.design.transform.shape[1] != q:
         raise ValueError("the terms are others than those of the solution")

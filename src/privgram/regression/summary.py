@@ -47,11 +47,13 @@ class Table:
 
     def as_html(self) -> str:
         """The table in HTML."""
-        rows = (
-            "".join(f"<{tag}>{escape(cell)}</{tag}>" for tag, cell in zip(tags, row, strict=True))
-            for row, tags in self._tagged()
-        )
-        return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+        rows = []
+        for i, row in enumerate(self.data):
+            head = i == 0 and row[0] == ""
+            tags = ("th" if head or j == 0 else "td" for j in range(len(row)))
+            cells = (f"<{tag}>{escape(cell)}</{tag}>" for tag, cell in zip(tags, row, strict=True))
+            rows.append(f"<tr>{''.join(cells)}</tr>")
+        return f"<table>{''.join(rows)}</table>"
 
     def as_csv(self) -> str:
         """The table as values between commas."""
@@ -72,11 +74,6 @@ class Table:
                 r"\end{tabular}",
             ]
         )
-
-    def _tagged(self) -> Iterator[tuple[list[str], list[str]]]:
-        for i, row in enumerate(self.data):
-            head = i == 0 and row[0] == ""
-            yield row, ["th" if head or j == 0 else "td" for j in range(len(row))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,11 +327,7 @@ def caveats(release: ReleaseRecord, n_rows: float | None, references: dict[str, 
             f"The last look shortened about {said['clipped_rows']:.0f} rows (std err "
             f"{said['clipped_rows_std']:.0f}). Standard errors hold {said['clipping_bias']:.2f} "
             "sampling errors for what that may move an estimate by, if the rows that noise hides "
-            + (
-                "go on as those that are seen."
-                if seen
-                else "thin out as a power, up to the bounds."
-            )
+            + ("go on as those seen." if seen else "thin out as a power, up to the bounds.")
         )
     if release.condition is not None:
         notes.append(f"The privacy guarantee holds only if {release.condition}.")
