@@ -140,7 +140,9 @@ def features_of(design: Design, columns: Columns | None, X: Any) -> Matrix:
         for name in names:
             if name not in known:
                 raise ValueError(f"X has no column {name!r}, a feature of this fit")
-        X = np.column_stack([np.asarray(X[name], float) for name in names])
+        parts = [np.asarray(X[name], float) for name in names]
+        size = len(next((X[name] for name in known), ()))
+        X = np.column_stack(parts) if parts else np.empty((size, 0))
     values = np.asarray(X, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] != len(names):
         raise ValueError(

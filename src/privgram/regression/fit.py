@@ -307,6 +307,8 @@ class Fit(OfRelease):
 
     @cached_property
     def _overall(self) -> WaldTest:
+        if not self.df_model:
+            raise ValueError("nothing but a constant is in the regression: add a feature to test")
         return self.f_test(self._beside_constant)
 
     @cached_property

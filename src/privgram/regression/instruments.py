@@ -147,6 +147,11 @@ class InstrumentalFit(OfRelease):
     def anderson_rubin(self, alpha: float = 0.05) -> list[tuple[float, float]]:
         """Values of the one endogenous column's coefficient that `anderson_rubin_test` accepts.
 
+        Parameters
+        ----------
+        alpha : float, default 0.05
+            1 - level, in (0, 0.5].
+
         Returns
         -------
         list of tuple of float
@@ -158,7 +163,8 @@ class InstrumentalFit(OfRelease):
         RefusedError
             A ValueError: where there is no inference.
         ValueError
-            If there are several endogenous columns: test points with `anderson_rubin_test`.
+            If `alpha` is out of its range, or there are several endogenous columns: test points
+            with `anderson_rubin_test`.
         """
         from scipy.optimize import brentq
 

@@ -100,13 +100,20 @@ def lasso(
     release, target, features, intercept
         As in `regress`.
     alpha : float
-        Penalty per row: minimises ||y - X b||^2 / (2 n) + alpha ||b||_1 in the
+        Penalty per row, not negative: minimises ||y - X b||^2 / (2 n) + alpha ||b||_1 in the
         scale of the released matrix; not on the intercept.
 
     Returns
     -------
     Fit
         Without standard errors.
+
+    Raises
+    ------
+    RefusedError
+        A ValueError: for a released matrix that is not positive definite on the features.
+    ValueError
+        If `alpha` is negative, or the number of rows is unknown.
     """
     alpha = check_not_negative(alpha, "alpha")
     problem = _Problem.of(release, target, features, intercept)

@@ -55,7 +55,7 @@ def _of_matrix(given: Any, size: int) -> tuple[tuple[str, ...], Matrix, Vector]:
         values = np.broadcast_to(np.asarray(values, dtype=np.float64), len(matrix))
     except (TypeError, ValueError):
         raise ValueError(_NEITHER.format(size=size)) from None
-    sound = np.isfinite(matrix).all() and np.isfinite(values).all()
+    sound = len(matrix) and np.isfinite(matrix).all() and np.isfinite(values).all()
     if not sound or matrix.ndim != 2 or matrix.shape[1] != size or not matrix.any(axis=1).all():
         raise ValueError(_NEITHER.format(size=size))
     return tuple(f"restriction {i} = {r:g}" for i, r in enumerate(values)), matrix, values
