@@ -265,8 +265,8 @@ def _known_of(
     zeros = np.zeros(len(estimate))
     return {
         "target": fits[0].target,
-        "_names": fits[0].param_names,
-        "_inference": Inference(estimate, covariance, "first-order", None, zeros, zeros, df),
+        "param_names": fits[0].param_names,
+        "inference": Inference(estimate, covariance, "first-order", None, zeros, zeros, df),
         "n_rows": sum(fit.nobs for fit in fits),
         "epsilon": max(fit.epsilon for fit in fits),
         "delta": max(fit.delta for fit in fits),

@@ -41,7 +41,7 @@ def design_of(
 ) -> Design:
     """The columns of a regression: terms of a description, or released columns as they are."""
     _check_range(release)
-    target, features, intercept, reference = read(target, features, intercept, reference)
+    target, features, intercept, reference = read_formula(target, features, intercept, reference)
     if isinstance(features, str):
         features = [features]
     columns = release.columns
@@ -54,13 +54,13 @@ def design_of(
     return terms_design(release, _text(target), texts, intercept, reference or {})
 
 
-def read(
+def read_formula(
     target: str | int,
     features: Iterable[str | int] | None,
     intercept: bool,
     reference: Mapping[str, Any] | None,
 ) -> tuple[str | int, Iterable[str | int] | None, bool, Mapping[str, Any] | None]:
-    """What a formula asks for, in the place of a target; what is none as it is."""
+    """What a formula asks for that stands as the target; all as given where it is none."""
     if not (isinstance(target, str) and "~" in target):
         return target, features, intercept, reference
     if features is not None:

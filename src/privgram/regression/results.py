@@ -103,22 +103,14 @@ class Results:
     """
 
     target: str
+    param_names: tuple[str, ...]
+    inference: Inference
     n_rows: float | None
     epsilon: float
     delta: float
 
     #: How `summary` is headed.
     _title = "Private Linear Regression"
-
-    @property
-    def inference(self) -> Inference:
-        """Of the parameters: estimates, covariance, degrees of freedom."""
-        raise NotImplementedError
-
-    @property
-    def param_names(self) -> tuple[str, ...]:
-        """Names of the parameters."""
-        raise NotImplementedError
 
     @property
     def _term_places(self) -> dict[str, slice]:
@@ -564,7 +556,7 @@ class OfDesign(Results):
         raise NotImplementedError
 
     @property
-    def param_names(self) -> tuple[str, ...]:
+    def param_names(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of `params`: the features, then the intercept if own units have one."""
         names = self.design.names
         return (*names, CONSTANT) if self.design.has_level else names
@@ -574,7 +566,7 @@ class OfDesign(Results):
         return self.design.terms
 
     @cached_property
-    def inference(self) -> Inference:
+    def inference(self) -> Inference:  # type: ignore[override]
         """Estimates and their errors, the intercept last: when first asked for."""
         return self._about("population")
 
@@ -618,21 +610,11 @@ class Numbers(Results):
     """A result of numbers alone."""
 
     target: str
-    _names: tuple[str, ...]
-    _inference: Inference
+    param_names: tuple[str, ...]
+    inference: Inference
     n_rows: float | None
     epsilon: float
     delta: float
-
-    @property
-    def param_names(self) -> tuple[str, ...]:
-        """Names of the parameters."""
-        return self._names
-
-    @property
-    def inference(self) -> Inference:
-        """Of the parameters."""
-        return self._inference
 
     def __repr__(self) -> str:
         return f"<Results of {shown(self.target)} on {', '.join(map(shown, self.param_names))}>"

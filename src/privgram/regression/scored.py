@@ -147,7 +147,7 @@ class ScoreFit(OfDesign):
         return "huber" in self.parameters
 
     @property
-    def param_names(self) -> tuple[str, ...]:
+    def param_names(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of `params`: the coefficients, then the intercept if own units have one."""
         names = self.design.names
         constant = self.design.has_level if self._linear else self.with_intercept

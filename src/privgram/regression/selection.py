@@ -20,7 +20,7 @@ from privgram.regression.inference import (
     uncounted,
     why_refused,
 )
-from privgram.regression.least_squares import design_of, fit_of, read, regress, solve
+from privgram.regression.least_squares import design_of, fit_of, read_formula, regress, solve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -379,7 +379,7 @@ def best_subset(
         If there are more terms.
     """
     _check_criterion(criterion)
-    asked, among, intercept, reference = read(target, features, intercept, None)
+    asked, among, intercept, reference = read_formula(target, features, intercept, None)
     design = design_of(release, asked, among, intercept, reference)
     terms = list(design.terms)
     if len(terms) > MOST_TERMS:

@@ -399,17 +399,11 @@ def pinned(release: ReleaseRecord, design: Design) -> str | None:
     )
 
 
-# What clipping rows did to a regression, were the rows normal.
+# What clipping rows did to a regression, were the rows normal (docs/theory/inference.md).
 #
-# A row r with q = |r|^2 > B^2 enters the second moment as r sqrt(w), w = B^2 / q; w = 1 for the
-# others.  So a release of clipped rows estimates weighted least squares, with weights that depend
-# on the target: its coefficients miss those of the rows themselves by
-#
-#     shift = E[w x x^T]^{-1} E[w x e],    e = y - x^T theta,
-#
-# which does not fade as rows are added.  For normal rows e is independent of x, and Stein's
-# identity gives E[w x e] = sum_j Cov(e, r_j) E[x dw/dr_j], dw/dr_j = -2 B^2 r_j / q^2 where
-# clipped: an average over the clipped rows alone that simulation finds to a few percent.
+# A row r with q = |r|^2 > B^2 enters the second moment with the weight w = B^2 / q. So coefficients
+# miss those of the rows themselves by E[w x x^T]^{-1} E[w x e], e = y - x^T theta, and for normal
+# rows E[w x e] is an average over the clipped rows alone, which simulation finds to a few percent.
 
 #: With more of the rows unseen, second looks can take more off variances than their errors say.
 MOST_UNSEEN = 0.03
