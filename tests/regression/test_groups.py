@@ -9,7 +9,12 @@ from scipy import optimize, stats
 import privgram as pg
 from privgram.noise import GaussianLaw
 from privgram.regression import RefusedError, regress
-from privgram.regression.groups import _paule_mandel, information, posterior, regress_groups
+from privgram.regression.groups import (
+    _paule_mandel,
+    corrected_scores,
+    empirical_bayes,
+    regress_groups,
+)
 
 NAMES = ("x", "y", "intercept")
 COLUMNS = pg.Columns({"x": (-4, 4), "y": (-8, 8)}, intercept=True)
@@ -64,6 +69,13 @@ def test_frame(fits):
     assert_allclose(frame["bse"], fits.bse)
     assert frame["fit"]["refusal"].isna().all()
     assert_allclose(frame["fit"]["n_rows"], 2000, atol=60)
+
+
+def test_groups_by_two_columns_keep_their_tuples(fits):
+    pytest.importorskip("pandas")
+    pairs = {("a", group): fit.release for group, fit in fits.items()}
+    frame = regress_groups(pairs, "y", ["x"]).frame()
+    assert list(frame.index) == list(pairs)
 
 
 def test_difference(fits):
@@ -168,7 +180,7 @@ def test_em_finds_the_largest_likelihood(rng):
     """One coefficient: the likelihood of estimates with known errors, by search."""
     v = rng.uniform(0.05, 0.5, 40)
     b = 1.3 + np.sqrt(0.2 + v) * rng.standard_normal(40)
-    mean, between, means, covariances = posterior((1 / v)[:, None, None], (b / v)[:, None])
+    mean, between, means, covariances = empirical_bayes((1 / v)[:, None, None], (b / v)[:, None])
 
     def loss(at):
         spread = np.exp(at[1]) + v
@@ -186,7 +198,7 @@ def test_noise_alone_says_nothing(rng):
     """Corrected scores of releases without rows have mean 0; most are left out. 5 deviations."""
     law = GaussianLaw(3.0, 3.0 * np.sqrt(2))
     blocks = [(law, law.draw(np.zeros((3, 3)), rng)) for _ in range(300)]
-    found, score = information(blocks, np.array([0.7, -0.2]), 1.0)
+    found, score = corrected_scores(blocks, np.array([0.7, -0.2]), 1.0)
     assert (np.abs(found).sum(axis=(1, 2)) > 0).mean() < 0.2
     error = score.std(axis=0) / np.sqrt(300)
     assert (np.abs(score.mean(axis=0)) <= 5 * error + 1e-12).all()
@@ -256,3 +268,5 @@ def test_shrunk_groups_predict_better_on_a_real_table():
 def test_prediction_needs_the_features(fits):
     with pytest.raises(ValueError, match="shape"):
         fits.shrink().predict(0, np.ones((3, 2)))
+    with pytest.raises(KeyError, match="nobody"):
+        fits.shrink().predict("nobody", np.ones((3, 1)))

@@ -255,3 +255,5 @@ def test_factors_are_exogenous_and_instruments():
     expected = theirs.params[["education", "afam", "hispanic", "Intercept"]]
     assert_allclose(fit.params, expected, rtol=DIGITS)
     assert fit.instruments == ("home[yes]", "distance")
+    with pytest.raises(ValueError, match=r"no term 'poly\(distance,1\)'.*distance"):
+        own.iv("wage", ["education"], ["poly(distance,1)"])

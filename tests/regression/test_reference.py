@@ -162,11 +162,30 @@ def test_predictions(case):
         (np.zeros((1, 3)), "a row of 3 numbers"),
         (np.eye(2), "a row of 3 numbers"),
         (object(), "a row of 3 numbers"),
+        (((1, 0, 0), (0, 1, 0), (0, 0, 1)), "a row of 3 numbers"),  # a tuple is (R, r)
+        (np.zeros((0, 3)), "a row of 3 numbers"),
+        ([[1.0, np.nan, 0.0]], "a row of 3 numbers"),
+        (([[1.0, 0.0, 0.0]], [np.inf]), "a row of 3 numbers"),
     ],
 )
 def test_what_is_no_hypothesis(small, hypothesis, said):
     with pytest.raises(ValueError, match=said):
         small.wald_test(hypothesis)
+
+
+def test_contrasts_name_the_argument_that_is_wrong(small):
+    with pytest.raises(ValueError, match=r"pass alpha=0.05"):
+        small.t_test("a").conf_int(0.95)
+
+
+def test_a_constant_alone_predicts_and_has_no_overall_test(small):
+    pandas = pytest.importorskip("pandas")
+    fit = small.release.regress("y", [])
+    for rows in (np.empty((2, 0)), {"a": [0.0, 1.0]}, pandas.DataFrame({"a": ["text", "more"]})):
+        assert_allclose(fit.predict(rows), fit.params["Intercept"] * np.ones(2))
+    with pytest.raises(ValueError, match="add a feature"):
+        _ = fit.fvalue
+    assert np.isnan(fit.glance()["statistic"]).all()
 
 
 def test_refused_inference_has_no_statistics(small):

@@ -132,6 +132,16 @@ def test_the_risk_is_that_of_new_rows():
     assert np.mean(stated) == pytest.approx(np.mean(true), rel=0.05)
 
 
+def test_a_formula_says_among_which_terms():
+    pytest.importorskip("formulaic")
+    release = drawn(0, 1.0)
+    by_formula = release.best_subset("y ~ x0 + x1 + x2 - 1")
+    by_name = release.best_subset("y", ["x0", "x1", "x2"], intercept=False)
+    assert by_formula.members == by_name.members
+    assert_allclose(by_formula.values, by_name.values)
+    assert_allclose(by_formula.fit.params, by_name.fit.params)
+
+
 def test_what_is_not_chosen_from():
     release = drawn(0, 1.0)
     with pytest.raises(ValueError, match="'aic' or 'bic'"):

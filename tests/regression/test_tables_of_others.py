@@ -130,6 +130,8 @@ def test_marginal_effects_are_of_a_public_grid():
     fit = CASE.release.regress(CASE.target, ["poly(x, 2)", "log(w)", "b", "f"])
     model, grid = marginal_model(fit), public_grid(fit)
     assert set(grid) == {"x", "w", "b", "f"}
+    with pytest.raises(ValueError, match="at least 1"):
+        public_grid(fit, 0)
     assert grid["x"].min() >= 2
     assert grid["x"].max() <= 10
     slope = np.zeros(len(fit.params))

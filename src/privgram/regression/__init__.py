@@ -1,4 +1,4 @@
-"""Linear regression on a released second moment: post-processing, no further budget.
+"""Regressions on what was released, with their inference and summaries: no further budget.
 
 Nothing here sees a table but by its release.
 """

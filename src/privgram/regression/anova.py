@@ -11,7 +11,7 @@ import numpy as np
 
 from privgram._base.text import as_frame, shown
 from privgram.regression.inference import Equations, hull
-from privgram.regression.testing import f_test, independent
+from privgram.regression.testing import independent, verdict, wald
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -191,7 +191,7 @@ def anova(design: Design, equations: Equations, typ: Literal[1, 2, 3], unit: flo
     The errors' variance is always that of all terms. Sums of squares are in `unit`.
     """
     df_resid = equations.df_resid
-    meat = equations.variance * equations.gram if equations.meat is None else equations.meat
+    meat = equations.sampling(np.eye(equations.size))
     ones = [equations.size - 1] if design.intercept else []
     spans = {name: list(range(at.start, at.stop)) for name, at in design.terms.items()}
     df, squares, f, p = [], [], [], []
@@ -206,8 +206,9 @@ def anova(design: Design, equations: Equations, typ: Literal[1, 2, 3], unit: flo
             block = equations.shifted[np.ix_(at, at)]
             part = Equations(law, block, equations.n_rows, meat[np.ix_(kept, kept)])
             contrasts = np.eye(len(own), len(kept))
-        test = f_test((name,), part, contrasts, np.zeros(len(own)), df_resid)
-        alone, _ = independent(contrasts, np.zeros(len(own)))
+        nothing = np.zeros(len(own))
+        test = verdict((name,), *wald(part, contrasts, nothing), df_resid)
+        alone, _ = independent(contrasts, nothing)
         theta = alone @ part.theta
         gap = np.linalg.solve(alone @ part.inverse @ alone.T, theta)
         df.append(test.df)

@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from privgram.noise import NoiseLaw
 
 
-#: A function of a row: coefficients of monomials in own units, times indicators of levels.
-#: Keys are powers by variable and levels by factor, each in the order of the description.
-Key: TypeAlias = tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]
+#: Powers of variables, or levels of factors, in the order of the description.
+Pairs: TypeAlias = tuple[tuple[str, int], ...]
+
+#: A product of powers in own units and of indicators of levels; and a sum of such, by coefficients.
+Key: TypeAlias = tuple[Pairs, Pairs]
 Function: TypeAlias = dict[Key, float]
 
 _ONE: Function = {((), ()): 1.0}
@@ -60,8 +62,7 @@ class Design:
     references: dict[str, str] = field(default_factory=dict)
     # (q,), coefficients whose sum is 1 in every row, as of all levels of a factor
     constant: Vector | None = None
-    # of each name its powers and levels; none where features are released columns
-    functions: tuple[tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]], ...] = ()
+    functions: tuple[Key, ...] = ()  # what each name is; none where features are released columns
 
     @property
     def has_level(self) -> bool:
@@ -133,14 +134,16 @@ def features_of(design: Design, columns: Columns | None, X: Any) -> Matrix:
     """New rows as the features of a design in own units, shape (m, p)."""
     if design.functions and columns is not None:
         return design.rows(X, columns)
-    table, names = X, design.names
-    columns_of = table if isinstance(table, Mapping) else getattr(table, "columns", None)
-    if columns_of is not None and hasattr(table, "__getitem__"):
+    names = design.names
+    known = X if isinstance(X, Mapping) else getattr(X, "columns", None)
+    if known is not None and hasattr(X, "__getitem__"):
         for name in names:
-            if name not in columns_of:
+            if name not in known:
                 raise ValueError(f"X has no column {name!r}, a feature of this fit")
-        table = np.column_stack([np.asarray(table[name], float) for name in names])
-    values = np.asarray(table, dtype=np.float64)
+        parts = [np.asarray(X[name], float) for name in names]
+        size = len(next((X[name] for name in known), ()))
+        X = np.column_stack(parts) if parts else np.empty((size, 0))
+    values = np.asarray(X, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] != len(names):
         raise ValueError(
             f"X must have shape (m, {len(names)}), one column a feature, not {values.shape}"
@@ -153,15 +156,15 @@ class Described(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those that are there."""
+        """Of the columns."""
 
     @property
     def columns(self) -> Columns | None:
-        """What is known of them."""
+        """The description that they are from, which may have more."""
 
     @property
     def n_columns(self) -> int:
-        """How many are there."""
+        """Number of the columns."""
 
 
 @dataclass(frozen=True)
@@ -181,20 +184,8 @@ class AllColumns:
         return len(self.columns)
 
 
-def only_log(name: str, given: Numeric) -> str:
-    """What to ask for in the place of a variable whose logarithm was released."""
-    return (
-        f"only the logarithm of {shown(name)} was released: write {shown(given.label(name))}, in "
-        "whose units the result is"
-    )
-
-
-class NoOriginError(ValueError):
-    """A regression through the origin that takes a column of ones which is not there."""
-
-
 class Origin:
-    """Columns of a regression through the origin of own units: images with the released ones.
+    """Columns of a regression through the origin of own units, as images of the released ones.
 
     Each is divided by its largest size within the public bounds.
     """
@@ -202,7 +193,7 @@ class Origin:
     def __init__(self, release: Described) -> None:
         self.release = release
         unit = getattr(release, "privacy_unit", None)
-        #: Less the means of units there is no constant to take off.
+        #: Columns less the means of units have no constant.
         self.within = unit is not None and unit.within
 
     def line(self, image: Vector, center: float, half_width: float) -> tuple[Vector, float]:
@@ -213,9 +204,7 @@ class Origin:
             found = found + self._ones() * (center / unit)
         return found, unit
 
-    def power(
-        self, powers: tuple[tuple[str, int], ...], cell: tuple[tuple[str, int], ...]
-    ) -> tuple[Vector, float]:
+    def power(self, powers: Pairs, cell: Pairs) -> tuple[Vector, float]:
         """A product of powers and of an indicator, in own units; and its unit."""
         columns = self.release.columns
         assert columns is not None
@@ -253,7 +242,7 @@ class Origin:
     def _ones(self) -> Vector:
         ones = next(ones_of(self.release), None)
         if ones is None:
-            raise NoOriginError(
+            raise ValueError(
                 "without an intercept column a regression would go through the middle of the "
                 "public bounds, not through the origin: release with Columns(..., intercept=True), "
                 "which serves regressions with and without an intercept, or with bounds about 0"
@@ -383,7 +372,7 @@ class _Builder:
         scaled: list[Function] = []
         own: list[Function] = []
         names: list[str] = []
-        functions: list[Any] = []
+        functions: list[Key] = []
         spans: dict[str, slice] = {}
         for label, term in terms.items():
             start = len(names)
@@ -450,7 +439,7 @@ class _Builder:
 
     def _target(self, target: str) -> tuple[str, Vector, float, float]:
         """The target's name, and it as an image, with its center and half-width in own units."""
-        layout, written = self.columns.layout, _LOG.sub(r"log(\1)", target.strip())
+        written = _LOG.sub(r"log(\1)", target.strip())
         for name, given in self.columns.variables.items():
             if isinstance(given, Numeric) and written == given.label(name):
                 image = _image(self.release, Piece(((name, 1),)))
@@ -458,20 +447,18 @@ class _Builder:
                     break
                 return written, image[0], given.center, given.half_width
             if isinstance(given, Factor) and target.startswith(f"{name}["):
-                image = _image(self.release, Piece((), (name,)))
-                if image is not None and target[len(name) + 1 : -1] in given.names:
-                    level = given.names.index(target[len(name) + 1 : -1])
-                    return target, image[level], 0.0, 1.0
+                image, level = _image(self.release, Piece((), (name,))), target[len(name) + 1 : -1]
+                if image is not None and level in given.names:
+                    return target, image[given.names.index(level)], 0.0, 1.0
             if target == name and isinstance(given, Numeric):
-                raise ValueError(only_log(name, given))
+                raise ValueError(_only_log(name, given))
             if target == name:
                 raise ValueError(
                     f"the target {target!r} is a factor: regress one of its indicators, such as "
                     f"'{name}[{given.names[0]}]'"  # type: ignore[attr-defined]
                 )
-        raise ValueError(
-            f"no column {target!r} to explain; there are {', '.join(map(shown, layout.names))}"
-        )
+        names = ", ".join(map(shown, self.columns.layout.names))
+        raise ValueError(f"no column {target!r} to explain; there are {names}")
 
     def _terms(self, target: str, features: Iterable[str] | None) -> dict[str, Term]:
         variables = self.columns.variables
@@ -507,18 +494,14 @@ class _Builder:
             alone = re.compile(rf"(?<![\w.]){re.escape(name)}(?![\w.])")
             for text in asked:
                 if isinstance(text, str) and alone.search(_LOG.sub("", text)):
-                    raise ValueError(only_log(name, given))
+                    raise ValueError(_only_log(name, given))
 
-    def _spread(
-        self, powers: tuple[tuple[str, int], ...], cell: tuple[tuple[str, int], ...]
-    ) -> float:
+    def _spread(self, powers: Pairs, cell: Pairs) -> float:
         """The half-width of a variable by itself."""
         simple = len(powers) == 1 and powers[0][1] == 1 and not cell
         return self._numeric(powers[0][0]).half_width if simple else 1.0
 
-    def _cells(
-        self, piece: Piece, before: set[frozenset[str]]
-    ) -> Iterator[tuple[int, tuple[tuple[str, int], ...]]]:
+    def _cells(self, piece: Piece, before: set[frozenset[str]]) -> Iterator[tuple[int, Pairs]]:
         """Combinations of levels that are used, with their numbers among all.
 
         Those are left out whose factors, but for the ones at their references, are in the model
@@ -530,7 +513,7 @@ class _Builder:
             if frozenset(f for f, level in cell if level != self.left_out[f]) not in before:
                 yield number, cell
 
-    def _name(self, piece: Piece, cell: tuple[tuple[str, int], ...]) -> str:
+    def _name(self, piece: Piece, cell: Pairs) -> str:
         powers = (
             self._numeric(name).label(name) + (f"^{power}" if power > 1 else "")
             for name, power in piece.powers
@@ -538,10 +521,10 @@ class _Builder:
         levels = (f"{name}[{self._factor(name).names[level]}]" for name, level in cell)
         return ":".join([*powers, *levels])
 
-    def _own(self, piece: Piece, cell: tuple[tuple[str, int], ...]) -> Function:
+    def _own(self, piece: Piece, cell: Pairs) -> Function:
         return _times({(piece.powers, ()): 1.0}, self._indicator(cell))
 
-    def _scaled(self, piece: Piece, cell: tuple[tuple[str, int], ...]) -> Function:
+    def _scaled(self, piece: Piece, cell: Pairs) -> Function:
         found = self._indicator(cell)
         for name, degree in piece.powers:
             described = self._numeric(name)
@@ -556,7 +539,7 @@ class _Builder:
             found = _times(polynomial, found)
         return found
 
-    def _indicator(self, cell: tuple[tuple[str, int], ...]) -> Function:
+    def _indicator(self, cell: Pairs) -> Function:
         """A product of indicators, a reference's written as 1 less all others."""
         found = _ONE
         for name, level in cell:
@@ -611,27 +594,28 @@ class _Builder:
         return half_width * full[:, :-1], center * full[:, -1]
 
 
-def _held(
-    functions: list[tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]],
-    before: dict[Piece, set[frozenset[str]]],
-) -> Vector | None:
+def _only_log(name: str, given: Numeric) -> str:
+    """What to ask for in the place of a variable whose logarithm was released."""
+    return (
+        f"only the logarithm of {shown(name)} was released: write {shown(given.label(name))}, in "
+        "whose units the result is"
+    )
+
+
+def _held(functions: list[Key], before: dict[Piece, set[frozenset[str]]]) -> Vector | None:
     """Coefficients of columns whose sum is 1: the levels of factors of which none is left out."""
     for piece, spanned in before.items():
         if piece.factors and not piece.powers and frozenset() not in spanned:
             wanted = piece.factors
-            return np.array(
-                [
-                    float(not powers and tuple(name for name, _ in cell) == wanted)
-                    for powers, cell in functions
-                ]
-            )
+            whole = (not p and tuple(name for name, _ in cell) == wanted for p, cell in functions)
+            return np.array([*whole], float)
     return None
 
 
 def _spanned(pieces: list[Piece], ones: bool) -> dict[Piece, set[frozenset[str]]]:
     """For each piece the products of factors that others span before it, the shorter ones first."""
     found: dict[Piece, set[frozenset[str]]] = {}
-    spanned: dict[tuple[tuple[str, int], ...], set[frozenset[str]]] = {}
+    spanned: dict[Pairs, set[frozenset[str]]] = {}
     if ones:
         spanned[ONES.powers] = {frozenset()}
     for piece in sorted(pieces, key=lambda piece: len(piece.factors)):

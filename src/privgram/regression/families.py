@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 # All by one operation after the other on whole columns, with an exponential of our own: what a row
 # gives does not depend on where it stands, or on the machine.
 
+#: The names of `FAMILIES`.
 FamilyName = Literal["gaussian", "binomial", "poisson"]
+
+#: What a regression by scores minimises.
+LossName = Literal["squared", "huber"]
 
 #: Beyond this eta is as far as it can be: e^-30 is 10^-13.
 FARTHEST = 30.0
@@ -38,28 +42,16 @@ def exponential(x: Vector) -> Vector:
 
 @dataclass(frozen=True)
 class Family:
-    """A family with its canonical link.
-
-    Attributes
-    ----------
-    name, link : str
-        As statsmodels has them.
-    title : str
-        What a summary calls the regression.
-    """
+    """A family with its canonical link."""
 
     name: FamilyName
-    link: str
-    title: str
+    link: str  # as statsmodels calls it
+    title: str  # what a summary calls the regression
 
     def means(self, eta: Vector, most: float = math.inf) -> tuple[Vector, Vector]:
         """Means at linear predictors, and the roots of the weights dm / d eta.
 
-        Parameters
-        ----------
-        eta : ndarray of shape (n,), float64
-        most : float
-            Largest mean, where means have no end of their own: the public end of the target.
+        Where means have no end of their own, `most` is the public end of the target.
         """
         if self.name == "gaussian":
             return eta, np.ones_like(eta)
@@ -89,22 +81,12 @@ FAMILIES: dict[str, Family] = {
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """What public coefficients expect of rows (z, target, ...), which weights have shortened.
-
-    Attributes
-    ----------
-    family : Family
-    coef : ndarray of shape (q,), float64
-        Of z: the linear predictor is coef . z, of a row that is not shortened.
-    target : tuple of float
-        Center and half-width: what the image of the target stands for.
-    ones : ndarray of shape (q,), float64, or None
-        What takes z to the factor by which a row is shortened, where rows have weights.
-    """
+    """What public coefficients expect of rows (z, target, ...), which weights have shortened."""
 
     family: Family
-    coef: Vector
-    target: tuple[float, float]
+    coef: Vector  # (q,), of z: the linear predictor is coef . z, of a row that is not shortened
+    target: tuple[float, float]  # center and half-width: what the image of the target stands for
+    # (q,), takes z to the factor by which a row is shortened, where rows have weights
     ones: Vector | None
 
     @property
@@ -145,8 +127,6 @@ def _along(images: Matrix, coef: Vector) -> Vector:
         total += coef[j] * images[:, j]
     return np.asarray(total)
 
-
-LossName = Literal["squared", "huber"]
 
 #: Errors count up to so many scales: 95 % as near as least squares where they are normal.
 ERROR = 1.345

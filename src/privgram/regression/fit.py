@@ -20,24 +20,23 @@ from privgram.regression.inference import (
     RefusedError,
     degrees_behind,
     infer,
+    level_of,
     quantile_of,
     refuse,
+    uncounted,
     weight_behind,
 )
 from privgram.regression.prediction import Prediction
-from privgram.regression.results import OfDesign, level_of
+from privgram.regression.results import OfRelease
 from privgram.regression.summary import (
-    EQUAL,
-    NOTICED_SHIFT,
     caveats,
     clipping_shift,
     clips,
     dependent,
     facts_of,
     pinned,
-    uncounted,
 )
-from privgram.regression.testing import WaldTest, f_test, verdict, wald
+from privgram.regression.testing import WaldTest, verdict, wald
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -47,13 +46,16 @@ if TYPE_CHECKING:
     from privgram.plots import of_results
     from privgram.privacy import Guarantee, Profile
     from privgram.regression.design import Design
-
 else:
     of_results = Room("privgram.plots.of_results")
 
 
+#: The summary mentions clipping if it may have moved an estimate by so many standard errors.
+NOTICED_SHIFT = 0.5
+
+
 @dataclass(frozen=True, eq=False)
-class Fit(OfDesign):
+class Fit(OfRelease):
     """A linear regression on a release, in the columns' own units.
 
     `params`, `bse`, `conf_int` and all else of `privgram.regression.results.Results`. Those of a
@@ -219,10 +221,8 @@ class Fit(OfDesign):
         self._need_inference()
         size = len(self.param_names)
         transform, offset = self.design.transform[:size], self._offset[:size]
-        equations, asked = self._equations, (matrix @ transform, matrix @ offset - values)
-        if use_f:
-            return f_test(said, equations, *asked, equations.df_resid)
-        return verdict(said, *wald(equations, *asked))
+        found = wald(self._equations, matrix @ transform, matrix @ offset - values)
+        return verdict(said, *found, self.df_resid if use_f else math.inf)
 
     @cached_property
     def _goodness(self) -> Goodness:
@@ -307,19 +307,32 @@ class Fit(OfDesign):
 
     @cached_property
     def _overall(self) -> WaldTest:
+        if not self.df_model:
+            raise ValueError("nothing but a constant is in the regression: add a feature to test")
         return self.f_test(self._beside_constant)
 
     @cached_property
     def _beside_constant(self) -> Matrix:
         """Contrasts of the parameters that are all 0 where only a constant explains the target."""
+        from scipy.linalg import null_space
+
         constant, size = self.design.constant, len(self.design.names)
         contrasts = np.eye(size, len(self.param_names))
         if constant is None or self.design.intercept:
             return contrasts
-        from scipy.linalg import null_space
-
         own = self.design.transform[:size] @ constant
         return np.asarray(null_space(own[None]).T @ contrasts)
+
+    @property
+    def _largest_weight(self) -> float:
+        """Weight of a row in its own units, where it is 1 in those of the release."""
+        columns = self.release.columns
+        return 1.0 if columns is None else columns.largest_weight
+
+    @property
+    def _unit(self) -> float:
+        """Target units of a residual of 1 in the scale of the released matrix."""
+        return float(self.design.spread[-1])
 
     @property
     def scale(self) -> float:
@@ -327,10 +340,8 @@ class Fit(OfDesign):
         self._need_inference()
         return self._equations.variance * self._unit**2 * self._largest_weight
 
-    @property
-    def mse_resid(self) -> float:
-        """`scale`."""
-        return self.scale
+    #: By statsmodels' other name.
+    mse_resid = scale
 
     @property
     def ssr(self) -> float:
@@ -387,17 +398,6 @@ class Fit(OfDesign):
         """
         self._need_inference()
         return Prediction(self._rows(X), self.scale, self.df_resid, self._contrasts)
-
-    @property
-    def _largest_weight(self) -> float:
-        """Weight of a row in its own units, where it is 1 in those of the release."""
-        columns = self.release.columns
-        return 1.0 if columns is None else columns.largest_weight
-
-    @property
-    def _unit(self) -> float:
-        """Target units of a residual of 1 in the scale of the released matrix."""
-        return float(self.design.spread[-1])
 
     def predict(self, X: ArrayLike) -> Vector:
         """Predicted target.
@@ -458,17 +458,18 @@ class Fit(OfDesign):
         facts = facts_of(self.release, self.n_rows, self.nobs_stderr)
         facts |= {"Epsilon": f"{self.epsilon:g}", "Delta": f"{self.delta:g}"}
         if np.any(self.ridge != 0.0):
-            facts["Ridge"] = (
-                "per feature" if isinstance(self.ridge, np.ndarray) else f"{self.ridge}"
-            )
+            many = isinstance(self.ridge, np.ndarray)
+            facts["Ridge"] = "per feature" if many else f"{self.ridge}"
         if self.refusal is None:
             facts["R-squared"] = f"{self.rsquared:.3f}"
         return facts
 
     def _assumes(self) -> list[str]:
-        notes = [f"Standard errors cover sampling and privacy noise ({self.inference.method})."]
+        notes = [
+            f"Standard errors cover sampling and privacy noise ({self.inference.method}).",
+            "Of a population they assume equal error variances; study.regress does not.",
+        ]
         unit = self.release.privacy_unit
-        notes.append(EQUAL)
         if unit is not None:
             notes.append(
                 f"They assume that errors of rows of one {shown(unit.name)} are independent; where "
@@ -481,8 +482,8 @@ class Fit(OfDesign):
         if self.unclip:
             notes.append("The effect of clipping rows was taken off, as if they were normal.")
         elif self.refusal is None and clips(self.release):
-            moved = self._moved_by_clipping
             notes.append("Rows longer than the norm above are clipped, and estimates are of those.")
+            moved = self._moved_by_clipping
             if moved > NOTICED_SHIFT:
                 notes.append(
                     f"If rows were normal, clipping moved estimates by up to {moved:.1f} std err: "

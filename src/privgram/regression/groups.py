@@ -1,7 +1,7 @@
 """One regression in every group of a table: compared, pooled and shrunk towards each other.
 
 The groups' rows are different ones and so is their noise: what is estimated from two of them is
-independent. Everything here is post-processing.
+independent. Between two windows of a stream the noise is shared, in a way that is known.
 
 References
 ----------
@@ -64,7 +64,7 @@ CLEAR = 4.0
 STEPS, TOLERANCE = 300, 1e-4
 
 
-def information(
+def corrected_scores(
     blocks: Sequence[tuple[NoiseLaw, Matrix]], mean: Vector, variance: float
 ) -> tuple[Matrix, Matrix]:
     """What each group says of its coefficients, less the common ones `mean` (q,).
@@ -95,7 +95,7 @@ def information(
     return information, scores
 
 
-def posterior(information: Matrix, score: Matrix) -> tuple[Vector, Matrix, Matrix, Matrix]:
+def empirical_bayes(information: Matrix, score: Matrix) -> tuple[Vector, Matrix, Matrix, Matrix]:
     """Mean and covariance between groups by EM, and each group's posterior mean and covariance.
 
     Of information (groups, q, q) and score (groups, q), at 0: shapes (q,), (q, q), (groups, q) and
@@ -265,8 +265,8 @@ def _known_of(
     zeros = np.zeros(len(estimate))
     return {
         "target": fits[0].target,
-        "_names": fits[0].param_names,
-        "_inference": Inference(estimate, covariance, "first-order", None, zeros, zeros, df),
+        "param_names": fits[0].param_names,
+        "inference": Inference(estimate, covariance, "first-order", None, zeros, zeros, df),
         "n_rows": sum(fit.nobs for fit in fits),
         "epsilon": max(fit.epsilon for fit in fits),
         "delta": max(fit.delta for fit in fits),
@@ -348,8 +348,11 @@ class GroupFits(Mapping[Any, Fit]):
             import pandas as pd
         except ImportError:
             return values
-        index = pd.Index(self.groups, name=self.by, tupleize_cols=False)
-        return pd.DataFrame(values, index, list(self.param_names), copy=True)
+        return pd.DataFrame(values, self._index(pd), list(self.param_names), copy=True)
+
+    def _index(self, pd: Any) -> Any:
+        """The groups, of which one by several columns is a tuple."""
+        return pd.Index(self.groups, name=self.by, tupleize_cols=False)
 
     @cached_property
     def _estimates(self) -> Matrix:
@@ -405,7 +408,7 @@ class GroupFits(Mapping[Any, Fit]):
         fits = [self._fits.get(group) for group in self.groups]
         columns["fit", "n_rows"] = [math.nan if fit is None else fit.n_rows for fit in fits]
         columns["fit", "refusal"] = [self.refusals.get(group) for group in self.groups]
-        return pd.DataFrame(columns, index=pd.Index(self.groups, name=self.by))
+        return pd.DataFrame(columns, self._index(pd))
 
     def difference(self, one: Any, other: Any) -> Estimates:
         """Coefficients of one group less those of another, with standard errors.
@@ -513,7 +516,9 @@ class GroupFits(Mapping[Any, Fit]):
             )
         common = np.linalg.solve(total[:q, :q], total[:q, q])
         variance = float(total[q, q] - total[q, :q] @ common) / rows
-        mean, between, means, covariances = posterior(*information(blocks, common, variance))
+        mean, between, means, covariances = empirical_bayes(
+            *corrected_scores(blocks, common, variance)
+        )
         p = len(self.param_names)
         own, offset = design.transform[:p], design.offset[:p]
         return Shrunk(
@@ -587,7 +592,14 @@ class Shrunk:
         Returns
         -------
         ndarray of shape (m,), float64
+
+        Raises
+        ------
+        KeyError
+            If there is no such group.
         """
+        if group not in self.fits.groups:
+            raise KeyError(group)
         own = self.estimate[self.fits.groups.index(group)]
         return np.asarray(next(iter(self.fits.values()))._rows(X) @ own)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -16,6 +16,24 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.noise import NoiseLaw
+
+
+#: What is inferred: coefficients of the population that the rows are a sample of, or the least
+#: squares of the rows at hand, which differs from the released one by the noise alone.
+Of = Literal["population", "data"]
+
+#: Inference is refused where the noise over the features' second moment S, the mean square
+#: of S^{-1/2} N S^{-1/2} over directions, exceeds this: expansions no longer hold beyond.
+#: It judges no single direction: that would pick releases by the noise that moved
+#: the estimate, and what is offered would cover less.  Each interval widens by itself.
+TRUSTED_NOISE = 1 / 8
+
+#: Rows counted with a relative variance above this are too uncertain to divide by.
+TRUSTED_COUNT = 1 / 16
+
+
+class RefusedError(ValueError):
+    """A regression that this release cannot answer, though it was asked for rightly."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,27 +132,6 @@ class Equations:
         return self.sampling(self.inverse) + self.inverse @ self.noise @ self.inverse
 
 
-#: What a release calls its column of ones.
-INTERCEPT = "intercept"
-
-#: What is inferred: coefficients of the population that the rows are a sample of, or the least
-#: squares of the rows at hand, which differs from the released one by the noise alone.
-Of = Literal["population", "data"]
-
-#: Inference is refused where the noise over the features' second moment S, the mean square
-#: of S^{-1/2} N S^{-1/2} over directions, exceeds this: expansions no longer hold beyond.
-#: It judges no single direction: that would pick releases by the noise that moved
-#: the estimate, and what is offered would cover less.  Each interval widens by itself.
-TRUSTED_NOISE = 1 / 8
-
-#: Rows counted with a relative variance above this are too uncertain to divide by.
-TRUSTED_COUNT = 1 / 16
-
-
-class RefusedError(ValueError):
-    """A regression that this release cannot answer, though it was asked for rightly."""
-
-
 @dataclass(frozen=True, eq=False)
 class Inference:
     """What is known of k contrasts of the coefficients.
@@ -203,21 +200,39 @@ def refuse(size: int, reason: str) -> Inference:
     return Inference(nothing, unknown, "none", reason, nothing, nothing, nothing)
 
 
+def level_of(alpha: float) -> float:
+    """The level 1 - alpha of an interval, or one clear error."""
+    alpha = check_within(alpha, "alpha", 0, 1)
+    if alpha > 0.5:
+        raise ValueError(
+            f"alpha={alpha:g} would be an interval of {1 - alpha:.3g} probability; for one of "
+            f"{alpha:.3g}, pass alpha={1 - alpha:g}"
+        )
+    return 1 - alpha
+
+
+def check_of(of: Of) -> Of:
+    """`of`, or one clear error."""
+    if of not in get_args(Of):
+        raise ValueError(f"of is 'population' or 'data', not {of!r}")
+    return of
+
+
 def quantile_of(level: float) -> float:
-    """Half width of a normal interval of this level, in standard errors."""
-    return float(students(level, math.inf))
-
-
-def students(level: float, df: float | Vector) -> Vector:
-    """Half widths of Student's intervals of a level in [0.5, 1), in standard errors."""
-    from scipy.special import stdtrit
-
+    """Half width of a normal interval of a level in [0.5, 1), in standard errors."""
     level = check_within(level, "level", 0, 1)
     if level < 0.5:
         raise ValueError(
             f"level={level:g} would be an interval of {level:.3g} probability; for one of "
             f"{1 - level:.3g}, pass level={1 - level:g}"
         )
+    return float(students(level, math.inf))
+
+
+def students(level: float, df: float | Vector) -> Vector:
+    """Half widths of Student's intervals of a level, in standard errors."""
+    from scipy.special import stdtrit
+
     return np.asarray(stdtrit(df, 0.5 + level / 2), dtype=np.float64)
 
 
@@ -233,15 +248,21 @@ def hull(
     return min(found), max(found)
 
 
-def rows_behind(release: ReleaseRecord) -> float | None:
-    """Rows that a release is the sum of: public, or counted by its intercept; else None.
+def _public_rows(release: ReleaseRecord) -> int | None:
+    """The rows behind a release, where their number is public.
 
     Of a table whose rows with missing values were dropped, the public number counts
     those too and says nothing of the others.
     """
     dropped = release.columns is not None and release.columns.missing == "drop"
-    if release.n_rows is not None and not dropped:
-        return float(release.n_rows)
+    return None if dropped else release.n_rows
+
+
+def rows_behind(release: ReleaseRecord) -> float | None:
+    """Rows that a release is the sum of: public, or counted by its intercept; else None."""
+    public = _public_rows(release)
+    if public is not None:
+        return float(public)
     ones = intercept_of(release)
     if ones is not None and not _weighted(release):
         moment = release.matrix - release.noise.shift_matrix(release.n_columns)
@@ -252,9 +273,8 @@ def rows_behind(release: ReleaseRecord) -> float | None:
 
 def count_error(release: ReleaseRecord) -> float:
     """Standard error of `rows_behind`: 0 where it is public."""
-    dropped = release.columns is not None and release.columns.missing == "drop"
     ones = intercept_of(release)
-    if (release.n_rows is not None and not dropped) or ones is None or _weighted(release):
+    if _public_rows(release) is not None or ones is None or _weighted(release):
         return 0.0
     return math.sqrt(release.noise.entry_variance(release.matrix, ones[None])[0, 0])
 
@@ -278,29 +298,24 @@ def degrees_behind(release: ReleaseRecord, n_rows: float | None) -> float | None
     return n_rows - (release.n_units or 0)
 
 
-def why_unknown(release: ReleaseRecord) -> str:
-    """Why `rows_behind` is None."""
-    if _weighted(release) and intercept_of(release) is not None:
-        return "the number of rows is private, of which only the sum of their weights was released"
-    if release.n_rows is None:
-        return "the number of rows is private"
-    return "rows with missing values were dropped, and how many is private"
+def uncounted(release: ReleaseRecord) -> str:
+    """Why the number of rows is unknown, or less than one, and what to do."""
+    if rows_behind(release) is not None:
+        return "the privacy noise leaves no rows: use more rows or a larger epsilon"
+    why = "the number of rows is private"
+    if release.n_rows is not None:
+        why = "rows with missing values were dropped, and how many is private"
+    if _weighted(release):
+        return (
+            f"{why}, and of weighted rows an intercept column holds the sum of their weights: use "
+            "a release of which the number of rows is public"
+        )
+    return f"{why}: use a release with an intercept column, which counts them"
 
 
 def _weighted(release: ReleaseRecord) -> bool:
     """Whether rows were weighted, so that the intercept does not count them."""
     return release.columns is not None and release.columns.row_weights is not None
-
-
-def _miscounted(release: ReleaseRecord) -> bool:
-    """Whether the rows are counted by an intercept that noise drowns."""
-    dropped = release.columns is not None and release.columns.missing == "drop"
-    ones = intercept_of(release)
-    if (release.n_rows is not None and not dropped) or ones is None:
-        return False
-    variance = release.noise.entry_variance(release.matrix, ones[None])[0, 0]
-    count = rows_behind(release) or 0.0
-    return bool(not variance <= TRUSTED_COUNT * count**2)
 
 
 def why_hidden(equations: Equations) -> str | None:
@@ -322,18 +337,18 @@ def why_refused(release: ReleaseRecord, equations: Equations, of: Of = "populati
             "the last look shortened rows that lie far out, and nothing public tells by how much "
             "that moved least squares of the rows at hand: take one look, as AnalyzeGauss does"
         )
-    p, n_rows = equations.size, equations.n_rows
     if release.parameters.get("moved"):
         return "the repair moved the released matrix, whose error is not the noise's alone"
     if (reason := why_hidden(equations)) is not None:
         return reason
     if of == "data":
         return None
+    p, n_rows = equations.size, equations.n_rows
     if n_rows is None:
-        return f"{why_unknown(release)} and the release has no intercept column to count by"
-    if _miscounted(release):
+        return uncounted(release)
+    if not count_error(release) <= math.sqrt(TRUSTED_COUNT) * (rows_behind(release) or 0.0):
         return "the privacy noise hides the number of rows"
-    return "there are too few rows" if n_rows <= p else None
+    return "there are too few rows: take fewer features or more rows" if n_rows <= p else None
 
 
 def infer(
@@ -353,14 +368,7 @@ def infer(
     if reason is not None:
         return refuse(len(transform), reason)
     if of == "data":
-        return contrasts(equations.at_hand, transform, offset)
-    return contrasts(equations, transform, offset)
-
-
-def contrasts(
-    equations: Equations, transform: Matrix, offset: Vector, method: str = "first-order"
-) -> Inference:
-    """What equations say of contrasts of their solution, where nothing refuses; see `infer`."""
+        equations = equations.at_hand
     inverse, second, v = equations.inverse, equations.second, equations.v
     covariance = equations.covariance
     own = transform @ covariance @ transform.T
@@ -369,28 +377,27 @@ def contrasts(
     unit = np.where(stderr > 0, stderr, 1.0)[:, None]
     pulled = transform @ covariance / unit
     solved = transform @ inverse / unit
-    slope, curvature = _dependence(equations, solved, pulled)
+    rows, moved = (np.pad(part, [(0, 0), (0, 1)]) for part in (solved, -pulled))
+    alone = ((solved @ equations.noise) * solved).sum(axis=1)
+    slope, curvature = dependence(equations.law, equations.shifted, rows, v, moved, alone)
     # The bias of the statistic, not of the estimate: what moves with its variance is not bias.
     bias = -transform @ (inverse @ (second @ v)) - stderr * slope
     estimate = transform @ equations.theta + offset - bias
     # Of a given meat the degrees of freedom are unknown. The noise, whose variance is known, could
     # be given more of them, and is not: they are never above the rows less the parameters.
     df = np.full(len(own), equations.df_resid if equations.meat is None else math.inf)
-    return Inference(estimate, own, method, None, slope, curvature, df)
+    return Inference(estimate, own, "first-order", None, slope, curvature, df)
 
 
-def _dependence(equations: Equations, solved: Matrix, pulled: Matrix) -> tuple[Vector, Vector]:
-    """Slope and curvature of each contrast c, of S^{-1} c / stderr and C c / stderr.
+def dependence(
+    law: NoiseLaw, shifted: Matrix, a: Matrix, v: Vector, moved: Matrix, alone: Vector
+) -> tuple[Vector, Vector]:
+    """Slope and curvature of contrasts whose noise is a^T N v, for a row of `a` (k, d) each.
 
-    C is the covariance.  Moving the contrast by one standard
-    error moves the coefficients by C c / stderr, hence v by w = (-C c / stderr, 0), and with it
-    the noise a^T N v.
+    With C the covariance of the coefficients, moving a contrast c by one standard error moves these
+    by C c / stderr, hence v (d,) by a row of `moved` (k, d), and with it the noise, of variance
+    `alone` (k,) at v.
     """
-    size, p = solved.shape
-    frame = np.zeros((size, 3, p + 1))
-    frame[:, 0, :p] = solved
-    frame[:, 1, :p] = -pulled
-    frame[:, 2] = frame[:, 1] + equations.v
-    curvature, both = equations.law.entry_variance(equations.shifted, frame)[:, 0, 1:].T
-    alone = ((solved @ equations.noise) * solved).sum(axis=1)
+    frame = np.stack([a, moved, moved + v], axis=1)
+    curvature, both = law.entry_variance(shifted, frame)[:, 0, 1:].T
     return (both - alone - curvature) / 2, curvature

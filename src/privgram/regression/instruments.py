@@ -11,20 +11,23 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._base.text import shown
+from privgram.columns.terms import parse_one
 from privgram.regression.inference import (
     Equations,
     Inference,
     Of,
     RefusedError,
     degrees_behind,
+    dependence,
+    level_of,
     refuse,
     rows_behind,
     why_refused,
 )
 from privgram.regression.least_squares import design_of
-from privgram.regression.results import OfDesign, level_of
+from privgram.regression.results import OfRelease
 from privgram.regression.summary import caveats, facts_of
-from privgram.regression.testing import WaldTest, f_test, verdict
+from privgram.regression.testing import WaldTest, verdict, wald
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +46,7 @@ TRIED = 201
 
 
 @dataclass(frozen=True, eq=False)
-class InstrumentalFit(OfDesign):
+class InstrumentalFit(OfRelease):
     """A regression with instruments, in the columns' own units.
 
     Attributes
@@ -144,6 +147,11 @@ class InstrumentalFit(OfDesign):
     def anderson_rubin(self, alpha: float = 0.05) -> list[tuple[float, float]]:
         """Values of the one endogenous column's coefficient that `anderson_rubin_test` accepts.
 
+        Parameters
+        ----------
+        alpha : float, default 0.05
+            1 - level, in (0, 0.5].
+
         Returns
         -------
         list of tuple of float
@@ -155,8 +163,11 @@ class InstrumentalFit(OfDesign):
         RefusedError
             A ValueError: where there is no inference.
         ValueError
-            If there are several endogenous columns: test points with `anderson_rubin_test`.
+            If `alpha` is out of its range, or there are several endogenous columns: test points
+            with `anderson_rubin_test`.
         """
+        from scipy.optimize import brentq
+
         self._need_inference()
         if len(self.endogenous) != 1:
             raise ValueError("a set is given for one endogenous column; test values of several")
@@ -169,8 +180,6 @@ class InstrumentalFit(OfDesign):
 
         angles = np.linspace(-math.pi / 2 + 1e-6, math.pi / 2 - 1e-6, TRIED)
         inside = [kept(angle) for angle in angles]
-        from scipy.optimize import brentq
-
         edges = [
             float(center + unit * math.tan(brentq(kept, angles[i], angles[i + 1])))
             for i in range(TRIED - 1)
@@ -274,15 +283,15 @@ class _Moments:
         equations = self.equations(goal)
         size, own = equations.size, len(self.shifted) - 1 - self.n_features
         contrasts = np.eye(own, size, size - own)
-        return f_test(said, equations, contrasts, np.zeros(own), equations.df_resid)
+        return verdict(said, *wald(equations, contrasts, np.zeros(own)), equations.df_resid)
 
     @cached_property
     def kappa(self) -> float:
         if not self.liml:
             return 1.0
-        some = [*range(self.n_endogenous), len(self.shifted) - 1]
         from scipy.linalg import eigh
 
+        some = [*range(self.n_endogenous), len(self.shifted) - 1]
         left = [self._left(some, columns) for columns in (self._exogenous, self.z)]
         return float(eigh(*left, eigvals_only=True)[0])
 
@@ -348,13 +357,11 @@ class _Moments:
         own = transform @ covariance @ transform.T
         stderr = np.sqrt(own.diagonal())
         unit = np.where(stderr > 0, stderr, 1.0)[:, None]
-        frame = np.zeros((len(transform), 3, len(self.shifted)))
-        frame[:, 0] = transform @ pull / unit
-        frame[:, 1, self.w] = -transform @ covariance / unit
-        frame[:, 2] = frame[:, 1] + self.v
-        curvature, both = self.law.entry_variance(self.shifted, frame)[:, 0, 1:].T
-        alone = ((frame[:, 0] @ self.noise) * frame[:, 0]).sum(axis=1)
-        slope = (both - alone - curvature) / 2
+        rows = transform @ pull / unit
+        moved = np.zeros_like(rows)
+        moved[:, self.w] = -transform @ covariance / unit
+        alone = ((rows @ self.noise) * rows).sum(axis=1)
+        slope, curvature = dependence(self.law, self.shifted, rows, self.v, moved, alone)
         estimate = transform @ self.theta + offset
         degrees = np.full(len(own), df)
         return Inference(estimate, own, "first-order", None, slope, curvature, degrees)
@@ -367,19 +374,12 @@ class _Moments:
         # What estimating theta leaves of the errors of the moments.
         rest = np.eye(len(m))[self.z] - m[self.z, self.w] @ self.bread @ self.weights
         errors = self.noise.copy()
-        errors += self.squares / self.n_rows * _within(m, self.z)
+        errors[self.z, self.z] += self.squares / self.n_rows * m[self.z, self.z]
         covariance = rest @ errors @ rest.T
         df = len(moments) - self.n_features
         values, vectors = np.linalg.eigh(covariance)
         found = vectors[:, -df:].T @ moments
         return float((found**2 / values[-df:]).sum()), df
-
-
-def _within(matrix: Matrix, kept: slice) -> Matrix:
-    """The matrix with zeros outside a block."""
-    found = np.zeros_like(matrix)
-    found[kept, kept] = matrix[kept, kept]
-    return found
 
 
 def iv(
@@ -439,8 +439,6 @@ def iv(
     if "~" in target:
         if endogenous or instruments or exogenous:
             raise ValueError("a formula names all columns: leave the others out")
-        from privgram.columns.terms import parse_one
-
         parsed = parse_one(target)
         target, endogenous, instruments = parsed.targets[0], parsed.endogenous, parsed.instruments
         exogenous = [*parsed.features, *parsed.absorbed]
@@ -455,14 +453,14 @@ def iv(
         raise ValueError("name an endogenous column, or use regress")
     design = design_of(release, target, [*own, *as_they_are], intercept, reference)
     whole = design_of(release, target, given, intercept, reference)
-    rows = [whole.frame[whole.terms[name]] for name in outside]
-    names = tuple(n for name in outside for n in whole.names[whole.terms[name]])
-    n_endogenous = max(design.terms[name].stop for name in own)
+    places = [i for name in outside for i in whole.places([name])]
+    names = tuple(whole.names[i] for i in places)
+    n_endogenous = max(design.places(own)) + 1
     if len(names) < n_endogenous:
         raise ValueError(
             f"{n_endogenous} endogenous columns need as many instruments, not {len(names)}"
         )
-    frame = np.vstack([design.frame[:-1], *rows, design.frame[-1:]])
+    frame = np.vstack([design.frame[:-1], whole.frame[places], design.frame[-1:]])
     law = release.noise.image(frame)
     shifted = frame @ release.matrix @ frame.T
     moments = _Moments(

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.numbers import MAX_BOUND, MIN_BOUND, check_not_negative
+from privgram.columns.terms import INTERCEPT, parse_one
 from privgram.regression.design import Design, Origin, ones_of
 from privgram.regression.design import design as terms_design
 from privgram.regression.fit import Fit
-from privgram.regression.inference import INTERCEPT, RefusedError, rows_behind
+from privgram.regression.inference import RefusedError, rows_behind
 from privgram.regression.summary import clipping_shift, dependent
 
 if TYPE_CHECKING:
@@ -40,17 +41,7 @@ def design_of(
 ) -> Design:
     """The columns of a regression: terms of a description, or released columns as they are."""
     _check_range(release)
-    if isinstance(target, str) and "~" in target:
-        if features is not None:
-            raise ValueError("a formula names the features: leave `features` out")
-        from privgram.columns.terms import parse_one
-
-        parsed = parse_one(target)
-        if parsed.endogenous:
-            raise ValueError("a formula with instruments is for iv, not for regress")
-        target, features = parsed.targets[0], [*parsed.features, *parsed.absorbed]
-        intercept = intercept and parsed.intercept
-        reference = dict(parsed.references) | dict(reference or {})
+    target, features, intercept, reference = read_formula(target, features, intercept, reference)
     if isinstance(features, str):
         features = [features]
     columns = release.columns
@@ -61,6 +52,25 @@ def design_of(
         return _of_columns(release, target, asked, intercept)
     texts = None if asked is None else [_text(name) for name in asked]
     return terms_design(release, _text(target), texts, intercept, reference or {})
+
+
+def read_formula(
+    target: str | int,
+    features: Iterable[str | int] | None,
+    intercept: bool,
+    reference: Mapping[str, Any] | None,
+) -> tuple[str | int, Iterable[str | int] | None, bool, Mapping[str, Any] | None]:
+    """What a formula asks for that stands as the target; all as given where it is none."""
+    if not (isinstance(target, str) and "~" in target):
+        return target, features, intercept, reference
+    if features is not None:
+        raise ValueError("a formula names the features: leave `features` out")
+    parsed = parse_one(target)
+    if parsed.endogenous:
+        raise ValueError("a formula with instruments is for iv, not for regress")
+    features = [*parsed.features, *parsed.absorbed]
+    both = dict(parsed.references) | dict(reference or {})
+    return parsed.targets[0], features, intercept and parsed.intercept, both
 
 
 def _are_columns(
@@ -84,7 +94,7 @@ def _text(name: str | int) -> str:
 
 def _check_range(release: ReleaseRecord) -> None:
     """Refuse numbers of which powers leave float64."""
-    if not MIN_BOUND <= release.bound <= MAX_BOUND:  # a file of an earlier version
+    if not MIN_BOUND <= release.bound <= MAX_BOUND:  # of a file that others wrote
         raise ValueError(
             f"the release has a bound of {release.bound:g}, of which powers leave float64: measure "
             "in another unit and release again, which costs a budget of its own"
@@ -175,13 +185,13 @@ def _own_units(
     # y = c_y + h_y (b_0 + sum_j b_j (x_j - c_j) / h_j)
     place = {name: i for i, name in enumerate(release.columns.names)}
     own = [place[name] for name in (*slopes, release.names[goal])]
-    centre, half_width = release.columns.center[own], release.columns.half_width[own]
+    center, half_width = release.columns.center[own], release.columns.half_width[own]
     each = np.arange(p)
     transform[each, each] = half_width[p] / half_width[:p]
-    transform[p, :p] = -half_width[p] * centre[:p] / half_width[:p]
+    transform[p, :p] = -half_width[p] * center[:p] / half_width[:p]
     if has_intercept:
         transform[p, p] = half_width[p]
-    offset[p] = centre[p]
+    offset[p] = center[p]
     return transform, offset, half_width
 
 
@@ -266,21 +276,6 @@ class Sketch:
     regulariser: float
 
 
-def isotropic(std: float) -> EntryVariance:
-    """Noise of standard deviation `std` off the diagonal and ``sqrt(2) * std`` on it.
-
-    Its law is the same in every orthonormal basis.
-    """
-
-    def entry_variance(frame: Matrix) -> Matrix:
-        metric = frame @ frame.T
-        size = np.diag(metric)
-        variance: Matrix = std**2 * (np.outer(size, size) + metric**2)
-        return variance
-
-    return entry_variance
-
-
 def possible_rows(least: float) -> Vector:
     """Numbers of rows that are believed possible where only the least is known, shape (7,)."""
     counts: Vector = max(least, 1.0) * np.logspace(0, 3, 7)
@@ -288,13 +283,12 @@ def possible_rows(least: float) -> Vector:
 
 
 def auto_ridge(
-    matrix: Matrix,  # (p + 1, p + 1), of features and target, less any known shift
+    matrix: Matrix,  # (p + 1, p + 1), of features and, last, target, less any known shift
     entry_variance: EntryVariance,
     *,
-    target: int = -1,
     intercept: bool = False,
     sketch: Sketch | None = None,  # of a multiplicative release
-    rows: float | Vector = math.inf,  # behind it, or numbers of rows, alike likely
+    rows: float | Vector = math.inf,  # positive: behind it, or several numbers, alike likely
 ) -> Matrix:
     """Penalty (p, p) that minimises the expected squared error, in new rows, given the release.
 
@@ -304,18 +298,9 @@ def auto_ridge(
     ``F @ N @ F.T``, N the noise. With `intercept` the last feature is a column of ones (up to
     clipping): it is removed by regression first and carries no penalty, unless its count drowns.
     """
-    matrix = np.asarray(matrix, dtype=np.float64)
     d = len(matrix)
-    if matrix.ndim != 2 or matrix.shape != (d, d) or d < 2 or not np.isfinite(matrix).all():
-        raise ValueError("matrix must be square, finite and hold a feature and the target")
-    if not -d <= target < d:
-        raise ValueError(f"target {target} is not a column of a {d} x {d} matrix")
     rows = np.atleast_1d(np.asarray(rows, dtype=np.float64))
-    if not (rows.ndim == 1 and len(rows) and (rows > 0).all()):
-        raise ValueError("rows of the matrix must be a positive number, or several")
-    target %= d
-    features = [i for i in range(d) if i != target]
-    frame = np.eye(d)[[*features, target]]  # rows: directions, in columns of `matrix`
+    frame = np.eye(d)  # rows: directions, in columns of `matrix`
     penalty = np.zeros((d - 1, d - 1))
     if intercept:
         ones = frame[-2]
@@ -510,7 +495,6 @@ def regress(
     if isinstance(ridge, str):
         if ridge != "auto":
             raise ValueError(f"ridge must be a number or 'auto', not {ridge!r}")
-
         # About the second moment itself: what the mechanism added is part of the choice.
         shifted, matrix = matrix, matrix - law.shift_matrix(len(matrix))
         sketched = law.sketch_rows(len(matrix))

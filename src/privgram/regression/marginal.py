@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.installed import extra
+from privgram._base.numbers import check_integer
 from privgram.columns.variables import Boolean, Dates, Factor, Numeric
 from privgram.regression.families import FAMILIES
 from privgram.regression.scored import ScoreFit
@@ -14,14 +15,9 @@ from privgram.regression.scored import ScoreFit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram.columns import Columns
     from privgram.regression.fit import Fit
 
 __all__ = ["marginal_model", "public_grid"]
-
-
-def _described(fit: Fit | ScoreFit) -> Columns | None:
-    return fit.columns if isinstance(fit, ScoreFit) else fit.release.columns
 
 
 def public_grid(fit: Fit | ScoreFit, rows: int = 512) -> dict[str, NDArray[Any]]:
@@ -32,7 +28,7 @@ def public_grid(fit: Fit | ScoreFit, rows: int = 512) -> dict[str, NDArray[Any]]
     fit : Fit or ScoreFit
         The former of a release whose columns are described.
     rows : int, default 512
-        How many; a Halton sequence, the same always.
+        How many, at least 1; a Halton sequence, the same always.
 
     Returns
     -------
@@ -46,7 +42,8 @@ def public_grid(fit: Fit | ScoreFit, rows: int = 512) -> dict[str, NDArray[Any]]
     """
     from scipy.stats import qmc
 
-    columns = _described(fit)
+    rows = check_integer(rows, "rows", 1)
+    columns = fit._described
     if columns is None:
         raise ValueError("a grid takes public bounds: release with pg.Columns")
     used = {name for powers, cells in fit.design.functions for name, _ in (*powers, *cells)}
@@ -122,21 +119,15 @@ def marginal_model(fit: Fit | ScoreFit, rows: int = 512) -> Any:
             return None if vcov is False else fit.inference.covariance
 
     grid: dict[str, Any] = {**public_grid(fit, rows)}
-    described = _described(fit)
-    assert described is not None
-    variables = described.variables
+    assert fit._described is not None
+    variables = fit._described.variables
     factors = {name: given.levels for name in grid if isinstance(given := variables[name], Factor)}
     for name, levels in factors.items():
         names = list(map(str, levels))
         grid[name] = polars.Series(list(map(str, grid[name])), dtype=polars.Enum(names))
     kinds = {
-        name: "character"
-        if name in factors
-        else "boolean"
-        if np.asarray(x).dtype == bool
-        else "numeric"
-        for name, x in grid.items()
-    }
+        name: "boolean" if np.asarray(x).dtype == bool else "numeric" for name, x in grid.items()
+    } | dict.fromkeys(factors, "character")
     vault = ModelVault(
         coef=fit.inference.estimate,
         coefnames=np.array(fit.param_names),

@@ -12,10 +12,16 @@ import numpy as np
 from privgram._base.numbers import check_integer
 from privgram._base.text import as_frame, shown
 from privgram.noise import ImageLaw
-from privgram.regression.inference import RefusedError, degrees_behind, rows_behind, weight_behind
+from privgram.regression.inference import (
+    RefusedError,
+    degrees_behind,
+    level_of,
+    rows_behind,
+    uncounted,
+    weight_behind,
+)
 from privgram.regression.least_squares import design_of
-from privgram.regression.results import CONSTANT, level_of
-from privgram.regression.summary import uncounted
+from privgram.regression.results import CONSTANT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,6 +43,12 @@ FEWEST = 50.0
 #: Standard deviations of the default prior: of the target's over a feature's, and of the
 #: intercept in the target's.
 SLOPES, LEVEL = 2.5, 10.0
+
+
+_LOST = (
+    "the noise leaves hardly any second moment that is positive definite: take fewer features, "
+    "more rows or a larger epsilon"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,12 +177,12 @@ def posterior(
     degrees = degrees_behind(release, n_rows)
     assert degrees is not None
     if degrees <= q + 2:
-        raise RefusedError("there are too few rows")
-    variances = _prior(release, design, shifted - law.shift_matrix(q + 1), n_rows, prior_std)
+        raise RefusedError("there are too few rows: take fewer features, or a release of more rows")
+    middle = shifted - law.shift_matrix(q + 1)
+    variances = _prior(release, design, middle, n_rows, prior_std)
     found, weights = [], []
     tried = PROPOSALS * draws
     zero = np.zeros_like(shifted)
-    middle = shifted - law.shift_matrix(q + 1)
     for _ in range(tried):
         one = _weighed(middle - law.draw(zero, rng), variances, degrees, rng)
         if one is not None:
@@ -198,19 +210,13 @@ def posterior(
     )
 
 
-_LOST = (
-    "the noise leaves hardly any second moment that is positive definite: take fewer features, "
-    "more rows or a larger epsilon"
-)
-
-
 def _base_of(law: NoiseLaw) -> NoiseLaw:
     """The law of which this one is an image."""
     return _base_of(law.base) if isinstance(law, ImageLaw) else law
 
 
 def _weighed(
-    moment: Matrix, prior: Matrix, n_rows: float, rng: np.random.Generator
+    moment: Matrix, prior: Matrix, degrees: float, rng: np.random.Generator
 ) -> tuple[Vector, float, float] | None:
     """Coefficients and deviation of the errors given a second moment, and its log weight."""
     try:
@@ -220,7 +226,7 @@ def _weighed(
     q = len(moment) - 1
     gram, cross = moment[:q, :q], moment[:q, q]
     rss = float(root[q, q] ** 2)
-    variance = rss / rng.chisquare(n_rows - q - 1)
+    variance = rss / rng.chisquare(degrees - q - 1)
     marginal = np.linalg.cholesky(variance * gram + gram @ prior @ gram)
     away = np.linalg.solve(marginal, cross)
     weight = -0.5 * float(away @ away) - float(np.log(marginal.diagonal()).sum())

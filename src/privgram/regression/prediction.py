@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.text import as_frame
-from privgram.regression.inference import Inference, Of, RefusedError, students
-from privgram.regression.results import check_of, level_of
+from privgram.regression.inference import (
+    Inference,
+    Of,
+    RefusedError,
+    check_of,
+    level_of,
+    students,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

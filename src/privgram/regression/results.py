@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from privgram._base.numbers import check_within
 from privgram._base.text import as_frame, shown
 from privgram.regression.design import features_of
-from privgram.regression.inference import Inference, Of, RefusedError, count_error
+from privgram.regression.inference import (
+    Inference,
+    Of,
+    RefusedError,
+    check_of,
+    count_error,
+    level_of,
+)
 from privgram.regression.summary import Summary, columns_of, counted, skewed
 from privgram.regression.testing import (
     Contrasts,
@@ -30,12 +36,12 @@ if TYPE_CHECKING:
 
     from privgram._base.numbers import Matrix, Vector
     from privgram._release.record import ReleaseRecord
+    from privgram.columns import Columns
     from privgram.regression.design import Design
 
 
 #: What results call the constant.
 CONSTANT = "Intercept"
-
 
 #: What other results have and a result of sums may not, and why.
 NOT_HELD = {
@@ -71,24 +77,6 @@ class Model:
     exog_names: list[str]
 
 
-def level_of(alpha: float) -> float:
-    """The level 1 - alpha of an interval, or one clear error."""
-    alpha = check_within(alpha, "alpha", 0, 1)
-    if alpha > 0.5:
-        raise ValueError(
-            f"alpha={alpha:g} would be an interval of {1 - alpha:.3g} probability; for one of "
-            f"{alpha:.3g}, pass alpha={1 - alpha:g}"
-        )
-    return 1 - alpha
-
-
-def check_of(of: Of) -> Of:
-    """`of`, or one clear error."""
-    if of not in get_args(Of):
-        raise ValueError(f"of is 'population' or 'data', not {of!r}")
-    return of
-
-
 class Results:
     """The parameters of a regression and what follows from them, under statsmodels' names.
 
@@ -115,22 +103,14 @@ class Results:
     """
 
     target: str
+    param_names: tuple[str, ...]
+    inference: Inference
     n_rows: float | None
     epsilon: float
     delta: float
 
     #: How `summary` is headed.
     _title = "Private Linear Regression"
-
-    @property
-    def inference(self) -> Inference:
-        """Of the parameters: estimates, covariance, degrees of freedom."""
-        raise NotImplementedError
-
-    @property
-    def param_names(self) -> tuple[str, ...]:
-        """Names of the parameters."""
-        raise NotImplementedError
 
     @property
     def _term_places(self) -> dict[str, slice]:
@@ -154,7 +134,7 @@ class Results:
         own = matrix @ found.covariance @ matrix.T
         nothing = np.zeros(len(matrix))
         parts = (matrix**2) * found.covariance.diagonal()
-        # Of a sum of independent estimates; of others it is between theirs.
+        # A harmonic mean of theirs: no more than a sum of independent estimates has.
         with np.errstate(divide="ignore", invalid="ignore"):
             df = 1 / ((parts / parts.sum(axis=1)[:, None]) / found.df).sum(axis=1)
         estimate = matrix @ found.estimate
@@ -566,10 +546,44 @@ class Results:
 
 
 class OfDesign(Results):
-    """A result whose parameters are those of a design of a release, with its own `_contrasts`."""
+    """A result whose parameters are those of a design, with its own `_contrasts`."""
+
+    design: Design
+
+    @property
+    def _described(self) -> Columns | None:
+        """The columns that the design is of, if they are described."""
+        raise NotImplementedError
+
+    @property
+    def param_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Names of `params`: the features, then the intercept if own units have one."""
+        names = self.design.names
+        return (*names, CONSTANT) if self.design.has_level else names
+
+    @property
+    def _term_places(self) -> dict[str, slice]:
+        return self.design.terms
+
+    @cached_property
+    def inference(self) -> Inference:  # type: ignore[override]
+        """Estimates and their errors, the intercept last: when first asked for."""
+        return self._about("population")
+
+    def _about(self, of: Of) -> Inference:
+        return self._contrasts(np.eye(len(self.param_names)), of)
+
+    def _rows(self, table: Any) -> Matrix:
+        """Rows of features in the order of the parameters, shape (m, k)."""
+        features = features_of(self.design, self._described, table)
+        ones = np.ones((len(features), len(self.param_names) - features.shape[1]))
+        return np.column_stack([features, ones])
+
+
+class OfRelease(OfDesign):
+    """A result of a regression on one release."""
 
     release: ReleaseRecord
-    design: Design
 
     @property
     def epsilon(self) -> float:  # type: ignore[override]
@@ -587,28 +601,8 @@ class OfDesign(Results):
         return count_error(self.release)
 
     @property
-    def param_names(self) -> tuple[str, ...]:
-        """Names of `params`: the features, then the intercept if own units have one."""
-        names = self.design.names
-        return (*names, CONSTANT) if self.design.has_level else names
-
-    @property
-    def _term_places(self) -> dict[str, slice]:
-        return self.design.terms
-
-    @cached_property
-    def inference(self) -> Inference:
-        """Estimates and their errors, the intercept last: when first asked for."""
-        return self._about("population")
-
-    def _about(self, of: Of) -> Inference:
-        return self._contrasts(np.eye(len(self.param_names)), of)
-
-    def _rows(self, table: Any) -> Matrix:
-        """Rows of features in the order of the parameters, shape (m, k)."""
-        features = features_of(self.design, self.release.columns, table)
-        ones = np.ones((len(features), len(self.param_names) - features.shape[1]))
-        return np.column_stack([features, ones])
+    def _described(self) -> Columns | None:
+        return self.release.columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -616,21 +610,11 @@ class Numbers(Results):
     """A result of numbers alone."""
 
     target: str
-    _names: tuple[str, ...]
-    _inference: Inference
+    param_names: tuple[str, ...]
+    inference: Inference
     n_rows: float | None
     epsilon: float
     delta: float
-
-    @property
-    def param_names(self) -> tuple[str, ...]:
-        """Names of the parameters."""
-        return self._names
-
-    @property
-    def inference(self) -> Inference:
-        """Of the parameters."""
-        return self._inference
 
     def __repr__(self) -> str:
         return f"<Results of {shown(self.target)} on {', '.join(map(shown, self.param_names))}>"

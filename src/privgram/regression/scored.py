@@ -17,22 +17,19 @@ from privgram._base.numbers import check_integer, check_not_negative, check_posi
 from privgram._base.saved import Form
 from privgram._base.text import shown
 from privgram.columns import Columns
+from privgram.privacy import GaussianProfile, Profile
+from privgram.privacy._profile import check_adjacency
 from privgram.regression.design import AllColumns, Design, design
 from privgram.regression.families import FAMILIES, FamilyName
 from privgram.regression.inference import Inference, Of, refuse
 from privgram.regression.prediction import Means, Prediction
-from privgram.regression.results import CONSTANT, Results
-from privgram.regression.summary import numbers
+from privgram.regression.results import CONSTANT, OfDesign
+from privgram.regression.summary import differences, row_facts
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.numbers import Matrix, Vector
     from privgram.plots import of_results
-    from privgram.privacy import Adjacency, Guarantee, Profile
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
+    from privgram.privacy import Adjacency, Guarantee
 else:
     of_results = Room("privgram.plots.of_results")
 
@@ -62,7 +59,7 @@ HIDDEN = (
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreFit(Results):
+class ScoreFit(OfDesign):
     """A regression by private scores, in the columns' own units.
 
     Of family "binomial" and "poisson" parameters are of the linear predictor: the log odds, and
@@ -125,11 +122,15 @@ class ScoreFit(Results):
     family: FamilyName = "gaussian"
 
     @cached_property
-    def design(self) -> Design:
+    def design(self) -> Design:  # type: ignore[override]
         """The columns of the regression, and the way to own units."""
         return design(
             AllColumns(self.columns), self.target, self.terms, self.with_intercept, self.reference
         )
+
+    @property
+    def _described(self) -> Columns:
+        return self.columns
 
     @property
     def _linear(self) -> bool:
@@ -146,7 +147,7 @@ class ScoreFit(Results):
         return "huber" in self.parameters
 
     @property
-    def param_names(self) -> tuple[str, ...]:
+    def param_names(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of `params`: the coefficients, then the intercept if own units have one."""
         names = self.design.names
         constant = self.design.has_level if self._linear else self.with_intercept
@@ -160,10 +161,6 @@ class ScoreFit(Results):
             return self.design.transform[:size], self.design.offset[:size]
         # Of the linear predictor, which has no units.
         return self.design.transform[:size] / self.design.spread[-1], np.zeros(size)
-
-    @property
-    def _term_places(self) -> dict[str, slice]:
-        return self.design.terms
 
     @property
     def guarantee(self) -> Guarantee:
@@ -187,14 +184,6 @@ class ScoreFit(Results):
         if not self.robust:
             return "nonrobust"
         return "HC1" if self.unit is None else "cluster"
-
-    @cached_property
-    def inference(self) -> Inference:
-        """Estimates and their errors as of a sample, the intercept last."""
-        return self._about("population")
-
-    def _about(self, of: Of) -> Inference:
-        return self._contrasts(np.eye(len(self.param_names)), of)
 
     def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
         if self.refused is not None:
@@ -321,17 +310,12 @@ class ScoreFit(Results):
 
     plot = of_results.plot_coefficients
 
-    def _rows(self, X: Any) -> Matrix:
-        features = self.design.rows(X, self.columns)
-        ones = np.ones((len(features), len(self.param_names) - features.shape[1]))
-        return np.column_stack([features, ones])
-
     def _facts(self) -> dict[str, str]:
         family = FAMILIES[self.family]
         model = {} if self._linear else {"Model Family": family.name.title(), "Link": family.link}
         return {
             "Method": WAYS[self.parameters["way"]],
-            **numbers(self.n_rows, self.nobs_stderr, self.unit, self.parameters["units"]),
+            **row_facts(self.n_rows, self.nobs_stderr, self.unit, self.parameters["units"]),
             "Covariance Type": self.cov_type,
             "Epsilon": f"{self.epsilon:g}",
             "Delta": f"{self.delta:g}",
@@ -382,11 +366,7 @@ class ScoreFit(Results):
                 f"{hidden:,} levels have too few rows to be seen beside the noise: their errors "
                 "are as wide as the bounds of the target."
             )
-        if self.design.references:
-            left_out = ", ".join(
-                f"{shown(name)} {shown(level)}" for name, level in self.design.references.items()
-            )
-            notes.append(f"Effects of levels are differences from: {left_out}.")
+        notes += differences(self.design.references)
         if self.reproducible:
             notes.append("Reproducible: the fit is not private against who knows its seed.")
         return notes
@@ -423,8 +403,6 @@ class ScoreFit(Results):
 
 def read_fit(path: Path) -> ScoreFit:
     """A fit that `ScoreFit.save` wrote; what it raises is said by `privgram.load`."""
-    from privgram.privacy import Profile
-
     header, arrays = FORM.read(path)
     with FORM.understood(path):
         header["columns"] = Columns.from_dict(header["columns"])
@@ -438,9 +416,6 @@ def read_fit(path: Path) -> ScoreFit:
 
 def _check(fit: ScoreFit) -> None:
     """Raise unless the parts of a fit are sound and fit together, as saved ones do."""
-    from privgram.privacy import GaussianProfile
-    from privgram.privacy._profile import check_adjacency
-
     q = len(fit.solution)
     if fit.design.intercept != fit.with_intercept or fit.design.transform.shape[1] != q:
         raise ValueError("the terms are others than those of the solution")

@@ -18,12 +18,8 @@ from privgram.noise import GaussianLaw
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from privgram._base.numbers import Matrix, Vector
     from privgram.noise import NoiseLaw
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 __all__ = ["Clip", "Start", "choose_clip", "lengths", "raised", "reach", "start", "turned"]
 
@@ -119,47 +115,20 @@ USUAL = 3.0
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Where scores are taken, and in which frame.
+    """Where scores are taken, and in which frame."""
 
-    Attributes
-    ----------
-    coef : ndarray of shape (q,), float64
-        Of the design's columns.
-    scale : float
-        About the standard deviation of the errors.
-    white : ndarray of shape (q, q), float64
-        W: z = W x has about the second moment of the rows' number times I.
-    seen : ndarray of shape (q,), float64
-        By how much of a step each direction of z is moved, in [0, 1].
-    blur : NoiseLaw
-        Of the noise of z's second moment over the rows.
-    rows : float
-    behind : float
-        Variance of what the score at the start owes to noise, as a mean over directions.
-    stuck : float
-        The part of it where no step goes.
-    noise : ndarray of shape (q, q), float64
-        Covariance of what the score at the coefficients that `start` gives owes to noise.
-    short : float
-        By what part the curvature may be too small in a direction, or too large.
-    bend : float
-        A step leaves out so much of its square over the rows, in units of the score.
-    typical : float
-        Mean square of the length of z, by what is seen.
-    """
-
-    coef: Vector
-    scale: float
-    white: Matrix
-    seen: Vector
-    blur: NoiseLaw
+    coef: Vector  # (q,), of the design's columns
+    scale: float  # about the standard deviation of the errors
+    white: Matrix  # (q, q), W: z = W x has about the second moment of the rows' number times I
+    seen: Vector  # (q,), by how much of a step each direction of z is moved, in [0, 1]
+    blur: NoiseLaw  # of the noise of z's second moment over the rows
     rows: float
-    behind: float
-    stuck: float
-    noise: Matrix
-    short: float = SHORT
-    bend: float = 0.0
-    typical: float = 1.0
+    behind: float  # variance of what the score here owes to noise, as a mean over directions
+    stuck: float  # the part of it where no step goes
+    noise: Matrix  # (q, q), covariance of what the score at the coefficients of `start` owes to it
+    short: float = SHORT  # by what part the curvature may be too small in a direction, or too large
+    bend: float = 0.0  # a step leaves out so much of its square over the rows, as a score
+    typical: float = 1.0  # mean square of the length of z, by what is seen
 
     @property
     def hidden(self) -> bool:
@@ -216,22 +185,11 @@ class Start:
 
 
 def start(joint: Matrix, law: NoiseLaw, edge: Matrix, rows: float) -> Start:
-    """Where to begin by a released second moment.
+    """Where to begin by a released second moment (q + 1, q + 1) of the design and the target.
 
-    Parameters
-    ----------
-    joint : ndarray of shape (q + 1, q + 1), float64
-        Of the design's columns and the target.
-    law : NoiseLaw
-        Of its noise.
-    edge : ndarray of shape (q + 1, q + 1), float64
-        Within which the noise stays, as a quadratic form.
-    rows : float
-
-    Notes
-    -----
-    Directions are those of H against the form of the noise. In one that the noise hides the
-    curvature counts as the noise's edge, so that z is not long there, and no step is taken.
+    `edge` (q + 1, q + 1) is a quadratic form within which its noise stays. Directions are those of
+    H against that form. In one that the noise hides the curvature counts as the noise's edge, so
+    that z is not long there, and no step is taken.
     """
     from scipy.linalg import eigh
 
@@ -264,17 +222,9 @@ def curved_look(
     """The radius of a look at the curvature, and its share of mu^2.
 
     As much as makes its noise `FINE` beside the curvature, as a mean square, and no more than
-    `CURVED`; rows are clipped the later, the less of it that takes.
-
-    Parameters
-    ----------
-    std_at : callable
-        The noise off the diagonal that all of mu^2 would leave, by the radius.
-    start : Start
-    each : float
-        Rows of a unit.
-    known : float, optional
-        The radius, where lengths were seen.
+    `CURVED`; rows are clipped the later, the less of it that takes. `std_at` is the noise off the
+    diagonal that all of mu^2 would leave, by the radius, which is `known` where lengths were seen.
+    A unit has `each` rows.
     """
     for wide, most in ((48, CURVED[0]), (12, 4 * CURVED[0]), (6, CURVED[1]), (3, CURVED[1])):
         radius = known or math.sqrt((start.typical + wide * math.sqrt(start.typical)) * each)
@@ -290,17 +240,8 @@ def wide(
     """The radius of looks at the curvature after which it has the least error in a direction.
 
     All that clipping takes off may be of one direction: of a rare level, whose rows are long.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (m,), float64
-        Released: rows by their length.
-    counts_std : float
-    grid : ndarray of shape (m,), float64
-    noise : ndarray of shape (m,), float64
-        Off the diagonal, by radius.
-    rows : float
-    q : int
+    Released are `counts` of rows by their length, on the `grid`, where `noise` is that off the
+    diagonal by radius; all of shape (m,).
     """
     number = np.where(counts > _SEEN * counts_std, counts, 0.0)
     middle = np.append(grid[0] / 2, np.sqrt(grid[1:] * grid[:-1]))
@@ -312,13 +253,8 @@ def wide(
 def turned(start: Start, curved: Matrix, noise_std: float) -> Start:
     """A start in the frame that the curvature there teaches.
 
-    Parameters
-    ----------
-    start : Start
-    curved : ndarray of shape (q, q), float64
-        Released with isotropic noise: of z in the start's own frame.
-    noise_std : float
-        Off the diagonal.
+    `curved` (q, q) was released with isotropic noise, `noise_std` off the diagonal: of z in the
+    start's own frame.
     """
     rows, q = start.rows, len(curved)
     values, vectors = np.linalg.eigh(curved)
@@ -335,15 +271,7 @@ def turned(start: Start, curved: Matrix, noise_std: float) -> Start:
 def by_curvature(start: Start, white: Matrix, curved: Matrix, noise_std: float) -> Start:
     """A start whose steps are by a curvature that was released in a frame, of scores in that frame.
 
-    Parameters
-    ----------
-    start : Start
-    white : ndarray of shape (q, q), float64
-        The frame.
-    curved : ndarray of shape (q, q), float64
-        Released with isotropic noise.
-    noise_std : float
-        Off the diagonal.
+    `curved` (q, q) was released with isotropic noise in the frame `white` (q, q).
     """
     q, rows = len(curved), start.rows
     values, vectors = np.linalg.eigh(curved)
@@ -381,35 +309,16 @@ def lengths(typical: float, largest: float) -> Vector:
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """Of scores, and what is known of what it takes away.
+    """Of scores, and what is known of what it takes away."""
 
-    Attributes
-    ----------
-    size : float
-    beyond : float
-        About how many rows are longer.
-    taken : ndarray of shape (q,), float64
-        About what clipping takes off the score, as far as unit vectors show it.
-    error : float
-        Deviation of that in each direction, as the choice of a clip and of a way counts it.
-    doubt : float
-        And as it may be: for intervals.
-    noise : float
-        Of the score's, in each direction.
-    square : float
-        About what clipping takes off the mean square of a score's entry, times the rows.
-    whole : float
-        About the sum of the squares of a score's entry, without clipping.
-    """
-
-    size: float
-    beyond: float
-    taken: Vector
-    error: float
-    doubt: float
-    noise: float
-    square: float
-    whole: float
+    size: float  # the longest that a score counts
+    beyond: float  # about how many rows are longer
+    taken: Vector  # (q,), about what clipping takes off the score, as far as unit vectors show it
+    error: float  # deviation of that in each direction, as the choice of a clip and a way counts it
+    doubt: float  # and as it may be: for intervals
+    noise: float  # deviation of the score's noise in each direction
+    square: float  # about what it takes off the mean square of a score's entry, times the rows
+    whole: float  # about the sum of the squares of a score's entry, without clipping
 
 
 def unclipped(longest: float, noise: float, q: int) -> Clip:
@@ -429,20 +338,9 @@ def choose_clip(
 ) -> Clip:
     """The clip after which the score has the least error, by what rows beyond are taken to do.
 
-    Parameters
-    ----------
-    counts : ndarray of shape (m,), float64
-        Released: rows by the length of their score.
-    turns : ndarray of shape (m, q), float64
-        Released: sums of unit vectors along scores, by their length.
-    grid : ndarray of shape (m,), float64
-    counts_std, turns_std : float
-        Noise of these.
-    noise : float
-        Deviation of a score's noise over its clip.
-    rows : float
-    most : float
-        No larger part of the rows is clipped.
+    Released are `counts` (m,) of rows by the length of their score, on the `grid` (m,), and `turns`
+    (m, q), sums of unit vectors along scores of a length. A score's noise has the deviation `noise`
+    over its clip. No more than the part `most` of the rows is clipped.
     """
     m, q = turns.shape
     number, both, upper = expected(counts, grid, counts_std, rows)

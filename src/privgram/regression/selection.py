@@ -17,10 +17,10 @@ from privgram.regression.inference import (
     RefusedError,
     degrees_behind,
     rows_behind,
+    uncounted,
     why_refused,
 )
-from privgram.regression.least_squares import design_of, fit_of, regress, solve
-from privgram.regression.summary import uncounted
+from privgram.regression.least_squares import design_of, fit_of, read_formula, regress, solve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,11 +34,19 @@ if TYPE_CHECKING:
 Criterion: TypeAlias = Literal["aic", "bic"]
 
 
-def criterion_of(criterion: Criterion) -> Criterion:
-    """Check the name of a criterion."""
+def _check_criterion(criterion: Criterion) -> None:
     if criterion not in ("aic", "bic"):
         raise ValueError(f"criterion is 'aic' or 'bic', not {criterion!r}")
-    return criterion
+
+
+def _equations(release: ReleaseRecord, design: Design, chosen: str) -> Equations:
+    """Those of least squares of all columns, by which the risk is judged; refused without."""
+    law, shifted = design.block(release)
+    found = Equations(law, shifted, degrees_behind(release, rows_behind(release)))
+    reason = why_refused(release, found)
+    if reason is not None:
+        raise RefusedError(f"there is no inference, by which to choose {chosen}: {reason}")
+    return found
 
 
 def estimated_risk(
@@ -92,13 +100,20 @@ def lasso(
     release, target, features, intercept
         As in `regress`.
     alpha : float
-        Penalty per row: minimises ||y - X b||^2 / (2 n) + alpha ||b||_1 in the
+        Penalty per row, not negative: minimises ||y - X b||^2 / (2 n) + alpha ||b||_1 in the
         scale of the released matrix; not on the intercept.
 
     Returns
     -------
     Fit
         Without standard errors.
+
+    Raises
+    ------
+    RefusedError
+        A ValueError: for a released matrix that is not positive definite on the features.
+    ValueError
+        If `alpha` is negative, or the number of rows is unknown.
     """
     alpha = check_not_negative(alpha, "alpha")
     problem = _Problem.of(release, target, features, intercept)
@@ -187,7 +202,7 @@ def penalty_path(
     ValueError
         If a parameter is out of its range, or the number of rows is unknown.
     """
-    criterion_of(criterion)
+    _check_criterion(criterion)
     if not 0 < check_not_negative(l1_ratio, "l1_ratio") <= 1:
         raise ValueError(f"l1_ratio must lie in (0, 1], not {l1_ratio}")
     n_alphas = check_integer(n_alphas, "n_alphas", 2)
@@ -203,11 +218,8 @@ def penalty_path(
         ridges = alphas * n * (1 - l1_ratio)
         pairs = zip(alphas, ridges, strict=True)
         found = np.array([problem.knots(a * n * l1_ratio, r)[1][-1] for a, r in pairs])
-    law, shifted = problem.design.block(release)
-    equations = Equations(law, shifted, degrees_behind(release, n))
-    reason = why_refused(release, equations)
-    if reason is not None:
-        raise RefusedError(f"there is no inference, by which to choose a penalty: {reason}")
+    design = problem.design
+    equations = _equations(release, design, "a penalty")
     coefs, df, values = [], [], []
     for slopes, ridge in zip(found, ridges, strict=True):
         theta = problem.whole(slopes)
@@ -216,12 +228,12 @@ def penalty_path(
         added = np.append(np.full(len(active), ridge), np.zeros(len(ones)))
         used = np.append(active, ones)
         risk, freedom = estimated_risk(equations, theta, used, added, criterion)
-        coefs.append(problem.fit(slopes, "").used[:-1])
+        coefs.append((design.transform @ theta + design.offset)[:-1])
         df.append(freedom)
         values.append(risk)
     chosen = found[int(np.argmin(values))]
     return PenaltyPath(
-        names=problem.design.names,
+        names=design.names,
         alphas=alphas,
         coefs=np.array(coefs),
         df=np.array(df),
@@ -366,27 +378,23 @@ def best_subset(
     ValueError
         If there are more terms.
     """
-    criterion_of(criterion)
-    design = design_of(release, target, features, intercept)
+    _check_criterion(criterion)
+    asked, among, intercept, reference = read_formula(target, features, intercept, None)
+    design = design_of(release, asked, among, intercept, reference)
     terms = list(design.terms)
     if len(terms) > MOST_TERMS:
         raise ValueError(
             f"{len(terms)} terms have too many subsets, of {MOST_TERMS} all are tried: use "
             "penalty_path, or fewer terms"
         )
-    law, shifted = design.block(release)
-    equations = Equations(law, shifted, degrees_behind(release, rows_behind(release)))
-    reason = why_refused(release, equations)
-    if reason is not None:
-        raise RefusedError(f"there is no inference, by which to choose terms: {reason}")
+    equations = _equations(release, design, "terms")
     ones = [equations.size - 1] if design.intercept else []
     members: list[tuple[str, ...]] = []
     values: list[float] = []
     for size in range(len(terms) + 1):
         tried = []
         for some in combinations(terms, size):
-            active = [i for name in some for i in range(*_ends(design.terms[name]))]
-            at = [*active, *ones]
+            at = [*(i for name in some for i in design.places([name])), *ones]
             theta = np.zeros(equations.size)
             gram = equations.gram[np.ix_(at, at)]
             theta[at] = np.linalg.solve(gram, equations.matrix[at, -1])
@@ -396,9 +404,7 @@ def best_subset(
         values.append(value)
         members.append(best)
     found = members[int(np.argmin(values))]
-    fit = regress(release, target, found, intercept=intercept) if found else None
-    return Subsets(tuple(members), np.array(values), criterion, fit)
-
-
-def _ends(span: slice) -> tuple[int, int]:
-    return span.start, span.stop
+    best_fit = None
+    if found:
+        best_fit = regress(release, asked, found, intercept=intercept, reference=reference)
+    return Subsets(tuple(members), np.array(values), criterion, best_fit)

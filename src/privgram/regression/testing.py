@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from privgram._base.text import as_frame, shown
+from privgram.regression.inference import level_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -40,22 +41,24 @@ def restrictions(
     return _of_matrix(hypothesis, len(names))
 
 
+_NEITHER = (
+    "a hypothesis is a text such as 'depth, table' or 'depth = 2 * table', or an array with a row "
+    "of {size} numbers, not all zero, for each restriction, as param_names has them, or a tuple "
+    "of such an array and what its rows are to give"
+)
+
+
 def _of_matrix(given: Any, size: int) -> tuple[tuple[str, ...], Matrix, Vector]:
-    matrix, values = given if isinstance(given, tuple) else (given, 0.0)
     try:
+        matrix, values = given if isinstance(given, tuple) else (given, 0.0)
         matrix = np.atleast_2d(np.asarray(matrix, dtype=np.float64))
         values = np.broadcast_to(np.asarray(values, dtype=np.float64), len(matrix))
     except (TypeError, ValueError):
         raise ValueError(_NEITHER.format(size=size)) from None
-    if matrix.ndim != 2 or matrix.shape[1] != size or not matrix.any(axis=1).all():
+    sound = len(matrix) and np.isfinite(matrix).all() and np.isfinite(values).all()
+    if not sound or matrix.ndim != 2 or matrix.shape[1] != size or not matrix.any(axis=1).all():
         raise ValueError(_NEITHER.format(size=size))
     return tuple(f"restriction {i} = {r:g}" for i, r in enumerate(values)), matrix, values
-
-
-_NEITHER = (
-    "a hypothesis is a text such as 'depth, table' or 'depth = 2 * table', or an array with a row "
-    "of {size} numbers, not all zero, for each restriction, in the order of param_names"
-)
 
 
 def _read(
@@ -269,7 +272,7 @@ class Contrasts:
 
     def conf_int(self, alpha: float = 0.05) -> Matrix:
         """Confidence intervals of the functions, shape (k, 2)."""
-        return self.inference.intervals(self.inference.quantile(1 - alpha))
+        return self.inference.intervals(self.inference.quantile(level_of(alpha)))
 
     def summary_frame(self, alpha: float = 0.05) -> Any:
         """All of it as a data frame (needs pandas), with the columns that statsmodels has."""
@@ -304,29 +307,6 @@ def wald(equations: Equations, contrasts: Matrix, offset: Vector) -> tuple[float
     coefficient: the noise is in the features too, and depends on them. The equations are of a
     regression for which `privgram.regression.inference.infer` has offered inference.
     """
-    gap, sampling, noise = _restricted(equations, contrasts, offset)
-    return float(gap @ np.linalg.solve(sampling + noise, gap)), len(gap)
-
-
-def f_test(
-    said: tuple[str, ...],
-    equations: Equations,
-    contrasts: Matrix,
-    offset: Vector,
-    df_resid: float,
-) -> WaldTest:
-    """The test of `wald` with the P value of F, of a hypothesis in words.
-
-    With `df_resid` degrees of freedom of the errors' variance. Noise, whose variance is known,
-    takes none: so the test is wider than need be where there is much of it.
-    """
-    return verdict(said, *wald(equations, contrasts, offset), df_resid)
-
-
-def _restricted(
-    equations: Equations, contrasts: Matrix, offset: Vector
-) -> tuple[Vector, Matrix, Matrix]:
-    """What independent contrasts are less what they should be; its sampling and noise variance."""
     inverse, theta = equations.inverse, equations.theta
     contrasts, offset = independent(contrasts, offset)
     found = contrasts @ theta + offset
@@ -335,7 +315,8 @@ def _restricted(
     v = np.append(step - theta, 1.0)
     pulled = contrasts @ inverse
     gap = found + pulled @ (equations.second @ v)
-    return gap, equations.sampling(pulled), pulled @ equations.noise_at(v) @ pulled.T
+    covariance = equations.sampling(pulled) + pulled @ equations.noise_at(v) @ pulled.T
+    return float(gap @ np.linalg.solve(covariance, gap)), len(gap)
 
 
 def independent(contrasts: Matrix, offset: Vector) -> tuple[Matrix, Vector]:
@@ -353,7 +334,11 @@ def independent(contrasts: Matrix, offset: Vector) -> tuple[Matrix, Vector]:
 def verdict(
     said: tuple[str, ...], statistic: float, df: int, df_denom: float = math.inf
 ) -> WaldTest:
-    """The test with its P value, of chi-squared or, with `df_denom`, of F."""
+    """The test of a hypothesis in words, with its P value: of chi-squared or, with `df_denom`, F.
+
+    These are the degrees of freedom of the errors' variance. Noise, whose variance is known, takes
+    none: so the test is wider than need be where there is much of it.
+    """
     from scipy.special import chdtrc, fdtrc
 
     finite = math.isfinite(df_denom)
