@@ -234,7 +234,9 @@ def point(*_):
     begun = len(keys)
     child = os.fork()
     if child:
-        points.append((begun, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert code in (7, 8), code  # the first that hung: others would, each until its alarm
+        points.append((begun, code))
     else:
         signal.alarm(20)
 
@@ -348,7 +350,7 @@ for line in sys.stdin:
     code, path = json.loads(line)
     child = os.fork()
     if child == 0:
-        signal.alarm(300)
+        signal.alarm(100)
         for handle, name in ((1, "out"), (2, "err")):
             os.dup2(os.open(f"{path}.{name}", os.O_WRONLY | os.O_CREAT, 0o600), handle)
         sys.argv = ["", path]
@@ -382,7 +384,6 @@ def test_a_child_has_no_part_in_the_noise_of_its_parent(door, tmp_path, server):
     *points, entries = path.with_suffix(".out").read_text().split()
     assert points
     ends = [tuple(map(int, point.split(","))) for point in points]
-    assert {code for _, code in ends} <= {7, 8}, errors
     assert all(code == 7 for begun, code in ends if begun)
     # One that ended later than it was entered has lost what it paid.
     assert not charged or int(entries) >= 1 + sum(code == 8 for _, code in ends)

@@ -199,7 +199,7 @@ def test_no_row_with_levels_is_longer_than_the_bound(rng, k, radius):
         look = Levelled(range(k), levels, radius)
         codes = [(np.array([i], np.int32), None) for i in (3, 1)]
         assert look.update(image[None].copy(), False, codes) == -1
-        total = to_integers(look.total.limbs())
+        total = to_integers(look.inner.limbs())
         assert (total**2).sum() == total.trace() ** 2
         longest = max(longest, total.trace())
     assert 0.999 * (1 << 40) < longest <= 1 << 40

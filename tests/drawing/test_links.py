@@ -266,7 +266,7 @@ def test_no_unit_moves_a_score_by_more_than_a_row_and_its_rows_have_no_order(rng
         clip = float(10.0 ** rng.uniform(-3, 3))
         rows, totals = rng.uniform(-1, 1, (1 + 20 * (trial % 3), d)), []
         for some in (rows, rows[::-1]):
-            look = UnitScored(frame, bound, q, Modelled(ScoreSum(q, clip), expected))
+            look = UnitScored(frame, bound, Modelled(ScoreSum(q, clip), expected))
             assert look.update(some.copy(), np.zeros(1, np.intp)) == -1
             totals.append(look.inner.inner.total)
         np.testing.assert_array_equal(*totals)

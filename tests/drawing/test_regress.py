@@ -352,7 +352,7 @@ def test_no_unit_moves_a_score_by_more_than_a_row_and_its_rows_have_no_order(rng
         rows = rng.uniform(-1, 1, (1 + 20 * (trial % 3), d))
         totals = []
         for some in (rows, rows[::-1]):
-            look = UnitScored(frame, bound, q, ScoreSum(q, clip))
+            look = UnitScored(frame, bound, ScoreSum(q, clip))
             assert look.update(some.copy(), np.zeros(1, np.intp)) == -1
             assert look.n_rows == 1
             totals.append(look.inner.total)

@@ -338,7 +338,7 @@ class Looks(looks.Looks):
         total, self._sums = self._sums, None
         if total is None:
             total = self.read(frame, _sums(frame, radius))
-        sums = total.total if isinstance(total, Levelled) else total
+        sums = total.inner if isinstance(total, Levelled) else total
         return SecondMoment.from_accumulator(sums, None, None)
 
     def read(self, frame: Frame, new: Callable[[int], Any]) -> Any:

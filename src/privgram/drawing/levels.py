@@ -321,7 +321,7 @@ class LevelSteps:
         slope, level = clips
         new = partial(LevelScores, self.size, self.q, slope.size, level.size)
         found: LevelScores = self._read(*self._at(start, effects, means), new)
-        looks, own, total = self.looks, share * SLOPES[self.wide.shown], found.slopes.total.total
+        looks, own, total = self.looks, share * SLOPES[self.wide.shown], found.slopes.total
         slopes, std = released(looks, total, slope.size, own, self.q, self.moves)
         levels, level_std = released(
             looks, found.levels.total, level.size, share - own, 1, self.moves

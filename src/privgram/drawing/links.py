@@ -1,10 +1,12 @@
-"""Models with links, and Huber's regression, by scores of rows: looks beyond least squares'."""
+"""Models with links, and Huber's regression, by scores of rows: looks beyond least squares'.
+
+Secret side: of what is read only the noisy sums leave.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,11 +28,6 @@ if TYPE_CHECKING:
     from privgram.regression.families import Family
     from privgram.regression.scoring import Start
 
-# One generalised linear model by scores of rows: looks beyond those of least squares.
-#
-# The curvature depends on where one stands. So looks at the middle release it there, and a score to
-# go on by. Secret side: of what is read only the noisy sums leave.
-
 UNSETTLED = (
     "the steps have not settled: the target may be separable or near an end of its range, or the "
     "noise too large for so few rows"
@@ -38,13 +35,10 @@ UNSETTLED = (
 
 
 class Links(Steps):
-    """The looks of one generalised linear model.
+    """The looks of one generalised linear model; as `Steps`.
 
-    Parameters
-    ----------
-    looks, design, public, robust
-        As of `Steps`.
-    family : Family
+    The curvature depends on where one stands. So looks at the middle release it there, and a score
+    to go on by.
     """
 
     def __init__(
@@ -161,9 +155,10 @@ class Links(Steps):
         looks, q = self.looks, self.q
         radius, share = rules.curved_look(self._std_at, start, self.each, self.radius)
         share = max(share, least)
-        new = partial(_curved, q=q, radius=radius, units=self.of_units)
-        model = partial(curvature_of, new=new, expected=self._expected(start))
-        found = looks.read(self._at(start), model)
+        expected = self._expected(start)
+        found = looks.read(
+            self._at(start), lambda _: Curved(summed(q, radius, self.of_units), expected)
+        )
         unit = looks.moment.privacy_unit
         moment = SecondMoment.from_accumulator(found.inner, None, None, unit=unit)
         curved = looks.take(moment, share)
@@ -179,8 +174,9 @@ class Links(Steps):
         expected = self._expected(start)
         longest = self._far(self._at(start).matrix[: self.q]) * expected.steepest
         grid = rules.lengths(math.sqrt(self.q), longest)[::-4][::-1]
-        new = partial(_shells, q=self.q, grid=grid)
-        found = self.looks.read(self._at(start), partial(curvature_of, new=new, expected=expected))
+        found = self.looks.read(
+            self._at(start), lambda _: Curved(ScoreShells(self.q, grid), expected)
+        )
         counts, std = counted(self.looks, found.inner, rules.LENGTHS)
         noise = np.array([self._std_at(radius) for radius in grid])
         noise /= math.sqrt(rules.CURVED[1])
@@ -220,8 +216,8 @@ class Links(Steps):
 
     def _read(self, start: Start, new: Any) -> Any:
         """What an accumulator makes of the scores at a start."""
-        model = partial(scores_of, new=new, expected=self._expected(start))
-        return self.looks.read(self._at(start), model).inner
+        expected = self._expected(start)
+        return self.looks.read(self._at(start), lambda d: Modelled(new(d), expected)).inner
 
     def _longest(self, start: Start) -> float:
         """The largest score that a row can have."""
@@ -229,34 +225,11 @@ class Links(Steps):
         return self._far(leading) * self._expected(start).most
 
 
-# By name: workers of a cluster would not find what is made where it is used.
-
-
-def scores_of(columns: int, new: Any, expected: Expected | Bounded) -> Modelled:
-    """What adds up scores of a model."""
-    return Modelled(new(columns), expected)
-
-
-def curvature_of(columns: int, new: Any, expected: Expected | Bounded) -> Curved:
-    """What adds up the curvature of a model."""
-    return Curved(new(columns), expected)
-
-
-def _shells(_: int, q: int, grid: Vector) -> ScoreShells:
-    return ScoreShells(q, grid)
-
-
-def _curved(_: int, q: int, radius: float, units: bool) -> Any:
-    return summed(q, radius, units)
-
-
-# Huber's regression by scores of rows: no row's is long, so nothing is clipped.
-#
-# Secret side: of what is read only the noisy sums leave.
-
-
 class Huber(Steps):
-    """The looks of one regression by Huber's loss with bounded leverage; as `Steps`."""
+    """The looks of one regression by Huber's loss with bounded leverage; as `Steps`.
+
+    No row's score is long, so nothing is clipped.
+    """
 
     def __init__(self, looks: Looks, design: Design, public: int | None, robust: bool) -> None:
         super().__init__(looks, design, public, robust)
@@ -302,9 +275,10 @@ class Huber(Steps):
     def _curved(self, start: Start) -> Start:
         """Release the curvature at a start, and let steps go by it."""
         looks = self.looks
-        new = partial(_second, q=self.q, radius=self.bounded.longest)
-        model = partial(curvature_of, new=new, expected=self.bounded)
-        found = looks.read(self._at(start), model)
+        radius = self.bounded.longest
+        found = looks.read(
+            self._at(start), lambda _: Curved(Accumulator(self.q, radius), self.bounded)
+        )
         moment = SecondMoment.from_accumulator(found.inner, None, None)
         curved = looks.take(moment, rules.HUBER_CURVED)
         return rules.by_curvature(start, self.white, curved, looks.std[-1])
@@ -315,9 +289,4 @@ class Huber(Steps):
 
     def _read(self, start: Start, new: Any) -> Any:
         """What an accumulator makes of the scores at a start."""
-        model = partial(scores_of, new=new, expected=self.bounded)
-        return self.looks.read(self._at(start), model).inner
-
-
-def _second(_: int, q: int, radius: float) -> Accumulator:
-    return Accumulator(q, radius)
+        return self.looks.read(self._at(start), lambda d: Modelled(new(d), self.bounded)).inner

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ import numpy as np
 from privgram._base.files import check_distinct, check_room
 from privgram._core.rows import Accumulator
 from privgram._core.units import UnitAccumulator
-from privgram.columns.unit import Auto
+from privgram.columns.unit import Auto, size_is_public
 from privgram.drawing import random
 from privgram.drawing.draws import Looks, impose
 from privgram.drawing.norm_bound import Choice, check_size
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
     from privgram.columns.terms import Parsed
     from privgram.columns.unit import Unit
@@ -63,11 +63,6 @@ if TYPE_CHECKING:
     from privgram.regression.design import Design
     from privgram.regression.families import FamilyName
     from privgram.regression.scoring import Clip, Start
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["CHANGED", "Steps", "isotropic", "released", "rows_of", "scored"]
 
 CHANGED = (
     "the table has changed between two looks at it, and the fit is lost: its noise was drawn. Ask "
@@ -94,28 +89,11 @@ def scored(
     unit: Unit | None = None,
     wide: Any = None,
 ) -> ScoreFit:
-    """Fit a regression by scores, or by what is predicted to be better.
+    """Fit a regression by scores, or by what is predicted to be better; as `privgram.regress`.
 
-    Parameters
-    ----------
-    source : table
-        That can be read again, by one machine.
-    parsed : Parsed
-        The formula, without instruments and absorbed factors.
-    used : Columns
-        What it needs.
-    robust : bool
-        Whether standard errors allow for errors of unequal variance.
-    steps : callable, optional
-        Makes the `Steps`, of the looks, the design, the rows that are public and `robust`.
-    family : str
-        Whose steps these are.
-    epsilon, delta, adjacency, reference, ledger, out, threads, rng
-        As of `privgram.regress`.
-    unit : Unit, optional
-        Whose rows are protected together. Without `rows` and a bound, this is chosen here.
-    wide : privgram.drawing.levels.Wide, optional
-        A factor whose columns are not made.
+    The table is one that can be read again, by one machine. The formula is without instruments, and
+    `used` what it needs. `steps` makes the `Steps`, those of `family`. The bound of a `unit` that
+    says neither it nor rows is chosen here. Of a `wide` factor no columns are made.
     """
     path = None if out is None else Path(out)
     check_ledger(ledger)
@@ -149,7 +127,7 @@ def scored(
         first = choice.count()
     else:
         first = second_moment(kept, columns=used, unit=unit, threads=threads)
-    known = adjacency == "replace" and (unit is None or unit.missing == "error")
+    known = size_is_public(adjacency, None if unit is None else unit.protected)
     public = first.n_rows + (first.n_dropped if unit is None else 0) if known else None
     check_size(public)
     if not reproducible:
@@ -256,7 +234,7 @@ class UnitLooks(Looks):
             inner = new(size)
             if isinstance(inner, Curved | Leading):
                 return UnitSecond(frame.matrix, bound, inner)
-            return UnitScored(frame.matrix, bound, inner.q, inner)
+            return UnitScored(frame.matrix, bound, inner)
 
         look = self.reread(of_units)
         if look.n_rows != self.moment.n_rows:
@@ -267,14 +245,8 @@ class UnitLooks(Looks):
 class Steps:
     """The looks of one regression: each release decides the next, and nothing else of the table.
 
-    Parameters
-    ----------
-    looks : Looks
-    design : Design
-    public : int or None
-        The number of rows, where it is public.
-    robust : bool
-        Whether the second moment of scores is released too.
+    `public` is the number of rows, where it is. With `robust` the second moment of scores is
+    released too.
     """
 
     def __init__(self, looks: Looks, design: Design, public: int | None, robust: bool) -> None:
@@ -383,8 +355,8 @@ class Steps:
     ) -> tuple[Matrix, Matrix, Matrix, NoiseLaw]:
         """Release a second moment in a frame of the basis; and its average with the first one."""
         looks, m = self.looks, self.q + 1
-        new = partial(_leading, columns=m, bound=radius, units=self.of_units)
-        total = looks.read(self._whole(frame.matrix @ self.basis), new)
+        whole = self._whole(frame.matrix @ self.basis)
+        total = looks.read(whole, lambda _: Leading(summed(m, radius, self.of_units)))
         unit = looks.moment.privacy_unit
         moment = SecondMoment.from_accumulator(total.inner, None, None, unit=unit)
         found = looks.take(moment, share)
@@ -393,8 +365,8 @@ class Steps:
             return found, into, found, isotropic(looks.std[-1])
         laws = [isotropic(looks.std[0]).image(into), isotropic(looks.std[-1])]
         weights, law = combine(laws, m)
-        whole = into @ self.basis @ first @ self.basis.T @ into.T
-        return found, into, weights[0] * whole + weights[1] * found, law
+        before = into @ self.basis @ first @ self.basis.T @ into.T
+        return found, into, weights[0] * before + weights[1] * found, law
 
     def _matrix(self, first: Matrix, frame: Frame, rows: float, left: float) -> dict[str, Any]:
         """Spend what is left on a second moment in a frame, as `Refined` does."""
@@ -491,7 +463,7 @@ class Steps:
         looks, q = self.looks, self.q
         # Units have as many rows as the bound is for: what is longer is in the last shell.
         grid = rules.lengths(math.sqrt(q), self._longest(start) * self.most)
-        found = self._read(start, partial(_shells, q=q, grid=grid))
+        found = self._read(start, lambda _: ScoreShells(q, grid))
         counts, counts_std = counted(looks, found, share)
         turns, turns_std = released(looks, found.total, 1.0, rules.TURNS, q, self.moves)
         return counts, turns, grid, counts_std, turns_std
@@ -524,10 +496,10 @@ class Steps:
         between = replace(start, coef=start.coef + moved)
         meat, meat_std = None, 0.0
         if self.robust:
-            both = self._read(between, partial(_both, q=self.q, clip=clip.size))
+            both = self._read(between, lambda _: ScoreBoth(self.q, clip.size))
             moment = SecondMoment.from_accumulator(both.second.inner, None, None)
             meat, meat_std = looks.take(moment, second), looks.std[-1]
-            score, last = self._released(both.total, clip.size, left - early)
+            score, last = self._released(both, clip.size, left - early)
         else:
             score, last = self._score(between, clip.size, left - early)
         # Two estimates that share the sample alone, weighed by what else they miss.
@@ -550,7 +522,7 @@ class Steps:
 
     def _score(self, start: Start, clip: float, share: float) -> tuple[Vector, float]:
         """Release a score at a start; with the deviation of its noise."""
-        found = self._read(start, partial(_score, q=self.q, clip=clip))
+        found = self._read(start, lambda _: ScoreSum(self.q, clip))
         return self._released(found, clip, share)
 
     def _released(self, found: ScoreSum, clip: float, share: float) -> tuple[Vector, float]:
@@ -621,22 +593,3 @@ def isotropic(std: float) -> GaussianLaw:
 def summed(columns: int, bound: float, units: bool) -> Accumulator | UnitAccumulator:
     """What adds up squares of rows, or of units, which are clipped to a radius."""
     return UnitAccumulator(columns, bound, bound) if units else Accumulator(columns, bound)
-
-
-# By name below: workers of a cluster would not find what is made where it is used.
-
-
-def _leading(_: int, columns: int, bound: float, units: bool) -> Leading:
-    return Leading(summed(columns, bound, units))
-
-
-def _score(_: int, q: int, clip: float) -> ScoreSum:
-    return ScoreSum(q, clip)
-
-
-def _both(_: int, q: int, clip: float) -> ScoreBoth:
-    return ScoreBoth(q, clip)
-
-
-def _shells(_: int, q: int, grid: Vector) -> ScoreShells:
-    return ScoreShells(q, grid)

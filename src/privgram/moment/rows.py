@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import chain, combinations
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,27 @@ SCRATCH = 1 << 16
 ROUNDING = 2.0**-36
 
 
-class Mapped:
+class Onward:
+    """What makes others of rows and hands those on to `inner`, which counts them."""
+
+    inner: Any
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that count."""
+        return int(self.inner.n_rows)
+
+    @property
+    def n_dropped(self) -> int:
+        """Rows left out; an accumulator may count them among the others."""
+        return int(getattr(self.inner, "n_dropped", 0))
+
+    def merge(self, other: Self) -> None:
+        """Add the rows of another."""
+        self.inner.merge(other.inner)
+
+
+class Mapped(Onward):
     """Feed an accumulator z = A (c u) for every row u, with c = min(1, bound / |u|).
 
     A row's image depends on nothing but the row and the map. So whatever the accumulator
@@ -101,25 +121,11 @@ class Mapped:
                 return start + int(bad)
         return -1
 
-    @property
-    def n_rows(self) -> int:
-        """Rows that count."""
-        return int(self.inner.n_rows)
-
-    @property
-    def n_dropped(self) -> int:
-        """Rows left out; an accumulator may count them among the others."""
-        return getattr(self.inner, "n_dropped", 0)
-
     def __reduce__(self) -> tuple[Any, ...]:
         return Mapped, (*self._given, self.inner, self._levels)
 
-    def merge(self, other: Mapped) -> None:
-        """Add the rows of another."""
-        self.inner.merge(other.inner)
 
-
-class Levelled:
+class Levelled(Onward):
     """The second moment of images and, beside them, of the levels of factors.
 
     Images are clipped so that with the levels' entries, which stay, a row is within the bound. In
@@ -128,13 +134,14 @@ class Levelled:
     """
 
     by_levels = True
+    inner: TableAccumulator
 
     def __init__(
         self, positions: Sequence[int], levels: Sequence[tuple[int, int, float]], bound: float
     ) -> None:
         self._given = positions, levels, bound
         blocks = [(i, start, -1, weight) for i, (start, _, weight) in enumerate(levels)]
-        self.total = TableAccumulator(positions, [size for _, size, _ in levels], blocks, bound)
+        self.inner = TableAccumulator(positions, [size for _, size, _ in levels], blocks, bound)
         k = len(positions)
         square = (bound**2 - math.fsum(entry**2 for *_, entry in levels)) * (1 - ROUNDING)
         if not square > 0:
@@ -148,31 +155,18 @@ class Levelled:
         squared_norms(images, squares)
         far = np.flatnonzero(squares > self._radius**2)
         images[far] *= (self._radius / np.sqrt(squares[far]))[:, None]
-        return self.total.update(images, codes, [], drop, self._scaling, short=True)
-
-    @property
-    def n_rows(self) -> int:
-        """Rows that count."""
-        return int(self.total.n_rows)
-
-    @property
-    def n_dropped(self) -> int:
-        """Rows left out."""
-        return int(self.total.n_dropped)
-
-    def merge(self, other: Levelled) -> None:
-        """Add the rows of another."""
-        self.total.merge(other.total)
+        return self.inner.update(images, codes, [], drop, self._scaling, short=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self._given, *self.total.totals(), self.n_rows, self.n_dropped)
+        return _restored, (self._given, *self.inner.totals(), self.n_rows, self.n_dropped)
 
 
 def _restored(given: tuple[Any, ...], *state: Any) -> Levelled:
     found = Levelled(*given)
-    total = found.total
-    shape = total.positions_dense, total.factors, total.blocks, total.bound, total.bits
-    found.total = TableAccumulator.from_totals(*shape, *state)
+    shape = found.inner
+    found.inner = TableAccumulator.from_totals(
+        shape.positions_dense, shape.factors, shape.blocks, shape.bound, shape.bits, *state
+    )
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from privgram._core.rows import Accumulator
 from privgram._core.scale import DefaultRounding
 from privgram.columns.encoding import Codes
 from privgram.columns.terms import ONES
+from privgram.moment.rows import Onward
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,26 +24,6 @@ if TYPE_CHECKING:
 
     Levels = NDArray[np.int32]
 
-__all__ = [
-    "STEP",
-    "UNITS",
-    "ByLevel",
-    "Curved",
-    "LevelFirst",
-    "LevelScores",
-    "LevelShells",
-    "LevelSums",
-    "Modelled",
-    "ScoreBoth",
-    "ScoreSecond",
-    "ScoreShells",
-    "ScoreSum",
-    "UnitScored",
-    "UnitSecond",
-    "Within",
-    "sums_of_units",
-]
-
 # A row comes as an image (z, e, ...): q features in a frame, and what the target differs by from
 # what is expected of it. Its score is s = e z. All that follows of a row is a function of its image
 # alone, each number by one operation after the other, so that it does not depend on where the row
@@ -50,7 +31,6 @@ __all__ = [
 
 #: No vector of integers that a row adds is longer: sums of 2^38 rows fit 64 bits.
 UNITS = 1 << 24
-
 
 #: What a row counts is a whole number of parts: sums are exact.
 PARTS = 32
@@ -85,12 +65,12 @@ def whole(vectors: Matrix, factor: Vector) -> Matrix:
 
 
 def scale(q: int) -> float:
-    """Integers to which a vector of length 1 is scaled: rounding makes it q^(1/2) / 2 longer."""
+    """Length to which a vector of q entries and length 1 is scaled: rounding adds q^(1/2) / 2."""
     return float(UNITS - np.ceil(np.sqrt(q) / 2) - 1)
 
 
 class _Fed:
-    """What takes scores, of images (z, e, ...) or as they are."""
+    """What takes scores, of q entries, of images (z, e, ...) or as they are."""
 
     q: int
 
@@ -103,7 +83,10 @@ class _Fed:
         return np.ascontiguousarray(images[:, : self.q] * images[:, self.q, None])
 
     def feed(self, scores: Matrix, drop: bool = False, lengths: Vector | None = None) -> int:
-        """Accumulate scores as they are: of rows, or of units; as if they had other lengths."""
+        """Accumulate scores as they are: of rows, or of units; as if they had other lengths.
+
+        None may be longer than the length that is given.
+        """
         raise NotImplementedError
 
 
@@ -116,10 +99,7 @@ class _Scores(_Fed):
         self.n_dropped = 0
 
     def feed(self, scores: Matrix, drop: bool = False, lengths: Vector | None = None) -> int:
-        """Accumulate scores as they are: of rows, or of units; as if they had other lengths.
-
-        None may be longer than the length that is given.
-        """
+        """Accumulate scores as they are; see `_Fed.feed`."""
         square = np.empty(len(scores))
         squared_norms(scores, square)
         sizes = np.sqrt(square) if lengths is None else lengths
@@ -137,24 +117,16 @@ class _Scores(_Fed):
         """Accumulate scores of these lengths."""
         raise NotImplementedError
 
-    def merge(self, other: _Scores) -> None:
+    def merge(self, other: Self) -> None:
         """Add the rows of another."""
         self.n_rows += other.n_rows
         self.n_dropped += other.n_dropped
 
 
 class ScoreSum(_Scores):
-    """The sum of s min(1, clip / |s|) / clip over rows.
+    """The sum of s min(1, clip / |s|) / clip over rows: `total` (q,), int64.
 
-    Parameters
-    ----------
-    q : int
-    clip : float
-
-    Attributes
-    ----------
-    total : ndarray of shape (q,), int64
-        In units of 1 / scale(q). No row adds a vector longer than `UNITS`.
+    In units of 1 / scale(q). No row adds a vector longer than `UNITS`.
     """
 
     def __init__(self, q: int, clip: float) -> None:
@@ -167,9 +139,8 @@ class ScoreSum(_Scores):
         found = whole(scores, scale(self.q) / np.maximum(lengths, self.clip))
         self.total += found.sum(axis=0).astype(np.int64)
 
-    def merge(self, other: _Scores) -> None:
+    def merge(self, other: Self) -> None:
         """Add the rows of another."""
-        assert isinstance(other, ScoreSum)
         super().merge(other)
         self.total += other.total
 
@@ -177,18 +148,9 @@ class ScoreSum(_Scores):
 class ScoreShells(_Scores):
     """How many scores are of each length, and the sums of the unit vectors along them.
 
-    Parameters
-    ----------
-    q : int
-    grid : ndarray of shape (m,), float64
-        Increasing. Shell i ends at grid[i], which it includes; the last takes all that is longer.
-
-    Attributes
-    ----------
-    counts : ndarray of shape (m,), int64
-        In units of 1 / `PARTS`: a row counts what part of its length its score has.
-    total : ndarray of shape (m, q), int64
-        Of s / |s|, in units of 1 / scale(q).
+    Shell i of m ends at grid[i], which it includes; the last takes all that is longer. `counts`
+    (m,) are in units of 1 / `PARTS`: a row counts what part of its length its score has. `total`
+    (m, q) is of s / |s|, in units of 1 / scale(q). Both are int64.
     """
 
     def __init__(self, q: int, grid: Vector) -> None:
@@ -210,82 +172,54 @@ class ScoreShells(_Scores):
         for total, column in zip(self.total.T, units.T, strict=True):
             total += np.bincount(at, column, size).astype(np.int64)
 
-    def merge(self, other: _Scores) -> None:
+    def merge(self, other: Self) -> None:
         """Add the rows of another."""
-        assert isinstance(other, ScoreShells)
         super().merge(other)
         self.counts += other.counts
         self.total += other.total
 
 
-class ScoreSecond(_Fed):
-    """The second moment of clipped scores; as `ScoreSum`, with an accumulator `inner`."""
+class ScoreSecond(Onward, _Fed):
+    """The second moment of clipped scores; as `ScoreSum`."""
+
+    inner: Accumulator
 
     def __init__(self, q: int, clip: float) -> None:
         self.inner = Accumulator(q, clip)
         self.q, self._clip = q, clip
 
     def feed(self, scores: Matrix, drop: bool = False, lengths: Vector | None = None) -> int:
-        """Accumulate scores as they are: of rows, or of units; as if they had other lengths."""
+        """Accumulate scores as they are; see `_Fed.feed`."""
         if lengths is not None:
             scores = scores * (self._clip / np.maximum(lengths, self._clip))[:, None]
         return self.inner.update(scores, drop)
 
-    @property
-    def n_rows(self) -> int:
-        """Rows that count."""
-        return self.inner.n_rows
 
-    @property
-    def n_dropped(self) -> int:
-        """Rows left out."""
-        return self.inner.n_dropped
-
-    def merge(self, other: ScoreSecond) -> None:
-        """Add the rows of another."""
-        self.inner.merge(other.inner)
-
-
-class ScoreBoth(_Fed):
+class ScoreBoth(ScoreSum):
     """The sum of clipped scores and their second moment, in one pass."""
 
     def __init__(self, q: int, clip: float) -> None:
-        self.q = q
-        self.total = ScoreSum(q, clip)
+        super().__init__(q, clip)
         self.second = ScoreSecond(q, clip)
 
     def feed(self, scores: Matrix, drop: bool = False, lengths: Vector | None = None) -> int:
-        """Accumulate scores as they are: of rows, or of units; as if they had other lengths."""
-        bad = self.total.feed(scores, drop, lengths)
+        """Accumulate scores as they are; see `_Fed.feed`."""
+        bad = super().feed(scores, drop, lengths)
         return bad if bad >= 0 else self.second.feed(scores, drop, lengths)
 
-    @property
-    def n_rows(self) -> int:
-        """Rows that count."""
-        return self.total.n_rows
-
-    @property
-    def n_dropped(self) -> int:
-        """Rows left out."""
-        return self.total.n_dropped
-
-    def merge(self, other: ScoreBoth) -> None:
+    def merge(self, other: Self) -> None:
         """Add the rows of another."""
-        self.total.merge(other.total)
+        super().merge(other)
         self.second.merge(other.second)
 
 
-class Modelled(_Fed):
+class Modelled(Onward, _Fed):
     """Feed what adds up scores those of images (z, target, ...), by what a model expects of them.
 
-    Parameters
-    ----------
-    inner : ScoreSum, ScoreShells or ScoreBoth
-    expected : Expected or Bounded
-        What a row's score is by public numbers.
+    A row's score is by public numbers, those of `expected`.
     """
 
-    def __init__(self, inner: Any, expected: Expected | Bounded) -> None:
+    def __init__(self, inner: ScoreSum | ScoreShells, expected: Expected | Bounded) -> None:
         self.inner = inner
         self.expected = expected
         self.q = inner.q
@@ -306,31 +240,16 @@ class Modelled(_Fed):
         return np.ascontiguousarray(z * error[:, None])
 
     def feed(self, scores: Matrix, drop: bool = False, lengths: Vector | None = None) -> int:
-        """Accumulate scores as they are: of rows, or of units; as if they had other lengths."""
+        """Accumulate scores as they are; see `_Fed.feed`."""
         return int(self.inner.feed(scores, drop, lengths))
-
-    @property
-    def n_rows(self) -> int:
-        """Rows that count."""
-        return int(self.inner.n_rows)
-
-    @property
-    def n_dropped(self) -> int:
-        """Rows left out."""
-        return int(self.inner.n_dropped)
-
-    def merge(self, other: Modelled) -> None:
-        """Add the rows of another."""
-        self.inner.merge(other.inner)
 
 
 class _Units:
-    """Whole units on their way: the images of their rows."""
+    """Whole units on their way: the images of their rows, each clipped to a bound, to `inner`."""
 
-    inner: Any
-
-    def __init__(self, frame: Matrix, bound: float) -> None:
+    def __init__(self, frame: Matrix, bound: float, inner: Any) -> None:
         self.n_columns = len(frame)
+        self.inner = inner
         self._bound = bound
         self._frame = rowmap.transposed(frame)
         self.n_rows = 0
@@ -352,7 +271,7 @@ class _Units:
         """Accumulate what the images of units' rows make."""
         raise NotImplementedError
 
-    def merge(self, other: _Units) -> None:
+    def merge(self, other: Self) -> None:
         """Add the units of another."""
         self.n_rows += other.n_rows
         self.inner.merge(other.inner)
@@ -361,19 +280,12 @@ class _Units:
 class UnitScored(_Units):
     """Feed what adds up scores sum e z, one for every unit: clipped or counted as one.
 
-    Parameters
-    ----------
-    frame : ndarray of shape (d, d), float64
-        Of rows, to q features z, then e or the target.
-    bound : float
-        L2 bound of a row.
-    q : int
-    inner : ScoreSum, ScoreShells, ScoreSecond, ScoreBoth or Modelled
+    The frame (d, d) maps rows to q features z, then e or the target.
     """
 
-    def __init__(self, frame: Matrix, bound: float, q: int, inner: Any) -> None:
-        super().__init__(frame, bound)
-        self.inner = inner
+    def __init__(self, frame: Matrix, bound: float, inner: _Fed) -> None:
+        super().__init__(frame, bound, inner)
+        q = inner.q
         size = float(np.linalg.norm(frame[:q], 2)) * bound
         if isinstance(inner, Modelled):
             self._largest = size * inner.expected.most
@@ -385,14 +297,10 @@ class UnitScored(_Units):
         self.inner.feed(sums_of_units(self.inner.scores(images), self._largest, starts))
 
 
-class Curved:
+class Curved(Onward):
     """The curvature of a likelihood: the second moment of z times the roots of weights.
 
-    Parameters
-    ----------
-    inner : Accumulator, UnitAccumulator or ScoreShells
-        Of q columns; the last counts lengths.
-    expected : Expected or Bounded
+    Or, where `inner` is a `ScoreShells`, how long these are.
     """
 
     def __init__(self, inner: Any, expected: Expected | Bounded) -> None:
@@ -400,44 +308,23 @@ class Curved:
         self.expected = expected
         self._take = inner.feed if isinstance(inner, _Fed) else inner.update
 
-    def curved(self, images: Matrix) -> Matrix:
-        """Rows whose squares are the curvature."""
-        z, error, root, _ = self.expected(images)
-        # A row without a target has no curvature.
-        return np.ascontiguousarray(z * (root + (error - error))[:, None])
-
     def update(self, block: Matrix, *given: Any) -> int:
         """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
-        return int(self._take(self.curved(block), *given))
-
-    @property
-    def n_rows(self) -> int:
-        """Rows that count."""
-        return int(self.inner.n_rows)
-
-    @property
-    def n_dropped(self) -> int:
-        """Rows left out."""
-        return int(self.inner.n_dropped)
-
-    def merge(self, other: Curved) -> None:
-        """Add the rows of another."""
-        self.inner.merge(other.inner)
+        z, error, root, _ = self.expected(block)
+        # A row without a target has no curvature.
+        rows = np.ascontiguousarray(z * (root + (error - error))[:, None])
+        return int(self._take(rows, *given))
 
 
 class UnitSecond(_Units):
     """The second moments of units' images, each clipped as one."""
-
-    def __init__(self, frame: Matrix, bound: float, inner: Curved | Leading) -> None:
-        super().__init__(frame, bound)
-        self.inner = inner
 
     def add(self, images: Matrix, starts: NDArray[np.intp]) -> None:
         """Accumulate what the images of units' rows make."""
         self.inner.update(images, starts)
 
 
-class Leading:
+class Leading(Onward):
     """The second moment of the leading columns of images, of rows or of units."""
 
     def __init__(self, inner: Any) -> None:
@@ -447,20 +334,6 @@ class Leading:
         """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
         leading = np.ascontiguousarray(block[:, : self.inner.n_columns])
         return int(self.inner.update(leading, *given))
-
-    @property
-    def n_rows(self) -> int:
-        """Rows that count."""
-        return int(self.inner.n_rows)
-
-    @property
-    def n_dropped(self) -> int:
-        """Rows left out."""
-        return int(self.inner.n_dropped)
-
-    def merge(self, other: Leading) -> None:
-        """Add the rows of another."""
-        self.inner.merge(other.inner)
 
 
 # Rows on their way into sums by the levels of one wide factor, of which no columns are made.
@@ -472,30 +345,25 @@ class Leading:
 STEP = 1 << 13
 
 
-class Taker(Protocol):
+class Taker:
     """What rows are fed to."""
 
     def take(self, v: Matrix, one: Vector, levels: Levels) -> None:
         """Add rows v with their entries of the column of ones and their levels."""
+        raise NotImplementedError
 
-    def merge(self, other: Any) -> None:
-        """Add the rows of another."""
+    def merge(self, other: Self) -> None:
+        """Add the rows of another, to each part of this one."""
+        for name, part in vars(self).items():
+            part.merge(getattr(other, name))
 
 
 class ByLevel:
     """Feed rows v = A c u - shift[level] u_1, c = min(1, bound / |u|), with their levels.
 
-    u_1 is the row's entry of the column of ones: 1, or the root of its weight.
-
-    Parameters
-    ----------
-    read, narrow : Columns
-        What is read of the table, with the factor; and the columns u without it.
-    factor : str
-    frame : ndarray of shape (m, d), float64
-        A.
-    shift : ndarray of shape (K, m), float64, or None
-    inner : LevelFirst, LevelSums, Within, LevelShells or LevelScores
+    u_1 is the row's entry of the column of ones: 1, or the root of its weight. Read of the table
+    are columns with the factor; those of u are narrow, without it. `frame` is A, of shape (m, d),
+    and `shift` of shape (K, m), or None.
     """
 
     def __init__(
@@ -559,13 +427,10 @@ class ByLevel:
         self.inner.merge(other.inner)
 
 
-class LevelSums:
-    """Sums of v min(1, radius / |v|) / radius over the rows of each level.
+class LevelSums(Taker):
+    """Sums of v min(1, radius / |v|) / radius over the rows of each level: `total` (K, m), int64.
 
-    Attributes
-    ----------
-    total : ndarray of shape (K, m), int64
-        In units of 1 / scale(m). A row adds a vector no longer than `UNITS` to one level.
+    In units of 1 / scale(m). A row adds a vector no longer than `UNITS` to one level.
     """
 
     def __init__(self, levels: int, m: int, radius: float) -> None:
@@ -581,13 +446,13 @@ class LevelSums:
         for total, column in zip(self.total.T, found.T, strict=True):
             total += np.bincount(levels, column, size).astype(np.int64)
 
-    def merge(self, other: LevelSums) -> None:
+    def merge(self, other: Self) -> None:
         """Add the rows of another."""
         self.total += other.total
 
 
-class Within:
-    """The second moment of v."""
+class Within(Taker):
+    """The second moment of v, clipped to a radius."""
 
     def __init__(self, m: int, radius: float) -> None:
         self.second = Accumulator(m, radius)
@@ -596,12 +461,8 @@ class Within:
         """Add rows."""
         self.second.update(v)
 
-    def merge(self, other: Within) -> None:
-        """Add the rows of another."""
-        self.second.merge(other.second)
 
-
-class LevelFirst:
+class LevelFirst(Taker):
     """How many rows are of each level, by their weights, and the second moment of all."""
 
     def __init__(self, levels: int, m: int, radius: float) -> None:
@@ -613,13 +474,8 @@ class LevelFirst:
         self.counts.take(one[:, None] ** 2, one, levels)
         self.within.take(v, one, levels)
 
-    def merge(self, other: LevelFirst) -> None:
-        """Add the rows of another."""
-        self.counts.merge(other.counts)
-        self.within.merge(other.within)
 
-
-class LevelShells:
+class LevelShells(Taker):
     """Scores by their lengths: those of slopes, and residuals as if all levels were one."""
 
     def __init__(self, q: int, slopes: Vector, levels: Vector) -> None:
@@ -631,13 +487,8 @@ class LevelShells:
         self.slopes.feed(v[:, :-1] * v[:, -1:])
         self.levels.feed((v[:, -1] * one)[:, None])
 
-    def merge(self, other: LevelShells) -> None:
-        """Add the rows of another."""
-        self.slopes.merge(other.slopes)
-        self.levels.merge(other.levels)
 
-
-class LevelScores:
+class LevelScores(Taker):
     """Clipped scores and their squares: of slopes, and residuals by level."""
 
     def __init__(self, levels: int, q: int, slope: float, level: float) -> None:
@@ -651,9 +502,3 @@ class LevelScores:
         residual = (v[:, -1] * one)[:, None]
         self.levels.take(residual, one, levels)
         self.squares.take(residual**2, one, levels)
-
-    def merge(self, other: LevelScores) -> None:
-        """Add the rows of another."""
-        self.slopes.merge(other.slopes)
-        self.levels.merge(other.levels)
-        self.squares.merge(other.squares)
