@@ -193,3 +193,15 @@ def test_an_empty_table_costs_nothing_where_it_is_publicly_so(tmp_path, options,
         made = pg.release(EMPTY, **asked, **options, ledger=ledger)
         assert np.isfinite(made.shared.epsilon if "by" in options else made.matrix).all()
         assert ledger.entries
+
+
+@pytest.mark.parametrize("who", [7, None])
+@pytest.mark.parametrize("bound", [1.5, pg.columns.Auto(0.1)], ids=str)
+def test_that_no_unit_is_left_is_not_told(tmp_path, who, bound) -> None:
+    """Under replace, too: the one unit of a neighbour may be left out."""
+    ledger = pg.Ledger(tmp_path / "a.ledger", 1.0, 1e-3, "replace")
+    table = {"x": np.array([0.5]), "who": np.array([who], object)}
+    asked = {"epsilon": 0.5, "delta": 1e-6, "unit": pg.Unit("who", bound=bound, missing="drop")}
+    made = pg.release(table, COLUMNS, **asked, ledger=ledger)
+    assert made.n_units is None
+    assert ledger.entries

@@ -248,7 +248,7 @@ def release_for(
         if chosen is None:
             chosen, why = best(source, asked.scaling, delta, purpose, asked.groups, asked.unit)
         moment, reread = _read(asked, _Asked(setting, chosen, ledger, asked), rng)
-        if adjacency == "replace":  # then it is public whether there are rows
+        if size_is_public(adjacency, moment.privacy_unit):  # and so is whether there are rows
             check_size(moment.n_rows + moment.n_dropped)
     many = isinstance(moment, SecondMoments)
     if path is not None:  # once more, after the pass, for what is spent now

@@ -163,10 +163,7 @@ class Levelled(Onward):
 
 def _restored(given: tuple[Any, ...], *state: Any) -> Levelled:
     found = Levelled(*given)
-    shape = found.inner
-    found.inner = TableAccumulator.from_totals(
-        shape.positions_dense, shape.factors, shape.blocks, shape.bound, shape.bits, *state
-    )
+    found.inner = restored(found.inner, state[:2], *state[2:])  # type: ignore[assignment]  # as it
     return found
 
 
