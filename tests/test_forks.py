@@ -103,7 +103,7 @@ PASS = """
 def blocks():
     yield np.repeat(row, 100, axis=0)
     if not os.fork():
-        signal.alarm(20)
+        signal.alarm(10)
     else:
         assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
     yield np.repeat(row, 100, axis=0)
@@ -238,7 +238,7 @@ def point(*_):
         assert code in (7, 8), code  # the first that hung: others would, each until its alarm
         points.append((begun, code))
     else:
-        signal.alarm(20)
+        signal.alarm(10)
 
 class Table:
     "Blocks, as often as they are wanted."

@@ -36,9 +36,7 @@ cdef extern from "gram.h" nogil:
         double scale
         int64_t n_rows
         int64_t n_dropped
-        int64_t pending_rows
 
-    Py_ssize_t gram_size(int kind)
     int gram_kernels(const gram_kernel **out)
     double gram_target(Py_ssize_t d, int bits)
     int gram_init(gram *, const gram_kernel *, Py_ssize_t d, double bound, int bits)
@@ -47,7 +45,6 @@ cdef extern from "gram.h" nogil:
     void gram_merge(gram *, const gram *)
     void gram_get(const gram *, int64_t *hi, uint64_t *lo)
     void gram_add(gram *, const int64_t *hi, const uint64_t *lo)
-    void *gram_zeros(size_t bytes)
     Py_ssize_t gram_update(gram *, const gram_table *, int drop)
 
 

@@ -2,7 +2,7 @@
  * its vectors: W lanes of double, and tiles of W x (W TILE_PANELS) sums.
  *
  * Block by block, rows are clipped and quantised into panels of W columns
- * (one sweep: norm, factor, product, rounding), then the upper triangle of the
+ * (one sweep: norm, factor, product, rounding), then the lower triangle of the
  * block's Gram matrix is accumulated tile by tile in registers while the next
  * block is prefetched.  Tile sums are integers below 2^EXACT_BITS, so neither
  * the order of the additions nor FMA can change them; what must be identical
@@ -11,7 +11,7 @@
  *   p_k = sum of x_j^2 over j = k mod 8, in order of j, without FMA;
  *   s = ((p0 + p4) + (p2 + p6)) + ((p1 + p5) + (p3 + p7));
  *   f = s > bound^2 ? T / sqrt(s) : T / bound;
- *   q_j = x_j f, rounded to double, then to the nearest even integer.
+ *   q_j = x_j f, rounded to double, then to the nearest integer, ties to even.
  *
  * Before it, x_j may be scaled: see gram_table.  Rows whose limits keep them
  * within the bound are quantised as they are read, as f is the same for all.

@@ -26,25 +26,11 @@ cdef Py_ssize_t first_end(const char *text, Py_ssize_t start, Py_ssize_t stop) n
 
 
 def scan(bytes text, Py_ssize_t start, bint quoted, bint final, bint first=False):
-    """Find the end of the last record that is whole, or of the first one.
+    """Find the end of the last whole record of a text that begins with one, or of the `first`.
 
-    Parameters
-    ----------
-    text : bytes
-        Begins with a record.
-    start, quoted
-        Where to begin, and whether that is inside a quoted cell.
-    final : bool
-        Whether nothing follows this text.
-    first : bool
-        Stop at the end of the first record.
-
-    Returns
-    -------
-    end : int
-        Position after the record, beyond `start`; -1 if none ends there.
-    start, quoted
-        Where to go on when more text has been appended.
+    Begins at `start`, `quoted` if that is inside a quoted cell; `final` says that nothing follows.
+    Gives the position after the record, beyond `start`, or -1 if none ends there; and the `start`
+    and `quoted` to go on from when more text has been appended.
     """
     cdef const char *at = text
     cdef const char *quote

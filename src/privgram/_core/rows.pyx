@@ -2,8 +2,8 @@
 
 One pass over the rows x of a block, in C (gram_kernel.h), gives integer rows
 q = rint(min(1, bound/||x||) S x) and adds q q^T, with sum q_i^2 <= 2^(2 bits)
-always.  The plain NumPy twin is `privgram.reference.Accumulator`; the two
-agree bit for bit on every instruction set.
+always.  The plain NumPy twin is in `tests/oracle`; the two agree bit for bit on
+every instruction set.
 """
 cimport numpy as cnp
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
@@ -322,12 +322,8 @@ def stored(positions_dense, factors, blocks):
 
     Those of two dense columns first, row by row; then, block by block, those of its levels with
     the dense columns, and with each block up to itself: all levels with all of another
-    factor's, or each with the same level of the same factor.
-
-    Returns
-    -------
-    i, j : ndarrays of int64
-        Row and column in the full matrix, i >= j.
+    factor's, or each with the same level of the same factor. Row and column in the full matrix,
+    i >= j, int64.
     """
     dense = np.asarray(positions_dense, np.int64).reshape(-1)
     one, two = np.tril_indices(len(dense))

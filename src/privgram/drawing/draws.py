@@ -47,6 +47,11 @@ if TYPE_CHECKING:
     from privgram.mechanisms.refined import Frame, RefinedCalibration
     from privgram.noise import NoiseLaw
 
+CHANGED = (
+    "the table has changed between two looks at it, and the answer is lost: its noise was drawn. "
+    "Ask again of a table that nobody writes to"
+)
+
 #: Gaussian noise, and what is left of it where the matrix is known in part.
 Imposed: TypeAlias = GaussianLaw | MaskedLaw | TiedLaw
 
@@ -245,11 +250,6 @@ def check_generator(mechanism: Mechanism, rng: np.random.Generator | None) -> No
     random.opendp()
 
 
-# Second looks at a table: each in the frame that the releases before it teach.
-#
-# What decides a look is in `privgram.mechanisms.looks`; this is what it is applied to. Secret side:
-# of what is read here only the noisy sums leave.
-
 #: Feeds every row of the table to new accumulators, of rows of so many columns.
 Reread: TypeAlias = Callable[[Callable[[int], Any]], Any]
 
@@ -261,7 +261,7 @@ def refined(
     rng: np.random.Generator,
     reread: Reread | None = None,
 ) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
-    """Look at a table, and look again; what `privgram.drawing.draws.draw` gives.
+    """Look at a table, and look again, each time in the frame that the releases before teach.
 
     `moment` is of all its rows, and the table is read again for every further look.
     """
@@ -272,7 +272,10 @@ def refined(
 
 
 class Looks(looks.Looks):
-    """Looks at a secret table."""
+    """Looks at a secret table, of which only noisy sums leave.
+
+    What decides a look is in `privgram.mechanisms.looks`; this is what it is applied to.
+    """
 
     def __init__(
         self,
@@ -348,10 +351,7 @@ class Looks(looks.Looks):
         levels = [start for start, *_ in frame.levels]
         look = self.reread(partial(_look, matrix, float(self.moment.bound), new, levels))
         if look.n_rows + look.n_dropped != self.moment.n_rows + self.moment.n_dropped:
-            raise OSError(
-                "the table has changed between two looks at it, and the release is lost: its "
-                "noise was drawn. Release again from a table that nobody writes to"
-            )
+            raise OSError(CHANGED)
         return look.inner
 
 
@@ -404,17 +404,14 @@ def _look(
     return Mapped(matrix, bound, inner, levels if getattr(inner, "by_levels", False) else ())
 
 
-# A mechanism of another room registers its draw there.
-
-
 @singledispatch
 def draw(
     mechanism: Mechanism, moment: SecondMoment, noise: Any, rng: np.random.Generator, **more: Any
 ) -> tuple[NDArray[np.float64], NoiseLaw, dict[str, Any]]:
     """Draw the released matrix: with its law, and further fields of the release.
 
-    `more` is ``reread`` for `Refined`, which reads the rows again:
-    `privgram.drawing.draws.Reread`.
+    `more` is ``reread`` for `Refined`, which reads the rows again. A mechanism of another room
+    registers its draw there.
     """
     raise TypeError(f"there is no draw for {type(mechanism).__name__}")
 

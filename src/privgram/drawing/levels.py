@@ -18,8 +18,8 @@ import numpy as np
 from privgram.columns import Columns
 from privgram.columns.terms import parse_terms
 from privgram.columns.variables import Factor
-from privgram.drawing.draws import impose
-from privgram.drawing.scores import CHANGED, counted, isotropic, released, rows_of
+from privgram.drawing.draws import CHANGED, impose
+from privgram.drawing.scores import counted, isotropic, released, rows_of, start_of
 from privgram.engines.threads import accumulate
 from privgram.mechanisms import refined as frames
 from privgram.moment import SecondMoment
@@ -36,17 +36,11 @@ from privgram.regression import scoring as rules
 from privgram.regression.design import AllColumns, Design, design
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from privgram._base.numbers import Matrix, Vector
     from privgram.columns.terms import Parsed
     from privgram.drawing.draws import Looks
     from privgram.engines import Pass
     from privgram.regression.scoring import Clip, Start
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-
-__all__ = ["MOST_LEVELS", "LevelSteps", "Wide"]
 
 #: Of factors with more levels columns are slow, and noise in all of them hides what a step is.
 MOST_LEVELS = 100
@@ -276,10 +270,7 @@ class LevelSteps:
         moment = SecondMoment.from_accumulator(second, None, None)
         matrix = looks.take(moment, INSIDE)
         back = self.images @ np.linalg.inv(frame.matrix)
-        joint = back @ matrix @ back.T
-        edge = 2 * math.sqrt(m) * looks.std[-1] * back @ back.T
-        law = isotropic(looks.std[-1]).image(back)
-        start = rules.start((joint + joint.T) / 2, law, edge, rows)
+        start = start_of(matrix, isotropic(looks.std[-1]), looks.std[-1], back, rows)
         return start, (self.images @ middle)[None] + means @ back.T, (back, variance)
 
     def _at(self, start: Start, effects: Vector, means: Matrix) -> tuple[Matrix, Matrix]:

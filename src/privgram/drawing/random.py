@@ -1,4 +1,16 @@
-"""Where noise comes from: the generator, discrete Gaussian noise, the exponential mechanism."""
+"""Where noise comes from: the generator, discrete Gaussian noise, the exponential mechanism.
+
+Every call makes a new generator with a key of its own from the operating system, so there is no
+state that a fork could copy, two threads could share, or a long-lived process could leak. Discrete
+noise and the exponential mechanism are made of integers alone: what is proved over the reals holds
+of the program as it is.
+
+References
+----------
+.. [1] C. Canonne, G. Kamath and T. Steinke, "The discrete Gaussian for differential privacy",
+   NeurIPS 2020.
+.. [2] F. McSherry and K. Talwar, "Mechanism design via differential privacy", FOCS 2007.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
-
-# Where the noise comes from: a cryptographic generator, unless an experiment brings its own.
-#
-# Every call makes a new generator with a key of its own from the operating system, so there is
-# no state that a fork could copy, two threads could share, or a long-lived process could leak.
 
 ROUNDS = 20  # ChaCha20 proper; fewer rounds are faster and a weaker promise
 
@@ -76,14 +83,7 @@ def resolve(rng: np.random.Generator | None) -> tuple[np.random.Generator, bool]
     )
 
 
-# Discrete Gaussian noise, exact to the last bit, by OpenDP's sampler.
-#
-# The draws are integers whose law is the discrete Gaussian's itself [1]: rational arithmetic on
-# bits of the operating system's generator. No float is rounded on the way.
-#
-# [1] C. Canonne, G. Kamath and T. Steinke, "The discrete Gaussian for differential privacy",
-#    NeurIPS 2020, Algorithm 3.
-
+#: OpenDP keeps consent in one set: threads take turns, or one would withdraw another's.
 _turn = Guard()
 
 
@@ -95,7 +95,10 @@ def opendp() -> Any:
 
 
 def symmetric(n_columns: int, std: float, std_diagonal: float) -> NDArray[np.int64]:
-    """Symmetric (d, d) matrix of independent discrete Gaussians; deviations in integer steps."""
+    """Symmetric (d, d) matrix of independent discrete Gaussians; deviations in integer steps.
+
+    Algorithm 3 of [1], by OpenDP: rational arithmetic on bits of the operating system's generator.
+    """
     above = np.triu_indices(n_columns, 1)
     noise = np.zeros((n_columns, n_columns), np.int64)
     noise[above] = _draw(len(above[0]), std)
@@ -117,10 +120,7 @@ def _draw(size: int, std: float) -> NDArray[np.int64]:
 
 @contextmanager
 def _consent(dp: Any) -> Iterator[None]:
-    """Consent to OpenDP's contributed parts here, and not on behalf of the whole process.
-
-    OpenDP keeps consent in one set: threads take turns, or one would withdraw another's.
-    """
+    """Consent to OpenDP's contributed parts here, and not on behalf of the whole process."""
     with _turn.lock:
         given = "contrib" in dp.GLOBAL_FEATURES
         dp.enable_features("contrib")
@@ -131,22 +131,13 @@ def _consent(dp: Any) -> Iterator[None]:
                 dp.disable_features("contrib")
 
 
-# The exponential mechanism on integer scores, sampled without any rounding.
-#
-# Every draw is made of uniform random integers and comparisons of integers, so that what is
-# proved over the reals holds of the program as it is (docs/theory/norm-bound.md).
-#
-# [1] F. McSherry and K. Talwar, "Mechanism Design via Differential Privacy", FOCS 2007.
-# [2] C. Canonne, G. Kamath and T. Steinke, "The Discrete Gaussian for Differential
-#    Privacy", NeurIPS 2020: Algorithm 1 draws a Bernoulli(exp(-g)).
-
-
 def exponential_mechanism(losses: Sequence[int], rate: Fraction, rng: np.random.Generator) -> int:
-    """Draw an index i with probability in proportion to exp(-rate losses[i]), exactly.
+    """Draw an index i with probability in proportion to exp(-rate losses[i]), exactly [2].
 
     With losses of which each changes by at most s between neighbours, the draw is 2 s rate
-    differentially private. By rejection from the uniform law, len(losses) tries at most on average.
-    How many there were is secret: like all timing, it is not to be shown to an adversary.
+    differentially private (docs/theory/norm-bound.md). By rejection from the uniform law,
+    len(losses) tries at most on average. How many there were is secret: like all timing, it is not
+    to be shown to an adversary.
     """
     least = min(losses)
     while True:
@@ -156,7 +147,7 @@ def exponential_mechanism(losses: Sequence[int], rate: Fraction, rng: np.random.
 
 
 def bernoulli_exp(exponent: Fraction, rng: np.random.Generator) -> bool:
-    """Draw True with probability exp(-exponent), exactly; `exponent` is not negative."""
+    """Draw True with probability exp(-exponent), exactly: Algorithm 1 of [1], exponent >= 0."""
     while exponent > 1:
         if not _bernoulli_exp_of_one_or_less(Fraction(1), rng):
             return False

@@ -19,7 +19,7 @@ from privgram.columns.unit import name_of, size_is_public
 from privgram.drawing import random
 from privgram.drawing.norm_bound import Choice, check_size
 from privgram.engines import Pass, Progress, check_rereadable, scale_out
-from privgram.engines.threads import accumulate, total_of
+from privgram.engines.threads import WHOLE, accumulate, total_of
 from privgram.ledger import check_ledger
 from privgram.mechanisms import (
     AnalyzeGauss,
@@ -283,21 +283,20 @@ def _check_order(columns: Any) -> None:
 
 def _check_made(source: Any, columns: Any, bound: Any, unit: Any, by: Any) -> None:
     """Refuse what a second moment has already, or no longer knows."""
-    what = "SecondMoments" if isinstance(source, SecondMoments) else "a SecondMoment"
-    has = "have their" if isinstance(source, SecondMoments) else "has its"
+    many = isinstance(source, SecondMoments)
+    has, knows = (
+        ("SecondMoments have their", "SecondMoments no longer know")
+        if many
+        else ("a SecondMoment has its", "a SecondMoment no longer knows")
+    )
     if by is not None:
-        if what == "SecondMoments":
-            raise TypeError("SecondMoments have their groups: leave out by")
-        raise TypeError(
-            "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table itself"
-        )
+        if many:
+            raise TypeError(f"{has} groups: leave out by")
+        raise TypeError(WHOLE)
     if columns is not None or bound is not None:
-        raise TypeError(f"{what} {has} columns and bound: leave out columns and bound")
+        raise TypeError(f"{has} columns and bound: leave out columns and bound")
     if unit is not None:
-        raise ValueError(
-            f"{what} no longer know{'' if has == 'have their' else 's'} whose rows are whose: "
-            "pass the table with its unit"
-        )
+        raise ValueError(f"{knows} whose rows are whose: pass the table with its unit")
 
 
 def _read(asked: Pass, guarantee: _Asked, rng: np.random.Generator | None) -> Any:

@@ -18,7 +18,7 @@ from privgram._core.rows import Accumulator
 from privgram._core.units import UnitAccumulator
 from privgram.columns.unit import Auto, size_is_public
 from privgram.drawing import random
-from privgram.drawing.draws import Looks, impose
+from privgram.drawing.draws import CHANGED, Looks, impose
 from privgram.drawing.norm_bound import Choice, check_size
 from privgram.drawing.release import warn_of_weak
 from privgram.engines import Pass
@@ -63,11 +63,6 @@ if TYPE_CHECKING:
     from privgram.regression.design import Design
     from privgram.regression.families import FamilyName
     from privgram.regression.scoring import Clip, Start
-
-CHANGED = (
-    "the table has changed between two looks at it, and the fit is lost: its noise was drawn. Ask "
-    "again of a table that nobody writes to"
-)
 
 
 def scored(
@@ -382,10 +377,7 @@ class Steps:
 
     def _begin(self, into: Matrix, matrix: Matrix, law: NoiseLaw, std: float, rows: float) -> Start:
         """Where a second moment leads, released in a frame of the basis."""
-        back = self.images @ np.linalg.inv(into)
-        joint = back @ matrix @ back.T
-        edge = 2 * math.sqrt(self.q + 1) * std * back @ back.T
-        found = rules.start((joint + joint.T) / 2, law.image(back), edge, rows)
+        found = start_of(matrix, law, std, self.images @ np.linalg.inv(into), rows)
         return replace(found, short=rules.SHORT_OF_UNITS) if self.of_units else found
 
     def _largest(self, frame: Frame) -> float:
@@ -583,6 +575,13 @@ def rows_of(looks: Looks, first: Matrix, ones: Vector) -> float:
     """The number of rows, or the sum of their weights, off the first look; its error is kept."""
     looks.record["parameters"]["rows_std"] = math.sqrt(2.0) * looks.std[-1] * float(ones @ ones)
     return max(float(ones @ first @ ones), 1.0)
+
+
+def start_of(matrix: Matrix, law: NoiseLaw, std: float, back: Matrix, rows: float) -> Start:
+    """Where a released second moment leads, by the map back to the columns of the design."""
+    joint = back @ matrix @ back.T
+    edge = 2 * math.sqrt(len(matrix)) * std * back @ back.T
+    return rules.start((joint + joint.T) / 2, law.image(back), edge, rows)
 
 
 def isotropic(std: float) -> GaussianLaw:

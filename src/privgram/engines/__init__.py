@@ -66,6 +66,9 @@ def check_here(source: Any, what: str) -> None:
     check_rereadable(source, what)
 
 
+#: Whether to show progress, or what to tell it: rows done, and all of them if that is known.
+Progress: TypeAlias = bool | Callable[[int, int | None], object]
+
 Report: TypeAlias = Callable[[int], None]
 
 #: Seconds between two reports.
@@ -73,9 +76,7 @@ INTERVAL = 0.1
 
 
 @contextmanager
-def reporter(
-    progress: bool | Callable[[int, int | None], object], total: int | None
-) -> Iterator[Report]:
+def reporter(progress: Progress, total: int | None) -> Iterator[Report]:
     """Give a function to call with the number of rows done, as often as one likes.
 
     It passes on one call in `INTERVAL`, and the last one when the pass has succeeded.
@@ -113,17 +114,17 @@ def _throttled(show: Callable[[int], object]) -> Iterator[Report]:
 @contextmanager
 def _on_stderr(total: int | None) -> Iterator[Callable[[int], object]]:
     try:
+        from rich import progress
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
     except ImportError:
         of = "" if total is None else f" of {total:,}"
         yield lambda rows: print(f"\r{rows:,}{of} rows", end="", file=sys.stderr, flush=True)
         print(file=sys.stderr)
         return
-    bar = Progress(
-        BarColumn(),
-        TextColumn("{task.completed:,.0f} rows"),
-        TimeElapsedColumn(),
+    bar = progress.Progress(
+        progress.BarColumn(),
+        progress.TextColumn("{task.completed:,.0f} rows"),
+        progress.TimeElapsedColumn(),
         console=Console(stderr=True),
         auto_refresh=False,  # by a thread of its own
     )
@@ -132,16 +133,12 @@ def _on_stderr(total: int | None) -> Iterator[Callable[[int], object]]:
         yield lambda rows: bar.update(task, completed=rows, refresh=True)
 
 
-#: Whether to show progress, or what to tell it.
-Progress = bool | Callable[[int, int | None], object]
-
-
 @dataclass(frozen=True)
 class Pass:
     """What is asked of one reading of a table; see `privgram.second_moment`."""
 
     source: Any  # SECRET
-    # by which values are scaled, or which to take as they are
+    # Bounds by which values are scaled, or names of columns to take as they are.
     columns: Columns | Sequence[str] | None = None
     bound: float | Auto | None = None  # L2 bound of a row; None where it is that of the columns
     unit: Unit | None = None  # whose rows are bounded together

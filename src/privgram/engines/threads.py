@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from privgram.columns import Columns
     from privgram.columns.unit import Unit
 
+WHOLE = "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table itself"
+
 #: Below this many values one thread has finished before a second has started.
 SMALL = 1 << 18
 
@@ -157,9 +159,7 @@ def second_moment(
 def total_of(asked: Pass) -> Any:
     """Do the pass of `second_moment`."""
     if asked.groups is not None and hasattr(asked.source, "sensitivity_bound"):
-        raise TypeError(
-            "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table itself"
-        )
+        raise TypeError(WHOLE)
     if (engine := scale_out(asked.source)) is not None:
         asked.check_cluster()
         return engine.total(asked)
@@ -215,8 +215,7 @@ def accumulate(asked: Pass, new: Callable[[int], Any]) -> tuple[Any, tuple[str, 
             n_threads = 1
         names = names if scaling is None else scaling.names
         with reporter(asked.progress, table.n_rows) as report:
-            run = _Pass(table, lambda: feeder(new(d)), report)
-            total = run.inline() if n_threads == 1 else run.threaded(n_threads)
+            total = _Pass(table, lambda: feeder(new(d)), report).run(n_threads)
     finally:
         table.chunks.close()
     return total, names
@@ -249,23 +248,18 @@ def accumulate_units(asked: Pass, new: Callable[[int], Any]) -> tuple[Any, tuple
         try:
             with reporter(asked.progress, table.n_rows) as report:
                 run = _Pass(table, lambda: Gatherer(store, unit.missing == "drop"), report)
-                (run.inline() if n_threads == 1 else run.threaded(n_threads)).finish()
+                run.run(n_threads).finish()
         finally:
             table.chunks.close()
         run = _Pass(store.table(), lambda: UnitFeeder(new(d), layout), lambda _: None)
-        total = run.inline() if n_threads == 1 else run.threaded(n_threads)
+        total = run.run(n_threads)
     return total, named if scaling is None else scaling.names
 
 
 class _Pass:
     """What the threads of one pass share."""
 
-    def __init__(
-        self,
-        table: Table,
-        new_feeder: Callable[[], Any],
-        report: Report,
-    ) -> None:
+    def __init__(self, table: Table, new_feeder: Callable[[], Any], report: Report) -> None:
         self.table = table
         self.new_feeder = new_feeder
         self.report = report
@@ -285,6 +279,10 @@ class _Pass:
             check_process(self.pid)
             yield index, chunk
         check_process(self.pid)
+
+    def run(self, n_threads: int) -> Any:
+        """Feed all rows to one accumulator, by so many threads."""
+        return self.inline() if n_threads == 1 else self.threaded(n_threads)
 
     def inline(self) -> Any:
         """Run in the caller's thread."""
@@ -338,7 +336,7 @@ class _Pass:
         interrupted = None
         while True:
             try:
-                if self.is_forked():  # without workers, and with locks they may have held
+                if os.getpid() != self.pid:  # without workers, and with locks they may have held
                     return
                 self.aborted = True
                 with suppress(queue.Empty):
@@ -387,10 +385,6 @@ class _Pass:
         """Tell whether a chunk is no longer wanted: the pass is over, or failed before it."""
         failure = self.failure
         return self.aborted or (failure is not None and failure[0] < index)
-
-    def is_forked(self) -> bool:
-        """Tell whether this is a child process, forked in the middle of the pass."""
-        return os.getpid() != self.pid
 
     def fail(self, index: int, chunk: Chunk, error: BaseException) -> None:
         """Keep a failure, the first in the order of the source."""

@@ -17,10 +17,6 @@ from privgram._base.installed import cores
 if TYPE_CHECKING:
     from privgram.exact.limbs import Limbs
 
-__all__ = ["Drawn", "Draws", "add_wisharts", "gram", "integer_matrix", "multiplied"]
-
-# Exact arithmetic on matrices of long numbers, in digits that BLAS multiplies without rounding.
-#
 # A matrix is `sum_k D_k b^(low + k)`, `b = 2^bits`, with matrices `D_k` of integers in
 # [-b/2, b/2] held in float64. The digits of a product are the convolution of the digits of its
 # factors (Ozaki et al. [1]), and `digit_bits` makes `b` so small that no partial sum of it,
@@ -324,10 +320,9 @@ def _evaluate(
     return value
 
 
-# Draws times public or secret matrices, rounded to a public grid exactly.
-#
-# The draws are real numbers of which as many bits are seen as that takes
-# (`privgram.exact.variates`). Integers are in units of the second moment: its matrix is `unit * G`.
+# Draws times public or secret matrices, rounded to a public grid exactly. The draws are real
+# numbers of which as many bits are seen as that takes (`privgram.exact.variates`). Integers are in
+# units of the second moment: its matrix is `unit * G`.
 # Grids are powers of two in these units, and what is returned counts them. No claim is made or
 # needed about entries near a boundary between two grid points.
 
@@ -346,11 +341,9 @@ class Draws(Protocol):
 
     def parts(self, error: float) -> list[NDArray[np.float64]]:
         """Matrices whose sum is within `error` in every entry; a smaller one shows more digits."""
-        ...
 
     def to_float(self) -> NDArray[np.float64]:
         """The numbers to about the digits of float64."""
-        ...
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -1,4 +1,11 @@
-"""Where noise meets data: 128-bit integers, and products of integer matrices without a rounding."""
+"""Where noise meets data: 128-bit integers, and products of integer matrices without a rounding.
+
+The second moment is an integer matrix in the unit u = 1/S^2, held as two limbs
+(value = high * 2**64 + low). Noise is drawn in floating point with no data in sight, rounded to
+integers, added without error, and the sum is rounded to a public power of two. Every step after the
+draw is exact, so the release is a rounding of the ideal mechanism's output and inherits its
+guarantee.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +22,6 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
 
     Limbs = tuple[NDArray[np.int64], NDArray[np.uint64]]
-
-# Where noise meets data: 128-bit integers, added and rounded exactly.
-#
-# The second moment is an integer matrix in the unit u = 1/S^2, held as two limbs
-# (value = high * 2**64 + low).  Noise is drawn in floating point with no data in
-# sight, rounded to integers, added without error, and the sum is rounded to a
-# public power of two.  Every step after the draw is exact, so the release is a
-# rounding of the ideal mechanism's output and inherits its guarantee.
 
 #: The released grid is finer than the noise's standard deviation by 2**GRID_BITS.
 GRID_BITS = 10
@@ -118,11 +117,9 @@ def grid_exponent(noise_std: float) -> int:
     return max(0, int(np.floor(np.log2(noise_std))) - GRID_BITS)
 
 
-# Products and sums of integer matrices without a rounding, and where they meet the noise.
-#
-# Integers below 2**53 are floats, and a matrix product of them is exact if no sum of magnitudes
-# exceeds that, in any order of summation. Where one could, a factor is cut into two with half of
-# its bits each [1]. Numbers here are float64 and integers, unless said otherwise.
+# Products of integer matrices, float64 here. Integers below 2**53 are floats, and a matrix product
+# of them is exact if no sum of magnitudes exceeds that, in any order of summation. Where one could,
+# a factor is cut into two with half of its bits each [1].
 #
 # [1] K. Ozaki, T. Ogita, S. Oishi and S. M. Rump, "Error-free transformations of matrix
 #    multiplication by using fast routines of matrix multiplication and its applications",

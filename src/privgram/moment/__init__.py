@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,13 @@ from numpy.typing import NDArray
 from privgram._base.files import Guard
 from privgram._base.numbers import MAX_BOUND, MIN_BOUND, check_integer, check_positive
 from privgram._base.saved import Frame, understood
+from privgram.columns import Columns
 from privgram.columns.unit import PrivacyUnit
 from privgram.exact import limbs
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment.rows import Feeder, Total, n_totals, new_total, restored, squares_of, state_of
 from privgram.sources import open_block
 from privgram.sources.table import InvalidRow
-
-if TYPE_CHECKING:
-    from privgram.columns import Columns
 
 #: Two limbs of d x d, and as much again for each thread: 16 GiB a matrix here.
 MAX_COLUMNS = 1 << 15
@@ -489,8 +487,6 @@ def read_public(
     header: dict[str, Any],
 ) -> tuple[int, int, tuple[tuple[str, ...] | None, Columns | None, float, PrivacyUnit | None]]:
     """From the header of a file: the number of columns, the bits, and what is public."""
-    from privgram.columns import Columns
-
     d = check_n_columns(header["n_columns"])
     columns = None if header["columns"] is None else Columns.from_dict(header["columns"])
     names = _check_names(header["names"], d)

@@ -30,21 +30,6 @@ if TYPE_CHECKING:
     from privgram.columns import Columns
     from privgram.columns.variables import Level
 
-__all__ = [
-    "NO_GROUP",
-    "GroupFeeder",
-    "SecondMoments",
-    "accumulator_of",
-    "apart",
-    "bounds_of",
-    "check_rows",
-    "filled",
-    "keyed",
-    "moment_of",
-    "moments_of",
-    "new_totals",
-]
-
 #: Bytes that the sums of all groups may take: more is rather a mistake.
 MOST_BYTES = 1 << 34
 
@@ -120,9 +105,7 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
         with self._guard.lock:
             hi, lo = self._total.totals()
             counts = self._total.counts()
-        moment = self._moment((hi[place], lo[place]), *counts[:, place].tolist())
-        moment.of_group = True
-        return moment
+        return self._moment((hi[place], lo[place]), *counts[:, place].tolist())
 
     def values(self) -> Any:
         """All second moments, in the order of the groups."""
@@ -133,14 +116,13 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
         with self._guard.lock:
             hi, lo = self._total.totals()
             counts = self._total.counts().T.tolist()
-        found = [
+        return [
             (group, self._moment((hi[i], lo[i]), *counts[i])) for group, i in self._place.items()
         ]
-        for _, moment in found:
-            moment.of_group = True
-        return found
 
-    def _moment(self, state: limbs.Limbs, n_rows: int, n_dropped: int) -> SecondMoment:
+    def _moment(
+        self, state: limbs.Limbs, n_rows: int, n_dropped: int, of_group: bool = True
+    ) -> SecondMoment:
         empty = new_total(self._columns, self.n_columns, self._bound, self._total.bits)
         if isinstance(empty, rows.Accumulator):  # whose triangle is the upper one
             d = self.n_columns
@@ -149,9 +131,10 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
             order[np.tril_indices(d)] = np.arange(d * (d + 1) // 2)
             state = state[0][order.T[upper]], state[1][order.T[upper]]
         total = restored(empty, state, n_rows, n_dropped)
-        return SecondMoment.from_accumulator(
-            total, self._names, self._columns, self._bound, self._unit
-        )
+        public = self._names, self._columns, self._bound, self._unit
+        moment = SecondMoment.from_accumulator(total, *public)
+        moment.of_group = of_group
+        return moment
 
     def total(self) -> SecondMoment:
         """The second moment of all groups together: that of the table, bit for bit."""
@@ -160,7 +143,7 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
         sums = hi[0], lo[0]
         for i in range(1, len(hi)):
             sums = limbs.add(sums, (hi[i], lo[i]))
-        return self._moment(sums, self.n_rows, self.n_dropped)
+        return self._moment(sums, self.n_rows, self.n_dropped, of_group=False)
 
     def merge(self, other: Self) -> Self:
         """Add the rows of other second moments, of the same groups, shape, bound and columns.

@@ -167,10 +167,6 @@ def _restored(given: tuple[Any, ...], *state: Any) -> Levelled:
     return found
 
 
-# The kernel scales by public bounds as it reads, and takes native float32, float64, int32 and
-# int64 where they lie. Anything else becomes float64 a few thousand rows at a time, so that no
-# input is ever copied whole.
-
 #: Values converted at a time, 2 MiB. Fewer cost more in calls than they save in cache.
 PIECE = 1 << 18
 
@@ -243,7 +239,12 @@ def restored(empty: Total, state: Limbs, n_rows: int, n_dropped: int) -> Total:
 
 
 class Feeder:
-    """Feed blocks to one accumulator, scaled by public bounds; one feeder a thread."""
+    """Feed blocks to one accumulator, scaled by public bounds; one feeder a thread.
+
+    The kernel scales as it reads, and takes native float32, float64, int32 and int64 where they
+    lie. Anything else becomes float64 a few thousand rows at a time, so that no input is ever
+    copied whole.
+    """
 
     def __init__(self, accumulator: Any, columns: Columns | None = None) -> None:
         self.accumulator = accumulator

@@ -35,8 +35,6 @@ from privgram.sources.table import (
     unnamed,
 )
 
-# Files read by several threads: unchanged meanwhile, and memory-mapped where that is safe.
-#
 # A mapped file that another process truncates ends this one by SIGBUS. Linux can promise that
 # nobody does: while a lease is held on a file, whoever would write to it waits. So each chunk
 # takes a lease, maps, and lets go. Where no lease is to be had (another system, a file of
@@ -104,13 +102,8 @@ def lease(file: FileIO) -> Iterator[bool]:
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
 
 
-# The .npy format: memory-mapped where that is safe, read through a buffer elsewhere.
-#
-# The buffer stays in the cache: 60 to 80 % of the speed. In both, a file that changes is an
-# OSError.
-
-#: Bytes a thread takes at once, and bytes it copies at once: few, to stay in the cache,
-#: or more where each column is a read of its own.
+#: Of a .npy file, bytes a thread takes at once, and bytes it copies at once: few, to stay in the
+#: cache, or more where each column is a read of its own.
 PIECE_BYTES = 1 << 24
 COPY_BYTES = {"C": 1 << 18, "F": 1 << 22}
 
@@ -121,7 +114,10 @@ _HEADERS = {
 
 
 def open_npy(path: Path, select: Selection = None, by_position: bool = True) -> Table:
-    """Read a two-dimensional array of real numbers, in C or Fortran order."""
+    """Read a two-dimensional array of real numbers, in C or Fortran order.
+
+    Mapped where that is safe, and elsewhere through a buffer, at 60 to 80 % of the speed.
+    """
     array = _Array.find(path)
     unnamed(array.n_columns, select, by_position)
     names = None if select is None else tuple(select)
@@ -212,11 +208,6 @@ class _Array:
             view = view[read:]
 
 
-# CSV with a header line, cut between records by the caller's thread and parsed by the workers.
-#
-# A record ends at the end of a line outside quoted cells, which only whoever has read all before it
-# can tell: from the middle of a file, a cell of many lines looks like many records.
-
 #: One of what a column holds.
 _HELD: dict[type, str] = {Boolean: "true or false", Dates: "date", Factor: "number"}
 
@@ -233,6 +224,9 @@ def open_csv(path: Path, select: Selection = None) -> Table:
     lines and doubled quotes. Lines end in any of the usual ways. Empty cells, ``NA``,
     ``null`` and their like are missing values; so is an empty line where there is one column,
     and elsewhere it is skipped.
+
+    The caller's thread cuts it between records, and workers parse them: a record ends at the end of
+    a line outside quoted cells, which only whoever has read all before it can tell.
     """
     require("pyarrow.csv", "CSV")
     with path.open("rb") as file:
@@ -476,16 +470,15 @@ def _explain(message: str, names: list[str], taken: dict[str, Variable | None]) 
     return InvalidRow(0, "or a later one cannot be parsed")
 
 
-# Parquet: row groups decoded by the workers, a batch at a time.
-#
-# Decoded from a memory map where that is safe: reading would copy the file once more.
-
 #: Batches of a map that stay resident: a row group may be as large as the file.
 RESIDENT = 4
 
 
 def open_parquet(path: Path, select: Selection = None) -> Table:
-    """Read columns of a Parquet file."""
+    """Read columns of a Parquet file: row groups, decoded by the workers, a batch at a time.
+
+    From a memory map where that is safe: reading would copy the file once more.
+    """
     parquet = require("pyarrow.parquet", "Parquet")
     with path.open("rb", buffering=0) as raw:
         found = stamp(raw)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
+from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -52,10 +53,8 @@ _PLAIN = "cast it to a plain type of numbers"
 
 def require(module: str, what: str) -> ModuleType:
     """Import a part of pyarrow, or say how to install it."""
-    import importlib
-
     with extra("arrow", f"reading {what} needs"):
-        return importlib.import_module(module)
+        return import_module(module)
 
 
 def open_stream(source: Any, select: Selection = None) -> Table:
@@ -265,11 +264,9 @@ def _codes(column: Any, factor: Factor) -> Raw:
         if indices.null_count:
             indices = indices.cast(pa.int64()).fill_null(-1)
         return Codes(indices.to_numpy(zero_copy_only=True), lut)
-    if types.is_floating(column.type):
-        return Codes(codes_of(column.to_numpy(zero_copy_only=False), factor))
-    if types.is_integer(column.type):
-        if column.null_count:
-            column = column.cast("float64", safe=False)
+    if types.is_integer(column.type) and column.null_count:
+        column = column.cast("float64", safe=False)
+    if types.is_integer(column.type) or types.is_floating(column.type):
         return Codes(codes_of(column.to_numpy(zero_copy_only=False), factor))
     if not types.is_string(column.type):  # there is no search in views
         column = column.cast(pa.large_string())

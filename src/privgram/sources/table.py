@@ -1,4 +1,8 @@
-"""What every source becomes: a table read in chunks; here also arrays, and rows kept in memory."""
+"""What every source becomes: a table read in chunks; here also keys of units, and arrays.
+
+A chunk is a piece of work for one thread: opening it decodes, and its blocks come one at a time,
+so that memory is bounded by a few blocks whatever the length of the table.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +22,6 @@ from privgram._base.installed import memory
 from privgram.columns.encoding import LEVELS, Codes, Raw, check_kind, numbers_of
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable, is_missing
-
-# What every source becomes: a table read in chunks.
-#
-# A chunk is a piece of work for one thread: opening it decodes, and its blocks come one
-# at a time, so that memory is bounded by a few blocks whatever the length of the table.
 
 #: A two-dimensional array of real numbers, or one column after another, equally long: of real
 #: numbers, dates, levels or codes; last, where it is asked for, the `Keys` of units. It may be
@@ -45,7 +44,6 @@ NOT_FINITE = (
     "holds a missing value, NaN or infinity; clean the data, or leave out rows with missing "
     "values by Columns(..., missing='drop'), in a file of bounds by missing = \"drop\""
 )
-
 
 _TELLS = ". This error tells what one row holds, at no cost: it must not reach the public"
 
