@@ -43,15 +43,15 @@ def test_sampler_has_the_law():
 
 def test_layout_and_deviations(monkeypatch):
     monkeypatch.setattr(_discrete, "_draw", lambda size, std: np.full(size, int(std), np.int64))
-    noise = _discrete.symmetric(3, 5.0, 7.0)
+    noise = _discrete.discrete_gaussian(3, 5.0, 7.0)
     assert noise.tolist() == [[7, 5, 5], [5, 7, 5], [5, 5, 7]]
-    assert _discrete.symmetric(1, 5.0, 7.0).tolist() == [[7]]
+    assert _discrete.discrete_gaussian(1, 5.0, 7.0).tolist() == [[7]]
 
 
 @pytest.mark.parametrize("size", [0, 3, -(2**62), 2**63 - 1])
 def test_release_is_the_sum_of_integers_on_the_grid(moment, monkeypatch, size):
     draw = np.array([[size - abs(i - j) for j in range(4)] for i in range(4)], np.int64)
-    monkeypatch.setattr(_discrete, "symmetric", lambda *_: draw)
+    monkeypatch.setattr(_discrete, "discrete_gaussian", lambda *_: draw)
     release = DISCRETE.release(moment, 1.0, 1e-6)
     hi, lo = moment.limbs()
     step = 2 ** (
@@ -78,7 +78,9 @@ def test_noise_is_that_of_symmetric_noise(d, adjacency):
 def test_sampled_deviations_are_those_of_the_profile(moment, monkeypatch):
     seen = []
     monkeypatch.setattr(
-        _discrete, "symmetric", lambda d, *stds: seen.append(stds) or np.zeros((d, d), np.int64)
+        _discrete,
+        "discrete_gaussian",
+        lambda d, *stds: seen.append(stds) or np.zeros((d, d), np.int64),
     )
     DISCRETE.release(moment, 1.0, 1e-6)
     (std, diagonal), profile = seen[0], DISCRETE.calibrate(4, 2.0, 1.0, 1e-6).privacy

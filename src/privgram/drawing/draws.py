@@ -34,8 +34,6 @@ from privgram.noise import (
 from privgram.noise import matrix_laplace as matrix_laplace_noise
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
     from privgram.mechanisms import Calibration
@@ -58,7 +56,7 @@ Imposed: TypeAlias = GaussianLaw | MaskedLaw | TiedLaw
 
 def analyze_gauss(
     mechanism: AnalyzeGauss, moment: SecondMoment, noise: GaussCalibration, rng: np.random.Generator
-) -> tuple[NDArray[np.float64], Imposed, dict[str, Any]]:
+) -> tuple[Matrix, Imposed, dict[str, Any]]:
     """Draw symmetric Gaussian noise, impose what is known, and repair as the mechanism says."""
     law: Imposed = noise.law
     d = moment.n_columns
@@ -91,9 +89,7 @@ def analyze_gauss(
     return matrix, law, {}
 
 
-def impose(
-    matrix: NDArray[np.float64], law: GaussianLaw, columns: Columns | None
-) -> tuple[NDArray[np.float64], Imposed]:
+def impose(matrix: Matrix, law: GaussianLaw, columns: Columns | None) -> tuple[Matrix, Imposed]:
     """Project a release on what the description of its columns says, and tell the law of that.
 
     Post-processing: the equations are public (`privgram.columns.structure`).
@@ -116,12 +112,12 @@ def _shifted(law: Imposed, added: float) -> Imposed:
     return replace(law, base=base)
 
 
-def _add_discrete(moment: SecondMoment, noise: GaussCalibration) -> NDArray[np.float64]:
+def _add_discrete(moment: SecondMoment, noise: GaussCalibration) -> Matrix:
     # More than the calibrated noise by 2^-40, which pays for the rounding of these numbers.
     steps = (1 + 2.0**-40) / moment.unit
     if noise.noise_std * steps < noise.privacy.std:  # type: ignore[attr-defined]
         raise ValueError("noise='discrete' needs a second moment of 20 bits or more")
-    draw = random.symmetric(
+    draw = random.discrete_gaussian(
         moment.n_columns, noise.noise_std * steps, noise.noise_std_diagonal * steps
     )
     return add_integers(moment, limbs.from_int64(draw), noise.noise_std)
@@ -132,7 +128,7 @@ def additive_wishart(
     moment: SecondMoment,
     noise: WishartCalibration,
     rng: np.random.Generator,
-) -> tuple[NDArray[np.float64], WishartLaw, dict[str, Any]]:
+) -> tuple[Matrix, WishartLaw, dict[str, Any]]:
     """Draw Wishart noise, and take off its mean where that leaves the sum positive definite."""
     d = moment.n_columns
     draw = noise.scale * standard_wishart(d, noise.dof, rng)
@@ -155,7 +151,7 @@ def matrix_laplace(
     moment: SecondMoment,
     noise: MatrixLaplaceCalibration,
     rng: np.random.Generator,
-) -> tuple[NDArray[np.float64], MatrixLaplaceLaw, dict[str, Any]]:
+) -> tuple[Matrix, MatrixLaplaceLaw, dict[str, Any]]:
     """Draw the difference of two Wishart matrices."""
     if mechanism.draws == "exact" or (mechanism.draws == "auto" and noise.delta == 0.0):
         matrix = _add_exact(moment, noise, rng)
@@ -170,7 +166,7 @@ def matrix_laplace(
 
 def _add_exact(
     moment: SecondMoment, noise: MatrixLaplaceCalibration, rng: np.random.Generator
-) -> NDArray[np.float64]:
+) -> Matrix:
     unit = moment.unit
     exponent = limbs.grid_exponent(noise.noise_std / unit)
     plus, minus = (variates.bartlett(rng, noise.dof, moment.n_columns) for _ in range(2))
@@ -178,7 +174,7 @@ def _add_exact(
     return counts * (unit * 2.0**exponent)
 
 
-def feasible(matrix: NDArray[np.float64], noise: Calibration) -> tuple[NDArray[np.float64], float]:
+def feasible(matrix: Matrix, noise: Calibration) -> tuple[Matrix, float]:
     """Second moment of n rows within the bound that is nearest in Frobenius norm, and its distance.
 
     The matrix (d, d) is symmetric. A bound B limits a row and, where the number of rows is public,
@@ -198,9 +194,7 @@ def feasible(matrix: NDArray[np.float64], noise: Calibration) -> tuple[NDArray[n
     return (nearest + nearest.T) / 2, float(np.linalg.norm(kept - values))
 
 
-def add_noise(
-    moment: SecondMoment, noise: NDArray[np.float64], noise_std: float
-) -> NDArray[np.float64]:
+def add_noise(moment: SecondMoment, noise: Matrix, noise_std: float) -> Matrix:
     """Second moment plus symmetric noise (d, d), in its units, on the noise's public grid.
 
     The grid is set by `noise_std`, its standard deviation off the diagonal.
@@ -208,7 +202,7 @@ def add_noise(
     return add_integers(moment, limbs.to_limbs(noise / moment.unit), noise_std)
 
 
-def add_integers(moment: SecondMoment, noise: limbs.Limbs, noise_std: float) -> NDArray[np.float64]:
+def add_integers(moment: SecondMoment, noise: limbs.Limbs, noise_std: float) -> Matrix:
     """Second moment plus noise in integer multiples of its unit; see `add_noise`."""
     unit = moment.unit
     exponent = limbs.grid_exponent(noise_std / unit)
@@ -407,7 +401,7 @@ def _look(
 @singledispatch
 def draw(
     mechanism: Mechanism, moment: SecondMoment, noise: Any, rng: np.random.Generator, **more: Any
-) -> tuple[NDArray[np.float64], NoiseLaw, dict[str, Any]]:
+) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
     """Draw the released matrix: with its law, and further fields of the release.
 
     `more` is ``reread`` for `Refined`, which reads the rows again. A mechanism of another room

@@ -210,7 +210,6 @@ class LevelSteps:
         self.asked = asked
         self.public = public
         self.robust = robust
-        self.design = inner
         self.ones = inner.frame[-2]
         self.joint = np.delete(inner.frame, -2, axis=0)  # (q + 1, d)
         self.basis = np.linalg.qr(self.joint.T)[0].T

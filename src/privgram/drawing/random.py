@@ -94,7 +94,7 @@ def opendp() -> Any:
     return dp
 
 
-def symmetric(n_columns: int, std: float, std_diagonal: float) -> NDArray[np.int64]:
+def discrete_gaussian(n_columns: int, std: float, std_diagonal: float) -> NDArray[np.int64]:
     """Symmetric (d, d) matrix of independent discrete Gaussians; deviations in integer steps.
 
     Algorithm 3 of [1], by OpenDP: rational arithmetic on bits of the operating system's generator.

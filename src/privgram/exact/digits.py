@@ -10,11 +10,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privgram._base.installed import cores
 
 if TYPE_CHECKING:
+    from privgram._base.numbers import Matrix
     from privgram.exact.limbs import Limbs
 
 # A matrix is `sum_k D_k b^(low + k)`, `b = 2^bits`, with matrices `D_k` of integers in
@@ -66,12 +66,12 @@ class DigitMatrix:
     `bits`.
     """
 
-    digits: NDArray[np.float64]
+    digits: Matrix
     low: int
     bits: int
 
     @classmethod
-    def of(cls, parts: Iterable[NDArray[np.float64]], low: int, bits: int) -> DigitMatrix:
+    def of(cls, parts: Iterable[Matrix], low: int, bits: int) -> DigitMatrix:
         """Add up float64 matrices, each rounded to multiples of ``2^(bits low)``."""
         parts = list(parts)
         shift = -bits * low
@@ -94,7 +94,7 @@ class DigitMatrix:
         return cls._trimmed(digits, low, bits)
 
     @classmethod
-    def _trimmed(cls, digits: NDArray[np.float64], low: int, bits: int) -> DigitMatrix:
+    def _trimmed(cls, digits: Matrix, low: int, bits: int) -> DigitMatrix:
         used = np.flatnonzero(digits.any(axis=(1, 2)))
         first, last = (int(used[0]), int(used[-1])) if used.size else (0, 0)
         if digits.base is None:  # zeros above are given back
@@ -203,11 +203,11 @@ class DigitMatrix:
         """Multiply by the transpose: ``X X^T``, at half the cost; `low` as in `multiply`."""
         return self.multiply(self.T, low, symmetric=True)
 
-    def to_float(self) -> NDArray[np.float64]:
+    def to_float(self) -> Matrix:
         """Convert to float64, within a few units in the last place of every entry."""
         return np.ldexp(_evaluate(self.digits, self.bits), self.bits * self.low)
 
-    def round(self, exponent: int) -> NDArray[np.float64]:
+    def round(self, exponent: int) -> Matrix:
         """Round to multiples of ``2^exponent``: integers ``floor(x / 2^exponent + 1/2)``.
 
         Exact to 2^53; beyond, within a few units in the last place, and still a function of the
@@ -215,7 +215,7 @@ class DigitMatrix:
         """
         return _evaluate(self._rounded(exponent), self.bits)
 
-    def round_within(self, error: float, exponent: int) -> NDArray[np.float64] | None:
+    def round_within(self, error: float, exponent: int) -> Matrix | None:
         """Round as `round` does all matrices within `error` in every entry; None if they differ."""
         counts = np.empty(self.shape)
         margin = math.ldexp(1.0, math.frexp(error)[1])
@@ -229,7 +229,7 @@ class DigitMatrix:
         rows = self.shape[0]
         return counts if all(_each(settle, _panels(rows, STRIP), rows)) else None
 
-    def _rounded(self, exponent: int, add: float = 0.0) -> NDArray[np.float64]:
+    def _rounded(self, exponent: int, add: float = 0.0) -> Matrix:
         """Digits of the counts, of this matrix with a power of two, or its negative, added.
 
         All but the last are in [0, b), where they are unique: they depend on the counts alone.
@@ -275,16 +275,16 @@ def _panels(size: int, block: int) -> list[slice]:
 class _Strip:
     """Some rows of a factor, or columns of the other one, transposed."""
 
-    digits: NDArray[np.float64]  # (n_digits, rows, inner)
+    digits: Matrix  # (n_digits, rows, inner)
     panel: slice  # which rows
     support: list[tuple[int, int]]  # of each digit, where it is not 0: first, and one past the last
 
     @classmethod
-    def of(cls, digits: NDArray[np.float64], panel: slice) -> _Strip:
+    def of(cls, digits: Matrix, panel: slice) -> _Strip:
         used = [np.flatnonzero(digit.any(axis=0)) for digit in digits]
         return cls(digits, panel, [(int(u[0]), int(u[-1]) + 1) if u.size else (0, 0) for u in used])
 
-    def convolved(self, other: _Strip, k: int) -> NDArray[np.float64]:
+    def convolved(self, other: _Strip, k: int) -> Matrix:
         """Place k of the product."""
         total = np.zeros((self.digits.shape[1], other.digits.shape[1]))
         for i in range(max(0, k - len(other.digits) + 1), min(k, len(self.digits) - 1) + 1):
@@ -295,9 +295,7 @@ class _Strip:
         return total
 
 
-def _carried(
-    places: Sequence[NDArray[np.float64]] | NDArray[np.float64], bits: int
-) -> Iterator[NDArray[np.float64]]:
+def _carried(places: Sequence[Matrix] | Matrix, bits: int) -> Iterator[Matrix]:
     base = math.ldexp(1.0, bits)
     carry = np.zeros_like(places[0])
     for place in places:
@@ -311,9 +309,7 @@ def _carried(
         yield digit
 
 
-def _evaluate(
-    digits: Sequence[NDArray[np.float64]] | NDArray[np.float64], bits: int
-) -> NDArray[np.float64]:
+def _evaluate(digits: Sequence[Matrix] | Matrix, bits: int) -> Matrix:
     value = np.zeros_like(digits[0])
     for digit in digits[::-1]:
         value = np.ldexp(value, bits) + digit
@@ -339,10 +335,10 @@ SLACK = 1 + 2.0**-20
 class Draws(Protocol):
     """A matrix of real numbers, as `privgram.exact.variates.Variates` is one."""
 
-    def parts(self, error: float) -> list[NDArray[np.float64]]:
+    def parts(self, error: float) -> list[Matrix]:
         """Matrices whose sum is within `error` in every entry; a smaller one shows more digits."""
 
-    def to_float(self) -> NDArray[np.float64]:
+    def to_float(self) -> Matrix:
         """The numbers to about the digits of float64."""
 
 
@@ -354,7 +350,7 @@ class Drawn:
     bits: int
 
     @cached_property
-    def start(self) -> NDArray[np.float64]:
+    def start(self) -> Matrix:
         """The draws to about the digits of float64."""
         return self.draws.to_float()
 
@@ -401,9 +397,7 @@ def gram(left: DigitMatrix, right: Drawn, target: float) -> tuple[DigitMatrix, f
     return m.gram(low), SLACK * error
 
 
-def add_wisharts(
-    limbs: Limbs, scale: float, plus: Draws, minus: Draws, exponent: int
-) -> NDArray[np.float64]:
+def add_wisharts(limbs: Limbs, scale: float, plus: Draws, minus: Draws, exponent: int) -> Matrix:
     """Round ``G + scale (A A^T - B B^T)`` to multiples of ``2^exponent`` units: exactly.
 
     Counts of the grid, symmetric (d, d). A and B are Bartlett's factors. The scale, in units, is

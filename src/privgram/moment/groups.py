@@ -314,10 +314,8 @@ class GroupFeeder(Feeder):
         if self._encoder is None:
             if not rows.readable(rest):
                 rest = converted(rest, part)
-            elif isinstance(rest, list):
-                rest = [x[part] for x in rest]
             else:
-                rest = rest[part]
+                rest = [x[part] for x in rest] if isinstance(rest, list) else rest[part]
             return total.update(rest, [], [], self._drop, self._scaling, *more)
         parts = rest if isinstance(rest, list) else list(rest.T)
         some = [x.part(part) if isinstance(x, Codes) else x[part] for x in parts]
@@ -326,8 +324,6 @@ class GroupFeeder(Feeder):
                 written = self._encoder.table(some)
             return total.update(written, [], [], self._drop, None, *more)
         dense, codes, values = self._encoded(self._encoder, some)
-        if not self._encoder.blocks:
-            return total.update(dense, [], [], self._drop, self._encoder.scaling, *more)
         return total.update(dense, codes, values, self._drop, self._encoder.scaling, *more)
 
     def _add_all(self, rest: Any, group: Codes, part: slice) -> int:
