@@ -167,6 +167,21 @@ def test_a_unit_of_which_nothing_is_said_has_its_bound_chosen_within_the_budget(
     assert (np.abs(np.asarray(fit.params) - coef) < 3 * np.asarray(fit.bse)).all()
 
 
+def test_a_table_that_changes_after_the_bound_was_chosen_is_noticed():
+    """The passes of one fit are of one table, or its budget is not that of its neighbours."""
+    table = made(9000, 7) | {"who": np.repeat(np.arange(3000), 3)}
+
+    class Shrinking:
+        passes = 0
+
+        def __iter__(self):
+            self.passes += 1
+            yield table if self.passes == 1 else {name: x[:6000] for name, x in table.items()}
+
+    with pytest.raises(OSError, match="has changed between two looks"):
+        fitted(Shrinking(), unit="who", **SURE)
+
+
 def test_no_row_has_a_longer_image_than_the_layout_says(rng):
     """Of 20,000 rows at random ends; the bound is attained where numbers alone are seen."""
     layout = COLUMNS.layout

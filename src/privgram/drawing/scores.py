@@ -144,6 +144,8 @@ def scored(
         if chosen:
             unit = looks.bounded(unit, choice.grid)
             looks.moment = second_moment(kept, columns=used, unit=unit, threads=threads)
+            if looks.moment.n_rows != first.n_rows:
+                raise OSError(CHANGED)
             bound = bounds_of(unit, used.bound)[1]
             looks.noise = Refined().calibrate(len(used), bound, epsilon, delta, adjacency)
     if wide is None:
