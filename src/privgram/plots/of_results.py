@@ -20,9 +20,9 @@ from privgram.plots._axes import (
     cut,
     hatch,
     heading,
+    lay_rows,
     lines_of,
     name_both,
-    lay_rows,
     write_names,
 )
 
