@@ -1,8 +1,8 @@
 """The command line: ``privgram``, also ``python -m privgram``.
 
-It parses, calls the library and prints, and computes nothing itself.
+It parses, calls the library and prints, and computes nothing private itself.
 
-A file for the commands on one thing. Results go to standard output (a table, or JSON with
+A file has the commands on one thing. Results go to standard output (a table, or JSON with
 ``--json``), progress to standard error; the exit status is 0, or 2 with one
 line on standard error and nothing half-written.
 """

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from privgram._base.files import check_distinct, write_atomically
 from privgram._base.text import listed, shown
+from privgram._release.groups import Releases
 from privgram.cli._shared import (
+    Decorator,
     console,
+    contents,
     example,
     facts,
     json_option,
-    model_options,
     print_json,
     print_lines,
-    read_model,
+    read_names,
+    read_number,
     read_release,
     table,
 )
+from privgram.regression.inference import quantile_of
 
 if TYPE_CHECKING:
     from privgram.regression.groups import GroupFits
@@ -61,15 +67,7 @@ def _contents(path: Path) -> dict[str, object]:
             if release.privacy_unit is None
             else {"unit": release.privacy_unit.to_dict(), "units": release.n_units}
         ),
-        "bound": release.bound,
-        "mechanism": str(release.mechanism),
-        "epsilon": release.epsilon,
-        "delta": release.delta,
-        "adjacency": release.adjacency,
-        "guarantee": release.guarantee,
-        "condition": release.condition,
-        "reproducible": release.reproducible,
-        "parameters": release.parameters,
+        **contents(release),
     }
 
 
@@ -84,6 +82,58 @@ def _flat(report: dict[str, object]) -> dict[str, object]:
         else:
             result[name] = value
     return result
+
+
+def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``FORMULA``, ``--target``, ``--features`` and ``--reference``."""
+    options: tuple[Decorator, ...] = (
+        click.argument("formula", metavar="[FORMULA]", required=False),
+        click.option(
+            "--target", metavar="NAME", help="The column to explain, where there is no FORMULA."
+        ),
+        click.option(
+            "--features",
+            metavar="NAMES",
+            help="Columns or terms, separated by commas. Default: all others.",
+        ),
+        click.option(
+            "--reference",
+            "references",
+            metavar="FACTOR=LEVEL",
+            multiple=True,
+            help="The level of a factor that is left out, its first by default. May be repeated.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def read_model(
+    formula: str | None, target: str | None, features: str | None, references: tuple[str, ...]
+) -> tuple[str, dict[str, Any]]:
+    """Read what `model_options` gave: the formula or target, and keyword arguments of a fit."""
+    if (formula is None) == (target is None):
+        raise click.UsageError("give either a FORMULA or --target")
+    if formula is not None and "~" not in formula:
+        raise click.UsageError(f"{formula!r} is no formula; for one column, use --target")
+    if formula is not None and features is not None:
+        raise click.UsageError("a FORMULA names the features: leave --features out")
+    return formula or target or "", {
+        "features": None if features is None else read_names("--features", features),
+        "reference": read_references(references),
+    }
+
+
+def read_references(texts: tuple[str, ...]) -> dict[str, str]:
+    """Read what ``--reference`` gave: FACTOR=LEVEL, each."""
+    found = {}
+    for text in texts:
+        name, equals, level = text.partition("=")
+        if not (equals and name and level):
+            raise click.UsageError(f"--reference {text}: write FACTOR=LEVEL")
+        found[name] = level
+    return found
 
 
 @click.command(
@@ -123,16 +173,14 @@ def regress(
     level: float,
     as_json: bool,
 ) -> None:
-    """Fit a linear regression from a RELEASE, at no further cost in privacy.
+    """Fit a linear regression from a RELEASE, at no cost in privacy.
 
-    Of the releases of groups, the same regression in every group.
+    Of the releases of groups, the same regression in every group. To ask the table of a study:
+    privgram regress study.toml --help
 
     FORMULA is such as "wage ~ age + sex*region" (extra formula). Standard errors count the sampling
     of the rows and the noise of the release.
     """
-    from privgram._release.groups import Releases
-    from privgram.regression.inference import quantile_of
-
     explained, asked = read_model(formula, target, features, references)
     quantile_of(level)  # which checks it
     loaded = read_release(release, groups=True)
@@ -196,12 +244,7 @@ def _print_groups(fits: GroupFits, level: float, as_json: bool) -> None:
 
 def read_penalty(text: str) -> float | str:
     """Read ``--ridge``."""
-    if text == "auto":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise click.UsageError(f"--ridge {text}: must be a number or auto") from None
+    return text if text == "auto" else read_number("--ridge", text, "auto")
 
 
 @click.command(
@@ -225,7 +268,7 @@ def read_penalty(text: str) -> float | str:
 )
 @json_option
 def pca(release: Path, components: int, standardize: bool, as_json: bool) -> None:
-    """Find the principal components of a RELEASE, at no further cost in privacy.
+    """Find principal components of a RELEASE, at no cost in privacy.
 
     They are about the mean where the release has an intercept, about zero otherwise.
     """
@@ -251,15 +294,15 @@ def pca(release: Path, components: int, standardize: bool, as_json: bool) -> Non
     heads = ["", *(f"{j + 1}" for j in range(components))]
     centre = "zero" if pca.mean_ is None else "the mean"
     out = console()
-    out.print(table(heads, rows, title=f"Principal components of {release}, about {centre}"))
-    if pca.error_bound < math.sqrt(2 * components):
-        out.print(
-            f"The projection on them is within {pca.error_bound:.3g} of the exact one "
-            f"(Frobenius norm, {pca.confidence:.0%} confidence)."
-        )
-    else:
-        out.print("The noise is too large, or the gap to the next component too small, to say how")
-        out.print("far they are from the exact ones.")
+    out.print(f"Principal components of {shown(str(release))}, about {centre}")
+    out.print(table(heads, rows))
+    out.print(
+        f"The projection on them is within {pca.error_bound:.3g} of the exact one "
+        f"(Frobenius norm, {pca.confidence:.0%} confidence)."
+        if pca.error_bound < math.sqrt(2 * components)
+        else "The noise is too large, or the gap to the next component too small, to say how far "
+        "they are from the exact ones."
+    )
 
 
 @click.command(
@@ -294,13 +337,11 @@ def pca(release: Path, components: int, standardize: bool, as_json: bool) -> Non
 def report(
     release: Path, out: Path, targets: tuple[str, ...], ridge: str, title: str | None
 ) -> None:
-    """Describe a RELEASE in one page of HTML to send to a colleague.
+    """Describe a RELEASE in one page of HTML for a colleague.
 
     The page says what was released, how, under which guarantee, and how to use it. It
     loads nothing and runs no script.
     """
-    from privgram._base.files import check_distinct, write_atomically
-
     if out.suffix not in (".html", ".htm"):
         raise click.UsageError(f"--out {out}: a report is an .html file")
     if not out.parent.is_dir():
