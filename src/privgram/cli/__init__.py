@@ -32,14 +32,14 @@ def main() -> None:
     except ImportError as error:
         print(f"privgram: {error}", file=sys.stderr)
         sys.exit(2)
-    from ._program import program
+    from privgram.cli._program import program
 
     run(program, "privgram")
 
 
 def run(command: click.Command, name: str) -> None:
     """Run a command as a program of its own: SIGTERM tidies up, streams are mended."""
-    from ._program import terminate
+    from privgram.cli._program import terminate
 
     signal.signal(signal.SIGTERM, terminate)
     _mend_streams()
