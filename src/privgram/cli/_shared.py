@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,15 +26,33 @@ if TYPE_CHECKING:
 else:
     Kind = click.ParamType
 
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+PATH = click.Path(path_type=Path)
+
 # Rich takes 80 columns when it cannot ask a terminal; cut numbers help no one.
 PIPED_WIDTH = 160
 
 
-def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--json``, passed on as ``as_json``."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")(
-        command
-    )
+def options(*several: Decorator) -> Decorator:
+    """Arguments and options as one decorator, in this order."""
+    return lambda command: reduce(lambda made, option: option(made), reversed(several), command)
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+
+guarantee = options(
+    click.option("--epsilon", type=float, required=True, help="Privacy parameter, above 0."),
+    click.option("--delta", type=float, required=True, help="Privacy parameter, in [0, 1)."),
+    click.option(
+        "--adjacency",
+        type=click.Choice(["replace", "add-remove"]),
+        default="replace",
+        show_default=True,
+        help="Which tables are neighbours: those with one row replaced (the number of rows is"
+        " public), or with one row added or removed (it is private).",
+    ),
+)
 
 
 def console() -> Console:
@@ -114,31 +133,10 @@ def _plain(value: Any) -> Any:
 #: A comma after which no bracket closes before another opens.
 _COMMA = re.compile(r",(?![^(\[{]*[)\]}])")
 
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
 
 def example(*lines: str) -> str:
     """Write the end of a help text, its lines marked to be left as they are."""
     return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
-
-
-def guarantee(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--epsilon``, ``--delta`` and ``--adjacency``."""
-    options: tuple[Decorator, ...] = (
-        click.option("--epsilon", type=float, required=True, help="Privacy parameter, above 0."),
-        click.option("--delta", type=float, required=True, help="Privacy parameter, in [0, 1)."),
-        click.option(
-            "--adjacency",
-            type=click.Choice(["replace", "add-remove"]),
-            default="replace",
-            show_default=True,
-            help="Which tables are neighbours: those with one row replaced (the number of rows is"
-            " public), or with one row added or removed (it is private).",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 def read_columns(text: str | None) -> pg.Columns | list[str] | None:

@@ -11,6 +11,7 @@ import privgram as pg
 from privgram._base.files import check_distinct
 from privgram._base.numbers import is_number
 from privgram.cli._shared import (
+    PATH,
     columns_file,
     console,
     example,
@@ -57,11 +58,11 @@ from privgram.cli._shared import (
 )
 @click.option(
     "--design",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="An earlier RELEASE of such a table: adds the standard error of each coefficient. Needs a"
     " FILE.",
 )
-@click.option("--plot", type=click.Path(path_type=Path), help="Save a picture of the noise here.")
+@click.option("--plot", type=PATH, help="Save a picture of the noise here.")
 @json_option
 def plan(
     columns: str,
@@ -134,7 +135,7 @@ def ledger() -> None:
 @ledger.command(
     "create", epilog=example("privgram ledger create study.ledger --epsilon 1 --delta 1e-6")
 )
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=PATH)
 @guarantee
 @click.option(
     "--unit",
@@ -157,7 +158,7 @@ def create(path: Path, **asked: Any) -> None:
 
 
 @ledger.command("show", epilog=example("privgram ledger show study.ledger --delta 1e-7"))
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=PATH)
 @click.option(
     "--delta",
     type=click.FloatRange(0, 1, max_open=True),

@@ -6,7 +6,7 @@ import ast
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +17,7 @@ import privgram as pg
 from privgram._base.files import check_distinct
 from privgram._base.text import listed
 from privgram.cli._shared import (
+    PATH,
     Name,
     columns_file,
     console,
@@ -25,6 +26,7 @@ from privgram.cli._shared import (
     facts,
     guarantee,
     json_option,
+    options,
     print_json,
     read_columns,
     read_names,
@@ -41,46 +43,42 @@ if TYPE_CHECKING:
     from privgram.privacy import Adjacency
 
 
-def unit_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--unit`` and what goes with it."""
-    options = (
-        click.option(
-            "--unit",
-            metavar="COLUMN",
-            help="Column that tells whose row a row is. All rows of one unit are then protected"
-            " together, and the number of units is public instead of that of rows.",
-        ),
-        click.option(
-            "--unit-bound",
-            metavar="NUMBER|auto",
-            help="Bound of a unit. Longer units are scaled down to it. auto chooses it by the table"
-            " and costs --bound-epsilon.",
-        ),
-        click.option(
-            "--rows-per-unit",
-            type=click.IntRange(min=1),
-            help="Instead of --unit-bound: no unit of up to so many rows is scaled down.",
-        ),
-        click.option(
-            "--clip",
-            type=click.Choice(["frobenius", "trace"]),
-            default="frobenius",
-            show_default=True,
-            help="Norm of a unit's matrix. trace also serves matrix-laplace.",
-        ),
-        click.option(
-            "--within", is_flag=True, help="Subtract each unit's means: an effect for each unit."
-        ),
-        click.option(
-            "--unit-missing",
-            type=click.Choice(["error", "drop"]),
-            help="What to do about a row without a unit. Default: error, or drop if neighbours are "
-            "by add-remove.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+#: ``--unit`` and what goes with it.
+unit_options = options(
+    click.option(
+        "--unit",
+        metavar="COLUMN",
+        help="Column that tells whose row a row is. All rows of one unit are then protected"
+        " together, and the number of units is public instead of that of rows.",
+    ),
+    click.option(
+        "--unit-bound",
+        metavar="NUMBER|auto",
+        help="Bound of a unit. Longer units are scaled down to it. auto chooses it by the table"
+        " and costs --bound-epsilon.",
+    ),
+    click.option(
+        "--rows-per-unit",
+        type=click.IntRange(min=1),
+        help="Instead of --unit-bound: no unit of up to so many rows is scaled down.",
+    ),
+    click.option(
+        "--clip",
+        type=click.Choice(["frobenius", "trace"]),
+        default="frobenius",
+        show_default=True,
+        help="Norm of a unit's matrix. trace also serves matrix-laplace.",
+    ),
+    click.option(
+        "--within", is_flag=True, help="Subtract each unit's means: an effect for each unit."
+    ),
+    click.option(
+        "--unit-missing",
+        type=click.Choice(["error", "drop"]),
+        help="What to do about a row without a unit. Default: error, or drop if neighbours are "
+        "by add-remove.",
+    ),
+)
 
 
 @click.command(
@@ -133,9 +131,7 @@ def unit_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @unit_options
 @guarantee
 @click.option(
-    "--mechanism",
-    type=Name(),
-    help="Default: the one that `privgram plan` says to take.",
+    "--mechanism", type=Name(), help="Default: the one that `privgram plan` says to take."
 )
 @click.option(
     "--set",
@@ -145,17 +141,12 @@ def unit_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="A parameter of the --mechanism. May be repeated.",
 )
 @click.option("--threads", type=click.IntRange(min=1), help="Default: one for each core.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="File for the release, .json or .npz.",
-)
+@click.option("--out", type=PATH, required=True, help="File for the release, .json or .npz.")
 @click.option("--force", is_flag=True, help="Replace an existing release.")
 @click.option(
     "--ledger",
     metavar="PATH",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Budget to enter the release in. `privgram ledger create` makes one.",
 )
 @click.option("--by", metavar="NAME", help="Column that says the group: a release for each.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +13,13 @@ from privgram._base.files import check_distinct, write_atomically
 from privgram._base.text import listed, shown
 from privgram._release.groups import Releases
 from privgram.cli._shared import (
-    Decorator,
+    PATH,
     console,
     contents,
     example,
     facts,
     json_option,
+    options,
     print_json,
     print_lines,
     read_names,
@@ -33,13 +33,8 @@ if TYPE_CHECKING:
     from privgram.regression.groups import GroupFits
 
 
-@click.command(
-    "info",
-    epilog=example(
-        "privgram info flights.json",
-    ),
-)
-@click.argument("release", type=click.Path(path_type=Path))
+@click.command("info", epilog=example("privgram info flights.json"))
+@click.argument("release", type=PATH)
 @json_option
 def info(release: Path, as_json: bool) -> None:
     """Show what a RELEASE holds."""
@@ -84,29 +79,25 @@ def _flat(report: dict[str, object]) -> dict[str, object]:
     return result
 
 
-def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``FORMULA``, ``--target``, ``--features`` and ``--reference``."""
-    options: tuple[Decorator, ...] = (
-        click.argument("formula", metavar="[FORMULA]", required=False),
-        click.option(
-            "--target", metavar="NAME", help="The column to explain, where there is no FORMULA."
-        ),
-        click.option(
-            "--features",
-            metavar="NAMES",
-            help="Columns or terms, separated by commas. Default: all others.",
-        ),
-        click.option(
-            "--reference",
-            "references",
-            metavar="FACTOR=LEVEL",
-            multiple=True,
-            help="The level of a factor that is left out, its first by default. May be repeated.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+#: What `read_model` reads.
+model_options = options(
+    click.argument("formula", metavar="[FORMULA]", required=False),
+    click.option(
+        "--target", metavar="NAME", help="The column to explain, where there is no FORMULA."
+    ),
+    click.option(
+        "--features",
+        metavar="NAMES",
+        help="Columns or terms, separated by commas. Default: all others.",
+    ),
+    click.option(
+        "--reference",
+        "references",
+        metavar="FACTOR=LEVEL",
+        multiple=True,
+        help="The level of a factor that is left out, its first by default. May be repeated.",
+    ),
+)
 
 
 def read_model(
@@ -144,7 +135,7 @@ def read_references(texts: tuple[str, ...]) -> dict[str, str]:
         "    --reference region=w",
     ),
 )
-@click.argument("release", type=click.Path(path_type=Path))
+@click.argument("release", type=PATH)
 @model_options
 @click.option(
     "--ridge",
@@ -250,11 +241,10 @@ def read_penalty(text: str) -> float | str:
 @click.command(
     "pca",
     epilog=example(
-        "privgram pca flights.json --components 3",
-        "privgram pca flights.json --standardize",
+        "privgram pca flights.json --components 3", "privgram pca flights.json --standardize"
     ),
 )
-@click.argument("release", type=click.Path(path_type=Path))
+@click.argument("release", type=PATH)
 @click.option(
     "-k",
     "--components",
@@ -306,16 +296,13 @@ def pca(release: Path, components: int, standardize: bool, as_json: bool) -> Non
 
 
 @click.command(
-    "report",
-    epilog=example(
-        "privgram report flights.json --target arr_delay -o report.html",
-    ),
+    "report", epilog=example("privgram report flights.json --target arr_delay -o report.html")
 )
-@click.argument("release", type=click.Path(path_type=Path))
+@click.argument("release", type=PATH)
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     required=True,
     help="File for the page, .html. An existing one is replaced.",
 )

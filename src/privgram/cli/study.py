@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +9,29 @@ import click
 
 import privgram as pg
 from privgram._base.files import write_atomically
-from privgram.cli._shared import example, json_option, print_json, print_lines, read_number
+from privgram.cli._shared import (
+    PATH,
+    example,
+    json_option,
+    options,
+    print_json,
+    print_lines,
+    read_number,
+)
 from privgram.cli.release import check_out
 
-STUDY = click.argument("study", type=click.Path(path_type=Path))
+STUDY = click.argument("study", type=PATH)
 FORMULA = click.argument("formula")
 
 
-def spending(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what every answer has."""
-    for option in (
-        click.option("--force", is_flag=True, help="Replace an existing --out."),
-        click.option("--out", type=click.Path(path_type=Path), help="File to save to."),
-        click.option("--label", default="", help="What the ledger calls it."),
-        click.option("--delta", type=float, help="Default: the budget's."),
-        click.option("--epsilon", type=float, required=True, help="What it may cost."),
-    ):
-        command = option(command)
-    return command
+#: What every answer has.
+spending = options(
+    click.option("--epsilon", type=float, required=True, help="What it may cost."),
+    click.option("--delta", type=float, help="Default: the budget's."),
+    click.option("--label", default="", help="What the ledger calls it."),
+    click.option("--out", type=PATH, help="File to save to."),
+    click.option("--force", is_flag=True, help="Replace an existing --out."),
+)
 
 
 @click.command(
@@ -41,7 +45,7 @@ def spending(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--epsilon", type=float, help="Say what this gives. Default: all that is left.")
 @click.option("--rows", "n_rows", type=click.IntRange(min=1), help="About how many there are.")
-@click.option("--design", type=click.Path(path_type=Path), help="An earlier release.")
+@click.option("--design", type=PATH, help="An earlier release.")
 @click.option("--by", help="A factor: the regression in each of its levels.")
 @click.option(
     "--family",
@@ -125,7 +129,7 @@ def regress(
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("study.toml"),
     show_default=True,
     help="File to write, .toml.",
@@ -146,7 +150,7 @@ def init(table: str, out: Path) -> None:
 
 
 @click.command("check", epilog=example("privgram check study.toml"))
-@click.argument("study", type=click.Path(path_type=Path))
+@STUDY
 def check(study: Path) -> None:
     """Show how the table of STUDY differs from its description.
 
@@ -165,10 +169,10 @@ def check(study: Path) -> None:
         "    --out february.json",
     ),
 )
-@click.argument("study", type=click.Path(path_type=Path))
-@click.argument("table", type=click.Path(path_type=Path))
-@click.option("--path", type=click.Path(path_type=Path), required=True, help="The stream's file.")
-@click.option("--key", type=click.Path(path_type=Path), help="Its key. Default: PATH.key.")
+@STUDY
+@click.argument("table", type=PATH)
+@click.option("--path", type=PATH, required=True, help="The stream's file.")
+@click.option("--key", type=PATH, help="Its key. Default: PATH.key.")
 @click.option("--periods", type=click.IntRange(min=1), help="How many there will be.")
 @click.option("--epsilon", type=float, help="Of all periods together; to begin a stream.")
 @click.option("--delta", type=float, help="The same. Default: the budget's.")
@@ -187,7 +191,7 @@ def check(study: Path) -> None:
     help="Least distance of two of them.",
 )
 @click.option("--period", type=click.IntRange(min=1), help="Its number. Default: the next.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="File to save to.")
+@click.option("--out", type=PATH, required=True, help="File to save to.")
 @click.option("--force", is_flag=True, help="Replace an existing --out.")
 def stream(
     study: Path, table: Path, period: int | None, out: Path, force: bool, **asked: Any
