@@ -5,7 +5,7 @@ import pytest
 
 import privgram as pg
 from privgram.drawing.norm_bound import private_norm_bound
-from privgram.multivariate import eigenvalues, mean_and_covariance, noise_edge
+from privgram.multivariate import Variables, noise_edge
 
 N_ROWS = 20_000
 BOUNDS = {
@@ -66,9 +66,9 @@ def test_components_are_about_the_mean_of_the_encoded_table(table, release):
     centred = written - written.mean(0)
     exact = np.linalg.eigvalsh(centred.T @ centred)[::-1]
     edge = noise_edge(release, 0.999)
-    np.testing.assert_allclose(eigenvalues(release), exact, atol=edge)
+    np.testing.assert_allclose(pca.eigenvalues, exact, atol=edge)
     # Levels sum to ones, which are constant.
-    assert abs(eigenvalues(release)[-1]) < edge
+    assert abs(pca.eigenvalues[-1]) < edge
     assert release.pca(center=False).mean_ is None
     gap = release.pca(2)
     projection = gap.components_.T @ gap.components_
@@ -78,7 +78,8 @@ def test_components_are_about_the_mean_of_the_encoded_table(table, release):
 
 
 def test_mean_and_covariance_are_in_own_units(table, release):
-    mean, covariance = mean_and_covariance(release)
+    found = Variables(release, center=True).covariance
+    mean, covariance = found.mean, found.matrix
     assert abs(mean[0] - np.log(table["wage"]).mean()) < 0.02
     assert abs(mean[1] - table["age"].mean()) < 0.5
     cells = (table["sex"] == "f") & (table["region"] == "n")

@@ -39,7 +39,9 @@ with extra("opendp", "privgram.opendp needs"):
     import opendp.prelude as dp
     from opendp.extras.numpy import array2_domain
 
+import privgram
 from privgram.mechanisms._base import check_mechanism
+from privgram.privacy import DiscreteGaussianProfile, GaussianProfile, MatrixLaplaceProfile
 from privgram.privacy._profile import check_adjacency
 
 if TYPE_CHECKING:
@@ -98,8 +100,6 @@ def make_measurement(
     -----
     OpenDP's features "contrib" and "honest-but-curious" must be enabled.
     """
-    from privgram.privacy import DiscreteGaussianProfile, GaussianProfile, MatrixLaplaceProfile
-
     if check_adjacency(adjacency) == "replace" and n_rows is None:
         raise ValueError('adjacency="replace" keeps n public: pass n_rows')
     if adjacency == "add-remove" and n_rows is not None:
@@ -129,8 +129,6 @@ def make_measurement(
         )
 
     def release(table: NDArray[np.float64]) -> Any:
-        import privgram
-
         if table.ndim != 2 or table.shape[1] != n_columns:
             raise ValueError(f"the measurement is for tables of {n_columns} columns")
         if n_rows is not None and table.shape[0] != n_rows:

@@ -299,7 +299,6 @@ def test_nothing_secret_is_printed(folder):
         (["release", "table.npy", "--columns", "age,cost", *GUARANTEE, "--out", "new.json"],
          "--bound is needed, or --columns with a file"),
         ([*RELEASE, "--unit", "age", "--out", "new.json"], "--unit needs a bound: --rows-per-unit"),
-        (["reproduce", "fig1"], "python -m bench.paper"),
         (["plan", "--magic"], "No such option"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,

@@ -61,7 +61,9 @@ def test_a_file_is_made_filled_in_and_serves_all_commands(folder):
         "regress", "study.toml", "x ~ g", "--epsilon", "0.2", "--label", "one"
     )
     assert "are left" in run("release", "study.toml", "--epsilon", "0.2", "--out", "it.json")
-    assert "Logistic" in run("logistic", "study.toml", "b ~ x", "--epsilon", "0.2")
+    assert "Logistic" in run(
+        "regress", "--epsilon", "0.2", "study.toml", "b ~ x", "--family", "binomial"
+    )
     assert [entry.label for entry in pg.Study.load(file).entries] == ["one", "", "b ~ x"]
     assert "one" in run("ledger", "show", "study.toml")
     assert "over the budget" in run("regress", "study.toml", "x ~ g", "--epsilon", "1", code=2)

@@ -7,7 +7,7 @@ import pytest
 from helpers import make_release
 
 from privgram.columns import Columns
-from privgram.multivariate import components, eigenvalues, mean_and_covariance, noise_edge, pca
+from privgram.multivariate import Variables, components, noise_edge, pca
 from privgram.noise import GaussianLaw
 from privgram.papers.sheffet import SketchLaw
 from privgram.regression import RefusedError
@@ -110,6 +110,11 @@ def sample():
 NAMES = ("a", "b", "intercept")
 
 
+def mean_and_covariance(release):
+    found = Variables(release, center=True).covariance
+    return found.mean, found.matrix
+
+
 def test_mean_and_covariance_are_those_of_the_rows(sample):
     rows, gram = sample
     columns = Columns(BOUNDS, intercept=True)
@@ -162,8 +167,8 @@ def test_a_mean_stays_within_the_bounds_and_needs_ones(sample):
     mean, covariance = mean_and_covariance(make_release(gram, NAMES, columns=columns))
     np.testing.assert_array_equal(mean, [30.0, 5.0])
     assert np.isfinite(covariance).all()
-    for names in (["a", "b"], ["intercept"]):
-        with pytest.raises(ValueError, match="column of ones"):
+    for names, words in ((["a", "b"], "column of ones"), (["intercept"], "no column but")):
+        with pytest.raises(ValueError, match=words):
             mean_and_covariance(make_release(gram, NAMES).marginal(names))
 
 
@@ -184,7 +189,7 @@ def test_components_of_a_release_with_an_intercept_are_about_the_mean(order):
     np.testing.assert_allclose(result.explained_variance_, values[::-1], rtol=1e-8)
     np.testing.assert_allclose(projection(result.components_[:1]), projection(vectors.T[1:]))
     np.testing.assert_allclose(result.mean_, rows.mean(axis=0))
-    np.testing.assert_allclose(eigenvalues(release), values[::-1], rtol=1e-8)
+    np.testing.assert_allclose(pca(release).eigenvalues, values[::-1], rtol=1e-8)
     # About zero the mean is the first component, and the ones are no variable there either.
     plain = release.pca(center=False)
     assert plain.names == ("a", "b")
@@ -219,7 +224,7 @@ def test_noise_of_the_mean_is_in_the_edge_and_in_the_bound(law):
 
     release = drawn()
     edge = noise_edge(release)
-    off = [np.abs(eigenvalues(drawn()) - np.diag(spread)).max() for _ in range(200)]
+    off = [np.abs(pca(drawn()).eigenvalues - np.diag(spread)).max() for _ in range(200)]
     assert np.sum(np.array(off) <= edge) >= 175
     result = release.pca(2)
     distance = np.linalg.norm(projection(result.components_) - np.diag([1.0, 1.0, 0.0]))

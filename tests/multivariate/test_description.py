@@ -90,7 +90,7 @@ def test_levels_of_a_factor_are_described():
 )
 def test_noise_has_the_stated_deviations(law, monkeypatch):
     """200 draws: each deviation is known to 5 %; 25 % of 12 numbers is 5 of these."""
-    monkeypatch.setattr(description, "DRAWS", 20)  # intervals are not looked at
+    monkeypatch.setattr(description, "POSTERIOR_DRAWS", 20)  # intervals are not looked at
     rows = tables()
     exact = rows.T @ rows + law.shift_matrix(4)
     rng = np.random.default_rng(1)
@@ -114,7 +114,7 @@ def test_noise_has_the_stated_deviations(law, monkeypatch):
 @pytest.mark.parametrize("partial", [False, True])
 def test_intervals_hold_their_level(n_rows, partial, monkeypatch):
     """600 tables and draws: shares have a deviation of 0.9 %, so 91 % is 4.5 of these below 95."""
-    monkeypatch.setattr(description, "DRAWS", 200)
+    monkeypatch.setattr(description, "POSTERIOR_DRAWS", 200)
     law = GaussianLaw(60.0, 85.0)
     rng = np.random.default_rng(2)
     root = np.array([[1.0, 0.5, 0.1], [0, 0.8, -0.3], [0, 0, 1]])
@@ -149,7 +149,7 @@ def test_partial_intervals_hold_where_noise_is_near_the_signal(partial, monkeypa
     Two columns that are nearly one, as an outcome and what instruments move. The first-order law
     of a ratio of inverse entries gives 82 %.
     """
-    monkeypatch.setattr(description, "DRAWS", 150)
+    monkeypatch.setattr(description, "POSTERIOR_DRAWS", 150)
     names = ["w", "x", "z1", "z2", "y"]
     made = np.eye(5)[[3, 2, 0, 1, 4]] * [1, 1, 1, 1, 0.5]  # of z1, z2, x, u, e
     made[0] += [0.25, 0.25, 0.3, 0.0, 0.0]

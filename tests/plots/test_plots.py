@@ -335,8 +335,8 @@ def test_names_hide_no_other_and_the_shortest_arrows_go_without():
 
 
 def test_lists_take_as_many_lines_as_they_need():
-    assert _axes.listed("from", ["a b", "c"]) == "from a b, c"
-    lines = _axes.listed("from", [f"factor{i} level" for i in range(9)]).split("\n")
+    assert _axes.lines_of("from", ["a b", "c"]) == "from a b, c"
+    lines = _axes.lines_of("from", [f"factor{i} level" for i in range(9)]).split("\n")
     assert max(map(len, lines)) <= 72
     assert " ".join(lines).count("level,") == 8
 

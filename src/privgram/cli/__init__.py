@@ -1,8 +1,8 @@
 """The command line: ``privgram``, also ``python -m privgram``.
 
-It parses, calls the library and prints, and computes nothing itself.
+It parses, calls the library and prints, and computes nothing private itself.
 
-A file for the commands on one thing. Results go to standard output (a table, or JSON with
+A file has the commands on one thing. Results go to standard output (a table, or JSON with
 ``--json``), progress to standard error; the exit status is 0, or 2 with one
 line on standard error and nothing half-written.
 """
@@ -32,14 +32,14 @@ def main() -> None:
     except ImportError as error:
         print(f"privgram: {error}", file=sys.stderr)
         sys.exit(2)
-    from ._program import program
+    from privgram.cli._program import program
 
     run(program, "privgram")
 
 
 def run(command: click.Command, name: str) -> None:
     """Run a command as a program of its own: SIGTERM tidies up, streams are mended."""
-    from ._program import terminate
+    from privgram.cli._program import terminate
 
     signal.signal(signal.SIGTERM, terminate)
     _mend_streams()

@@ -8,6 +8,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import click
@@ -26,20 +27,13 @@ COMMANDS = {
     "ledger": "planning",
     "info": "released",
     "regress": "released",
-    "logistic": "study",
     "stream": "study",
     "pca": "released",
     "report": "released",
 }
 
-#: Those that take a study's file, and have other options then.
-OF_STUDIES = ("plan", "release", "regress", "logistic")
-
-# What used to be a command, and where it is now.
-MOVED = {
-    "reproduce": "the experiments are in a checkout of the sources: make reproduce, or python -m "
-    "bench.paper",
-}
+#: Those that also take a study's file, and have other options then.
+OF_STUDIES = ("plan", "release", "regress")
 
 # What the library raises on bad input, bad files and missing extras.
 EXPECTED = (ValueError, TypeError, OSError, ImportError, MemoryError, OverflowError)
@@ -60,10 +54,7 @@ class OneLine(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("always", UserWarning)
-                warnings.showwarning = _show  # type: ignore[assignment]
-                return super().invoke(ctx)
+            return super().invoke(ctx)
         except KeyboardInterrupt:
             raise click.Abort from None  # before Click spends a line of its own on it
 
@@ -77,7 +68,7 @@ class OneLine(click.Command):
     ) -> Any:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("default", UserWarning)
+                warnings.simplefilter("always", UserWarning)
                 warnings.showwarning = _warn
                 result = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
             sys.stdout.flush()
@@ -107,10 +98,6 @@ class OneLine(click.Command):
         return result
 
 
-def _show(message: Warning | str, category: type[Warning], *_: Any) -> None:
-    print("privgram: warning:", " ".join(str(message).split()), file=sys.stderr)
-
-
 class Program(OneLine, click.Group):
     """The group of the commands."""
 
@@ -122,14 +109,15 @@ class Program(OneLine, click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Of a study, what its file says already need not be said."""
         name, *rest = args
-        if name in OF_STUDIES and rest and rest[0].endswith(".toml"):
+        if name in OF_STUDIES and any(
+            text.endswith(".toml") and not text.startswith("-") and before != "--columns"
+            for before, text in pairwise(args)
+        ):
             module = importlib.import_module(".study", __package__)
             return name, getattr(module, name), rest
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in MOVED:
-            raise click.UsageError(MOVED[cmd_name])
         if cmd_name not in COMMANDS:
             raise click.UsageError(f"there is no command {cmd_name!r}: {', '.join(COMMANDS)}")
         module = importlib.import_module(f".{COMMANDS[cmd_name]}", __package__)

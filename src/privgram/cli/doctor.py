@@ -14,9 +14,14 @@ from typing import Any
 
 import click
 import numpy as np
+from randomgen import ChaCha
 
-from privgram._base.installed import cores
+import privgram as pg
+from privgram import moment
+from privgram._base.installed import __version__, cores
+from privgram._core import blas, rows, wishart
 from privgram.cli._shared import console, example, facts, json_option, print_json, table
+from privgram.drawing import random
 
 # RFC 8439, appendix A.1, vector 1: the first 32 bytes of the stream under the key of zeros.
 CHACHA20 = bytes.fromhex("76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7")
@@ -25,7 +30,7 @@ CHACHA20 = bytes.fromhex("76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836ef
 @click.command("doctor", epilog=example("privgram doctor"))
 @json_option
 def doctor(as_json: bool) -> None:
-    """Show versions and hardware, and test that this installation works.
+    """Show versions and hardware, and test this installation.
 
     The test takes a second and reads no data of yours. The exit status is 0 if
     all of it passes.
@@ -45,9 +50,6 @@ def doctor(as_json: bool) -> None:
 
 
 def _installation() -> dict[str, object]:
-    from privgram._base.installed import __version__
-    from privgram._core import blas, rows
-
     return {
         "privgram": __version__,
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
@@ -82,9 +84,6 @@ def _row(item: tuple[str, dict[str, str | None]]) -> tuple[str, str, str]:
     installed = ", ".join(f"{name} {version}" for name, version in packages.items() if version)
     complete = all(packages.values())
     return extra, installed, "" if complete else f'pip install "privgram[{extra}]"'
-
-
-# --- the self-test ------------------------------------------------------------------
 
 
 def _examine() -> dict[str, str]:
@@ -123,8 +122,6 @@ def digest(total: Any) -> str:
 
 
 def _kernels() -> None:
-    from privgram._core import rows
-
     try:
         for kernel in rows.available():
             rows.select(kernel)
@@ -136,18 +133,13 @@ def _kernels() -> None:
 
 
 def _splits() -> None:
-    import privgram as pg
-    from privgram.moment import merge
-
     whole = pg.second_moment(_table(), bound=3.0, threads=2)
     halves = [pg.second_moment(part, bound=3.0) for part in np.split(_table()[::-1], 2)]
-    same = whole.to_bytes() == merge(halves).to_bytes()
+    same = whole.to_bytes() == moment.merge(halves).to_bytes()
     _require(same, "a table and its halves, turned round, have different moments")
 
 
 def _factors() -> None:
-    import privgram as pg
-
     columns = pg.Columns({"x": (-3, 3), "g": ["a", "b", "c"]}, terms=["x:g", "poly(x, 2)"])
     x = _table()[2:, 0]
     table = {"x": x, "g": np.array(["a", "b", "c"])[np.arange(len(x)) ** 2 % 7 % 3]}
@@ -158,23 +150,17 @@ def _factors() -> None:
 
 
 def _stream() -> None:
-    from randomgen import ChaCha
-
-    from privgram.drawing.random import ROUNDS, default_bit_generator
-
-    words = ChaCha(key=0, rounds=ROUNDS).random_raw(len(CHACHA20) // 8)
+    words = ChaCha(key=0, rounds=random.ROUNDS).random_raw(len(CHACHA20) // 8)
     _require(words.astype("<u8").tobytes() == CHACHA20, "not the stream of RFC 8439")
-    first, second = (default_bit_generator().random_raw(4) for _ in range(2))
+    first, second = (random.default_bit_generator().random_raw(4) for _ in range(2))
     _require((first != second).any(), "two generators have the same key")
 
 
 def _wishart() -> None:
-    from privgram._core.wishart import wishart
-
     # E W = k I and var W_ij = k (1 + [i = j]). A fixed seed: what passes once passes always.
     bits, k, draws = np.random.PCG64(0), 50.0, np.empty((2000, 4, 4))
     for draw in draws:
-        wishart(bits, k, None, draw)
+        wishart.wishart(bits, k, None, draw)
     error = draws.mean(axis=0) - k * np.eye(4)
     scale = np.sqrt(k * (1 + np.eye(4)) / len(draws))
     upper = np.triu_indices(4)
@@ -182,14 +168,12 @@ def _wishart() -> None:
 
 
 def _release() -> None:
-    import privgram as pg
-
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, (20_000, 2))
-    rows = np.column_stack([x, x @ [0.5, -0.25]])
-    moment = pg.second_moment(rows, columns=pg.Columns(dict.fromkeys("xyz", (-1, 1))))
+    table = np.column_stack([x, x @ [0.5, -0.25]])
+    exact = pg.second_moment(table, columns=pg.Columns(dict.fromkeys("xyz", (-1, 1))))
     for mechanism in (pg.AnalyzeGauss(), pg.AdditiveWishart()):
-        release = pg.release(moment, epsilon=8.0, delta=1e-6, mechanism=mechanism)
+        release = pg.release(exact, epsilon=8.0, delta=1e-6, mechanism=mechanism)
         with tempfile.TemporaryDirectory() as folder:
             release.save(Path(folder, "release.json"))
             loaded = pg.load(Path(folder, "release.json"))

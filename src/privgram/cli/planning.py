@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
+import privgram as pg
 from privgram._base.files import check_distinct
 from privgram._base.numbers import is_number
 from privgram.cli._shared import (
+    PATH,
     columns_file,
     console,
     example,
@@ -56,11 +58,11 @@ from privgram.cli._shared import (
 )
 @click.option(
     "--design",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="An earlier RELEASE of such a table: adds the standard error of each coefficient. Needs a"
     " FILE.",
 )
-@click.option("--plot", type=click.Path(path_type=Path), help="Save a picture of the noise here.")
+@click.option("--plot", type=PATH, help="Save a picture of the noise here.")
 @json_option
 def plan(
     columns: str,
@@ -71,9 +73,10 @@ def plan(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Compare the mechanisms' noise and say which to take. Reads no data."""
-    import privgram as pg
+    """Compare the mechanisms' noise and say which to take. Reads no data.
 
+    What a regression of a study takes: privgram plan study.toml --help
+    """
     asked: int | pg.Columns
     if columns.isdecimal():
         asked = int(columns)
@@ -81,18 +84,17 @@ def plan(
         raise click.UsageError(f"--columns {columns}: the number of columns is not a whole number")
     else:
         bounds = read_columns(columns)
-        asked = bounds if isinstance(bounds, pg.Columns) else len(columns.split(","))
-    if bound is None and isinstance(asked, int):
-        raise click.UsageError("--bound is needed, unless --columns is a file of bounds")
-
+        asked = bounds if isinstance(bounds, pg.Columns) else len(bounds or ())
+    if isinstance(asked, int):
+        if bound is None:
+            raise click.UsageError("--bound is needed, unless --columns is a file of bounds")
+        if targets or design:
+            needing = "--target" if targets else "--design"
+            raise click.UsageError(f"{needing} needs --columns to be a file of bounds")
     check_distinct(
         {"--columns": columns_file(columns), "--design": [design] if design else []},
         {"--plot": plot},
     )
-    if targets and isinstance(asked, int):
-        raise click.UsageError("--target needs --columns to be a file of bounds")
-    if design is not None and isinstance(asked, int):
-        raise click.UsageError("--design needs --columns to be a file of bounds")
     plan = pg.plan(
         asked,
         bound,
@@ -106,19 +108,15 @@ def plan(
         print_json(plan.to_dict())
         return
     out = console()
-    out.print(plan.heading)
+    parts: list[object] = [plan.heading]
     if plan.outlook is not None:
-        for target in plan.outlook.targets:
-            out.print(table(*plan.outlook.table(target)))
-        for note in plan.outlook.notes:
-            out.print(note, soft_wrap=not out.is_terminal)
-    out.print(table(*plan.table()))
-    for note in plan.notes:
-        out.print(note, soft_wrap=not out.is_terminal)
+        parts += [table(*plan.outlook.table(target)) for target in plan.outlook.targets]
+        parts += plan.outlook.notes
+    parts += [table(*plan.table()), *plan.notes]
     if plan.terms:
-        out.print(table(*plan.terms_table()))
-    for note in plan.terms_notes:
-        out.print(note, soft_wrap=not out.is_terminal)
+        parts.append(table(*plan.terms_table()))
+    for part in [*parts, *plan.terms_notes]:
+        out.print(part, soft_wrap=isinstance(part, str) and not out.is_terminal)
 
 
 @click.group(
@@ -131,13 +129,13 @@ def plan(
     ),
 )
 def ledger() -> None:
-    """Make a privacy budget for a table, and show what was spent of it."""
+    """Make a privacy budget for a table, and show what was spent."""
 
 
 @ledger.command(
     "create", epilog=example("privgram ledger create study.ledger --epsilon 1 --delta 1e-6")
 )
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=PATH)
 @guarantee
 @click.option(
     "--unit",
@@ -154,15 +152,13 @@ def ledger() -> None:
 )
 def create(path: Path, **asked: Any) -> None:
     """Make a ledger at PATH with a total budget. The budget cannot be changed."""
-    import privgram as pg
-
     if path.exists():
         raise click.UsageError(f"{path} exists already")
     pg.Ledger(path, **asked)
 
 
 @ledger.command("show", epilog=example("privgram ledger show study.ledger --delta 1e-7"))
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=PATH)
 @click.option(
     "--delta",
     type=click.FloatRange(0, 1, max_open=True),
@@ -172,13 +168,11 @@ def create(path: Path, **asked: Any) -> None:
 @json_option
 def show(path: Path, delta: float | None, as_json: bool) -> None:
     """Show the budget of the ledger at PATH, or of the study there, and every spend."""
-    import privgram as pg
-
     ledger = pg.Study.load(path).ledger if path.suffix == ".toml" else pg.Ledger(path)
     entries = ledger.entries
     spent_epsilon, spent_delta = ledger.spent
     budget = {
-        "ledger": str(path),
+        "ledger": str(ledger.path),
         "epsilon": ledger.epsilon,
         "delta": ledger.delta,
         "adjacency": ledger.adjacency,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import sys
@@ -12,28 +13,72 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+import privgram as pg
 from privgram._base.files import check_distinct
 from privgram._base.text import listed
-from privgram.cli import _shared
 from privgram.cli._shared import (
+    PATH,
+    Name,
     columns_file,
     console,
+    contents,
     example,
     facts,
     guarantee,
     json_option,
+    options,
     print_json,
     read_columns,
     read_names,
-    read_unit_bound,
-    unit_options,
+    read_number,
 )
 from privgram.columns.unit import Auto
+from privgram.mechanisms._base import by_name, hyphenated, parameters
+from privgram.sources.files import find
 
 if TYPE_CHECKING:
     from privgram.columns.groups import Unlisted
     from privgram.columns.unit import Clip
+    from privgram.mechanisms import Mechanism
     from privgram.privacy import Adjacency
+
+
+#: ``--unit`` and what goes with it.
+unit_options = options(
+    click.option(
+        "--unit",
+        metavar="COLUMN",
+        help="Column that tells whose row a row is. All rows of one unit are then protected"
+        " together, and the number of units is public instead of that of rows.",
+    ),
+    click.option(
+        "--unit-bound",
+        metavar="NUMBER|auto",
+        help="Bound of a unit. Longer units are scaled down to it. auto chooses it by the table"
+        " and costs --bound-epsilon.",
+    ),
+    click.option(
+        "--rows-per-unit",
+        type=click.IntRange(min=1),
+        help="Instead of --unit-bound: no unit of up to so many rows is scaled down.",
+    ),
+    click.option(
+        "--clip",
+        type=click.Choice(["frobenius", "trace"]),
+        default="frobenius",
+        show_default=True,
+        help="Norm of a unit's matrix. trace also serves matrix-laplace.",
+    ),
+    click.option(
+        "--within", is_flag=True, help="Subtract each unit's means: an effect for each unit."
+    ),
+    click.option(
+        "--unit-missing",
+        type=click.Choice(["error", "drop"]),
+        help="What to do about a row without a unit. Default: error, or drop if neighbours are "
+        "by add-remove.",
+    ),
+)
 
 
 @click.command(
@@ -86,9 +131,7 @@ if TYPE_CHECKING:
 @unit_options
 @guarantee
 @click.option(
-    "--mechanism",
-    type=_shared.Name(),
-    help="Default: the one that `privgram plan` says to take.",
+    "--mechanism", type=Name(), help="Default: the one that `privgram plan` says to take."
 )
 @click.option(
     "--set",
@@ -98,17 +141,12 @@ if TYPE_CHECKING:
     help="A parameter of the --mechanism. May be repeated.",
 )
 @click.option("--threads", type=click.IntRange(min=1), help="Default: one for each core.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="File for the release, .json or .npz.",
-)
+@click.option("--out", type=PATH, required=True, help="File for the release, .json or .npz.")
 @click.option("--force", is_flag=True, help="Replace an existing release.")
 @click.option(
     "--ledger",
     metavar="PATH",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Budget to enter the release in. `privgram ledger create` makes one.",
 )
 @click.option("--by", metavar="NAME", help="Column that says the group: a release for each.")
@@ -154,14 +192,14 @@ def release(
 ) -> None:
     """Release the second-moment matrix of a table.
 
+    Of a study its file says most of this: privgram release study.toml --help
+
     SOURCE is a .npy, .csv or .parquet file, or a folder or quoted pattern of
     them. Several are taken as one table. Rows are read once (with --bound auto
     twice, with --mechanism refined up to six times), and the result does not
     depend on their order or on the number of threads. With --by, one file has a
     release for every group, and the guarantee is of all of them together.
     """
-    import privgram as pg
-
     if (by is None) != (groups is None):
         raise click.UsageError("--by and --groups go together: a column, and its public values")
     check_out(out, force)
@@ -184,8 +222,11 @@ def release(
     if mechanism is None and settings:
         raise click.UsageError(f"--set {settings[0]}: say of which --mechanism")
     auto = None if bound_epsilon is None else Auto(bound_epsilon, bound_quantile)
-    row_bound, whole_bound = _read_bound(bound, auto, unit_bound), read_unit_bound(unit_bound, auto)
-    whose, groups_of = None, None  # type: pg.Unit | None, Any
+    if auto is not None and "auto" not in (bound, unit_bound):
+        raise click.UsageError("--bound-epsilon needs --bound auto, which spends it")
+    row_bound = _read_bound("--bound", bound, auto)
+    whole_bound = _read_bound("--unit-bound", unit_bound, auto)
+    whose: pg.Unit | None = None
     if unit is not None:
         whose = pg.Unit(unit, rows_per_unit, whole_bound, clip, within, unit_missing)
     elif whole_bound is not None or rows_per_unit is not None or within:
@@ -193,6 +234,7 @@ def release(
             "--unit-bound, --rows-per-unit and --within are of a unit: say by --unit which column "
             "tells whose row a row is"
         )
+    groups_of: Any = None
     if by is not None and groups is not None:
         groups_of = pg.Groups(by, _read_groups(groups), unlisted)
     release: Any = pg.release(
@@ -200,7 +242,7 @@ def release(
         described,
         epsilon,
         delta,
-        mechanism=None if mechanism is None else _shared.make(mechanism, settings),
+        mechanism=None if mechanism is None else make(mechanism, settings),
         adjacency=adjacency,
         bound=row_bound,
         unit=whose,
@@ -218,14 +260,7 @@ def release(
     report |= {
         "columns": list(release.names),
         **({"rows": release.n_rows} if unit is None else {"unit": unit, "units": release.n_units}),
-        "bound": release.bound,
-        "mechanism": str(release.mechanism),
-        "epsilon": release.epsilon,
-        "delta": release.delta,
-        "adjacency": release.adjacency,
-        "guarantee": release.guarantee,
-        "condition": release.condition,
-        "parameters": release.parameters,
+        **contents(release),
     }
     if as_json:
         print_json(report)
@@ -240,20 +275,11 @@ def release(
         console().print(facts(shown))
 
 
-def _read_bound(text: str | None, auto: Auto | None, unit_bound: str | None) -> float | Auto | None:
-    """Read ``--bound``; None where the columns give it."""
-    if text == "auto":
-        if auto is None:
-            raise click.UsageError("--bound auto spends privacy: say how much by --bound-epsilon")
-        return auto
-    if auto is not None and unit_bound != "auto":
-        raise click.UsageError("--bound-epsilon needs --bound auto, which spends it")
-    if text is None:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        raise click.UsageError(f"--bound {text}: must be a number or auto") from None
+def _read_bound(option: str, text: str | None, auto: Auto | None) -> float | Auto | None:
+    """Read ``--bound`` or ``--unit-bound``; None where it is not given."""
+    if text == "auto" and auto is None:
+        raise click.UsageError(f"{option} auto spends privacy: say how much by --bound-epsilon")
+    return None if text is None else auto if text == "auto" else read_number(option, text, "auto")
 
 
 def _read_groups(text: str) -> list[str] | list[int]:
@@ -282,8 +308,6 @@ def groups_file(text: str | None) -> list[Path]:
 
 def files_of(sources: tuple[str, ...]) -> Iterator[Path]:
     """List what is read, as far as it is there."""
-    from privgram.sources.files import find
-
     for source in sources:
         with suppress(FileNotFoundError, ValueError):  # the reader says so
             yield from find(Path(source))
@@ -301,3 +325,37 @@ def check_out(out: Path, force: bool) -> None:
         raise click.UsageError(
             f"--out {out} exists; doing it again spends privacy again, --force replaces it"
         )
+
+
+def make(name: str, settings: tuple[str, ...]) -> Mechanism:
+    """Make a mechanism from its name and ``name=value`` settings, or raise UsageError."""
+    known, needed = parameters(name)
+    values: dict[str, object] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        key = key.strip().replace("-", "_")
+        if not equals or key not in known:
+            raise click.UsageError(
+                f"--set {setting}: {hyphenated(name)} takes name=value with names "
+                f"{', '.join(known) or 'none'}"
+            )
+        values[key] = _value(value.strip())
+    missing = [key for key in needed if key not in values]
+    if missing:
+        raise click.UsageError(
+            f"{hyphenated(name)} needs " + " ".join(f"--set {key}=..." for key in missing)
+        )
+    try:
+        return by_name(name, values)
+    except TypeError:
+        raise click.UsageError(
+            f"--set {' '.join(settings)}: not a value for {hyphenated(name)}"
+        ) from None
+
+
+def _value(text: str) -> object:
+    # Numbers, true/false and none as such; anything else is a word.
+    try:
+        return ast.literal_eval({"true": "True", "false": "False", "none": "None"}.get(text, text))
+    except (ValueError, SyntaxError):
+        return text

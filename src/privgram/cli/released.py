@@ -5,35 +5,36 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from privgram._base.files import check_distinct, write_atomically
 from privgram._base.text import listed, shown
+from privgram._release.groups import Releases
 from privgram.cli._shared import (
+    PATH,
     console,
+    contents,
     example,
     facts,
     json_option,
-    model_options,
+    options,
     print_json,
     print_lines,
-    read_model,
+    read_names,
+    read_number,
     read_release,
     table,
 )
+from privgram.regression.inference import quantile_of
 
 if TYPE_CHECKING:
     from privgram.regression.groups import GroupFits
 
 
-@click.command(
-    "info",
-    epilog=example(
-        "privgram info flights.json",
-    ),
-)
-@click.argument("release", type=click.Path(path_type=Path))
+@click.command("info", epilog=example("privgram info flights.json"))
+@click.argument("release", type=PATH)
 @json_option
 def info(release: Path, as_json: bool) -> None:
     """Show what a RELEASE holds."""
@@ -61,15 +62,7 @@ def _contents(path: Path) -> dict[str, object]:
             if release.privacy_unit is None
             else {"unit": release.privacy_unit.to_dict(), "units": release.n_units}
         ),
-        "bound": release.bound,
-        "mechanism": str(release.mechanism),
-        "epsilon": release.epsilon,
-        "delta": release.delta,
-        "adjacency": release.adjacency,
-        "guarantee": release.guarantee,
-        "condition": release.condition,
-        "reproducible": release.reproducible,
-        "parameters": release.parameters,
+        **contents(release),
     }
 
 
@@ -86,6 +79,54 @@ def _flat(report: dict[str, object]) -> dict[str, object]:
     return result
 
 
+#: What `read_model` reads.
+model_options = options(
+    click.argument("formula", metavar="[FORMULA]", required=False),
+    click.option(
+        "--target", metavar="NAME", help="The column to explain, where there is no FORMULA."
+    ),
+    click.option(
+        "--features",
+        metavar="NAMES",
+        help="Columns or terms, separated by commas. Default: all others.",
+    ),
+    click.option(
+        "--reference",
+        "references",
+        metavar="FACTOR=LEVEL",
+        multiple=True,
+        help="The level of a factor that is left out, its first by default. May be repeated.",
+    ),
+)
+
+
+def read_model(
+    formula: str | None, target: str | None, features: str | None, references: tuple[str, ...]
+) -> tuple[str, dict[str, Any]]:
+    """Read what `model_options` gave: the formula or target, and keyword arguments of a fit."""
+    if (formula is None) == (target is None):
+        raise click.UsageError("give either a FORMULA or --target")
+    if formula is not None and "~" not in formula:
+        raise click.UsageError(f"{formula!r} is no formula; for one column, use --target")
+    if formula is not None and features is not None:
+        raise click.UsageError("a FORMULA names the features: leave --features out")
+    return formula or target or "", {
+        "features": None if features is None else read_names("--features", features),
+        "reference": read_references(references),
+    }
+
+
+def read_references(texts: tuple[str, ...]) -> dict[str, str]:
+    """Read what ``--reference`` gave: FACTOR=LEVEL, each."""
+    found = {}
+    for text in texts:
+        name, equals, level = text.partition("=")
+        if not (equals and name and level):
+            raise click.UsageError(f"--reference {text}: write FACTOR=LEVEL")
+        found[name] = level
+    return found
+
+
 @click.command(
     "regress",
     epilog=example(
@@ -94,7 +135,7 @@ def _flat(report: dict[str, object]) -> dict[str, object]:
         "    --reference region=w",
     ),
 )
-@click.argument("release", type=click.Path(path_type=Path))
+@click.argument("release", type=PATH)
 @model_options
 @click.option(
     "--ridge",
@@ -123,16 +164,14 @@ def regress(
     level: float,
     as_json: bool,
 ) -> None:
-    """Fit a linear regression from a RELEASE, at no further cost in privacy.
+    """Fit a linear regression from a RELEASE, at no cost in privacy.
 
-    Of the releases of groups, the same regression in every group.
+    Of the releases of groups, the same regression in every group. To ask the table of a study:
+    privgram regress study.toml --help
 
     FORMULA is such as "wage ~ age + sex*region" (extra formula). Standard errors count the sampling
     of the rows and the noise of the release.
     """
-    from privgram._release.groups import Releases
-    from privgram.regression.inference import quantile_of
-
     explained, asked = read_model(formula, target, features, references)
     quantile_of(level)  # which checks it
     loaded = read_release(release, groups=True)
@@ -196,22 +235,16 @@ def _print_groups(fits: GroupFits, level: float, as_json: bool) -> None:
 
 def read_penalty(text: str) -> float | str:
     """Read ``--ridge``."""
-    if text == "auto":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise click.UsageError(f"--ridge {text}: must be a number or auto") from None
+    return text if text == "auto" else read_number("--ridge", text, "auto")
 
 
 @click.command(
     "pca",
     epilog=example(
-        "privgram pca flights.json --components 3",
-        "privgram pca flights.json --standardize",
+        "privgram pca flights.json --components 3", "privgram pca flights.json --standardize"
     ),
 )
-@click.argument("release", type=click.Path(path_type=Path))
+@click.argument("release", type=PATH)
 @click.option(
     "-k",
     "--components",
@@ -225,7 +258,7 @@ def read_penalty(text: str) -> float | str:
 )
 @json_option
 def pca(release: Path, components: int, standardize: bool, as_json: bool) -> None:
-    """Find the principal components of a RELEASE, at no further cost in privacy.
+    """Find principal components of a RELEASE, at no cost in privacy.
 
     They are about the mean where the release has an intercept, about zero otherwise.
     """
@@ -251,28 +284,25 @@ def pca(release: Path, components: int, standardize: bool, as_json: bool) -> Non
     heads = ["", *(f"{j + 1}" for j in range(components))]
     centre = "zero" if pca.mean_ is None else "the mean"
     out = console()
-    out.print(table(heads, rows, title=f"Principal components of {release}, about {centre}"))
-    if pca.error_bound < math.sqrt(2 * components):
-        out.print(
-            f"The projection on them is within {pca.error_bound:.3g} of the exact one "
-            f"(Frobenius norm, {pca.confidence:.0%} confidence)."
-        )
-    else:
-        out.print("The noise is too large, or the gap to the next component too small, to say how")
-        out.print("far they are from the exact ones.")
+    out.print(f"Principal components of {shown(str(release))}, about {centre}")
+    out.print(table(heads, rows))
+    out.print(
+        f"The projection on them is within {pca.error_bound:.3g} of the exact one "
+        f"(Frobenius norm, {pca.confidence:.0%} confidence)."
+        if pca.error_bound < math.sqrt(2 * components)
+        else "The noise is too large, or the gap to the next component too small, to say how far "
+        "they are from the exact ones."
+    )
 
 
 @click.command(
-    "report",
-    epilog=example(
-        "privgram report flights.json --target arr_delay -o report.html",
-    ),
+    "report", epilog=example("privgram report flights.json --target arr_delay -o report.html")
 )
-@click.argument("release", type=click.Path(path_type=Path))
+@click.argument("release", type=PATH)
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     required=True,
     help="File for the page, .html. An existing one is replaced.",
 )
@@ -294,13 +324,11 @@ def pca(release: Path, components: int, standardize: bool, as_json: bool) -> Non
 def report(
     release: Path, out: Path, targets: tuple[str, ...], ridge: str, title: str | None
 ) -> None:
-    """Describe a RELEASE in one page of HTML to send to a colleague.
+    """Describe a RELEASE in one page of HTML for a colleague.
 
     The page says what was released, how, under which guarantee, and how to use it. It
     loads nothing and runs no script.
     """
-    from privgram._base.files import check_distinct, write_atomically
-
     if out.suffix not in (".html", ".htm"):
         raise click.UsageError(f"--out {out}: a report is an .html file")
     if not out.parent.is_dir():

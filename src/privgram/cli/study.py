@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from privgram.cli._shared import example, json_option, print_json, print_lines
+import privgram as pg
+from privgram._base.files import write_atomically
+from privgram.cli._shared import (
+    PATH,
+    example,
+    json_option,
+    options,
+    print_json,
+    print_lines,
+    read_number,
+)
 from privgram.cli.release import check_out
 
-STUDY = click.argument("study", type=click.Path(path_type=Path))
+STUDY = click.argument("study", type=PATH)
 FORMULA = click.argument("formula")
 
 
-def spending(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what every answer has."""
-    for option in (
-        click.option("--force", is_flag=True, help="Replace an existing --out."),
-        click.option("--out", type=click.Path(path_type=Path), help="File to save to."),
-        click.option("--label", default="", help="What the ledger calls it."),
-        click.option("--delta", type=float, help="Default: the budget's."),
-        click.option("--epsilon", type=float, required=True, help="What it may cost."),
-    ):
-        command = option(command)
-    return command
+#: What every answer has.
+spending = options(
+    click.option("--epsilon", type=float, required=True, help="What it may cost."),
+    click.option("--delta", type=float, help="Default: the budget's."),
+    click.option("--label", default="", help="What the ledger calls it."),
+    click.option("--out", type=PATH, help="File to save to."),
+    click.option("--force", is_flag=True, help="Replace an existing --out."),
+)
 
 
 @click.command(
@@ -39,33 +45,35 @@ def spending(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--epsilon", type=float, help="Say what this gives. Default: all that is left.")
 @click.option("--rows", "n_rows", type=click.IntRange(min=1), help="About how many there are.")
-@click.option("--design", type=click.Path(path_type=Path), help="An earlier release.")
+@click.option("--design", type=PATH, help="An earlier release.")
 @click.option("--by", help="A factor: the regression in each of its levels.")
-@click.option("--logistic", "odds", is_flag=True, help="Of log odds.")
+@click.option(
+    "--family",
+    type=click.Choice(["gaussian", "binomial"]),
+    default="gaussian",
+    show_default=True,
+    help="Least squares or logistic regression.",
+)
 @json_option
 def plan(
     study: Path,
     formula: str,
     wanted: tuple[str, ...],
     design: Path | None,
-    odds: bool,
     as_json: bool,
     **asked: Any,
 ) -> None:
     """Say what epsilon a precision takes, or what precision an epsilon gives. Spends nothing."""
-    import privgram as pg
-
     want: dict[str, float] = {}
     for text in wanted:
         name, equals, value = text.rpartition("=")
         if not (equals and name):
             raise click.UsageError(f"--want {text}: write NAME=ERROR")
-        want[name] = float(value)
+        want[name] = read_number(f"--want {name}", value)
     found = pg.Study.load(study).plan(
         formula,
         want or None,
         design=None if design is None else pg.load(design),
-        family="binomial" if odds else "gaussian",
         **asked,
     )
     if as_json:
@@ -82,8 +90,6 @@ def plan(
 @click.option("--by", help="A factor: a release for each of its levels.")
 def release(study: Path, epsilon: float, out: Path | None, force: bool, **asked: Any) -> None:
     """Release the columns of STUDY: any number of regressions."""
-    import privgram as pg
-
     if out is None:
         raise click.UsageError("--out is needed: a release that nobody has is paid for in vain")
     check_out(out, force)
@@ -106,28 +112,10 @@ def release(study: Path, epsilon: float, out: Path | None, force: bool, **asked:
     show_default=True,
     help="Least squares, logistic regression, or one of counts.",
 )
-def regress(**asked: Any) -> None:
-    """Fit one regression to the table of STUDY."""
-    _fit(**asked)
-
-
-@click.command(
-    "logistic",
-    epilog=example('privgram logistic study.toml "married ~ age + sex" --epsilon 0.5'),
-)
-@STUDY
-@FORMULA
-@spending
-def logistic(**asked: Any) -> None:
-    """Fit one logistic regression to the table of STUDY."""
-    _fit(family="binomial", **asked)
-
-
-def _fit(
+def regress(
     study: Path, formula: str, epsilon: float, out: Path | None, force: bool, **asked: Any
 ) -> None:
-    import privgram as pg
-
+    """Fit one regression to the table of STUDY."""
     if out is not None:
         check_out(out, force)
     it = pg.Study.load(study)
@@ -141,18 +129,17 @@ def _fit(
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("study.toml"),
     show_default=True,
     help="File to write, .toml.",
 )
 def init(table: str, out: Path) -> None:
-    """Write the file of a study of TABLE from the types of its columns.
+    """Write the file of a study of TABLE by its columns' types.
 
     The bounds and levels are left to fill in: they are never taken from the data.
     """
-    from privgram._base.files import write_atomically
-    from privgram.study.check import template
+    from privgram.study.check import template  # SciPy, which no --help waits for
 
     if out.suffix != ".toml":
         raise click.UsageError(f"--out {out}: a study is a .toml file")
@@ -163,32 +150,32 @@ def init(table: str, out: Path) -> None:
 
 
 @click.command("check", epilog=example("privgram check study.toml"))
-@click.argument("study", type=click.Path(path_type=Path))
+@STUDY
 def check(study: Path) -> None:
-    """Show how the table of STUDY differs from its description: clamped, missing, unlisted.
+    """Show how the table of STUDY differs from its description.
 
-    NOT PRIVATE: for the eyes of the table's holder. It spends nothing.
+    Counts values that are clamped, missing or unlisted. NOT PRIVATE: for the eyes of the table's
+    holder. It spends nothing.
     """
-    import privgram as pg
-
     print_lines(str(pg.Study.load(study).check()))
 
 
 @click.command(
     "stream",
     epilog=example(
-        "privgram stream study.toml january.parquet --path registry.stream --periods 60 "
-        "--epsilon 1 --out january.json",
-        "privgram stream study.toml february.parquet --path registry.stream --out february.json",
+        "privgram stream study.toml january.parquet --path registry.stream \\",
+        "    --periods 60 --epsilon 1 --out january.json",
+        "privgram stream study.toml february.parquet --path registry.stream \\",
+        "    --out february.json",
     ),
 )
-@click.argument("study", type=click.Path(path_type=Path))
-@click.argument("table", type=click.Path(path_type=Path))
-@click.option("--path", type=click.Path(path_type=Path), required=True, help="The stream's file.")
-@click.option("--key", type=click.Path(path_type=Path), help="Its key. Default: PATH.key.")
+@STUDY
+@click.argument("table", type=PATH)
+@click.option("--path", type=PATH, required=True, help="The stream's file.")
+@click.option("--key", type=PATH, help="Its key. Default: PATH.key.")
 @click.option("--periods", type=click.IntRange(min=1), help="How many there will be.")
 @click.option("--epsilon", type=float, help="Of all periods together; to begin a stream.")
-@click.option("--delta", type=float, help="The same.")
+@click.option("--delta", type=float, help="The same. Default: the budget's.")
 @click.option(
     "--months",
     type=click.IntRange(min=1),
@@ -204,22 +191,20 @@ def check(study: Path) -> None:
     help="Least distance of two of them.",
 )
 @click.option("--period", type=click.IntRange(min=1), help="Its number. Default: the next.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="File to save to.")
+@click.option("--out", type=PATH, required=True, help="File to save to.")
 @click.option("--force", is_flag=True, help="Replace an existing --out.")
 def stream(
     study: Path, table: Path, period: int | None, out: Path, force: bool, **asked: Any
 ) -> None:
-    """Publish TABLE, the next period of STUDY, with all periods before it.
+    """Publish TABLE, the next period of STUDY, with all before it.
 
     The first call begins the stream, and enters the price of all of it in the study's ledger. The
     release holds the sum of all periods so far.
     """
-    import privgram as pg
-
     check_out(out, force)
     it = pg.Study.load(study)
     if asked["epsilon"] is not None and asked["delta"] is None:
         asked["delta"] = it.ledger.delta
     stream = pg.Stream(it, **asked)
     stream.release(table, period, out=out)
-    print_lines(f"{out}: the first {stream.periods} periods; {stream!r}")
+    print_lines(f"{out}: all periods up to {stream.periods}; {stream!r}")

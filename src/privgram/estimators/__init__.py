@@ -11,9 +11,9 @@ For example::
     model.coef_, model.result_.conf_int(), model.release_
 
 An estimator holds either an exact second moment, which is secret, or a release, which is not.
-`fit` goes all the way.  `partial_fit` adds rows, exactly, until `release` spends the budget, once;
-the second moment is then dropped.  Nothing else spends: until then `coef_`, `predict` and all that
-is learnt raise `NotFittedError`.  `fit_from` starts from a release there already is, which costs
+`fit` goes all the way. `partial_fit` adds rows, exactly, until `release` spends the budget, once;
+the second moment is then dropped. Nothing else spends: until then `coef_`, `predict` and all that
+is learnt raise `NotFittedError`. `fit_from` starts from a release there already is, which costs
 nothing.
 
 What the budget does not cover: it is spent again by every `fit`, so a cross-validation of five
@@ -25,9 +25,9 @@ from privgram._base.installed import extra
 with extra("sklearn", "privgram.estimators needs"):
     from sklearn.utils.validation import validate_data as _since_1_6  # noqa: F401
 
-from ._base import BudgetSpentError
-from .linear import PrivateLinearRegression, PrivateRidge
-from .projection import PrivatePCA, PrivateTruncatedSVD
+from privgram.estimators._base import BudgetSpentError
+from privgram.estimators.linear import PrivateLinearRegression, PrivateRidge
+from privgram.estimators.projection import PrivatePCA, PrivateTruncatedSVD
 
 __all__ = [
     "BudgetSpentError",

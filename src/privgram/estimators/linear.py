@@ -14,11 +14,7 @@ from privgram.columns import Columns
 from privgram.columns.terms import INTERCEPT
 from privgram.columns.unit import Missing
 from privgram.columns.variables import Numeric
-from privgram.mechanisms import AdditiveWishart
-from privgram.regression.design import AllColumns, design
-from privgram.study import described
-
-from ._base import (
+from privgram.estimators._base import (
     PrivateEstimator,
     about_zero,
     check_numbers,
@@ -28,6 +24,9 @@ from ._base import (
     target_names,
     with_target,
 )
+from privgram.mechanisms import AdditiveWishart
+from privgram.regression.design import AllColumns, design
+from privgram.study import described
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
@@ -57,7 +56,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         The guarantee of one `fit`.
     bounds : (float, float), array-like of shape (n_features, 2) or mapping
         Public lower and upper bounds of the features, in their own units: one pair for all of
-        them, a pair each, or pairs by name.  Values beyond are clamped.  Without, and without
+        them, a pair each, or pairs by name. Values beyond are clamped. Without, and without
         `columns`, `fit` raises: there is no default that serves tables in units of their own, and
         none is ever taken from the data.
     target_bounds : the same for the target or targets
@@ -75,29 +74,29 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
     missing : {"error", "drop"}, default "error"
         What a row with NaN does: raise, as in scikit-learn, or contribute nothing.
     random_state : int, RandomState, Generator or None, default None
-        None draws cryptographic noise.  All else is for experiments: the noise can then be
+        None draws cryptographic noise. All else is for experiments: the noise can then be
         repeated, and the release says so.
     ledger : Ledger, optional
         Budget in a file, which every release is entered in before it is made and which refuses
         what would exceed it; also in the fits of a search.
     columns : Columns, mapping or path-like, optional
-        What is publicly known of each column, the target's too, as of `privgram.Study`.  `X` is
+        What is publicly known of each column, the target's too, as of `privgram.Study`. `X` is
         then a data frame (or a mapping of names to columns) with factors, logarithms, dates and
         truth values as they are, and `y` one column: that of its name, or the one described
-        column that `X` lacks.  Columns of `X` that are not described are not used.  There is
+        column that `X` lacks. Columns of `X` that are not described are not used. There is
         always an intercept; `bounds`, `target_bounds`, `bound`, `missing`, ``fit_intercept=False``
         are refused beside it.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features), float64
-        Target units per feature unit.  With `columns` the shape is (p,), in the order of
+        Target units per feature unit. With `columns` the shape is (p,), in the order of
         ``result_.param_names`` without "Intercept": a factor has one for each level but its first.
     intercept_ : float or ndarray of shape (n_targets,)
     result_ : Fit or list of Fit
         With standard errors, intervals and a summary; one for each target.
     release_ : Release
-        What was paid for.  More regressions of it are free.
+        What was paid for. More regressions of it are free.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -254,12 +253,11 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
             raise ValueError(f"y has {y.shape[1]} targets and had {len(self._targets)} before")
         ranges = pairs(self.bounds, features, "bounds")
         ranges |= pairs(self.target_bounds, self._targets, "target_bounds")
-        missing = self.missing
-        columns = Columns(ranges, intercept=bool(self.fit_intercept), missing=missing)
+        columns = Columns(ranges, intercept=bool(self.fit_intercept), missing=self.missing)
         check_numbers(columns)
         if not self.fit_intercept:
             ranges = {name: about_zero(pair) for name, pair in ranges.items()}
-            columns = Columns(ranges, missing=missing)
+            columns = Columns(ranges, missing=self.missing)
         names = [*features, *self._targets]
         # Views: the table and its target are never copied into one.
         source = dict(zip(names, [*X.T, *y.T], strict=True))
@@ -337,7 +335,7 @@ class PrivateRidge(PrivateLinearRegression):
         The penalty ``alpha ||coef||^2`` of scikit-learn's `Ridge`, in the units of the data; the
         intercept carries none.  "auto" weighs the release against the law of its noise, which is
         public, direction by direction: it costs nothing, reads no data, and turns to least squares
-        as the noise vanishes.  With `columns` it is "auto" or 0.
+        as the noise vanishes. With `columns` it is "auto" or 0.
     epsilon, delta, bounds, target_bounds, bound, fit_intercept : see `PrivateLinearRegression`
     adjacency, missing, random_state, ledger, columns : see `PrivateLinearRegression`
     mechanism : Mechanism, optional
@@ -347,7 +345,7 @@ class PrivateRidge(PrivateLinearRegression):
     Attributes
     ----------
     coef_, intercept_, result_, release_, n_features_in_, feature_names_in_
-        As in `PrivateLinearRegression`.  Intervals of `result_` are of the unpenalised
+        As in `PrivateLinearRegression`. Intervals of `result_` are of the unpenalised
         coefficients.
 
     Notes
@@ -394,9 +392,11 @@ class PrivateRidge(PrivateLinearRegression):
         return isinstance(self.alpha, str) and self.alpha == "auto"
 
     def _check_penalty(self) -> None:
-        if not self._automatic and not _is_penalty(self.alpha):
+        if self._automatic:
+            return
+        if not isinstance(self.alpha, numbers.Real) or not 0 <= float(self.alpha) < math.inf:
             raise ValueError(f"alpha must be 'auto' or a finite number >= 0, not {self.alpha!r}")
-        if self.columns is not None and not self._automatic and self.alpha != 0:
+        if self.columns is not None and self.alpha != 0:
             raise ValueError(
                 "alpha is 'auto' or 0 beside columns=: levels of a factor have no units to weigh "
                 "a number by; release_.regress(target, ridge=...) takes one in the release's scale"
@@ -410,7 +410,3 @@ class PrivateRidge(PrivateLinearRegression):
         # is the loss divided by the square of the latter.
         own = [source.columns.names.index(name) for name in features]
         return float(self.alpha) / source.columns.half_width[own] ** 2
-
-
-def _is_penalty(alpha: Any) -> bool:
-    return isinstance(alpha, numbers.Real) and 0 <= float(alpha) < math.inf

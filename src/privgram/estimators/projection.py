@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +12,7 @@ from privgram._base.numbers import check_integer
 from privgram.columns import Columns
 from privgram.columns.terms import INTERCEPT
 from privgram.columns.unit import Missing
-from privgram.multivariate import mean_and_covariance, upright
-
-from ._base import PrivateEstimator, check_numbers, check_release, pairs
+from privgram.estimators._base import PrivateEstimator, check_numbers, check_release, pairs
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
@@ -33,9 +29,15 @@ class _Projection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEsti
     _purpose = "components"
 
     @property
-    @abstractmethod
+    def result_(self) -> PCA:
+        """The components with a bound on their error."""
+        result: PCA = self._learnt()
+        return result
+
+    @property
     def components_(self) -> Matrix:
         """Orthonormal directions."""
+        return self.result_.components_
 
     @property
     def _n_features_out(self) -> int:
@@ -125,9 +127,9 @@ class PrivatePCA(_Projection):
         The guarantee of one `fit`.
     bounds : (float, float), array-like of shape (n_features, 2) or mapping
         Public lower and upper bounds of the features, in their own units: one pair for all of
-        them, a pair each, or pairs by name.  Values beyond are clamped.  Without, `fit` raises.
+        them, a pair each, or pairs by name. Values beyond are clamped. Without, `fit` raises.
     bound : float, optional
-        L2 norm to which a row, features and a one mapped to [-1, 1], is shortened.  By default
+        L2 norm to which a row, features and a one mapped to [-1, 1], is shortened. By default
         no row is.
     mechanism : Mechanism or str, optional
         By default the best for components: one look.
@@ -142,6 +144,8 @@ class PrivatePCA(_Projection):
     explained_variance_ratio_ : ndarray of shape (n_components,), float64
     mean_ : ndarray of shape (n_features,), float64
         Within `bounds`.
+    result_ : privgram.multivariate.PCA
+        With a bound on the error of the subspace.
     release_ : Release
         What was paid for, with a column of ones, by which the mean is private too.
     n_components_ : int
@@ -151,7 +155,7 @@ class PrivatePCA(_Projection):
     Notes
     -----
     The components are eigenvectors of the released covariance in the features' own units, as
-    in scikit-learn.  Noise in these units is in proportion to the width of the bounds, so
+    in scikit-learn. Noise in these units is in proportion to the width of the bounds, so
     features of very different width are better put on one scale, by public numbers, first.
 
     Examples
@@ -181,33 +185,25 @@ class PrivatePCA(_Projection):
         self._keep(locals())
 
     @property
-    def components_(self) -> Matrix:
-        """Orthonormal directions, by falling variance."""
-        components: Matrix = self._learnt().components
-        return components
-
-    @property
     def explained_variance_(self) -> Vector:
         """Variance along each component."""
-        variance: Vector = self._learnt().variance
-        return variance
+        return np.maximum(self.result_.explained_variance_, 0.0)
 
     @property
     def explained_variance_ratio_(self) -> Vector:
         """The same as parts of the total."""
-        ratio: Vector = self._learnt().ratio
-        return ratio
+        total = np.maximum(self.result_.eigenvalues, 0.0).sum()
+        return self.explained_variance_ / (total or 1.0)
 
     @property
     def mean_(self) -> Vector:
         """Mean of the features."""
-        mean: Vector = self._learnt().mean
-        return mean
+        return np.asarray(self.result_.mean_)
 
     @property
     def n_components_(self) -> int:
         """Number of components."""
-        return len(self._learnt().components)
+        return self.result_.n_components_
 
     def _centre(self) -> Vector:
         return self.mean_
@@ -217,23 +213,13 @@ class PrivatePCA(_Projection):
         self._n_components(self.n_features_in_)
         features = self._feature_names()
         ranges = pairs(self.bounds, features, "bounds")
-        missing = self.missing
-        columns = Columns(ranges, intercept=True, missing=missing)
+        columns = Columns(ranges, intercept=True, missing=self.missing)
         check_numbers(columns)
         source = dict(zip(features, X.T, strict=True))
         return {"source": source, "columns": columns, "bound": self.bound}
 
-    def _learn(self, source: Release) -> SimpleNamespace:
-        mean, covariance = mean_and_covariance(source)
-        values, vectors = np.linalg.eigh(covariance)
-        values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-        k = self._n_components(len(values))
-        return SimpleNamespace(
-            components=upright(vectors[:, :k].T),
-            variance=values[:k],
-            ratio=values[:k] / (values.sum() or 1.0),
-            mean=mean,
-        )
+    def _learn(self, source: Release) -> PCA:
+        return source.pca(self.n_components, center=True, units="own")
 
 
 class PrivateTruncatedSVD(_Projection):
@@ -249,7 +235,7 @@ class PrivateTruncatedSVD(_Projection):
         The guarantee of one `fit`.
     bound : float
         Public L2 bound of a row, in its own units; longer rows are shortened to it.  1.0 is for
-        rows normalised to length one.  Without, `fit` raises; it is never taken from the data.
+        rows normalised to length one. Without, `fit` raises; it is never taken from the data.
     mechanism : Mechanism or str, optional
         By default the best for components: one look.
     adjacency, random_state, ledger : see `PrivateLinearRegression`
@@ -293,11 +279,6 @@ class PrivateTruncatedSVD(_Projection):
         self._keep(locals())
 
     @property
-    def components_(self) -> Matrix:
-        """Right singular vectors."""
-        return self.result_.components_
-
-    @property
     def singular_values_(self) -> Vector:
         """Singular values of the table."""
         return np.sqrt(np.maximum(self.result_.explained_variance_, 0.0))
@@ -310,12 +291,6 @@ class PrivateTruncatedSVD(_Projection):
             "a release about zero does not hold; take singular_values_**2, sums of squares, or "
             "PrivatePCA"
         )
-
-    @property
-    def result_(self) -> PCA:
-        """The components with a bound on their error."""
-        result: PCA = self._learnt()
-        return result
 
     def _table(self, X: Any, y: Any, reset: bool) -> dict[str, Any]:
         X = self._validate(X, reset=reset)
@@ -331,4 +306,4 @@ class PrivateTruncatedSVD(_Projection):
                 "a decomposition about zero needs a release of the columns as they are, by a "
                 "bound alone and without an intercept; PrivatePCA takes this one"
             )
-        return source.pca(self._n_components(source.n_columns))
+        return source.pca(self.n_components)

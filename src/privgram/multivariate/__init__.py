@@ -9,17 +9,15 @@ comes from drawing the noise again by its own law, which is public.
 from privgram.multivariate.components import (
     PCA,
     FactorAnalysis,
-    eigenvalues,
     factor_analysis,
     noise_edge,
     pca,
-    upright,
     varimax,
 )
 from privgram.multivariate.description import Correlation, Description, correlation, describe
 from privgram.multivariate.relations import CCA, LDA, GraphicalLasso, cca, graphical_lasso, lda
 from privgram.multivariate.synthetic import synthesize
-from privgram.multivariate.variables import Covariance, Variables, mean_and_covariance
+from privgram.multivariate.variables import Covariance, Variables
 
 __all__ = [
     "CCA",
@@ -34,14 +32,11 @@ __all__ = [
     "cca",
     "correlation",
     "describe",
-    "eigenvalues",
     "factor_analysis",
     "graphical_lasso",
     "lda",
-    "mean_and_covariance",
     "noise_edge",
     "pca",
     "synthesize",
-    "upright",
     "varimax",
 ]

@@ -16,6 +16,7 @@ from privgram._base.text import as_frame, as_text
 from privgram.multivariate.variables import (
     DRAWS,
     Covariance,
+    Simulated,
     Variables,
     definite,
     draws_of,
@@ -34,9 +35,12 @@ else:
 
 Units = Literal["bounds", "own"]
 
+#: Least part of a column's variance that is its own: the likelihood may have none.
+LEAST = 0.005
+
 
 @dataclass(frozen=True, eq=False)
-class PCA:
+class PCA(Simulated):
     """Leading eigenvectors of a released second moment, about the mean where it is released.
 
     Attributes
@@ -145,11 +149,6 @@ class PCA:
         """
         return self._errors(sampling=True)
 
-    @cached_property
-    def noise_stderr(self) -> Matrix:
-        """The same from privacy noise alone: about these rows, of which it assumes nothing."""
-        return self._errors(sampling=False)
-
     def _errors(self, sampling: bool) -> Matrix:
         def again(one: Covariance) -> Matrix:
             found = _leading(self._of.matrix(one), self.n_components_)[1]
@@ -226,7 +225,7 @@ def pca(
     center : bool, optional
         Whether they are about the columns' mean, which only a release with an intercept or with
         all levels of a factor holds, or about zero, where `Columns` put the middle of the
-        bounds.  By default about the mean where there is one.  The intercept is never one of the d
+        bounds. By default about the mean where there is one. The intercept is never one of the d
         columns.
     standardize : bool, default False
         Whether every column is divided by its standard deviation first: components of
@@ -253,7 +252,7 @@ def pca(
     Notes
     -----
     A factor's levels are columns of 0 and 1 (times the term's weight), beside numbers that are
-    mapped to [-1, 1].  About the mean they depend on each other, and one eigenvalue a factor
+    mapped to [-1, 1]. About the mean they depend on each other, and one eigenvalue a factor
     is about zero.
 
     About the mean means of the matrix C = G - g g^T / c, with g the intercept's column, c the
@@ -265,7 +264,7 @@ def pca(
     With N the noise (of C, if centred) and gap that between the released eigenvalues k and k + 1,
     the projections differ by at most 2 sqrt(2 k) ||N|| / gap [1]_ (Theorem 2, the
     released matrix in the role of the reference) and, where ||N||_F <= gap / 4,
-    by at most 2 ||N||_F / gap [2]_ (Theorem 3).  The norms' quantiles come from
+    by at most 2 ||N||_F / gap [2]_ (Theorem 3). The norms' quantiles come from
     simulating the noise's own law, which is public, at the released matrix.
 
     References
@@ -300,30 +299,17 @@ def pca(
     )
 
 
-def eigenvalues(release: ReleaseRecord, center: bool | None = None) -> Vector:
-    """All d eigenvalues that `pca` has, by falling size, shape (d,) float64."""
-    return pca(release, center=center).eigenvalues
-
-
 def noise_edge(
     release: ReleaseRecord, confidence: float = 0.95, *, center: bool | None = None
 ) -> float:
     """Quantile of the spectral norm of a release's noise, in the scale of its matrix.
 
     By Weyl's inequality no eigenvalue of the release is farther from that of the exact second
-    moment, with probability `confidence`, in (0, 1).  `center` is as in `pca`.
+    moment, with probability `confidence`, in (0, 1). `center` is as in `pca`.
     """
     confidence = check_within(confidence, "confidence", 0, 1)
     of = _Decomposed(Variables(release, center=center), False, "bounds")
     return of.noise_norms(confidence)[0]
-
-
-def upright(components: Matrix) -> Matrix:
-    """The rows with signs that make the largest entry of each positive."""
-    largest = np.abs(components).argmax(axis=1)
-    signs = np.sign(components[np.arange(len(components)), largest])
-    turned: Matrix = components * signs[:, None]
-    return turned
 
 
 @dataclass(frozen=True, eq=False)
@@ -403,7 +389,15 @@ def _numbered(kind: str, rows: Matrix) -> dict[str, Vector]:
 def _leading(matrix: Matrix, k: int) -> tuple[Vector, Matrix]:
     """The k largest eigenvalues, falling, and their eigenvectors as upright rows."""
     values, vectors = np.linalg.eigh(matrix)
-    return values[::-1][:k], upright(vectors[:, ::-1][:, :k].T)
+    return values[::-1][:k], _upright(vectors[:, ::-1][:, :k].T)
+
+
+def _upright(components: Matrix) -> Matrix:
+    """The rows with signs that make the largest entry of each positive."""
+    largest = np.abs(components).argmax(axis=1)
+    signs = np.sign(components[np.arange(len(components)), largest])
+    turned: Matrix = components * signs[:, None]
+    return turned
 
 
 def _clear(values: Vector, edge: Vector) -> int:
@@ -411,12 +405,8 @@ def _clear(values: Vector, edge: Vector) -> int:
     return int(np.append(values > edge, False).argmin())
 
 
-#: Least part of a column's variance that is its own: the likelihood may have none.
-LEAST = 0.005
-
-
 @dataclass(frozen=True, eq=False)
-class FactorAnalysis:
+class FactorAnalysis(Simulated):
     """Common factors behind correlated columns.
 
     Attributes
@@ -466,11 +456,6 @@ class FactorAnalysis:
         """
         return self._errors(sampling=True)
 
-    @cached_property
-    def noise_stderr(self) -> Matrix:
-        """The same from privacy noise alone: about these rows, of which it assumes nothing."""
-        return self._errors(sampling=False)
-
     def _errors(self, sampling: bool) -> Matrix:
         k = self.loadings.shape[1]
 
@@ -502,8 +487,7 @@ class FactorAnalysis:
 
     @property
     def _table(self) -> dict[str, Vector]:
-        found = {f"factor {number}": row for number, row in enumerate(self.loadings.T, 1)}
-        return found | {"uniqueness": self.uniquenesses}
+        return _numbered("factor", self.loadings.T) | {"uniqueness": self.uniquenesses}
 
     def frame(self) -> Any:
         """Loadings and uniquenesses as a data frame (needs pandas), with a row for each name."""
@@ -584,7 +568,7 @@ def factor_analysis(
     order = np.argsort(-(loadings**2).sum(axis=0))
     return FactorAnalysis(
         names=variables.names,
-        loadings=upright(loadings[:, order].T).T,
+        loadings=_upright(loadings[:, order].T).T,
         uniquenesses=unique,
         rotation=rotation,
         covariance=covariance,

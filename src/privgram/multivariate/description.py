@@ -16,7 +16,6 @@ from privgram._base.installed import Room
 from privgram._base.text import as_frame, as_text, shown
 from privgram.multivariate.variables import Variables, implied
 from privgram.regression import RefusedError
-from privgram.regression.design import intercept_of
 from privgram.regression.inference import TRUSTED_COUNT, hull, quantile_of, rows_behind
 from privgram.regression.summary import MOST_UNSEEN, unseen_share
 
@@ -31,71 +30,8 @@ if TYPE_CHECKING:
 else:
     of_results = Room("privgram.plots.of_results")
 
-# Intervals of partial correlations: quantiles of their posterior, given the release.
-#
-# A partial correlation is a ratio of inverse entries. Where noise comes near the signal in a
-# direction of what is held fixed, no expansion of it holds. With a flat prior on the positive
-# definite matrices the second moment has the law of the release less the noise, restricted to them:
-# that takes draws, and no expansion (docs/theory/inference.md).
-
 #: Draws of the second moment: an end of an interval errs by 4 % of half its width.
-DRAWS = 1000
-
-
-def related(moment: Matrix, size: int, rest: bool) -> Matrix:
-    """Scatter (..., p, p) of the first p columns with the others held fixed, or its inverse.
-
-    The moments (..., k, k) are of the columns, and of what is held fixed with the ones. With `rest`
-    each pair's other columns are held fixed as well: then the inverse says it.
-    """
-    across = moment[..., :size, size:]
-    held = np.linalg.solve(moment[..., size:, size:], across.mT)
-    scatter: Matrix = moment[..., :size, :size] - across @ held
-    return np.asarray(np.linalg.inv(scatter)) if rest else scatter
-
-
-def credible(
-    law: NoiseLaw,
-    released: Matrix,
-    frame: Matrix,
-    size: int,
-    rest: bool,
-    sampling: float,
-    tails: Vector,
-) -> NDArray[np.float64]:
-    """Quantiles of the posterior of each partial correlation, shape (p, p, len(tails)).
-
-    The law is that of the noise in `released`, (d, d), and the frame (k, d) has the columns, what
-    is held fixed and the ones, as images of the released columns; `size` and `rest` are as of
-    `related`. Sampling adds the variance `sampling` to Fisher's z of a correlation.
-
-    Always the same for the same release. NaN where no more than half of the draws are second
-    moments of the pair and of what is held fixed.
-    """
-    rng = np.random.default_rng(zlib.crc32(released.tobytes()))  # nothing secret is drawn
-    middle = 2 * released - law.shift_matrix(len(released))
-    drawn = np.array([frame @ (middle - law.draw(released, rng)) @ frame.T for _ in range(DRAWS)])
-    block = drawn if rest else drawn[:, size:, size:]
-    lost = np.linalg.eigvalsh(block)[:, 0] <= 0
-    drawn[lost] = np.eye(len(frame))
-    found = related(drawn, size, rest)
-    above = np.triu_indices(size, 1)
-    own = found.diagonal(axis1=1, axis2=2)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        r = found[:, *above] / np.sqrt(own[:, above[0]] * own[:, above[1]])
-        z = np.arctanh(-r if rest else r) + np.sqrt(sampling) * rng.standard_normal((DRAWS, 1))
-    told = np.isfinite(z) & ~lost[:, None]
-    few = 2 * told.sum(axis=0) <= DRAWS
-    z = np.where(few, 0.0, np.where(told, z, np.nan))
-    # By this definition a further draw lies below with just the probability.
-    quantiles = np.nanquantile(z, tails, axis=0, method="weibull")
-    ends = np.ones((size, size, len(tails)))
-    ends[above] = ends[above[::-1]] = np.where(few, np.nan, np.tanh(quantiles)).T
-    return ends
-
-
-# The noise in each is, to first order, a product x^T N y of two rows with the noise N of the
-# release, whose variance every law of noise has in closed form (docs/theory/inference.md).
+POSTERIOR_DRAWS = 1000
 
 #: What intervals of correlations are of; see `correlation`.
 OfCorrelation = Literal["data", "normal", "population"]
@@ -114,6 +50,7 @@ CLIPPED = (
     "as pg.AnalyzeGauss() does"
 )
 
+#: Why columns cannot be held fixed.
 LOST = (
     "the noise is too large to hold these columns fixed, or they depend on each other: "
     "take fewer columns, or release with more epsilon"
@@ -354,7 +291,7 @@ def correlation(
     An interval holds the values r at which the estimate is within `quantile` standard errors, the
     errors those at r: (1 - r^2)^2 / (n - 1 - k) of sampling normal rows, k columns being held
     fixed, and of noise the variance of a^T N b - r (a^T N a + b^T N b) / 2, for the standardised
-    columns' rows a and b.  The means are taken with the released count of the ones.  For two
+    columns' rows a and b. The means are taken with the released count of the ones. For two
     columns of two values and skewnesses s and t the sampling variance is
     (1 - r^2 + s t (r + r^3 / 2) - 3 (s^2 + t^2) r^2 / 4) / (n - 1) [1]_.
 
@@ -412,7 +349,7 @@ def correlation(
     if partial:
         sampled = 0.0 if of == "data" else 1 / max(basis.count - 1 - held, 1.0)
         tails = np.array([1 - level, 1 + level]) / 2
-        intervals = credible(law, released, frame, p, rest, sampled, tails)
+        intervals = _posterior_intervals(law, released, frame, p, rest, sampled, tails)
         if p > 1 and np.isnan(intervals[~np.eye(p, dtype=bool)]).all():
             raise RefusedError(LOST)
     return Correlation(
@@ -433,7 +370,11 @@ def _check_of(of: str, known: tuple[str, ...]) -> None:
 
 
 class _Basis:
-    """The columns as images of the released ones, with the ones and their count."""
+    """The columns as images of the released ones, with the ones and their count.
+
+    The noise in each statistic is, to first order, a product x^T N y of two rows with the noise N
+    of the release, whose variance every law of noise has in closed form (docs/theory/inference.md).
+    """
 
     def __init__(
         self, release: ReleaseRecord, columns: Sequence[str] | None, of: OfCorrelation
@@ -442,21 +383,17 @@ class _Basis:
             raise RefusedError(
                 "the repair moved the released matrix, whose error is not the noise's alone"
             )
-        ones = intercept_of(release)
-        if ones is None:
-            raise ValueError(
-                "a mean needs a release with a column of ones: make it with "
-                "Columns(..., intercept=True)"
-            )
-        columns_of = release.columns
-        if columns_of is not None and columns_of.row_weights is not None and of != "data":
+        self.variables = Variables(release, columns, center=True)
+        ones = self.variables.ones
+        assert ones is not None
+        described = release.columns
+        if described is not None and described.row_weights is not None and of != "data":
             raise RefusedError(
                 "the second moment of weighted rows does not tell their sampling error: take "
                 'of="data", for intervals about the rows at hand'
             )
         self.release, self.ones, self.of = release, ones, of
         self.clipped = unseen_share(release) > MOST_UNSEEN
-        self.variables = Variables(release, columns, center=True)
         self.rows = self.variables._affine[0]
         self.origin, self.unit = self.variables.origin, self.variables.unit
         self.matrix = release.matrix - release.noise.shift_matrix(release.n_columns)
@@ -566,7 +503,7 @@ class _Basis:
         moment = frame @ self.matrix @ frame.T
         if fixed or rest:
             _check_definite(moment if rest else moment[p:, p:])
-        scatter = related(moment, p, rest)
+        scatter = _scatter(moment, p, rest)
         rows = self.rows - np.linalg.solve(moment[p:, p:], moment[p:, :p]).T @ frame[p:]
         rows = scatter @ rows if rest else rows
         size = scatter.diagonal()
@@ -589,3 +526,64 @@ def _check_definite(moment: Matrix) -> None:
     values = np.linalg.eigvalsh(moment)
     if values[0] <= 1e-12 * values[-1]:
         raise RefusedError(LOST)
+
+
+def _scatter(moment: Matrix, size: int, rest: bool) -> Matrix:
+    """Scatter (..., p, p) of the first p columns with the others held fixed, or its inverse.
+
+    The moments (..., k, k) are of the columns, and of what is held fixed with the ones. With `rest`
+    each pair's other columns are held fixed as well: then the inverse says it.
+    """
+    across = moment[..., :size, size:]
+    held = np.linalg.solve(moment[..., size:, size:], across.mT)
+    scatter: Matrix = moment[..., :size, :size] - across @ held
+    return np.asarray(np.linalg.inv(scatter)) if rest else scatter
+
+
+def _posterior_intervals(
+    law: NoiseLaw,
+    released: Matrix,
+    frame: Matrix,
+    size: int,
+    rest: bool,
+    sampling: float,
+    tails: Vector,
+) -> NDArray[np.float64]:
+    """Quantiles of the posterior of each partial correlation, shape (p, p, len(tails)).
+
+    A partial correlation is a ratio of inverse entries. Where noise comes near the signal in a
+    direction of what is held fixed, no expansion of it holds. With a flat prior on the positive
+    definite matrices the second moment has the law of the release less the noise, restricted to
+    them: that takes draws, and no expansion (docs/theory/inference.md).
+
+    The law is that of the noise in `released`, (d, d), and the frame (k, d) has the columns, what
+    is held fixed and the ones, as images of the released columns; `size` and `rest` are as of
+    `related`. Sampling adds the variance `sampling` to Fisher's z of a correlation.
+
+    Always the same for the same release. NaN where no more than half of the draws are second
+    moments of the pair and of what is held fixed.
+    """
+    rng = np.random.default_rng(zlib.crc32(released.tobytes()))  # nothing secret is drawn
+    middle = 2 * released - law.shift_matrix(len(released))
+    drawn = np.array(
+        [frame @ (middle - law.draw(released, rng)) @ frame.T for _ in range(POSTERIOR_DRAWS)]
+    )
+    block = drawn if rest else drawn[:, size:, size:]
+    lost = np.linalg.eigvalsh(block)[:, 0] <= 0
+    drawn[lost] = np.eye(len(frame))
+    found = _scatter(drawn, size, rest)
+    above = np.triu_indices(size, 1)
+    own = found.diagonal(axis1=1, axis2=2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r = found[:, *above] / np.sqrt(own[:, above[0]] * own[:, above[1]])
+        z = np.arctanh(-r if rest else r) + np.sqrt(sampling) * rng.standard_normal(
+            (POSTERIOR_DRAWS, 1)
+        )
+    told = np.isfinite(z) & ~lost[:, None]
+    few = 2 * told.sum(axis=0) <= POSTERIOR_DRAWS
+    z = np.where(few, 0.0, np.where(told, z, np.nan))
+    # By this definition a further draw lies below with just the probability.
+    quantiles = np.nanquantile(z, tails, axis=0, method="weibull")
+    ends = np.ones((size, size, len(tails)))
+    ends[above] = ends[above[::-1]] = np.where(few, np.nan, np.tanh(quantiles)).T
+    return ends

@@ -15,6 +15,7 @@ from privgram.columns.variables import Factor, Numeric
 from privgram.multivariate.variables import (
     DRAWS,
     Covariance,
+    Simulated,
     Variables,
     definite,
     draws_of,
@@ -33,9 +34,12 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram._release.record import ReleaseRecord
 
+#: Probability that no pair of uncorrelated columns is joined under the penalty by noise.
+CONFIDENCE = 0.95
+
 
 @dataclass(frozen=True, eq=False)
-class CCA:
+class CCA(Simulated):
     """The combinations of two sets of columns that are correlated most.
 
     Attributes
@@ -62,11 +66,6 @@ class CCA:
     def stderr(self) -> Vector:
         """Standard errors of `correlations`, from sampling and privacy noise, as `PCA.stderr`."""
         return self._errors(sampling=True)
-
-    @cached_property
-    def noise_stderr(self) -> Vector:
-        """The same from privacy noise alone: about these rows, of which it assumes nothing."""
-        return self._errors(sampling=False)
 
     def _errors(self, sampling: bool) -> Vector:
         p, k = len(self.x_names), len(self.correlations)
@@ -187,7 +186,7 @@ def _canonical(one: Covariance, p: int, k: int) -> tuple[Vector, Matrix, Matrix]
 
 
 @dataclass(frozen=True, eq=False)
-class LDA:
+class LDA(Simulated):
     """A rule that tells levels of a factor apart, linear in other columns.
 
     Attributes
@@ -237,11 +236,6 @@ class LDA:
         covariance would make a standard deviation anything.
         """
         return self._errors(sampling=True)
-
-    @cached_property
-    def noise_stderr(self) -> Matrix:
-        """The same from privacy noise alone: about these rows, of which it assumes nothing."""
-        return self._errors(sampling=False)
 
     def _errors(self, sampling: bool) -> Matrix:
         split = self._split
@@ -488,10 +482,6 @@ def _directions(groups: _Groups) -> tuple[Matrix, Vector]:
     k = min(len(groups.priors) - 1, len(root))
     squares = sizes[:k] ** 2
     return np.linalg.solve(root.T, left[:, :k]), squares / squares.sum()
-
-
-#: Probability that no pair of uncorrelated columns is joined under the penalty by noise.
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, eq=False)

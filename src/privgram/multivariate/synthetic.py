@@ -15,7 +15,7 @@ from scipy.sparse.linalg import LinearOperator, minres
 from privgram._base.numbers import check_integer
 from privgram._base.text import listed
 from privgram.columns.structure import ties, zeros
-from privgram.columns.terms import ONES, Piece, parse_terms
+from privgram.columns.terms import INTERCEPT, ONES, Piece, parse_terms
 from privgram.columns.variables import DAYS, Boolean, Dates, Factor, Log, Numeric
 from privgram.multivariate.variables import image_of, root_of
 from privgram.noise import ImageLaw, TiedLaw
@@ -176,7 +176,7 @@ class _Parts:
         ones = intercept_of(release)
         if columns is None:
             self.described: dict[str, Variable | None] = {
-                name: None for name in release.names if name != "intercept"
+                name: None for name in release.names if name != INTERCEPT
             }
         elif ones is None:
             raise RefusedError(

@@ -210,7 +210,8 @@ class Variables:
         return self.release.noise.shift_matrix(self.release.n_columns)
 
     @cached_property
-    def _ones(self) -> Vector | None:
+    def ones(self) -> Vector | None:
+        """The ones as an image of the released columns, shape (d,); None about zero."""
         return intercept_of(self.release) if self.center else None
 
     @cached_property
@@ -240,11 +241,11 @@ class Variables:
         matrix = self.release.matrix if matrix is None else matrix
         whole = matrix - self._shift
         moment = frame @ whole @ frame.T
-        if self._ones is None:
+        if self.ones is None:
             return math.nan, np.zeros(len(frame)), moment
-        sums = whole @ self._ones
+        sums = whole @ self.ones
         # Else the count is read off the ones.
-        count = max(float(self._ones @ sums), 1.0)
+        count = max(float(self.ones @ sums), 1.0)
         count = count if self.public_count is None else self.public_count
         lower, upper = self._limits
         mean = (frame @ sums / count).clip(lower, upper)
@@ -372,40 +373,6 @@ class Variables:
         return self.origin + self.unit * stored
 
 
-def mean_and_covariance(release: ReleaseRecord) -> tuple[Vector, Matrix]:
-    """Mean and covariance of the columns of a release with an intercept, in their own units.
-
-    Parameters
-    ----------
-    release : Release
-        Of p columns and one named `intercept`.
-
-    Returns
-    -------
-    mean : ndarray of shape (p,), float64
-        Within the public bounds, where there are any.
-    covariance : ndarray of shape (p, p), float64
-        Symmetric.  Noise may leave it with negative eigenvalues.
-
-    Raises
-    ------
-    ValueError
-        If the release has no intercept or nothing else.
-
-    Notes
-    -----
-    Sums are divided by the number of rows where it is public, every row contributes in full and
-    noise is added; else by the released count, whose noise is then that of the sums.
-    """
-    if intercept_of(release) is None or release.n_columns < 2:
-        raise ValueError(
-            "a mean needs a release with a column of ones: make it with "
-            "Columns(..., intercept=True)"
-        )
-    found = Variables(release, center=True).covariance
-    return found.mean, found.matrix
-
-
 def root_of(matrix: Matrix) -> Matrix:
     """R with R R^T the nearest positive semidefinite matrix."""
     values, vectors = np.linalg.eigh(matrix)
@@ -444,17 +411,15 @@ def image_of(release: ReleaseRecord, name: str) -> tuple[Vector, float, float]:
         return image, float(described.center[at]), float(described.half_width[at])
     if described is not None:
         for variable, given in described.variables.items():
-            images, origin, unit = None, 0.0, 1.0
+            images, origin, unit, at = None, 0.0, 1.0, 0
             if isinstance(given, Numeric) and name == given.label(variable):
                 images = described.layout.image(Piece(((variable, 1),)))
-                origin, unit, at = given.center, given.half_width, 0
+                origin, unit = given.center, given.half_width
             elif isinstance(given, Factor) and name.startswith(f"{variable}["):
                 level = name[len(variable) + 1 : -1]
                 if level in given.names:
-                    images, at = (
-                        described.layout.image(Piece((), (variable,))),
-                        given.names.index(level),
-                    )
+                    images = described.layout.image(Piece((), (variable,)))
+                    at = given.names.index(level)
             if images is not None:
                 stored = dict(zip(described.names, images[at], strict=True))
                 if all(kept in release.names for kept, value in stored.items() if value):
@@ -472,6 +437,18 @@ def _any_value(given: Variable) -> Any:
 
 Drawn = TypeVar("Drawn")
 Result = TypeVar("Result")
+
+
+class Simulated:
+    """What has standard errors by simulation."""
+
+    def _errors(self, sampling: bool) -> Any:
+        raise NotImplementedError
+
+    @cached_property
+    def noise_stderr(self) -> Any:
+        """As `stderr`, from privacy noise alone: about these rows, of which it assumes nothing."""
+        return self._errors(sampling=False)
 
 
 def draws_of(variables: Variables) -> int:

@@ -1,6 +1,4 @@
-"""Plots of what was released: matrix, spectrum, components, privacy profile, coefficients.
-
-None of them sees a table.
+"""Plots of releases and of what is made of them. None of them sees a table.
 
 Every function draws on the Axes it is given, or on a new figure, and returns the Axes. Names
 and units are on the axes, and what noise alone could have made is greyed: a plot is read

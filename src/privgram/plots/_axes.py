@@ -1,7 +1,8 @@
-"""What every plot shares: colours, axes to draw on, names that fit."""
+"""What plots share: colours, axes to draw on, headings, names that fit."""
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,16 +51,56 @@ def apart(blocks: Mapping[str, slice], distance: float) -> dict[str, float]:
     return found
 
 
-def listed(intro: str, names: Iterable[str], width: int = 70) -> str:
-    """An introduction and names, in as many lines as they need."""
-    lines = [intro]
-    for i, name in enumerate(map(cut, names)):
-        lines[-1] += "," * (i > 0)
-        if len(lines[-1]) + len(name) < width:
-            lines[-1] += f" {name}"
-        else:
-            lines.append(name)
-    return "\n".join(lines)
+def heading(ax: Axes, text: str) -> None:
+    """Write what a plot shows above it."""
+    ax.set_title(text, fontsize="medium", loc="left")
+
+
+def lay_rows(ax: Axes, names: Sequence[str], otherwise: str) -> None:
+    """Rows from above with their names, or what they are if there are many; a grid along values."""
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    if len(names) <= MOST_NAMES:
+        ax.set_yticks(range(len(names)), [cut(name) for name in names])
+        ax.tick_params(axis="y", length=0)
+    else:
+        ax.set_ylabel(otherwise)
+    ax.grid(axis="x", color=GREY, alpha=0.25, linewidth=0.6)
+    bare(ax)
+
+
+def axes_of_matrix(ax: Axes | None, d: int) -> Axes:
+    """Give the axes, or those of a new figure for a matrix of so many columns."""
+    side = min(3.0 + 0.35 * d, 8.5)
+    ax = axes_for(ax, (side + 1.2, side))
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    return ax
+
+
+def name_both(ax: Axes, places: Iterable[float], names: Iterable[str]) -> None:
+    """Name the rows and columns of a matrix."""
+    at, texts = list(places), list(names)
+    ax.set_xticks(at, texts, rotation=45, ha="right", rotation_mode="anchor")
+    ax.set_yticks(at, texts)
+    ax.tick_params(length=0)
+
+
+def hatch(ax: Axes, faint: NDArray[np.bool_]) -> None:
+    """Hatch the cells that say nothing."""
+    from matplotlib import collections, patches
+
+    cells = [patches.Rectangle((j - 0.5, i - 0.5), 1, 1) for i, j in np.argwhere(faint)]
+    hatched = collections.PatchCollection(
+        cells, facecolor="none", edgecolor=GREY, hatch="////", linewidth=0.0
+    )
+    ax.add_collection(hatched)
+
+
+def lines_of(intro: str, names: Iterable[str], width: int = 70) -> str:
+    """An introduction and names, in as many lines as they need; none is broken."""
+    text = f"{intro} " + ", ".join(cut(name).replace(" ", "\xa0") for name in names)
+    lines = wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace("\xa0", " ")
 
 
 def write_names(

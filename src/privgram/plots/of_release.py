@@ -9,8 +9,18 @@ import numpy as np
 
 from privgram._base.numbers import check_positive
 from privgram.columns.structure import by_term
-from privgram.plots._axes import GREY, MOST_NAMES, apart, axes_for, cut
-from privgram.plots.of_results import last_epsilon, plot_profile
+from privgram.multivariate import pca
+from privgram.plots._axes import (
+    GREY,
+    MOST_NAMES,
+    apart,
+    axes_of_matrix,
+    cut,
+    hatch,
+    heading,
+    name_both,
+)
+from privgram.plots.of_results import last_epsilon, plot_profile, plot_scree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +28,7 @@ if TYPE_CHECKING:
 
     from privgram._release.record import ReleaseRecord
 
-#: More columns than this have no numbers in their cells.
+#: More columns than this have no scores written in their cells.
 MOST_NUMBERS = 8
 
 
@@ -51,9 +61,8 @@ def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, level: float 
     """
     level = check_positive(level, "level")
     d = release.n_columns
-    side = min(3.0 + 0.35 * d, 8.5)
-    ax = axes_for(ax, (side + 1.2, side))
-    from matplotlib import collections, colormaps, colors, patches, ticker
+    ax = axes_of_matrix(ax, d)
+    from matplotlib import colormaps, colors, ticker
 
     scores = noise_scores(release)
     top = max(float(np.abs(scores).max()), 10 * level)
@@ -66,29 +75,17 @@ def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, level: float 
     ax.imshow(blank, cmap=colors.ListedColormap([ax.get_facecolor()]))
     blocks = _blocks(release)
     if d <= MOST_NAMES:
-        cells = [patches.Rectangle((j - 0.5, i - 0.5), 1, 1) for i, j in np.argwhere(faint)]
-        ax.add_collection(
-            collections.PatchCollection(
-                cells, facecolor="none", edgecolor=GREY, hatch="////", linewidth=0.0
-            )
-        )
-        edges = np.arange(d + 1) - 0.5
-        names = [cut(name) for name in release.names]
-        ax.set_xticks(range(d), names, rotation=45, ha="right", rotation_mode="anchor")
-        ax.set_yticks(range(d), names)
-        ax.tick_params(length=0)
-        ax.set_xticks(edges[1:-1], minor=True)
-        ax.set_yticks(edges[1:-1], minor=True)
+        hatch(ax, faint)
+        name_both(ax, range(d), map(cut, release.names))
+        edges = np.arange(1, d) - 0.5
+        ax.set_xticks(edges, minor=True)
+        ax.set_yticks(edges, minor=True)
         ax.grid(which="minor", color=ax.get_facecolor(), linewidth=1.0)
         ax.tick_params(which="minor", length=0)
     elif 1 < len(blocks) <= MOST_NAMES:
         sized = {cut(f"{term} ({at.stop - at.start})"): at for term, at in blocks.items()}
         middles = apart(sized, d / MOST_NAMES)
-        ax.set_xticks(
-            list(middles.values()), list(middles), rotation=45, ha="right", rotation_mode="anchor"
-        )
-        ax.set_yticks(list(middles.values()), list(middles))
-        ax.tick_params(length=0)
+        name_both(ax, middles.values(), middles)
     else:
         ax.set_xlabel("column")
         ax.set_ylabel("column")
@@ -121,15 +118,12 @@ def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, level: float 
     bar.ax.axhspan(-level, level, color=cmap.get_bad())
     above = np.triu_indices(d)
     part = faint[above].sum() / max((~known)[above].sum(), 1)
-    ax.set_title(
+    heading(
+        ax,
         f"Second moment of {d} columns\n"
         f"grey: within {level:g} standard deviations of zero ({part:.0%} of the entries)"
         + ("; blank: known zeros" if known.any() else ""),
-        fontsize="medium",
-        loc="left",
     )
-    for spine in ax.spines.values():
-        spine.set_visible(False)
     return ax
 
 
@@ -143,11 +137,9 @@ def plot_spectrum(
 ) -> Axes:
     """Draw the eigenvalues of a released matrix with the edge of its noise.
 
-    Those that `Release.pca` has: of all columns but the intercept, about the mean where there
-    is one.
-
-    No eigenvalue is farther from that of the exact matrix than the largest eigenvalue of the
-    noise (Weyl), so those below the edge may be noise alone.
+    They are those of `Release.pca`: of all columns but the intercept, about the mean where there
+    is one. No eigenvalue is farther from that of the exact matrix than the largest eigenvalue of
+    the noise (Weyl), so those below the edge may be noise alone.
 
     Parameters
     ----------
@@ -172,9 +164,6 @@ def plot_spectrum(
     ImportError
         Without matplotlib: ``pip install "privgram[plot]"``.
     """
-    from privgram.multivariate import pca
-    from privgram.plots.of_results import plot_scree
-
     return plot_scree(pca(release, confidence=confidence, center=center, **options), ax)
 
 
@@ -211,11 +200,7 @@ def plot_privacy(release: ReleaseRecord, ax: Axes | None = None) -> Axes:
     ax.axhline(release.delta, color=GREY, linewidth=0.8, linestyle=":")
     ax.set_xlim(*limits)
     ax.set_ylim(min(1e-10, release.delta / 100), 2.0)
-    ax.set_title(
-        f"Privacy profile, {release.adjacency}: smaller is more private",
-        fontsize="medium",
-        loc="left",
-    )
+    heading(ax, f"Privacy profile, {release.adjacency}: smaller is more private")
     ax.legend(frameon=False, fontsize="small", loc="upper right")
     return ax
 
@@ -225,23 +210,26 @@ def noise_scores(release: ReleaseRecord) -> NDArray[np.float64]:
 
     The known shift of the diagonal is taken off. Zero where the entry is known to be zero.
     """
-    d = release.n_columns
-    deviation = np.sqrt(np.maximum(release.noise.entry_variance(release.matrix, np.eye(d)), 0.0))
-    centred = release.matrix - release.noise.shift_matrix(d)
+    centred, variance = _entries(release)
     with np.errstate(divide="ignore", invalid="ignore"):
-        scores: NDArray[np.float64] = centred / deviation
+        scores: NDArray[np.float64] = centred / np.sqrt(np.maximum(variance, 0.0))
     scores[_known(release)] = 0.0
     return np.nan_to_num(scores, nan=0.0)
 
 
 def _known(release: ReleaseRecord) -> NDArray[np.bool_]:
     """Entries that are zero without noise, but for rounding."""
-    variance = release.noise.entry_variance(release.matrix, np.eye(release.n_columns))
-    centred = release.matrix - release.noise.shift_matrix(release.n_columns)
-    found: NDArray[np.bool_] = (variance <= 1e-12 * variance.max()) & (
-        np.abs(centred) <= 1e-9 * np.abs(centred).max()
-    )
-    return found
+    centred, variance = _entries(release)
+    size = np.abs(centred)
+    known: NDArray[np.bool_] = (variance <= 1e-12 * variance.max()) & (size <= 1e-9 * size.max())
+    return known
+
+
+def _entries(release: ReleaseRecord) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The matrix less its known shift, and the variances of the noise in it."""
+    d, law = release.n_columns, release.noise
+    variance = law.entry_variance(release.matrix, np.eye(d))
+    return release.matrix - law.shift_matrix(d), variance
 
 
 def _blocks(release: ReleaseRecord) -> dict[str, slice]:

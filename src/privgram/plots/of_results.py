@@ -15,15 +15,26 @@ from privgram.plots._axes import (
     ORANGE,
     apart,
     axes_for,
+    axes_of_matrix,
     bare,
     cut,
-    listed,
+    hatch,
+    heading,
+    lay_rows,
+    lines_of,
+    name_both,
     write_names,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
+
+#: More columns than this have no correlations written in their cells.
+MOST_NUMBERS = 12
+
+#: Standard deviations of noise beyond which a correlation is not noise alone.
+CLEAR = 2.0
 
 #: What changes by a coefficient of a family's linear predictor.
 PREDICTED = {"binomial": "the log odds of ", "poisson": "the log of the mean of "}
@@ -101,12 +112,7 @@ def plot_coefficients(
             ax.text(
                 1.02, row, text, transform=ax.get_yaxis_transform(), va="center", fontsize="small"
             )
-    ax.set_ylim(p - 0.4, -0.6)
-    if few:
-        ax.set_yticks(range(p), [cut(fit.design.names[j]) for j in order])
-        ax.tick_params(axis="y", length=0)
-    else:
-        ax.set_ylabel("feature, by distance from zero")
+    lay_rows(ax, [fit.design.names[j] for j in order], "feature, by distance from zero")
     blocks = _blocks(fit, order)
     if len(blocks) < p:  # some term has several
         for at in list(blocks.values())[1:]:
@@ -118,17 +124,15 @@ def plot_coefficients(
     each = "standard deviation of the feature" if per == "sd" else "unit of the feature"
     of = PREDICTED.get(getattr(fit, "family", ""), "")
     ax.set_xlabel(f"change of {of}{cut(fit.target)} per {each}")
-    heading = f"{cut(fit.target)} on {p} feature{'s' if p > 1 else ''}"
-    heading += f", {level:.0%} intervals" if known else ", no intervals"
+    text = f"{cut(fit.target)} on {p} feature{'s' if p > 1 else ''}"
+    text += f", {level:.0%} intervals" if known else ", no intervals"
     if known and not few:
         clear_ones = int(((ends > 0).all(axis=1) | (ends < 0).all(axis=1)).sum())
-        heading += f" ({clear_ones} without zero)"
+        text += f" ({clear_ones} without zero)"
     if fit.design.references:
         left_out = (f"{name} {level}" for name, level in fit.design.references.items())
-        heading += "\n" + listed("levels: differences from", left_out)
-    ax.set_title(heading, fontsize="medium", loc="left")
-    ax.grid(axis="x", color=GREY, alpha=0.25, linewidth=0.6)
-    bare(ax)
+        text += "\n" + lines_of("levels: differences from", left_out)
+    heading(ax, text)
     ax.spines["left"].set_visible(False)
     return ax
 
@@ -213,29 +217,11 @@ def plot_forest(
         ax.plot(
             shrunk.estimate[order, at], range(n), "|", color=ORANGE, label="shrunk", markersize=9
         )
-    ax.set_ylim(n - 0.4, -0.6)
-    if few:
-        ax.set_yticks(range(n), [cut(str(fits.groups[i])) for i in order])
-        ax.tick_params(axis="y", length=0)
-    else:
-        ax.set_ylabel(f"{cut(fits.by)}, by coefficient")
+    lay_rows(ax, [str(fits.groups[i]) for i in order], f"{cut(fits.by)}, by coefficient")
     ax.set_xlabel(f"change of {cut(fits.target)} per unit of {cut(name)}")
-    ax.set_title(
-        f"{cut(name)} in {n} groups by {cut(fits.by)}, {level:.0%} intervals",
-        fontsize="medium",
-        loc="left",
-    )
+    heading(ax, f"{cut(name)} in {n} groups by {cut(fits.by)}, {level:.0%} intervals")
     ax.legend(fontsize="small", frameon=False)
-    ax.grid(axis="x", color=GREY, alpha=0.25, linewidth=0.6)
-    bare(ax)
     return ax
-
-
-#: More columns than this have no numbers in their cells.
-MOST_NUMBERS = 12
-
-#: Standard deviations of noise beyond which a correlation is not noise alone.
-CLEAR = 2.0
 
 
 def plot_description(description: Any, ax: Axes | None = None) -> Axes:
@@ -279,21 +265,13 @@ def plot_description(description: Any, ax: Axes | None = None) -> Axes:
             place = ax.get_yaxis_transform()
             ax.text(1.02, row, text, transform=place, va="center", fontsize="small")
     ax.set_xlim(0, 1)
-    ax.set_ylim(p - 0.4, -0.6)
-    if few:
-        ax.set_yticks(range(p), [cut(name) for name in description.names])
-        ax.tick_params(axis="y", length=0)
-    else:
-        ax.set_ylabel("column")
+    lay_rows(ax, description.names, "column")
     ax.set_xticks([0, 0.5, 1], ["lower bound", "middle", "upper bound"])
-    ax.set_title(
+    heading(
+        ax,
         f"Means with {description.level:.0%} intervals, thin: one standard deviation\n"
         "grey: the same errors about the middle",
-        fontsize="medium",
-        loc="left",
     )
-    ax.grid(axis="x", color=GREY, alpha=0.25, linewidth=0.6)
-    bare(ax)
     return ax
 
 
@@ -316,25 +294,16 @@ def plot_correlation(correlation: Any, ax: Axes | None = None) -> Axes:
         Without matplotlib: ``pip install "privgram[plot]"``.
     """
     p = len(correlation.names)
-    side = min(3.0 + 0.35 * p, 8.5)
-    ax = axes_for(ax, (side + 1.2, side))
-    from matplotlib import collections, colormaps, patches
+    ax = axes_of_matrix(ax, p)
+    from matplotlib import colormaps
 
     matrix = correlation.matrix
     faint = ~(np.abs(matrix) >= CLEAR * correlation.noise)  # also where noise hides it
     cmap = colormaps["RdBu_r"].with_extremes(bad=(*(0.54,) * 3, 0.35))
     image = ax.imshow(np.ma.masked_where(faint, matrix), vmin=-1, vmax=1, cmap=cmap)
     if p <= MOST_NAMES:
-        cells = [patches.Rectangle((j - 0.5, i - 0.5), 1, 1) for i, j in np.argwhere(faint)]
-        ax.add_collection(
-            collections.PatchCollection(
-                cells, facecolor="none", edgecolor=GREY, hatch="////", linewidth=0.0
-            )
-        )
-        names = [cut(name) for name in correlation.names]
-        ax.set_xticks(range(p), names, rotation=45, ha="right", rotation_mode="anchor")
-        ax.set_yticks(range(p), names)
-        ax.tick_params(length=0)
+        hatch(ax, faint)
+        name_both(ax, range(p), map(cut, correlation.names))
     else:
         ax.set_xlabel("column")
         ax.set_ylabel("column")
@@ -348,15 +317,12 @@ def plot_correlation(correlation: Any, ax: Axes | None = None) -> Axes:
     part = faint[pairs].mean() if p > 1 else 0.0
     partial = correlation.partial
     held = partial if isinstance(partial, tuple) else ("all others",) if partial else ()
-    ax.set_title(
+    heading(
+        ax,
         f"Correlations of {p} columns"
         + (f", {cut(', '.join(held))} held fixed" if held else "")
         + f"\ngrey: as noise alone would make ({part:.0%} of the pairs)",
-        fontsize="medium",
-        loc="left",
     )
-    for spine in ax.spines.values():
-        spine.set_visible(False)
     return ax
 
 
@@ -400,7 +366,7 @@ def plot_scree(pca: Any, ax: Axes | None = None) -> Axes:
     if not pca.of_correlations:
         ax.axhline(edge[0], color=GREY, linewidth=1)
     size = 6 if len(values) <= 60 else 3
-    beyond = "" if not pca.of_correlations else " and sampling"
+    beyond = " and sampling" if pca.of_correlations else ""
     for kind, marker, color, label in (
         (clear, "o", BLUE, f"above the noise{beyond}"),
         (~clear & ~negative, "o", GREY, f"within the noise{beyond}"),
@@ -425,18 +391,13 @@ def plot_scree(pca: Any, ax: Axes | None = None) -> Axes:
         ax.set_xticks([1, *(t for t in ax.get_xticks() if 1 < t <= len(values))])
     ax.set_xlabel("rank of the eigenvalue")
     about = " about the mean" if pca.mean_ is not None else ""
-    of = "of the correlations" if pca.of_correlations else f"{about} (scale of the matrix)"
-    ax.set_ylabel(f"eigenvalue {of}".replace("  ", " "))
-    against = (
-        "what uncorrelated columns give"
-        if pca.of_correlations
-        else (f"the noise edge {edge[0]:.3g}")
-    )
-    ax.set_title(
-        f"{int(clear.sum())} of {len(values)} eigenvalues above {against} ({pca.confidence:.0%})",
-        fontsize="medium",
-        loc="left",
-    )
+    if pca.of_correlations:
+        of, against = " of the correlations", "what uncorrelated columns give"
+    else:
+        of, against = f"{about} (scale of the matrix)", f"the noise edge {edge[0]:.3g}"
+    ax.set_ylabel(f"eigenvalue{of}")
+    beyond_edge = f"{int(clear.sum())} of {len(values)} eigenvalues above {against}"
+    heading(ax, f"{beyond_edge} ({pca.confidence:.0%})")
     ax.legend(frameon=False, fontsize="small")
     bare(ax)
     return ax
@@ -511,10 +472,10 @@ def plot_biplot(pca: Any, ax: Axes | None = None, *, axes: tuple[int, int] = (1,
     ]
     ax.set_xlabel(labels[0])
     ax.set_ylabel(labels[1])
-    heading = "Columns by their loadings; crosses: two standard errors"
+    text = "Columns by their loadings; crosses: two standard errors"
     if unnamed := write_names(ax, pca.names, loadings, colors):
-        heading += f"\n{len(unnamed)} short arrow{'s' * (len(unnamed) > 1)} without a name"
-    ax.set_title(heading, fontsize="medium", loc="left")
+        text += f"\n{len(unnamed)} short arrow{'s' * (len(unnamed) > 1)} without a name"
+    heading(ax, text)
     bare(ax)
     return ax
 

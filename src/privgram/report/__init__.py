@@ -17,11 +17,17 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from privgram._base.installed import extra
+from privgram import plots
+from privgram._base.installed import __version__, extra
 from privgram._base.text import shown
+from privgram._release.record import FORM
 from privgram.columns.structure import by_term, share
 from privgram.columns.terms import INTERCEPT
 from privgram.columns.variables import Factor, Numeric
+from privgram.multivariate import correlation, pca
+from privgram.plots._axes import MOST_NAMES
+from privgram.regression import RefusedError, regress
+from privgram.regression.design import intercept_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,6 +42,14 @@ FALSE_ALARMS = 0.05
 
 #: Background of dark pages, as in the template.
 DARK_GROUND = "#14171b"
+
+#: `Release.guarantee` in words.
+FOUNDED = {
+    "proved": "This is proved of the mechanism, and its privacy profile is the exact one.",
+    "bounded": "This is proved of the mechanism; its privacy profile is an upper bound.",
+    "stated": "This is stated by the source of the noise's constants, and not confirmed by a proof "
+    "in privgram's documentation.",
+}
 
 
 class Plot(NamedTuple):
@@ -92,10 +106,6 @@ def to_html(
     with extra("report", "a report needs"):
         import jinja2
         import matplotlib  # noqa: F401
-    from privgram import plots
-    from privgram._base.installed import __version__
-    from privgram.regression.design import intercept_of
-
     if isinstance(targets, str):
         targets = [targets]
     fits = [_fit(release, target, ridge) for target in targets]
@@ -138,7 +148,7 @@ def to_html(
         terms=_terms(release),
         columns=_columns(release),
         fits=fits,
-        facts=_facts(release, path, __version__),
+        facts=_facts(release, path),
         code=_code(release, path, fits),
     )
 
@@ -149,6 +159,7 @@ def _without_controls(value: Any) -> Any:
 
 
 def _draw(plot: Callable[[], Axes], alt: str) -> Plot:
+    """Draw for light pages and for dark ones."""
     from matplotlib import pyplot, style
 
     pictures = []
@@ -197,8 +208,8 @@ def _guarantee(release: ReleaseRecord) -> list[str]:
         f"So anyone who knows {whole}, and anything else, and looks for {sought} in the release by "
         f"a test that raises {FALSE_ALARMS:.0%} false alarms, finds it with probability "
         f"{_power(release):.1%} at most; without any release it would be {FALSE_ALARMS:.0%}.",
+        FOUNDED[release.guarantee],
     ]
-    words.append(_FOUNDED[release.guarantee])
     if "bound_epsilon" in release.parameters:
         part = release.parameters["bound_epsilon"]
         words.append(
@@ -206,15 +217,6 @@ def _guarantee(release: ReleaseRecord) -> list[str]:
             f"{'row' if unit is None else 'unit'} norms from the table; epsilon counts it."
         )
     return words
-
-
-#: `Release.guarantee` in words.
-_FOUNDED: dict[str, str] = {
-    "proved": "This is proved of the mechanism, and its privacy profile is the exact one.",
-    "bounded": "This is proved of the mechanism; its privacy profile is an upper bound.",
-    "stated": "This is stated by the source of the noise's constants, and not confirmed by a proof "
-    "in privgram's documentation.",
-}
 
 
 def _power(release: ReleaseRecord) -> float:
@@ -274,6 +276,7 @@ def _smallest(release: ReleaseRecord) -> float:
 
 
 def _columns(release: ReleaseRecord) -> list[dict[str, str]]:
+    """Sums of squares of the columns, with their noise and their bounds."""
     noise = np.sqrt(
         np.diag(release.noise.entry_variance(release.matrix, np.eye(len(release.names))))
     )
@@ -317,8 +320,6 @@ def _terms(release: ReleaseRecord) -> list[dict[str, str]]:
 
 
 def _fit(release: ReleaseRecord, target: str, ridge: float | str) -> dict[str, Any]:
-    from privgram.regression import RefusedError, regress
-
     try:
         fit = regress(release, target, ridge=ridge)
     except RefusedError as refusal:
@@ -366,19 +367,13 @@ def _fit(release: ReleaseRecord, target: str, ridge: float | str) -> dict[str, A
 
 def _components(release: ReleaseRecord) -> dict[str, Any] | None:
     """Principal components of the correlations, where there are any to draw."""
-    from privgram.multivariate import pca
-    from privgram.plots import plot_biplot, plot_scree
-    from privgram.plots._axes import MOST_NAMES
-    from privgram.regression import RefusedError
-
     # Of a factor all levels but one: together they are correlated by being its levels.
     described = {} if release.columns is None else release.columns.variables
     first = {
         f"{name}[{one.names[0]}]" for name, one in described.items() if isinstance(one, Factor)
     }
     names = [name for name in release.names if name != INTERCEPT and name not in first]
-    columns = len(names)
-    if not 2 <= columns <= MOST_NAMES:
+    if not 2 <= len(names) <= MOST_NAMES:
         return None
     page: dict[str, Any] = {
         "correlation": _correlation(release, names),
@@ -392,13 +387,13 @@ def _components(release: ReleaseRecord) -> dict[str, Any] | None:
         return page | {"refusal": _sentence(refusal)}
     return page | {
         "scree": _draw(
-            lambda: plot_scree(found),
-            f"Eigenvalues of the correlations of {columns} columns by rank; {clear} exceed what "
+            lambda: plots.plot_scree(found),
+            f"Eigenvalues of the correlations of {len(names)} columns by rank; {clear} exceed what "
             "uncorrelated columns would give.",
         ),
         "biplot": _draw(
-            lambda: plot_biplot(found),
-            f"The {columns} columns as arrows by their loadings on the first two components.",
+            lambda: plots.plot_biplot(found),
+            f"The {len(names)} columns as arrows by their loadings on the first two components.",
         ),
         "note": "The rows are secret, so there are only columns. "
         + ("About the mean." if found.mean_ is not None else "About the middle of the bounds."),
@@ -407,11 +402,6 @@ def _components(release: ReleaseRecord) -> dict[str, Any] | None:
 
 def _correlation(release: ReleaseRecord, names: list[str]) -> Plot | None:
     """Correlations, where the release knows them."""
-    from privgram.multivariate import correlation
-    from privgram.plots import plot_correlation
-    from privgram.regression import RefusedError
-    from privgram.regression.design import intercept_of
-
     if intercept_of(release) is None:
         return None
     try:
@@ -421,7 +411,7 @@ def _correlation(release: ReleaseRecord, names: list[str]) -> Plot | None:
     clear = np.abs(found.matrix) >= 2 * found.noise
     part = float(clear[np.triu_indices(len(names), 1)].mean())
     return _draw(
-        lambda: plot_correlation(found),
+        lambda: plots.plot_correlation(found),
         f"Correlations of {len(names)} columns; {part:.0%} are more than noise alone would make.",
     )
 
@@ -456,9 +446,9 @@ def _units(release: ReleaseRecord) -> list[tuple[str, str]]:
     return [("protected", f"all rows of one {shown(unit.name)}{within}"), ("units", count)]
 
 
-def _facts(release: ReleaseRecord, path: Path | None, version: str) -> list[tuple[str, str]]:
-    from privgram._release.record import FORM
-
+def _facts(release: ReleaseRecord, path: Path | None) -> list[tuple[str, str]]:
+    whose = "row" if release.privacy_unit is None else "unit"
+    scaled = "" if release.columns is None else ", after mapping to [-1, 1]"
     facts = [
         ("mechanism", str(release.mechanism)),
         ("epsilon", f"{release.epsilon:g}"),
@@ -467,10 +457,8 @@ def _facts(release: ReleaseRecord, path: Path | None, version: str) -> list[tupl
         ("neighbours", release.adjacency),
         ("rows", _rows(release)),
         *_units(release),
-        (f"bound of a {'row' if release.privacy_unit is None else 'unit'}",
-         f"{release.bound:g} (L2 norm, after mapping to [-1, 1])"
-         if release.columns is not None else f"{release.bound:g} (L2 norm)"),
-    ]  # fmt: skip
+        (f"bound of a {whose}", f"{release.bound:g} (L2 norm{scaled})"),
+    ]
     facts += [(name.replace("_", " "), _plain(value)) for name, value in release.parameters.items()]
     shift = np.diag(release.noise.shift_matrix(release.n_columns))
     ends = sorted({float(shift.min()), float(shift.max())})
@@ -478,12 +466,12 @@ def _facts(release: ReleaseRecord, path: Path | None, version: str) -> list[tupl
     if path is not None:
         facts.append(("file", f"{path.name}, format version {FORM.version}"))
         facts.append(("SHA-256 of the file", hashlib.sha256(path.read_bytes()).hexdigest()))
-    facts.append(("page by", f"privgram {version}"))
+    facts.append(("page by", f"privgram {__version__}"))
     return facts
 
 
 def _code(release: ReleaseRecord, path: Path | None, fits: list[dict[str, Any]]) -> str:
-    others = [name for name in release.names if name != "intercept"]
+    others = [name for name in release.names if name != INTERCEPT]
     described = {} if release.columns is None else release.columns.variables
     labels = [one.label(name) for name, one in described.items() if isinstance(one, Numeric)]
     others = [name for name in labels if name in release.names] or others
