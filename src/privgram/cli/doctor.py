@@ -15,7 +15,7 @@ from typing import Any
 import click
 import numpy as np
 
-from privgram._base.installed import cores
+from privgram._base.machine import cores
 from privgram.cli._shared import console, example, facts, json_option, print_json, table
 
 # RFC 8439, appendix A.1, vector 1: the first 32 bytes of the stream under the key of zeros.

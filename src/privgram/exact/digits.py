@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._base.installed import cores
+from privgram._base.machine import cores
 
 if TYPE_CHECKING:
     from privgram.exact.limbs import Limbs
