@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 
@@ -34,8 +34,6 @@ def settled(missing: Missing | None, adjacency: str | None) -> Missing:
 
 
 Clip = Literal["frobenius", "trace"]
-
-CLIPS = ("frobenius", "trace")
 
 #: Rows of a unit of more, each within the row bound, would be too coarse beside it.
 MOST_ROWS = 1 << 20
@@ -127,8 +125,8 @@ class PrivacyUnit:
             )
         if self.missing not in ("error", "drop"):
             raise ValueError(f"missing is 'error' or 'drop', not {self.missing!r}")
-        if self.clip not in CLIPS:
-            raise ValueError(f"clip is {' or '.join(map(repr, CLIPS))}, not {self.clip!r}")
+        if self.clip not in get_args(Clip):
+            raise ValueError(f"clip is {' or '.join(map(repr, get_args(Clip)))}, not {self.clip!r}")
         if not isinstance(self.within, bool):
             raise TypeError("within is True or False")
         if self.row_bound is not None:
