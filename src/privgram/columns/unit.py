@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 
-from privgram._base.numbers import check_integer, check_positive, check_within
+from privgram._base.numbers import check_integer, check_one_of, check_positive, check_within
 from privgram.columns.variables import Variable
 
 Missing: TypeAlias = Literal["error", "drop"]
@@ -16,8 +16,8 @@ Missing: TypeAlias = Literal["error", "drop"]
 
 def check_missing(missing: Any) -> Missing | None:
     """Check what was asked; None is settled where the notion of neighbours is known."""
-    if missing not in (None, "error", "drop"):
-        raise ValueError(f"missing is 'error' or 'drop', not {missing!r}")
+    if missing is not None:
+        check_one_of(missing, "missing", get_args(Missing))
     found: Missing | None = missing
     return found
 
@@ -123,10 +123,8 @@ class PrivacyUnit:
                 "unit is the name of a column; ids that are not one need a name: "
                 "Unit('person', values=ids)"
             )
-        if self.missing not in ("error", "drop"):
-            raise ValueError(f"missing is 'error' or 'drop', not {self.missing!r}")
-        if self.clip not in get_args(Clip):
-            raise ValueError(f"clip is {' or '.join(map(repr, get_args(Clip)))}, not {self.clip!r}")
+        check_one_of(self.missing, "missing", get_args(Missing))
+        check_one_of(self.clip, "clip", get_args(Clip))
         if not isinstance(self.within, bool):
             raise TypeError("within is True or False")
         if self.row_bound is not None:

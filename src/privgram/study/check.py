@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from privgram._base.installed import extra
 from privgram._base.text import aligned, listed, shown
 from privgram.columns.encoding import Codes, codes_of, named
 from privgram.columns.unit import Identifier, Unit
 from privgram.columns.variables import Boolean, Dates, Factor, Numeric, Variable
 from privgram.engines import check_here, scale_out
 from privgram.sources import open_source
+from privgram.sources.files import find
 from privgram.sources.table import Keys, keys_of
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     from privgram.columns import Columns
 
-__all__ = ["Check", "CheckRow", "check", "read_study", "rows_of", "template"]
+__all__ = ["Check", "CheckRow", "look", "read_study", "rows_of", "template"]
 
 #: What a file may have besides its columns, and what `Study` calls it.
 KEYS = ("table", "epsilon", "delta", "adjacency", "unit", "rows_per_unit", "ledger")
@@ -38,7 +40,7 @@ HEAD = """\
 table = {table}
 ledger = {ledger}        # keeps the budget; made by the first command that spends
 epsilon = 1.0            # the budget of all that is ever released of this table
-delta = {delta}          # far below 1 / rows
+delta = 1e-6             # far below 1 / rows
 adjacency = "replace"    # or "add-remove": the number of rows is private too
 # unit = "person"        # whose rows are protected together; by default each row is a person
 # rows_per_unit = 8      # so many rows of one count in full
@@ -93,9 +95,7 @@ def read_study(path: Path) -> tuple[Any, dict[str, Any]]:
 def template(table: str) -> str:
     """A file to fill in, from the types of a table's columns and nothing else of it."""
     kinds = _kinds(Path(table))
-    text = HEAD.format(
-        table=json.dumps(table), ledger=json.dumps(Path(table).stem + ".ledger"), delta="1e-6"
-    )
+    text = HEAD.format(table=json.dumps(table), ledger=json.dumps(Path(table).stem + ".ledger"))
     lines = [(f"{_key(name)} = {KINDS[kind][0]}", KINDS[kind][1]) for name, kind in kinds.items()]
     width = max(len(line) for line, _ in lines)
     return text + "".join(f"{line:<{width}}  # {comment}\n" for line, comment in lines)
@@ -108,9 +108,6 @@ def _key(name: str) -> str:
 
 def _kinds(path: Path) -> dict[str, str]:
     """What columns hold, by their types."""
-    from privgram._base.installed import extra
-    from privgram.sources.files import find
-
     first = find(path)[0]
     with extra("arrow", "the types of a file's columns need"):
         import pyarrow.csv
@@ -144,7 +141,7 @@ MARK = "NOT PRIVATE: for the eyes of the table's holder alone. Do not publish, s
 #: More than this part of the values beyond their bounds is worth a word.
 MANY = 0.05
 
-#: Ends of what rows a person are told at.
+#: Of how many rows units have, these quantiles are told.
 QUANTILES = (0.5, 0.95, 1.0)
 
 
@@ -234,7 +231,7 @@ class Check:
         raise TypeError("a check is NOT PRIVATE and cannot be saved, copied or sent: print it")
 
 
-def check(
+def look(
     table: Any,
     columns: Columns,
     unit: str | None = None,
