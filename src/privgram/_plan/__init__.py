@@ -477,7 +477,7 @@ def _terms(
 
     now, then = facts(columns, noise), [nothing] * len(by_term(columns))
     if weights is not None:
-        other = Columns.from_dict(columns.to_dict() | {"weights": weights})
+        other = columns.replace(weights=weights)
         then = facts(other, noise * (other.bound / columns.bound) ** 2)
     return tuple(
         TermRow(term, sum(one.size for one in stored), *before, *after)

@@ -174,7 +174,7 @@ def _guessed(design: Mapping[Any, Any], columns: Columns) -> dict[str, Any]:
     return made
 
 
-def unsettled(drawn: Sequence[Vector], tried: int, least: int, known: float) -> bool:
+def draw_more(drawn: Sequence[Vector], tried: int, least: int, known: float) -> bool:
     """Whether to draw more fits of made rows, to know the median of their standard errors.
 
     Of those that were tried, `drawn` were not refused. At least `least` are tried, and more until

@@ -13,7 +13,7 @@ import numpy as np
 from privgram._base.numbers import check_positive
 from privgram._base.text import aligned, number, shown
 from privgram._plan import designs
-from privgram._plan.designs import EARLIER, Design, design_of, unsettled
+from privgram._plan.designs import EARLIER, Design, design_of, draw_more
 from privgram._release.record import ReleaseRecord
 from privgram.columns import Columns
 from privgram.columns.structure import ties, zeros
@@ -363,7 +363,7 @@ class Setting:
             most = 0
         drawn: list[Vector] = []
         tried = 0
-        while tried < most and unsettled(drawn, tried, REHEARSALS, KNOWN):
+        while tried < most and draw_more(drawn, tried, REHEARSALS, KNOWN):
             matrix, law = self._drawn(mechanism, calibration, n_rows, tried)
             record = self._record(mechanism, matrix, law, n_rows, epsilon, delta, calibration)
             tried += 1
@@ -459,7 +459,7 @@ class Setting:
     @cached_property
     def _whole(self) -> Columns:
         """The columns of a table without missing values."""
-        return Columns.from_dict(self.columns.to_dict() | {"missing": "error"})
+        return self.columns.replace(missing="error")
 
 
 @dataclass(frozen=True, eq=False)

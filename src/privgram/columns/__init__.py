@@ -202,17 +202,14 @@ class Columns:
     def without(self, name: str) -> Columns:
         """These columns without one variable, and without the terms that have it."""
         terms = [term for term in self._terms if name not in _names_in(term)]
-        return Columns(
-            {own: described for own, described in self._variables.items() if own != name},
-            self._intercept,
-            self._missing,
+        return self.replace(
+            bounds={own: described for own, described in self._variables.items() if own != name},
             terms=None if self._written is None else _labels(terms, self._variables),
             weights={
                 term.label(self._variables): self._weights[term]
                 for term in terms
                 if term in self._weights
             },
-            row_weights=self._row_weights,
         )
 
     def _check_row_weights(self, name: str | None) -> str | None:
@@ -303,7 +300,11 @@ class Columns:
         """These columns with `missing` as it is under a notion of neighbours, None if unknown."""
         if self._missing is not None:
             return self
-        return Columns.from_dict(self.to_dict() | {"missing": settled(None, adjacency)})
+        return self.replace(missing=settled(None, adjacency))
+
+    def replace(self, **changes: Any) -> Columns:
+        """These columns with some parameters of `Columns` changed, by name."""
+        return Columns.from_dict(self.to_dict() | changes)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -345,7 +345,7 @@ class Study:
         columns = self.columns
         if terms is not None:
             asked = [terms] if isinstance(terms, str) else list(terms)
-            columns = Columns.from_dict(columns.to_dict() | {"terms": asked})
+            columns = columns.replace(terms=asked)
         price = self._price(epsilon, delta)
         request = self._request(price, label, columns.selected)
         request |= protected(self.unit, price[0])
@@ -594,8 +594,7 @@ class Study:
         ValueError
             If the table can be read once only, or is on a cluster.
         """
-        unit, rows = (None, None) if self.unit is None else (self.unit.name, self.unit.rows)
-        return look(self.table, self.columns, unit, self.name, rows)
+        return look(self.table, self.columns, self.unit, self.name)
 
     def _price(self, epsilon: float | None, delta: float | None) -> tuple[float, float]:
         """Epsilon and delta of one answer."""
@@ -653,7 +652,7 @@ def described(columns: Any, weights: str | None = None, missing: str | None = No
     if missing is not None:
         more["missing"] = missing
     if isinstance(columns, Columns):
-        return Columns.from_dict(columns.to_dict() | more)
+        return columns.replace(**more)
     if not isinstance(columns, Mapping):
         raise TypeError(DESCRIBE)
     return Columns(columns, **more)

@@ -14,7 +14,7 @@ import numpy as np
 
 from privgram._base.numbers import check_integer, check_one_of, check_positive
 from privgram._base.text import aligned, listed, number, shown
-from privgram._plan.designs import made_of, unsettled
+from privgram._plan.designs import draw_more, made_of
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
 from privgram.columns.terms import parse, parse_one
@@ -52,7 +52,7 @@ __all__ = [
     "release_and_fit",
 ]
 
-# All that `Study.regress` spends is spent here. Secret side.
+# Secret side: whatever `Study.regress` spends is spent here.
 
 #: Part of the epsilon of a release that chooses the bound of a unit, where nothing public says it.
 CHOOSING = 0.1
@@ -75,7 +75,7 @@ def needed(formula: str, columns: Columns) -> Columns:
     used = Columns.from_formula(
         formula, columns.bounds, columns.missing, row_weights=columns.row_weights
     )
-    return Columns.from_dict(used.to_dict() | {"intercept": True})
+    return used.replace(intercept=True)
 
 
 def protected(unit: Unit | None, epsilon: float) -> dict[str, Any]:
@@ -108,8 +108,7 @@ def explained(parsed: Parsed, used: Columns, family: FamilyName) -> tuple[Parsed
             )
         target = f"{target}[{described.names[1]}]"
     elif type(described) is Number and described.interval == (0.0, 1.0):
-        plain = used.to_dict()
-        used = Columns.from_dict(plain | {"bounds": plain["bounds"] | {target: "bool"}})
+        used = used.replace(bounds={**used.variables, target: Boolean()})
     elif described is not None and not isinstance(described, Boolean):
         raise ValueError(
             f"the target {target!r} is not binary: describe it by bool, by bounds (0, 1), or as a "
@@ -172,13 +171,13 @@ def release_and_fit(
         wide = Wide.of(parsed, used)
     levels = sum(len(x) for x in used.variables.values() if isinstance(x, Factor))
     many = wide is None and (bool(parsed.absorbed) or levels > MOST_LEVELS)
-    plain = not (parsed.endogenous or (linear and many))
-    again = not (isinstance(source, Iterator) or scale_out(source) is not None)
-    known = unit is None or not (
+    of_formula = not (parsed.endogenous or (linear and many))
+    rereadable = not (isinstance(source, Iterator) or scale_out(source) is not None)
+    of_unit = unit is None or not (
         unit.within or unit.clip != "frobenius" or isinstance(unit.bound, Auto)
     )
     robust = cov_type != "nonrobust"
-    scores = mechanism is None and plain and again and known and delta > 0
+    scores = mechanism is None and of_formula and rereadable and of_unit and delta > 0
     if scores and unit is not None and not robust:
         raise ValueError(
             "rows of one unit may go together, and standard errors by scores allow for it: leave "
@@ -494,7 +493,7 @@ class _Rehearsal:
         seed = 0
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            while seed < most and unsettled(drawn, seed, DRAWS, KNOWN):
+            while seed < most and draw_more(drawn, seed, DRAWS, KNOWN):
                 # A fixed seed: nothing secret is drawn, and a plan gives the same numbers.
                 rng, seed = np.random.default_rng(seed), seed + 1
                 try:

@@ -187,8 +187,7 @@ class Check:
         n_rows: int,
         rows: tuple[CheckRow, ...],
         counts: NDArray[np.int64] | None,
-        unit: str | None,
-        rows_allowed: int | None,
+        unit: Unit | None,
     ) -> None:
         self.table, self.n_rows, self.rows = table, n_rows, rows
         self.n_units = None if counts is None else len(counts)
@@ -196,7 +195,7 @@ class Check:
         if counts is not None and len(counts):
             found = np.quantile(counts, QUANTILES, method="higher").tolist()
             self.rows_per_unit = dict(zip(("median", "95 %", "most"), map(int, found), strict=True))
-        self.problems = tuple(_problems(self, counts, unit, rows_allowed))
+        self.problems = tuple(_problems(self, counts, unit))
 
     def __getitem__(self, name: str) -> CheckRow:
         """What was seen of a column."""
@@ -231,18 +230,13 @@ class Check:
         raise TypeError("a check is NOT PRIVATE and cannot be saved, copied or sent: print it")
 
 
-def look(
-    table: Any,
-    columns: Columns,
-    unit: str | None = None,
-    name: str = "table",
-    rows_allowed: int | None = None,
-) -> Check:
+def look(table: Any, columns: Columns, unit: Unit | None, name: str) -> Check:
     """Read a table once and count what its description does not say; see `Study.check`."""
     check_here(table, "check reads")
     reads = {key: _open(given) for key, given in columns.reads.items()}
     seen = {key: _Seen(given, reads[key]) for key, given in columns.reads.items()}
-    selection: Mapping[str, Variable] = reads | ({} if unit is None else {unit: Identifier()})
+    whose = {} if unit is None else {unit.name: Identifier()}
+    selection: Mapping[str, Variable] = reads | whose
     units: list[NDArray[Any]] = []
     n_rows = 0
     for block in _blocks(table, selection):
@@ -251,13 +245,13 @@ def look(
         n_rows += len(block[0])
         if unit is not None:
             last = block[len(seen)]
-            found = last if isinstance(last, Keys) else named(keys_of, unit)(last)
+            found = last if isinstance(last, Keys) else named(keys_of, unit.name)(last)
             units.append(found.values if found.missing is None else found.values[~found.missing])
     counts = None
     if units:
         counts = np.unique(np.concatenate(units), return_counts=True)[1].astype(np.int64)
     rows = tuple(one.row(key) for key, one in seen.items())
-    return Check(name, n_rows, rows, counts, unit, rows_allowed)
+    return Check(name, n_rows, rows, counts, unit)
 
 
 def rows_of(table: Any, columns: Columns) -> int:
@@ -335,9 +329,7 @@ class _Seen:
         )
 
 
-def _problems(
-    check: Check, counts: NDArray[np.int64] | None, unit: str | None, allowed: int | None
-) -> Iterator[str]:
+def _problems(check: Check, counts: NDArray[np.int64] | None, unit: Unit | None) -> Iterator[str]:
     """What to look at, a sentence or two each."""
     if not check.n_rows:
         yield "The table has no rows."
@@ -363,8 +355,10 @@ def _problems(
             )
         if row.missing == check.n_rows:
             yield f"{name}: every value is missing."
-    if counts is not None and allowed is not None and (over := int((counts > allowed).sum())):
-        yield (
-            f"{over:,} of {len(counts):,} {shown(str(unit))} have more than the {allowed} rows "
-            "that one counts for in full: they count for less."
-        )
+    if counts is not None and unit is not None and unit.rows is not None:
+        over = int((counts > unit.rows).sum())
+        if over:
+            yield (
+                f"{over:,} of {len(counts):,} {shown(unit.name)} have more than the {unit.rows} "
+                "rows that one counts for in full: they count for less."
+            )
