@@ -344,8 +344,8 @@ class Columns:
         return Encoder(self._layout, self.selected, self._row_weights)
 
     @cached_property
-    def _affine(self) -> NDArray[np.float64]:
-        """Rows of center and half-width, for each stored column."""
+    def _affine(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Center and half-width of each stored column."""
         found = np.zeros((2, len(self)))
         for stored in self._layout.stored:
             center, half_width = 0.0, 1.0
@@ -356,7 +356,7 @@ class Columns:
             with DefaultRounding():
                 found[1, stored.columns] = half_width / stored.weight
         found.flags.writeable = False
-        return found
+        return found[0], found[1]
 
     @property
     def lower(self) -> NDArray[np.float64]:
@@ -381,21 +381,18 @@ class Columns:
     @property
     def center(self) -> NDArray[np.float64]:
         """Middles of the bounds; 0 for the intercept."""
-        center: NDArray[np.float64] = self._affine[0]
-        return center
+        return self._affine[0]
 
     @property
     def half_width(self) -> NDArray[np.float64]:
         """Half the distances between the bounds; 1 for the intercept."""
-        half_width: NDArray[np.float64] = self._affine[1]
-        return half_width
+        return self._affine[1]
 
     @property
     def inverse(self) -> NDArray[np.float64]:
         """Reciprocals of `half_width`."""
         with DefaultRounding():
-            found: NDArray[np.float64] = 1.0 / self._affine[1]
-        return found
+            return 1.0 / self.half_width
 
     @cached_property
     def bound(self) -> float:

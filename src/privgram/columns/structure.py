@@ -29,11 +29,8 @@ Tie = tuple[tuple[int, int, float], ...]
 
 def zeros(layout: Layout) -> tuple[tuple[int, ...], ...]:
     """Groups of columns of which every row has one that is not zero, at most."""
-    return tuple(
-        tuple(range(stored.start, stored.start + stored.size))
-        for stored in layout.stored
-        if stored.size > 1
-    )
+    places = range(layout.size)
+    return tuple(tuple(places[own.columns]) for own in layout.stored if own.size > 1)
 
 
 def ties(layout: Layout, entries: Mapping[int, float] | None = None) -> tuple[Tie, ...]:

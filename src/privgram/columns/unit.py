@@ -66,10 +66,6 @@ class Auto:
             check_within(self.quantile, "quantile", 0, 1)
 
 
-#: A bound that is known, or one to be chosen.
-Bound: TypeAlias = float | Auto
-
-
 @dataclass(frozen=True)
 class Identifier(Variable):
     """A column that tells whose row a row is: nothing is computed from it but equality."""
@@ -104,8 +100,8 @@ class PrivacyUnit:
     within : bool
         Whether a unit's own means were subtracted from its rows, in all columns but the intercept.
     row_bound : float or None
-        L2 bound to which single rows were clipped before that; None where it was not recorded, as
-        in older files. It does not tell one unit from another.
+        L2 bound to which single rows were clipped before that; None where no rows were read yet. It
+        does not tell one unit from another.
     missing : {"error", "drop"}
         Whether rows without a unit were refused, or left out. Then the number of units differs
         between neighbouring tables, and is private.
@@ -140,7 +136,7 @@ class PrivacyUnit:
         return cls(**values)
 
 
-def name_of(unit: PrivacyUnit | None) -> str:
+def name_of(unit: PrivacyUnit | Unit | None) -> str:
     """The unit as a ledger has it: a column's name, or "" for single rows."""
     return "" if unit is None else unit.name
 
@@ -182,7 +178,7 @@ class Unit:
 
     name: str
     rows: int | None = None
-    bound: Bound | None = None
+    bound: float | Auto | None = None
     clip: Clip = "frobenius"
     within: bool = False
     missing: Missing | None = None

@@ -21,7 +21,7 @@ from privgram._base.numbers import check_positive, edge
 from privgram._base.text import listed
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
-from privgram.columns.unit import Unit
+from privgram.columns.unit import Unit, name_of
 from privgram.drawing.release import release_for
 from privgram.ledger import BudgetExceeded, Ledger, check_ledger
 from privgram.privacy import GaussianProfile
@@ -270,7 +270,7 @@ class Study:
             For the Gaussian noise of the default mechanisms, to a ten-thousandth of the budget, on
             the safe side; 0.0 where nothing is left.
         """
-        ledger, unit = self.ledger, "" if self.unit is None else self.unit.name
+        ledger, unit = self.ledger, name_of(self.unit)
 
         def fits(epsilon: float) -> bool:
             _, delta = self._price(epsilon, None)
