@@ -113,6 +113,20 @@ def test_a_ledger_that_is_gone_is_not_made_anew(tmp_path):
         pg.regress(made(), "y ~ x", COLUMNS, **BUDGET, ledger=study.ledger)
 
 
+def test_one_regression_leaves_no_budget_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    pg.regress(made(), "y ~ x", COLUMNS, **BUDGET)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_asked_for_is_of_its_type(study):
+    with pytest.raises(TypeError, match="delta must be a number"):
+        study.release(epsilon=0.1, delta="small")
+    with pytest.raises(TypeError, match="want is a mapping"):
+        study.plan("y ~ x", want=0.1)
+    assert study.entries == ()
+
+
 def test_a_path_is_no_ledger_of_one_regression(tmp_path):
     with pytest.raises(TypeError, match=r"such as Ledger\(path\)"):
         pg.regress(made(), "y ~ x", COLUMNS, **BUDGET, ledger=tmp_path / "it.ledger")

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from privgram._base.numbers import check_positive, edge
+from privgram._base.numbers import check_number, check_positive, edge
 from privgram._base.text import listed
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
@@ -608,7 +608,7 @@ class Study:
             delta = self.ledger.delta
             if self.ledger.composition == "basic":
                 delta *= min(1.0, epsilon / self.ledger.epsilon)
-        return epsilon, float(delta)
+        return epsilon, check_number(delta, "delta")
 
     def _request(
         self, price: tuple[float, float], label: str, columns: Iterable[str]
@@ -720,4 +720,8 @@ def regress(
         unit=unit,
         ledger=ledger,
     )
-    return once.regress(formula, epsilon, delta=delta, label=label, family=family, **options)
+    try:
+        return once.regress(formula, epsilon, delta=delta, label=label, family=family, **options)
+    finally:
+        if not once.durable:
+            _forget(str(once.ledger.path.parent), os.getpid())

@@ -560,6 +560,8 @@ class _Rehearsal:
 
 def _goals(want: Mapping[str, float], names: list[str]) -> dict[str, float]:
     """What is wanted of each coefficient; of a factor, of all its levels."""
+    if not isinstance(want, Mapping):
+        raise TypeError("want is a mapping of names to standard errors, such as {'age': 0.01}")
     goals: dict[str, float] = {}
     for key, value in want.items():
         own = [name for name in names if name == key or name.startswith(f"{key}[")]

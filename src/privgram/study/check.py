@@ -235,7 +235,8 @@ def look(table: Any, columns: Columns, unit: Unit | None, name: str) -> Check:
     check_here(table, "check reads")
     reads = {key: _open(given) for key, given in columns.reads.items()}
     seen = {key: _Seen(given, reads[key]) for key, given in columns.reads.items()}
-    whose = {} if unit is None else {unit.name: Identifier()}
+    apart = None if unit is None else unit.values  # the units of an array are no column of it
+    whose = {} if unit is None or apart is not None else {unit.name: Identifier()}
     selection: Mapping[str, Variable] = reads | whose
     units: list[NDArray[Any]] = []
     n_rows = 0
@@ -243,15 +244,20 @@ def look(table: Any, columns: Columns, unit: Unit | None, name: str) -> Check:
         for (key, one), part in zip(seen.items(), block, strict=False):
             one.take(key, part)
         n_rows += len(block[0])
-        if unit is not None:
-            last = block[len(seen)]
-            found = last if isinstance(last, Keys) else named(keys_of, unit.name)(last)
-            units.append(found.values if found.missing is None else found.values[~found.missing])
+        units += [_ids(block[len(seen)], name) for name in whose]
+    if unit is not None and apart is not None:
+        units.append(_ids(apart, unit.name))
     counts = None
     if units:
         counts = np.unique(np.concatenate(units), return_counts=True)[1].astype(np.int64)
     rows = tuple(one.row(key) for key, one in seen.items())
     return Check(name, n_rows, rows, counts, unit)
+
+
+def _ids(column: Any, name: str) -> NDArray[Any]:
+    """Ids of units, without missing ones: SECRET."""
+    found = column if isinstance(column, Keys) else named(keys_of, name)(column)
+    return found.values if found.missing is None else found.values[~found.missing]
 
 
 def rows_of(table: Any, columns: Columns) -> int:
