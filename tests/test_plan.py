@@ -10,7 +10,7 @@ import pytest
 
 import privgram as pg
 from privgram import mechanisms
-from privgram._plan import _candidates, _error, _name, _rows_for, unit_scale
+from privgram._plan import _candidates, _coefficients, _correlated, _error, _name, _rows_for
 from privgram.papers import sheffet
 from privgram.papers.sheffet import GaussianSketch, InverseWishart
 
@@ -62,7 +62,8 @@ def test_error_is_that_of_simulated_regressions():
     """First order against 2,000 regressions of 5 coefficients; 5 sigma of their spread is 4 %."""
     rng = np.random.default_rng(20261)
     d, n = 6, 40_000
-    gram, coef = unit_scale(d, n)
+    coef = _coefficients(d)
+    gram = n * _correlated(coef)
     for mechanism in (*_candidates(1e-6), GaussianSketch(1112), InverseWishart(1112)):
         record = mechanism.calibrate(d, 2.0, 1.0, 1e-6)
         errors = []

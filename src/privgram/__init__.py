@@ -47,7 +47,7 @@ __all__ = [
     "second_moment",
 ]
 
-# Saved releases of the papers' mechanisms are read without the papers being imported by others.
+# A saved release may name a mechanism of the papers, which no other room imports.
 _Kinds.rooms.append("privgram.papers")
 
 #: Names whose rooms need SciPy, which takes longer to import than all the rest.

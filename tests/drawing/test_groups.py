@@ -215,6 +215,18 @@ def test_sum_of_the_releases(table):
         assert (np.abs(seen.mean(axis=0) - expected) < 5 * seen.std(axis=0) / math.sqrt(60)).all()
 
 
+@pytest.mark.parametrize(
+    "mechanism", [pg.AnalyzeGauss(), pg.AdditiveWishart(), pg.MatrixLaplace()], ids=str
+)
+def test_a_sum_is_saved_and_read_again(table, tmp_path, mechanism):
+    made = pg.release(table, epsilon=1.0, delta=1e-6, mechanism=mechanism, **ASK).total()
+    for name in ("total.json", "total.npz"):
+        made.save(tmp_path / name)
+        again = pg.load(tmp_path / name)
+        assert_array_equal(again.matrix, made.matrix)
+        assert again.noise == made.noise
+
+
 def test_sums_that_have_no_law(table):
     made = pg.release(
         table,

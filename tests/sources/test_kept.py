@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram._base import installed
+from privgram._base import machine
 from privgram.engines import Pass
 from privgram.engines.threads import accumulate
 from privgram.moment.rows import new_total
@@ -105,9 +105,9 @@ def test_releases_are_the_same(file, tmp_path, suffix, options, monkeypatch):
 
 def test_room_is_a_share_of_what_a_container_may_use(tmp_path, monkeypatch):
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(installed, "_LIMITS", (str(limit),))
-    whole = installed.memory()
+    monkeypatch.setattr(machine, "_LIMITS", (str(limit),))
+    whole = machine.memory()
     limit.write_text("max\n")
-    assert installed.memory() == whole
+    assert machine.memory() == whole
     limit.write_text("4096000\n")
     assert kept.Kept(None)._room == 1024000

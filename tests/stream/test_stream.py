@@ -69,6 +69,7 @@ def test_the_price_is_one_release_and_paid_at_the_start(study, stream):
     [entry] = study.entries
     alone = pg.AnalyzeGauss().calibrate(3, study.columns.bound, 1.0, 1e-6)
     assert entry.epsilon == 1.0
+    assert (entry.columns, entry.table) == (study.columns.selected, study.identity)
     for seed in range(6):
         made = stream.release(month(seed))
         assert made.noise.std == pytest.approx(stream.noise(seed + 1) * alone.noise_std)
@@ -76,6 +77,12 @@ def test_the_price_is_one_release_and_paid_at_the_start(study, stream):
     assert len(study.entries) == 1
     with pytest.raises(ValueError, match="all 6 periods"):
         stream.release(month(6))
+
+
+def test_a_file_of_no_known_form_is_refused_before_anything_is_published(stream, tmp_path):
+    with pytest.raises(ValueError, match="must end in"):
+        stream.release(month(0), out=tmp_path / "month.txt")
+    assert stream.periods == 0
 
 
 @pytest.mark.slow

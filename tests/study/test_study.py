@@ -15,7 +15,7 @@ import pytest
 import privgram as pg
 from privgram.drawing import draws
 from privgram.mechanisms import AnalyzeGauss, Refined
-from privgram.study import identity, name_of
+from privgram.study import identity, table_name
 
 pytest.importorskip("formulaic")
 
@@ -72,6 +72,67 @@ def test_basic_composition_shares_delta_as_it_shares_epsilon(tmp_path):
     assert made_so.remaining() == 0.0
 
 
+def test_what_is_left_by_basic_composition_counts_delta_and_rounding(tmp_path):
+    """More than that is refused; 1 - 0.7 is more than 0.3, as floats."""
+    budget = {**BUDGET, "epsilon": 1.0, "composition": "basic"}
+    one = pg.Study(made(), COLUMNS, **budget, ledger=tmp_path / "one.ledger")
+    one.release(epsilon=0.7)
+    assert 0.3 - 1e-4 <= one.remaining() <= 0.3
+    one.release(epsilon=one.remaining())
+    other = pg.Study(made(), COLUMNS, **budget, ledger=tmp_path / "other.ledger")
+    other.release(epsilon=0.1, delta=8e-7)
+    assert 0.2 - 1e-4 <= other.remaining() <= 0.2
+    with pytest.raises(pg.BudgetExceeded):
+        other.release(epsilon=0.201)
+    other.release(epsilon=other.remaining())
+
+
+def test_a_table_that_is_read_once_answers_once():
+    """A second answer would be of the rest of the rows, where the first stopped at an error."""
+    bad = {name: column[:2] for name, column in made().items()}
+    bad["x"] = np.array([0.1, np.nan])
+    once = pg.Study(iter([made(), bad, made()]), COLUMNS, **BUDGET, missing="error")
+    with pytest.raises(ValueError, match="missing"):
+        once.release(epsilon=0.5)
+    with pytest.raises(ValueError, match="make a study of a new iterator"):
+        once.release(epsilon=0.5)
+    assert once.entries == ()
+    again = pg.Study(iter([made()]), COLUMNS, **BUDGET, ledger=once.ledger)
+    again.release(epsilon=0.5)
+    assert len(once.entries) == 1
+
+
+def test_a_ledger_that_is_gone_is_not_made_anew(tmp_path):
+    """Its budget would be whole again."""
+    study = pg.Study(made(), COLUMNS, **BUDGET, ledger=tmp_path / "it.ledger")
+    study.release(epsilon=2.0)
+    study.ledger.path.unlink()
+    with pytest.raises(FileNotFoundError):
+        pg.Study(made(), COLUMNS, **BUDGET, ledger=study.ledger)
+    with pytest.raises(FileNotFoundError):
+        pg.regress(made(), "y ~ x", COLUMNS, **BUDGET, ledger=study.ledger)
+
+
+def test_one_regression_leaves_no_budget_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    pg.regress(made(), "y ~ x", COLUMNS, **BUDGET)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_asked_for_is_of_its_type(study):
+    with pytest.raises(TypeError, match="delta must be a number"):
+        study.release(epsilon=0.1, delta="small")
+    with pytest.raises(TypeError, match="want is a mapping"):
+        study.plan("y ~ x", want=0.1)
+    assert study.entries == ()
+
+
+def test_a_path_is_no_ledger_of_one_regression(tmp_path):
+    with pytest.raises(TypeError, match=r"such as Ledger\(path\)"):
+        pg.regress(made(), "y ~ x", COLUMNS, **BUDGET, ledger=tmp_path / "it.ledger")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("other", "words"),
     [
@@ -107,9 +168,11 @@ def test_bounds_may_be_mended(study):
 
 
 def test_what_names_a_table_is_public():
-    assert name_of("data/people.parquet") == name_of(Path("/elsewhere/people.csv")) == "people"
-    assert name_of("people/*.csv") == "people"
-    assert name_of(made(10)) == "table"
+    assert (
+        table_name("data/people.parquet") == table_name(Path("/elsewhere/people.csv")) == "people"
+    )
+    assert table_name("people/*.csv") == "people"
+    assert table_name(made(10)) == "table"
     assert identity("t", ["b", "a"], None) == identity("t", ["a", "b"], None)
     assert identity("t", ["a"], None) != identity("t", ["a"], "a")
 

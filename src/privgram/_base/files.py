@@ -35,6 +35,9 @@ _guards: WeakSet[Guard] = WeakSet()
 _held: list[Any] = []
 _unshared: set[int] = set()
 
+#: Flag that keeps Windows from translating line ends; 0 elsewhere.
+_BINARY = getattr(os, "O_BINARY", 0)
+
 
 class Guard:
     """Keeper of a lock that a forked child finds free.
@@ -60,19 +63,18 @@ def check_process(pid: int) -> None:
         )
 
 
-def open_unshared(path: str | os.PathLike[str], flags: int) -> int:
-    """Open a file that a forked child will not have; close it by `close_unshared`."""
+@contextmanager
+def opened(path: Path, flags: int) -> Iterator[int]:
+    """Open a file to lock it, for this process alone: a child forked meanwhile has it no more."""
     with _forking:  # no fork between opening it and noting that
-        handle = os.open(path, flags)
+        handle = os.open(path, flags | _BINARY)
         _unshared.add(handle)
-    return handle
-
-
-def close_unshared(handle: int) -> None:
-    """Close what `open_unshared` opened."""
-    with _forking:
-        _unshared.discard(handle)
-        os.close(handle)
+    try:
+        yield handle
+    finally:
+        with _forking:
+            _unshared.discard(handle)
+            os.close(handle)
 
 
 def _before() -> None:
@@ -114,6 +116,9 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
 
 #: Permissions of a new file, before the umask: a release is public, a moment is not.
 PUBLIC, SECRET = 0o666, 0o600
+
+#: How a ledger begins.
+LEDGER = b'{"format": "privgram-ledger"'
 
 
 def write_atomically(path: Path, data: bytes, mode: int = PUBLIC) -> None:
@@ -189,10 +194,6 @@ def _check_replaceable(path: Path) -> None:
                 f"{path.name} is a ledger, the record of a budget: nothing is written over it. "
                 "Give another path"
             )
-
-
-#: How a ledger begins.
-LEDGER = b'{"format": "privgram-ledger"'
 
 
 def write_picture(path: Path, figure: Figure, dpi: int) -> None:
@@ -276,9 +277,6 @@ def _claimed(handle: int) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_UN)
 
 
-_BINARY = getattr(os, "O_BINARY", 0)
-
-
 def _sync_folder(folder: Path) -> None:
     """Make a new name in a folder durable, where folders can be opened."""
     if sys.platform == "win32":
@@ -288,16 +286,6 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-@contextmanager
-def opened(path: Path, flags: int) -> Iterator[int]:
-    """Open a file to lock it, for this process alone: a child forked meanwhile has it no more."""
-    handle = open_unshared(path, flags | _BINARY)
-    try:
-        yield handle
-    finally:
-        close_unshared(handle)
 
 
 @contextmanager

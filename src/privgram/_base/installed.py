@@ -1,17 +1,14 @@
-"""What is here: the version, extras, the machine, and rooms that are imported when first used."""
+"""Imports: the version installed, extras by name, and rooms that wait for their first use."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib import import_module
-from pathlib import Path
 from types import MethodType
 from typing import Any
 
 __version__ = "1.0.0rc1"
-
 
 #: Extras of the distribution, and what each brings, as an error says it.
 EXTRAS = {
@@ -36,28 +33,6 @@ def extra(name: str, needed_by: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise ImportError(f'{needed_by} {EXTRAS[name]}: pip install "privgram[{name}]"') from error
-
-
-#: Where Linux says how much memory a container may use; "max" where that is not limited.
-_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-
-
-def cores() -> int:
-    """Cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def memory() -> int:
-    """Bytes of memory this process may use; 0 if the system does not say."""
-    found = []
-    with suppress(AttributeError, OSError, ValueError):
-        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    for limit in _LIMITS:
-        with suppress(OSError, ValueError):
-            found.append(int(Path(limit).read_text(encoding="ascii")))
-    return max(0, min(found, default=0))
 
 
 class Room:

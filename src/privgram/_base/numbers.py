@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-
-#: Limits of a row's L2 bound.  Statistics multiply up to eight bounds, which must stay a float64.
+#: Limits of a row's L2 bound. Statistics multiply up to eight bounds, which must stay a float64.
 MIN_BOUND, MAX_BOUND = 2.0**-100, 2.0**100
 
 
@@ -66,6 +65,12 @@ def check_integer(value: Any, name: str, least: int | None = None, most: int | N
         limits = f"of at least {least}" if most is None else f"from {least} to {most}"
         raise ValueError(f"{name} must be an integer {limits}, not {number}")
     return number
+
+
+def check_one_of(value: Any, name: str, choices: Collection[str]) -> None:
+    """Raise ValueError unless a value is one of some words."""
+    if value not in choices:
+        raise ValueError(f"{name} is {' or '.join(map(repr, choices))}, not {value!r}")
 
 
 def check_budget(

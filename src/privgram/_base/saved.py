@@ -361,7 +361,7 @@ def parse(data: bytes) -> Chain:
 def _add(chain: Chain, text: bytes) -> None:
     number = len(chain.records) + 1
     match = _LINE.fullmatch(text)
-    if match is None or _digest(chain.last, match[1]) != match[2].decode():
+    if match is None or _link(chain.last, match[1]) != match[2].decode():
         raise Broken(number, "its checksum does not match")
     chain.digests.append(match[2].decode())
     try:
@@ -377,19 +377,20 @@ def _completed(text: bytes, chain: Chain) -> bytes | None:
     match = _CUT.fullmatch(text)
     if match is None:
         return None
-    digest = _digest(chain.last, match[1]).encode()
+    link = _link(chain.last, match[1]).encode()
     # Another beginning of a digest is damage, and is left to be found.
-    return match[1] + b', "sha256": "' + digest + b'"}' if digest.startswith(match[2]) else text
+    return match[1] + b', "sha256": "' + link + b'"}' if link.startswith(match[2]) else text
 
 
 def line(record: dict[str, Any], previous: str) -> tuple[bytes, str]:
     """Make the line of a record after the one with the digest `previous`, and its own digest."""
     text = json.dumps(record, allow_nan=False, default=float).encode()[:-1]
-    digest = _digest(previous, text)
-    return text + f', "sha256": "{digest}"}}\n'.encode(), digest
+    link = _link(previous, text)
+    return text + f', "sha256": "{link}"}}\n'.encode(), link
 
 
-def _digest(previous: str, text: bytes) -> str:
+def _link(previous: str, text: bytes) -> str:
+    """Digest of a line after the one with the digest `previous`."""
     return hashlib.sha256(previous.encode() + text).hexdigest()
 
 

@@ -21,7 +21,7 @@ from privgram._plan.outlook import Curve, CurveRow, Outlook, OutlookRow
 from privgram._plan.outlook import outlook as make_outlook
 from privgram.columns import Columns
 from privgram.columns.structure import by_term, proposed_weights, share, target_term
-from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace
+from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, noise_edge
 from privgram.mechanisms._base import check_mechanism
 
 if TYPE_CHECKING:
@@ -35,12 +35,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Curve", "CurveRow", "Outlook", "OutlookRow", "Plan", "PlanRow", "TermRow", "plan"]
 
-# Beyond this many rows a regression counts as never reaching the level asked for.
+#: Beyond this many rows a regression counts as never reaching the level asked for.
 MOST_ROWS = 10**15
 
 #: Weight, share and noise of a term.
-Three: TypeAlias = tuple[float | None, float | None, float | None]
-
+Facts: TypeAlias = tuple[float | None, float | None, float | None]
 
 _LOOK_TWICE = (
     "For regressions, Refined() adds far less at the same guarantee where columns are "
@@ -465,9 +464,9 @@ def _terms(
     weights: dict[str, float] | None,
 ) -> tuple[TermRow, ...]:
     """What every term pays, at the standard deviation that the noise has without new weights."""
-    nothing: Three = (None, None, None)
+    nothing: Facts = (None, None, None)
 
-    def facts(columns: Columns, noise: float) -> list[Three]:
+    def facts(columns: Columns, noise: float) -> list[Facts]:
         stored = by_term(columns)
         weights = [max((one.weight for one in term), default=None) for term in stored.values()]
         goal = 1.0 if not targets else stored[target_term(columns, targets[0])][0].weight
@@ -478,7 +477,7 @@ def _terms(
 
     now, then = facts(columns, noise), [nothing] * len(by_term(columns))
     if weights is not None:
-        other = Columns.from_dict(columns.to_dict() | {"weights": weights})
+        other = columns.replace(weights=weights)
         then = facts(other, noise * (other.bound / columns.bound) ** 2)
     return tuple(
         TermRow(term, sum(one.size for one in stored), *before, *after)
@@ -525,12 +524,6 @@ def _error(record: Calibration, n_rows: int) -> float:
     return math.sqrt(law.entry_variance(shifted, frame)[0, 1]) / n_rows
 
 
-def unit_scale(n_columns: int, n_rows: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Second moment (d, d) of unit-scale data, and the coefficients (d - 1,) behind it."""
-    coef = _coefficients(n_columns)
-    return n_rows * _correlated(coef), coef
-
-
 def _coefficients(n_columns: int) -> NDArray[np.float64]:
     return np.full(n_columns - 1, math.sqrt(0.5 / max(n_columns - 1, 1)))
 
@@ -559,8 +552,6 @@ def _recommend(rows: list[PlanRow], n_columns: int, n_rows: int | None) -> tuple
 
     The same as `privgram.mechanisms.default`, for any order of the rows.
     """
-    from privgram.mechanisms import noise_edge
-
     pure = next(row for row in rows if row.mechanism.startswith("MatrixLaplace"))
     if len(rows) == 1:
         return pure.mechanism, f"Take {pure.mechanism}: no other is private at delta = 0."

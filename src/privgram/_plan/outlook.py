@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,14 +13,15 @@ import numpy as np
 from privgram._base.numbers import check_positive
 from privgram._base.text import aligned, number, shown
 from privgram._plan import designs
-from privgram._plan.designs import EARLIER, Design, design_of
+from privgram._plan.designs import EARLIER, Design, design_of, draw_more
 from privgram._release.record import ReleaseRecord
 from privgram.columns import Columns
 from privgram.columns.structure import ties, zeros
 from privgram.columns.variables import Numeric
-from privgram.mechanisms import Refined
+from privgram.mechanisms import AnalyzeGauss, MatrixLaplace, Refined
 from privgram.mechanisms.looks import Looks, take_looks
 from privgram.noise import GaussianLaw, imposed, symmetric_gaussian
+from privgram.privacy import StatedProfile
 from privgram.regression import RefusedError, regress
 
 if TYPE_CHECKING:
@@ -312,9 +314,9 @@ class Outlook:
         for n in sizes:
             for name, mechanism in self._setting.main(self.delta).items():
                 for value in grid:
-                    rows = self._setting.errors(mechanism, target, n, value, self.delta)
+                    rows = self._setting.errors(name, mechanism, target, n, value, self.delta)
                     found += [
-                        CurveRow(float(value), n, name, row.name, row.sampling, row.stderr[""])
+                        CurveRow(float(value), n, name, row.name, row.sampling, row.stderr[name])
                         for row in rows
                     ]
         return Curve(target, tuple(found))
@@ -332,18 +334,22 @@ class Setting:
     @staticmethod
     def main(delta: float) -> dict[str, Mechanism]:
         """One look, and second looks."""
-        from privgram.mechanisms import AnalyzeGauss, MatrixLaplace
-
         if delta == 0:
             return {"MatrixLaplace()": MatrixLaplace()}
         return {"AnalyzeGauss()": AnalyzeGauss(), "Refined()": Refined()}
 
     def errors(
-        self, mechanism: Mechanism, target: str, n_rows: int, epsilon: float, delta: float
+        self,
+        label: str,
+        mechanism: Mechanism,
+        target: str,
+        n_rows: int,
+        epsilon: float,
+        delta: float,
     ) -> list[OutlookRow]:
-        """Of one regression by one mechanism, whose name is left out."""
+        """Of one regression by one mechanism, which is called by a label."""
         without = self._without_privacy(mechanism, target, n_rows, epsilon, delta)
-        size = len(without.param_names)
+        size, most = len(without.param_names), MOST_REHEARSALS
         try:
             calibration = mechanism.calibrate(
                 len(self.columns),
@@ -354,27 +360,27 @@ class Setting:
                 n_rows=n_rows if self.adjacency == "replace" else None,
             )
         except ValueError:
-            found = np.full((1, size), math.nan)
-        else:
-            drawn: list[Vector] = []
-            while _more(drawn):
-                matrix, law = self._drawn(mechanism, calibration, n_rows, len(drawn))
-                record = self._record(mechanism, matrix, law, n_rows, epsilon, delta, calibration)
-                try:
-                    drawn.append(regress(record, target).inference.stderr[:size])
-                except RefusedError:
-                    drawn.append(np.full(size, math.nan))
-            found = np.array(drawn)
-        kept = _offered(found)
-        good = 2 * len(kept) > len(found)
+            most = 0
+        drawn: list[Vector] = []
+        tried = 0
+        while tried < most and draw_more(drawn, tried, REHEARSALS, KNOWN):
+            matrix, law = self._drawn(mechanism, calibration, n_rows, tried)
+            record = self._record(mechanism, matrix, law, n_rows, epsilon, delta, calibration)
+            tried += 1
+            with suppress(RefusedError):
+                errors = regress(record, target).inference.stderr[:size]
+                if not np.isnan(errors).any():
+                    drawn.append(errors)
+        kept = np.array(drawn)
+        good = 2 * len(kept) > tried
         return [
             OutlookRow(
                 target,
                 name,
                 float(without.inference.estimate[j]),
                 float(without.inference.stderr[j]),
-                {"": float(np.median(kept[:, j])) if good else None},
-                {"": tuple(np.quantile(kept[:, j], ENDS).tolist()) if good else None},
+                {label: float(np.median(kept[:, j])) if good else None},
+                {label: tuple(np.quantile(kept[:, j], ENDS).tolist()) if good else None},
             )
             for j, name in enumerate(without.param_names)
         ]
@@ -430,8 +436,11 @@ class Setting:
         delta: float,
         calibration: Calibration | None,
     ) -> ReleaseRecord:
-        from privgram.privacy import StatedProfile
-
+        count: int | None = n_rows
+        if calibration is None:  # the number of those that count is known
+            count = round(n_rows * self.design.complete)
+        elif self.adjacency != "replace":
+            count = None
         return ReleaseRecord(
             matrix=matrix.copy(),
             names=self.columns.names,
@@ -443,36 +452,14 @@ class Setting:
             adjacency=self.adjacency,
             privacy=StatedProfile(epsilon, delta) if calibration is None else calibration.privacy,
             bound=self.bound,
-            # Without privacy the number of those that count is known.
-            n_rows=round(n_rows * self.design.complete)
-            if calibration is None
-            else n_rows
-            if self.adjacency == "replace"
-            else None,
+            n_rows=count,
             columns=self._whole if calibration is None else self.columns,
         )
 
     @cached_property
     def _whole(self) -> Columns:
         """The columns of a table without missing values."""
-        return Columns.from_dict(self.columns.to_dict() | {"missing": "error"})
-
-
-def _offered(found: Matrix) -> Matrix:
-    """Those of drawn standard errors that were not refused."""
-    return found[~np.isnan(found).any(axis=1)]
-
-
-def _more(drawn: list[Vector]) -> bool:
-    """Whether more releases should be drawn to know the median of their standard errors."""
-    if not REHEARSALS <= len(drawn) < MOST_REHEARSALS:
-        return len(drawn) < REHEARSALS
-    offered = _offered(np.array(drawn))
-    if 2 * len(offered) <= len(drawn):
-        return False
-    low, median, high = np.quantile(offered, [0.25, 0.5, 0.75], axis=0)
-    # Of normal numbers the median's standard error is 0.93 of this over the root of their number.
-    return bool(((high - low) > KNOWN / 0.93 * math.sqrt(len(offered)) * median).any())
+        return self.columns.replace(missing="error")
 
 
 @dataclass(frozen=True, eq=False)
@@ -561,20 +548,14 @@ def outlook(
     mechanisms = {"Refined()": Refined(), **mechanisms} if delta > 0 else mechanisms
     found: list[OutlookRow] = []
     for target in targets:
-        by_mechanism = {
-            name: setting.errors(mechanism, target, n_rows, epsilon, delta)
-            for name, mechanism in mechanisms.items()
-        }
-        for rows in zip(*by_mechanism.values(), strict=True):
-            by_name = dict(zip(mechanisms, rows, strict=True))
-            first = rows[0]
-            found.append(
-                replace(
-                    first,
-                    stderr={name: row.stderr[""] for name, row in by_name.items()},
-                    range={name: row.range[""] for name, row in by_name.items()},
-                )
-            )
+        by_mechanism = [
+            setting.errors(label, mechanism, target, n_rows, epsilon, delta)
+            for label, mechanism in mechanisms.items()
+        ]
+        for rows in zip(*by_mechanism, strict=True):
+            stderr = {label: error for row in rows for label, error in row.stderr.items()}
+            ends = {label: pair for row in rows for label, pair in row.range.items()}
+            found.append(replace(rows[0], stderr=stderr, range=ends))
 
     def size(name: str) -> float:
         logs = [

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram import mechanisms
 from privgram._base.installed import Room
 from privgram._base.saved import DamagedFile, format_of
-from privgram._release.checks import check_stated
-from privgram._release.record import FORM, ReleaseRecord, check
+from privgram._release.checks import check_derived, check_parts, check_stated, derived
+from privgram._release.record import FORM, ReleaseRecord
 from privgram.columns import Columns
 from privgram.columns.unit import PrivacyUnit
 from privgram.noise import NoiseLaw, added_up
@@ -31,7 +32,7 @@ else:
     multivariate, plots = Room("privgram.multivariate"), Room("privgram.plots")
     regression, report = Room("privgram.regression"), Room("privgram.report")
 
-__all__ = ["Release", "read_release"]
+__all__ = ["Release", "load", "pool"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,8 +75,6 @@ class Release(ReleaseRecord):
         OSError
             If it cannot be written.
         """
-        from privgram._release.checks import derived
-
         path = Path(path)
         header, arrays = self._header(), {"matrix": self.matrix}
         if self.sketch is not None:
@@ -94,16 +93,14 @@ def read_release(path: Path) -> Release:
 
 def build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Release:
     """Make a release of what its file says, and check that it is sound."""
-    from privgram import mechanisms, privacy
-    from privgram._release.checks import check_derived
+    from privgram import privacy
 
     columns, unit = header["columns"], header.get("privacy_unit")
-    mechanism = mechanisms.from_dict(header["mechanism"])
     loaded = Release(
         matrix=arrays["matrix"],
         sketch=arrays.get("sketch"),
         names=tuple(header["names"]),
-        mechanism=mechanism,
+        mechanism=mechanisms.from_dict(header["mechanism"]),
         noise=NoiseLaw.from_dict(header["noise"]),
         privacy=privacy.Profile.from_dict(header["privacy"]),
         columns=None if columns is None else Columns.from_dict(columns),
@@ -123,7 +120,7 @@ def build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Rel
             )
         },
     )
-    check(loaded)
+    check_parts(loaded)
     check_stated(loaded)
     check_derived(header.get("derived", {}), loaded)
     return loaded

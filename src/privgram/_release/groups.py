@@ -13,6 +13,7 @@ import numpy as np
 from privgram._base.installed import extra
 from privgram._base.numbers import check_integer
 from privgram._base.saved import Form
+from privgram._base.text import as_frame
 from privgram._release import Release, added, build
 from privgram.columns.groups import Groups
 
@@ -183,11 +184,8 @@ class Releases(Mapping[Any, Release]):
         pandas.DataFrame
             A row for each group and column, a column for each column.
         """
-        with extra("pandas", "matrices of groups as a data frame need"):
-            import pandas as pd
-        names = list(self.names)
         return self._stacked(
-            {group: pd.DataFrame(one.matrix, names, names) for group, one in self.items()}
+            {group: as_frame(one.matrix, self.names, self.names) for group, one in self.items()}
         )
 
     def _stacked(self, frames: Mapping[Level, Any]) -> Any:

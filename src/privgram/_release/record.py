@@ -5,15 +5,12 @@ Statistics and plots take this record. `Release` adds them to it as methods.
 
 from __future__ import annotations
 
-import json
-import math
 import operator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from privgram._base.numbers import check_integer, check_number, check_positive
 from privgram._base.saved import Form
 from privgram._base.text import shown
 from privgram.columns import Columns
@@ -285,58 +282,3 @@ class ReleaseRecord:
             if self.privacy_unit is None
             else {"privacy_unit": self.privacy_unit.to_dict(), "n_units": self.n_units}
         )
-
-
-def check(release: ReleaseRecord) -> None:
-    """Raise unless the parts of a release are sound and fit together, as saved ones do."""
-    from privgram.privacy._profile import check_adjacency
-    from privgram.privacy.composition import adjacencies
-
-    names, d = release.names, release.n_columns
-    if not all(isinstance(name, str) for name in names) or len(set(names)) != d or not d:
-        raise ValueError("names must be different strings, at least one")
-    if release.matrix.shape != (d, d) or release.matrix.dtype != np.float64:
-        raise ValueError(f"the matrix of {d} columns must have shape ({d}, {d}), of float64")
-    size = float(np.abs(release.matrix).max())
-    if not size < math.inf:  # also if it is NaN
-        raise ValueError("the entries of the matrix must be finite")
-    # But for the rounding of InverseGauss and of AnalyzeGauss(repair="project").
-    if (np.abs(release.matrix - release.matrix.T) > 1e-6 * size).any():
-        raise ValueError("the matrix must be symmetric")
-    sketch = release.sketch
-    if sketch is not None and (sketch.shape[1:] != (d,) or sketch.dtype != np.float64):
-        raise ValueError(f"the sketch of {d} columns must have shape (r, {d}), of float64")
-    if sketch is not None and not np.isfinite(sketch).all():
-        raise ValueError("the entries of the sketch must be finite")
-    if release.columns is not None and not set(names) <= set(release.columns.names):
-        raise ValueError("the columns with bounds are others than those of the matrix")
-    check_positive(release.bound, "bound")
-    check_positive(release.epsilon, "epsilon")
-    if not 0 <= check_number(release.delta, "delta") <= 1:
-        raise ValueError("delta must be in [0, 1]")
-    if release.n_rows is not None:
-        check_integer(release.n_rows, "n_rows", 0, 2**63 - 1)
-    if release.n_units is not None:
-        check_integer(release.n_units, "n_units", 0, 2**63 - 1)
-    release.noise.check(d)
-    if not isinstance(release.parameters, dict) or not isinstance(release.reproducible, bool):
-        raise ValueError("parameters must be a mapping and reproducible true or false")
-    if not isinstance(release.condition, (str, type(None))):
-        raise ValueError("the condition must be a sentence")
-    check_adjacency(release.adjacency)
-    if d > 1 and not adjacencies(release.privacy) <= {release.adjacency}:
-        raise ValueError("the privacy profile is for another adjacency")
-    # A hundredth is for profiles that a later version evaluates more sharply.
-    if _least_delta(release.privacy, release.epsilon) > 1.01 * release.delta + 1e-300:
-        raise ValueError("the privacy profile has a larger delta at epsilon than the release")
-    json.dumps(release._header())  # what cannot be written again was not written by `save`
-    repr(release)
-
-
-def _least_delta(privacy: Profile, epsilon: float) -> float:
-    """Delta of a profile, or of a part if the whole needs an extra or takes seconds."""
-    from privgram.privacy import ComposedProfile
-
-    if isinstance(privacy, ComposedProfile):
-        return max((_least_delta(part, epsilon) for part in privacy.profiles), default=1.0)
-    return privacy._quick().delta(epsilon)

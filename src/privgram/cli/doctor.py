@@ -18,7 +18,8 @@ from randomgen import ChaCha
 
 import privgram as pg
 from privgram import moment
-from privgram._base.installed import __version__, cores
+from privgram._base.installed import __version__
+from privgram._base.machine import cores
 from privgram._core import blas, rows, wishart
 from privgram.cli._shared import console, example, facts, json_option, print_json, table
 from privgram.drawing import random

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -22,7 +22,16 @@ from privgram._base.numbers import check_positive
 from privgram._base.saved import parse_json
 from privgram._core.scale import DefaultRounding
 from privgram.columns.encoding import Encoder, parts_of
-from privgram.columns.terms import INTERCEPT, ONES, Layout, Piece, Term, parse_terms
+from privgram.columns.terms import (
+    INTERCEPT,
+    ONES,
+    Layout,
+    Piece,
+    Term,
+    as_numeric,
+    parse,
+    parse_terms,
+)
 from privgram.columns.unit import Auto, Missing, check_missing, settled
 from privgram.columns.variables import (
     FROM_DATA,
@@ -133,7 +142,7 @@ class Columns:
         self._terms = parse_terms(chosen, self._variables)
         if not self._terms:
             raise ValueError("terms names no columns")
-        self._written = None if terms is None else self._labels(self._terms)
+        self._written = None if terms is None else self.terms
         plain = Layout(self._variables, self._terms, self._intercept, {})
         stored = {column.piece for column in plain.stored}
         self._weights = self._check_weights({} if weights is None else weights, stored)
@@ -170,8 +179,6 @@ class Columns:
             If the formula has an unknown variable, or a function that public bounds cannot
             bound.
         """
-        from privgram.columns.terms import parse
-
         _check_mapping(bounds)
         parsed = parse(formula)
         chosen = {
@@ -187,7 +194,7 @@ class Columns:
             {name: described for name, described in variables.items() if name in used},
             intercept=parsed.intercept,
             missing=missing,
-            terms=cls._labels_of(terms, variables),
+            terms=_labels(terms, variables),
             weights=weights,
             row_weights=row_weights,
         )
@@ -195,18 +202,14 @@ class Columns:
     def without(self, name: str) -> Columns:
         """These columns without one variable, and without the terms that have it."""
         terms = [term for term in self._terms if name not in _names_in(term)]
-        label = self._labels_of
-        return Columns(
-            {own: described for own, described in self._variables.items() if own != name},
-            self._intercept,
-            self._missing,
-            terms=None if self._written is None else label(terms, self._variables),
+        return self.replace(
+            bounds={own: described for own, described in self._variables.items() if own != name},
+            terms=None if self._written is None else _labels(terms, self._variables),
             weights={
                 term.label(self._variables): self._weights[term]
                 for term in terms
                 if term in self._weights
             },
-            row_weights=self._row_weights,
         )
 
     def _check_row_weights(self, name: str | None) -> str | None:
@@ -259,7 +262,7 @@ class Columns:
     @property
     def terms(self) -> tuple[str, ...]:
         """The terms, as they are written."""
-        return self._labels(self._terms)
+        return _labels(self._terms, self._variables)
 
     @property
     def weights(self) -> dict[str, float]:
@@ -276,9 +279,7 @@ class Columns:
         """What a row's weight is relative to: its upper bound, or 1 without weights."""
         if self._row_weights is None:
             return 1.0
-        described = self._variables[self._row_weights]
-        assert isinstance(described, Numeric)
-        return float(described.interval[1])
+        return float(as_numeric(self._row_weights, self._variables).interval[1])
 
     @property
     def layout(self) -> Layout:
@@ -299,7 +300,11 @@ class Columns:
         """These columns with `missing` as it is under a notion of neighbours, None if unknown."""
         if self._missing is not None:
             return self
-        return Columns.from_dict(self.to_dict() | {"missing": settled(None, adjacency)})
+        return self.replace(missing=settled(None, adjacency))
+
+    def replace(self, **changes: Any) -> Columns:
+        """These columns with some parameters of `Columns` changed, by name."""
+        return Columns.from_dict(self.to_dict() | changes)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -327,7 +332,7 @@ class Columns:
             and all(
                 not stored.piece.factors
                 and stored.weight == 1
-                and (stored.piece == ONES or Encoder._is_simple(stored.piece))
+                and (stored.piece == ONES or stored.piece.linear)
                 for stored in self._layout.stored
             )
             and all(type(self._variables[name]) is Number for name in self.selected)
@@ -339,20 +344,19 @@ class Columns:
         return Encoder(self._layout, self.selected, self._row_weights)
 
     @cached_property
-    def _affine(self) -> NDArray[np.float64]:
-        """Rows of center and half-width, for each stored column."""
+    def _affine(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Center and half-width of each stored column."""
         found = np.zeros((2, len(self)))
         for stored in self._layout.stored:
             center, half_width = 0.0, 1.0
-            if not stored.piece.factors and Encoder._is_simple(stored.piece):
-                described = self._variables[stored.piece.powers[0][0]]
-                assert isinstance(described, Numeric)
+            if not stored.piece.factors and stored.piece.linear:
+                described = as_numeric(stored.piece.powers[0][0], self._variables)
                 center, half_width = described.center, described.half_width
             found[0, stored.columns] = center
             with DefaultRounding():
                 found[1, stored.columns] = half_width / stored.weight
         found.flags.writeable = False
-        return found
+        return found[0], found[1]
 
     @property
     def lower(self) -> NDArray[np.float64]:
@@ -369,30 +373,26 @@ class Columns:
         for stored in self._layout.stored:
             if not stored.piece.powers:
                 found[stored.columns] = 1.0 if end or stored.piece == ONES else 0.0
-            elif not stored.piece.factors and Encoder._is_simple(stored.piece):
-                described = self._variables[stored.piece.powers[0][0]]
-                assert isinstance(described, Numeric)
-                found[stored.start] = described.interval[end]
+            elif not stored.piece.factors and stored.piece.linear:
+                name = stored.piece.powers[0][0]
+                found[stored.start] = as_numeric(name, self._variables).interval[end]
         return found
 
     @property
     def center(self) -> NDArray[np.float64]:
         """Middles of the bounds; 0 for the intercept."""
-        center: NDArray[np.float64] = self._affine[0]
-        return center
+        return self._affine[0]
 
     @property
     def half_width(self) -> NDArray[np.float64]:
         """Half the distances between the bounds; 1 for the intercept."""
-        half_width: NDArray[np.float64] = self._affine[1]
-        return half_width
+        return self._affine[1]
 
     @property
     def inverse(self) -> NDArray[np.float64]:
         """Reciprocals of `half_width`."""
         with DefaultRounding():
-            found: NDArray[np.float64] = 1.0 / self._affine[1]
-        return found
+            return 1.0 / self.half_width
 
     @cached_property
     def bound(self) -> float:
@@ -431,13 +431,6 @@ class Columns:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Columns.from_dict, (self.to_dict(),))
-
-    def _labels(self, terms: Sequence[Term]) -> tuple[str, ...]:
-        return self._labels_of(terms, self._variables)
-
-    @staticmethod
-    def _labels_of(terms: Sequence[Term], variables: Mapping[str, Variable]) -> tuple[str, ...]:
-        return tuple(term.label(variables) for term in terms)
 
     def scale_array(self, x: Any) -> NDArray[np.float64]:
         """Scale a block of raw values of a table of numbers; `encode` takes any table.
@@ -581,6 +574,10 @@ def _check_width(name: str, described: Numeric) -> None:
 def _is_pair(given: Any) -> bool:
     is_two = isinstance(given, (tuple, list)) and len(given) == 2
     return is_two and not any(isinstance(end, str) for end in given)
+
+
+def _labels(terms: Iterable[Term], variables: Mapping[str, Variable]) -> tuple[str, ...]:
+    return tuple(term.label(variables) for term in terms)
 
 
 def _names_in(term: Term) -> Iterator[str]:

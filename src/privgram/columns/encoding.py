@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from privgram._core import scale
 from privgram._core.scale import DefaultRounding
-from privgram.columns.terms import ONES, Piece
+from privgram.columns.terms import ONES, Piece, as_factor, as_numeric
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Numeric, Variable, is_missing
 
@@ -152,29 +152,20 @@ class Encoder:
             row_weights is not None
             or any(len(names) > 1 for names in self.factors)
             or any(
-                not self._is_simple(stored.piece)
-                or self._numeric(stored.piece.powers[0][0]).derived
+                not stored.piece.linear or self._numeric(stored.piece.powers[0][0]).derived
                 for stored in (*self.dense, *self.valued)
             )
         )
 
     def _factor(self, name: str) -> Factor:
-        described = self.layout.variables[name]
-        assert isinstance(described, Factor)
-        return described
+        return as_factor(name, self.layout.variables)
 
     def _numeric(self, name: str) -> Numeric:
-        described = self.layout.variables[name]
-        assert isinstance(described, Numeric)
-        return described
-
-    @staticmethod
-    def _is_simple(piece: Piece) -> bool:
-        return len(piece.powers) == 1 and piece.powers[0][1] == 1
+        return as_numeric(name, self.layout.variables)
 
     def _scaling(self, stored: Stored) -> tuple[float, float, float]:
         """Center, inverse and limit: of the raw column, or of one that is derived."""
-        if not self._is_simple(stored.piece):  # computed, or the ones at their limit
+        if not stored.piece.linear:  # computed, or the ones at their limit
             return 0.0, stored.weight, stored.weight
         center, half_width = self._numeric(stored.piece.powers[0][0]).scaling
         return center, (1.0 / half_width) * stored.weight, stored.weight
@@ -192,7 +183,7 @@ class Encoder:
         self, piece: Piece, parts: Sequence[Raw], seen: dict[Any, NDArray[Any]]
     ) -> NDArray[Any]:
         """A column of a piece; ``seen`` keeps what several columns are computed from."""
-        if self._is_simple(piece):
+        if piece.linear:
             name = piece.powers[0][0]
             return named(self._numeric(name).raw, name)(_numbers(parts[self.place[name]]))
         columns, centers, inverses = [], [], []

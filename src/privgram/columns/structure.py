@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram.columns.terms import INTERCEPT, Layout, Piece, Stored, parse_terms
-from privgram.columns.variables import Boolean, Factor
+from privgram.columns.terms import INTERCEPT, Layout, Piece, Stored, as_factor, parse_terms
+from privgram.columns.variables import Boolean
 
 if TYPE_CHECKING:
     from privgram.columns import Columns
 
-# What the description of a table says of its second moment, whatever the rows are.
-#
 # A row has exactly one of a factor's indicators: products of two of them are zero, and the
 # indicators of any two factors have the same sum. All rows obey such equations, so the second
 # moment does. Imposing them on a release costs nothing and takes off noise.
@@ -31,11 +29,8 @@ Tie = tuple[tuple[int, int, float], ...]
 
 def zeros(layout: Layout) -> tuple[tuple[int, ...], ...]:
     """Groups of columns of which every row has one that is not zero, at most."""
-    return tuple(
-        tuple(range(stored.start, stored.start + stored.size))
-        for stored in layout.stored
-        if stored.size > 1
-    )
+    places = range(layout.size)
+    return tuple(tuple(places[own.columns]) for own in layout.stored if own.size > 1)
 
 
 def ties(layout: Layout, entries: Mapping[int, float] | None = None) -> tuple[Tie, ...]:
@@ -210,7 +205,5 @@ def _reciprocal_mean_square(columns: Columns, piece: Piece) -> float:
         # True and false are the ends, where the polynomials are 1 in size.
         found *= 1 if isinstance(columns.variables[name], Boolean) else 2 * degree + 1
     for name in piece.factors:
-        described = columns.variables[name]
-        assert isinstance(described, Factor)
-        found *= len(described)
+        found *= len(as_factor(name, columns.variables))
     return found

@@ -16,8 +16,6 @@ from privgram._base.installed import extra
 from privgram._core.scale import DefaultRounding
 from privgram.columns.variables import MAX_LEVELS, Factor, Log, Numeric, Variable
 
-# Terms: what enters the second moment of the variables of a table.
-#
 # A term is a product of polynomials and factors. Its columns are the products of Legendre
 # polynomials with the indicators of every level, none left out: leaving out a reference is up
 # to each regression.
@@ -27,7 +25,6 @@ INTERCEPT = "intercept"
 #: Beyond this degree neighbouring columns are alike on any real table.
 MAX_DEGREE = 12
 
-_NAME = re.compile(r"[^\W\d][\w.]*")
 _POLY = re.compile(r"poly\(\s*(.+?)\s*,\s*(?:degree\s*=\s*)?(-?\w+)\s*\)")
 _POWER = re.compile(
     r"(?:I\(\s*(.+?)\s*\*\*\s*(\d+)\s*\)|\{\s*(.+?)\s*\*\*\s*(\d+)\s*\}|(.+?)\s*\*\*\s*(\d+))"
@@ -44,6 +41,11 @@ class Piece:
     # variables and their Legendre polynomials' degrees, whose product multiplies
     powers: tuple[tuple[str, int], ...] = ()
     factors: tuple[str, ...] = ()  # the indicators of the levels of these
+
+    @property
+    def linear(self) -> bool:
+        """Whether its columns are one variable, as it is, times indicators."""
+        return len(self.powers) == 1 and self.powers[0][1] == 1
 
     def implies(self, other: Piece) -> bool:
         """Whether sums over this piece's levels are the other piece's columns."""
@@ -75,10 +77,22 @@ class Term:
 
 
 def _polynomial(name: str, top: int, variables: Mapping[str, Variable]) -> str:
+    label = as_numeric(name, variables).label(name)
+    return label if top == 1 else f"poly({label}, {top})"
+
+
+def as_numeric(name: str, variables: Mapping[str, Variable]) -> Numeric:
+    """The description of a variable that is known to be a number."""
     described = variables[name]
     assert isinstance(described, Numeric)
-    label = described.label(name)
-    return label if top == 1 else f"poly({label}, {top})"
+    return described
+
+
+def as_factor(name: str, variables: Mapping[str, Variable]) -> Factor:
+    """The description of a variable that is known to be a factor."""
+    described = variables[name]
+    assert isinstance(described, Factor)
+    return described
 
 
 def parse_terms(texts: Iterable[str], variables: Mapping[str, Variable]) -> tuple[Term, ...]:
@@ -242,7 +256,7 @@ class Layout:
         self.stored: list[Stored] = []
         start = 0
         for piece in kept:
-            shape = tuple(self._levels(name) for name in piece.factors)
+            shape = self._shape(piece)
             if math.prod(shape) > MAX_LEVELS:
                 raise ValueError(
                     f"{':'.join(piece.factors)} has {math.prod(shape):,} combinations of levels "
@@ -258,29 +272,24 @@ class Layout:
         self.size = start
         self.names = tuple(name for stored in self.stored for name in self._names(stored.piece))
 
-    def _levels(self, name: str) -> int:
-        described = self.variables[name]
-        assert isinstance(described, Factor)
-        return len(described)
+    def _shape(self, piece: Piece) -> tuple[int, ...]:
+        return tuple(len(as_factor(name, self.variables)) for name in piece.factors)
 
     def _names(self, piece: Piece) -> Iterator[str]:
         if piece == ONES:
             yield INTERCEPT
             return
-        numeric = [self.power(name, k) for name, k in piece.powers]
-        for cell in product(*(self._level_names(name) for name in piece.factors)):
-            yield ":".join([*numeric, *cell])
-
-    def _level_names(self, name: str) -> list[str]:
-        described = self.variables[name]
-        assert isinstance(described, Factor)
-        return [f"{name}[{level}]" for level in described.names]
+        powers = [self.power(name, k) for name, k in piece.powers]
+        levels = (
+            [f"{name}[{level}]" for level in as_factor(name, self.variables).names]
+            for name in piece.factors
+        )
+        for cell in product(*levels):
+            yield ":".join([*powers, *cell])
 
     def power(self, name: str, degree: int) -> str:
         """What the column of a polynomial is called."""
-        described = self.variables[name]
-        assert isinstance(described, Numeric)
-        label = described.label(name)
+        label = as_numeric(name, self.variables).label(name)
         return label if degree == 1 else f"P{degree}({label})"
 
     def squared_bound(self) -> float:
@@ -317,12 +326,14 @@ class Layout:
         stored = self.find(piece)
         if stored is None:
             return None
-        shape = tuple(self._levels(name) for name in piece.factors)
-        rows = np.zeros((math.prod(shape), self.size))
-        index = np.arange(math.prod(shape))
+        size = math.prod(self._shape(piece))
+        rows = np.zeros((size, self.size))
         # Factors are in one order everywhere; those that are summed over have one level here.
-        wide = [self._levels(name) if name in piece.factors else 1 for name in stored.piece.factors]
-        cells = np.broadcast_to(index.reshape(wide), stored.shape).ravel()
+        wide = [
+            levels if name in piece.factors else 1
+            for name, levels in zip(stored.piece.factors, stored.shape, strict=True)
+        ]
+        cells = np.broadcast_to(np.arange(size).reshape(wide), stored.shape).ravel()
         rows[cells, np.arange(stored.start, stored.start + stored.size)] = 1 / stored.weight
         return rows
 
@@ -360,7 +371,7 @@ _STAGE = re.compile(r"\[([^\[\]~]+)~([^\[\]~]+)\]")
 
 @dataclass(frozen=True)
 class Parsed:
-    """A formula as terms of `privgram.columns.terms`."""
+    """A formula taken apart: its terms, as they are written, and what each is for."""
 
     targets: tuple[str, ...]
     features: tuple[str, ...]
@@ -375,17 +386,8 @@ class Parsed:
     @property
     def terms(self) -> tuple[str, ...]:
         """All terms of either side."""
-        return tuple(
-            dict.fromkeys(
-                (
-                    *self.targets,
-                    *self.features,
-                    *self.absorbed,
-                    *self.endogenous,
-                    *self.instruments,
-                )
-            )
-        )
+        explaining = (*self.features, *self.absorbed, *self.endogenous, *self.instruments)
+        return tuple(dict.fromkeys((*self.targets, *explaining)))
 
 
 def parse(formula: str) -> Parsed:
@@ -412,9 +414,9 @@ def parse(formula: str) -> Parsed:
         if tilde:
             stages.append((own, outside))
         else:
-            absorbed += [text for text in _right(own, formula)[0] if text != "0"]
-    endogenous = [text for own, _ in stages for text in _right(own, formula)[0]]
-    instruments = [text for _, outside in stages for text in _right(outside, formula)[0]]
+            absorbed += _right(own, formula)
+    endogenous = [text for own, _ in stages for text in _right(own, formula)]
+    instruments = [text for _, outside in stages for text in _right(outside, formula)]
     left, right = _sides(main, formula)
     features = [text for text in right if text not in ("1", "0")]
     if "~" in formula and not left:
@@ -440,10 +442,9 @@ def parse_one(formula: str) -> Parsed:
     return parsed
 
 
-def _right(text: str, formula: str) -> tuple[list[str], bool]:
-    """Terms of one side, and whether there is an intercept."""
-    _, right = _sides(text, formula)
-    return [term for term in right if term not in ("1", "0")], "1" in right
+def _right(text: str, formula: str) -> list[str]:
+    """Terms of one side, without the intercept."""
+    return [term for term in _sides(text, formula)[1] if term not in ("1", "0")]
 
 
 def _sides(text: str, formula: str) -> tuple[list[str], list[str]]:

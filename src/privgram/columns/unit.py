@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 
-from privgram._base.numbers import check_integer, check_positive, check_within
+from privgram._base.numbers import check_integer, check_one_of, check_positive, check_within
 from privgram.columns.variables import Variable
 
 Missing: TypeAlias = Literal["error", "drop"]
@@ -16,8 +16,8 @@ Missing: TypeAlias = Literal["error", "drop"]
 
 def check_missing(missing: Any) -> Missing | None:
     """Check what was asked; None is settled where the notion of neighbours is known."""
-    if missing not in (None, "error", "drop"):
-        raise ValueError(f"missing is 'error' or 'drop', not {missing!r}")
+    if missing is not None:
+        check_one_of(missing, "missing", get_args(Missing))
     found: Missing | None = missing
     return found
 
@@ -34,8 +34,6 @@ def settled(missing: Missing | None, adjacency: str | None) -> Missing:
 
 
 Clip = Literal["frobenius", "trace"]
-
-CLIPS = ("frobenius", "trace")
 
 #: Rows of a unit of more, each within the row bound, would be too coarse beside it.
 MOST_ROWS = 1 << 20
@@ -66,10 +64,6 @@ class Auto:
         object.__setattr__(self, "epsilon", check_positive(self.epsilon, "epsilon"))
         if self.quantile is not None:
             check_within(self.quantile, "quantile", 0, 1)
-
-
-#: A bound that is known, or one to be chosen.
-Bound: TypeAlias = float | Auto
 
 
 @dataclass(frozen=True)
@@ -106,8 +100,8 @@ class PrivacyUnit:
     within : bool
         Whether a unit's own means were subtracted from its rows, in all columns but the intercept.
     row_bound : float or None
-        L2 bound to which single rows were clipped before that; None where it was not recorded, as
-        in older files. It does not tell one unit from another.
+        L2 bound to which single rows were clipped before that; None where no rows were read yet. It
+        does not tell one unit from another.
     missing : {"error", "drop"}
         Whether rows without a unit were refused, or left out. Then the number of units differs
         between neighbouring tables, and is private.
@@ -125,10 +119,8 @@ class PrivacyUnit:
                 "unit is the name of a column; ids that are not one need a name: "
                 "Unit('person', values=ids)"
             )
-        if self.missing not in ("error", "drop"):
-            raise ValueError(f"missing is 'error' or 'drop', not {self.missing!r}")
-        if self.clip not in CLIPS:
-            raise ValueError(f"clip is {' or '.join(map(repr, CLIPS))}, not {self.clip!r}")
+        check_one_of(self.missing, "missing", get_args(Missing))
+        check_one_of(self.clip, "clip", get_args(Clip))
         if not isinstance(self.within, bool):
             raise TypeError("within is True or False")
         if self.row_bound is not None:
@@ -144,7 +136,7 @@ class PrivacyUnit:
         return cls(**values)
 
 
-def name_of(unit: PrivacyUnit | None) -> str:
+def name_of(unit: PrivacyUnit | Unit | None) -> str:
     """The unit as a ledger has it: a column's name, or "" for single rows."""
     return "" if unit is None else unit.name
 
@@ -186,7 +178,7 @@ class Unit:
 
     name: str
     rows: int | None = None
-    bound: Bound | None = None
+    bound: float | Auto | None = None
     clip: Clip = "frobenius"
     within: bool = False
     missing: Missing | None = None

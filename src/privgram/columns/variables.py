@@ -291,21 +291,21 @@ class Factor(Variable):
             raise ValueError(f"a factor has a list of levels; {LEVELS_FROM_DATA}")
         if isinstance(levels, (set, frozenset)):
             raise TypeError("the levels of a factor are a list: their order is the matrix's")
-        listed = tuple(_level(level) for level in levels)
-        if not listed:
+        known = tuple(_level(level) for level in levels)
+        if not known:
             raise ValueError("a factor needs at least one level")
-        if len({type(level) for level in listed}) > 1:
+        if len({type(level) for level in known}) > 1:
             raise TypeError("the levels of a factor are all text or all whole numbers")
-        if len(set(listed)) < len(listed):
-            twice = next(level for i, level in enumerate(listed) if level in listed[:i])
+        if len(set(known)) < len(known):
+            twice = next(level for i, level in enumerate(known) if level in known[:i])
             raise ValueError(f"the level {twice!r} is listed twice")
         if not isinstance(other, bool):
             raise TypeError("other is True or False")
-        if other and "other" in listed:
+        if other and "other" in known:
             raise ValueError('there is a level "other" already; use other=False')
-        if len(listed) + other > MAX_LEVELS:
-            raise ValueError(f"a factor has at most {MAX_LEVELS:,} levels, not {len(listed):,}")
-        object.__setattr__(self, "levels", listed)
+        if len(known) + other > MAX_LEVELS:
+            raise ValueError(f"a factor has at most {MAX_LEVELS:,} levels, not {len(known):,}")
+        object.__setattr__(self, "levels", known)
         object.__setattr__(self, "other", other)
 
     @property
@@ -356,7 +356,7 @@ def variable(name: str, described: Any) -> Variable:
 
 def _of_mapping(described: Mapping[str, Any]) -> Variable:
     keys = set(described)
-    if "log" in keys and keys == {"log"}:
+    if keys == {"log"}:
         return Log(*_two(described["log"], "log"))
     if "dates" in keys and keys <= {"dates", "unit"}:
         return Dates(*_two(described["dates"], "dates"), described.get("unit", "days"))
@@ -430,9 +430,8 @@ def _iso(date: Any) -> str:
 def days(values: NDArray[Any]) -> NDArray[np.float64]:
     """Days from 1970 of datetimes, NaN where there is none; other numbers are days already.
 
-    A text that is no date in ISO 8601 is a missing value: one person's must not be an error.
-
-    A quotient of the whole number of microseconds, rounded once: the same on every machine.
+    A text that is no date in ISO 8601 is a missing value: one person's must not be an error. The
+    whole number of microseconds is divided, and rounded once: the same on every machine.
     """
     values = np.asarray(values)
     if values.dtype.kind == "f":

@@ -14,7 +14,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from privgram._base.installed import cores
+from privgram._base.machine import cores
 from privgram._base.numbers import check_integer
 from privgram.columns import Columns
 from privgram.columns.groups import Groups

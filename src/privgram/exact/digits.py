@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
-from privgram._base.installed import cores
+from privgram._base.machine import cores
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix

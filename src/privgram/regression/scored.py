@@ -334,7 +334,10 @@ class ScoreFit(OfDesign):
     def _notes(self) -> list[str]:
         notes = []
         if self.unit is not None:
-            notes.append(f"Protected are all rows of one {shown(self.unit)}.")
+            notes.append(
+                f"Protected are all rows of one {shown(self.unit)}. Rows of a long one count for "
+                "less: Weighted Rows, and nobs, may be fewer than the table has."
+            )
         what = "rows" if self.unit is None else "units"
         way, rows = self.parameters["way"], self.parameters["clipped_rows"]
         if way != "scores":

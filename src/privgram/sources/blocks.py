@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram._base.files import check_process
-from privgram._base.installed import cores
+from privgram._base.machine import cores
 
 #: Entries stored in a block: 32 MiB as float64.
 ENTRIES = 1 << 22

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._base.installed import memory
+from privgram._base.machine import memory
 from privgram.columns.encoding import LEVELS, Codes, Raw, check_kind, numbers_of
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable, is_missing

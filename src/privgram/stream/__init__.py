@@ -32,7 +32,8 @@ from privgram._base.installed import extra
 from privgram._base.numbers import check_budget, check_integer
 from privgram._base.saved import Frame, understood
 from privgram._release import Release
-from privgram.columns.unit import name_of as unit_name
+from privgram._release.record import FORM
+from privgram.columns.unit import name_of, size_is_public
 from privgram.drawing import random
 from privgram.drawing.draws import add_noise, impose
 from privgram.engines.threads import second_moment
@@ -54,10 +55,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Stream", "WrongKey"]
 
-# The file of a stream: what was published, and the noises of its months, encrypted.
+# The file of a stream: what was published, and the noises of its periods, encrypted.
 #
 # Who has the noises can take them off, so they are on disk under a key that is kept in a file of
-# its own. Months that follow need them: what they share cancels.
+# its own. Periods that follow need them: what they share cancels.
 
 _FRAME = Frame(b"privgram.stream\n", 1, "a stream")
 
@@ -103,7 +104,7 @@ class State:
         noises = b"".join(month.noise.astype("<f8").tobytes() for month in self.months)
         digests = b"".join(month.digest for month in self.months)
         nonce = secrets.token_bytes(_NONCE)
-        sealed = _cipher(key).encrypt(nonce, digests + noises, _bound(header, totals))
+        sealed = _cipher(key).encrypt(nonce, digests + noises, _public(header, totals))
         data = _FRAME.seal(header, totals, nonce, sealed)
         if new:
             create(path, data, SECRET)
@@ -118,8 +119,8 @@ class State:
             counts = header.pop("n_rows")
             n, width = len(counts), 4 * header["n_columns"] * (header["n_columns"] + 1)
             totals, nonce = body[: n * width], body[n * width : n * width + _NONCE]
-            bound = _bound(header | {"n_rows": counts}, totals)
-        secret = _opened(path.name, key, nonce, body[n * width + _NONCE :], bound)
+            bound = _public(header | {"n_rows": counts}, totals)
+        secret = _decrypted(path.name, key, nonce, body[n * width + _NONCE :], bound)
         with understood(path.name, _FRAME.what):
             published = np.frombuffer(totals, "<f8").reshape(n, width // 8).astype(np.float64)
             own = np.frombuffer(secret[32 * n :], "<f8").reshape(published.shape)
@@ -148,7 +149,7 @@ def read_key(path: Path) -> bytes:
     return key
 
 
-def _bound(header: dict[str, Any], totals: bytes) -> bytes:
+def _public(header: dict[str, Any], totals: bytes) -> bytes:
     """What the encryption vouches for besides the noises: all that is public."""
     return hashlib.sha256(json.dumps(header, sort_keys=True).encode() + totals).digest()
 
@@ -159,7 +160,7 @@ def _cipher(key: bytes) -> Any:
     return ChaCha20Poly1305(key)
 
 
-def _opened(name: str, key: bytes, nonce: bytes, sealed: bytes, bound: bytes) -> bytes:
+def _decrypted(name: str, key: bytes, nonce: bytes, sealed: bytes, bound: bytes) -> bytes:
     cipher = _cipher(key)
     from cryptography.exceptions import InvalidTag
 
@@ -172,9 +173,7 @@ def _opened(name: str, key: bytes, nonce: bytes, sealed: bytes, bound: bytes) ->
         ) from None
 
 
-# Releases that grow: the second moment of all months so far, at the price of about two releases.
-#
-# Secret side: noise meets the exact second moment of each month here, and is kept for those after
+# Secret side: noise meets the exact second moment of each period here, and is kept for those after
 # it.
 
 
@@ -310,8 +309,8 @@ class Stream:
             header["epsilon"] if epsilon is None else epsilon,
             header["delta"] if delta is None else delta,
             header["periods"] if periods is None else periods,
-            max(months, header["months"]) if months == 1 else months,
-            max(apart, header["apart"]) if apart == 1 else apart,
+            header["months"] if months == 1 else months,
+            header["apart"] if apart == 1 else apart,
         )
         for name, value in asked.items():
             if header[name] != value:
@@ -351,12 +350,13 @@ class Stream:
             "delta": header["delta"],
             "adjacency": header["adjacency"],
             "privacy": noise.privacy,
-            "unit": unit_name(self._unit),
+            "unit": name_of(self._unit),
         }
         if check:
             self.study.ledger.check(**given)
             return
-        self.study.ledger.spend(
+        study = self.study
+        study.ledger.entered_as("", study.columns.selected, study.identity).spend(
             **given,
             what=f"stream {self.path.name}",
             condition=_condition(header),
@@ -414,6 +414,7 @@ class Stream:
         """
         path = None if out is None else Path(out)
         if path is not None:
+            FORM.check_suffix(path)
             check_distinct({}, {"path": self.path, "key": self.key, "out": path})
             check_room(path)
         self._next(self._read(), period)  # before the pass
@@ -564,8 +565,7 @@ class Stream:
         noise.T[above] = noise[above]
         added = add_noise(moment, noise, law.std * float(np.linalg.norm(weights)))[above]
         before = state.months[-1].total if state.months else 0.0
-        unit = self.study.unit
-        public = self.study.adjacency == "replace" and (unit is None or unit.missing == "error")
+        public = size_is_public(self.study.adjacency, self._unit)
         n_rows = moment.n_rows + moment.n_dropped if public else None
         return state.with_month(Month(n_rows, before + added, own, digest))
 

@@ -17,17 +17,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from privgram._base.numbers import check_number, check_positive
+from privgram._base.numbers import check_number, check_positive, edge
 from privgram._base.text import listed
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
-from privgram.columns.unit import Unit
+from privgram.columns.unit import Unit, name_of
 from privgram.drawing.release import release_for
-from privgram.ledger import BudgetExceeded, Ledger
+from privgram.ledger import BudgetExceeded, Ledger, check_ledger
+from privgram.privacy import GaussianProfile
+from privgram.privacy.calibration import gaussian_ratio
 from privgram.regression import RefusedError
 from privgram.regression.families import FamilyName, LossName
-from privgram.study.answer import Precision, answer, needed, offered_at, precision, protected
-from privgram.study.check import Check, rows_of
+from privgram.study.answer import (
+    Precision,
+    needed,
+    offered_at,
+    precision,
+    protected,
+    release_and_fit,
+)
+from privgram.study.check import Check, look, read_study, rows_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +52,7 @@ __all__ = ["Check", "Precision", "Study", "regress"]
 UNNAMED = "table"
 
 
-def name_of(table: Any) -> str:
+def table_name(table: Any) -> str:
     """What a table is called by default: the name of its file or folder, or "table"."""
     if isinstance(table, (list, tuple)) and table and isinstance(table[0], (str, os.PathLike)):
         table = Path(table[0]).absolute().parent
@@ -77,6 +86,7 @@ def open_ledger(
     One that is there must have the same budget, and the table's name by `identity`.
     """
     if isinstance(given, Ledger):
+        _ = given.entries  # the file is there, and lost none: one that is gone is not made anew
         given = given.path
     elif given is not None and not isinstance(given, (str, os.PathLike)):
         raise TypeError(f"ledger is a path or a pg.Ledger, not {type(given).__name__}")
@@ -94,14 +104,6 @@ def _forget(folder: str, owner: int) -> None:
     if os.getpid() == owner:
         with suppress(OSError):
             shutil.rmtree(folder)
-
-
-#: What is said of a table without columns.
-DESCRIBE = (
-    "describe the columns: what is publicly known of each, such as {'wage': pg.Log(50, 10_000), "
-    "'age': (18, 90), 'region': ['north', 'south']}, pg.Columns, or a TOML file of them. "
-    "`privgram init TABLE` writes such a file from the types, with the bounds left to fill in"
-)
 
 
 class Study:
@@ -146,6 +148,9 @@ class Study:
     ledger : Ledger
     durable : bool
         Whether the ledger outlives this process.
+    identity : str
+        What the ledger calls the table: its name, with a digest of the columns' names and the
+        unit's.
     adjacency, unit, name
         As given.
 
@@ -201,7 +206,7 @@ class Study:
         self.adjacency: Adjacency = adjacency
         whose = Unit.of(unit)
         self.unit = None if whose is None else whose.settled(adjacency)
-        self.name = name_of(table) if name is None else name
+        self.name = table_name(table) if name is None else name
         self.threads = threads
         column = None if self.unit is None else self.unit.name
         if column in self.columns.selected:
@@ -209,10 +214,10 @@ class Study:
                 f"{column!r} tells whose row a row is, and is no column to release: leave it out "
                 "of the columns"
             )
-        said = identity(self.name, self.columns.variables, column)
-        self._identity = said
+        self._begun = False
+        self.identity = identity(self.name, self.columns.variables, column)
         self.ledger, self.durable = open_ledger(
-            ledger, epsilon, delta, adjacency, said, composition
+            ledger, epsilon, delta, adjacency, self.identity, composition
         )
 
     @classmethod
@@ -233,8 +238,6 @@ class Study:
         OSError
             If it cannot be read.
         """
-        from privgram.study.check import read_study
-
         table, asked = read_study(Path(path))
         return cls(table, **asked)
 
@@ -267,26 +270,13 @@ class Study:
             For the Gaussian noise of the default mechanisms, to a ten-thousandth of the budget, on
             the safe side; 0.0 where nothing is left.
         """
-        from privgram._base.numbers import edge
-        from privgram.privacy import GaussianProfile
-        from privgram.privacy.calibration import gaussian_ratio
-
-        ledger = self.ledger
-        if ledger.composition == "basic":
-            return max(0.0, ledger.epsilon - ledger.spent[0])
-        if ledger.delta == 0:
-            return ledger.remaining(0.0)
+        ledger, unit = self.ledger, name_of(self.unit)
 
         def fits(epsilon: float) -> bool:
-            profile = GaussianProfile(gaussian_ratio(epsilon, ledger.delta))
+            _, delta = self._price(epsilon, None)
+            privacy = GaussianProfile(gaussian_ratio(epsilon, delta)) if delta else None
             try:
-                ledger.check(
-                    epsilon,
-                    ledger.delta,
-                    adjacency=self.adjacency,
-                    privacy=profile,
-                    unit="" if self.unit is None else self.unit.name,
-                )
+                ledger.check(epsilon, delta, adjacency=self.adjacency, privacy=privacy, unit=unit)
             except BudgetExceeded:
                 return False
             return True
@@ -294,8 +284,12 @@ class Study:
         least = 1e-4 * ledger.epsilon
         if not fits(least):
             return 0.0
-        if fits(ledger.epsilon):
-            return ledger.epsilon
+        # Of sums the rest is known, but for the rounding of a difference.
+        whole = ledger.epsilon
+        if ledger.composition == "basic":
+            whole -= ledger.spent[0]
+        if whole >= least and fits(whole):
+            return whole
         return edge(fits, least, ledger.epsilon, lambda a, b: abs(b - a) <= least)
 
     def release(
@@ -351,10 +345,10 @@ class Study:
         columns = self.columns
         if terms is not None:
             asked = [terms] if isinstance(terms, str) else list(terms)
-            columns = Columns.from_dict(columns.to_dict() | {"terms": asked})
-        spent = self._spent(epsilon, delta)
-        request = self._request(spent, label, columns.selected)
-        request |= protected(self.unit, spent[0])
+            columns = columns.replace(terms=asked)
+        price = self._price(epsilon, delta)
+        request = self._request(price, label, columns.selected)
+        request |= protected(self.unit, price[0])
         return release_for(
             purpose,
             self.table,
@@ -430,10 +424,10 @@ class Study:
         """
         columns = self._weighted(weights)
         used = needed(formula, columns)
-        spent = self._spent(epsilon, delta)
+        price = self._price(epsilon, delta)
         if family != "gaussian" and mechanism is not None:
             raise ValueError('mechanism is of family="gaussian": leave it out')
-        request = self._request(spent, label or formula, used.selected)
+        request = self._request(price, label or formula, used.selected)
         asked: dict[str, Any] = {
             "family": family,
             "loss": loss,
@@ -441,7 +435,7 @@ class Study:
             "reference": reference,
         }
         try:
-            fit = answer(
+            fit = release_and_fit(
                 self.table,
                 formula,
                 columns,
@@ -455,10 +449,10 @@ class Study:
             if rng is not None:
                 raise
             raise RefusedError(
-                f"{error}. {self._advice(formula, columns, spent, None, asked)}"
+                f"{error}. {self._advice(formula, columns, price, None, asked)}"
             ) from None
         if rng is None and getattr(fit, "refused", None):
-            advice = self._advice(formula, columns, spent, fit.n_rows, asked)
+            advice = self._advice(formula, columns, price, fit.n_rows, asked)
             fit = replace(fit, refused=f"{fit.refused}. {advice}")
         return fit
 
@@ -478,7 +472,7 @@ class Study:
         self,
         formula: str,
         columns: Columns,
-        spent: tuple[float, float],
+        price: tuple[float, float],
         n_rows: float | None,
         asked: dict[str, Any],
     ) -> str:
@@ -488,9 +482,9 @@ class Study:
             unit = self._planned_unit()
             if n_rows is None:
                 n_rows = self._rows(formula, None)
-            given = asked | {"delta": spent[1], "adjacency": self.adjacency}
+            given = asked | {"delta": price[1], "adjacency": self.adjacency}
             rows = max(round(n_rows), 1)
-            least = offered_at(formula, columns, spent[0], rows, unit, **given)
+            least = offered_at(formula, columns, price[0], rows, unit, **given)
         figure = "a larger epsilon" if least is None else f"epsilon = {least:g}"
         return (
             f"By the plan's guess it takes {figure}, or fewer terms, or more rows; what was spent "
@@ -560,7 +554,7 @@ class Study:
             design=design,
             unit=unit,
             groups=groups,
-            delta=self._spent(epsilon or left or 1.0, None)[1],
+            delta=self._price(epsilon or left or 1.0, None)[1],
             adjacency=self.adjacency,
             family=family,
             once=isinstance(self.table, Iterator),
@@ -600,40 +594,50 @@ class Study:
         ValueError
             If the table can be read once only, or is on a cluster.
         """
-        from privgram.study.check import check
+        return look(self.table, self.columns, self.unit, self.name)
 
-        unit, rows = (None, None) if self.unit is None else (self.unit.name, self.unit.rows)
-        return check(self.table, self.columns, unit, self.name, rows)
-
-    def _spent(self, epsilon: float | None, delta: float | None) -> tuple[float, float]:
+    def _price(self, epsilon: float | None, delta: float | None) -> tuple[float, float]:
         """Epsilon and delta of one answer."""
         if epsilon is None:
             raise TypeError(
                 f"say how much of the budget this may cost: epsilon=..., of {self.remaining():.4g} "
                 "that are left"
             )
-        epsilon = check_positive(check_number(epsilon, "epsilon"), "epsilon")
+        epsilon = check_positive(epsilon, "epsilon")
         if delta is None:
             delta = self.ledger.delta
             if self.ledger.composition == "basic":
                 delta *= min(1.0, epsilon / self.ledger.epsilon)
-        return epsilon, float(delta)
+        return epsilon, check_number(delta, "delta")
 
     def _request(
-        self,
-        spent: tuple[float, float],
-        label: str,
-        columns: Iterable[str],
+        self, price: tuple[float, float], label: str, columns: Iterable[str]
     ) -> dict[str, Any]:
         """What every answer is asked with."""
+        ledger = self.ledger.entered_as(label, columns, self.identity)
+        if isinstance(self.table, Iterator):
+            if self._begun:
+                raise ValueError(
+                    "the table of this study can be read once, and an answer before may have read "
+                    "it: make a study of a new iterator, with ledger=study.ledger"
+                )
+            self._begun = True
         return {
-            "epsilon": spent[0],
-            "delta": spent[1],
+            "epsilon": price[0],
+            "delta": price[1],
             "adjacency": self.adjacency,
             "threads": self.threads,
-            "ledger": self.ledger.entered_as(label, columns, self._identity),
+            "ledger": ledger,
             "unit": self.unit,
         }
+
+
+#: What is said of a table without columns.
+DESCRIBE = (
+    "describe the columns: what is publicly known of each, such as {'wage': pg.Log(50, 10_000), "
+    "'age': (18, 90), 'region': ['north', 'south']}, pg.Columns, or a TOML file of them. "
+    "`privgram init TABLE` writes such a file from the types, with the bounds left to fill in"
+)
 
 
 def described(columns: Any, weights: str | None = None, missing: str | None = None) -> Columns:
@@ -648,7 +652,7 @@ def described(columns: Any, weights: str | None = None, missing: str | None = No
     if missing is not None:
         more["missing"] = missing
     if isinstance(columns, Columns):
-        return Columns.from_dict(columns.to_dict() | more)
+        return columns.replace(**more)
     if not isinstance(columns, Mapping):
         raise TypeError(DESCRIBE)
     return Columns(columns, **more)
@@ -705,7 +709,19 @@ def regress(
             f"{missing} must be a number, not missing: regress(table, formula, columns, "
             "epsilon=1.0, delta=1e-6)"
         )
-    once = Study(table, columns, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
-    if ledger is not None:
-        once.ledger, once.durable = ledger, True
-    return once.regress(formula, epsilon, delta=delta, label=label, family=family, **options)
+    check_ledger(ledger)
+    budget = (epsilon, delta) if ledger is None else (ledger.epsilon, ledger.delta)
+    once = Study(
+        table,
+        columns,
+        epsilon=budget[0],
+        delta=budget[1],
+        adjacency=adjacency,
+        unit=unit,
+        ledger=ledger,
+    )
+    try:
+        return once.regress(formula, epsilon, delta=delta, label=label, family=family, **options)
+    finally:
+        if not once.durable:
+            _forget(str(once.ledger.path.parent), os.getpid())

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from privgram._base.numbers import check_integer, check_positive
+from privgram._base.numbers import check_integer, check_one_of, check_positive
 from privgram._base.text import aligned, listed, number, shown
-from privgram._plan.designs import made_of
+from privgram._plan.designs import draw_more, made_of
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
 from privgram.columns.terms import parse, parse_one
@@ -35,7 +35,6 @@ from privgram.regression.scored import CovType
 if TYPE_CHECKING:
     import os
 
-    from privgram._base.numbers import Vector
     from privgram.columns.terms import Parsed
     from privgram.columns.unit import Unit
     from privgram.ledger import Ledger
@@ -45,15 +44,15 @@ if TYPE_CHECKING:
 __all__ = [
     "Precision",
     "PrecisionRow",
-    "answer",
     "explained",
     "needed",
     "offered_at",
     "precision",
     "protected",
+    "release_and_fit",
 ]
 
-# All that `Study.regress` spends is spent here. Secret side.
+# Secret side: whatever `Study.regress` spends is spent here.
 
 #: Part of the epsilon of a release that chooses the bound of a unit, where nothing public says it.
 CHOOSING = 0.1
@@ -76,7 +75,7 @@ def needed(formula: str, columns: Columns) -> Columns:
     used = Columns.from_formula(
         formula, columns.bounds, columns.missing, row_weights=columns.row_weights
     )
-    return Columns.from_dict(used.to_dict() | {"intercept": True})
+    return used.replace(intercept=True)
 
 
 def protected(unit: Unit | None, epsilon: float) -> dict[str, Any]:
@@ -96,7 +95,6 @@ def explained(parsed: Parsed, used: Columns, family: FamilyName) -> tuple[Parsed
     """
     target = parsed.targets[0]
     described = used.variables.get(target)
-    name = target
     if family == "poisson":
         if type(described) is not Number or described.lower < 0:
             raise ValueError(
@@ -108,16 +106,9 @@ def explained(parsed: Parsed, used: Columns, family: FamilyName) -> tuple[Parsed
                 f"the target {target!r} has {len(described)} levels, and a logistic regression "
                 f"explains two: name one, such as '{target}[{described.names[0]}]'"
             )
-        target = f"{name}[{described.names[1]}]"
+        target = f"{target}[{described.names[1]}]"
     elif type(described) is Number and described.interval == (0.0, 1.0):
-        used = Columns(
-            {**used.variables, name: Boolean()},
-            intercept=True,
-            missing=used.missing,
-            terms=used.terms,
-            weights=used.weights,
-            row_weights=used.row_weights,
-        )
+        used = used.replace(bounds={**used.variables, target: Boolean()})
     elif described is not None and not isinstance(described, Boolean):
         raise ValueError(
             f"the target {target!r} is not binary: describe it by bool, by bounds (0, 1), or as a "
@@ -128,7 +119,7 @@ def explained(parsed: Parsed, used: Columns, family: FamilyName) -> tuple[Parsed
     return replace(parsed, targets=(target,), features=features, absorbed=()), used
 
 
-def answer(
+def release_and_fit(
     source: Any,
     formula: str,
     columns: Columns,
@@ -147,7 +138,7 @@ def answer(
     threads: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> Any:
-    """Release what one regression needs, and fit it: the seam for what answers one with less noise.
+    """Release what one regression needs, and fit it, by what is expected to have the least noise.
 
     The columns are those of the whole table; what the formula does not use is not read. Without a
     mechanism scores are taken where they are possible: of a table that one machine can read again,
@@ -155,14 +146,10 @@ def answer(
     factor may then have up to a thousand levels by itself, or any number absorbed; a second one,
     or products with it, come from a release.
     """
-    if family not in FAMILIES:
-        raise ValueError(f"family is {' or '.join(map(repr, FAMILIES))}, not {family!r}")
-    if loss not in get_args(LossName):
-        raise ValueError(f"loss is {' or '.join(map(repr, get_args(LossName)))}, not {loss!r}")
-    if not (cov_type is None or cov_type in get_args(CovType)):
-        raise ValueError(
-            f"cov_type is {' or '.join(map(repr, get_args(CovType)))}, not {cov_type!r}"
-        )
+    check_one_of(family, "family", FAMILIES)
+    check_one_of(loss, "loss", get_args(LossName))
+    if cov_type is not None:
+        check_one_of(cov_type, "cov_type", get_args(CovType))
     if cov_type == "cluster" and unit is None:
         raise ValueError(
             'cov_type="cluster" lets errors go together within the protected unit, and rows are '
@@ -184,13 +171,13 @@ def answer(
         wide = Wide.of(parsed, used)
     levels = sum(len(x) for x in used.variables.values() if isinstance(x, Factor))
     many = wide is None and (bool(parsed.absorbed) or levels > MOST_LEVELS)
-    plain = not (parsed.endogenous or (linear and many))
-    again = not (isinstance(source, Iterator) or scale_out(source) is not None)
-    known = unit is None or not (
+    of_formula = not (parsed.endogenous or (linear and many))
+    rereadable = not (isinstance(source, Iterator) or scale_out(source) is not None)
+    of_unit = unit is None or not (
         unit.within or unit.clip != "frobenius" or isinstance(unit.bound, Auto)
     )
     robust = cov_type != "nonrobust"
-    scores = mechanism is None and plain and again and known and delta > 0
+    scores = mechanism is None and of_formula and rereadable and of_unit and delta > 0
     if scores and unit is not None and not robust:
         raise ValueError(
             "rows of one unit may go together, and standard errors by scores allow for it: leave "
@@ -245,7 +232,7 @@ LEAST, MOST, NEAR, STEPS = 1e-3, 64.0, 0.95, 10
 DRAWS, MOST_DRAWS, KNOWN = 9, 45, 0.04
 
 #: Of what fits state, all but a tenth at either end is told, where the ends differ by so much.
-ENDS, WIDE = (0.1, 0.9), 1.5
+ENDS, APART = (0.1, 0.9), 1.5
 
 #: How many times the epsilon that was refused is suggested at least.
 MARGIN = 4.0
@@ -363,7 +350,7 @@ def precision(
 ) -> Precision:
     """Find the epsilon that a precision takes, or the precision of one; see `privgram.Study.plan`.
 
-    The columns are those of the whole table, and what is asked besides is as `answer` takes it.
+    The columns are those of the whole table; what is asked besides, `release_and_fit` takes.
     Among groups the rows are shared evenly, and the regression is on their releases.
     """
     n_rows = check_integer(n_rows, "n_rows", 1)
@@ -449,10 +436,9 @@ class _Rehearsal:
         used = needed(formula, columns)
         size = min(n_rows, MOST_ROWS)
         self.what, self.table = made_of({} if design is None else design, used, size)
-        self.formula, self.columns, self.asked = formula, columns, asked
-        if "once" in asked:
-            self.asked = {key: value for key, value in asked.items() if key != "once"}
-        self.once = asked.get("once", False)
+        self.formula, self.columns, self.asked = formula, columns, dict(asked)
+        #: Whether the table can be read once only.
+        self.once = self.asked.pop("once", False)
         self.groups, self.used = groups, used
         #: How many rows stand for one.
         self.factor = n_rows / size
@@ -507,7 +493,7 @@ class _Rehearsal:
         seed = 0
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            while seed < most and _more(drawn, seed):
+            while seed < most and draw_more(drawn, seed, DRAWS, KNOWN):
                 # A fixed seed: nothing secret is drawn, and a plan gives the same numbers.
                 rng, seed = np.random.default_rng(seed), seed + 1
                 try:
@@ -535,7 +521,7 @@ class _Rehearsal:
             return []
         name = max(ends, key=lambda name: ends[name][1] / ends[name][0])
         low, high = ends[name]
-        if high < WIDE * low:
+        if high < APART * low:
             return []
         return [f"Medians. Of ten fits eight state {low:.3g} to {high:.3g} for {shown(name)[:28]}."]
 
@@ -558,8 +544,8 @@ class _Rehearsal:
         if self.groups is not None:
             return self._released(epsilon, rng)
         source: Any = iter([self.table]) if self.once else self.table
-        given = {"mechanism": None, "unit": self.unit, **self.asked}
-        return answer(source, self.formula, self.columns, epsilon=epsilon, rng=rng, **given)
+        given: dict[str, Any] = {"mechanism": None, "unit": self.unit, "epsilon": epsilon}
+        return release_and_fit(source, self.formula, self.columns, rng=rng, **given, **self.asked)
 
     def _released(self, epsilon: float, rng: np.random.Generator) -> Any:
         given: dict[str, Any] = {name: self.asked[name] for name in ("delta", "adjacency")}
@@ -572,17 +558,10 @@ class _Rehearsal:
         return one.regress(self.formula)
 
 
-def _more(drawn: list[Vector], tried: int) -> bool:
-    """Whether more fits should be drawn to know the median of their standard errors."""
-    if tried < DRAWS or 2 * len(drawn) <= tried:
-        return tried < DRAWS
-    low, median, high = np.quantile(drawn, [0.25, 0.5, 0.75], axis=0)
-    # Of normal numbers the median's standard error is 0.93 of this over the root of their number.
-    return bool(((high - low) > KNOWN / 0.93 * math.sqrt(len(drawn)) * median).any())
-
-
 def _goals(want: Mapping[str, float], names: list[str]) -> dict[str, float]:
     """What is wanted of each coefficient; of a factor, of all its levels."""
+    if not isinstance(want, Mapping):
+        raise TypeError("want is a mapping of names to standard errors, such as {'age': 0.01}")
     goals: dict[str, float] = {}
     for key, value in want.items():
         own = [name for name in names if name == key or name.startswith(f"{key}[")]

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from privgram._base.installed import extra
 from privgram._base.text import aligned, listed, shown
 from privgram.columns.encoding import Codes, codes_of, named
 from privgram.columns.unit import Identifier, Unit
 from privgram.columns.variables import Boolean, Dates, Factor, Numeric, Variable
 from privgram.engines import check_here, scale_out
 from privgram.sources import open_source
+from privgram.sources.files import find
 from privgram.sources.table import Keys, keys_of
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     from privgram.columns import Columns
 
-__all__ = ["Check", "CheckRow", "check", "read_study", "rows_of", "template"]
+__all__ = ["Check", "CheckRow", "look", "read_study", "rows_of", "template"]
 
 #: What a file may have besides its columns, and what `Study` calls it.
 KEYS = ("table", "epsilon", "delta", "adjacency", "unit", "rows_per_unit", "ledger")
@@ -38,7 +40,7 @@ HEAD = """\
 table = {table}
 ledger = {ledger}        # keeps the budget; made by the first command that spends
 epsilon = 1.0            # the budget of all that is ever released of this table
-delta = {delta}          # far below 1 / rows
+delta = 1e-6             # far below 1 / rows
 adjacency = "replace"    # or "add-remove": the number of rows is private too
 # unit = "person"        # whose rows are protected together; by default each row is a person
 # rows_per_unit = 8      # so many rows of one count in full
@@ -93,9 +95,7 @@ def read_study(path: Path) -> tuple[Any, dict[str, Any]]:
 def template(table: str) -> str:
     """A file to fill in, from the types of a table's columns and nothing else of it."""
     kinds = _kinds(Path(table))
-    text = HEAD.format(
-        table=json.dumps(table), ledger=json.dumps(Path(table).stem + ".ledger"), delta="1e-6"
-    )
+    text = HEAD.format(table=json.dumps(table), ledger=json.dumps(Path(table).stem + ".ledger"))
     lines = [(f"{_key(name)} = {KINDS[kind][0]}", KINDS[kind][1]) for name, kind in kinds.items()]
     width = max(len(line) for line, _ in lines)
     return text + "".join(f"{line:<{width}}  # {comment}\n" for line, comment in lines)
@@ -108,9 +108,6 @@ def _key(name: str) -> str:
 
 def _kinds(path: Path) -> dict[str, str]:
     """What columns hold, by their types."""
-    from privgram._base.installed import extra
-    from privgram.sources.files import find
-
     first = find(path)[0]
     with extra("arrow", "the types of a file's columns need"):
         import pyarrow.csv
@@ -144,7 +141,7 @@ MARK = "NOT PRIVATE: for the eyes of the table's holder alone. Do not publish, s
 #: More than this part of the values beyond their bounds is worth a word.
 MANY = 0.05
 
-#: Ends of what rows a person are told at.
+#: Of how many rows units have, these quantiles are told.
 QUANTILES = (0.5, 0.95, 1.0)
 
 
@@ -190,8 +187,7 @@ class Check:
         n_rows: int,
         rows: tuple[CheckRow, ...],
         counts: NDArray[np.int64] | None,
-        unit: str | None,
-        rows_allowed: int | None,
+        unit: Unit | None,
     ) -> None:
         self.table, self.n_rows, self.rows = table, n_rows, rows
         self.n_units = None if counts is None else len(counts)
@@ -199,7 +195,7 @@ class Check:
         if counts is not None and len(counts):
             found = np.quantile(counts, QUANTILES, method="higher").tolist()
             self.rows_per_unit = dict(zip(("median", "95 %", "most"), map(int, found), strict=True))
-        self.problems = tuple(_problems(self, counts, unit, rows_allowed))
+        self.problems = tuple(_problems(self, counts, unit))
 
     def __getitem__(self, name: str) -> CheckRow:
         """What was seen of a column."""
@@ -234,33 +230,34 @@ class Check:
         raise TypeError("a check is NOT PRIVATE and cannot be saved, copied or sent: print it")
 
 
-def check(
-    table: Any,
-    columns: Columns,
-    unit: str | None = None,
-    name: str = "table",
-    rows_allowed: int | None = None,
-) -> Check:
+def look(table: Any, columns: Columns, unit: Unit | None, name: str) -> Check:
     """Read a table once and count what its description does not say; see `Study.check`."""
     check_here(table, "check reads")
     reads = {key: _open(given) for key, given in columns.reads.items()}
     seen = {key: _Seen(given, reads[key]) for key, given in columns.reads.items()}
-    selection: Mapping[str, Variable] = reads | ({} if unit is None else {unit: Identifier()})
+    apart = None if unit is None else unit.values  # the units of an array are no column of it
+    whose = {} if unit is None or apart is not None else {unit.name: Identifier()}
+    selection: Mapping[str, Variable] = reads | whose
     units: list[NDArray[Any]] = []
     n_rows = 0
     for block in _blocks(table, selection):
         for (key, one), part in zip(seen.items(), block, strict=False):
             one.take(key, part)
         n_rows += len(block[0])
-        if unit is not None:
-            last = block[len(seen)]
-            found = last if isinstance(last, Keys) else named(keys_of, unit)(last)
-            units.append(found.values if found.missing is None else found.values[~found.missing])
+        units += [_ids(block[len(seen)], name) for name in whose]
+    if unit is not None and apart is not None:
+        units.append(_ids(apart, unit.name))
     counts = None
     if units:
         counts = np.unique(np.concatenate(units), return_counts=True)[1].astype(np.int64)
     rows = tuple(one.row(key) for key, one in seen.items())
-    return Check(name, n_rows, rows, counts, unit, rows_allowed)
+    return Check(name, n_rows, rows, counts, unit)
+
+
+def _ids(column: Any, name: str) -> NDArray[Any]:
+    """Ids of units, without missing ones: SECRET."""
+    found = column if isinstance(column, Keys) else named(keys_of, name)(column)
+    return found.values if found.missing is None else found.values[~found.missing]
 
 
 def rows_of(table: Any, columns: Columns) -> int:
@@ -338,9 +335,7 @@ class _Seen:
         )
 
 
-def _problems(
-    check: Check, counts: NDArray[np.int64] | None, unit: str | None, allowed: int | None
-) -> Iterator[str]:
+def _problems(check: Check, counts: NDArray[np.int64] | None, unit: Unit | None) -> Iterator[str]:
     """What to look at, a sentence or two each."""
     if not check.n_rows:
         yield "The table has no rows."
@@ -366,8 +361,10 @@ def _problems(
             )
         if row.missing == check.n_rows:
             yield f"{name}: every value is missing."
-    if counts is not None and allowed is not None and (over := int((counts > allowed).sum())):
-        yield (
-            f"{over:,} of {len(counts):,} {shown(str(unit))} have more than the {allowed} rows "
-            "that one counts for in full: they count for less."
-        )
+    if counts is not None and unit is not None and unit.rows is not None:
+        over = int((counts > unit.rows).sum())
+        if over:
+            yield (
+                f"{over:,} of {len(counts):,} {shown(unit.name)} have more than the {unit.rows} "
+                "rows that one counts for in full: they count for less."
+            )
