@@ -20,8 +20,6 @@ from privgram.noise import (
     TiedLaw,
     WishartLaw,
 )
-from privgram.regression.design import intercept_of
-from privgram.regression.inference import degrees_behind, rows_behind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -157,6 +155,9 @@ def derived(release: ReleaseRecord) -> dict[str, Any]:
 
     None also for what is beyond the largest number.
     """
+    from privgram.regression.design import intercept_of
+    from privgram.regression.inference import degrees_behind, rows_behind
+
     center, half_width = _scale(release)
     ones = intercept_of(release)
     with np.errstate(over="ignore", invalid="ignore"):
