@@ -461,7 +461,8 @@ class Fit(OfRelease):
             many = isinstance(self.ridge, np.ndarray)
             facts["Ridge"] = "per feature" if many else f"{self.ridge}"
         if self.refusal is None:
-            facts["R-squared"] = f"{self.rsquared:.3f}"
+            error = f"{self._goodness.stderr:.3f}"  # of the noise
+            facts["R-squared"] = f"{self.rsquared:.3f}" + f" ± {error}" * (float(error) > 0)
         return facts
 
     def _assumes(self) -> list[str]:
