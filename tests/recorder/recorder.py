@@ -136,7 +136,10 @@ class Recorder:
             return self.meet("counts", np.array(counted.counts), made, more)
 
         def watched_number(looks, *more):
-            return self.meet("counts", np.array([looks.moment.n_rows]), number(looks, *more), more)
+            made = number(looks, *more)
+            made = self.meet("counts", np.array([looks.moment.n_rows]), made, more)
+            looks.record["parameters"]["rows"] = made  # where `number` has put its own
+            return made
 
         def watched_integers(total, std, unit, rng):
             made = add_to_integers(total, std, unit, rng)

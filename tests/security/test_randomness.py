@@ -82,7 +82,7 @@ DRAWS = {
         )
     },
     "low_rank.approximate": partial(low_rank.approximate, WIDE, 2, **BUDGET),
-    "low_rank.range_finder": partial(low_rank.range_finder, WIDE, 2, **BUDGET),
+    "low_rank.range_finder": partial(low_rank.range_finder, WIDE, 2, None, **BUDGET),
     "low_rank.project": partial(low_rank.project, WIDE, np.eye(40)[:, :3], **BUDGET),
     "low_rank.randomised_response": partial(low_rank.randomised_response, WIDE, 2, **BUDGET),
     "compress": partial(compress, TABLE, 30),
