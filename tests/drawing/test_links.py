@@ -315,6 +315,31 @@ def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
 # --- how often its intervals hold -------------------------------------------------------------
 
 
+@pytest.mark.slow
+def test_few_events_beside_much_noise_are_refused():
+    """100 events of 2,000: without the rule four of ten are offered and hold a quarter."""
+    truth, hits = np.array([0.5, 1.0, -0.5, -3.0]), [np.ones(4)]
+    bounds = {"a": (-5, 5), "b": (0, 1), "c": (0, 1), "y": bool}
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X = np.column_stack([rng.normal(size=2000).clip(-5, 5), rng.random((2000, 2)) < [0.1, 0.5]])
+        y = rng.random(2000) < 1 / (1 + np.exp(-(X @ truth[:3] + truth[3])))
+        fit = pg.regress(
+            dict(zip("abc", X.T, strict=True)) | {"y": y},
+            "y ~ a + b + c",
+            bounds,
+            1.0,
+            1e-6,
+            family="binomial",
+            adjacency="add-remove",
+            rng=rng,
+        )
+        if fit.refusal is None:
+            low, high = np.asarray(fit.conf_int()).T
+            hits.append((low <= truth) & (truth <= high))
+    assert np.mean(hits) > 0.85
+
+
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])

@@ -94,6 +94,7 @@ class Links(Steps):
         left -= rules.LINK_COUNTS + rules.TURNS
         noise = self.moves / looks.mu(left * 0.92)
         clip = rules.choose_clip(*shells, noise, rows)
+        elsewhere = clip.whole < rules.LEAST_SQUARE * rows
         if not self.robust:  # as the model has it
             clip = replace(clip, whole=max(rows - self.q, 1.0))
         found = self._steps(start, clip, left)
@@ -102,7 +103,7 @@ class Links(Steps):
         runaway = float(np.linalg.norm(start.along(moved))) / rows > rules.SETTLED + 3 * owed
         runaway = runaway or running or self.constant
         runaway = runaway or self._spread(first, found["step"], rows) > rules.RUNAWAY
-        if runaway or start.bent(found["step"], rules.MOST_BENT, found["noise"]):
+        if runaway or elsewhere or start.bent(found["step"], rules.MOST_BENT, found["noise"]):
             found["refused"] = UNSETTLED
         return "scores", "", found
 

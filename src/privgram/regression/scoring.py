@@ -99,6 +99,10 @@ LINK_COUNTS, WIDER = 0.08, 1.3
 #: middle, or the last one refused; and a last one that changes eta by more says that it runs away.
 LONGEST, BEND, FAR, MOST_BENT, RUNAWAY, SETTLED = 2.0, 0.25, 2.0, 2.0, 0.5, 0.1
 
+#: There scores whose mean square is so much less than the curvature has it say that this is of
+#: somewhere else: of the model they are alike, and in counts that vary less still above this.
+LEAST_SQUARE = 0.3
+
 #: Means of the target are not trusted nearer to the ends.
 LEAST_MEAN = 0.02
 
