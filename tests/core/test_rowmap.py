@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 from oracle.rowmap import map_rows
 
+import privgram as pg
 from privgram._core import rowmap
 from privgram._core.rows import Accumulator
+from privgram.engines import Pass
+from privgram.engines.threads import accumulate
 from privgram.exact.limbs import to_integers
 from privgram.moment.rows import Levelled, Mapped
 
@@ -185,6 +188,18 @@ def test_an_image_of_codes_is_its_rows_alone(rng):
         numbers = [x[start:] for x in columns]
         rowmap.apply(numbers, 1.5, rowmap.transposed(frame), part, scaling, some)
         np.testing.assert_array_equal(part, whole[start:])
+
+
+def test_a_look_at_coded_rows_clips_them_as_the_moment_does(rng):
+    """By a bound that was chosen, which is below what the columns allow."""
+    columns = pg.Columns({"x": (-1.0, 1.0), "g": ["a", "b", "c"]}, intercept=True)
+    table = {"x": rng.uniform(-1, 1, 500), "g": rng.choice(["a", "b", "c"], 500)}
+    bound, frame = 0.9, frame_of(rng, len(columns), 10.0)
+    asked = Pass(table, columns, bound)
+    look, _ = accumulate(asked, lambda d: Mapped(frame, bound, Accumulator(d, 20.0)))
+    expected = Accumulator(len(columns), 20.0)
+    expected.update(map_rows(columns.encode(table), bound, frame))
+    np.testing.assert_array_equal(look.inner.limbs(), expected.limbs())
 
 
 @pytest.mark.parametrize("k", [1, 3, 9])
