@@ -95,6 +95,14 @@ code = forked(lambda: (order.index("let go"), moment.update(row)))
 thread.join()
 with moment._guard.lock:  # no waiting for oneself
     code += forked(lambda: moment.update(row))
+
+def update_in_a_thread():  # which would wait for the thread that forked
+    thread = threading.Thread(target=moment.update, args=(row,), daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+
+code += forked(update_in_a_thread)
 moment.update(row)
 print(code, moment.n_rows)
 """
