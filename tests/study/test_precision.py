@@ -1,11 +1,14 @@
 """From a wanted precision to epsilon, and what fits then state."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
 import privgram as pg
+from privgram.regression import RefusedError
+from privgram.study import answer
 from privgram.study.answer import offered_at
 
 pytest.importorskip("formulaic")
@@ -170,8 +173,6 @@ def test_of_more_rows_than_are_made(monkeypatch):
 
     With little noise: more may hide a cause, which makes two humps of the errors that are stated.
     """
-    from privgram.study import answer
-
     whole = study_of(4.0).plan("y ~ x", n_rows=24_000, design=made(1))
     monkeypatch.setattr(answer, "MOST_ROWS", 8_000)
     part = study_of(4.0).plan("y ~ x", n_rows=24_000, design=made(1))
@@ -209,6 +210,21 @@ def test_of_factors_groups_and_log_odds(study):
     odds = study.plan("b ~ x", epsilon=1.0, family="binomial", design=made(1))
     fit = study.regress("b ~ x", epsilon=1.0, family="binomial", rng=np.random.default_rng(0))
     assert odds["x"].stderr == pytest.approx(fit.bse["x"], rel=0.25)
+
+
+@pytest.mark.slow
+def test_where_most_fits_are_refused_a_plan_has_no_error(study, monkeypatch):
+    fit, tried = answer.release_and_fit, itertools.count()
+
+    def mostly_refused(*args, **given):
+        if given["epsilon"] == 1.0 and next(tried) % 3:
+            raise RefusedError("noise")
+        return fit(*args, **given)
+
+    monkeypatch.setattr(answer, "release_and_fit", mostly_refused)
+    row = study.plan("y ~ x", epsilon=1.0)["x"]
+    assert row.stderr is None
+    assert row.at_all is not None
 
 
 def test_what_no_epsilon_gives_says_how_many_rows_do(study):
