@@ -136,10 +136,11 @@ class Recorder:
             return self.meet("counts", np.array(counted.counts), made, more)
 
         def watched_number(looks, *more):
-            made = number(looks, *more)
-            made = self.meet("counts", np.array([looks.moment.n_rows]), made, more)
-            looks.record["parameters"]["rows"] = made  # where `number` has put its own
-            return made
+            made, stated = number(looks, *more), looks.record["parameters"]
+            if stated["rows"] != made:
+                raise Violation("the number of rows that is stated is not the one with noise")
+            stated["rows"] = self.meet("counts", np.array([looks.moment.n_rows]), made, more)
+            return stated["rows"]
 
         def watched_integers(total, std, unit, rng):
             made = add_to_integers(total, std, unit, rng)
