@@ -319,6 +319,21 @@ def test_rows_that_are_kept_are_bounded(monkeypatch):
     assert np.allclose(release.matrix, release.sketch.T @ release.sketch / 150)
 
 
+def test_noise_on_the_eigenvalue_is_asked_for_as_the_calibration_states(monkeypatch):
+    asked = []
+
+    def none(rng, location, scale, step):
+        asked.append((location, scale))
+        return round(location / step)
+
+    monkeypatch.setattr("privgram.exact.variates.laplace", none)
+    moment, mechanism = rich(4000), published(GaussianSketch(5, adaptive=True))
+    noise = mechanism.calibrate(3, moment.sensitivity_bound, EPSILON, DELTA)
+    p = mechanism.release(moment, EPSILON, DELTA).parameters
+    assert asked == [(-noise.eigenvalue_shift, noise.laplace_scale)]
+    assert p["eigenvalue_bound"] == pytest.approx(4000 - noise.eigenvalue_shift, rel=1e-5)
+
+
 @pytest.mark.long
 def test_eigenvalue_bound_has_the_stated_law():
     # KS of 300 draws against the Laplace law; false alarm 1e-4.
