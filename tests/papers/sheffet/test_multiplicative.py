@@ -264,7 +264,8 @@ def test_a_middling_eigenvalue_lowers_the_regulariser(mechanism, calibration):
 @pytest.mark.parametrize("mechanism", ADAPTIVE, ids=repr)
 def test_a_large_eigenvalue_pays_for_more_rows(mechanism):
     moment = rich(4000)
-    p = mechanism.release(moment, EPSILON, DELTA).parameters
+    release = mechanism.release(moment, EPSILON, DELTA)
+    p, ladder = release.parameters, release.privacy
     assert p["adjusted_regulariser"] == 2**21 * moment.unit
     s, rows = p["eigenvalue_bound"], p["adjusted_dof"]
     assert 3000 < s < 4000
@@ -272,6 +273,8 @@ def test_a_large_eigenvalue_pays_for_more_rows(mechanism):
     k = round(math.log2(rows / 100))
     assert rows == 100 * 2**k
     assert k > 3
+    reached = (s + p["eigenvalue_shift"]) / moment.sensitivity_bound**2
+    assert ladder.total(k) <= reached < ladder.total(k + 1)
     p = published(mechanism).release(moment, EPSILON, DELTA).parameters
     assert p["adjusted_regulariser"] == 2**21 * moment.unit
     log = math.log(8 / DELTA)
