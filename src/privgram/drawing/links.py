@@ -95,6 +95,7 @@ class Links(Steps):
         noise = self.moves / looks.mu(left * 0.92)
         clip = rules.choose_clip(*shells, noise, rows)
         elsewhere = clip.whole < rules.LEAST_SQUARE * rows
+        clip = replace(clip, doubt=rules.ONE_SIDED * clip.doubt)
         if not self.robust:  # as the model has it
             clip = replace(clip, whole=max(rows - self.q, 1.0))
         found = self._steps(start, clip, left)
