@@ -103,8 +103,8 @@ LONGEST, BEND, FAR, MOST_BENT, RUNAWAY, SETTLED = 2.0, 0.25, 2.0, 2.0, 0.5, 0.1
 #: somewhere else: of the model they are alike, and in counts that vary less still above this.
 LEAST_SQUARE = 0.3
 
-#: What clips may move counts for so much more there: long scores are those of the rarer outcome, and
-#: all pull one way.
+#: What clips may move counts for so much more there: long scores are those of the rarer outcome,
+#: and all pull one way.
 ONE_SIDED = 3.0
 
 #: Means of the target are not trusted nearer to the ends.
