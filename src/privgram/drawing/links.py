@@ -93,9 +93,8 @@ class Links(Steps):
         shells = self._shells(start, rules.LINK_COUNTS)
         left -= rules.LINK_COUNTS + rules.TURNS
         noise = self.moves / looks.mu(left * 0.92)
-        clip = rules.choose_clip(*shells, noise, rows)
+        clip = rules.choose_clip(*shells, noise, rows, pulls=rules.ONE_WAY)
         elsewhere = clip.whole < rules.LEAST_SQUARE * rows
-        clip = replace(clip, doubt=rules.ONE_SIDED * clip.doubt)
         if not self.robust:  # as the model has it
             clip = replace(clip, whole=max(rows - self.q, 1.0))
         found = self._steps(start, clip, left)

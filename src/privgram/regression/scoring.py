@@ -61,6 +61,10 @@ FINENESS, NEAREST = 8, 1 / 4
 #: itself by so much. In the direction of a coefficient it may be more, by this factor.
 PULLS, FADING, ALONE, WORST = (0.06, 0.24, 0.8), 0.15, 0.6, 1.4
 
+#: Where outcomes are counts or of two kinds, long scores are those of the rarer ones, and pull one
+#: way: known beforehand, since in the other directions, which show none, it would look small.
+ONE_WAY = (1.0,)
+
 #: Of the variance of what clipping takes off so much counts for the choice of a clip: most of it is
 #: doubt about tails that are rarely there.
 DOUBT = 0.5
@@ -102,10 +106,6 @@ LONGEST, BEND, FAR, MOST_BENT, RUNAWAY, SETTLED = 2.0, 0.25, 2.0, 2.0, 0.5, 0.1
 #: There scores whose mean square is so much less than the curvature has it say that this is of
 #: somewhere else: of the model they are alike, and in counts that vary less still above this.
 LEAST_SQUARE = 0.3
-
-#: What clips may move counts for so much more there: long scores are those of the rarer outcome,
-#: and all pull one way.
-ONE_SIDED = 3.0
 
 #: Means of the target are not trusted nearer to the ends.
 LEAST_MEAN = 0.02
@@ -343,12 +343,13 @@ def choose_clip(
     noise: float,
     rows: float,
     most: float = 1.0,
+    pulls: tuple[float, ...] = PULLS,
 ) -> Clip:
     """The clip after which the score has the least error, by what rows beyond are taken to do.
 
     Released are `counts` (m,) of rows by the length of their score, on the `grid` (m,), and `turns`
     (m, q), sums of unit vectors along scores of a length. A score's noise has the deviation `noise`
-    over its clip. No more than the part `most` of the rows is clipped.
+    over its clip. No more than the part `most` of the rows is clipped. Of `pulls` see `PULLS`.
     """
     m, q = turns.shape
     number, both, upper = expected(counts, grid, counts_std, rows)
@@ -363,7 +364,7 @@ def choose_clip(
     long = grid[0] / NEAREST * LONG
     outside = slice(min(int(np.searchsorted(grid, long)), m - 2), m)
     errors, doubts, moved, fits = [], [], [], []
-    for pull in PULLS:
+    for pull in pulls:
         prior = pull**2 * np.outer(upper, upper) * alike + ALONE**2 * np.diag(upper)
         fits.append(_likelihood(turns[outside], (prior + drawn)[outside, outside]))
         doubts.append(_left(over, prior, drawn, middle)[0])
