@@ -303,7 +303,22 @@ class Columns:
         return self.replace(missing=settled(None, adjacency))
 
     def replace(self, **changes: Any) -> Columns:
-        """These columns with some parameters of `Columns` changed, by name."""
+        """These columns with some parameters of `Columns` changed.
+
+        Parameters
+        ----------
+        **changes
+            Parameters of `Columns` by name, as `to_dict` writes them.
+
+        Returns
+        -------
+        Columns
+
+        Raises
+        ------
+        ValueError, TypeError
+            As of `Columns`.
+        """
         return Columns.from_dict(self.to_dict() | changes)
 
     @property

@@ -427,7 +427,7 @@ LEAST_POWER, _BESIDE, _NUMBERS = 1.25, 0.1, 6
 _WINDOW, _SEEN, _NEAR, _BEFORE = FINENESS // 2, 5.0, 3.0, (FINENESS, FINENESS // 2)
 
 #: The upper end of the posterior that intervals are for.
-_UPPER = 0.93
+_UPPER = 0.95
 
 
 def expected(
