@@ -284,7 +284,7 @@ class Steps:
         predicted = start.predicted(self._predicted(start, self.usual, left * 0.8))
         radius = rules.reach(frame.typical, self.q + 1, last=True)
         matrix = looks.std_at(radius, left - frames.COUNTS_IF_NOISY) / math.sqrt(rows)
-        if self.of_units:  # no frame is for units
+        if self.of_units:  # the choice of the radius is for rows
             matrix = math.inf
         if self._worse(start, first, left, min(predicted, matrix)):
             return self._once(
