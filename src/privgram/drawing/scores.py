@@ -26,7 +26,7 @@ from privgram.engines.threads import accumulate, accumulate_units, second_moment
 from privgram.exact import limbs
 from privgram.ledger import check_ledger
 from privgram.mechanisms import refined as frames
-from privgram.mechanisms.refined import Frame, Refined
+from privgram.mechanisms.refined import Clipping, Frame, Refined
 from privgram.moment import SecondMoment
 from privgram.moment.groups import bounds_of
 from privgram.moment.scored import (
@@ -83,6 +83,7 @@ def scored(
     rng: np.random.Generator | None = None,
     unit: Unit | None = None,
     wide: Any = None,
+    clipping: Clipping = "cautious",
 ) -> ScoreFit:
     """Fit a regression by scores, or by what is predicted to be better; as `privgram.regress`.
 
@@ -148,13 +149,14 @@ def scored(
                 raise OSError(CHANGED)
             bound = bounds_of(unit, used.bound)[1]
             looks.noise = Refined().calibrate(len(used), bound, epsilon, delta, adjacency)
+    cautious = clipping == "cautious"
     if wide is None:
-        way, why, found = (steps or Steps)(looks, model, public, robust).take()
+        way, why, found = (steps or Steps)(looks, model, public, robust, cautious).take()
     else:
         way, why = "scores", ""
-        found = wide.steps(looks, numbers, again, model, public, robust).take()
+        found = wide.steps(looks, numbers, again, model, public, robust, cautious).take()
     parameters = {"rows_std": 0.0, "units": None if unit is None else public}
-    parameters |= looks.record["parameters"] | {"way": way, "why": why}
+    parameters |= looks.record["parameters"] | {"way": way, "why": why, "clipping": clipping}
     start = found["start"]
     parameters["scale"] = start.scale
     if way == "scores":
@@ -243,14 +245,17 @@ class Steps:
     """The looks of one regression: each release decides the next, and nothing else of the table.
 
     `public` is the number of rows, where it is. With `robust` the second moment of scores is
-    released too.
+    released too. Intervals are `cautious` of rows that noise hides, or take their mean.
     """
 
-    def __init__(self, looks: Looks, design: Design, public: int | None, robust: bool) -> None:
+    def __init__(
+        self, looks: Looks, design: Design, public: int | None, robust: bool, cautious: bool
+    ) -> None:
         self.looks = looks
         self.design = design
         self.public = public
         self.robust = robust
+        self.cautious = cautious
         self.joint = design.frame  # (q + 1, d)
         # Orthonormal: noise in it is isotropic as in the columns.
         self.basis = np.linalg.qr(self.joint.T)[0].T
@@ -298,7 +303,7 @@ class Steps:
         left -= rules.COUNTS + rules.TURNS
         # Nothing that is asked of the second moment of scores is known yet.
         noise = self.moves / looks.mu(left * 0.92)
-        clip = rules.choose_clip(*shells, noise, rows)
+        clip = rules.choose_clip(*shells, noise, rows, cautious=self.cautious)
         predicted = math.hypot(clip.noise, clip.error) / math.sqrt(rows)
         if self._worse(start, first, left, predicted):
             return self._once(first, rows, left, "scores are so long that one look has less noise")
@@ -373,7 +378,7 @@ class Steps:
         choice = looks.choose(whole, share, left - share, rows)
         radius = math.sqrt(choice.square)
         _, into, matrix, law = self._look(first, frame, radius, left - share)
-        error = choice.most / math.sqrt(rows)
+        error = (choice.most if self.cautious else choice.expected) / math.sqrt(rows)
         start = self._begin(into, matrix, law, looks.std[-1], rows)
         return {"start": start, "clipped_rows": choice.clipped, "clipping_error": error}
 

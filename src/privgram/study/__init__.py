@@ -24,6 +24,7 @@ from privgram.columns.groups import Groups
 from privgram.columns.unit import Unit, name_of
 from privgram.drawing.release import release_for
 from privgram.ledger import BudgetExceeded, Ledger, check_ledger
+from privgram.mechanisms.refined import Clipping
 from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
 from privgram.regression import RefusedError
@@ -370,6 +371,7 @@ class Study:
         family: FamilyName = "gaussian",
         loss: LossName = "squared",
         cov_type: CovType | None = None,
+        clipping: Clipping = "cautious",
         weights: str | None = None,
         reference: Mapping[str, Any] | None = None,
         mechanism: Mechanism | str | None = None,
@@ -402,6 +404,11 @@ class Study:
             Whether standard errors allow for errors of unequal variance. By default they do where
             the regression is by scores: of single rows that can be read again, and no mechanism.
             Of a study with a unit they let errors go together in it: "cluster", and "robust" too.
+        clipping : {"cautious", "assume-seen"}
+            What standard errors assume of scores so long that noise hides them, and that were
+            shortened: as many of them as a posterior over tails allows, or as are expected if the
+            tail goes on from what is seen. With the latter intervals do not hold where a few rows
+            carry a coefficient. Where there are scores; `Refined` has the same.
         weights : str, optional
             Column that weights rows of this regression, a number with public bounds that are not
             negative. Only of a study without weights of its own.
@@ -432,6 +439,7 @@ class Study:
             "family": family,
             "loss": loss,
             "cov_type": cov_type,
+            "clipping": clipping,
             "reference": reference,
         }
         try:

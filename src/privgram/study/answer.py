@@ -25,6 +25,7 @@ from privgram.drawing.links import Huber, Links
 from privgram.drawing.release import release
 from privgram.drawing.scores import scored
 from privgram.engines import scale_out
+from privgram.mechanisms.refined import Clipping
 from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
 from privgram.regression.design import AllColumns, design
@@ -62,6 +63,8 @@ BY_SCORES = (
     "by one machine, a unit whose bound is not Auto, a positive delta, and no instruments or "
     "mechanism; and an intercept where rows have weights"
 )
+
+CLIPPED = 'clipping="assume-seen" is of scores that are clipped'
 
 HUBER = (
     'loss="huber" is of family="gaussian", with an intercept, robust errors and rows that are '
@@ -131,6 +134,7 @@ def release_and_fit(
     family: FamilyName = "gaussian",
     loss: LossName = "squared",  # of family "gaussian"
     cov_type: CovType | None = None,  # by default "robust" where there are scores
+    clipping: Clipping = "cautious",  # of scores
     unit: Unit | None = None,
     reference: Mapping[str, Any] | None = None,
     ledger: Ledger | None = None,
@@ -148,6 +152,7 @@ def release_and_fit(
     """
     check_one_of(family, "family", FAMILIES)
     check_one_of(loss, "loss", get_args(LossName))
+    check_one_of(clipping, "clipping", get_args(Clipping))
     if cov_type is not None:
         check_one_of(cov_type, "cov_type", get_args(CovType))
     if cov_type == "cluster" and unit is None:
@@ -187,7 +192,10 @@ def release_and_fit(
         single = unit is None and wide is None and used.row_weights is None
         if not (scores and linear and parsed.intercept and robust and single):
             raise ValueError(HUBER)
+        if clipping != "cautious":
+            raise ValueError(f"{CLIPPED}, and Huber's loss clips nothing: leave it out")
         return scored(source, parsed, used, robust=True, steps=Huber, reference=reference, **given)
+    given["clipping"] = clipping
     if scores and linear and parsed.intercept:
         given["unit"] = unit
         given["wide"] = wide
@@ -199,6 +207,8 @@ def release_and_fit(
         steps = partial(Links, family=FAMILIES[family])
         more: dict[str, Any] = {"robust": robust, "steps": steps, "family": family, "unit": unit}
         return scored(source, parsed, used, reference=reference, **more, **given)
+    if given.pop("clipping") != "cautious":
+        raise ValueError(f"{CLIPPED}: leave it out, or take mechanism=pg.Refined(clipping=...)")
     if cov_type in ("robust", "cluster"):
         raise ValueError(
             "robust standard errors come with scores, which take rows that can be read again, "
