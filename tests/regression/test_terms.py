@@ -160,7 +160,7 @@ def test_predictions_are_of_raw_tables(release, table):
         ("log(wage) ~ age:union", "does not follow from what was released"),
         ("log(wage) ~ poly(age, 4)", "does not follow"),
         ("log(wage) ~ sex + salary", "no variable 'salary'"),
-        ("sex ~ age", "one of its indicators, such as 'sex\\[f\\]'"),
+        ("sex ~ age", "one of its indicators, such as 'sex\\[f\\]', or ask a study"),
         ("log(wage) ~ log(wage) + age", "is among the features"),
         ("wage ~ age", r"only the logarithm of wage .* write log\(wage\)"),
         ("log(wage) ~ wage + age", r"write log\(wage\)"),

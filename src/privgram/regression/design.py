@@ -455,7 +455,7 @@ class _Builder:
             if target == name:
                 raise ValueError(
                     f"the target {target!r} is a factor: regress one of its indicators, such as "
-                    f"'{name}[{given.names[0]}]'"  # type: ignore[attr-defined]
+                    f"'{name}[{given.names[0]}]', or ask a study for family=\"binomial\""  # type: ignore[attr-defined]
                 )
         names = ", ".join(map(shown, self.columns.layout.names))
         raise ValueError(f"no column {target!r} to explain; there are {names}")
