@@ -37,7 +37,7 @@ class Made:
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr("privgram.sources.blocks.ENTRIES", 1 << 14)
+    monkeypatch.setattr("privgram.papers._blocks.ENTRIES", 1 << 14)
 
 
 def peak(function):

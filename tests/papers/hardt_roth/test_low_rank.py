@@ -470,7 +470,7 @@ def test_finder_has_one_result_for_every_cutting(rng, monkeypatch):
     settings = {"epsilon": EPSILON, "delta": DELTA}
     one = low_rank.approximate(A, 4, 5, rng=generator(), **settings)
     for size, threads in ((1, 1), (977, 5), (1 << 22, 2)):
-        monkeypatch.setattr("privgram.sources.blocks.ENTRIES", size)
+        monkeypatch.setattr("privgram.papers._blocks.ENTRIES", size)
         monkeypatch.setattr("os.sched_getaffinity", lambda _, n=threads: range(n), raising=False)
         for name, store in STORAGE.items():
             if name != "float32":
@@ -487,7 +487,7 @@ def test_projection_has_one_result_for_every_cutting(rng, monkeypatch):
     C = low_rank.project(A, W, EPSILON, DELTA, generator())
     order = rng.permutation(120)
     for size in (1, 977, 1 << 22):
-        monkeypatch.setattr("privgram.sources.blocks.ENTRIES", size)
+        monkeypatch.setattr("privgram.papers._blocks.ENTRIES", size)
         for store in STORAGE.values():
             if store is not STORAGE["float32"]:
                 other = low_rank.project(store(A[order]), W[order], EPSILON, DELTA, generator())
@@ -559,7 +559,7 @@ def test_products_are_exact(name, size, monkeypatch):
     A, c = exact_cases()[name]
     if size == 1 and A.size > 1000:
         size = 700
-    monkeypatch.setattr("privgram.sources.blocks.ENTRIES", size)
+    monkeypatch.setattr("privgram.papers._blocks.ENTRIES", size)
     m, n = A.shape
     rng = generator(4)
     whole, unit = in_units(A, c)

@@ -58,7 +58,7 @@ def test_gram_route_draws_rows_of_the_covariance(rng, store, monkeypatch):
     values, vectors = np.linalg.eigh(sigma)
     expected = generator().standard_normal((300, 4)) * np.sqrt(values) @ vectors.T
     for entries in (1, 100, 1 << 22):
-        monkeypatch.setattr("privgram.sources.blocks.ENTRIES", entries)
+        monkeypatch.setattr("privgram.papers._blocks.ENTRIES", entries)
         if entries == 1 and store is STORAGE["CSC"]:
             continue  # columns apart, their eigenvectors' signs the same but for rounding
         out = compress(store(A), 300, rng=generator())
@@ -67,7 +67,7 @@ def test_gram_route_draws_rows_of_the_covariance(rng, store, monkeypatch):
 
 def test_gram_of_column_blocks(rng, monkeypatch):
     A = table(rng)
-    monkeypatch.setattr("privgram.sources.blocks.ENTRIES", 1)
+    monkeypatch.setattr("privgram.papers._blocks.ENTRIES", 1)
     gram = compression._gram(compression.Blocks(sp.csc_array(A)))
     np.testing.assert_allclose(gram, A.T @ A)
 

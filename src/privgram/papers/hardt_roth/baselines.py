@@ -11,12 +11,12 @@ import numpy as np
 from privgram._base.numbers import check_budget, check_integer
 from privgram._core import orthonormal
 from privgram.drawing import random
+from privgram.papers._blocks import Blocks
 from privgram.papers.hardt_roth.calibration import check_ranks, check_row_change
 from privgram.papers.hardt_roth.factors import LowRank
 from privgram.papers.hardt_roth.theorems import theorem_6_2, theorem_6_3
 from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
-from privgram.sources.blocks import Blocks
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector

@@ -11,6 +11,7 @@ from privgram._base.numbers import check_budget
 from privgram._core import orthonormal
 from privgram.drawing import random
 from privgram.exact.limbs import Integers, Product, Total, products, with_entries
+from privgram.papers._blocks import Block, Blocks, in_order
 from privgram.papers.hardt_roth.calibration import (
     TEST_MARGIN,
     CalibrationKind,
@@ -24,7 +25,6 @@ from privgram.papers.hardt_roth.calibration import (
 from privgram.papers.hardt_roth.factors import LowRank
 from privgram.papers.hardt_roth.theorems import figure_3
 from privgram.privacy.calibration import gaussian_ratio
-from privgram.sources.blocks import Block, Blocks, in_order
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix

@@ -10,9 +10,9 @@ import numpy as np
 
 from privgram._base.numbers import check_integer, check_not_negative, check_number, check_positive
 from privgram.drawing import random
+from privgram.papers._blocks import Blocks
 from privgram.papers.zhou_ligett_wasserman import theorems
 from privgram.papers.zhou_ligett_wasserman.theorems import TruncatedSketchProfile
-from privgram.sources.blocks import Blocks
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
