@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -86,18 +86,21 @@ class Fit(OfRelease):
         Why a fit of this kind has no inference, or None.
     """
 
-    target: str
-    ridge: float | str | Vector
-    n_rows: float | None
     release: ReleaseRecord
     design: Design
-    #: Coefficients in own units with all shrinkage, the constant last: an estimator's predictions.
-    used: Vector = field(repr=False)
+    #: Coefficients of the design's columns, with all shrinkage.
+    theta: Vector
+    ridge: float | str | Vector
+    n_rows: float | None
     clipping: Vector | None = None
     without: str | None = None
 
-    def __post_init__(self) -> None:
-        self.used.flags.writeable = False
+    @cached_property
+    def used(self) -> Vector:
+        """`theta` in own units, the constant last: an estimator's predictions."""
+        own = self.design.transform @ self.theta + self.design.offset
+        own.flags.writeable = False
+        return own
 
     def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
         reason = pinned(self.release, self.design) or self._penalised

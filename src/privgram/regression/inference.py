@@ -173,8 +173,7 @@ class Inference:
         """Two-sided P values of the statistics, shape (k,)."""
         from scipy.special import stdtr
 
-        p: Vector = 2 * stdtr(self.df, -np.abs(self.statistic()))
-        return p
+        return np.asarray(2 * stdtr(self.df, -np.abs(self.statistic())))
 
     def intervals(self, level: float) -> Matrix:
         """Where the statistic stays within the quantiles of its law, shape (k, 2).
@@ -190,8 +189,7 @@ class Inference:
         half = quantile * np.sqrt(np.maximum(square * self.slope**2 + slack, 0.0)) / slack
         half = np.where(open_ended, np.inf, half)
         ends = np.array([middle - half, middle + half])
-        intervals: Matrix = (self.estimate + self.stderr * ends).T
-        return intervals
+        return np.asarray((self.estimate + self.stderr * ends).T)
 
 
 def refuse(size: int, reason: str) -> Inference:

@@ -66,7 +66,6 @@ class InstrumentalFit(OfRelease):
         Of the features and the target.
     """
 
-    target: str
     endogenous: tuple[str, ...]
     instruments: tuple[str, ...]
     method: Literal["2sls", "liml"]
@@ -293,12 +292,9 @@ class _Moments:
         from scipy.linalg import eigh
 
         some = [*range(self.n_endogenous), len(self.shifted) - 1]
-        left = [self._left(some, columns) for columns in (self._exogenous, self.z)]
+        exogenous = slice(self.n_endogenous, self.n_features)
+        left = [self._left(some, columns) for columns in (exogenous, self.z)]
         return float(eigh(*left, eigvals_only=True)[0])
-
-    @property
-    def _exogenous(self) -> slice:
-        return slice(self.n_endogenous, self.n_features)
 
     def _left(self, some: list[int], columns: slice) -> Matrix:
         """Second moment of some columns, less what others explain of them."""
@@ -480,7 +476,6 @@ def iv(
             "the signal. Use fewer instruments, more rows or a larger epsilon"
         ) from None
     return InstrumentalFit(
-        target=design.target,
         endogenous=design.names[:n_endogenous],
         instruments=names,
         method=method,

@@ -103,8 +103,7 @@ class Prediction:
         middle = self.predicted_mean[:, None]
         around = students(level, self.df_resid) * np.sqrt(self.var_resid)
         half = np.hypot(ends - middle, around)
-        intervals: Matrix = middle + half * [-1.0, 1.0]
-        return intervals
+        return np.asarray(middle + half * [-1.0, 1.0])
 
     def summary_frame(self, alpha: float = 0.05) -> Any:
         """All of it as a data frame (needs pandas), with the columns that statsmodels has."""

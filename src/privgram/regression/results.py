@@ -564,6 +564,11 @@ class OfRelease(OfDesign):
     release: ReleaseRecord
 
     @property
+    def target(self) -> str:  # type: ignore[override]
+        """What is explained."""
+        return self.design.target
+
+    @property
     def epsilon(self) -> float:  # type: ignore[override]
         """Epsilon of the release."""
         return self.release.epsilon

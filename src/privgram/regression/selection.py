@@ -20,7 +20,7 @@ from privgram.regression.inference import (
     uncounted,
     why_refused,
 )
-from privgram.regression.least_squares import design_of, fit_of, read_formula, regress, solve
+from privgram.regression.least_squares import design_of, read_formula, regress, solve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -310,7 +310,7 @@ class _Problem:
     def fit(self, slopes: Vector, reason: str) -> Fit:
         """The fit of these slopes, without inference."""
         theta = self.whole(slopes)
-        return fit_of(self.release, self.design, theta, 0.0, self.n_rows, without=reason)
+        return Fit(self.release, self.design, theta, 0.0, self.n_rows, without=reason)
 
 
 #: More terms than this have too many subsets to try.

@@ -100,9 +100,6 @@ class Summary:
             rows.append([shown(name), *cells])
         return [Table(facts), Table(rows)]
 
-    def __str__(self) -> str:
-        return self.as_text()
-
     def as_text(self) -> str:
         """The table as statistics packages print it."""
         margin = max(14, *(len(_short(name)) + 1 for name in self.names))
@@ -120,6 +117,8 @@ class Summary:
         if self.notes:
             lines += ["Notes:", *(f"[{i}] {note}" for i, note in enumerate(self.notes, 1))]
         return "\n".join(lines)
+
+    __str__ = as_text
 
     def as_html(self) -> str:
         """The table as notebooks show it."""
@@ -144,8 +143,7 @@ class Summary:
             f"{refused}<ol>{notes}</ol>"
         )
 
-    def _repr_html_(self) -> str:
-        return self.as_html()
+    _repr_html_ = as_html
 
     def as_csv(self) -> str:
         """Both tables as values between commas."""

@@ -129,7 +129,7 @@ def _sides(words: list[str], names: list[str]) -> list[Vector]:
             return f"p{names.index(word)}"
         return word if word in "-+*/=()" else repr(float(word))
 
-    def value(node: ast.expr) -> Vector:
+    def value(node: ast.expr) -> Any:
         match node:
             case ast.Name(name) if name.startswith("p"):
                 return unit[int(name[1:])]
@@ -236,10 +236,8 @@ class Contrasts:
         """Statistics, shape (k,): Student's or normal."""
         return self._moved.statistic()
 
-    @property
-    def statistic(self) -> Vector:
-        """`tvalue`, as statsmodels also calls it."""
-        return self.tvalue
+    #: By statsmodels' other name.
+    statistic = tvalue
 
     @property
     def pvalue(self) -> Vector:
