@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from privgram.mechanisms import Calibration, Mechanism
     from privgram.mechanisms.refined import Frame
     from privgram.noise import NoiseLaw
-    from privgram.privacy import Adjacency
+    from privgram.privacy import Adjacency, Guarantee
     from privgram.regression import Fit
 
 
@@ -524,9 +524,7 @@ def outlook(
     mechanisms: dict[str, Mechanism],
     *,
     bound: float,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
+    guarantee: Guarantee,
     n_rows: int | None,
 ) -> Outlook:
     """What regressions will be worth; see `privgram.plan` for the parameters."""
@@ -544,7 +542,8 @@ def outlook(
         if not numbers:
             raise ValueError("targets must be given: no number is stored by itself")
         targets = numbers[-1:]
-    setting = Setting(columns, taken, bound, adjacency)
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    setting = Setting(columns, taken, bound, guarantee.adjacency)
     mechanisms = {"Refined()": Refined(), **mechanisms} if delta > 0 else mechanisms
     found: list[OutlookRow] = []
     for target in targets:

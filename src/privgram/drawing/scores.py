@@ -16,7 +16,7 @@ import numpy as np
 from privgram._base.files import check_distinct, check_room
 from privgram._core.rows import Accumulator
 from privgram._core.units import UnitAccumulator
-from privgram.columns.unit import Auto, size_is_public
+from privgram.columns.unit import Auto
 from privgram.drawing import random
 from privgram.drawing.draws import CHANGED, Looks, impose
 from privgram.drawing.norm_bound import Choice, check_size
@@ -56,10 +56,9 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
     from privgram.columns.terms import Parsed
-    from privgram.columns.unit import Unit
+    from privgram.columns.unit import Guarantee, Unit
     from privgram.ledger import Ledger
     from privgram.noise import NoiseLaw
-    from privgram.privacy import Adjacency
     from privgram.regression.design import Design
     from privgram.regression.families import FamilyName
     from privgram.regression.scoring import Clip, Start
@@ -71,11 +70,9 @@ def scored(
     used: Columns,
     *,
     robust: bool,
+    guarantee: Guarantee,
     steps: Callable[..., Steps] | None = None,
     family: FamilyName = "gaussian",
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
     reference: Mapping[str, Any] | None = None,
     ledger: Ledger | None = None,
     out: str | os.PathLike[str] | None = None,
@@ -109,34 +106,26 @@ def scored(
     generator, reproducible = random.resolve(rng)
     chosen = unit is not None and unit.rows is None and unit.bound is None
     bound = looked.bound if unit is None or chosen else bounds_of(unit, looked.bound)[1]
-    noise = Refined().calibrate(len(looked), bound, epsilon, delta, adjacency)
-    protected = "" if unit is None else unit.name
+    noise = Refined().noise_for(guarantee, len(looked), bound)
     if ledger is not None:  # before the pass
-        ledger.check(epsilon, delta, adjacency=adjacency, privacy=noise.privacy, unit=protected)
+        ledger.check(guarantee, noise.privacy)
     kept = source if unit is not None and unit.values is not None else Kept(source)
     again = Pass(kept, used, unit=unit, threads=threads)
     first: Any
     if wide is not None:
         first, numbers = wide.first(again)
     elif chosen:
-        choice = Choice(Auto(1.0), again, adjacency, bins_per_octave=rules.FINENESS // 2)
+        choice = Choice(Auto(1.0), again, guarantee.adjacency, bins_per_octave=rules.FINENESS // 2)
         first = choice.count()
     else:
         first = second_moment(kept, columns=used, unit=unit, threads=threads)
-    known = size_is_public(adjacency, None if unit is None else unit.protected)
-    public = first.n_rows + (first.n_dropped if unit is None else 0) if known else None
+    known = first.n_rows + (first.n_dropped if unit is None else 0)
+    public = known if guarantee.size_is_public else None
     check_size(public)
     if not reproducible:
-        warn_of_weak(epsilon, delta, public)
+        warn_of_weak(guarantee, public)
     if ledger is not None:
-        ledger.spend(
-            epsilon,
-            delta,
-            adjacency=adjacency,
-            privacy=noise.privacy,
-            unit=protected,
-            what=f"regress({target})",
-        )
+        ledger.spend(guarantee, noise.privacy, what=f"regress({target})")
     looks: Looks
     if unit is None:
         looks = Looks(first, noise, generator, lambda new: accumulate(again, new)[0])
@@ -148,7 +137,7 @@ def scored(
             if looks.moment.n_rows != first.n_rows:
                 raise OSError(CHANGED)
             bound = bounds_of(unit, used.bound)[1]
-            looks.noise = Refined().calibrate(len(used), bound, epsilon, delta, adjacency)
+            looks.noise = Refined().noise_for(guarantee, len(used), bound)
     cautious = clipping == "cautious"
     if wide is None:
         way, why, found = (steps or Steps)(looks, model, public, robust, cautious).take()
@@ -197,9 +186,9 @@ def scored(
         robust=robust and way == "scores",
         n_rows=behind,
         refused=refused,
-        epsilon=float(epsilon),
-        delta=float(delta),
-        adjacency=adjacency,
+        epsilon=guarantee.epsilon,
+        delta=guarantee.delta,
+        adjacency=guarantee.adjacency,
         privacy=noise.privacy,
         parameters=parameters,
         reproducible=reproducible,

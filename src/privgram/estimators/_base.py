@@ -23,6 +23,7 @@ from privgram._release import Release
 from privgram.columns import Columns
 from privgram.columns.encoding import LEVELS
 from privgram.columns.terms import INTERCEPT
+from privgram.columns.unit import Guarantee
 from privgram.columns.variables import Number
 from privgram.drawing.release import release_for
 from privgram.engines.threads import second_moment
@@ -194,10 +195,8 @@ class PrivateEstimator(BaseEstimator):
             self._purpose,
             source,
             columns,
-            self.epsilon,
-            self.delta,
+            Guarantee(self.epsilon, self.delta, self.adjacency, None),
             mechanism=self._default_mechanism if self.mechanism is None else self.mechanism,
-            adjacency=self.adjacency,
             bound=bound,
             rng=generator(self.random_state),
             ledger=self.ledger,

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from privgram._base.numbers import check_budget, check_positive
+from privgram._base.numbers import check_adjacency, check_budget, check_positive
 from privgram.privacy import Profile
 from privgram.privacy._numerics import (
     DROP,
@@ -22,7 +22,7 @@ from privgram.privacy._numerics import (
     log_panels,
     quiet,
 )
-from privgram.privacy._profile import check_adjacency, check_parameter, gaussian_delta
+from privgram.privacy._profile import check_parameter, gaussian_delta
 
 
 class PublishedErratumError(ValueError):

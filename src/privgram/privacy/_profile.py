@@ -13,7 +13,14 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from privgram._base.installed import Room
-from privgram._base.numbers import check_integer, check_number, check_positive, largest_safe
+from privgram._base.numbers import (
+    Adjacency,
+    check_adjacency,
+    check_integer,
+    check_number,
+    check_positive,
+    largest_safe,
+)
 from privgram._base.saved import Kinds
 from privgram.privacy._numerics import (
     TINY,
@@ -31,16 +38,6 @@ if TYPE_CHECKING:
 else:
     of_results = Room("privgram.plots.of_results")
 
-#: "replace": one row is replaced, n is public. "add-remove": one row comes or goes.
-Adjacency = Literal["replace", "add-remove"]
-
-
-def check_adjacency(adjacency: str) -> Adjacency:
-    """Return `adjacency` if it is one of the two notions, else raise ValueError."""
-    if adjacency not in get_args(Adjacency):
-        raise ValueError(f'adjacency must be "replace" or "add-remove", not {adjacency!r}')
-    return adjacency  # type: ignore[return-value]
-
 
 def check_known_adjacency(adjacency: str | None) -> None:
     """Raise ValueError unless `adjacency` is one of the two notions, or None: not said."""
@@ -49,12 +46,12 @@ def check_known_adjacency(adjacency: str | None) -> None:
 
 
 #: How well a claim of privacy is founded, the best first; see `Profile.guarantee`.
-Guarantee = Literal["proved", "bounded", "stated", "none"]
+Standing = Literal["proved", "bounded", "stated", "none"]
 
 
-def weakest(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """The last of some guarantees in the order of `Guarantee`: that of all together."""
-    return max(guarantees, key=get_args(Guarantee).index)
+def weakest(guarantees: Iterable[Standing]) -> Standing:
+    """The last of some guarantees in the order of `Standing`: that of all together."""
+    return max(guarantees, key=get_args(Standing).index)
 
 
 def check_parameter(value: Any, name: str) -> None:
@@ -79,10 +76,10 @@ class Profile(Kinds, ABC, key="profile", what="privacy profile"):
     #: Deltas evaluated for a privacy loss distribution; fewer where one takes long.
     _dots: ClassVar[int] = 1 << 12
 
-    _guarantee: ClassVar[Guarantee] = "stated"
+    _guarantee: ClassVar[Standing] = "stated"
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> Standing:
         """How well this profile is founded: "proved", "bounded" or "stated".
 
         "proved": docs/theory proves that the mechanism has this delta at every epsilon, and that
@@ -612,7 +609,7 @@ class CoupledProfile(Profile):
             raise ValueError(f"chance must lie in (0, 1), not {self.chance!r}")
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> Standing:
         return weakest((self.of.guarantee, "bounded"))
 
     @property

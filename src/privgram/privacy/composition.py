@@ -20,8 +20,8 @@ from privgram.privacy._profile import (
     CoupledProfile,
     DiscreteGaussianProfile,
     GaussianProfile,
-    Guarantee,
     Profile,
+    Standing,
     charged,
     check_parameter,
     weakest,
@@ -212,7 +212,7 @@ class ComposedProfile(Profile):
         check_parameter(self.discretization, "discretization")
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> Standing:
         """The guarantee of the weakest part, "bounded" at best."""
         return weakest(["bounded", *(p.guarantee for p in self.profiles)])
 

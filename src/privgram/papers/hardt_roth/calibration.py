@@ -21,7 +21,7 @@ from privgram.papers.hardt_roth.theorems import (
     figure_2,
     figure_3,
 )
-from privgram.privacy import Guarantee
+from privgram.privacy import Standing
 from privgram.privacy.calibration import gaussian_ratio
 
 #: "exact": by the exact profile; "published": by the paper's constants.
@@ -95,7 +95,7 @@ class Calibration:
     privacy: ChiGaussianProfile
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> Standing:
         """How well the profile is founded, see `privgram.privacy.Profile.guarantee`."""
         return self.privacy.guarantee
 

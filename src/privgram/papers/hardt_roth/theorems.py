@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privgram._base.numbers import (
+    Adjacency,
     check_budget,
     check_integer,
     check_not_negative,
@@ -33,13 +34,7 @@ from privgram._base.numbers import (
 from privgram.papers._shared import check_count, chi_gaussian_delta, log_ratio, require_private
 from privgram.privacy import GaussianProfile
 from privgram.privacy._numerics import TINY, Array
-from privgram.privacy._profile import (
-    Adjacency,
-    Guarantee,
-    Profile,
-    check_known_adjacency,
-    check_parameter,
-)
+from privgram.privacy._profile import Profile, Standing, check_known_adjacency, check_parameter
 from privgram.privacy.calibration import checked_budget, largest_parameter
 
 
@@ -246,7 +241,7 @@ class ChiGaussianProfile(Profile):
         check_known_adjacency(self.adjacency)
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> Standing:
         """As in `Profile`. With an offset one row may not attain both parts at once."""
         return "bounded" if self.offset else "proved"
 

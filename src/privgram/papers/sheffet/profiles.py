@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._base.numbers import check_not_negative, largest_safe
+from privgram._base.numbers import Adjacency, check_adjacency, check_not_negative, largest_safe
 from privgram.papers._shared import (
     check_count,
     chi_gaussian_delta,
@@ -34,7 +34,7 @@ from privgram.privacy._numerics import (
     log_panels,
     quiet,
 )
-from privgram.privacy._profile import Adjacency, Profile, check_adjacency, check_parameter
+from privgram.privacy._profile import Profile, check_parameter
 
 # The sketch (Algorithms 1 and 2 of Sheffet) shows r rows of N(0, G + w^2 I), and the inverse
 # Wishart (Algorithms 4 and 5) a bijective image of the same. Whitening leaves one or two

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from privgram._base.numbers import Matrix
-    from privgram.privacy import Guarantee
+    from privgram.privacy import Standing
 
 
 #: Draws after which the reference is taken to be wrong. Lemma 4.4: one in n^2 fails.
@@ -63,7 +63,7 @@ class Compressed:
     reproducible: bool
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> Standing:
         """How well what is claimed of the privacy of this table is founded.
 
         "bounded" where scales and reference are public: `profile`, under its condition.
