@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from privgram._base.installed import Room
-from privgram._base.numbers import check_integer, check_number, check_positive, largest_safe
+from privgram._base.numbers import check_integer, check_number, check_positive, least_safe
 from privgram._base.saved import Kinds
 from privgram.privacy._numerics import (
     TINY,
@@ -204,7 +204,7 @@ class Profile(Kinds, ABC, key="profile", what="privacy profile"):
             return 0.0
         if target < TINY or self._floor() >= target:
             return math.inf
-        return 1.0 / largest_safe(lambda x: self.delta(1.0 / x), target, 1.0)
+        return least_safe(self.delta, target, 1.0)
 
     plot = of_results.plot_profile
 
