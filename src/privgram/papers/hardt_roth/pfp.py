@@ -27,6 +27,8 @@ from privgram.privacy.calibration import gaussian_ratio
 from privgram.sources.blocks import Block, Blocks, in_order
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from privgram._base.numbers import Matrix
 
 
@@ -83,35 +85,33 @@ class Rounded:
     """
 
     def __init__(self, matrix: Any, row_change: float) -> None:
+        row_change = check_row_change(row_change)
         self._blocks = Blocks(matrix)
         self.shape = self._blocks.shape
         n = self.shape[1]
+        self.row_change = row_change
         self.unit = entry_unit(n, row_change)
         self.growth = 1 + self.unit * math.sqrt(n) / row_change
         self._limit = entry_limit(self.shape, row_change)
 
     def times(self, right: Integers) -> Total:
         """Product with a dense matrix of shape (n, k), of shape (m, k)."""
-        total = Total((self.shape[0], right.matrix.shape[1]))
+        return self._product(self._blocks, right, self.shape[0])
+
+    def trans_times(self, left: Integers) -> Total:
+        """Product of the transpose with a dense matrix of shape (m, k), of shape (n, k)."""
+        turned = (Block(b.columns, b.rows, b.values.T) for b in self._blocks)
+        return self._product(turned, left, self.shape[1])
+
+    def _product(self, blocks: Iterable[Block], right: Integers, rows: int) -> Total:
+        total = Total((rows, right.matrix.shape[1]))
 
         def job(block: Block) -> list[Product]:
             return list(products(self._integers(block.values), right, block.columns))
 
-        for block, parts in in_order(job, self._blocks):
+        for block, parts in in_order(job, blocks):
             for part in parts:
                 total.add(block.rows, part)
-        return total
-
-    def trans_times(self, left: Integers) -> Total:
-        """Product of the transpose with a dense matrix of shape (m, k), of shape (n, k)."""
-        total = Total((self.shape[1], left.matrix.shape[1]))
-
-        def job(block: Block) -> list[Product]:
-            return list(products(self._integers(block.values.T), left, block.rows))
-
-        for block, parts in in_order(job, self._blocks):
-            for part in parts:
-                total.add(block.columns, part)
         return total
 
     def _integers(self, values: Any) -> Integers:
@@ -139,8 +139,6 @@ def range_finder(
 
     Parameters
     ----------
-    A, rank, oversample, rng, row_change, calibration, allow_published_erratum
-        As in `approximate`.
     epsilon, delta : float
         Budget of this step.
 
@@ -148,11 +146,6 @@ def range_finder(
     -------
     ndarray of shape (m, r + p), float64
         W, with orthonormal columns; the last may be zero where A outweighs the noise by 10^11.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As of `approximate`.
 
     Notes
     -----
@@ -166,11 +159,10 @@ def range_finder(
     """
     generator, _ = random.resolve(rng)
     epsilon, delta = check_budget(epsilon, delta)
-    c = check_row_change(row_change)
-    blocks = Rounded(A, c)
+    blocks = Rounded(A, row_change)
     k = sum(check_ranks(blocks.shape, rank, oversample))
     check_calibration(calibration)
-    std = finder_std(k, c, epsilon, delta, calibration, allow_published_erratum)
+    std = finder_std(k, blocks.row_change, epsilon, delta, calibration, allow_published_erratum)
     return find(blocks, k, std, generator)
 
 
@@ -211,8 +203,6 @@ def project(
 
     Parameters
     ----------
-    A, rng, row_change, calibration
-        As in `approximate`.
     W : array_like of shape (m, k)
         PUBLIC: it must not have been computed from A but by a private step such as
         `range_finder`.
@@ -223,11 +213,6 @@ def project(
     -------
     ndarray of shape (k, n), float64
         C. The approximation is W C.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As of `approximate`.
 
     Notes
     -----
@@ -240,8 +225,7 @@ def project(
     """
     generator, _ = random.resolve(rng)
     epsilon, delta = check_budget(epsilon, delta)
-    c = check_row_change(row_change)
-    blocks = Rounded(A, c)
+    blocks = Rounded(A, row_change)
     basis = np.asarray(W, dtype=np.float64)
     if basis.ndim != 2 or basis.shape[0] != blocks.shape[0] or basis.shape[1] < 1:
         raise ValueError(
@@ -250,9 +234,9 @@ def project(
     if not np.isfinite(basis).all():
         raise ValueError("W must be finite")
     if check_calibration(calibration) == "published":
-        std = published_std(basis, c, epsilon, delta)
+        std = published_std(basis, blocks.row_change, epsilon, delta)
     else:
-        std = exact_std(basis, c, gaussian_ratio(epsilon, delta))
+        std = exact_std(basis, blocks.row_change, gaussian_ratio(epsilon, delta))
     return add_noise(blocks, basis, std, generator)
 
 
@@ -346,7 +330,7 @@ def approximate(
     generator, reproducible = random.resolve(rng)
     epsilon, delta = check_budget(epsilon, delta)
     level = None if prune is None else check_share(prune, "prune")
-    blocks = Rounded(A, check_row_change(row_change))
+    blocks = Rounded(A, row_change)
     noise = calibrate(
         blocks.shape,
         rank,
@@ -360,7 +344,7 @@ def approximate(
     )
     W = find(blocks, noise.k, noise.finder_std, generator)
     if level is not None:
-        W = _prune(W, level)
+        W = np.where(np.abs(W) > level, 0.0, W)
     if calibration == "published":
         std = published_std(W, noise.row_change, epsilon / 2, delta / 2)
     else:
@@ -372,29 +356,17 @@ def approximate(
 
 
 def prune(W: Any, level: float) -> Matrix:
-    """Set to zero what exceeds a level in magnitude: step 2 of PFP, on public data.
+    """Set to zero what exceeds a level in magnitude: step 2 of PFP (Figure 4), on public data.
 
     Parameters
     ----------
     W : array_like of shape (m, k)
     level : float
-        alpha, in (0, 1].
+        alpha, in (0, 1], or ValueError.
 
     Returns
     -------
     ndarray of shape (m, k), float64
-
-    Raises
-    ------
-    ValueError
-        If `level` is outside its range.
-
-    References
-    ----------
-    Hardt and Roth, STOC 2012, Figure 4.
     """
-    return _prune(np.asarray(W, dtype=np.float64), check_share(level, "level"))
-
-
-def _prune(W: Matrix, level: float) -> Matrix:
-    return np.where(np.abs(W) > level, 0.0, W)
+    basis = np.asarray(W, dtype=np.float64)
+    return np.where(np.abs(basis) > check_share(level, "level"), 0.0, basis)
