@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privgram._base.numbers import check_integer, check_not_negative, check_number, check_positive
+from privgram._base.numbers import check_integer, check_not_negative, check_positive
 from privgram.drawing import random
 from privgram.papers.zhou_ligett_wasserman import theorems
 from privgram.papers.zhou_ligett_wasserman.theorems import TruncatedSketchProfile
@@ -95,19 +95,7 @@ class Compressed:
         """Theorem 4.6, without its term o(1): a bound on the log-ratio of two densities.
 
         Both tables' columns have squared norm n, and both keep draws close to one reference.
-
-        Parameters
-        ----------
-        difference : float
-            Frobenius norm of the difference of the two tables' covariances.
-        lambda_min, lambda_min_reference : float
-            Their least eigenvalues.
-        norm_reference : float
-            Spectral norm of the reference.
-
-        Returns
-        -------
-        float
+        Parameters are those of `theorem_4_6`.
 
         Raises
         ------
@@ -194,26 +182,6 @@ class Compressed:
             f"{bound:.12g}, a second moment A^T A whose eigenvalues are at least {floor:.12g}, and "
             f"entries of A^T A / {self.n_rows} within {self.delta_max:.12g} of the reference",
         )
-
-    def delta(self, epsilon: float, bound: float, eigenvalue_floor: float) -> float:
-        """Delta of `profile` at an epsilon, under that profile's condition.
-
-        Parameters
-        ----------
-        epsilon : float
-        bound, eigenvalue_floor : float
-            As in `profile`.
-
-        Returns
-        -------
-        float
-
-        Raises
-        ------
-        ValueError
-            As in `profile`.
-        """
-        return self.profile(bound, eigenvalue_floor).delta(check_number(epsilon, "epsilon"))
 
     def _check_reference(self) -> Matrix:
         if self.reference is None:
