@@ -199,11 +199,6 @@ class ComposedProfile(Profile):
         Profiles of the single releases.
     discretization : float
         Step of the grid of privacy losses, positive.
-
-    Raises
-    ------
-    ValueError
-        If the step is not positive.
     """
 
     profiles: tuple[Profile, ...]

@@ -222,11 +222,6 @@ class ChiGaussianProfile(Profile):
     adjacency : {"replace", "add-remove"}, optional
         As of `GaussianProfile`.
 
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
-
     References
     ----------
     Hardt and Roth, STOC 2012, Figure 2; docs/theory/range-finder-projection.md, Theorems 1 and 2,

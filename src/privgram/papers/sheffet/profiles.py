@@ -68,11 +68,6 @@ class SketchProfile(Profile):
         Under "replace": whether the table has but one column. Replacing a row is then no more
         than adding one or removing one, and which of the two is not known.
 
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
-
     Notes
     -----
     c releases with one ratio and one orientation are, together, exactly one with c times the
