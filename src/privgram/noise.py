@@ -178,10 +178,14 @@ class MaskedLaw(NoiseLaw):
     blocks.
     """
 
+    nested = ("base",)
+
     base: GaussianLaw
     blocks: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.base, GaussianLaw):
+            raise TypeError("known zeros are of Gaussian noise")
         object.__setattr__(self, "blocks", tuple(map(tuple, self.blocks)))
 
     @property
@@ -229,13 +233,6 @@ class MaskedLaw(NoiseLaw):
         if len(set(places)) < len(places):
             raise ValueError("a column is in two blocks of the noise")
 
-    @classmethod
-    def _rebuild(cls, parameters: dict[str, Any]) -> Self:
-        base = NoiseLaw.from_dict(parameters.pop("base"))
-        if not isinstance(base, GaussianLaw):
-            raise TypeError("known zeros are of Gaussian noise")
-        return cls(base, **parameters)
-
     def _zeros(self, n_columns: int) -> NDArray[np.bool_]:
         zeros = np.zeros((n_columns, n_columns), dtype=bool)
         for block in self.blocks:
@@ -263,10 +260,14 @@ class TiedLaw(NoiseLaw):
     The cost of `entry_variance` is k^2 (nnz(C) + t^2) for t ties, of `sandwich` d (d + t) t.
     """
 
+    nested = ("base",)
+
     base: GaussianLaw | MaskedLaw
     ties: tuple[tuple[tuple[int, int, float], ...], ...]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.base, (GaussianLaw, MaskedLaw)):
+            raise TypeError("ties are of Gaussian noise")
         ties = tuple(tuple((i, j, float(c)) for i, j, c in tie) for tie in self.ties)
         object.__setattr__(self, "ties", ties)
         if not self._gaussian.is_isotropic:
@@ -363,13 +364,6 @@ class TiedLaw(NoiseLaw):
         )
         if not all(i <= j and math.isfinite(c) for tie in self.ties for i, j, c in tie):
             raise ValueError("a tie of the noise is (i, j, c) with i <= j and finite c")
-
-    @classmethod
-    def _rebuild(cls, parameters: dict[str, Any]) -> Self:
-        base = NoiseLaw.from_dict(parameters.pop("base"))
-        if not isinstance(base, (GaussianLaw, MaskedLaw)):
-            raise TypeError("ties are of Gaussian noise")
-        return cls(base, **parameters)
 
 
 def _star(
@@ -549,6 +543,7 @@ class ImageLaw(_WithArray, NoiseLaw):
     """
 
     depends: ClassVar[bool] = True
+    nested = ("base",)
 
     base: NoiseLaw
     frame: Matrix
@@ -611,10 +606,6 @@ class ImageLaw(_WithArray, NoiseLaw):
         if not self.frame.any():
             raise ValueError("the frame of the noise must not be zero: a release has noise")
         self.base.check(self.frame.shape[1])
-
-    @classmethod
-    def _rebuild(cls, parameters: dict[str, Any]) -> Self:
-        return cls(NoiseLaw.from_dict(parameters.pop("base")), **parameters)
 
 
 def added_up(laws: Sequence[NoiseLaw]) -> NoiseLaw:

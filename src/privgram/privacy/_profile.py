@@ -611,6 +611,8 @@ class CoupledProfile(Profile):
         mechanism's, on every table.
     """
 
+    nested = ("of",)
+
     of: Profile
     chance: float
 
@@ -627,10 +629,6 @@ class CoupledProfile(Profile):
     @property
     def _parts(self) -> tuple[Profile, ...]:
         return (self.of,)
-
-    @classmethod
-    def _rebuild(cls, parameters: dict[str, Any]) -> CoupledProfile:
-        return cls(Profile.from_dict(parameters.pop("of")), **parameters)
 
     @property
     def _dots(self) -> int:  # type: ignore[override]

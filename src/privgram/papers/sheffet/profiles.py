@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -189,6 +189,7 @@ class TwoSketchesProfile(Profile):
 
     _guarantee = "proved"
     _dots = 1 << 9
+    nested = ("first", "second")
 
     first: SketchProfile
     second: SketchProfile
@@ -208,11 +209,6 @@ class TwoSketchesProfile(Profile):
     @property
     def _parts(self) -> tuple[Profile, ...]:
         return self.first, self.second
-
-    @classmethod
-    def _rebuild(cls, parameters: dict[str, Any]) -> TwoSketchesProfile:
-        first, second = (SketchProfile.from_dict(parameters.pop(x)) for x in ("first", "second"))
-        return cls(first, second, **parameters)
 
     def _pairs(self) -> tuple[Curve, ...]:
         return tuple(partial(self._in_order, with_row=x) for x in (True, False))
