@@ -47,28 +47,9 @@ def entry_unit(n: int, row_change: float) -> float:
 def entry_limit(shape: tuple[int, int], row_change: float = 1.0) -> float:
     r"""Largest magnitude an entry is taken at; larger ones are clamped to it.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        (m, n).
-    row_change : float
-        Largest change of a row, in L2.
-
-    Returns
-    -------
-    float
-        Between :math:`2^{30}` and :math:`2^{31}` row changes over :math:`\sqrt{mn}`.
-
-    Raises
-    ------
-    ValueError
-        If `row_change` is outside its range.
-
-    Notes
-    -----
-    The limit knows no data, and clamping moves no two entries apart, so neighbours stay
-    neighbours. With it no integer of either step overflows. An error instead would tell that
-    there is such an entry.
+    It is between :math:`2^{30}` and :math:`2^{31}` row changes over :math:`\sqrt{mn}`, and knows no
+    data. Clamping moves no two entries apart, so neighbours stay neighbours. With it no integer of
+    either step overflows. An error instead would tell that there is such an entry.
     """
     m, n = shape
     # Sums of m products with a column of W, of norm 2**BASIS_BITS, stay below 2**62.
@@ -153,9 +134,7 @@ def range_finder(
     meets the noise in integers; what that adds to the change of a row is in the noise. See
     docs/theory/range-finder-projection.md.
 
-    References
-    ----------
-    Hardt and Roth, STOC 2012, Figure 2.
+    This is Figure 2 of Hardt and Roth.
     """
     generator, _ = random.resolve(rng)
     epsilon, delta = check_budget(epsilon, delta)
@@ -217,11 +196,8 @@ def project(
     Notes
     -----
     W^T A is computed exactly, of A and W rounded to public grids, and meets the noise in
-    integers: Theorem 2 and "On a machine" of docs/theory/range-finder-projection.md.
-
-    References
-    ----------
-    Hardt and Roth, STOC 2012, Figure 3.
+    integers: Theorem 2 and "On a machine" of docs/theory/range-finder-projection.md. This is
+    Figure 3 of Hardt and Roth.
     """
     generator, _ = random.resolve(rng)
     epsilon, delta = check_budget(epsilon, delta)
@@ -306,6 +282,7 @@ def approximate(
         Neighbours differ in one row by at most this, in L2. For a table of ratings from 1 to
         5, one rating is a row change of at most 5, a whole row of up to t of them 5 sqrt(t).
     calibration : {"exact", "published"}
+        "published" is the paper's: half of epsilon and of delta for each step.
     leverage : float, optional
         Public guess that the split of the budget uses, see `calibrate`.
     allow_published_erratum : bool

@@ -123,7 +123,7 @@ class Compressed:
         )
 
     def profile(self, bound: float, eigenvalue_floor: float) -> TruncatedSketchProfile:
-        r"""Differential privacy under "replace", given what is public of all tables considered.
+        """Differential privacy under "replace", given what is public of all tables considered.
 
         Parameters
         ----------
@@ -146,15 +146,8 @@ class Compressed:
 
         Notes
         -----
-        With :math:`t = C \sqrt{\ln(2np)/m}` the threshold less `delta_max`, draws are thrown
-        away with probability at most
-
-        .. math:: \beta = \sum_{j \le k} 2 \exp\Bigl(-\frac m2 \bigl(x_{jk} - \ln(1 +
-                  x_{jk})\bigr)\Bigr), \qquad x_{jk} = \frac{t}{\sqrt{s_j s_k}},
-
-        :math:`s_j` the reference's j-th diagonal entry and `delta_max` together, B^2 at most,
-        and the product under the root at most :math:`B^4/4` for j < k. It is small where the
-        columns' mean squares are about 1 or less.
+        Few draws are thrown away where the columns' mean squares are about 1 or less: see
+        beta in docs/theory/compression.md.
         """
         square = check_positive(bound, "bound") ** 2
         floor = check_positive(eigenvalue_floor, "eigenvalue_floor")
