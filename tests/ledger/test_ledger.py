@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -751,14 +752,13 @@ def test_kept_losses_that_do_not_fit_are_not_used(path, harm):
             spend(other, 0.02 + 1e-5 * i, 1e-9)
         kept.write_bytes(path.with_name("other.losses").read_bytes())
     elif harm == "older":  # of another version, whose composition might be another
-        body = data.split(b"\n", 1)[1].replace(b"privgram-losses 1", b"privgram-losses 0")
-        kept.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        header, masses = composition.FRAME.open(data, kept.name)
+        kept.write_bytes(replace(composition.FRAME, version=0).seal(header, masses))
     elif harm == "text":
         kept.write_bytes(b"no losses\n{}\n")
     elif harm == "made up":  # of the same profiles, and with no mass
-        head, masses = data.split(b"\n", 2)[1:]
-        body = head + b"\n" + b"\0" * len(masses)
-        kept.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        header, masses = composition.FRAME.open(data, kept.name)
+        kept.write_bytes(composition.FRAME.seal(header, b"\0" * len(masses)))
     else:
         kept.unlink()
         kept.mkdir()

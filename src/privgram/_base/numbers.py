@@ -180,6 +180,14 @@ def largest_safe(
             t = 0.5
 
 
+def least_safe(
+    delta: Callable[[float], float], target: float, guess: float, tolerance: float = 2e-13
+) -> float:
+    """Least x > 0 with ``delta(x) <= target``, `delta` non-increasing, by `largest_safe` of 1/x."""
+    inverse = largest_safe(lambda x: delta(1.0 / x), target, 1.0 / guess, tolerance=tolerance)
+    return 1.0 / inverse if inverse > 0.0 else math.inf
+
+
 def edge(
     good: Callable[[Number], bool],
     inside: Number,

@@ -30,8 +30,7 @@ with extra("accounting", "privgram.privacy.accounting needs"):
     from dp_accounting.pld import PLDAccountant
 
 from privgram._base.numbers import check_adjacency
-from privgram.privacy._numerics import pld_from_profile
-from privgram.privacy._profile import CoupledProfile, Profile, chance_off
+from privgram.privacy._profile import CoupledProfile, Profile, chance_off, pld_from_profile
 
 __all__ = ["ReleaseAccountant", "ReleaseDpEvent", "pld_from_profile"]
 

@@ -300,11 +300,6 @@ class WishartProfile(Profile):
     adjacency : {"replace", "add-remove"}
         Notion of neighbours. With one column the two are the same.
 
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
-
     Notes
     -----
     Delta falls to :math:`P[\chi^2_{k-d+1} < s]` as epsilon grows and no further: an output
@@ -502,11 +497,6 @@ class MatrixLaplaceProfile(Profile):
         B^2 / s > 0.
     adjacency : {"replace", "add-remove"}
         Notion of neighbours. With one column the two are the same.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
 
     Notes
     -----

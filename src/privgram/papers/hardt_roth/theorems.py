@@ -5,7 +5,7 @@ Shared parameters are documented in `privgram.papers`. Those of the matrix are
 shape : tuple of int
     (m, n), its rows and columns.
 k : int
-    Columns of the test matrix, rank and oversampling together, at least 1.
+    Columns of the random test matrix, rank and oversampling together, at least 1.
 rank, oversample : int
     r and p, both at least 2.
 C, frobenius : float
@@ -217,11 +217,6 @@ class ChiGaussianProfile(Profile):
     adjacency : {"replace", "add-remove"}, optional
         As of `GaussianProfile`.
 
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
-
     References
     ----------
     Hardt and Roth, STOC 2012, Figure 2; docs/theory/range-finder-projection.md, Theorems 1 and 2,
@@ -274,11 +269,6 @@ class ChiGaussianProfile(Profile):
 def chi_gaussian_ratio(k: float, epsilon: float, delta: float) -> float:
     """Largest ratio of the range finder for a budget.
 
-    Parameters
-    ----------
-    k : float
-        Columns of the random test matrix, at least 1.
-
     Returns
     -------
     float
@@ -294,10 +284,8 @@ def chi_gaussian_offset(k: float, ratio: float, epsilon: float, delta: float) ->
 
     Parameters
     ----------
-    k : float
-        Columns of the random test matrix, at least 1.
     ratio : float
-        Ratio of the range finder, below ``chi_gaussian_ratio(k, epsilon, delta)``.
+        Ratio of the range finder, below ``chi_gaussian_ratio(k, epsilon, delta)``, or a ValueError.
     epsilon, delta : float
         Budget of both together, epsilon >= 0 and 0 < delta < 1.
 
@@ -305,11 +293,6 @@ def chi_gaussian_offset(k: float, ratio: float, epsilon: float, delta: float) ->
     -------
     float
         The offset of a `ChiGaussianProfile`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range, or the range finder leaves nothing of the budget.
     """
     epsilon, delta = checked_budget(epsilon, delta)
     if ChiGaussianProfile(k, ratio).delta(epsilon) >= delta:
