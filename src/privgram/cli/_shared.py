@@ -29,6 +29,7 @@ else:
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 PATH = click.Path(path_type=Path)
+POSITIVE = click.IntRange(min=1)
 
 # Rich takes 80 columns when it cannot ask a terminal; cut numbers help no one.
 PIPED_WIDTH = 160
@@ -48,7 +49,6 @@ guarantee = options(
         "--adjacency",
         type=click.Choice(["replace", "add-remove"]),
         default="replace",
-        show_default=True,
         help="Which tables are neighbours: those with one row replaced (the number of rows is"
         " public), or with one row added or removed (it is private).",
     ),
@@ -137,6 +137,11 @@ _COMMA = re.compile(r",(?![^(\[{]*[)\]}])")
 def example(*lines: str) -> str:
     """Write the end of a help text, its lines marked to be left as they are."""
     return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def command(*lines: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a command of the function's name, whose help text ends with an example."""
+    return click.command(epilog=example(*lines))
 
 
 def read_columns(text: str | None) -> pg.Columns | list[str] | None:

@@ -16,7 +16,7 @@ import numpy as np
 
 import privgram as pg
 from privgram._base.installed import extra
-from privgram.cli._shared import console, example, json_option, print_json, table
+from privgram.cli._shared import command, console, json_option, print_json, table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,20 +35,16 @@ BOUNDS = {
 TARGET = "arr_delay"
 
 
-@click.command(
-    "demo",
-    epilog=example(
-        "privgram demo",
-        "privgram regress demo-out/flights.json --target arr_delay --features dep_delay",
-    ),
+@command(
+    "privgram demo",
+    "privgram regress demo-out/flights.json --target arr_delay --features dep_delay",
 )
-@click.option("--epsilon", type=float, default=1.0, show_default=True)
-@click.option("--delta", type=float, default=1e-6, show_default=True)
+@click.option("--epsilon", type=float, default=1.0)
+@click.option("--delta", type=float, default=1e-6)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("demo-out"),
-    show_default=True,
     help="Folder for the release.",
 )
 @json_option

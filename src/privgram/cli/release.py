@@ -18,11 +18,12 @@ from privgram._base.files import check_distinct
 from privgram._base.text import listed
 from privgram.cli._shared import (
     PATH,
+    POSITIVE,
     Name,
     columns_file,
+    command,
     console,
     contents,
-    example,
     facts,
     guarantee,
     json_option,
@@ -59,14 +60,13 @@ unit_options = options(
     ),
     click.option(
         "--rows-per-unit",
-        type=click.IntRange(min=1),
+        type=POSITIVE,
         help="Instead of --unit-bound: no unit of up to so many rows is scaled down.",
     ),
     click.option(
         "--clip",
         type=click.Choice(["frobenius", "trace"]),
         default="frobenius",
-        show_default=True,
         help="Norm of a unit's matrix. trace also serves matrix-laplace.",
     ),
     click.option(
@@ -81,27 +81,24 @@ unit_options = options(
 )
 
 
-@click.command(
-    "release",
-    epilog=example(
-        "privgram release flights.parquet --columns columns.toml \\",
-        "    --epsilon 1 --delta 1e-6 --out flights.json",
-        "privgram release table.npy --bound auto --bound-epsilon 0.1 \\",
-        "    --epsilon 1 --delta 1e-6 --out gram.json",
-        "privgram release visits.parquet --columns columns.toml --unit patient \\",
-        "    --rows-per-unit 15 --epsilon 1 --delta 1e-6 --out gram.json",
-        "",
-        "with the public bounds in columns.toml:",
-        "",
-        "intercept = true",
-        'missing = "drop"',
-        'terms = ["poly(distance, 2)", "origin", "dep_delay", "arr_delay"]  # all by default',
-        "[bounds]",
-        "distance = [0, 2800]",
-        'origin = ["EWR", "JFK", "LGA"]',
-        "dep_delay = [-60, 300]",
-        "arr_delay = [-60, 300]",
-    ),
+@command(
+    "privgram release flights.parquet --columns columns.toml \\",
+    "    --epsilon 1 --delta 1e-6 --out flights.json",
+    "privgram release table.npy --bound auto --bound-epsilon 0.1 \\",
+    "    --epsilon 1 --delta 1e-6 --out gram.json",
+    "privgram release visits.parquet --columns columns.toml --unit patient \\",
+    "    --rows-per-unit 15 --epsilon 1 --delta 1e-6 --out gram.json",
+    "",
+    "with the public bounds in columns.toml:",
+    "",
+    "intercept = true",
+    'missing = "drop"',
+    'terms = ["poly(distance, 2)", "origin", "dep_delay", "arr_delay"]  # all by default',
+    "[bounds]",
+    "distance = [0, 2800]",
+    'origin = ["EWR", "JFK", "LGA"]',
+    "dep_delay = [-60, 300]",
+    "arr_delay = [-60, 300]",
 )
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
 @click.option(
@@ -140,7 +137,7 @@ unit_options = options(
     multiple=True,
     help="A parameter of the --mechanism. May be repeated.",
 )
-@click.option("--threads", type=click.IntRange(min=1), help="Default: one for each core.")
+@click.option("--threads", type=POSITIVE, help="Default: one for each core.")
 @click.option("--out", type=PATH, required=True, help="File for the release, .json or .npz.")
 @click.option("--force", is_flag=True, help="Replace an existing release.")
 @click.option(
@@ -160,7 +157,6 @@ unit_options = options(
     "--unlisted",
     type=click.Choice(["drop", "other", "error"]),
     default="drop",
-    show_default=True,
     help="With --by: what becomes of rows with another value, or with none.",
 )
 @json_option

@@ -14,9 +14,10 @@ from privgram._base.text import listed, shown
 from privgram._release.groups import Releases
 from privgram.cli._shared import (
     PATH,
+    POSITIVE,
+    command,
     console,
     contents,
-    example,
     facts,
     json_option,
     options,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from privgram.regression.groups import GroupFits
 
 
-@click.command("info", epilog=example("privgram info flights.json"))
+@command("privgram info flights.json")
 @click.argument("release", type=PATH)
 @json_option
 def info(release: Path, as_json: bool) -> None:
@@ -127,20 +128,16 @@ def read_references(texts: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-@click.command(
-    "regress",
-    epilog=example(
-        "privgram regress flights.json --target arr_delay --features dep_delay,distance",
-        'privgram regress wages.json "log(wage) ~ poly(age, 2) + sex*region" \\',
-        "    --reference region=w",
-    ),
+@command(
+    "privgram regress flights.json --target arr_delay --features dep_delay,distance",
+    'privgram regress wages.json "log(wage) ~ poly(age, 2) + sex*region" \\',
+    "    --reference region=w",
 )
 @click.argument("release", type=PATH)
 @model_options
 @click.option(
     "--ridge",
     default="0",
-    show_default=True,
     metavar="PENALTY",
     help="Penalty on the squared coefficients, in the scale of the released matrix, or auto.",
 )
@@ -149,9 +146,7 @@ def read_references(texts: tuple[str, ...]) -> dict[str, str]:
     is_flag=True,
     help="Take off what clipping added to the coefficients, as if rows were normal.",
 )
-@click.option(
-    "--level", type=float, default=0.95, show_default=True, help="Level of the intervals."
-)
+@click.option("--level", type=float, default=0.95, help="Level of the intervals.")
 @json_option
 def regress(
     release: Path,
@@ -238,21 +233,9 @@ def read_penalty(text: str) -> float | str:
     return text if text == "auto" else read_number("--ridge", text, "auto")
 
 
-@click.command(
-    "pca",
-    epilog=example(
-        "privgram pca flights.json --components 3", "privgram pca flights.json --standardize"
-    ),
-)
+@command("privgram pca flights.json --components 3", "privgram pca flights.json --standardize")
 @click.argument("release", type=PATH)
-@click.option(
-    "-k",
-    "--components",
-    type=click.IntRange(min=1),
-    default=2,
-    show_default=True,
-    help="Number of components.",
-)
+@click.option("-k", "--components", type=POSITIVE, default=2, help="Number of components.")
 @click.option(
     "--standardize", is_flag=True, help="Of correlations: every column over its deviation."
 )
@@ -295,9 +278,7 @@ def pca(release: Path, components: int, standardize: bool, as_json: bool) -> Non
     )
 
 
-@click.command(
-    "report", epilog=example("privgram report flights.json --target arr_delay -o report.html")
-)
+@command("privgram report flights.json --target arr_delay -o report.html")
 @click.argument("release", type=PATH)
 @click.option(
     "-o",
@@ -314,11 +295,7 @@ def pca(release: Path, components: int, standardize: bool, as_json: bool) -> Non
     help="A column to explain by all the others. May be repeated.",
 )
 @click.option(
-    "--ridge",
-    default="0",
-    show_default=True,
-    metavar="PENALTY",
-    help="Penalty of these regressions, or auto.",
+    "--ridge", default="0", metavar="PENALTY", help="Penalty of these regressions, or auto."
 )
 @click.option("--title", help="Heading of the page.")
 def report(
