@@ -148,8 +148,8 @@ def read_columns(text: str | None) -> pg.Columns | list[str] | None:
     """Read ``--columns``: a TOML or JSON file that describes them, or names with commas."""
     if text is None:
         return None
-    for file in columns_file(text):
-        return pg.Columns.load(file)
+    if files := file_in(text, ".toml", ".json"):
+        return pg.Columns.load(files[0])
     if Path(text).is_file():
         raise click.UsageError(f"--columns {text}: columns are described in a .toml or .json file")
     return read_names("--columns", text)
@@ -194,23 +194,17 @@ def read_number(option: str, text: str, *words: str) -> float:
 
 def contents(release: Any) -> dict[str, object]:
     """What commands tell of a release, from its bound on."""
-    return {
-        "bound": release.bound,
-        "mechanism": str(release.mechanism),
-        "epsilon": release.epsilon,
-        "delta": release.delta,
-        "adjacency": release.adjacency,
-        "guarantee": release.guarantee,
-        "condition": release.condition,
-        "reproducible": release.reproducible,
-        "parameters": release.parameters,
-    }
+    told = (
+        "bound", "mechanism", "epsilon", "delta", "adjacency", "guarantee", "condition",
+        "reproducible", "parameters",
+    )  # fmt: skip
+    return {name: getattr(release, name) for name in told} | {"mechanism": str(release.mechanism)}
 
 
-def columns_file(text: str | None) -> list[Path]:
-    """Give the file that ``--columns`` names, if it names one."""
+def file_in(text: str | None, *suffixes: str) -> list[Path]:
+    """Give the file that an option names, if it names one."""
     file = Path(text or "")
-    return [file] if file.suffix in (".toml", ".json") else []
+    return [file] if file.suffix in suffixes else []
 
 
 class Name(Kind):

@@ -102,6 +102,9 @@ def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
         )
         return
 
+    told = [raw_coef, raw_stderr, *shown["private"], away["private"]]
+    told += [shown["one_look"][0], away["one_look"]]
+    forms = [*[".4f"] * 4, "+.1f", ".4f", "+.1f"]
     print_ = console().print
     print_(
         f"\nEvery flight out of New York City in 2013: {flights.num_rows:,} rows, "
@@ -115,19 +118,7 @@ def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
     print_(
         table(
             ["", "not private", "std. error", "refined", "std. error", "off", "one look", "off"],
-            [
-                [name, *map(_fixed, row[:4]), f"{row[4]:+.1f}", _fixed(row[5]), f"{row[6]:+.1f}"]
-                for name, *row in zip(
-                    names,
-                    raw_coef,
-                    raw_stderr,
-                    *shown["private"],
-                    away["private"],
-                    shown["one_look"][0],
-                    away["one_look"],
-                    strict=True,
-                )
-            ],
+            [[name, *map(format, row, forms)] for name, *row in zip(names, *told, strict=True)],
             title="Minutes late on arrival, by linear regression",
         )
     )
@@ -165,10 +156,6 @@ def _called() -> str:
     if shutil.which("privgram"):
         return "privgram"
     return os.path.relpath(Path(sys.executable).with_name("privgram"))
-
-
-def _fixed(value: float) -> str:
-    return f"{value:.4f}"
 
 
 def load_flights() -> Any:

@@ -13,11 +13,11 @@ from privgram._base.numbers import is_number
 from privgram.cli._shared import (
     PATH,
     POSITIVE,
-    columns_file,
     command,
     console,
     example,
     facts,
+    file_in,
     guarantee,
     json_option,
     print_json,
@@ -90,7 +90,10 @@ def plan(
             needing = "--target" if targets else "--design"
             raise click.UsageError(f"{needing} needs --columns to be a file of bounds")
     check_distinct(
-        {"--columns": columns_file(columns), "--design": [design] if design else []},
+        {
+            "--columns": file_in(columns, ".toml", ".json"),
+            "--design": [design] if design else [],
+        },
         {"--plot": plot},
     )
     plan = pg.plan(

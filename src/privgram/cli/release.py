@@ -20,11 +20,11 @@ from privgram.cli._shared import (
     PATH,
     POSITIVE,
     Name,
-    columns_file,
     command,
     console,
     contents,
     facts,
+    file_in,
     guarantee,
     json_option,
     options,
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from privgram.columns.groups import Unlisted
     from privgram.columns.unit import Clip
     from privgram.mechanisms import Mechanism
-    from privgram.privacy import Adjacency
 
 
 #: ``--unit`` and what goes with it.
@@ -172,12 +171,8 @@ def release(
     clip: Clip,
     within: bool,
     unit_missing: Literal["error", "drop"] | None,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
     mechanism: str | None,
     settings: tuple[str, ...],
-    threads: int | None,
     out: Path,
     force: bool,
     ledger: Path | None,
@@ -185,6 +180,7 @@ def release(
     groups: str | None,
     unlisted: Unlisted,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Release the second-moment matrix of a table.
 
@@ -202,8 +198,8 @@ def release(
     check_distinct(
         {
             "SOURCE": files_of(sources),
-            "--columns": columns_file(columns),
-            "--groups": groups_file(groups),
+            "--columns": file_in(columns, ".toml", ".json"),
+            "--groups": file_in(groups, ".txt"),
         },
         {"--ledger": ledger, "--out": out},
     )
@@ -236,17 +232,14 @@ def release(
     release: Any = pg.release(
         list(sources) if len(sources) > 1 else sources[0],
         described,
-        epsilon,
-        delta,
         mechanism=None if mechanism is None else make(mechanism, settings),
-        adjacency=adjacency,
         bound=row_bound,
         unit=whose,
         by=groups_of,
         ledger=None if ledger is None else pg.Ledger(ledger),
         out=out,
-        threads=threads,
         progress=sys.stderr.isatty(),
+        **given,
     )
 
     report: dict[str, Any] = {"release": str(out)}
@@ -286,20 +279,13 @@ def _read_groups(text: str) -> list[str] | list[int]:
         except ValueError:
             raise click.UsageError("--groups: this is not a JSON list") from None
         return found
-    files = groups_file(text)
-    if files:
+    if files := file_in(text, ".txt"):
         names = files[0].read_text(encoding="utf-8").splitlines()
     else:
         names = read_names("--groups", text)
     if all(re.fullmatch(r"0|-?[1-9]\d*", name) for name in names):
         return [int(name) for name in names]
     return names
-
-
-def groups_file(text: str | None) -> list[Path]:
-    """Give the file that ``--groups`` names, if it names one."""
-    file = Path(text or "")
-    return [file] if file.suffix == ".txt" else []
 
 
 def files_of(sources: tuple[str, ...]) -> Iterator[Path]:

@@ -39,45 +39,31 @@ if TYPE_CHECKING:
 @json_option
 def info(release: Path, as_json: bool) -> None:
     """Show what a RELEASE holds."""
-    report = _contents(release)
-    if as_json:
-        print_json(report)
-    else:
-        console().print(facts(_flat(report)))
-
-
-def _contents(path: Path) -> dict[str, object]:
-    release = read_release(path)
-    columns = release.columns
-    return {
-        "release": str(path),
-        "columns": list(release.names),
-        "variables": {}
-        if columns is None
-        else {name: given.describe() for name, given in columns.variables.items()},
+    loaded = read_release(release)
+    columns, unit = loaded.columns, loaded.privacy_unit
+    described = {} if columns is None else columns.variables
+    report: dict[str, Any] = {
+        "release": str(release),
+        "columns": list(loaded.names),
+        "variables": {name: given.describe() for name, given in described.items()},
         "terms": [] if columns is None else list(columns.terms),
         "weights": {} if columns is None else columns.weights,
-        "rows": release.n_rows,
-        **(
-            {}
-            if release.privacy_unit is None
-            else {"unit": release.privacy_unit.to_dict(), "units": release.n_units}
-        ),
-        **contents(release),
+        "rows": loaded.n_rows,
     }
-
-
-def _flat(report: dict[str, object]) -> dict[str, object]:
-    result: dict[str, object] = {}
+    if unit is not None:
+        report |= {"unit": unit.to_dict(), "units": loaded.n_units}
+    report |= contents(loaded)
+    if as_json:
+        print_json(report)
+        return
+    lines: dict[str, object] = {}
     for name, value in report.items():
         if isinstance(value, dict):
-            result.update({name: ""} if value and name != "parameters" else {})
-            result.update({f"  {key}": item for key, item in value.items()})
-        elif isinstance(value, list):
-            result.update({name: listed(value)} if value else {})
-        else:
-            result[name] = value
-    return result
+            lines |= {name: ""} if value and name != "parameters" else {}
+            lines |= {f"  {key}": item for key, item in value.items()}
+        elif value != []:
+            lines[name] = listed(value) if isinstance(value, list) else value
+    console().print(facts(lines))
 
 
 #: What `read_model` reads.
