@@ -507,9 +507,7 @@ class _Rehearsed(Looks):
         return self.weight * len(self.rows)
 
     def mapped(self, frame: Frame, radius: float) -> _Moment:
-        image = self.rows @ frame.matrix.T
-        lengths = np.linalg.norm(image, axis=1)
-        image *= np.minimum(1.0, radius / np.maximum(lengths, 1e-300))[:, None]
+        image = designs.clipped(self.rows @ frame.matrix.T, radius)
         return _Moment(self.weight * (image.T @ image), radius, self.moment.columns)
 
 

@@ -27,7 +27,6 @@ from privgram.cli._shared import (
     file_in,
     guarantee,
     json_option,
-    options,
     print_json,
     read_columns,
     read_names,
@@ -41,43 +40,6 @@ if TYPE_CHECKING:
     from privgram.columns.groups import Unlisted
     from privgram.columns.unit import Clip
     from privgram.mechanisms import Mechanism
-
-
-#: ``--unit`` and what goes with it.
-unit_options = options(
-    click.option(
-        "--unit",
-        metavar="COLUMN",
-        help="Column that tells whose row a row is. All rows of one unit are then protected"
-        " together, and the number of units is public instead of that of rows.",
-    ),
-    click.option(
-        "--unit-bound",
-        metavar="NUMBER|auto",
-        help="Bound of a unit. Longer units are scaled down to it. auto chooses it by the table"
-        " and costs --bound-epsilon.",
-    ),
-    click.option(
-        "--rows-per-unit",
-        type=POSITIVE,
-        help="Instead of --unit-bound: no unit of up to so many rows is scaled down.",
-    ),
-    click.option(
-        "--clip",
-        type=click.Choice(["frobenius", "trace"]),
-        default="frobenius",
-        help="Norm of a unit's matrix. trace also serves matrix-laplace.",
-    ),
-    click.option(
-        "--within", is_flag=True, help="Subtract each unit's means: an effect for each unit."
-    ),
-    click.option(
-        "--unit-missing",
-        type=click.Choice(["error", "drop"]),
-        help="What to do about a row without a unit. Default: error, or drop if neighbours are "
-        "by add-remove.",
-    ),
-)
 
 
 @command(
@@ -124,7 +86,36 @@ unit_options = options(
     help="With auto: leave about this part of the rows, or units, as it is. Default: 0.95 of the"
     " rows, half of the units.",
 )
-@unit_options
+@click.option(
+    "--unit",
+    metavar="COLUMN",
+    help="Column that tells whose row a row is. All rows of one unit are then protected"
+    " together, and the number of units is public instead of that of rows.",
+)
+@click.option(
+    "--unit-bound",
+    metavar="NUMBER|auto",
+    help="Bound of a unit. Longer units are scaled down to it. auto chooses it by the table"
+    " and costs --bound-epsilon.",
+)
+@click.option(
+    "--rows-per-unit",
+    type=POSITIVE,
+    help="Instead of --unit-bound: no unit of up to so many rows is scaled down.",
+)
+@click.option(
+    "--clip",
+    type=click.Choice(["frobenius", "trace"]),
+    default="frobenius",
+    help="Norm of a unit's matrix. trace also serves matrix-laplace.",
+)
+@click.option("--within", is_flag=True, help="Subtract each unit's means: an effect for each unit.")
+@click.option(
+    "--unit-missing",
+    type=click.Choice(["error", "drop"]),
+    help="What to do about a row without a unit. Default: error, or drop if neighbours are "
+    "by add-remove.",
+)
 @guarantee
 @click.option(
     "--mechanism", type=Name(), help="Default: the one that `privgram plan` says to take."

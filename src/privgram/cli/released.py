@@ -20,7 +20,6 @@ from privgram.cli._shared import (
     contents,
     facts,
     json_option,
-    options,
     print_json,
     print_lines,
     read_names,
@@ -66,31 +65,10 @@ def info(release: Path, as_json: bool) -> None:
     console().print(facts(lines))
 
 
-#: What `read_model` reads.
-model_options = options(
-    click.argument("formula", metavar="[FORMULA]", required=False),
-    click.option(
-        "--target", metavar="NAME", help="The column to explain, where there is no FORMULA."
-    ),
-    click.option(
-        "--features",
-        metavar="NAMES",
-        help="Columns or terms, separated by commas. Default: all others.",
-    ),
-    click.option(
-        "--reference",
-        "references",
-        metavar="FACTOR=LEVEL",
-        multiple=True,
-        help="The level of a factor that is left out, its first by default. May be repeated.",
-    ),
-)
-
-
 def read_model(
     formula: str | None, target: str | None, features: str | None, references: tuple[str, ...]
 ) -> tuple[str, dict[str, Any]]:
-    """Read what `model_options` gave: the formula or target, and keyword arguments of a fit."""
+    """Read a formula or target, features and references as arguments of a fit."""
     if (formula is None) == (target is None):
         raise click.UsageError("give either a FORMULA or --target")
     if formula is not None and "~" not in formula:
@@ -120,7 +98,20 @@ def read_references(texts: tuple[str, ...]) -> dict[str, str]:
     "    --reference region=w",
 )
 @click.argument("release", type=PATH)
-@model_options
+@click.argument("formula", metavar="[FORMULA]", required=False)
+@click.option("--target", metavar="NAME", help="The column to explain, where there is no FORMULA.")
+@click.option(
+    "--features",
+    metavar="NAMES",
+    help="Columns or terms, separated by commas. Default: all others.",
+)
+@click.option(
+    "--reference",
+    "references",
+    metavar="FACTOR=LEVEL",
+    multiple=True,
+    help="The level of a factor that is left out, its first by default. May be repeated.",
+)
 @click.option(
     "--ridge",
     default="0",
