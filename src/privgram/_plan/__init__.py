@@ -182,17 +182,9 @@ class Plan:
             heads += ["proposed weight", "its share", "its noise"]
         cells = []
         for row in self.terms:
-            numbers = [
-                (number(row.weight), _share(row.share), number(row.noise)),
-                (
-                    number(row.proposed_weight),
-                    _share(row.proposed_share),
-                    number(row.proposed_noise),
-                ),
-            ][: len(heads) // 4]
-            cells.append(
-                [shown(row.term), f"{row.columns:,}", *(n for part in numbers for n in part)]
-            )
+            line = [shown(row.term), f"{row.columns:,}", number(row.weight), _share(row.share)]
+            line += [number(row.noise), number(row.proposed_weight), _share(row.proposed_share)]
+            cells.append([*line, number(row.proposed_noise)][: len(heads)])
         return heads, cells
 
     @property
