@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import chain, combinations
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +33,32 @@ SCRATCH = 1 << 16
 ROUNDING = 2.0**-36
 
 
-class Onward:
+def squares(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Squared norms of rows."""
+    found = np.empty(len(rows))
+    squared_norms(rows, found)
+    return found
+
+
+class Sums:
+    """What a pass adds up of rows, by parts: numbers, arrays, and what merges itself."""
+
+    parts: ClassVar[tuple[str, ...]]
+
+    def merge(self, other: Self) -> None:
+        """Add the rows of another."""
+        for name in self.parts:
+            own, more = getattr(self, name), getattr(other, name)
+            if hasattr(own, "merge"):
+                own.merge(more)
+            else:
+                setattr(self, name, own + more)
+
+
+class Onward(Sums):
     """What makes others of rows and hands those on to `inner`, which counts them."""
 
+    parts: ClassVar[tuple[str, ...]] = ("inner",)
     inner: Any
 
     @property
@@ -47,10 +70,6 @@ class Onward:
     def n_dropped(self) -> int:
         """Rows left out; an accumulator may count them among the others."""
         return int(getattr(self.inner, "n_dropped", 0))
-
-    def merge(self, other: Self) -> None:
-        """Add the rows of another."""
-        self.inner.merge(other.inner)
 
 
 class Mapped(Onward):
@@ -151,10 +170,9 @@ class Levelled(Onward):
 
     def update(self, images: NDArray[np.float64], drop: bool, codes: list[Indices]) -> int:
         """Take the images of rows, which are clipped where they lie, and codes of their levels."""
-        squares = np.empty(len(images))
-        squared_norms(images, squares)
-        far = np.flatnonzero(squares > self._radius**2)
-        images[far] *= (self._radius / np.sqrt(squares[far]))[:, None]
+        square = squares(images)
+        far = np.flatnonzero(square > self._radius**2)
+        images[far] *= (self._radius / np.sqrt(square[far]))[:, None]
         return self.inner.update(images, codes, [], drop, self._scaling, short=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
