@@ -9,7 +9,6 @@ import numpy as np
 from privgram._core import rowmap
 from privgram._core.rows import Accumulator
 from privgram._core.scale import DefaultRounding
-from privgram.columns.encoding import Codes
 from privgram.columns.terms import ONES
 from privgram.moment.rows import Onward, Sums, squares
 
@@ -328,7 +327,7 @@ class ByLevel(Sums):
         """Accumulate the rows of raw columns; as an accumulator's `update`."""
         for start in range(0, len(parts[0]), STEP):
             part = slice(start, start + STEP)
-            some = [x.part(part) if isinstance(x, Codes) else x[part] for x in parts]
+            some = [x[part] for x in parts]
             bad = self._take(some, drop)
             if bad >= 0:
                 return start + bad
