@@ -485,7 +485,7 @@ class Steps:
         meat, meat_std = None, 0.0
         if self.robust:
             both = self._read(between, lambda _: ScoreBoth(self.q, clip.size))
-            moment = SecondMoment.from_accumulator(both.second.inner, None, None)
+            moment = SecondMoment.from_accumulator(both.second, None, None)
             meat, meat_std = looks.take(moment, second), looks.std[-1]
             score, last = self._released(both, clip.size, left - early)
         else:
