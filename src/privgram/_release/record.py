@@ -148,6 +148,16 @@ class ReleaseRecord:
         """Number of columns d."""
         return len(self.names)
 
+    @property
+    def unbiased(self) -> NDArray[np.float64]:
+        """The released matrix less the known shift of its noise, shape (d, d) float64."""
+        return self.matrix - self.noise.shift_matrix(self.n_columns)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows were weighted, so that an intercept holds the sum of their weights."""
+        return self.columns is not None and self.columns.row_weights is not None
+
     def marginal(self, names: Sequence[str | int]) -> Self:
         """The sub-matrix of some columns, as a release of its own.
 

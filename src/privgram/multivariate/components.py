@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._base.installed import Room
-from privgram._base.numbers import check_integer, check_within
+from privgram._base.numbers import check_integer, check_one_of, check_within
 from privgram._base.text import as_frame, as_text
 from privgram.multivariate.variables import (
     DRAWS,
@@ -549,8 +549,7 @@ def factor_analysis(
     .. [2] H. F. Kaiser, "The varimax criterion for analytic rotation in factor analysis",
        Psychometrika 23, 1958.
     """
-    if rotation not in ("varimax", "none"):
-        raise ValueError(f"rotation is 'varimax' or 'none', not {rotation!r}")
+    check_one_of(rotation, "rotation", ("varimax", "none"))
     variables = Variables(release, columns, center=True)
     d = len(variables.names)
     k = check_integer(n_factors, "n_factors", 1)

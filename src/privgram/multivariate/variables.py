@@ -222,7 +222,7 @@ class Variables:
         whole = (
             described is not None
             and described.missing == "error"
-            and described.row_weights is None
+            and not release.weighted
             and release.bound >= described.bound
         )
         if whole and release.n_rows and release.noise.sketch_rows(release.n_columns) is None:
@@ -259,10 +259,8 @@ class Variables:
     def _covariance(self, count: float, mean: Vector, scatter: Matrix) -> Covariance:
         divisor = max(count - 1.0, 1.0)
         if not self.center:
-            described = self.release.columns
             # Without a column of ones there is no sum of the weights to divide by.
-            weighted = described is not None and described.row_weights is not None
-            behind = None if weighted else rows_behind(self.release)
+            behind = None if self.release.weighted else rows_behind(self.release)
             count = divisor = math.nan if behind is None else max(behind, 1.0)
         return Covariance(
             self.names,

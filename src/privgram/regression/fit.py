@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from privgram._base.installed import Room
+from privgram._base.numbers import check_one_of
 from privgram._base.text import shown
 from privgram.regression.anova import Anova, Goodness, ShareOf, anova
 from privgram.regression.design import intercept_of
@@ -273,13 +274,12 @@ class Fit(OfRelease):
             A ValueError: for the population, whose rows need not be normal; or where there is no
             inference, on the data as `conf_int` has it.
         """
-        if of not in get_args(ShareOf):
-            if of in get_args(Of):
-                raise RefusedError(
-                    "the sampling error of R squared takes fourth moments, which a release does "
-                    "not hold: take of='data' or of='normal'"
-                )
-            raise ValueError(f"of is 'data' or 'normal', not {of!r}")
+        if str(of) == "population":  # which `conf_int` takes
+            raise RefusedError(
+                "the sampling error of R squared takes fourth moments, which a release does "
+                "not hold: take of='data' or of='normal'"
+            )
+        check_one_of(of, "of", get_args(ShareOf))
         if of == "data":
             self._need_inference(of)
         quantile = quantile_of(level_of(alpha))
@@ -355,8 +355,7 @@ class Fit(OfRelease):
         RefusedError for weighted rows, of whose weights the logarithms were not released.
         """
         self._need_inference()
-        columns = self.release.columns
-        if columns is not None and columns.row_weights is not None:
+        if self.release.weighted:
             raise RefusedError(
                 "the likelihood of weighted rows takes the logarithms of their weights, which "
                 "were not released"
@@ -444,7 +443,7 @@ class Fit(OfRelease):
                 "column, which holds it"
             )
         release, design = self.release, self.design
-        moment = release.matrix - release.noise.shift_matrix(release.n_columns)
+        moment = release.unbiased
         rows, unit = design.own_frame()
         ones = intercept_of(release)
         variance = np.diag(rows @ moment @ rows.T) / total

@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._base.installed import Room, extra
+from privgram._base.numbers import check_one_of
 from privgram._base.text import as_text, shown
 from privgram.noise import MaskedLaw, TiedLaw
 from privgram.regression.fit import Fit
 from privgram.regression.inference import Inference, RefusedError, rows_behind
 from privgram.regression.least_squares import regress
 from privgram.regression.results import Numbers
+from privgram.regression.summary import heads_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -185,17 +187,8 @@ class Estimates(Numbers):
         return float(self.inference.df.min())
 
     def _columns(self) -> dict[str, Vector]:
-        low, high = self._ends(0.05).T
-        found = self.inference
-        law = "z" if np.isinf(found.df).all() else "t"
-        return {
-            "estimate": found.estimate,
-            "std err": found.stderr,
-            law: found.statistic(),
-            f"P>|{law}|": found.pvalues(),
-            "[0.025": low,
-            "0.975]": high,
-        }
+        heads = ("estimate", *heads_of(self.inference, 0.95)[1:])
+        return dict(zip(heads, self._table(0.05).T, strict=True))
 
     def __str__(self) -> str:
         return f"{self.what}\n{as_text(self.param_names, self._columns())}"
@@ -262,11 +255,10 @@ def _known_of(
     fits: Sequence[Fit], estimate: Vector, covariance: Matrix, df: Vector
 ) -> dict[str, Any]:
     """What `Estimates` has beside its heading: the fits' rows are different ones."""
-    zeros = np.zeros(len(estimate))
     return {
         "target": fits[0].target,
         "param_names": fits[0].param_names,
-        "inference": Inference(estimate, covariance, "first-order", None, zeros, zeros, df),
+        "inference": Inference(estimate, covariance, "first-order", None, df),
         "n_rows": sum(fit.nobs for fit in fits),
         "epsilon": max(fit.epsilon for fit in fits),
         "delta": max(fit.delta for fit in fits),
@@ -460,8 +452,7 @@ class GroupFits(Mapping[Any, Fit]):
         Groups without standard errors are left out. Where the noise rivals the features, weights
         and estimates are correlated, and `Releases.total` is the safer base of one common fit.
         """
-        if method not in ("fixed", "dersimonian-laird", "paule-mandel"):
-            raise ValueError(f"method is fixed, dersimonian-laird or paule-mandel, not {method!r}")
+        check_one_of(method, "method", ("fixed", "dersimonian-laird", "paule-mandel"))
         b, v = self._estimates[self._known], self._errors[self._known] ** 2
         q = _q(b, v, np.zeros(b.shape[1]))
         tau2 = np.zeros_like(q)

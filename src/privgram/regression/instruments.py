@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from privgram._base.numbers import check_one_of
 from privgram._base.text import shown
 from privgram.columns.terms import parse_one
 from privgram.regression.inference import (
@@ -364,7 +365,7 @@ class _Moments:
         slope, curvature = dependence(self.law, self.shifted, rows, self.v, moved, alone)
         estimate = transform @ self.theta + offset
         degrees = np.full(len(own), df)
-        return Inference(estimate, own, "first-order", None, slope, curvature, degrees)
+        return Inference(estimate, own, "first-order", None, degrees, slope, curvature)
 
     def sargan(self) -> tuple[float, int]:
         """Statistic and degrees of freedom of the overidentification test."""
@@ -434,8 +435,7 @@ def iv(
     to first order: the noise in A multiplies moments that are zero in expectation.
     Errors are taken to have equal variance.
     """
-    if method not in ("2sls", "liml"):
-        raise ValueError(f"method is '2sls' or 'liml', not {method!r}")
+    check_one_of(method, "method", ("2sls", "liml"))
     if "~" in target:
         if endogenous or instruments or exogenous:
             raise ValueError("a formula names all columns: leave the others out")

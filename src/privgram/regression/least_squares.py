@@ -498,7 +498,7 @@ def regress(
         # About the second moment itself: what the mechanism added is part of the choice.
         shifted, matrix = matrix, matrix - law.shift_matrix(len(matrix))
         sketched = law.sketch_rows(len(matrix))
-        least = np.trace(release.matrix - release.noise.shift_matrix(release.n_columns))
+        least = np.trace(release.unbiased)
         counted = release.parameters.get("rows") if n_rows is None else n_rows
         likely = release.parameters.get("likely_part", 1.0)  # an estimate goes by no worst case
         matrix[:-1, :-1] += auto_ridge(

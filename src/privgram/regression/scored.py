@@ -198,11 +198,10 @@ class ScoreFit(OfDesign):
         transform, level = self._own
         own, offset = matrix @ transform, matrix @ level
         whole = self.noise + (self.sampling if of == "population" else 0.0)
-        nothing = np.zeros(len(own))
         students = of == "population" and self._linear
         df = np.full(len(own), self.df_resid if students else math.inf)
         estimate = own @ self.solution + offset
-        return Inference(estimate, own @ whole @ own.T, self.cov_type, None, nothing, nothing, df)
+        return Inference(estimate, own @ whole @ own.T, self.cov_type, None, df)
 
     def predict(self, X: Any, which: Literal["mean", "linear"] = "mean") -> Vector:
         """Predict the target's mean for new rows.
