@@ -40,9 +40,9 @@ with extra("opendp", "privgram.opendp needs"):
     from opendp.extras.numpy import array2_domain
 
 import privgram
+from privgram._base.numbers import check_adjacency
 from privgram.mechanisms._base import check_mechanism
 from privgram.privacy import DiscreteGaussianProfile, GaussianProfile, MatrixLaplaceProfile
-from privgram.privacy._profile import check_adjacency
 
 if TYPE_CHECKING:
     import numpy as np

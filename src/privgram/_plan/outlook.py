@@ -6,6 +6,7 @@ import math
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from privgram.mechanisms import Calibration, Mechanism
     from privgram.mechanisms.refined import Frame
     from privgram.noise import NoiseLaw
-    from privgram.privacy import Adjacency
+    from privgram.privacy import Adjacency, Guarantee
     from privgram.regression import Fit
 
 
@@ -150,30 +151,25 @@ class Curve:
 
         ax = axes_for(ax, (8.0, 4.5))
         by_rows = len({row.epsilon for row in self.rows}) == 1
+        along, other = map(attrgetter, ("n_rows", "epsilon") if by_rows else ("epsilon", "n_rows"))
         mechanisms = list(dict.fromkeys(row.mechanism for row in self.rows))
         styles = dict(zip(mechanisms, ["-", "--", ":", "-."] * len(mechanisms), strict=False))
-        fixed = sorted({row.epsilon if by_rows else row.n_rows for row in self.rows})
+        fixed = sorted(set(map(other, self.rows)))
         for j, name in enumerate(self.names[:MOST_LINES]):
+            own = [row for row in self.rows if row.name == name]
             for mechanism in mechanisms:
                 for value in fixed:
-                    rows = [
-                        row
-                        for row in self.rows
-                        if (row.name, row.mechanism) == (name, mechanism)
-                        and (row.epsilon if by_rows else row.n_rows) == value
-                    ]
-                    x = [row.n_rows if by_rows else row.epsilon for row in rows]
-                    y = [math.nan if row.stderr is None else row.stderr for row in rows]
+                    line = [one for one in own if (one.mechanism, other(one)) == (mechanism, value)]
+                    y = [math.nan if row.stderr is None else row.stderr for row in line]
                     label = f"{cut(name)}, {mechanism}"
                     label += f", {value:,} rows" if len(fixed) > 1 else ""
-                    ax.loglog(x, y, styles[mechanism], color=f"C{j}", marker=".", label=label)
+                    x, style = list(map(along, line)), styles[mechanism]
+                    ax.loglog(x, y, style, color=f"C{j}", marker=".", label=label)
             if len(fixed) == 1:
-                rows = [row for row in self.rows if row.name == name]
-                x = [row.n_rows if by_rows else row.epsilon for row in rows]
-                order = np.argsort(x)
-                without = [row.sampling for row in rows]
-                ax.plot(np.array(x)[order], np.array(without)[order], color=f"C{j}", alpha=0.35)
-        ticks = sorted({row.n_rows if by_rows else row.epsilon for row in self.rows})
+                own.sort(key=along)
+                without = [row.sampling for row in own]
+                ax.plot(list(map(along, own)), without, color=f"C{j}", alpha=0.35)
+        ticks = sorted(set(map(along, self.rows)))
         ticks = ticks[:: -(-len(ticks) // 9)]
         ax.set_xticks(ticks, [f"{tick:,.8g}" for tick in ticks])
         ax.minorticks_off()
@@ -511,9 +507,7 @@ class _Rehearsed(Looks):
         return self.weight * len(self.rows)
 
     def mapped(self, frame: Frame, radius: float) -> _Moment:
-        image = self.rows @ frame.matrix.T
-        lengths = np.linalg.norm(image, axis=1)
-        image *= np.minimum(1.0, radius / np.maximum(lengths, 1e-300))[:, None]
+        image = designs.clipped(self.rows @ frame.matrix.T, radius)
         return _Moment(self.weight * (image.T @ image), radius, self.moment.columns)
 
 
@@ -524,9 +518,7 @@ def outlook(
     mechanisms: dict[str, Mechanism],
     *,
     bound: float,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
+    guarantee: Guarantee,
     n_rows: int | None,
 ) -> Outlook:
     """What regressions will be worth; see `privgram.plan` for the parameters."""
@@ -544,7 +536,8 @@ def outlook(
         if not numbers:
             raise ValueError("targets must be given: no number is stored by itself")
         targets = numbers[-1:]
-    setting = Setting(columns, taken, bound, adjacency)
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    setting = Setting(columns, taken, bound, guarantee.adjacency)
     mechanisms = {"Refined()": Refined(), **mechanisms} if delta > 0 else mechanisms
     found: list[OutlookRow] = []
     for target in targets:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def check_parts(release: ReleaseRecord) -> None:
     """Raise unless the parts of a release are sound and fit together, as saved ones do."""
-    from privgram.privacy._profile import check_adjacency
+    from privgram._base.numbers import check_adjacency
     from privgram.privacy.composition import adjacencies
 
     names, d = release.names, release.n_columns

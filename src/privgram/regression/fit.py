@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.plots import of_results
-    from privgram.privacy import Guarantee, Profile
+    from privgram.privacy import Profile, Standing
     from privgram.regression.design import Design
 else:
     of_results = Room("privgram.plots.of_results")
@@ -161,7 +161,7 @@ class Fit(OfRelease):
         return self.release.charged
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> Standing:
         """How well epsilon and delta are founded."""
         return self.release.guarantee
 

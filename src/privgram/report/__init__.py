@@ -228,7 +228,7 @@ def _power(release: ReleaseRecord) -> float:
     return float(min(up.min(), down.min(), 1.0))
 
 
-def _warnings(release: ReleaseRecord) -> list[dict[str, str]]:
+def _warnings(release: ReleaseRecord) -> dict[str, str]:
     """What a reader must know before trusting the page."""
     found: dict[str, str] = {}
     if release.reproducible:
@@ -257,7 +257,7 @@ def _warnings(release: ReleaseRecord) -> list[dict[str, str]]:
             "In some directions the noise exceeds the table's signal. Regressions that use "
             "them need ridge='auto', fewer features or a larger epsilon."
         )
-    return [{"head": head, "text": text} for head, text in found.items()]
+    return found
 
 
 def _smallest(release: ReleaseRecord) -> float:
@@ -275,20 +275,19 @@ def _smallest(release: ReleaseRecord) -> float:
     return float(np.linalg.eigvalsh(matrix)[0])
 
 
-def _columns(release: ReleaseRecord) -> list[dict[str, str]]:
-    """Sums of squares of the columns, with their noise and their bounds."""
+def _columns(release: ReleaseRecord) -> list[list[str]]:
+    """Names of the columns, their bounds if they have any, sums of squares and their noise."""
     noise = np.sqrt(
         np.diag(release.noise.entry_variance(release.matrix, np.eye(len(release.names))))
     )
     moments = np.diag(release.matrix - release.noise.shift_matrix(release.n_columns))
     rows = []
     for i, name in enumerate(release.names):
-        row = {"name": shown(name), "moment": _number(moments[i]), "noise": _number(noise[i])}
+        bounds = []
         if release.columns is not None:
             at = release.columns.names.index(name)
-            row["lower"] = f"{release.columns.lower[at]:g}"
-            row["upper"] = f"{release.columns.upper[at]:g}"
-        rows.append(row)
+            bounds = [f"{release.columns.lower[at]:g}", f"{release.columns.upper[at]:g}"]
+        rows.append([shown(name), *bounds, _number(moments[i]), _number(noise[i])])
     return rows
 
 
@@ -300,22 +299,16 @@ def _variables(release: ReleaseRecord) -> list[tuple[str, str]]:
     return [(shown(name), given.describe()) for name, given in columns.variables.items()]
 
 
-def _terms(release: ReleaseRecord) -> list[dict[str, str]]:
+def _terms(release: ReleaseRecord) -> list[list[str]]:
     """What each term pays, where there are any but the variables themselves."""
     columns = release.columns
     if columns is None or columns.plain:
         return []
     rows = []
     for term, stored in by_term(columns).items():
+        size, part = sum(one.size for one in stored), share(columns, stored)
         weight = "-" if not stored else f"{max(one.weight for one in stored):g}"
-        rows.append(
-            {
-                "name": shown(term),
-                "columns": f"{sum(one.size for one in stored):,}",
-                "weight": weight,
-                "share": f"{share(columns, stored):.1%}",
-            }
-        )
+        rows.append([shown(term), f"{size:,}", weight, f"{part:.1%}"])
     return rows
 
 

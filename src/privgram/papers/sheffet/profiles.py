@@ -7,12 +7,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._base.numbers import check_not_negative, largest_safe
+from privgram._base.numbers import Adjacency, check_adjacency, check_not_negative, least_safe
 from privgram.papers._shared import (
     check_count,
     chi_gaussian_delta,
@@ -34,7 +34,7 @@ from privgram.privacy._numerics import (
     log_panels,
     quiet,
 )
-from privgram.privacy._profile import Adjacency, Profile, check_adjacency, check_parameter
+from privgram.privacy._profile import Profile, check_parameter
 
 # The sketch (Algorithms 1 and 2 of Sheffet) shows r rows of N(0, G + w^2 I), and the inverse
 # Wishart (Algorithms 4 and 5) a bijective image of the same. Whitening leaves one or two
@@ -67,11 +67,6 @@ class SketchProfile(Profile):
     one_column : bool
         Under "replace": whether the table has but one column. Replacing a row is then no more
         than adding one or removing one, and which of the two is not known.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
 
     Notes
     -----
@@ -194,6 +189,7 @@ class TwoSketchesProfile(Profile):
 
     _guarantee = "proved"
     _dots = 1 << 9
+    nested = ("first", "second")
 
     first: SketchProfile
     second: SketchProfile
@@ -213,11 +209,6 @@ class TwoSketchesProfile(Profile):
     @property
     def _parts(self) -> tuple[Profile, ...]:
         return self.first, self.second
-
-    @classmethod
-    def _rebuild(cls, parameters: dict[str, Any]) -> TwoSketchesProfile:
-        first, second = (SketchProfile.from_dict(parameters.pop(x)) for x in ("first", "second"))
-        return cls(first, second, **parameters)
 
     def _pairs(self) -> tuple[Curve, ...]:
         return tuple(partial(self._in_order, with_row=x) for x in (True, False))
@@ -383,6 +374,21 @@ def adaptive_delta(
     apart = np.exp(log_p[1]) * largest + tail(low)
     least: Array = np.minimum(rounded, apart)
     return least
+
+
+def largest_gap_delta(
+    epsilon: float,
+    sketch: Sketch,
+    total: float,
+    shift: float,
+    scale: float,
+    clip: float,
+    nodes: int = 80,
+) -> float:
+    """Delta of one ordered pair and one clip, where the row moves the eigenvalue most."""
+    at, no_shift = np.array([clip]), (0.0, 0.0)
+    setting = total, shift, scale
+    return float(adaptive_delta(epsilon, sketch, 1.0, no_shift, *setting, (at, at), nodes)[0])
 
 
 def _cells(highest: float, kinks: tuple[float, ...]) -> tuple[Array, Array]:
@@ -591,18 +597,12 @@ def rung_total(
     """Least total R of a sketch without regulariser, in units of B^2, on the safe side."""
     guess = math.sqrt(2.0 * rows * math.log(1.0 / delta)) / epsilon + 6.0 * scale
 
-    def least(delta_at: Callable[[float], float], target: float, tolerance: float) -> float:
-        inverse = largest_safe(
-            lambda x: delta_at(1.0 + 1.0 / x), target, 1.0 / guess, tolerance=tolerance
-        )
-        return 1.0 + 1.0 / inverse if inverse > 0.0 else math.inf
+    def least(delta_at: Callable[[float], float], target: float) -> float:
+        return 1.0 + least_safe(lambda room: delta_at(1.0 + room), target, guess, 1e-3)
 
     def of_largest_gap(total: float) -> float:
-        start = np.zeros(1), np.zeros(1)
-        return max(
-            float(adaptive_delta(epsilon, curve, 1.0, (0.0, 0.0), total, 0.0, scale, start)[0])
-            for curve in sketch_curves(float(rows), adjacency, 1.0)
-        )
+        curves = sketch_curves(float(rows), adjacency, 1.0)
+        return max(largest_gap_delta(epsilon, x, total, 0.0, scale, 0.0) for x in curves)
 
     if -math.expm1(min(epsilon - 1.0 / scale, 0.0) / 2.0) >= delta:
         return math.inf  # the eigenvalue alone gives away as much
@@ -613,12 +613,12 @@ def rung_total(
     # The largest gap nearly always leaks most; the bound on all of them exceeds it by little.
     aim = delta * (1.0 - 8e-3)
     for _ in range(4):
-        total = least(of_largest_gap, aim, 1e-3)
+        total = least(of_largest_gap, aim)
         reached = profile(total) if total < math.inf else 0.0
         if reached <= delta:
             return total
         aim *= (1.0 - 1e-3) * delta / reached
-    return least(profile, delta, 1e-3)
+    return least(profile, delta)
 
 
 @dataclass(frozen=True)
