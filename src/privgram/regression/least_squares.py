@@ -194,7 +194,7 @@ def _own_units(
 
 # How much to shrink a regression on a noisy second moment, learnt from the release alone: the best
 # coefficients are E[G | release]^{-1} E[G theta | release], under beliefs that add nothing beyond
-# what any table must obey (docs/theory/shrinkage.md).
+# what any table must obey (docs/theory/inference.md).
 
 #: Nodes of the integral over one eigenvalue, spread over this many standard deviations.
 _NODES, _REACH = 48, 5.0
@@ -242,7 +242,9 @@ def auto_ridge(
     penalty = np.zeros((d - 1, d - 1))
     if intercept:
         ones = frame[-2]
-        lift = _lift(matrix, entry_variance, ones)
+        # The released count is at least two standard deviations of its noise.
+        std = np.sqrt(entry_variance(ones[None])[0, 0])
+        lift = max(0.0, float(2 * std - ones @ matrix @ ones))
         penalty[-1, -1] = lift
         matrix = matrix + lift * np.outer(ones, ones)
         # Every direction less its regression on the intercept.
@@ -252,12 +254,6 @@ def auto_ridge(
     if slopes:
         penalty[:slopes, :slopes] = _penalty(matrix, entry_variance, frame, sketch, rows)
     return penalty
-
-
-def _lift(matrix: Matrix, entry_variance: EntryVariance, ones: Vector) -> float:
-    """What makes the released count at least two standard deviations of its noise."""
-    std = np.sqrt(entry_variance(ones[None])[0, 0])
-    return max(0.0, float(2 * std - ones @ matrix @ ones))
 
 
 def _penalty(
