@@ -644,20 +644,15 @@ def _entry(number: int, record: dict[str, Any], adjacency: str) -> Entry:
     if record["condition"] is not None:
         _check_text(record["condition"], "condition")
     _check_text(record.get("unit", ""), "unit")
+    told: dict[str, Any] = {name: str(record.get(name, "")) for name in ("id", "label", "table")}
     return Entry(
         number,
-        record["when"],
-        record["what"],
-        record["epsilon"],
-        record["delta"],
-        record["delta_fp"] if profile is not None else 0.0,
-        profile,
-        record["condition"],
-        str(record.get("id", "")),
-        str(record.get("label", "")),
-        tuple(map(str, record.get("columns", ()))),
-        str(record.get("table", "")),
-        record.get("unit", ""),
+        **{name: record[name] for name in ("when", "what", "epsilon", "delta", "condition")},
+        **told,
+        unit=record.get("unit", ""),
+        delta_fp=record["delta_fp"] if profile is not None else 0.0,
+        privacy=profile,
+        columns=tuple(map(str, record.get("columns", ()))),
     )
 
 

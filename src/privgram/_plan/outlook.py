@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from privgram.mechanisms import Calibration, Mechanism
     from privgram.mechanisms.refined import Frame
     from privgram.noise import NoiseLaw
-    from privgram.privacy import Adjacency, Guarantee
+    from privgram.privacy import Guarantee
     from privgram.regression import Fit
 
 
@@ -308,9 +308,11 @@ class Outlook:
             grid = [check_positive(value, "epsilon") for value in epsilon]
         found = []
         for n in sizes:
-            for name, mechanism in self._setting.main(self.delta).items():
+            for name, mechanism in self._setting.main.items():
                 for value in grid:
-                    rows = self._setting.errors(name, mechanism, target, n, value, self.delta)
+                    asked = replace(self._setting.guarantee, epsilon=value)
+                    setting = replace(self._setting, n_rows=n, guarantee=asked)
+                    rows = setting.errors(name, mechanism, target)
                     found += [
                         CurveRow(float(value), n, name, row.name, row.sampling, row.stderr[name])
                         for row in rows
@@ -320,48 +322,35 @@ class Outlook:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What stays the same in all of an outlook."""
+    """What stays the same in all of an outlook, but in its curves `n_rows` and epsilon."""
 
     columns: Columns
     design: Design
     bound: float
-    adjacency: Adjacency
+    n_rows: int
+    guarantee: Guarantee
 
-    @staticmethod
-    def main(delta: float) -> dict[str, Mechanism]:
+    @property
+    def main(self) -> dict[str, Mechanism]:
         """One look, and second looks."""
-        if delta == 0:
+        if self.guarantee.delta == 0:
             return {"MatrixLaplace()": MatrixLaplace()}
         return {"AnalyzeGauss()": AnalyzeGauss(), "Refined()": Refined()}
 
-    def errors(
-        self,
-        label: str,
-        mechanism: Mechanism,
-        target: str,
-        n_rows: int,
-        epsilon: float,
-        delta: float,
-    ) -> list[OutlookRow]:
+    def errors(self, label: str, mechanism: Mechanism, target: str) -> list[OutlookRow]:
         """Of one regression by one mechanism, which is called by a label."""
-        without = self._without_privacy(mechanism, target, n_rows, epsilon, delta)
+        without = self._without_privacy(mechanism, target)
         size, most = len(without.param_names), MOST_REHEARSALS
         try:
-            calibration = mechanism.calibrate(
-                len(self.columns),
-                self.bound,
-                epsilon,
-                delta,
-                self.adjacency,
-                n_rows=n_rows if self.adjacency == "replace" else None,
-            )
+            public = self.n_rows if self.guarantee.adjacency == "replace" else None
+            calibration = mechanism.noise_for(self.guarantee, len(self.columns), self.bound, public)
         except ValueError:
             most = 0
         drawn: list[Vector] = []
         tried = 0
         while tried < most and draw_more(drawn, tried, REHEARSALS, KNOWN):
-            matrix, law = self._drawn(mechanism, calibration, n_rows, tried)
-            record = self._record(mechanism, matrix, law, n_rows, epsilon, delta, calibration)
+            matrix, law = self._drawn(mechanism, calibration, tried)
+            record = self._record(mechanism, matrix, law, calibration)
             tried += 1
             with suppress(RefusedError):
                 errors = regress(record, target).inference.stderr[:size]
@@ -381,12 +370,9 @@ class Setting:
             for j, name in enumerate(without.param_names)
         ]
 
-    def _without_privacy(
-        self, mechanism: Mechanism, target: str, n_rows: int, epsilon: float, delta: float
-    ) -> Fit:
+    def _without_privacy(self, mechanism: Mechanism, target: str) -> Fit:
         """The regression on the design itself."""
-        nothing = GaussianLaw(0.0, 0.0)
-        plain = self._record(mechanism, self.moment(n_rows), nothing, n_rows, epsilon, delta, None)
+        plain = self._record(mechanism, self.moment, GaussianLaw(0.0, 0.0), None)
         released = self.design.what == EARLIER
         try:
             found = regress(plain, target)
@@ -402,40 +388,39 @@ class Setting:
         )
 
     def _drawn(
-        self, mechanism: Mechanism, calibration: Calibration, n_rows: int, seed: int
+        self, mechanism: Mechanism, calibration: Calibration, seed: int
     ) -> tuple[Matrix, NoiseLaw]:
         """A release of made rows, and the law of its noise."""
         # A fixed seed: nothing secret is drawn, and the same plan gives the same numbers.
         rng = np.random.default_rng(seed)
         if isinstance(mechanism, Refined):
-            released, law, _ = take_looks(mechanism, _Rehearsed(self, calibration, n_rows, rng))
+            released, law, _ = take_looks(mechanism, _Rehearsed(self, calibration, rng))
             if not isinstance(law, GaussianLaw):
                 return released, law
         law = calibration.law
         if isinstance(law, GaussianLaw):
             layout = self.columns.layout
             law = imposed(law, zeros(layout), ties(layout))
-        exact = self.moment(n_rows) + law.shift_matrix(len(self.columns))
+        exact = self.moment + law.shift_matrix(len(self.columns))
         return law.draw(exact, rng), law
 
-    def moment(self, n_rows: int) -> Matrix:
+    @property
+    def moment(self) -> Matrix:
         """Second moment of those of the rows that count."""
-        return self.design.moment * (n_rows * self.design.complete)
+        return self.design.moment * (self.n_rows * self.design.complete)
 
     def _record(
         self,
         mechanism: Mechanism,
         matrix: Matrix,
         law: NoiseLaw,
-        n_rows: int,
-        epsilon: float,
-        delta: float,
         calibration: Calibration | None,
     ) -> ReleaseRecord:
-        count: int | None = n_rows
+        count: int | None = self.n_rows
+        epsilon, delta = self.guarantee.epsilon, self.guarantee.delta
         if calibration is None:  # the number of those that count is known
-            count = round(n_rows * self.design.complete)
-        elif self.adjacency != "replace":
+            count = round(self.n_rows * self.design.complete)
+        elif self.guarantee.adjacency != "replace":
             count = None
         return ReleaseRecord(
             matrix=matrix.copy(),
@@ -445,7 +430,7 @@ class Setting:
             noise=law,
             epsilon=epsilon,
             delta=delta,
-            adjacency=self.adjacency,
+            adjacency=self.guarantee.adjacency,
             privacy=StatedProfile(epsilon, delta) if calibration is None else calibration.privacy,
             bound=self.bound,
             n_rows=count,
@@ -478,11 +463,11 @@ class _Moment:
 class _Rehearsed(Looks):
     """Looks at made rows, each of which stands for as many as there will be."""
 
-    def __init__(self, setting: Setting, noise: Any, n_rows: int, rng: np.random.Generator) -> None:
-        moment = _Moment(setting.moment(n_rows), setting.bound, setting.columns)
+    def __init__(self, setting: Setting, noise: Any, rng: np.random.Generator) -> None:
+        moment = _Moment(setting.moment, setting.bound, setting.columns)
         super().__init__(moment, noise, again=True)
         self.rows = setting.design.rows
-        self.weight = n_rows * setting.design.complete / len(self.rows)
+        self.weight = setting.n_rows * setting.design.complete / len(self.rows)
         self.shape = setting.design.shape
         self.rng = rng
 
@@ -537,13 +522,12 @@ def outlook(
             raise ValueError("targets must be given: no number is stored by itself")
         targets = numbers[-1:]
     epsilon, delta = guarantee.epsilon, guarantee.delta
-    setting = Setting(columns, taken, bound, guarantee.adjacency)
+    setting = Setting(columns, taken, bound, n_rows, guarantee)
     mechanisms = {"Refined()": Refined(), **mechanisms} if delta > 0 else mechanisms
     found: list[OutlookRow] = []
     for target in targets:
         by_mechanism = [
-            setting.errors(label, mechanism, target, n_rows, epsilon, delta)
-            for label, mechanism in mechanisms.items()
+            setting.errors(label, mechanism, target) for label, mechanism in mechanisms.items()
         ]
         for rows in zip(*by_mechanism, strict=True):
             stderr = {label: error for row in rows for label, error in row.stderr.items()}

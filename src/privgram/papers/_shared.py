@@ -208,7 +208,8 @@ def chi_gaussian_delta(epsilon: Array, k: float, kappa: Array, offset: float = 0
     times = steepness(epsilon, kappa)
     steep, refine = times > 1.0, 1
     if steep.any() and offset:
-        steep[:], refine = False, math.ceil(np.max(times))
+        refine = math.ceil(np.max(times))
+        steep[:] = False
     elif steep.any():
         out[steep] = _by_parts(epsilon[steep], k, kappa[steep])
     s, weight = chi_rule(k, refine=refine)

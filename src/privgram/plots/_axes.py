@@ -93,6 +93,11 @@ def lay_rows(ax: Axes, names: Sequence[str], otherwise: str) -> None:
     bare(ax)
 
 
+def write_beside(ax: Axes, row: int, text: str) -> None:
+    """Write a text to the right of a row."""
+    ax.text(1.02, row, text, transform=ax.get_yaxis_transform(), va="center", fontsize="small")
+
+
 def axes_of_matrix(ax: Axes | None, d: int) -> Axes:
     """Give the axes, or those of a new figure for a matrix of so many columns."""
     side = min(3.0 + 0.35 * d, 8.5)

@@ -240,10 +240,8 @@ def _muted() -> Any:
 def _short(value: float) -> str:
     if not math.isfinite(value):
         return "∞"
-    return f"{value:.1f}" if abs(value) < 10 else f"{value:.0f}" if abs(value) < 1000 else _k(value)
-
-
-def _k(value: float) -> str:
+    if abs(value) < 1000:
+        return f"{value:.1f}" if abs(value) < 10 else f"{value:.0f}"
     exponent = int(math.log10(abs(value)) // 3)
     return f"{value / 1000**exponent:.3g}{'kMGTPE'[min(exponent, 6) - 1]}"
 

@@ -24,6 +24,7 @@ from privgram.plots._axes import (
     lines_of,
     name_both,
     plot,
+    write_beside,
     write_names,
 )
 
@@ -104,9 +105,7 @@ def plot_coefficients(
         )
         if few:
             text = f"{coef[j]:.3g}" + (f"  [{low:.3g}, {high:.3g}]" if known else "")
-            ax.text(
-                1.02, row, text, transform=ax.get_yaxis_transform(), va="center", fontsize="small"
-            )
+            write_beside(ax, row, text)
     lay_rows(ax, [fit.design.names[j] for j in order], "feature, by distance from zero")
     blocks = _blocks(fit, order)
     if len(blocks) < p:  # some term has several
@@ -242,8 +241,7 @@ def plot_description(description: Any, ax: Axes | None = None) -> Axes:
         ax.plot(at, row, "o", color=BLUE, markersize=4)
         if few:
             text = f"{mean[row]:.4g}  [{ends[row, 0]:.4g}, {ends[row, 1]:.4g}], sd {std[row]:.3g}"
-            place = ax.get_yaxis_transform()
-            ax.text(1.02, row, text, transform=place, va="center", fontsize="small")
+            write_beside(ax, row, text)
     ax.set_xlim(0, 1)
     lay_rows(ax, description.names, "column")
     ax.set_xticks([0, 0.5, 1], ["lower bound", "middle", "upper bound"])

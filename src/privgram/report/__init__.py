@@ -423,35 +423,29 @@ def _heading(fit: Fit, term: str, at: slice) -> str:
     return shown(term) if at.stop - at.start > 1 else ""
 
 
-def _rows(release: ReleaseRecord) -> str:
-    if release.n_rows is None:
-        return "private"
-    dropped = release.columns is not None and release.columns.missing == "drop"
-    return f"{release.n_rows:,}" + ", those with missing values too, which were dropped" * dropped
-
-
-def _units(release: ReleaseRecord) -> list[tuple[str, str]]:
-    unit = release.privacy_unit
-    if unit is None:
-        return []
-    within = ", less the means of each" * unit.within
-    count = "private" if release.n_units is None else f"{release.n_units:,}"
-    return [("protected", f"all rows of one {shown(unit.name)}{within}"), ("units", count)]
+def _count(number: int | None) -> str:
+    return "private" if number is None else f"{number:,}"
 
 
 def _facts(release: ReleaseRecord, path: Path | None) -> list[tuple[str, str]]:
-    whose = "row" if release.privacy_unit is None else "unit"
-    scaled = "" if release.columns is None else ", after mapping to [-1, 1]"
+    columns, unit = release.columns, release.privacy_unit
+    scaled = "" if columns is None else ", after mapping to [-1, 1]"
+    dropped = columns is not None and columns.missing == "drop" and release.n_rows is not None
+    too = ", those with missing values too, which were dropped" * dropped
     facts = [
         ("mechanism", str(release.mechanism)),
         ("epsilon", f"{release.epsilon:g}"),
         ("delta", f"{release.delta:.6g}"),
         ("guarantee", release.guarantee),
         ("neighbours", release.adjacency),
-        ("rows", _rows(release)),
-        *_units(release),
-        (f"bound of a {whose}", f"{release.bound:g} (L2 norm{scaled})"),
+        ("rows", _count(release.n_rows) + too),
     ]
+    if unit is not None:
+        within = ", less the means of each" * unit.within
+        facts.append(("protected", f"all rows of one {shown(unit.name)}{within}"))
+        facts.append(("units", _count(release.n_units)))
+    whose = "row" if unit is None else "unit"
+    facts.append((f"bound of a {whose}", f"{release.bound:g} (L2 norm{scaled})"))
     facts += [(name.replace("_", " "), _plain(value)) for name, value in release.parameters.items()]
     shift = np.diag(release.noise.shift_matrix(release.n_columns))
     ends = sorted({float(shift.min()), float(shift.max())})

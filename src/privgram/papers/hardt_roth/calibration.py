@@ -115,10 +115,6 @@ class Calibration:
         leverage : float
             Largest row norm of W, in (0, 1].
 
-        Returns
-        -------
-        float
-
         Notes
         -----
         Y is the range finder's for the matrix [A, rho I], whose error in expectation (Halko,

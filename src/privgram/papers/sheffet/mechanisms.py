@@ -33,9 +33,8 @@ from privgram.privacy import Adjacency, GaussianProfile, Profile
 from privgram.privacy._profile import check_parameter
 from privgram.privacy.calibration import MAX_DOF, checked_budget, gaussian_ratio, largest_parameter
 
-# Noise of the sketch and the inverse Wishart from a privacy budget.
-#
-# As in `privgram.privacy.calibration`, whose parameters these share.
+# Noise of the sketch and the inverse Wishart from a privacy budget, as in
+# `privgram.privacy.calibration`, whose parameters these share.
 
 
 def sketch_ratio(
@@ -119,10 +118,8 @@ def adaptive_sketch(
     ----------
     rows : float
         Rows r >= 1 of the sketch, or degrees of freedom.
-    epsilon, delta : float
-        Budget, 0 <= epsilon <= 100 and 0 < delta < 1.
-    adjacency : {"replace", "add-remove"}
-        Notion of neighbours.
+    epsilon : float
+        Of the budget, from 0 to 100.
 
     Returns
     -------
@@ -350,10 +347,8 @@ class GaussianSketch(Mechanism):
 
     References
     ----------
-    .. [1] Sheffet, "Old techniques in differentially private linear regression",
-       ALT 2019, Algorithms 1 and 2, Theorem 3.1.
-    .. [2] Blocki, Blum, Datta, Sheffet, "The Johnson-Lindenstrauss transform itself
-       preserves differential privacy", FOCS 2012.
+    Sheffet, arXiv:1507.00056, Algorithms 1 and 2, Theorem 3.1; Blocki, Blum, Datta and Sheffet,
+    "The Johnson-Lindenstrauss transform itself preserves differential privacy", FOCS 2012.
     """
 
     rows: int
@@ -386,17 +381,12 @@ def adaptive_pays(
     rows : int
         r >= 1 of the sketch.
     n_columns, bound, epsilon, delta, adjacency
-        As in `privgram.mechanisms.Mechanism.calibrate`.
+        As in `privgram.mechanisms.Mechanism.calibrate`, which says what is refused too.
 
     Returns
     -------
     float
         In the units of the second moment.
-
-    Raises
-    ------
-    ValueError
-        If the guarantee cannot be met.
     """
     setting = n_columns, bound, epsilon, delta, adjacency
     plain = GaussianSketch(rows).calibrate(*setting)
@@ -437,8 +427,7 @@ class InverseWishart(Mechanism):
 
     References
     ----------
-    .. [1] Sheffet, "Old techniques in differentially private linear regression",
-       ALT 2019, Algorithms 4 and 5, Theorem 5.1.
+    Sheffet, arXiv:1507.00056, Algorithms 4 and 5, Theorem 5.1.
     """
 
     dof: float | None = None
@@ -517,8 +506,7 @@ class InverseGauss(Mechanism):
 
     References
     ----------
-    .. [1] Sheffet, "Old techniques in differentially private linear regression",
-       ALT 2019, Theorem B.5.
+    Sheffet, arXiv:1507.00056, Theorem B.5.
     """
 
     eigenvalue_floor: float

@@ -246,22 +246,15 @@ class TwoSketchesProfile(Profile):
 #     s = max(0, lambda_min(G) - shift + Laplace(b))
 #
 # is subtracted from the regulariser w^2, never to leave less than nothing. Let m be the smaller of
-# the two tables' smallest eigenvalues and g, their gap, in units of B^2 at most 1. With z = s +
-# shift - m, and before the clip at 0, the smaller of what the two sketches have left is
+# the two tables' smallest eigenvalues, z = s + shift - m, and p and q the densities of z for the
+# two. One sketch has max(R - z, m) left, R = w^2 + shift, and the other as much or more, by the gap
+# of the eigenvalues, which is at most B^2. So, whatever the data,
 #
-#     rho = max(R - z, m),  R = w^2 + shift,
+#     delta(epsilon) = integral over z of p(z) H_{epsilon - ln(p(z) / q(z))}(their pair).
 #
-# and the other's exceeds it by g. So their ratios are 1 / rho and 1 / (rho + g), whatever the data,
-#
-#     delta(epsilon) = integral over z of p(z) H_{epsilon - ln(p(z) / q(z))}(their pair),
-#
-# p and q the densities of z for the two tables, and some two tables attain it. No failure
-# probability is set aside: what a noisy eigenvalue too large leaks is in the integral. The clip
-# joins all z < shift - m into one output. That is Theorem A1 of docs/theory/sheffet.md.
-#
-# What is left is a supremum over two numbers, gap and clip. The profile bounds it, by Theorem A3
-# there: clips are rounded to cells, shifts between two are bounded by those two and one more, and
-# cells are refined until the bound is within a per cent of what is attained.
+# No failure probability is set aside: what a noisy eigenvalue too large leaks is in the integral.
+# The clip joins all z < shift - m into one output. That is Theorem A1 of docs/theory/sheffet.md.
+# What is left is a supremum over gap and clip, which Theorem A3 there bounds, cell by cell.
 
 #: Hockey-stick curve of a pair of sketches, as a function of epsilon and of B^2 over the smaller
 #: of the two smallest eigenvalues.
@@ -564,17 +557,9 @@ class AdaptiveSketchProfile(Profile):
 #
 # Once the released eigenvalue s alone regularises enough, more rows make a better sketch. Rows here
 # come in rungs, r_k = 2^k r_0: rung k > 0 needs no regulariser and is taken where s + shift reaches
-# its total R_k.
-#
-# Whatever the rule, an output that took rung k was sketched at ratio at most
-# B^2 / (R_k - z), z as in `AdaptiveSketchProfile`. So with h_k(z) what rung k would
-# contribute to delta at z were it always taken, the ladder's delta is at most
-#
-#     integral of max_k h_k(z) dz <= sum over k of the profiles of the rungs,
-#
-# and delta is shared out among them: `FIRST_SHARE` to the rung with the regulariser, the
-# rest in proportion to 1/k^2. A rung's share enters its R_k by its logarithm alone. That is
-# Theorem A4 of docs/theory/sheffet.md.
+# its total R_k. The ladder's delta is at most the sum of the rungs', by Theorem A4 of
+# docs/theory/sheffet.md, and is shared out among them: `FIRST_SHARE` to the rung with the
+# regulariser, the rest in proportion to 1/k^2. A share enters R_k by its logarithm alone.
 
 #: Part of delta for the rung with the regulariser.
 FIRST_SHARE = 0.75

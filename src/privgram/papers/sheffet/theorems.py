@@ -165,19 +165,16 @@ def corollary_b_2(rows: int, bound: float, epsilon: float, delta: float) -> floa
 
 @dataclass(frozen=True)
 class AdaptiveConstants:
-    """Constants of Algorithms 2 and 5 before the data are seen.
-
-    What they guarantee is stated by the paper, and rests on numbers: see `algorithm_2`.
+    """Constants of Algorithms 2 and 5 before the data are seen, in squared data units.
 
     Attributes
     ----------
     regulariser : float
-        w² of Algorithm 2, psi of Algorithm 5, in squared data units.
+        w² of Algorithm 2, psi of Algorithm 5.
     laplace_scale : float
-        Scale of the Laplace noise on the least eigenvalue, 2 B²/epsilon.
+        Of the noise Z on the least eigenvalue.
     shift : float
-        tau = 2 B² ln(2/delta)/epsilon, subtracted so that the noisy eigenvalue is a
-        lower bound with high probability.
+        tau, subtracted so that the noisy eigenvalue is a lower bound with high probability.
     """
 
     regulariser: float
