@@ -43,8 +43,8 @@ from privgram.exact.limbs import GRID_BITS, to_integers
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
-    from privgram.exact.digits import Draws
     from privgram.exact.limbs import Limbs
+    from privgram.exact.variates import Variates
 
 #: Certified bound of ||K H K^T - I||_F.
 TOLERANCE = 2.0**-72
@@ -176,7 +176,7 @@ def _lower_half(matrix: Matrix) -> Matrix:
     return np.tril(matrix) - np.diag(np.diagonal(matrix) / 2)
 
 
-def sketch_gram(factor: DigitMatrix, draws: Draws, exponent: int) -> Matrix:
+def sketch_gram(factor: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
     """Round ``L A A^T L^T`` to multiples of ``2^exponent`` units, for draws A of d rows.
 
     Counts of the grid, symmetric (d, d). The draws (d, columns), columns <= d, are Bartlett's
@@ -186,7 +186,7 @@ def sketch_gram(factor: DigitMatrix, draws: Draws, exponent: int) -> Matrix:
     return _rounded_gram(factor, Drawn(draws, factor.bits), exponent)
 
 
-def sketch_rows(factor: DigitMatrix, draws: Draws, exponent: int) -> Matrix:
+def sketch_rows(factor: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
     """Round the rows ``A^T L^T`` themselves to ``2^exponent`` square roots of the unit.
 
     Counts of the grid (rows, d), for normals (d, rows).
@@ -201,7 +201,7 @@ def sketch_rows(factor: DigitMatrix, draws: Draws, exponent: int) -> Matrix:
         bits *= 2
 
 
-def inverse_wishart(factor: DigitMatrix, draws: Draws, exponent: int) -> Matrix:
+def inverse_wishart(factor: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
     """Round ``L (A A^T)^-1 L^T``, inverse Wishart of scale H, to multiples of ``2^exponent`` units.
 
     Counts of the grid, symmetric (d, d), for Bartlett's factor (d, d).
