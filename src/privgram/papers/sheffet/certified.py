@@ -105,13 +105,14 @@ class Whitener:
     factor: DigitMatrix  # L = H K^T but for truncation; the eigenvalues of H^-1 L L^T are as near 1
 
 
-def whiten(limbs: Limbs, regulariser: int, tolerance: float = TOLERANCE) -> Whitener:
+def whiten(limbs: Limbs, regulariser: int, tolerance: float | None = None) -> Whitener:
     """Find a factor of ``H = G + regulariser I``, and certify that K H K^T is near I.
 
     G (d, d) is symmetric positive semidefinite, ``high 2^64 + low``, and the regulariser in its
     units. If that is not positive, G must be known to have no small eigenvalue. ArithmeticError if
     H is not positive definite, or has a condition number far above 2^60.
     """
+    tolerance = tolerance or TOLERANCE
     h = integer_matrix(limbs, regulariser)
     bits = h.bits
     d = h.shape[0]
