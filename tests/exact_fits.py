@@ -35,6 +35,7 @@ NO_NOISE = {
 }
 PARAMETERS = {
     "way": "scores",
+    "clipping": "cautious",
     "why": "",
     "clipped_rows": 0.0,
     "clipping_error": 0.0,

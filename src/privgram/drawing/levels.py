@@ -375,7 +375,7 @@ class LevelSteps:
         part = self.number / start.rows
         if not self.robust:
             return slope.whole * np.eye(self.q), level.whole * part
-        moment = SecondMoment.from_accumulator(found.slopes.second.inner, None, None)
+        moment = SecondMoment.from_accumulator(found.slopes.second, None, None)
         meat = rules.raised(looks.take(moment, SQUARES), looks.std[-1])
         total = found.squares.total
         squares, std = released(looks, total, level.size**2, SQUARES, 1, self.once)

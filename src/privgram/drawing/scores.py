@@ -16,7 +16,7 @@ import numpy as np
 from privgram._base.files import check_distinct, check_room
 from privgram._core.rows import Accumulator
 from privgram._core.units import UnitAccumulator
-from privgram.columns.unit import Auto, size_is_public
+from privgram.columns.unit import Auto
 from privgram.drawing import random
 from privgram.drawing.draws import CHANGED, Looks, impose
 from privgram.drawing.norm_bound import Choice, check_size
@@ -43,7 +43,7 @@ from privgram.moment.scored import (
 )
 from privgram.noise import GaussianLaw, combine
 from privgram.regression import scoring as rules
-from privgram.regression.design import AllColumns, design
+from privgram.regression.design import AllColumns, design, left_out
 from privgram.regression.scored import FORM, HIDDEN, ScoreFit
 from privgram.sources.table import Kept
 
@@ -56,10 +56,9 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
     from privgram.columns.terms import Parsed
-    from privgram.columns.unit import Unit
+    from privgram.columns.unit import Guarantee, Unit
     from privgram.ledger import Ledger
     from privgram.noise import NoiseLaw
-    from privgram.privacy import Adjacency
     from privgram.regression.design import Design
     from privgram.regression.families import FamilyName
     from privgram.regression.scoring import Clip, Start
@@ -71,11 +70,9 @@ def scored(
     used: Columns,
     *,
     robust: bool,
+    guarantee: Guarantee,
     steps: Callable[..., Steps] | None = None,
     family: FamilyName = "gaussian",
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
     reference: Mapping[str, Any] | None = None,
     ledger: Ledger | None = None,
     out: str | os.PathLike[str] | None = None,
@@ -97,7 +94,7 @@ def scored(
         FORM.check_suffix(path)
         check_distinct({}, {"ledger": None if ledger is None else ledger.path, "out": path})
         check_room(path)
-    given = {name: str(x) for name, x in (*parsed.references.items(), *(reference or {}).items())}
+    given = left_out(parsed.references, reference)
     target, texts = parsed.targets[0], parsed.features
     if wide is None:
         model = design(AllColumns(used), target, texts, parsed.intercept, given)
@@ -109,34 +106,26 @@ def scored(
     generator, reproducible = random.resolve(rng)
     chosen = unit is not None and unit.rows is None and unit.bound is None
     bound = looked.bound if unit is None or chosen else bounds_of(unit, looked.bound)[1]
-    noise = Refined().calibrate(len(looked), bound, epsilon, delta, adjacency)
-    protected = "" if unit is None else unit.name
+    noise = Refined().noise_for(guarantee, len(looked), bound)
     if ledger is not None:  # before the pass
-        ledger.check(epsilon, delta, adjacency=adjacency, privacy=noise.privacy, unit=protected)
+        ledger.check(guarantee, noise.privacy)
     kept = source if unit is not None and unit.values is not None else Kept(source)
     again = Pass(kept, used, unit=unit, threads=threads)
     first: Any
     if wide is not None:
         first, numbers = wide.first(again)
     elif chosen:
-        choice = Choice(Auto(1.0), again, adjacency, bins_per_octave=rules.FINENESS // 2)
+        choice = Choice(Auto(1.0), again, guarantee.adjacency, bins_per_octave=rules.FINENESS // 2)
         first = choice.count()
     else:
         first = second_moment(kept, columns=used, unit=unit, threads=threads)
-    known = size_is_public(adjacency, None if unit is None else unit.protected)
-    public = first.n_rows + (first.n_dropped if unit is None else 0) if known else None
+    known = first.n_rows + (first.n_dropped if unit is None else 0)
+    public = known if guarantee.size_is_public else None
     check_size(public)
     if not reproducible:
-        warn_of_weak(epsilon, delta, public)
+        warn_of_weak(guarantee, public)
     if ledger is not None:
-        ledger.spend(
-            epsilon,
-            delta,
-            adjacency=adjacency,
-            privacy=noise.privacy,
-            unit=protected,
-            what=f"regress({target})",
-        )
+        ledger.spend(guarantee, noise.privacy, what=f"regress({target})")
     looks: Looks
     if unit is None:
         looks = Looks(first, noise, generator, lambda new: accumulate(again, new)[0])
@@ -148,7 +137,7 @@ def scored(
             if looks.moment.n_rows != first.n_rows:
                 raise OSError(CHANGED)
             bound = bounds_of(unit, used.bound)[1]
-            looks.noise = Refined().calibrate(len(used), bound, epsilon, delta, adjacency)
+            looks.noise = Refined().noise_for(guarantee, len(used), bound)
     cautious = clipping == "cautious"
     if wide is None:
         way, why, found = (steps or Steps)(looks, model, public, robust, cautious).take()
@@ -197,9 +186,9 @@ def scored(
         robust=robust and way == "scores",
         n_rows=behind,
         refused=refused,
-        epsilon=float(epsilon),
-        delta=float(delta),
-        adjacency=adjacency,
+        epsilon=guarantee.epsilon,
+        delta=guarantee.delta,
+        adjacency=guarantee.adjacency,
         privacy=noise.privacy,
         parameters=parameters,
         reproducible=reproducible,
@@ -496,7 +485,7 @@ class Steps:
         meat, meat_std = None, 0.0
         if self.robust:
             both = self._read(between, lambda _: ScoreBoth(self.q, clip.size))
-            moment = SecondMoment.from_accumulator(both.second.inner, None, None)
+            moment = SecondMoment.from_accumulator(both.second, None, None)
             meat, meat_std = looks.take(moment, second), looks.std[-1]
             score, last = self._released(both, clip.size, left - early)
         else:

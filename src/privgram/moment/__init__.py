@@ -20,7 +20,7 @@ from privgram.columns import Columns
 from privgram.columns.unit import PrivacyUnit
 from privgram.exact import limbs
 from privgram.mechanisms.norm_bound import NormBound
-from privgram.moment.rows import Feeder, Total, n_totals, new_total, restored, squares_of, state_of
+from privgram.moment.rows import Feeder, Total, entries, n_totals, new_total, restored, state_of
 from privgram.sources import open_block
 from privgram.sources.table import InvalidRow
 
@@ -32,20 +32,28 @@ class MomentBase(ABC):
     """What a second moment and those of groups have alike: columns, bound, unit, and a file."""
 
     _frame: ClassVar[Frame]
-    _total: Any
-    _names: tuple[str, ...] | None
-    _columns: Columns | None
-    _bound: float
-    _unit: PrivacyUnit | None
-    _guard: Guard
+    #: What has to be the same of two that are merged.
+    _alike: ClassVar[tuple[str, ...]] = ("n_columns", "bound", "names", "columns", "privacy_unit")
 
-    @abstractmethod
-    def merge(self, other: Self) -> Self:
-        """Add the rows of another."""
+    def _adopt(
+        self,
+        total: Any,
+        names: tuple[str, ...] | None,
+        columns: Columns | None,
+        bound: float,
+        unit: PrivacyUnit | None = None,
+    ) -> None:
+        """Take over an accumulator that nobody else holds."""
+        self._total = total
+        self._names = names
+        self._columns = columns
+        self._bound = bound
+        self._unit = unit
+        self._guard = Guard()
 
-    @abstractmethod
     def copy(self) -> Self:
         """Return an independent copy."""
+        return self.from_bytes(self.to_bytes())
 
     @abstractmethod
     def to_bytes(self) -> bytes:
@@ -59,6 +67,19 @@ class MomentBase(ABC):
     def n_columns(self) -> int:
         """Number of columns, d."""
         return int(self._total.n_columns)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that contribute; with a `privacy_unit`, of units, in each of groups."""
+        return int(self._total.n_rows)
+
+    @property
+    def n_dropped(self) -> int:
+        """Number of rows dropped for a missing value, or as of no group.
+
+        Under the "replace" notion ``n_rows + n_dropped`` is public, and neither is alone.
+        """
+        return int(self._total.n_dropped)
 
     @property
     def bound(self) -> float:
@@ -100,8 +121,8 @@ class MomentBase(ABC):
                 "of the table to one second_moment(..., unit=...)"
             )
 
-    def _check_alike(self, other: MomentBase, *more: str) -> None:
-        for what in (*more, "n_columns", "bound", "names", "columns", "privacy_unit"):
+    def _check_alike(self, other: MomentBase) -> None:
+        for what in self._alike:
             if getattr(self, what) != getattr(other, what):
                 raise ValueError(f"the two second moments differ in {what}")
         ids = [None if one.norm_bound is None else one.norm_bound.id for one in (self, other)]
@@ -110,6 +131,38 @@ class MomentBase(ABC):
                 "the bounds of the two second moments were not chosen together: choose one with "
                 "private_norm_bound and pass it, as it is, to both"
             )
+
+    def merge(self, other: Self) -> Self:
+        """Add the rows of another, of the same shape, bound, columns and groups.
+
+        Not those of units, of which both may have rows.
+
+        Returns
+        -------
+        SecondMoment or SecondMoments
+            This one.
+
+        Raises
+        ------
+        ValueError
+            If the two differ.
+        """
+        self._check_addend(other)
+        self.merge_disjoint(other)
+        return self
+
+    def merge_disjoint(self, other: Self) -> None:
+        """Add another, which has no unit in common with this one (for engines)."""
+        self._check_alike(other)
+        self._absorb(other.copy()._total)  # a copy: never two locks
+
+    def _absorb(self, addend: Any) -> None:
+        """Add the rows of an accumulator of the same shape."""
+        with self._guard.lock:
+            total = self._total
+            if total.n_rows + addend.n_rows + total.n_dropped + addend.n_dropped >= 2**63:
+                raise OverflowError("more than 2**63 rows")
+            total.merge(addend)
 
     def __add__(self, other: Self) -> Self:
         if not isinstance(other, type(self)):
@@ -203,29 +256,10 @@ class SecondMoment(MomentBase):
                 raise ValueError("names and columns name different columns; pass columns alone")
             names = columns.names
         bound = check_bound(bound)
+        total = new_total(columns, check_n_columns(n_columns), bound)
+        self._adopt(total, _check_names(names, n_columns), columns, bound)
         #: Whether its rows are those of a group, so that how many they are is private.
         self.of_group = False
-        self._adopt(
-            new_total(columns, check_n_columns(n_columns), bound),
-            _check_names(names, n_columns),
-            columns,
-            bound,
-        )
-
-    def _adopt(
-        self,
-        total: Total,
-        names: tuple[str, ...] | None,
-        columns: Columns | None,
-        bound: float | None,
-        unit: PrivacyUnit | None = None,
-    ) -> None:
-        self._total = total
-        self._unit = unit
-        self._bound = total.bound if bound is None else bound
-        self._names = names
-        self._columns = columns
-        self._guard = Guard()
         self._spare: list[Total] = []
 
     @classmethod
@@ -236,6 +270,7 @@ class SecondMoment(MomentBase):
         columns: Columns | None,
         bound: float | None = None,
         unit: PrivacyUnit | None = None,
+        of_group: bool = False,
     ) -> Self:
         """Take over an accumulator that nobody else holds (for engines).
 
@@ -243,28 +278,10 @@ class SecondMoment(MomentBase):
         a unit, what it counts as rows are units.
         """
         moment = cls.__new__(cls)
-        moment.of_group = False
-        moment._adopt(total, names, columns, bound, unit)
+        moment._adopt(total, names, columns, total.bound if bound is None else bound, unit)
+        moment.of_group = of_group
+        moment._spare = []
         return moment
-
-    def absorb(self, addend: Total) -> None:
-        """Add an accumulator's rows, of the same shape (for engines)."""
-        with self._guard.lock:
-            _check_room(self._total, addend)
-            self._total.merge(addend)  # type: ignore[arg-type]  # of one kind
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows that contribute; with a `privacy_unit`, of units."""
-        return self._total.n_rows
-
-    @property
-    def n_dropped(self) -> int:
-        """Number of rows dropped for a missing value.
-
-        Under the "replace" notion ``n_rows + n_dropped`` is public, and neither is alone.
-        """
-        return self._total.n_dropped
 
     @property
     def unit(self) -> float:
@@ -322,7 +339,10 @@ class SecondMoment(MomentBase):
         columns = self._columns
         table = open_block(block, None if columns is None else columns.reads)
         check_width(table.n_columns, self.n_columns, columns)
-        scratch = self._take_spare()
+        try:
+            scratch = self._spare.pop()
+        except IndexError:
+            scratch = self._new_total()
         feeder = Feeder(scratch, columns)
         row = 0
         try:
@@ -332,42 +352,23 @@ class SecondMoment(MomentBase):
         except InvalidRow as invalid:
             raise invalid.explain(row) from None
         # A scratch that met an error is left to the garbage collector.
-        self.absorb(scratch)
+        self._absorb(scratch)
         scratch.reset()
         self._spare.append(scratch)
         return self
 
-    def merge(self, other: Self) -> Self:
-        """Add the rows of another second moment of the same shape, bound and columns.
-
-        Returns
-        -------
-        SecondMoment
-            This one.
-
-        Raises
-        ------
-        ValueError
-            If the two differ in columns, bound or names.
-        """
-        self._check_addend(other)
-        self.merge_disjoint(other)
-        return self
-
-    def merge_disjoint(self, other: SecondMoment) -> None:
-        """Add another second moment, which has no unit in common with this one (for engines)."""
-        self._check_alike(other)
-        # A copy first: never hold two locks.
+    def merge_disjoint(self, other: Self) -> None:
+        """Add another, which has no unit in common with this one (for engines)."""
+        super().merge_disjoint(other)
         self.of_group |= other.of_group
-        self.absorb(other._copy_total())
 
     def copy(self) -> Self:
         """Return an independent copy."""
-        found = self.from_accumulator(
-            self._copy_total(), self._names, self._columns, self._bound, self._unit
-        )
-        found.of_group = self.of_group
-        return found
+        with self._guard.lock:
+            total = self._total
+            copy = restored(self._new_total(), state_of(total), total.n_rows, total.n_dropped)
+        public = self._names, self._columns, self._bound, self._unit
+        return self.from_accumulator(copy, *public, self.of_group)
 
     def limbs(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """Return the integer matrix as ``(hi, lo)``, its value ``hi 2**64 + lo``. SECRET."""
@@ -400,33 +401,22 @@ class SecondMoment(MomentBase):
         if len(body) != 16 * size:
             raise ValueError("the length is not that of the matrix")
         empty = new_total(columns, d, bound, bits)
-        squares = squares_of(empty)
+        i, j = entries(empty)
         hi = np.frombuffer(body, "<i8", size).astype(np.int64)
         lo = np.frombuffer(body, "<u8", size, 8 * size).astype(np.uint64)
         # A matrix of Frobenius norm 1 has a trace of up to sqrt(d).
         most = (1 if unit is None else math.isqrt(d) + 1) * rows[0] << 2 * bits
-        limbs.check_gram((hi, lo), (hi[squares], lo[squares]), most)
+        limbs.check_gram((hi, lo), (hi[i == j], lo[i == j]), most)
         total = restored(empty, (hi, lo), *rows)
-        moment = cls.from_accumulator(total, *public)
-        moment.of_group = header["of_group"] is True
-        return moment
+        return cls.from_accumulator(total, *public, header["of_group"] is True)
 
     def __repr__(self) -> str:
         # No counts: under the "add-remove" notion they are private.
         by = "" if self._unit is None else f", unit={self._unit.name!r}"
         return f"SecondMoment(n_columns={self.n_columns}, bound={self.bound!r}{by})"
 
-    def _copy_total(self) -> Total:
-        with self._guard.lock:
-            total = self._total
-            empty = new_total(self._columns, total.n_columns, total.bound, total.bits)
-            return restored(empty, state_of(total), total.n_rows, total.n_dropped)
-
-    def _take_spare(self) -> Total:
-        try:
-            return self._spare.pop()
-        except IndexError:
-            return new_total(self._columns, self.n_columns, self.bound, self._total.bits)
+    def _new_total(self) -> Total:
+        return new_total(self._columns, self.n_columns, self._bound, self._total.bits)
 
 
 def merge(moments: Iterable[SecondMoment]) -> SecondMoment:
@@ -515,8 +505,3 @@ def _check_names(names: Sequence[str] | None, n_columns: int) -> tuple[str, ...]
     if len(set(names)) != len(names):
         raise ValueError("names must all be different")
     return tuple(names)
-
-
-def _check_room(total: Total, addend: Total) -> None:
-    if total.n_rows + addend.n_rows + total.n_dropped + addend.n_dropped >= 2**63:
-        raise OverflowError("more than 2**63 rows")

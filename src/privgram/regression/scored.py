@@ -14,6 +14,7 @@ import numpy as np
 
 from privgram._base.installed import Room
 from privgram._base.numbers import (
+    check_adjacency,
     check_integer,
     check_not_negative,
     check_one_of,
@@ -25,7 +26,6 @@ from privgram._base.text import shown
 from privgram.columns import Columns
 from privgram.mechanisms.refined import Clipping
 from privgram.privacy import GaussianProfile, Profile
-from privgram.privacy._profile import check_adjacency
 from privgram.regression.design import AllColumns, Design, design
 from privgram.regression.families import FAMILIES, FamilyName
 from privgram.regression.inference import Inference, Of, refuse
@@ -36,7 +36,7 @@ from privgram.regression.summary import differences, row_facts
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.plots import of_results
-    from privgram.privacy import Adjacency, Guarantee
+    from privgram.privacy import Adjacency, Standing
 else:
     of_results = Room("privgram.plots.of_results")
 
@@ -170,7 +170,7 @@ class ScoreFit(OfDesign):
         return self.design.transform[:size] / self.design.spread[-1], np.zeros(size)
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> Standing:
         """How well `privacy` is founded."""
         return self.privacy.guarantee
 
@@ -198,11 +198,10 @@ class ScoreFit(OfDesign):
         transform, level = self._own
         own, offset = matrix @ transform, matrix @ level
         whole = self.noise + (self.sampling if of == "population" else 0.0)
-        nothing = np.zeros(len(own))
         students = of == "population" and self._linear
         df = np.full(len(own), self.df_resid if students else math.inf)
         estimate = own @ self.solution + offset
-        return Inference(estimate, own @ whole @ own.T, self.cov_type, None, nothing, nothing, df)
+        return Inference(estimate, own @ whole @ own.T, self.cov_type, None, df)
 
     def predict(self, X: Any, which: Literal["mean", "linear"] = "mean") -> Vector:
         """Predict the target's mean for new rows.

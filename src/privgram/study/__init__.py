@@ -17,11 +17,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from privgram._base.numbers import check_number, check_positive, edge
+from privgram._base.numbers import check_positive, edge
 from privgram._base.text import listed
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
-from privgram.columns.unit import Unit, name_of
+from privgram.columns.terms import parse
+from privgram.columns.unit import Guarantee, Unit
 from privgram.drawing.release import release_for
 from privgram.ledger import BudgetExceeded, Ledger, check_ledger
 from privgram.mechanisms.refined import Clipping
@@ -271,13 +272,13 @@ class Study:
             For the Gaussian noise of the default mechanisms, to a ten-thousandth of the budget, on
             the safe side; 0.0 where nothing is left.
         """
-        ledger, unit = self.ledger, name_of(self.unit)
+        ledger = self.ledger
 
         def fits(epsilon: float) -> bool:
-            _, delta = self._price(epsilon, None)
-            privacy = GaussianProfile(gaussian_ratio(epsilon, delta)) if delta else None
+            price = self._price(epsilon, None)
+            mu = gaussian_ratio(epsilon, price.delta) if price.delta else None
             try:
-                ledger.check(epsilon, delta, adjacency=self.adjacency, privacy=privacy, unit=unit)
+                ledger.check(price, None if mu is None else GaussianProfile(mu))
             except BudgetExceeded:
                 return False
             return True
@@ -348,8 +349,7 @@ class Study:
             asked = [terms] if isinstance(terms, str) else list(terms)
             columns = columns.replace(terms=asked)
         price = self._price(epsilon, delta)
-        request = self._request(price, label, columns.selected)
-        request |= protected(self.unit, price[0])
+        request = self._request(label, columns.selected) | protected(self.unit, price)
         return release_for(
             purpose,
             self.table,
@@ -434,7 +434,7 @@ class Study:
         price = self._price(epsilon, delta)
         if family != "gaussian" and mechanism is not None:
             raise ValueError('mechanism is of family="gaussian": leave it out')
-        request = self._request(price, label or formula, used.selected)
+        request = self._request(label or formula, used.selected)
         asked: dict[str, Any] = {
             "family": family,
             "loss": loss,
@@ -447,7 +447,9 @@ class Study:
                 self.table,
                 formula,
                 columns,
+                price,
                 mechanism=mechanism,
+                unit=self.unit,
                 out=out,
                 rng=rng,
                 **asked,
@@ -480,7 +482,7 @@ class Study:
         self,
         formula: str,
         columns: Columns,
-        price: tuple[float, float],
+        price: Guarantee,
         n_rows: float | None,
         asked: dict[str, Any],
     ) -> str:
@@ -490,9 +492,8 @@ class Study:
             unit = self._planned_unit()
             if n_rows is None:
                 n_rows = self._rows(formula, None)
-            given = asked | {"delta": price[1], "adjacency": self.adjacency}
             rows = max(round(n_rows), 1)
-            least = offered_at(formula, columns, price[0], rows, unit, **given)
+            least = offered_at(formula, columns, price, rows, unit, **asked)
         figure = "a larger epsilon" if least is None else f"epsilon = {least:g}"
         return (
             f"By the plan's guess it takes {figure}, or fewer terms, or more rows; what was spent "
@@ -555,6 +556,7 @@ class Study:
         return precision(
             formula,
             self.columns,
+            self._price(epsilon or left or 1.0, None),
             left=left,
             n_rows=n_rows,
             want=want,
@@ -562,8 +564,6 @@ class Study:
             design=design,
             unit=unit,
             groups=groups,
-            delta=self._price(epsilon or left or 1.0, None)[1],
-            adjacency=self.adjacency,
             family=family,
             once=isinstance(self.table, Iterator),
         )
@@ -604,8 +604,8 @@ class Study:
         """
         return look(self.table, self.columns, self.unit, self.name)
 
-    def _price(self, epsilon: float | None, delta: float | None) -> tuple[float, float]:
-        """Epsilon and delta of one answer."""
+    def _price(self, epsilon: float | None, delta: float | None) -> Guarantee:
+        """The guarantee of one answer."""
         if epsilon is None:
             raise TypeError(
                 f"say how much of the budget this may cost: epsilon=..., of {self.remaining():.4g} "
@@ -616,11 +616,10 @@ class Study:
             delta = self.ledger.delta
             if self.ledger.composition == "basic":
                 delta *= min(1.0, epsilon / self.ledger.epsilon)
-        return epsilon, check_number(delta, "delta")
+        unit = None if self.unit is None else self.unit.protected
+        return Guarantee(epsilon, delta, self.adjacency, unit)
 
-    def _request(
-        self, price: tuple[float, float], label: str, columns: Iterable[str]
-    ) -> dict[str, Any]:
+    def _request(self, label: str, columns: Iterable[str]) -> dict[str, Any]:
         """What every answer is asked with."""
         ledger = self.ledger.entered_as(label, columns, self.identity)
         if isinstance(self.table, Iterator):
@@ -630,14 +629,7 @@ class Study:
                     "it: make a study of a new iterator, with ledger=study.ledger"
                 )
             self._begun = True
-        return {
-            "epsilon": price[0],
-            "delta": price[1],
-            "adjacency": self.adjacency,
-            "threads": self.threads,
-            "ledger": ledger,
-            "unit": self.unit,
-        }
+        return {"threads": self.threads, "ledger": ledger}
 
 
 #: What is said of a table without columns.
@@ -711,19 +703,15 @@ def regress(
     >>> people = {"x": x, "y": 2 * x + rng.normal(0, 1, 50_000)}
     >>> fit = pg.regress(people, "y ~ x", {"x": (0, 10), "y": (-5, 30)}, epsilon=1.0, delta=1e-6)
     """
-    if epsilon is None or delta is None:
-        missing = "epsilon" if epsilon is None else "delta"
-        raise TypeError(
-            f"{missing} must be a number, not missing: regress(table, formula, columns, "
-            "epsilon=1.0, delta=1e-6)"
-        )
+    example = "regress(table, formula, columns, epsilon=1.0, delta=1e-6)"
+    asked = Guarantee.of(epsilon, delta, adjacency, example)
+    parse(formula)  # before the columns, whose text is a path
     check_ledger(ledger)
-    budget = (epsilon, delta) if ledger is None else (ledger.epsilon, ledger.delta)
     once = Study(
         table,
         columns,
-        epsilon=budget[0],
-        delta=budget[1],
+        epsilon=asked.epsilon if ledger is None else ledger.epsilon,
+        delta=asked.delta if ledger is None else ledger.delta,
         adjacency=adjacency,
         unit=unit,
         ledger=ledger,
