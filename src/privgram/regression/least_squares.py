@@ -11,7 +11,7 @@ import numpy as np
 
 from privgram._base.numbers import MAX_BOUND, MIN_BOUND, check_not_negative
 from privgram.columns.terms import INTERCEPT, parse_one
-from privgram.regression.design import Design, Origin, ones_of
+from privgram.regression.design import Design, Origin, left_out, ones_of
 from privgram.regression.design import design as terms_design
 from privgram.regression.fit import Fit
 from privgram.regression.inference import RefusedError, rows_behind
@@ -51,7 +51,7 @@ def design_of(
             raise ValueError("reference: there is no factor among these features")
         return _of_columns(release, target, asked, intercept)
     texts = None if asked is None else [_text(name) for name in asked]
-    return terms_design(release, _text(target), texts, intercept, reference or {})
+    return terms_design(release, _text(target), texts, intercept, left_out(reference))
 
 
 def read_formula(
@@ -69,7 +69,7 @@ def read_formula(
     if parsed.endogenous:
         raise ValueError("a formula with instruments is for iv, not for regress")
     features = [*parsed.features, *parsed.absorbed]
-    both = dict(parsed.references) | dict(reference or {})
+    both = left_out(parsed.references, reference)
     return parsed.targets[0], features, intercept and parsed.intercept, both
 
 
