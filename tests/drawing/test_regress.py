@@ -203,7 +203,6 @@ def test_no_row_has_a_longer_image_than_the_layout_says(rng):
         np.testing.assert_allclose(np.abs(rows @ matrix.T).max(axis=0), layout.farthest(matrix))
 
 
-@pytest.mark.slow
 def test_rows_in_any_form_and_order_give_the_same_bits():
     fit = fitted()
     pandas = pytest.importorskip("pandas")
@@ -337,7 +336,6 @@ def test_doubt_about_rows_far_out_is_small_where_tails_are_light():
     assert (needed < doubt).all()
 
 
-@pytest.mark.slow
 def test_doubt_covers_rows_far_out_that_pull_one_way():
     """Of 40 draws 34: where one in twenty fails, fewer would be seen once in seventy times."""
     rng = np.random.default_rng(3)
