@@ -244,7 +244,6 @@ MECHANISMS = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "adjacency", "table"),
     all_pairs(MECHANISMS, ["replace", "add-remove"], [few_rows, many_rows]),
