@@ -20,8 +20,9 @@ SOURCES := meson.build meson.options packaging/version.py packaging/exports.map 
 
 # Files go to as many processes as there are cores, whole, so that tests which share a fixture, or
 # Spark, share it; in their order, or the longest, of few tests, would come last and run alone. One
-# thread each for NumPy's BLAS, or the processes would wait for each other.
-PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 \
+# thread each for NumPy's BLAS, or the processes would wait for each other. Bytecode is kept whatever
+# the caller's shell says: each process would else compile all tests, and all it starts privgram.
+PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 \
           --dist loadfile --no-loadscope-reorder
 
 .PHONY: help demo test quick long nightly fuzz sanitize sanitize-threads lint docs linkcheck bench reproduce wheel manylinux cross wheels sdist dev clean

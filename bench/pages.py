@@ -129,12 +129,16 @@ def stale() -> list[str]:
 
 
 @cache
-def digest(law: str) -> str:
-    """Digest of a law's seeded answers."""
+def numbers_of(law: str) -> Any:
+    """Seeded answers of a law, in one row."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        numbers = np.concatenate([np.ravel(found) for found in LAWS[law]()])
-    text = " ".join(f"{number:.5e}" for number in numbers)
+        return np.concatenate([np.ravel(found) for found in LAWS[law]()])
+
+
+def digest(law: str) -> str:
+    """Digest of a law's seeded answers."""
+    text = " ".join(f"{number:.5e}" for number in numbers_of(law))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -6,6 +6,7 @@ checking too. An import of a name from a package counts as one of the package.
 
 import ast
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import privgram
@@ -45,6 +46,7 @@ def imports(name: str, path: Path, known: set[str]) -> set[str]:
     return found - {"", name}
 
 
+@cache
 def graph() -> dict[str, set[str]]:
     modules = sources()
     return {name: imports(name, path, set(modules)) for name, path in modules.items()}

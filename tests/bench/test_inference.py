@@ -23,15 +23,16 @@ def test_what_is_doubtful_is_measured_again(monkeypatch):
     """Once more, by other draws, which count for it alone."""
     asked = []
 
-    def measure(name, draws, seed, wanted=None):
-        asked.append((draws, seed, wanted))
+    def measure(name, draws, seed, mechanisms, wanted=None):
+        asked.append((draws, seed, mechanisms, wanted))
         cell = {"adjacency": "replace", "mechanism": "M", "kind": "k", "statistic": "interval"}
         shares = [0.95, 0.90] if wanted is None else [0.90, 0.94]
         return [cell | {"number": i, "offered": 1.0, "share": x} for i, x in enumerate(shares)]
 
     monkeypatch.setattr(inference, "measure", measure)
-    assert [cell["share"] for cell in inference.measure_twice("t", 20, 30)] == [0.95, 0.94]
-    assert asked == [(20, 1, None), (30, 2, {("replace", "M", "k")})]
+    found = inference.measure_twice("t", 20, 30, ["M"])
+    assert [cell["share"] for cell in found] == [0.95, 0.94]
+    assert asked == [(20, 1, ["M"], None), (30, 2, ["M"], {("replace", "M", "k")})]
 
 
 def test_the_worst_cell_is_named():

@@ -278,6 +278,7 @@ OWN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_a_fit_is_that_of_statsmodels(name):
     for case in CASES.values():
@@ -553,6 +554,7 @@ SCORED_OWN = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCORED_METHODS)
 def test_a_fit_by_scores_is_that_of_statsmodels(name):
     for case in SCORED.values():

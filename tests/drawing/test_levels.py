@@ -102,6 +102,7 @@ def test_rows_in_any_order_and_with_missing_values(tmp_path):
     np.testing.assert_array_equal(pg.load(tmp_path / "fit.json").solution, one.solution)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_rows_that_miss_a_value_are_no_observations(adjacency):
     """Of 60,000 half are left out; their number is private, also where that of all is public."""

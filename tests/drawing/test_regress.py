@@ -113,6 +113,7 @@ def test_weights_are_those_of_weighted_least_squares(adjacency):
     np.testing.assert_array_equal(once.solution, fit.solution)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_scores_of_units_have_clustered_errors(adjacency):
     """Without noise they are those of textbooks; with it one look at units is far worse."""
@@ -146,6 +147,7 @@ def test_scores_of_units_have_clustered_errors(adjacency):
     assert off[0] < 3 < off[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_a_unit_of_which_nothing_is_said_has_its_bound_chosen_within_the_budget(adjacency):
     """Persons of up to 9 rows, whose first look by the median norm clips half of them."""
@@ -278,6 +280,7 @@ def shells(lengths, units, rng, grid, counts_std=5.0, turns_std=5.0):
     return counts, turns + rng.normal(0, turns_std, turns.shape), grid, counts_std, turns_std
 
 
+@pytest.mark.slow
 def test_the_clip_is_near_the_best_for_normal_rows_and_far_noise_is_not_taken_for_rows():
     """Of 40 draws none is 3 times as long as the tail: a false alarm far out would be."""
     rng = np.random.default_rng(0)
@@ -322,6 +325,7 @@ def doubts(scores, counts_std, turns_std, noise):
     return np.array(found).T
 
 
+@pytest.mark.slow
 def test_doubt_about_rows_far_out_is_small_where_tails_are_light():
     """Of normal rows under half a sampling error in the median, and under two in nine of ten."""
     rng = np.random.default_rng(2)

@@ -242,6 +242,7 @@ except KeyboardInterrupt:
             assert process.wait(10) == 0
 
 
+@pytest.mark.slow
 def test_a_second_interruption(monkeypatch):
     """Ctrl-C while the threads are joined, and again: the call ends after they have."""
     pressed = []

@@ -715,6 +715,7 @@ def many(path, count=36):
     return ledger
 
 
+@pytest.mark.slow
 def test_losses_are_kept_and_gone_on_from(path, monkeypatch):
     ledger = many(path)
     kept = path.with_name(path.name + ".losses")

@@ -147,6 +147,7 @@ def test_what_is_suggested_after_a_refusal_is_not_refused(name):
     assert offered(suggested, 20) >= 0.8
 
 
+@pytest.mark.slow
 def test_a_refused_fit_says_what_it_takes(monkeypatch):
     monkeypatch.setattr(
         "privgram.drawing.random.resolve", lambda _: (np.random.default_rng(0), False)
@@ -164,6 +165,7 @@ def test_a_refused_fit_says_what_it_takes(monkeypatch):
     assert "a larger epsilon, or fewer terms, or more rows" in told
 
 
+@pytest.mark.slow
 def test_a_plan_is_that_of_before(study):
     """Digits of few fits: that 40 state them is asked above, by another road, once."""
     planned = study.plan("y ~ x", want={"x": 0.03})

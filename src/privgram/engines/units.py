@@ -186,12 +186,13 @@ class Store:
     def _chunks(self) -> Generator[Chunk]:
         """Parts, small ones several at a time; but never of keys that are high and of others."""
         some: list[int] = []
+        size = 0
         for part in sorted({*self.parts, *self.written}):
-            full = sum(map(self._size, some)) >= PIECE
-            if some and (full or some[0] // PARTS != part // PARTS):
+            if some and (size >= PIECE or some[0] // PARTS != part // PARTS):
                 yield Chunk(partial(self._read, some))
-                some = []
+                some, size = [], 0
             some.append(part)
+            size += self._size(part)
         if some:
             yield Chunk(partial(self._read, some))
 
@@ -204,8 +205,11 @@ class Store:
         some = [records for part in parts for records in self.parts.get(part, ())]
         for part in parts:
             some += [self._from_file(at, size) for at, size in self.written.get(part, ())]
-        records = np.concatenate(some)
+        assert self.record is not None
+        # As bytes: of records NumPy compares the types of all pieces, longer than the copy takes.
+        raw: Any = np.concatenate([records.view(np.uint8) for records in some])
         del some
+        records = raw.view(self.record)
         records = records[_order(records)]
         key = records["key"]
         starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))

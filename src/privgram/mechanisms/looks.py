@@ -20,7 +20,6 @@ from privgram.noise import (
     TiedLaw,
     combine,
     imposed,
-    symmetric_gaussian,
 )
 
 if TYPE_CHECKING:
@@ -58,27 +57,26 @@ class Gains:
             known = imposed(GaussianLaw.isotropic(1.0), blocks, ties(columns.layout))
             law = None if isinstance(known, GaussianLaw) else known
         groups = _groups(columns, d)
-        rng = np.random.default_rng(0)
         back, within = frame.inverse, frame.known(1.0, columns)
         second = np.eye(d) if frame.second is None else frame.second
         inverse = _inverse(back @ second @ back.T, columns)
-        sums = np.zeros(len(groups))
         draws = max(1, _DRAWN // d**2)
-        for _ in range(draws):
-            one, other = (symmetric_gaussian(d, 1.0, math.sqrt(2.0), rng) for _ in range(2))
-            if law is not None:
-                one = law.project(one)
-            if not isinstance(within, GaussianLaw):
-                other = within.project(other)
-            sizes = [
-                np.log(np.abs(inverse @ noise @ inverse) + 1e-300)
-                for noise in (one, back @ other @ back.T)
-            ]
-            numbers = groups[0]
-            for i, group in enumerate(groups):
-                apart = group[:, None] != numbers
-                ratio = (sizes[0] - sizes[1])[np.ix_(group, numbers)]
-                sums[i] += ratio[apart].mean() if apart.any() else 0.0
+        one, other = _noise(d, draws)
+        if law is not None:
+            one = np.array([law.project(noise) for noise in one])
+        if not isinstance(within, GaussianLaw):
+            other = np.array([within.project(noise) for noise in other])
+        sizes = [
+            np.log(np.abs(inverse @ noise @ inverse) + 1e-300)
+            for noise in (one, back @ other @ back.T)
+        ]
+        ratio = sizes[0] - sizes[1]
+        numbers, sums = groups[0], np.zeros(len(groups))
+        for i, group in enumerate(groups):
+            rows, apart = np.nonzero(group[:, None] != numbers)
+            if len(rows):
+                found = np.ascontiguousarray(ratio[:, group[rows], numbers[apart]])
+                sums[i] = found.mean(axis=1).cumsum()[-1]
         self._each = bound**2 * np.exp(sums / draws)
 
     def are(self, square: float, needed: float) -> bool:
@@ -88,6 +86,18 @@ class Gains:
         """
         each = self._each / square
         return bool(np.exp(np.log(each).mean()) >= needed and each.min() >= 1)
+
+
+def _noise(d: int, draws: int) -> Matrix:
+    """Symmetric noise of deviation 1 with a fixed seed, twice a draw, shape (2, draws, d, d)."""
+    above = ~np.tri(d, dtype=bool)
+    m = d * (d - 1) // 2
+    drawn = np.random.default_rng(0).standard_normal((draws, 2, m + d)).swapaxes(0, 1)
+    noise = np.zeros((2, draws, d, d))
+    noise[..., above] = drawn[..., :m]
+    noise += noise.mT
+    noise[..., np.arange(d), np.arange(d)] = math.sqrt(2.0) * drawn[..., m:]
+    return noise
 
 
 def _groups(columns: Columns | None, size: int) -> list[NDArray[np.intp]]:

@@ -383,14 +383,24 @@ _DEBYE, _TERMS = 12.0, 16
 
 
 @lru_cache(maxsize=64)
-def _series(nu: float) -> Polynomial:
-    """K_nu(nu x) over the first term of its expansion, in t = 1 / sqrt(1 + x^2) (DLMF 10.41)."""
+def _series(nu: float) -> tuple[Polynomial, Polynomial]:
+    """K_nu(nu x) over the first term of its expansion, in t = 1 / sqrt(1 + x^2), with its slope.
+
+    DLMF 10.41.
+    """
     t = Polynomial([0.0, 1.0])
     u = total = Polynomial([1.0])
     for k in range(1, _TERMS):
         u = t**2 * (1 - t**2) * u.deriv() / 2 + ((1 - 5 * t**2) * u).integ() / 8
         total += u * (-1.0 / nu) ** k
-    return total.trim(1e-18)
+    total = total.trim(1e-18)
+    return total, total.deriv()
+
+
+@lru_cache(maxsize=64)
+def _top(nu: float) -> float:
+    """Logarithm of what the expansion of f is divided by."""
+    return math.log(2.0 * math.sqrt(math.pi) * gamma_half_ratio(nu) * _series(nu)[0](1.0))
 
 
 @quiet
@@ -405,10 +415,9 @@ def log_density(nu: float, z: Array) -> Array:
     x = z / nu
     w = np.hypot(1.0, x)
     r = x * x / (1.0 + w)
-    series = _series(nu)
-    top = math.log(2.0 * math.sqrt(math.pi) * gamma_half_ratio(nu) * series(1.0))
+    series, _ = _series(nu)
     return np.asarray(
-        nu * (np.log1p(r / 2.0) - r) - 0.5 * np.log1p(r) + np.log(series(1.0 / w)) - top
+        nu * (np.log1p(r / 2.0) - r) - 0.5 * np.log1p(r) + np.log(series(1.0 / w)) - _top(nu)
     )
 
 
@@ -430,8 +439,8 @@ def _slope(nu: float, z: Array) -> Array:
         return np.asarray(special.kve(nu - 1.0, z) / special.kve(nu, z))
     x = z / nu
     w = np.hypot(1.0, x)
-    series = _series(nu)
-    tail = series.deriv()(1.0 / w) / (w * series(1.0 / w))
+    series, slope = _series(nu)
+    tail = slope(1.0 / w) / (w * series(1.0 / w))
     return np.asarray(x * (1.0 / (1.0 + w) + (0.5 + tail) / (nu * w * w)))
 
 
