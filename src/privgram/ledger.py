@@ -31,11 +31,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from privgram._base import files, saved
-from privgram._base.numbers import check_budget, check_number, edge
+from privgram._base.numbers import check_adjacency, check_budget, check_number, edge
 from privgram._base.saved import DAMAGE, DamagedFile, check_version
 
 if TYPE_CHECKING:
-    from privgram.privacy import Guarantee, Profile
+    from privgram.columns.unit import Guarantee
+    from privgram.privacy import Profile, Standing
     from privgram.privacy.composition import RunningLosses
 
 FORMAT = "privgram-ledger"
@@ -115,7 +116,7 @@ class Entry:
     unit: str = ""
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> Standing:
         """How well epsilon and delta are founded, see `privgram.privacy.Profile.guarantee`."""
         return "stated" if self.privacy is None else self.privacy.guarantee
 
@@ -189,7 +190,7 @@ class Ledger:
     Examples
     --------
     >>> ledger = Ledger("study.ledger", epsilon=1.0, delta=1e-6)  # doctest: +SKIP
-    >>> pg.release(moment, pg.AnalyzeGauss(), 0.5, 1e-7, ledger=ledger)  # doctest: +SKIP
+    >>> pg.release(moment, epsilon=0.5, delta=1e-7, ledger=ledger)  # doctest: +SKIP
     """
 
     def __init__(
@@ -360,30 +361,21 @@ class Ledger:
         return _edge(fits, 0.0, self.epsilon)
 
     def check(
-        self,
-        epsilon: float,
-        delta: float,
-        *,
-        adjacency: str,
-        unit: str,
-        privacy: Profile | None = None,
-        delta_fp: float = 0.0,
+        self, guarantee: Guarantee, privacy: Profile | None = None, delta_fp: float = 0.0
     ) -> None:
         """Raise as `spend` for want of room or another unit or table; parameters as there."""
-        self._check_spend(adjacency, privacy, "")
+        self._check_spend(guarantee.adjacency, privacy, "")
         entries = self.entries
-        self._check_unit(unit, entries)
-        self._check(entries, Entry(0, "", "", epsilon, delta, delta_fp, privacy, **self._as))
+        self._check_unit(guarantee.whose, entries)
+        price = guarantee.epsilon, guarantee.delta, delta_fp
+        self._check(entries, Entry(0, "", "", *price, privacy, **self._as))
 
     def spend(
         self,
-        epsilon: float,
-        delta: float,
-        *,
-        adjacency: str,
-        unit: str,
+        guarantee: Guarantee,
         privacy: Profile | None = None,
         delta_fp: float = 0.0,
+        *,
         what: str = "",
         condition: str | None = None,
         id: str = "",
@@ -395,15 +387,9 @@ class Ledger:
 
         Parameters
         ----------
-        epsilon : float
-            Positive.
-        delta : float
-            In [0, 1), the true one of the release at this epsilon, `delta_fp` included.
-        adjacency : {"replace", "add-remove"}
-            Which tables the guarantee is for; must be the ledger's.
-        unit : str
-            Whose rows are protected together: the column that tells; "" for single rows. Must be
-            the ledger's.
+        guarantee : privgram.privacy.Guarantee
+            What is spent: delta is the true one of the release at this epsilon, `delta_fp`
+            included. The notion of neighbours and the unit must be the ledger's.
         privacy : Profile, optional
             Exact privacy profile, `delta_fp` left out. Without one the worst mechanism with
             this epsilon and delta is assumed.
@@ -436,28 +422,28 @@ class Ledger:
         OSError
             If the ledger cannot be written. Nothing was spent then.
         """
-        self._check_spend(adjacency, privacy, what)
+        self._check_spend(guarantee.adjacency, privacy, what)
         if condition is None:
             condition = getattr(privacy, "condition", None)
         with self._open(exclusive=True) as handle:
             file = self._read(handle)
-            self._check_unit(unit, file.entries)
+            self._check_unit(guarantee.whose, file.entries)
+            price = guarantee.epsilon, guarantee.delta
             for known in file.entries if id else ():
                 if known.id == id:
-                    if (known.epsilon, known.delta) != (epsilon, delta):
+                    if (known.epsilon, known.delta) != price:
                         raise ValueError(f"{self.path.name} has another spend with the id {id!r}")
                     return known
             entry = Entry(
                 len(file.entries) + 1,
                 _now(),
                 " ".join(what.split()),
-                epsilon,
-                delta,
+                *price,
                 delta_fp,
                 privacy,
                 None if condition is None else " ".join(condition.split()),
                 id,
-                unit=unit,
+                unit=guarantee.whose,
                 **self._as,
             )
             # A profile's delta is good to nine digits, and never 0.
@@ -658,20 +644,15 @@ def _entry(number: int, record: dict[str, Any], adjacency: str) -> Entry:
     if record["condition"] is not None:
         _check_text(record["condition"], "condition")
     _check_text(record.get("unit", ""), "unit")
+    told: dict[str, Any] = {name: str(record.get(name, "")) for name in ("id", "label", "table")}
     return Entry(
         number,
-        record["when"],
-        record["what"],
-        record["epsilon"],
-        record["delta"],
-        record["delta_fp"] if profile is not None else 0.0,
-        profile,
-        record["condition"],
-        str(record.get("id", "")),
-        str(record.get("label", "")),
-        tuple(map(str, record.get("columns", ()))),
-        str(record.get("table", "")),
-        record.get("unit", ""),
+        **{name: record[name] for name in ("when", "what", "epsilon", "delta", "condition")},
+        **told,
+        unit=record.get("unit", ""),
+        delta_fp=record["delta_fp"] if profile is not None else 0.0,
+        privacy=profile,
+        columns=tuple(map(str, record.get("columns", ()))),
     )
 
 
@@ -685,8 +666,6 @@ def _now() -> str:
 
 
 def _check_header(header: dict[str, Any]) -> None:
-    from privgram.privacy._profile import check_adjacency
-
     check_budget(header["epsilon"], header["delta"], zero="delta")
     check_adjacency(header["adjacency"])
     _check_text(header.get("unit", ""), "unit")

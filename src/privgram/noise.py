@@ -41,9 +41,9 @@ class NoiseLaw(Kinds, ABC, key="law", what="law of noise"):
     depends: ClassVar[bool] = False
 
     @property
-    @abstractmethod
     def shift(self) -> float:
         """E[M] = G + shift * I; ValueError where it is not of that form, see `shift_matrix`."""
+        return 0.0
 
     def shift_matrix(self, n_columns: int) -> Matrix:
         """E[M] - G for a matrix of `n_columns` columns, shape (d, d)."""
@@ -178,10 +178,14 @@ class MaskedLaw(NoiseLaw):
     blocks.
     """
 
+    nested = ("base",)
+
     base: GaussianLaw
     blocks: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.base, GaussianLaw):
+            raise TypeError("known zeros are of Gaussian noise")
         object.__setattr__(self, "blocks", tuple(map(tuple, self.blocks)))
 
     @property
@@ -208,8 +212,7 @@ class MaskedLaw(NoiseLaw):
         return result
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
-        noise = self.base.draw(np.zeros_like(matrix), rng)
-        return matrix + self.project(noise)
+        return matrix + self.project(self.base.draw(np.zeros_like(matrix), rng))
 
     def project(self, matrix: Matrix) -> Matrix:
         """The matrix with its known zeros set."""
@@ -229,13 +232,6 @@ class MaskedLaw(NoiseLaw):
         _check_places(places, n_columns)
         if len(set(places)) < len(places):
             raise ValueError("a column is in two blocks of the noise")
-
-    @classmethod
-    def _rebuild(cls, parameters: dict[str, Any]) -> Self:
-        base = NoiseLaw.from_dict(parameters.pop("base"))
-        if not isinstance(base, GaussianLaw):
-            raise TypeError("known zeros are of Gaussian noise")
-        return cls(base, **parameters)
 
     def _zeros(self, n_columns: int) -> NDArray[np.bool_]:
         zeros = np.zeros((n_columns, n_columns), dtype=bool)
@@ -264,10 +260,14 @@ class TiedLaw(NoiseLaw):
     The cost of `entry_variance` is k^2 (nnz(C) + t^2) for t ties, of `sandwich` d (d + t) t.
     """
 
+    nested = ("base",)
+
     base: GaussianLaw | MaskedLaw
     ties: tuple[tuple[tuple[int, int, float], ...], ...]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.base, (GaussianLaw, MaskedLaw)):
+            raise TypeError("ties are of Gaussian noise")
         ties = tuple(tuple((i, j, float(c)) for i, j, c in tie) for tie in self.ties)
         object.__setattr__(self, "ties", ties)
         if not self._gaussian.is_isotropic:
@@ -365,13 +365,6 @@ class TiedLaw(NoiseLaw):
         if not all(i <= j and math.isfinite(c) for tie in self.ties for i, j, c in tie):
             raise ValueError("a tie of the noise is (i, j, c) with i <= j and finite c")
 
-    @classmethod
-    def _rebuild(cls, parameters: dict[str, Any]) -> Self:
-        base = NoiseLaw.from_dict(parameters.pop("base"))
-        if not isinstance(base, (GaussianLaw, MaskedLaw)):
-            raise TypeError("ties are of Gaussian noise")
-        return cls(base, **parameters)
-
 
 def _star(
     i: NDArray[np.intp], j: NDArray[np.intp], c: NDArray[np.float64], frame: Matrix
@@ -402,34 +395,30 @@ def imposed(
     return TiedLaw(masked, ties) if ties and law.is_isotropic else masked
 
 
-def _same(law: NoiseLaw, other: object) -> bool:
-    """Whether two laws of one kind, which may hold arrays, have the same parameters."""
-    return type(other) is type(law) and other.to_dict() == law.to_dict()
+class _WithArray:
+    """A law whose last parameter is an array: it keeps a copy, and is compared by the numbers."""
+
+    def __post_init__(self) -> None:
+        name = fields(self)[-1].name  # type: ignore[arg-type]
+        array = np.array(getattr(self, name), dtype=np.float64)
+        array.flags.writeable = False
+        object.__setattr__(self, name, array)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.to_dict() == self.to_dict()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash(type(self))
 
 
 @dataclass(frozen=True, eq=False)
-class EntryLaw(NoiseLaw):
+class EntryLaw(_WithArray, NoiseLaw):
     """M = G + N, N symmetric with independent Gaussian entries of any variances (d, d).
 
     They are zero where the entry is exact.
     """
 
     variances: Matrix
-
-    def __post_init__(self) -> None:
-        variances = np.array(self.variances, dtype=np.float64)
-        variances.flags.writeable = False
-        object.__setattr__(self, "variances", variances)
-
-    def __eq__(self, other: object) -> bool:
-        return _same(self, other)
-
-    def __hash__(self) -> int:
-        return hash(self.variances.shape)
-
-    @property
-    def shift(self) -> float:
-        return 0.0
 
     def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
         result: Matrix = self.variances * inner
@@ -515,10 +504,6 @@ class MatrixLaplaceLaw(NoiseLaw):
     scale: float
     dof: float
 
-    @property
-    def shift(self) -> float:
-        return 0.0
-
     def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
         return _isotropic_sandwich(2 * self.dof * self.scale**2, inner)
 
@@ -550,7 +535,7 @@ def standard_wishart(n_columns: int, dof: float, rng: np.random.Generator) -> Ma
 
 
 @dataclass(frozen=True, eq=False)
-class ImageLaw(NoiseLaw):
+class ImageLaw(_WithArray, NoiseLaw):
     """M = L M_0 L^T, L the frame (d, m), where M_0 has the law `base`; then G = L G_0 L^T.
 
     Exact, for a sketch or an inverse Wishart too if L has full rank: E[M_0] is then not known
@@ -558,20 +543,10 @@ class ImageLaw(NoiseLaw):
     """
 
     depends: ClassVar[bool] = True
+    nested = ("base",)
 
     base: NoiseLaw
     frame: Matrix
-
-    def __post_init__(self) -> None:
-        frame = np.array(self.frame, dtype=np.float64)
-        frame.flags.writeable = False
-        object.__setattr__(self, "frame", frame)
-
-    def __eq__(self, other: object) -> bool:
-        return _same(self, other)
-
-    def __hash__(self) -> int:
-        return hash((self.base, self.frame.shape))
 
     @property
     def shift(self) -> float:
@@ -609,7 +584,10 @@ class ImageLaw(NoiseLaw):
         apart = np.abs(metric) <= 1e-12 * np.sqrt(np.outer(size, size))
         np.fill_diagonal(apart, True)
         # Isotropic noise along orthogonal directions.
-        if entries is None or not apart.all() or not _is_isotropic(entries):
+        if entries is None or not apart.all():
+            return None
+        isotropic = entries[0, 0] / 2 * (1 + np.eye(len(entries)))
+        if not np.allclose(entries, isotropic, rtol=1e-12, atol=0.0):
             return None
         variances: Matrix = entries[0, 0] / 2 * np.outer(size, size) * (1 + np.eye(len(size)))
         return variances
@@ -629,15 +607,6 @@ class ImageLaw(NoiseLaw):
             raise ValueError("the frame of the noise must not be zero: a release has noise")
         self.base.check(self.frame.shape[1])
 
-    @classmethod
-    def _rebuild(cls, parameters: dict[str, Any]) -> Self:
-        return cls(NoiseLaw.from_dict(parameters.pop("base")), **parameters)
-
-
-def _is_isotropic(variances: Matrix) -> bool:
-    expected = variances[0, 0] / 2 * (1 + np.eye(len(variances)))
-    return bool(np.allclose(variances, expected, rtol=1e-12, atol=0.0))
-
 
 def added_up(laws: Sequence[NoiseLaw]) -> NoiseLaw:
     """Law of the sum of independent matrices: of the sum of their second moments, with noise.
@@ -649,31 +618,27 @@ def added_up(laws: Sequence[NoiseLaw]) -> NoiseLaw:
     if not laws:
         raise ValueError("there is nothing to add up")
     first = laws[0]
-    gaussian = [law for law in laws if isinstance(law, GaussianLaw)]
-    wisharts = [law for law in laws if isinstance(law, WishartLaw)]
-    laplace = [law for law in laws if isinstance(law, MatrixLaplaceLaw)]
-    masked = [law for law in laws if isinstance(law, (MaskedLaw, TiedLaw))]
-    if len(gaussian) == len(laws):
-        std, diagonal = ([getattr(law, n) for law in gaussian] for n in ("std", "std_diagonal"))
-        return GaussianLaw(
-            float(np.linalg.norm(std)),
-            float(np.linalg.norm(diagonal)),
-            sum(law.added for law in gaussian),
-        )
-    if len(masked) == len(laws) and len({_known(law) for law in masked}) == 1:
-        base = added_up([law.base for law in masked])
-        return replace(first, base=base)  # type: ignore[call-arg]
-    if len(wisharts) == len(laws) and len({law.scale for law in wisharts}) == 1:
-        dof, taken = (sum(getattr(law, n) for law in wisharts) for n in ("dof", "subtracted"))
-        return WishartLaw(wisharts[0].scale, dof, taken)
-    if len(laplace) == len(laws) and len({law.scale for law in laplace}) == 1:
-        return MatrixLaplaceLaw(laplace[0].scale, sum(law.dof for law in laplace))
+    alike = all(type(law) is type(first) and _fixed(law) == _fixed(first) for law in laws)
+
+    def each(name: str) -> list[Any]:
+        return [getattr(law, name) for law in laws]
+
+    if alike and isinstance(first, GaussianLaw):
+        std, diagonal = (float(np.linalg.norm(each(name))) for name in ("std", "std_diagonal"))
+        return GaussianLaw(std, diagonal, sum(each("added")))
+    if alike and isinstance(first, (MaskedLaw, TiedLaw)):
+        return replace(first, base=added_up(each("base")))  # type: ignore[arg-type]
+    if alike and isinstance(first, WishartLaw):
+        return replace(first, dof=sum(each("dof")), subtracted=sum(each("subtracted")))
+    if alike and isinstance(first, MatrixLaplaceLaw):
+        return replace(first, dof=sum(each("dof")))
     raise ValueError(
         "releases add up if the noise of each is added to its second moment, by one mechanism: "
         "AnalyzeGauss, AdditiveWishart or MatrixLaplace"
     )
 
 
-def _known(law: MaskedLaw | TiedLaw) -> tuple[object, ...]:
-    """The equations that a law was projected on."""
-    return (law.blocks,) if isinstance(law, MaskedLaw) else (law.ties,)
+def _fixed(law: NoiseLaw) -> Any:
+    """What laws that add up have in common beside their kind: a scale, or the known equations."""
+    names = {MaskedLaw: "blocks", TiedLaw: "ties", WishartLaw: "scale", MatrixLaplaceLaw: "scale"}
+    return getattr(law, names[type(law)]) if type(law) in names else None

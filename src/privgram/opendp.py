@@ -40,9 +40,9 @@ with extra("opendp", "privgram.opendp needs"):
     from opendp.extras.numpy import array2_domain
 
 import privgram
+from privgram._base.numbers import check_adjacency
 from privgram.mechanisms._base import check_mechanism
 from privgram.privacy import DiscreteGaussianProfile, GaussianProfile, MatrixLaplaceProfile
-from privgram.privacy._profile import check_adjacency
 
 if TYPE_CHECKING:
     import numpy as np
@@ -150,9 +150,6 @@ def make_measurement(
             return rows * epsilon, 1.0 if delta else 0.0
         return rows * epsilon, min(1.0, delta * math.expm1(rows * epsilon) / math.expm1(epsilon))
 
-    def group_pure(rows: int) -> float:
-        return rows * epsilon
-
     def group_zcdp(rows: int) -> float:
         # Of pure epsilon: Bun and Steinke, TCC 2016-B, Proposition 1.4.
         pure = isinstance(profile, MatrixLaplaceProfile)
@@ -161,7 +158,7 @@ def make_measurement(
 
     output, group = {
         "approxDP": (dp.approximate(dp.max_divergence()), group_approx_dp),
-        "pureDP": (dp.max_divergence(), group_pure),
+        "pureDP": (dp.max_divergence(), lambda rows: rows * epsilon),
         "zCDP": (dp.zero_concentrated_divergence(), group_zcdp),
     }[measure]
     return dp.m.make_user_measurement(

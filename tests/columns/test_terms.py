@@ -13,7 +13,7 @@ from privgram._core.scale import legendre
 from privgram.columns.encoding import codes_of
 from privgram.columns.terms import ONES, Piece
 from privgram.moment import merge
-from privgram.moment.rows import n_totals, new_total, squares_of, state_of
+from privgram.moment.rows import entries, n_totals, new_total, state_of
 
 BOUNDS = {
     "wage": pg.Log(2, 500),
@@ -272,7 +272,7 @@ def test_saved_moments_of_tables(table):
     dummies = pg.second_moment(columns.encode(table), bound=columns.bound)
     assert all(np.array_equal(*p) for p in zip(moment.limbs(), dummies.limbs(), strict=True))
     total = new_total(columns, len(columns), columns.bound)
-    assert n_totals(columns, len(columns)) == len(squares_of(total)) == len(state_of(total)[0])
+    assert n_totals(columns, len(columns)) == len(entries(total)[0]) == len(state_of(total)[0])
 
 
 def test_what_levels_imply_is_not_kept():

@@ -17,7 +17,7 @@ from privgram.drawing.release import release_groups, release_moment
 from privgram.mechanisms import calibrate_groups
 from privgram.noise import added_up
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, SketchLaw
-from privgram.privacy import GaussianProfile, MatrixLaplaceProfile
+from privgram.privacy import GaussianProfile, Guarantee, MatrixLaplaceProfile
 
 COLUMNS = pg.Columns({"x": (-3, 3), "y": (-3, 3)}, intercept=True)
 SITES = ["a", "b", "c"]
@@ -63,14 +63,12 @@ def test_nothing_is_drawn_that_is_not_paid_for(table, tmp_path):
 def test_each_is_a_release_of_its_own_table(table, mechanism):
     """Under add-remove: the same draws as one after another, of the parts."""
     moments = pg.second_moment(table, **ASK)
-    setting = 2.0, 1e-3, "add-remove"
+    guarantee = Guarantee(2.0, 1e-3, "add-remove", None)
     rng, again = np.random.default_rng(1), np.random.default_rng(1)
-    made = release_groups(mechanism, moments, *setting, rng=rng)
+    made = release_groups(mechanism, moments, guarantee, rng)
     for site, one in made.items():
         part = {name: column[table["site"] == site] for name, column in table.items()}
-        alone = release_moment(
-            mechanism, pg.second_moment(part, columns=COLUMNS), *setting, rng=again
-        )
+        alone = release_moment(mechanism, pg.second_moment(part, columns=COLUMNS), guarantee, again)
         assert_array_equal(one.matrix, alone.matrix)
         assert (one.noise, one.privacy) == (alone.noise, alone.privacy)
 
@@ -110,7 +108,7 @@ def test_sensitivity(rng):
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
 def test_gaussian_profile_of_a_row_that_moves(epsilon):
     """One column, two groups, noise each: delta by integration over the two outputs."""
-    noise = calibrate_groups(pg.AnalyzeGauss(), 1, 2.0, epsilon, 1e-4)
+    noise = calibrate_groups(pg.AnalyzeGauss(), Guarantee(epsilon, 1e-4, "replace", None), 1, 2.0)
     assert noise.n_columns == 1
     step = 4.0 / noise.sigma  # B^2, which one group loses and the other gains
 
@@ -142,7 +140,9 @@ def scalar_profile(p, q, epsilon, x):
 def test_wishart_profile_of_a_row_that_moves():
     """One column: chi-squared noise in two groups, in opposite orders, on a grid of losses."""
     epsilon, delta = 1.0, 1e-3
-    noise = calibrate_groups(pg.AdditiveWishart(), 1, 1.0, epsilon, delta)
+    noise = calibrate_groups(
+        pg.AdditiveWishart(), Guarantee(epsilon, delta, "replace", None), 1, 1.0
+    )
     mu = 1.0 / noise.scale
     x = np.linspace(mu + 1e-9, mu + stats.chi2.isf(1e-12, noise.dof), 40_001)
     p, q = stats.chi2.pdf(x - mu, noise.dof), stats.chi2.pdf(x, noise.dof)
@@ -155,7 +155,7 @@ def test_wishart_profile_of_a_row_that_moves():
 
 def test_laplace_profile_of_a_row_that_moves():
     """At delta = 0 the losses of the two steps add up to no more than epsilon."""
-    noise = calibrate_groups(pg.MatrixLaplace(), 1, 1.0, 0.7, 0.0)
+    noise = calibrate_groups(pg.MatrixLaplace(), Guarantee(0.7, 0.0, "replace", None), 1, 1.0)
     one = MatrixLaplaceProfile(noise.dof, 1, 1 / noise.scale, "add-remove")
     assert 2 * one.epsilon(0.0) <= 0.7 * (1 + 1e-9)
 

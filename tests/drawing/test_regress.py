@@ -65,7 +65,8 @@ TABLE = made()
 
 WEIGHTED = pg.Columns(COLUMNS.variables, row_weights="b", intercept=True)
 
-ROBUST_REFUSED = {"cov_type": "robust", "mechanism": "analyze-gauss"}
+RELEASED = {"mechanism": "analyze-gauss"}
+ROBUST_REFUSED = {"cov_type": "robust"} | RELEASED
 NONROBUST_UNITS = {"cov_type": "nonrobust", "unit": pg.Unit("who", rows=4)}
 
 
@@ -248,6 +249,21 @@ def test_where_scores_would_tell_nothing_another_way_is_taken():
         assert bool(fit.parameters["why"]) == (ways[rows] != "scores")
         assert (ways[rows] == "scores") == ("Not by scores" not in str(fit.summary()))
     assert ways == {300: "one look", 500: "second moment", 20_000: "scores"}
+
+
+def test_who_assumes_that_the_tail_is_seen_has_smaller_errors_of_the_same_estimates(tmp_path):
+    heavy = made(tail=lambda rng, n: rng.standard_t(2.5, n))
+    cautious, seen = (fitted(heavy, clipping=x, epsilon=1.0) for x in ("cautious", "assume-seen"))
+    assert seen.parameters["way"] == "scores"
+    np.testing.assert_array_equal(seen.params, cautious.params)
+    np.testing.assert_array_equal(seen.sampling, cautious.sampling)
+    assert (seen.bse < 0.8 * cautious.bse).all()
+    assert "as many as noise may hide" in str(cautious.summary())
+    assert "go on as those that were" in str(seen.summary())
+    seen.parameters["clipping"] = "hopeful"
+    seen.save(tmp_path / "fit.json")
+    with pytest.raises(DamagedFile, match="clipping is"):
+        pg.load(tmp_path / "fit.json")
 
 
 # --- how the clip is chosen -------------------------------------------------------------------
@@ -447,6 +463,9 @@ def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
     ledger = pg.Ledger(tmp_path / "one", epsilon=5.0, delta=1e-5)
     for error, options in (
         ("cov_type is", {"cov_type": "HC3"}),
+        ("clipping is", {"clipping": "none"}),
+        ("of scores that are clipped: leave", {"clipping": "assume-seen"} | RELEASED),
+        ("loss clips nothing", {"clipping": "assume-seen", "loss": "huber"}),
         ("rows are protected singly here", {"cov_type": "cluster"}),
         ("rows of one unit may go together", NONROBUST_UNITS),
         ("study weights its rows by 'b'", {"weights": "a", "columns": WEIGHTED}),

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ from privgram.papers.sheffet import (
     PublishedAnalyzeGauss,
 )
 from privgram.papers.zhou_ligett_wasserman import compress
-from privgram.privacy import composition
+from privgram.privacy import Guarantee, composition
 from privgram.privacy.accounting import ReleaseAccountant, ReleaseDpEvent
 
 
@@ -46,7 +47,8 @@ def moment():
 
 
 def spend(ledger, epsilon=0.1, delta=1e-7, **options):
-    return ledger.spend(epsilon, delta, adjacency=ledger.adjacency, unit="", **options)
+    adjacency = options.pop("adjacency", ledger.adjacency)
+    return ledger.spend(Guarantee(epsilon, delta, adjacency, None), **options)
 
 
 def run(what, path, count):
@@ -284,8 +286,8 @@ def test_what_remains_can_be_spent(path):
     left = ledger.remaining(1e-7)
     assert 0.5 < left < 1.0
     with pytest.raises(BudgetExceeded):
-        ledger.check(left + 2e-4, 1e-7, adjacency="replace", unit="")
-    ledger.check(left, 1e-7, adjacency="replace", unit="")
+        ledger.check(Guarantee(left + 2e-4, 1e-7, "replace", None))
+    ledger.check(Guarantee(left, 1e-7, "replace", None))
     assert len(ledger.entries) == 3  # a check is no spend
     spend(ledger, left)
     assert ledger.remaining(1e-5) == 0.0
@@ -750,14 +752,13 @@ def test_kept_losses_that_do_not_fit_are_not_used(path, harm):
             spend(other, 0.02 + 1e-5 * i, 1e-9)
         kept.write_bytes(path.with_name("other.losses").read_bytes())
     elif harm == "older":  # of another version, whose composition might be another
-        body = data.split(b"\n", 1)[1].replace(b"privgram-losses 1", b"privgram-losses 0")
-        kept.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        header, masses = composition.FRAME.open(data, kept.name)
+        kept.write_bytes(replace(composition.FRAME, version=0).seal(header, masses))
     elif harm == "text":
         kept.write_bytes(b"no losses\n{}\n")
     elif harm == "made up":  # of the same profiles, and with no mass
-        head, masses = data.split(b"\n", 2)[1:]
-        body = head + b"\n" + b"\0" * len(masses)
-        kept.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        header, masses = composition.FRAME.open(data, kept.name)
+        kept.write_bytes(composition.FRAME.seal(header, b"\0" * len(masses)))
     else:
         kept.unlink()
         kept.mkdir()

@@ -12,6 +12,7 @@ from privgram import mechanisms, privacy
 from privgram.exact import limbs
 from privgram.noise import MatrixLaplaceLaw
 from privgram.papers.sheffet import GaussianSketch, InverseWishart, published
+from privgram.privacy import Guarantee
 
 TABLE = np.random.default_rng(0).uniform(-1, 1, (500, 3))
 MOMENT = pg.second_moment(TABLE, bound=2.0)
@@ -222,9 +223,9 @@ def test_default_and_plan_agree_at_delta_zero():
     plan = pg.plan(5, 2.0, 1.0, 0.0)
     assert [row.mechanism for row in plan.rows] == [plan.recommended] == ["MatrixLaplace()"]
     assert "no other is private at delta = 0" in str(plan)
-    assert mechanisms.default(5, 2.0, 1.0, 0.0) == pg.MatrixLaplace()
+    assert mechanisms.default(Guarantee(1.0, 0.0, "replace", None), 5, 2.0) == pg.MatrixLaplace()
     with pytest.raises(ValueError, match="epsilon must be positive"):
-        mechanisms.default(5, 2.0, 0.0, 0.0)
+        mechanisms.default(Guarantee(0.0, 0.0, "replace", None), 5, 2.0)
 
 
 @pytest.mark.slow

@@ -105,3 +105,7 @@ def test_composes_with_its_kind_and_with_gaussian_noise():
 def test_parameters_are_checked(arguments):
     with pytest.raises(ValueError, match="must be"):
         DiscreteGaussianProfile(*arguments)
+
+
+def test_noise_for_which_the_bound_says_nothing_has_no_epsilon():
+    assert DiscreteGaussianProfile(0.7, 1.0, 40).epsilon(1e-6) == math.inf

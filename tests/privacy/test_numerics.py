@@ -4,7 +4,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from privgram._base.numbers import edge, largest_count, largest_safe
+from privgram._base.numbers import edge, largest_count, largest_safe, least_safe
 from privgram.privacy import _numerics as nx
 
 SIGNED = np.concatenate([-np.logspace(-12, -0.001, 40), np.logspace(-12, 6, 80)])
@@ -94,6 +94,7 @@ def test_a_step_ends_on_its_safe_side():
 def test_the_search_reports_that_nothing_or_everything_is_safe():
     assert largest_safe(lambda _: 0.5, 0.2, 1.0) == 0.0
     assert largest_safe(lambda _: 0.1, 0.2, 1.0, limit=100.0) == np.inf
+    assert least_safe(lambda _: 0.5, 0.2, 1.0) == np.inf
 
 
 def test_nan_never_passes_for_safe():

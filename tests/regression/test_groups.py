@@ -146,7 +146,7 @@ def test_groups_that_are_refused(rng):
     alone = regress_groups({0: made[0], "empty": made["empty"]}, "y", ["x"])
     with pytest.raises(RefusedError, match="1 of 2 groups have standard errors"):
         alone.pool()
-    with pytest.raises(ValueError, match="method is fixed"):
+    with pytest.raises(ValueError, match="method is 'fixed'"):
         fits.pool("median")
 
 

@@ -193,7 +193,7 @@ def test_npy_that_shrinks_within_a_chunk(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "lease", no_lease)
     path = tmp_path / "t.npy"
     np.save(path, np.ones((10_000, 40)))
-    blocks = files._Array.find(path).read(0, 10_000)
+    blocks = files._Array.find(path).read(slice(0, 10_000))
     next(blocks)
     os.truncate(path, 600_000)
     with pytest.raises(OSError, match="became shorter while it was read"):
@@ -203,7 +203,7 @@ def test_npy_that_shrinks_within_a_chunk(tmp_path, monkeypatch):
 def test_npy_that_is_overwritten(tmp_path, way):
     path = tmp_path / "t.npy"
     np.save(path, np.ones((10_000, 40)))
-    blocks = files._Array.find(path).read(0, 10_000)
+    blocks = files._Array.find(path).read(slice(0, 10_000))
     next(blocks)
     os.utime(path, ns=(0, 0))
     with pytest.raises(OSError, match="changed while it was read"):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
+from privgram.privacy import Guarantee
 from privgram.regression import RefusedError
 from privgram.study import answer
 from privgram.study.answer import offered_at
@@ -141,9 +142,8 @@ def test_what_is_suggested_after_a_refusal_is_not_refused(name):
         return np.mean([fit.refused is None for fit in fits])
 
     assert offered(0.03, 5) == 0.0
-    given = {"delta": 1e-6, "adjacency": "replace"}
     described = pg.Columns(columns, intercept=True)
-    suggested = offered_at(formula, described, 0.03, len(table), **given)
+    suggested = offered_at(formula, described, Guarantee(0.03, 1e-6, "replace", None), len(table))
     assert offered(suggested, 20) >= 0.8
 
 
@@ -224,10 +224,10 @@ def test_of_factors_groups_and_log_odds(study):
 def test_where_most_fits_are_refused_a_plan_has_no_error(study, monkeypatch):
     fit, tried = answer.release_and_fit, itertools.count()
 
-    def mostly_refused(*args, **given):
-        if given["epsilon"] == 1.0 and next(tried) % 3:
+    def mostly_refused(source, formula, columns, guarantee, **given):
+        if guarantee.epsilon == 1.0 and next(tried) % 3:
             raise RefusedError("noise")
-        return fit(*args, **given)
+        return fit(source, formula, columns, guarantee, **given)
 
     monkeypatch.setattr(answer, "release_and_fit", mostly_refused)
     row = study.plan("y ~ x", epsilon=1.0)["x"]

@@ -91,15 +91,15 @@ def test_matrix_laplace_noise_hides_a_unit_as_it_hides_a_row():
 
 
 def test_what_is_proved_for_units_and_what_is_refused():
-    from privgram.columns.unit import PrivacyUnit
+    from privgram.columns.unit import Guarantee, PrivacyUnit
 
     frobenius, trace = PrivacyUnit("id"), PrivacyUnit("id", "trace")
     for adjacency in ("add-remove", "replace"):
-        AnalyzeGauss().check_unit(frobenius, adjacency)
-        AnalyzeGauss().check_unit(trace, adjacency)
-        MatrixLaplace().check_unit(trace, adjacency)
+        AnalyzeGauss().check_unit(Guarantee(1.0, 0.0, adjacency, frobenius))
+        AnalyzeGauss().check_unit(Guarantee(1.0, 0.0, adjacency, trace))
+        MatrixLaplace().check_unit(Guarantee(1.0, 0.0, adjacency, trace))
         with pytest.raises(ValueError, match="clip='trace'"):
-            MatrixLaplace().check_unit(frobenius, adjacency)
-    AdditiveWishart().check_unit(trace, "add-remove")
+            MatrixLaplace().check_unit(Guarantee(1.0, 0.0, adjacency, frobenius))
+    AdditiveWishart().check_unit(Guarantee(1.0, 0.0, "add-remove", trace))
     with pytest.raises(ValueError, match="added or removed"):
-        AdditiveWishart().check_unit(trace, "replace")
+        AdditiveWishart().check_unit(Guarantee(1.0, 0.0, "replace", trace))

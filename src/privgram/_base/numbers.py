@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Collection
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
+
+#: "replace": one row is replaced, n is public. "add-remove": one row comes or goes.
+Adjacency = Literal["replace", "add-remove"]
 
 #: Limits of a row's L2 bound. Statistics multiply up to eight bounds, which must stay a float64.
 MIN_BOUND, MAX_BOUND = 2.0**-100, 2.0**100
@@ -82,6 +85,13 @@ def check_budget(
     if not (zero == "delta" and number == 0):
         check_within(number, "delta", 0, 1)
     return of_epsilon(epsilon, "epsilon"), number
+
+
+def check_adjacency(adjacency: str) -> Adjacency:
+    """Return `adjacency` if it is one of the two notions, else raise ValueError."""
+    if adjacency not in get_args(Adjacency):
+        raise ValueError(f'adjacency must be "replace" or "add-remove", not {adjacency!r}')
+    return adjacency  # type: ignore[return-value]
 
 
 def is_number(text: str) -> bool:
@@ -168,6 +178,14 @@ def largest_safe(
             t = min(max(t, 1e-9), 1.0 - 1e-9)
         else:
             t = 0.5
+
+
+def least_safe(
+    delta: Callable[[float], float], target: float, guess: float, tolerance: float = 2e-13
+) -> float:
+    """Least x > 0 with ``delta(x) <= target``, `delta` non-increasing, by `largest_safe` of 1/x."""
+    inverse = largest_safe(lambda x: delta(1.0 / x), target, 1.0 / guess, tolerance=tolerance)
+    return 1.0 / inverse if inverse > 0.0 else math.inf
 
 
 def edge(

@@ -47,6 +47,9 @@ class Kinds:
     rooms: ClassVar[list[str]] = []
     """Packages with further classes, imported when a name is not known."""
 
+    nested: ClassVar[tuple[str, ...]] = ()
+    """Parameters that are of the family themselves."""
+
     _key: ClassVar[str]
     """What a file has the name under."""
 
@@ -88,7 +91,8 @@ class Kinds:
 
     @classmethod
     def _rebuild(cls, parameters: dict[str, Any]) -> Self:
-        return cls(**parameters)
+        made = {name: cls.from_dict(parameters[name]) for name in cls.nested}
+        return cls(**parameters | made)
 
 
 def _plain(value: Any) -> Any:

@@ -54,6 +54,14 @@ def as_frame(
     return pandas.DataFrame(values, index, heads, copy=True)
 
 
+def framed(values: ArrayLike, rows: Sequence[str], columns: Sequence[str]) -> Any:
+    """`as_frame` where pandas is installed; the array itself where it is not."""
+    try:
+        return as_frame(values, rows, columns)
+    except ImportError:
+        return values
+
+
 def as_text(
     rows: Sequence[str], columns: Mapping[str, ArrayLike], *below: str, digits: int = 4
 ) -> str:

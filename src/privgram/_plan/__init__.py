@@ -21,6 +21,7 @@ from privgram._plan.outlook import Curve, CurveRow, Outlook, OutlookRow
 from privgram._plan.outlook import outlook as make_outlook
 from privgram.columns import Columns
 from privgram.columns.structure import by_term, proposed_weights, share, target_term
+from privgram.columns.unit import Guarantee
 from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, noise_edge
 from privgram.mechanisms._base import check_mechanism
 
@@ -181,17 +182,9 @@ class Plan:
             heads += ["proposed weight", "its share", "its noise"]
         cells = []
         for row in self.terms:
-            numbers = [
-                (number(row.weight), _share(row.share), number(row.noise)),
-                (
-                    number(row.proposed_weight),
-                    _share(row.proposed_share),
-                    number(row.proposed_noise),
-                ),
-            ][: len(heads) // 4]
-            cells.append(
-                [shown(row.term), f"{row.columns:,}", *(n for part in numbers for n in part)]
-            )
+            line = [shown(row.term), f"{row.columns:,}", number(row.weight), _share(row.share)]
+            line += [number(row.noise), number(row.proposed_weight), _share(row.proposed_share)]
+            cells.append([*line, number(row.proposed_noise)][: len(heads)])
         return heads, cells
 
     @property
@@ -276,10 +269,10 @@ class Plan:
         axes = axes_for(ax, (8.0, 4.0))
         grid = np.geomspace(min(0.05, self.epsilon), max(0.99, self.epsilon), 25)
         for j, mechanism in enumerate(self.mechanisms):
-            rest = self.delta, self.adjacency, self.n_rows
+            shape = self.n_columns, self.bound, self.n_rows
             found = [
-                _calibrate(mechanism, self.n_columns, self.bound, epsilon, *rest)[0]
-                for epsilon in grid.tolist()
+                _calibrate(mechanism, Guarantee(at, self.delta, self.adjacency, None), *shape)[0]
+                for at in grid.tolist()
             ]
             noise = [math.nan if record is None else record.noise_std for record in found]
             # Where curves coincide, the wider one shows on both sides of the narrower.
@@ -390,12 +383,11 @@ def plan(
                 "plan(columns, epsilon=..., delta=...) of Columns"
             )
     assert bound is not None
-    assert epsilon is not None
-    assert delta is not None
+    asked = Guarantee(epsilon, delta, adjacency, None)  # type: ignore[arg-type]
     n_columns = check_integer(n_columns, "n_columns", 1)
     n_rows = None if n_rows is None else check_integer(n_rows, "n_rows", 1)
     error = check_positive(error, "error")
-    compared = (*_candidates(delta), *map(check_mechanism, mechanisms))
+    compared = (*_candidates(asked.delta), *map(check_mechanism, mechanisms))
 
     outlook = None
     goals = None if targets is None else tuple(targets)
@@ -408,16 +400,13 @@ def plan(
             goals,
             {_name(mechanism): mechanism for mechanism in compared},
             bound=bound,
-            epsilon=check_positive(epsilon, "epsilon"),
-            delta=delta,
-            adjacency=adjacency,
+            guarantee=asked,
             n_rows=n_rows,
         )
         n_rows = outlook.n_rows
     rows = []
     for mechanism in compared:
-        setting = n_columns, bound, epsilon, delta, adjacency
-        noise, refusal = _calibrate(mechanism, *setting, n_rows)
+        noise, refusal = _calibrate(mechanism, asked, n_columns, bound, n_rows)
         rows.append(
             PlanRow(
                 mechanism=_name(mechanism),
@@ -430,7 +419,7 @@ def plan(
     if all(row.noise is None for row in rows):
         raise ValueError(rows[0].remark)
     rows.sort(key=lambda row: math.inf if row.needed is None else row.needed)
-    ours = set(map(_name, _candidates(delta)))
+    ours = set(map(_name, _candidates(asked.delta)))
     recommended, reason = _recommend([r for r in rows if r.mechanism in ours], n_columns, n_rows)
     weights = None
     terms: tuple[TermRow, ...] = ()
@@ -442,8 +431,8 @@ def plan(
     return Plan(
         n_columns=n_columns,
         bound=bound,
-        epsilon=epsilon,
-        delta=delta,
+        epsilon=asked.epsilon,
+        delta=asked.delta,
         adjacency=adjacency,
         n_rows=n_rows,
         error=error,
@@ -493,20 +482,18 @@ def _candidates(delta: float) -> list[Mechanism]:
 
 def _calibrate(
     mechanism: Mechanism,
+    guarantee: Guarantee,
     n_columns: int,
     bound: float,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
     n_rows: int | None,
 ) -> tuple[Calibration | None, str]:
     """Calibrate, or say why not, or that it has another delta than was asked for."""
     try:
-        noise = mechanism.calibrate(n_columns, bound, epsilon, delta, adjacency, n_rows)
+        noise = mechanism.noise_for(guarantee, n_columns, bound, n_rows)
     except ValueError as refusal:
         return None, str(refusal)
     reached = mechanism.reached(noise)
-    return noise, f"not private: its delta is {reached:.2g}" if reached > delta else ""
+    return noise, f"not private: its delta is {reached:.2g}" if reached > guarantee.delta else ""
 
 
 def _error(record: Calibration, n_rows: int) -> float:

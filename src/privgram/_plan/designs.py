@@ -77,7 +77,7 @@ def design_of(design: Any, columns: Columns, bound: float) -> Design:
     complete = len(rows) / len(table)
     if columns.missing != "drop":  # and they are not expected
         n_rows, complete = n_rows and len(rows), 1.0
-    rows = _clipped(rows, bound)
+    rows = clipped(rows, bound)
     return Design(what, rows, _mean_product(rows), n_rows, complete)
 
 
@@ -113,14 +113,15 @@ def _released(design: ReleaseRecord, columns: Columns, bound: float) -> Design:
     if count and n_rows and columns.missing == "drop":
         complete = count / n_rows
     shape = shape_of(design)
-    return Design(EARLIER, _clipped(rows, bound), moment, n_rows, complete, shape)
+    return Design(EARLIER, clipped(rows, bound), moment, n_rows, complete, shape)
 
 
 def _mean_product(rows: Matrix) -> Matrix:
     return rows.T @ rows / len(rows)
 
 
-def _clipped(rows: Matrix, bound: float) -> Matrix:
+def clipped(rows: Matrix, bound: float) -> Matrix:
+    """Rows shortened to an L2 norm."""
     lengths = np.linalg.norm(rows, axis=1)
     found: Matrix = rows * np.minimum(1.0, bound / np.maximum(lengths, 1e-300))[:, None]
     return found

@@ -6,6 +6,7 @@ import math
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from privgram.mechanisms import Calibration, Mechanism
     from privgram.mechanisms.refined import Frame
     from privgram.noise import NoiseLaw
-    from privgram.privacy import Adjacency
+    from privgram.privacy import Guarantee
     from privgram.regression import Fit
 
 
@@ -150,30 +151,25 @@ class Curve:
 
         ax = axes_for(ax, (8.0, 4.5))
         by_rows = len({row.epsilon for row in self.rows}) == 1
+        along, other = map(attrgetter, ("n_rows", "epsilon") if by_rows else ("epsilon", "n_rows"))
         mechanisms = list(dict.fromkeys(row.mechanism for row in self.rows))
         styles = dict(zip(mechanisms, ["-", "--", ":", "-."] * len(mechanisms), strict=False))
-        fixed = sorted({row.epsilon if by_rows else row.n_rows for row in self.rows})
+        fixed = sorted(set(map(other, self.rows)))
         for j, name in enumerate(self.names[:MOST_LINES]):
+            own = [row for row in self.rows if row.name == name]
             for mechanism in mechanisms:
                 for value in fixed:
-                    rows = [
-                        row
-                        for row in self.rows
-                        if (row.name, row.mechanism) == (name, mechanism)
-                        and (row.epsilon if by_rows else row.n_rows) == value
-                    ]
-                    x = [row.n_rows if by_rows else row.epsilon for row in rows]
-                    y = [math.nan if row.stderr is None else row.stderr for row in rows]
+                    line = [one for one in own if (one.mechanism, other(one)) == (mechanism, value)]
+                    y = [math.nan if row.stderr is None else row.stderr for row in line]
                     label = f"{cut(name)}, {mechanism}"
                     label += f", {value:,} rows" if len(fixed) > 1 else ""
-                    ax.loglog(x, y, styles[mechanism], color=f"C{j}", marker=".", label=label)
+                    x, style = list(map(along, line)), styles[mechanism]
+                    ax.loglog(x, y, style, color=f"C{j}", marker=".", label=label)
             if len(fixed) == 1:
-                rows = [row for row in self.rows if row.name == name]
-                x = [row.n_rows if by_rows else row.epsilon for row in rows]
-                order = np.argsort(x)
-                without = [row.sampling for row in rows]
-                ax.plot(np.array(x)[order], np.array(without)[order], color=f"C{j}", alpha=0.35)
-        ticks = sorted({row.n_rows if by_rows else row.epsilon for row in self.rows})
+                own.sort(key=along)
+                without = [row.sampling for row in own]
+                ax.plot(list(map(along, own)), without, color=f"C{j}", alpha=0.35)
+        ticks = sorted(set(map(along, self.rows)))
         ticks = ticks[:: -(-len(ticks) // 9)]
         ax.set_xticks(ticks, [f"{tick:,.8g}" for tick in ticks])
         ax.minorticks_off()
@@ -312,9 +308,11 @@ class Outlook:
             grid = [check_positive(value, "epsilon") for value in epsilon]
         found = []
         for n in sizes:
-            for name, mechanism in self._setting.main(self.delta).items():
+            for name, mechanism in self._setting.main.items():
                 for value in grid:
-                    rows = self._setting.errors(name, mechanism, target, n, value, self.delta)
+                    asked = replace(self._setting.guarantee, epsilon=value)
+                    setting = replace(self._setting, n_rows=n, guarantee=asked)
+                    rows = setting.errors(name, mechanism, target)
                     found += [
                         CurveRow(float(value), n, name, row.name, row.sampling, row.stderr[name])
                         for row in rows
@@ -324,48 +322,35 @@ class Outlook:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What stays the same in all of an outlook."""
+    """What stays the same in all of an outlook, but in its curves `n_rows` and epsilon."""
 
     columns: Columns
     design: Design
     bound: float
-    adjacency: Adjacency
+    n_rows: int
+    guarantee: Guarantee
 
-    @staticmethod
-    def main(delta: float) -> dict[str, Mechanism]:
+    @property
+    def main(self) -> dict[str, Mechanism]:
         """One look, and second looks."""
-        if delta == 0:
+        if self.guarantee.delta == 0:
             return {"MatrixLaplace()": MatrixLaplace()}
         return {"AnalyzeGauss()": AnalyzeGauss(), "Refined()": Refined()}
 
-    def errors(
-        self,
-        label: str,
-        mechanism: Mechanism,
-        target: str,
-        n_rows: int,
-        epsilon: float,
-        delta: float,
-    ) -> list[OutlookRow]:
+    def errors(self, label: str, mechanism: Mechanism, target: str) -> list[OutlookRow]:
         """Of one regression by one mechanism, which is called by a label."""
-        without = self._without_privacy(mechanism, target, n_rows, epsilon, delta)
+        without = self._without_privacy(mechanism, target)
         size, most = len(without.param_names), MOST_REHEARSALS
         try:
-            calibration = mechanism.calibrate(
-                len(self.columns),
-                self.bound,
-                epsilon,
-                delta,
-                self.adjacency,
-                n_rows=n_rows if self.adjacency == "replace" else None,
-            )
+            public = self.n_rows if self.guarantee.adjacency == "replace" else None
+            calibration = mechanism.noise_for(self.guarantee, len(self.columns), self.bound, public)
         except ValueError:
             most = 0
         drawn: list[Vector] = []
         tried = 0
         while tried < most and draw_more(drawn, tried, REHEARSALS, KNOWN):
-            matrix, law = self._drawn(mechanism, calibration, n_rows, tried)
-            record = self._record(mechanism, matrix, law, n_rows, epsilon, delta, calibration)
+            matrix, law = self._drawn(mechanism, calibration, tried)
+            record = self._record(mechanism, matrix, law, calibration)
             tried += 1
             with suppress(RefusedError):
                 errors = regress(record, target).inference.stderr[:size]
@@ -385,12 +370,9 @@ class Setting:
             for j, name in enumerate(without.param_names)
         ]
 
-    def _without_privacy(
-        self, mechanism: Mechanism, target: str, n_rows: int, epsilon: float, delta: float
-    ) -> Fit:
+    def _without_privacy(self, mechanism: Mechanism, target: str) -> Fit:
         """The regression on the design itself."""
-        nothing = GaussianLaw(0.0, 0.0)
-        plain = self._record(mechanism, self.moment(n_rows), nothing, n_rows, epsilon, delta, None)
+        plain = self._record(mechanism, self.moment, GaussianLaw(0.0, 0.0), None)
         released = self.design.what == EARLIER
         try:
             found = regress(plain, target)
@@ -406,40 +388,39 @@ class Setting:
         )
 
     def _drawn(
-        self, mechanism: Mechanism, calibration: Calibration, n_rows: int, seed: int
+        self, mechanism: Mechanism, calibration: Calibration, seed: int
     ) -> tuple[Matrix, NoiseLaw]:
         """A release of made rows, and the law of its noise."""
         # A fixed seed: nothing secret is drawn, and the same plan gives the same numbers.
         rng = np.random.default_rng(seed)
         if isinstance(mechanism, Refined):
-            released, law, _ = take_looks(mechanism, _Rehearsed(self, calibration, n_rows, rng))
+            released, law, _ = take_looks(mechanism, _Rehearsed(self, calibration, rng))
             if not isinstance(law, GaussianLaw):
                 return released, law
         law = calibration.law
         if isinstance(law, GaussianLaw):
             layout = self.columns.layout
             law = imposed(law, zeros(layout), ties(layout))
-        exact = self.moment(n_rows) + law.shift_matrix(len(self.columns))
+        exact = self.moment + law.shift_matrix(len(self.columns))
         return law.draw(exact, rng), law
 
-    def moment(self, n_rows: int) -> Matrix:
+    @property
+    def moment(self) -> Matrix:
         """Second moment of those of the rows that count."""
-        return self.design.moment * (n_rows * self.design.complete)
+        return self.design.moment * (self.n_rows * self.design.complete)
 
     def _record(
         self,
         mechanism: Mechanism,
         matrix: Matrix,
         law: NoiseLaw,
-        n_rows: int,
-        epsilon: float,
-        delta: float,
         calibration: Calibration | None,
     ) -> ReleaseRecord:
-        count: int | None = n_rows
+        count: int | None = self.n_rows
+        epsilon, delta = self.guarantee.epsilon, self.guarantee.delta
         if calibration is None:  # the number of those that count is known
-            count = round(n_rows * self.design.complete)
-        elif self.adjacency != "replace":
+            count = round(self.n_rows * self.design.complete)
+        elif self.guarantee.adjacency != "replace":
             count = None
         return ReleaseRecord(
             matrix=matrix.copy(),
@@ -449,7 +430,7 @@ class Setting:
             noise=law,
             epsilon=epsilon,
             delta=delta,
-            adjacency=self.adjacency,
+            adjacency=self.guarantee.adjacency,
             privacy=StatedProfile(epsilon, delta) if calibration is None else calibration.privacy,
             bound=self.bound,
             n_rows=count,
@@ -482,11 +463,11 @@ class _Moment:
 class _Rehearsed(Looks):
     """Looks at made rows, each of which stands for as many as there will be."""
 
-    def __init__(self, setting: Setting, noise: Any, n_rows: int, rng: np.random.Generator) -> None:
-        moment = _Moment(setting.moment(n_rows), setting.bound, setting.columns)
+    def __init__(self, setting: Setting, noise: Any, rng: np.random.Generator) -> None:
+        moment = _Moment(setting.moment, setting.bound, setting.columns)
         super().__init__(moment, noise, again=True)
         self.rows = setting.design.rows
-        self.weight = n_rows * setting.design.complete / len(self.rows)
+        self.weight = setting.n_rows * setting.design.complete / len(self.rows)
         self.shape = setting.design.shape
         self.rng = rng
 
@@ -511,9 +492,7 @@ class _Rehearsed(Looks):
         return self.weight * len(self.rows)
 
     def mapped(self, frame: Frame, radius: float) -> _Moment:
-        image = self.rows @ frame.matrix.T
-        lengths = np.linalg.norm(image, axis=1)
-        image *= np.minimum(1.0, radius / np.maximum(lengths, 1e-300))[:, None]
+        image = designs.clipped(self.rows @ frame.matrix.T, radius)
         return _Moment(self.weight * (image.T @ image), radius, self.moment.columns)
 
 
@@ -524,9 +503,7 @@ def outlook(
     mechanisms: dict[str, Mechanism],
     *,
     bound: float,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
+    guarantee: Guarantee,
     n_rows: int | None,
 ) -> Outlook:
     """What regressions will be worth; see `privgram.plan` for the parameters."""
@@ -544,13 +521,13 @@ def outlook(
         if not numbers:
             raise ValueError("targets must be given: no number is stored by itself")
         targets = numbers[-1:]
-    setting = Setting(columns, taken, bound, adjacency)
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    setting = Setting(columns, taken, bound, n_rows, guarantee)
     mechanisms = {"Refined()": Refined(), **mechanisms} if delta > 0 else mechanisms
     found: list[OutlookRow] = []
     for target in targets:
         by_mechanism = [
-            setting.errors(label, mechanism, target, n_rows, epsilon, delta)
-            for label, mechanism in mechanisms.items()
+            setting.errors(label, mechanism, target) for label, mechanism in mechanisms.items()
         ]
         for rows in zip(*by_mechanism, strict=True):
             stderr = {label: error for row in rows for label, error in row.stderr.items()}

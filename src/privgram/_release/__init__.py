@@ -96,6 +96,10 @@ def build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Rel
     from privgram import privacy
 
     columns, unit = header["columns"], header.get("privacy_unit")
+    plain = (
+        "parameters", "epsilon", "delta", "adjacency", "bound", "n_rows", "reproducible",
+        "condition",
+    )  # fmt: skip
     loaded = Release(
         matrix=arrays["matrix"],
         sketch=arrays.get("sketch"),
@@ -106,19 +110,7 @@ def build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Rel
         columns=None if columns is None else Columns.from_dict(columns),
         privacy_unit=None if unit is None else PrivacyUnit.from_dict(unit),
         n_units=header.get("n_units"),
-        **{
-            name: header[name]
-            for name in (
-                "parameters",
-                "epsilon",
-                "delta",
-                "adjacency",
-                "bound",
-                "n_rows",
-                "reproducible",
-                "condition",
-            )
-        },
+        **{name: header[name] for name in plain},
     )
     check_parts(loaded)
     check_stated(loaded)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def check_parts(release: ReleaseRecord) -> None:
     """Raise unless the parts of a release are sound and fit together, as saved ones do."""
-    from privgram.privacy._profile import check_adjacency
+    from privgram._base.numbers import check_adjacency
     from privgram.privacy.composition import adjacencies
 
     names, d = release.names, release.n_columns
@@ -56,10 +56,9 @@ def check_parts(release: ReleaseRecord) -> None:
     check_positive(release.epsilon, "epsilon")
     if not 0 <= check_number(release.delta, "delta") <= 1:
         raise ValueError("delta must be in [0, 1]")
-    if release.n_rows is not None:
-        check_integer(release.n_rows, "n_rows", 0, 2**63 - 1)
-    if release.n_units is not None:
-        check_integer(release.n_units, "n_units", 0, 2**63 - 1)
+    for name, count in {"n_rows": release.n_rows, "n_units": release.n_units}.items():
+        if count is not None:
+            check_integer(count, name, 0, 2**63 - 1)
     release.noise.check(d)
     if not isinstance(release.parameters, dict) or not isinstance(release.reproducible, bool):
         raise ValueError("parameters must be a mapping and reproducible true or false")

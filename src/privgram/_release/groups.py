@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from privgram.columns.variables import Level
-    from privgram.privacy import Guarantee
+    from privgram.privacy import Standing
     from privgram.regression.groups import GroupFits
 
 FORM = Form(
@@ -95,7 +95,7 @@ class Releases(Mapping[Any, Release]):
         return self.groups.by
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> Standing:
         """How well it is founded; see `Release.guarantee`."""
         return self.privacy.guarantee
 

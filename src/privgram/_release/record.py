@@ -14,7 +14,7 @@ import numpy as np
 from privgram._base.saved import Form
 from privgram._base.text import shown
 from privgram.columns import Columns
-from privgram.columns.unit import PrivacyUnit
+from privgram.columns.unit import Guarantee, PrivacyUnit
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.noise import NoiseLaw
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram.mechanisms import Mechanism
-    from privgram.privacy import Adjacency, Guarantee, Profile
+    from privgram.privacy import Adjacency, Profile, Standing
 
 FORM = Form("privgram-release", 1, "a release", key="release", arrays=("matrix", "sketch"))
 
@@ -126,7 +126,7 @@ class ReleaseRecord:
         return text + ">"
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> Standing:
         """How well (epsilon, delta) is founded, under the `condition` if there is one.
 
         "proved", "bounded" or "stated", see `privgram.privacy.Profile.guarantee`.
@@ -147,6 +147,16 @@ class ReleaseRecord:
     def n_columns(self) -> int:
         """Number of columns d."""
         return len(self.names)
+
+    @property
+    def unbiased(self) -> NDArray[np.float64]:
+        """The released matrix less the known shift of its noise, shape (d, d) float64."""
+        return self.matrix - self.noise.shift_matrix(self.n_columns)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows were weighted, so that an intercept holds the sum of their weights."""
+        return self.columns is not None and self.columns.row_weights is not None
 
     def marginal(self, names: Sequence[str | int]) -> Self:
         """The sub-matrix of some columns, as a release of its own.
@@ -212,7 +222,7 @@ class ReleaseRecord:
             )
         if float(bound) != self.bound:
             raise ValueError(f"the bound of this release is {self.bound:g}, not {bound:g}")
-        bound.check(self.adjacency, None if self.privacy_unit is None else self.privacy_unit.name)
+        bound.check(Guarantee(self.epsilon, self.delta, self.adjacency, self.privacy_unit))
         if self.parameters.get("bound_id") == bound.id:
             return self
         if "bound_epsilon" in self.parameters:

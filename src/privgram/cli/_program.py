@@ -146,7 +146,7 @@ def _fail(message: str) -> NoReturn:
 @click.group(
     cls=Program,
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.version_option(__version__, prog_name="privgram")
 @click.pass_context

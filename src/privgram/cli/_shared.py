@@ -29,6 +29,7 @@ else:
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 PATH = click.Path(path_type=Path)
+POSITIVE = click.IntRange(min=1)
 
 # Rich takes 80 columns when it cannot ask a terminal; cut numbers help no one.
 PIPED_WIDTH = 160
@@ -48,7 +49,6 @@ guarantee = options(
         "--adjacency",
         type=click.Choice(["replace", "add-remove"]),
         default="replace",
-        show_default=True,
         help="Which tables are neighbours: those with one row replaced (the number of rows is"
         " public), or with one row added or removed (it is private).",
     ),
@@ -139,12 +139,17 @@ def example(*lines: str) -> str:
     return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
 
 
+def command(*lines: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a command of the function's name, whose help text ends with an example."""
+    return click.command(epilog=example(*lines))
+
+
 def read_columns(text: str | None) -> pg.Columns | list[str] | None:
     """Read ``--columns``: a TOML or JSON file that describes them, or names with commas."""
     if text is None:
         return None
-    for file in columns_file(text):
-        return pg.Columns.load(file)
+    if files := file_in(text, ".toml", ".json"):
+        return pg.Columns.load(files[0])
     if Path(text).is_file():
         raise click.UsageError(f"--columns {text}: columns are described in a .toml or .json file")
     return read_names("--columns", text)
@@ -189,23 +194,17 @@ def read_number(option: str, text: str, *words: str) -> float:
 
 def contents(release: Any) -> dict[str, object]:
     """What commands tell of a release, from its bound on."""
-    return {
-        "bound": release.bound,
-        "mechanism": str(release.mechanism),
-        "epsilon": release.epsilon,
-        "delta": release.delta,
-        "adjacency": release.adjacency,
-        "guarantee": release.guarantee,
-        "condition": release.condition,
-        "reproducible": release.reproducible,
-        "parameters": release.parameters,
-    }
+    told = (
+        "bound", "mechanism", "epsilon", "delta", "adjacency", "guarantee", "condition",
+        "reproducible", "parameters",
+    )  # fmt: skip
+    return {name: getattr(release, name) for name in told} | {"mechanism": str(release.mechanism)}
 
 
-def columns_file(text: str | None) -> list[Path]:
-    """Give the file that ``--columns`` names, if it names one."""
+def file_in(text: str | None, *suffixes: str) -> list[Path]:
+    """Give the file that an option names, if it names one."""
     file = Path(text or "")
-    return [file] if file.suffix in (".toml", ".json") else []
+    return [file] if file.suffix in suffixes else []
 
 
 class Name(Kind):

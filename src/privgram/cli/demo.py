@@ -16,7 +16,7 @@ import numpy as np
 
 import privgram as pg
 from privgram._base.installed import extra
-from privgram.cli._shared import console, example, json_option, print_json, table
+from privgram.cli._shared import command, console, json_option, print_json, table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,20 +35,16 @@ BOUNDS = {
 TARGET = "arr_delay"
 
 
-@click.command(
-    "demo",
-    epilog=example(
-        "privgram demo",
-        "privgram regress demo-out/flights.json --target arr_delay --features dep_delay",
-    ),
+@command(
+    "privgram demo",
+    "privgram regress demo-out/flights.json --target arr_delay --features dep_delay",
 )
-@click.option("--epsilon", type=float, default=1.0, show_default=True)
-@click.option("--delta", type=float, default=1e-6, show_default=True)
+@click.option("--epsilon", type=float, default=1.0)
+@click.option("--delta", type=float, default=1e-6)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("demo-out"),
-    show_default=True,
     help="Folder for the release.",
 )
 @json_option
@@ -106,6 +102,9 @@ def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
         )
         return
 
+    told = [raw_coef, raw_stderr, *shown["private"], away["private"]]
+    told += [shown["one_look"][0], away["one_look"]]
+    forms = [*[".4f"] * 4, "+.1f", ".4f", "+.1f"]
     print_ = console().print
     print_(
         f"\nEvery flight out of New York City in 2013: {flights.num_rows:,} rows, "
@@ -119,19 +118,7 @@ def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
     print_(
         table(
             ["", "not private", "std. error", "refined", "std. error", "off", "one look", "off"],
-            [
-                [name, *map(_fixed, row[:4]), f"{row[4]:+.1f}", _fixed(row[5]), f"{row[6]:+.1f}"]
-                for name, *row in zip(
-                    names,
-                    raw_coef,
-                    raw_stderr,
-                    *shown["private"],
-                    away["private"],
-                    shown["one_look"][0],
-                    away["one_look"],
-                    strict=True,
-                )
-            ],
+            [[name, *map(format, row, forms)] for name, *row in zip(names, *told, strict=True)],
             title="Minutes late on arrival, by linear regression",
         )
     )
@@ -169,10 +156,6 @@ def _called() -> str:
     if shutil.which("privgram"):
         return "privgram"
     return os.path.relpath(Path(sys.executable).with_name("privgram"))
-
-
-def _fixed(value: float) -> str:
-    return f"{value:.4f}"
 
 
 def load_flights() -> Any:

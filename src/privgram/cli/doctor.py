@@ -21,14 +21,14 @@ from privgram import moment
 from privgram._base.installed import __version__
 from privgram._base.machine import cores
 from privgram._core import blas, rows, wishart
-from privgram.cli._shared import console, example, facts, json_option, print_json, table
+from privgram.cli._shared import command, console, facts, json_option, print_json, table
 from privgram.drawing import random
 
 # RFC 8439, appendix A.1, vector 1: the first 32 bytes of the stream under the key of zeros.
 CHACHA20 = bytes.fromhex("76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7")
 
 
-@click.command("doctor", epilog=example("privgram doctor"))
+@command("privgram doctor")
 @json_option
 def doctor(as_json: bool) -> None:
     """Show versions and hardware, and test this installation.

@@ -12,10 +12,12 @@ from privgram._base.files import check_distinct
 from privgram._base.numbers import is_number
 from privgram.cli._shared import (
     PATH,
-    columns_file,
+    POSITIVE,
+    command,
     console,
     example,
     facts,
+    file_in,
     guarantee,
     json_option,
     print_json,
@@ -25,12 +27,9 @@ from privgram.cli._shared import (
 )
 
 
-@click.command(
-    "plan",
-    epilog=example(
-        "privgram plan --columns 22 --bound 4.7 --epsilon 0.5 --delta 1e-6",
-        "privgram plan --columns columns.toml --target cost --epsilon 0.5 --delta 1e-6",
-    ),
+@command(
+    "privgram plan --columns 22 --bound 4.7 --epsilon 0.5 --delta 1e-6",
+    "privgram plan --columns columns.toml --target cost --epsilon 0.5 --delta 1e-6",
 )
 @click.option(
     "--columns",
@@ -40,12 +39,11 @@ from privgram.cli._shared import (
 )
 @click.option("--bound", type=float, help="L2 bound of a row. A file of bounds implies one.")
 @guarantee
-@click.option("--rows", "n_rows", type=click.IntRange(min=1), help="Number of rows, if public.")
+@click.option("--rows", "n_rows", type=POSITIVE, help="Number of rows, if public.")
 @click.option(
     "--error",
     type=float,
     default=0.01,
-    show_default=True,
     help="Accuracy wanted of a regression's coefficients on unit-scale data.",
 )
 @click.option(
@@ -92,7 +90,10 @@ def plan(
             needing = "--target" if targets else "--design"
             raise click.UsageError(f"{needing} needs --columns to be a file of bounds")
     check_distinct(
-        {"--columns": columns_file(columns), "--design": [design] if design else []},
+        {
+            "--columns": file_in(columns, ".toml", ".json"),
+            "--design": [design] if design else [],
+        },
         {"--plot": plot},
     )
     plan = pg.plan(
@@ -146,7 +147,6 @@ def ledger() -> None:
     "--composition",
     type=click.Choice(["pld", "basic"]),
     default="pld",
-    show_default=True,
     help="How spends add up. pld composes exact privacy losses, for releases planned without a look"
     " at earlier ones. basic adds epsilons and deltas, for any releases.",
 )

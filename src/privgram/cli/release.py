@@ -18,15 +18,15 @@ from privgram._base.files import check_distinct
 from privgram._base.text import listed
 from privgram.cli._shared import (
     PATH,
+    POSITIVE,
     Name,
-    columns_file,
+    command,
     console,
     contents,
-    example,
     facts,
+    file_in,
     guarantee,
     json_option,
-    options,
     print_json,
     read_columns,
     read_names,
@@ -40,68 +40,26 @@ if TYPE_CHECKING:
     from privgram.columns.groups import Unlisted
     from privgram.columns.unit import Clip
     from privgram.mechanisms import Mechanism
-    from privgram.privacy import Adjacency
 
 
-#: ``--unit`` and what goes with it.
-unit_options = options(
-    click.option(
-        "--unit",
-        metavar="COLUMN",
-        help="Column that tells whose row a row is. All rows of one unit are then protected"
-        " together, and the number of units is public instead of that of rows.",
-    ),
-    click.option(
-        "--unit-bound",
-        metavar="NUMBER|auto",
-        help="Bound of a unit. Longer units are scaled down to it. auto chooses it by the table"
-        " and costs --bound-epsilon.",
-    ),
-    click.option(
-        "--rows-per-unit",
-        type=click.IntRange(min=1),
-        help="Instead of --unit-bound: no unit of up to so many rows is scaled down.",
-    ),
-    click.option(
-        "--clip",
-        type=click.Choice(["frobenius", "trace"]),
-        default="frobenius",
-        show_default=True,
-        help="Norm of a unit's matrix. trace also serves matrix-laplace.",
-    ),
-    click.option(
-        "--within", is_flag=True, help="Subtract each unit's means: an effect for each unit."
-    ),
-    click.option(
-        "--unit-missing",
-        type=click.Choice(["error", "drop"]),
-        help="What to do about a row without a unit. Default: error, or drop if neighbours are "
-        "by add-remove.",
-    ),
-)
-
-
-@click.command(
-    "release",
-    epilog=example(
-        "privgram release flights.parquet --columns columns.toml \\",
-        "    --epsilon 1 --delta 1e-6 --out flights.json",
-        "privgram release table.npy --bound auto --bound-epsilon 0.1 \\",
-        "    --epsilon 1 --delta 1e-6 --out gram.json",
-        "privgram release visits.parquet --columns columns.toml --unit patient \\",
-        "    --rows-per-unit 15 --epsilon 1 --delta 1e-6 --out gram.json",
-        "",
-        "with the public bounds in columns.toml:",
-        "",
-        "intercept = true",
-        'missing = "drop"',
-        'terms = ["poly(distance, 2)", "origin", "dep_delay", "arr_delay"]  # all by default',
-        "[bounds]",
-        "distance = [0, 2800]",
-        'origin = ["EWR", "JFK", "LGA"]',
-        "dep_delay = [-60, 300]",
-        "arr_delay = [-60, 300]",
-    ),
+@command(
+    "privgram release flights.parquet --columns columns.toml \\",
+    "    --epsilon 1 --delta 1e-6 --out flights.json",
+    "privgram release table.npy --bound auto --bound-epsilon 0.1 \\",
+    "    --epsilon 1 --delta 1e-6 --out gram.json",
+    "privgram release visits.parquet --columns columns.toml --unit patient \\",
+    "    --rows-per-unit 15 --epsilon 1 --delta 1e-6 --out gram.json",
+    "",
+    "with the public bounds in columns.toml:",
+    "",
+    "intercept = true",
+    'missing = "drop"',
+    'terms = ["poly(distance, 2)", "origin", "dep_delay", "arr_delay"]  # all by default',
+    "[bounds]",
+    "distance = [0, 2800]",
+    'origin = ["EWR", "JFK", "LGA"]',
+    "dep_delay = [-60, 300]",
+    "arr_delay = [-60, 300]",
 )
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
 @click.option(
@@ -128,7 +86,36 @@ unit_options = options(
     help="With auto: leave about this part of the rows, or units, as it is. Default: 0.95 of the"
     " rows, half of the units.",
 )
-@unit_options
+@click.option(
+    "--unit",
+    metavar="COLUMN",
+    help="Column that tells whose row a row is. All rows of one unit are then protected"
+    " together, and the number of units is public instead of that of rows.",
+)
+@click.option(
+    "--unit-bound",
+    metavar="NUMBER|auto",
+    help="Bound of a unit. Longer units are scaled down to it. auto chooses it by the table"
+    " and costs --bound-epsilon.",
+)
+@click.option(
+    "--rows-per-unit",
+    type=POSITIVE,
+    help="Instead of --unit-bound: no unit of up to so many rows is scaled down.",
+)
+@click.option(
+    "--clip",
+    type=click.Choice(["frobenius", "trace"]),
+    default="frobenius",
+    help="Norm of a unit's matrix. trace also serves matrix-laplace.",
+)
+@click.option("--within", is_flag=True, help="Subtract each unit's means: an effect for each unit.")
+@click.option(
+    "--unit-missing",
+    type=click.Choice(["error", "drop"]),
+    help="What to do about a row without a unit. Default: error, or drop if neighbours are "
+    "by add-remove.",
+)
 @guarantee
 @click.option(
     "--mechanism", type=Name(), help="Default: the one that `privgram plan` says to take."
@@ -140,7 +127,7 @@ unit_options = options(
     multiple=True,
     help="A parameter of the --mechanism. May be repeated.",
 )
-@click.option("--threads", type=click.IntRange(min=1), help="Default: one for each core.")
+@click.option("--threads", type=POSITIVE, help="Default: one for each core.")
 @click.option("--out", type=PATH, required=True, help="File for the release, .json or .npz.")
 @click.option("--force", is_flag=True, help="Replace an existing release.")
 @click.option(
@@ -160,7 +147,6 @@ unit_options = options(
     "--unlisted",
     type=click.Choice(["drop", "other", "error"]),
     default="drop",
-    show_default=True,
     help="With --by: what becomes of rows with another value, or with none.",
 )
 @json_option
@@ -176,12 +162,8 @@ def release(
     clip: Clip,
     within: bool,
     unit_missing: Literal["error", "drop"] | None,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
     mechanism: str | None,
     settings: tuple[str, ...],
-    threads: int | None,
     out: Path,
     force: bool,
     ledger: Path | None,
@@ -189,6 +171,7 @@ def release(
     groups: str | None,
     unlisted: Unlisted,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Release the second-moment matrix of a table.
 
@@ -206,8 +189,8 @@ def release(
     check_distinct(
         {
             "SOURCE": files_of(sources),
-            "--columns": columns_file(columns),
-            "--groups": groups_file(groups),
+            "--columns": file_in(columns, ".toml", ".json"),
+            "--groups": file_in(groups, ".txt"),
         },
         {"--ledger": ledger, "--out": out},
     )
@@ -240,17 +223,14 @@ def release(
     release: Any = pg.release(
         list(sources) if len(sources) > 1 else sources[0],
         described,
-        epsilon,
-        delta,
         mechanism=None if mechanism is None else make(mechanism, settings),
-        adjacency=adjacency,
         bound=row_bound,
         unit=whose,
         by=groups_of,
         ledger=None if ledger is None else pg.Ledger(ledger),
         out=out,
-        threads=threads,
         progress=sys.stderr.isatty(),
+        **given,
     )
 
     report: dict[str, Any] = {"release": str(out)}
@@ -290,20 +270,13 @@ def _read_groups(text: str) -> list[str] | list[int]:
         except ValueError:
             raise click.UsageError("--groups: this is not a JSON list") from None
         return found
-    files = groups_file(text)
-    if files:
+    if files := file_in(text, ".txt"):
         names = files[0].read_text(encoding="utf-8").splitlines()
     else:
         names = read_names("--groups", text)
     if all(re.fullmatch(r"0|-?[1-9]\d*", name) for name in names):
         return [int(name) for name in names]
     return names
-
-
-def groups_file(text: str | None) -> list[Path]:
-    """Give the file that ``--groups`` names, if it names one."""
-    file = Path(text or "")
-    return [file] if file.suffix == ".txt" else []
 
 
 def files_of(sources: tuple[str, ...]) -> Iterator[Path]:

@@ -14,12 +14,12 @@ from privgram._base.text import listed, shown
 from privgram._release.groups import Releases
 from privgram.cli._shared import (
     PATH,
+    POSITIVE,
+    command,
     console,
     contents,
-    example,
     facts,
     json_option,
-    options,
     print_json,
     print_lines,
     read_names,
@@ -33,77 +33,42 @@ if TYPE_CHECKING:
     from privgram.regression.groups import GroupFits
 
 
-@click.command("info", epilog=example("privgram info flights.json"))
+@command("privgram info flights.json")
 @click.argument("release", type=PATH)
 @json_option
 def info(release: Path, as_json: bool) -> None:
     """Show what a RELEASE holds."""
-    report = _contents(release)
-    if as_json:
-        print_json(report)
-    else:
-        console().print(facts(_flat(report)))
-
-
-def _contents(path: Path) -> dict[str, object]:
-    release = read_release(path)
-    columns = release.columns
-    return {
-        "release": str(path),
-        "columns": list(release.names),
-        "variables": {}
-        if columns is None
-        else {name: given.describe() for name, given in columns.variables.items()},
+    loaded = read_release(release)
+    columns, unit = loaded.columns, loaded.privacy_unit
+    described = {} if columns is None else columns.variables
+    report: dict[str, Any] = {
+        "release": str(release),
+        "columns": list(loaded.names),
+        "variables": {name: given.describe() for name, given in described.items()},
         "terms": [] if columns is None else list(columns.terms),
         "weights": {} if columns is None else columns.weights,
-        "rows": release.n_rows,
-        **(
-            {}
-            if release.privacy_unit is None
-            else {"unit": release.privacy_unit.to_dict(), "units": release.n_units}
-        ),
-        **contents(release),
+        "rows": loaded.n_rows,
     }
-
-
-def _flat(report: dict[str, object]) -> dict[str, object]:
-    result: dict[str, object] = {}
+    if unit is not None:
+        report |= {"unit": unit.to_dict(), "units": loaded.n_units}
+    report |= contents(loaded)
+    if as_json:
+        print_json(report)
+        return
+    lines: dict[str, object] = {}
     for name, value in report.items():
         if isinstance(value, dict):
-            result.update({name: ""} if value and name != "parameters" else {})
-            result.update({f"  {key}": item for key, item in value.items()})
-        elif isinstance(value, list):
-            result.update({name: listed(value)} if value else {})
-        else:
-            result[name] = value
-    return result
-
-
-#: What `read_model` reads.
-model_options = options(
-    click.argument("formula", metavar="[FORMULA]", required=False),
-    click.option(
-        "--target", metavar="NAME", help="The column to explain, where there is no FORMULA."
-    ),
-    click.option(
-        "--features",
-        metavar="NAMES",
-        help="Columns or terms, separated by commas. Default: all others.",
-    ),
-    click.option(
-        "--reference",
-        "references",
-        metavar="FACTOR=LEVEL",
-        multiple=True,
-        help="The level of a factor that is left out, its first by default. May be repeated.",
-    ),
-)
+            lines |= {name: ""} if value and name != "parameters" else {}
+            lines |= {f"  {key}": item for key, item in value.items()}
+        elif value != []:
+            lines[name] = listed(value) if isinstance(value, list) else value
+    console().print(facts(lines))
 
 
 def read_model(
     formula: str | None, target: str | None, features: str | None, references: tuple[str, ...]
 ) -> tuple[str, dict[str, Any]]:
-    """Read what `model_options` gave: the formula or target, and keyword arguments of a fit."""
+    """Read a formula or target, features and references as arguments of a fit."""
     if (formula is None) == (target is None):
         raise click.UsageError("give either a FORMULA or --target")
     if formula is not None and "~" not in formula:
@@ -127,20 +92,29 @@ def read_references(texts: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-@click.command(
-    "regress",
-    epilog=example(
-        "privgram regress flights.json --target arr_delay --features dep_delay,distance",
-        'privgram regress wages.json "log(wage) ~ poly(age, 2) + sex*region" \\',
-        "    --reference region=w",
-    ),
+@command(
+    "privgram regress flights.json --target arr_delay --features dep_delay,distance",
+    'privgram regress wages.json "log(wage) ~ poly(age, 2) + sex*region" \\',
+    "    --reference region=w",
 )
 @click.argument("release", type=PATH)
-@model_options
+@click.argument("formula", metavar="[FORMULA]", required=False)
+@click.option("--target", metavar="NAME", help="The column to explain, where there is no FORMULA.")
+@click.option(
+    "--features",
+    metavar="NAMES",
+    help="Columns or terms, separated by commas. Default: all others.",
+)
+@click.option(
+    "--reference",
+    "references",
+    metavar="FACTOR=LEVEL",
+    multiple=True,
+    help="The level of a factor that is left out, its first by default. May be repeated.",
+)
 @click.option(
     "--ridge",
     default="0",
-    show_default=True,
     metavar="PENALTY",
     help="Penalty on the squared coefficients, in the scale of the released matrix, or auto.",
 )
@@ -149,9 +123,7 @@ def read_references(texts: tuple[str, ...]) -> dict[str, str]:
     is_flag=True,
     help="Take off what clipping added to the coefficients, as if rows were normal.",
 )
-@click.option(
-    "--level", type=float, default=0.95, show_default=True, help="Level of the intervals."
-)
+@click.option("--level", type=float, default=0.95, help="Level of the intervals.")
 @json_option
 def regress(
     release: Path,
@@ -238,21 +210,9 @@ def read_penalty(text: str) -> float | str:
     return text if text == "auto" else read_number("--ridge", text, "auto")
 
 
-@click.command(
-    "pca",
-    epilog=example(
-        "privgram pca flights.json --components 3", "privgram pca flights.json --standardize"
-    ),
-)
+@command("privgram pca flights.json --components 3", "privgram pca flights.json --standardize")
 @click.argument("release", type=PATH)
-@click.option(
-    "-k",
-    "--components",
-    type=click.IntRange(min=1),
-    default=2,
-    show_default=True,
-    help="Number of components.",
-)
+@click.option("-k", "--components", type=POSITIVE, default=2, help="Number of components.")
 @click.option(
     "--standardize", is_flag=True, help="Of correlations: every column over its deviation."
 )
@@ -295,9 +255,7 @@ def pca(release: Path, components: int, standardize: bool, as_json: bool) -> Non
     )
 
 
-@click.command(
-    "report", epilog=example("privgram report flights.json --target arr_delay -o report.html")
-)
+@command("privgram report flights.json --target arr_delay -o report.html")
 @click.argument("release", type=PATH)
 @click.option(
     "-o",
@@ -314,11 +272,7 @@ def pca(release: Path, components: int, standardize: bool, as_json: bool) -> Non
     help="A column to explain by all the others. May be repeated.",
 )
 @click.option(
-    "--ridge",
-    default="0",
-    show_default=True,
-    metavar="PENALTY",
-    help="Penalty of these regressions, or auto.",
+    "--ridge", default="0", metavar="PENALTY", help="Penalty of these regressions, or auto."
 )
 @click.option("--title", help="Heading of the page.")
 def report(

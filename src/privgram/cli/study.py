@@ -11,7 +11,8 @@ import privgram as pg
 from privgram._base.files import write_atomically
 from privgram.cli._shared import (
     PATH,
-    example,
+    POSITIVE,
+    command,
     json_option,
     options,
     print_json,
@@ -28,30 +29,26 @@ FORMULA = click.argument("formula")
 spending = options(
     click.option("--epsilon", type=float, required=True, help="What it may cost."),
     click.option("--delta", type=float, help="Default: the budget's."),
-    click.option("--label", default="", help="What the ledger calls it."),
+    click.option("--label", default="", show_default=False, help="What the ledger calls it."),
     click.option("--out", type=PATH, help="File to save to."),
     click.option("--force", is_flag=True, help="Replace an existing --out."),
 )
 
 
-@click.command(
-    "plan",
-    epilog=example('privgram plan study.toml "log(wage) ~ education" --want education=0.002'),
-)
+@command('privgram plan study.toml "log(wage) ~ education" --want education=0.002')
 @STUDY
 @FORMULA
 @click.option(
     "--want", "wanted", multiple=True, metavar="NAME=ERROR", help="A standard error. May repeat."
 )
 @click.option("--epsilon", type=float, help="Say what this gives. Default: all that is left.")
-@click.option("--rows", "n_rows", type=click.IntRange(min=1), help="About how many there are.")
+@click.option("--rows", "n_rows", type=POSITIVE, help="About how many there are.")
 @click.option("--design", type=PATH, help="An earlier release.")
 @click.option("--by", help="A factor: the regression in each of its levels.")
 @click.option(
     "--family",
     type=click.Choice(["gaussian", "binomial"]),
     default="gaussian",
-    show_default=True,
     help="Least squares or logistic regression.",
 )
 @json_option
@@ -71,10 +68,7 @@ def plan(
             raise click.UsageError(f"--want {text}: write NAME=ERROR")
         want[name] = read_number(f"--want {name}", value)
     found = pg.Study.load(study).plan(
-        formula,
-        want or None,
-        design=None if design is None else pg.load(design),
-        **asked,
+        formula, want or None, design=None if design is None else pg.load(design), **asked
     )
     if as_json:
         print_json(found.to_dict())
@@ -82,9 +76,7 @@ def plan(
         print_lines(str(found))
 
 
-@click.command(
-    "release", epilog=example("privgram release study.toml --epsilon 1 --out wages.json")
-)
+@command("privgram release study.toml --epsilon 1 --out wages.json")
 @STUDY
 @spending
 @click.option("--by", help="A factor: a release for each of its levels.")
@@ -98,10 +90,7 @@ def release(study: Path, epsilon: float, out: Path | None, force: bool, **asked:
     print_lines(f"{out}: epsilon={epsilon:g}; {it.remaining():.4g} are left")
 
 
-@click.command(
-    "regress",
-    epilog=example('privgram regress study.toml "log(wage) ~ education + region" --epsilon 0.5'),
-)
+@command('privgram regress study.toml "log(wage) ~ education + region" --epsilon 0.5')
 @STUDY
 @FORMULA
 @spending
@@ -109,7 +98,6 @@ def release(study: Path, epsilon: float, out: Path | None, force: bool, **asked:
     "--family",
     type=click.Choice(["gaussian", "binomial", "poisson"]),
     default="gaussian",
-    show_default=True,
     help="Least squares, logistic regression, or one of counts.",
 )
 def regress(
@@ -124,16 +112,9 @@ def regress(
     print_lines(f"epsilon={epsilon:g}; {it.remaining():.4g} are left")
 
 
-@click.command("init", epilog=example("privgram init wages.parquet"))
+@command("privgram init wages.parquet")
 @click.argument("table")
-@click.option(
-    "-o",
-    "--out",
-    type=PATH,
-    default=Path("study.toml"),
-    show_default=True,
-    help="File to write, .toml.",
-)
+@click.option("-o", "--out", type=PATH, default=Path("study.toml"), help="File to write, .toml.")
 def init(table: str, out: Path) -> None:
     """Write the file of a study of TABLE by its columns' types.
 
@@ -149,7 +130,7 @@ def init(table: str, out: Path) -> None:
     print_lines(f"{out}: fill in the bounds, then privgram check {out}")
 
 
-@click.command("check", epilog=example("privgram check study.toml"))
+@command("privgram check study.toml")
 @STUDY
 def check(study: Path) -> None:
     """Show how the table of STUDY differs from its description.
@@ -160,37 +141,22 @@ def check(study: Path) -> None:
     print_lines(str(pg.Study.load(study).check()))
 
 
-@click.command(
-    "stream",
-    epilog=example(
-        "privgram stream study.toml january.parquet --path registry.stream \\",
-        "    --periods 60 --epsilon 1 --out january.json",
-        "privgram stream study.toml february.parquet --path registry.stream \\",
-        "    --out february.json",
-    ),
+@command(
+    "privgram stream study.toml january.parquet --path registry.stream \\",
+    "    --periods 60 --epsilon 1 --out january.json",
+    "privgram stream study.toml february.parquet --path registry.stream \\",
+    "    --out february.json",
 )
 @STUDY
 @click.argument("table", type=PATH)
 @click.option("--path", type=PATH, required=True, help="The stream's file.")
 @click.option("--key", type=PATH, help="Its key. Default: PATH.key.")
-@click.option("--periods", type=click.IntRange(min=1), help="How many there will be.")
+@click.option("--periods", type=POSITIVE, help="How many there will be.")
 @click.option("--epsilon", type=float, help="Of all periods together; to begin a stream.")
 @click.option("--delta", type=float, help="The same. Default: the budget's.")
-@click.option(
-    "--months",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Periods that a person may have rows in.",
-)
-@click.option(
-    "--apart",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Least distance of two of them.",
-)
-@click.option("--period", type=click.IntRange(min=1), help="Its number. Default: the next.")
+@click.option("--months", type=POSITIVE, default=1, help="Periods that a person may have rows in.")
+@click.option("--apart", type=POSITIVE, default=1, help="Least distance of two of them.")
+@click.option("--period", type=POSITIVE, help="Its number. Default: the next.")
 @click.option("--out", type=PATH, required=True, help="File to save to.")
 @click.option("--force", is_flag=True, help="Replace an existing --out.")
 def stream(

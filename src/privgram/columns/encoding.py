@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import repeat
 from numbers import Number, Real
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,17 +27,35 @@ DATES = "describe it by pg.Dates(first, last), or cast it to a number in the uni
 LEVELS = "describe it by a list of its levels in Columns, or cast it if it holds numerals"
 
 
-def check_kind(dtype: np.dtype[Any], name: str | int, wanted: Variable | None = None) -> None:
-    """Refuse a column that does not hold real numbers, or what it is known to be.
+#: Kinds of values that each description takes, by NumPy's letters; "d" stands for decimals.
+_KINDS: dict[type, str] = {Boolean: "buifdO", Dates: "MUSTO", Identifier: "iuUSTO"}
 
-    Objects, of any type, are looked at later, one by one.
+
+def kinds_of(wanted: Variable | None) -> str:
+    """Kinds of values, by NumPy's letters, that a column of what is wanted may hold.
+
+    Objects, of any type, are looked at later, one by one. Decimals are "d".
     """
-    held = _held(dtype)
+    if isinstance(wanted, Factor):
+        return "USTO" if wanted.text else "iufO"
+    return _KINDS.get(type(wanted), "buifdO")
+
+
+def mistaken(held: str, name: str | int, wanted: Variable | None, advice: str = "") -> TypeError:
+    """What to say of a column that holds something else than what is wanted, or than numbers."""
     if isinstance(wanted, (Boolean, Factor, Dates, Identifier)):
-        if dtype.kind not in _kinds(wanted):
-            raise TypeError(f"column {name!r} holds {held}, not {wanted.holds}")
-    elif dtype.kind not in "buifO":
-        raise _no_number(dtype, name)
+        return TypeError(f"column {name!r} holds {held}, not {wanted.holds}")
+    said = f"column {name!r} holds {held}; only real numbers can be used"
+    return TypeError(said + (f": {advice}" if advice else ""))
+
+
+def check_kind(dtype: np.dtype[Any], name: str | int, wanted: Variable | None = None) -> None:
+    """Refuse a column that does not hold real numbers, or what it is known to be."""
+    kind = dtype.kind
+    if kind not in kinds_of(wanted):
+        held = f"values of type {'str' if kind in 'UT' else dtype}"
+        advice = DATES if kind in "mM" else LEVELS if kind in "SUT" else ""
+        raise mistaken("complex numbers" if kind == "c" else held, name, wanted, advice)
 
 
 def numbers_of(values: NDArray[Any], name: str | int) -> NDArray[Any]:
@@ -45,27 +64,8 @@ def numbers_of(values: NDArray[Any], name: str | int) -> NDArray[Any]:
         return values
     listed = values.tolist()
     if not all(value is None or isinstance(value, (Real, Decimal)) for value in listed):
-        raise _no_number(values.dtype, name)
+        raise mistaken(f"values of type {values.dtype}", name, None, LEVELS)
     return np.array([math.nan if value is None else float(value) for value in listed])
-
-
-def _held(dtype: np.dtype[Any]) -> str:
-    text = dtype.kind in "UT"
-    return "complex numbers" if dtype.kind == "c" else f"values of type {'str' if text else dtype}"
-
-
-def _no_number(dtype: np.dtype[Any], name: str | int) -> TypeError:
-    advice = DATES if dtype.kind in "mM" else LEVELS if dtype.kind in "OSUT" else ""
-    said = f"column {name!r} holds {_held(dtype)}; only real numbers can be used"
-    return TypeError(said + (f": {advice}" if advice else ""))
-
-
-def _kinds(wanted: Boolean | Factor | Dates | Identifier) -> str:
-    if isinstance(wanted, Identifier):
-        return "iuUSTO"
-    if isinstance(wanted, Factor):
-        return "USTO" if wanted.text else "iufO"
-    return "MUSTO" if isinstance(wanted, Dates) else "buifO"
 
 
 # The value of a row depends on that row alone and is the same on every machine: sums, products
@@ -77,7 +77,8 @@ T = TypeVar("T")
 DIRECT = 1 << 20
 
 
-class Codes(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Codes:
     """Levels of rows: lut[indices], or the indices themselves; negative ones are missing."""
 
     indices: NDArray[Any]
@@ -86,8 +87,7 @@ class Codes(NamedTuple):
     def __len__(self) -> int:
         return len(self.indices)
 
-    def part(self, rows: slice) -> Codes:
-        """Some of the rows."""
+    def __getitem__(self, rows: slice | NDArray[np.intp]) -> Codes:
         return Codes(self.indices[rows], self.lut)
 
     def plain(self) -> NDArray[np.int32]:
@@ -270,6 +270,9 @@ class Encoder:
         return clamped
 
 
+_OTHERS = "it holds values that are not {}"
+
+
 def codes_of(values: NDArray[Any], factor: Factor) -> NDArray[np.int32]:
     """Codes of a factor's levels, in the order of its levels; -1 for a missing value.
 
@@ -293,11 +296,7 @@ def codes_of(values: NDArray[Any], factor: Factor) -> NDArray[np.int32]:
         found[whole] = _integers(values[whole].astype(np.int64), factor, unlisted)
         found[np.isnan(values)] = -1
         return found
-    raise TypeError(_mistaken(factor))
-
-
-def _mistaken(factor: Factor) -> str:
-    return f"it holds values that are not {factor.holds}"
+    raise TypeError(_OTHERS.format(factor.holds))
 
 
 def _objects(values: list[Any], factor: Factor, unlisted: int) -> NDArray[np.int32]:
@@ -311,7 +310,7 @@ def _objects(values: list[Any], factor: Factor, unlisted: int) -> NDArray[np.int
         if is_missing(value):
             return -1
         if isinstance(value, bool) or not isinstance(value, kind):
-            raise TypeError(_mistaken(factor))
+            raise TypeError(_OTHERS.format(factor.holds))
         return known.get(value, unlisted)
 
     if not factor.text:  # True is equal to 1 and is no level
@@ -319,7 +318,7 @@ def _objects(values: list[Any], factor: Factor, unlisted: int) -> NDArray[np.int
     try:
         found = np.fromiter(map(known.get, values, repeat(-2)), np.int32, len(values))
     except TypeError:  # something has no hash
-        raise TypeError(_mistaken(factor)) from None
+        raise TypeError(_OTHERS.format(factor.holds)) from None
     others = np.flatnonzero(found == -2)
     found[others] = [code(values[i]) for i in others.tolist()]
     return found

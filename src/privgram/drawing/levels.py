@@ -203,6 +203,7 @@ class LevelSteps:
         inner: Design,
         public: int | None,
         robust: bool,
+        cautious: bool,
     ) -> None:
         self.wide = wide
         self.looks = looks
@@ -210,6 +211,7 @@ class LevelSteps:
         self.asked = asked
         self.public = public
         self.robust = robust
+        self.cautious = cautious
         self.ones = inner.frame[-2]
         self.joint = np.delete(inner.frame, -2, axis=0)  # (q + 1, d)
         self.basis = np.linalg.qr(self.joint.T)[0].T
@@ -299,9 +301,8 @@ class LevelSteps:
             counts, std = counted(looks, found, COUNTS)
             turns, turns_std = released(looks, found.total, 1.0, TURNS, m, self.moves)
             noise = self.moves / looks.mu(share)
-            clips.append(
-                rules.choose_clip(counts, turns, grid, std, turns_std, noise, start.rows, most)
-            )
+            of = (counts, turns, grid, std, turns_std, noise, start.rows, most)
+            clips.append(rules.choose_clip(*of, cautious=self.cautious))
         return clips[0], clips[1]
 
     def _scores(
@@ -374,7 +375,7 @@ class LevelSteps:
         part = self.number / start.rows
         if not self.robust:
             return slope.whole * np.eye(self.q), level.whole * part
-        moment = SecondMoment.from_accumulator(found.slopes.second.inner, None, None)
+        moment = SecondMoment.from_accumulator(found.slopes.second, None, None)
         meat = rules.raised(looks.take(moment, SQUARES), looks.std[-1])
         total = found.squares.total
         squares, std = released(looks, total, level.size**2, SQUARES, 1, self.once)

@@ -42,9 +42,15 @@ class Links(Steps):
     """
 
     def __init__(
-        self, looks: Looks, design: Design, public: int | None, robust: bool, family: Family
+        self,
+        looks: Looks,
+        design: Design,
+        public: int | None,
+        robust: bool,
+        cautious: bool,
+        family: Family,
     ) -> None:
-        super().__init__(looks, design, public, robust)
+        super().__init__(looks, design, public, robust, cautious)
         self.family = family
         columns = looks.moment.columns
         assert columns is not None
@@ -93,7 +99,7 @@ class Links(Steps):
         shells = self._shells(start, rules.LINK_COUNTS)
         left -= rules.LINK_COUNTS + rules.TURNS
         noise = self.moves / looks.mu(left * 0.92)
-        clip = rules.choose_clip(*shells, noise, rows, pulls=rules.ONE_WAY)
+        clip = rules.choose_clip(*shells, noise, rows, pulls=rules.ONE_WAY, cautious=self.cautious)
         elsewhere = clip.whole < rules.LEAST_SQUARE * rows
         if not self.robust:  # as the model has it
             clip = replace(clip, whole=max(rows - self.q, 1.0))
@@ -232,8 +238,10 @@ class Huber(Steps):
     No row's score is long, so nothing is clipped.
     """
 
-    def __init__(self, looks: Looks, design: Design, public: int | None, robust: bool) -> None:
-        super().__init__(looks, design, public, robust)
+    def __init__(
+        self, looks: Looks, design: Design, public: int | None, robust: bool, cautious: bool
+    ) -> None:
+        super().__init__(looks, design, public, robust, cautious)
         self.bounded = Bounded(self.q)
         #: No score is longer.
         self.usual = self.bounded.most * self.bounded.longest

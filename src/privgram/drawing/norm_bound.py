@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.numbers import check_integer, check_number
+from privgram._base.numbers import check_adjacency, check_integer, check_number
 from privgram._core.norms import squared_norms
-from privgram.columns.unit import Auto, Unit, bound_of_rows, size_is_public
+from privgram.columns.unit import Auto, Guarantee, Unit, bound_of_rows
 from privgram.drawing import random
 from privgram.drawing.random import exponential_mechanism
 from privgram.engines import Pass, Progress
@@ -181,8 +181,6 @@ class Choice:
         upper: float | None = None,
         bins_per_octave: int = 16,
     ) -> None:
-        from privgram.privacy._profile import check_adjacency
-
         self.asked = asked
         scaling, unit = asked.scaling, asked.unit
         top = None if scaling is None else scaling.bound
@@ -251,7 +249,7 @@ class Choice:
         check_ledger(ledger)
         generator, reproducible = random.resolve(rng)
         unit = None if self.asked.unit is None else self.asked.unit.protected
-        if size_is_public(self.adjacency, unit):
+        if Guarantee(self.epsilon, 0.0, self.adjacency, unit).size_is_public:
             check_size(counts.n_rows)
             self._warn_of_few(counts.n_rows)
         losses, sensitivity = quantile_losses(counts.counts.tolist(), self.quantile, self.adjacency)

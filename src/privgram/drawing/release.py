@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from privgram._base.files import check_distinct, check_room
-from privgram._base.numbers import check_number, check_positive
+from privgram._base.numbers import Adjacency, check_number, check_positive
 from privgram._release import Release
 from privgram._release.groups import Releases
 from privgram._release.record import FORM
 from privgram.columns.groups import Groups
-from privgram.columns.unit import name_of, size_is_public
+from privgram.columns.unit import Guarantee
 from privgram.drawing import random
 from privgram.drawing.norm_bound import Choice, check_size
 from privgram.engines import Pass, Progress, check_rereadable, scale_out
@@ -23,6 +23,7 @@ from privgram.engines.threads import WHOLE, accumulate, total_of
 from privgram.ledger import check_ledger
 from privgram.mechanisms import (
     AnalyzeGauss,
+    Calibration,
     MatrixLaplace,
     Mechanism,
     Refined,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from privgram.mechanisms import Purpose
     from privgram.mechanisms.norm_bound import NormBound
     from privgram.moment import SecondMoment
-    from privgram.privacy import Adjacency, Profile
+    from privgram.privacy import Profile
 
 #: Above these there is a warning: e^20 is half a billion, and nobody's row should leak as often
 #: as once in a hundred releases.
@@ -189,10 +190,8 @@ def release(
         "regression",
         source,
         columns,
-        epsilon,
-        delta,
+        Guarantee.of(epsilon, delta, adjacency, "release(table, epsilon=1.0, delta=1e-6)"),
         mechanism=mechanism,
-        adjacency=adjacency,
         bound=bound,
         unit=unit,
         by=by,
@@ -208,11 +207,9 @@ def release_for(
     purpose: Purpose,
     source: Any,
     columns: Columns | Mapping[str, Any] | Sequence[str] | None,
-    epsilon: float | None,
-    delta: float | None,
+    guarantee: Guarantee,
     *,
     mechanism: Mechanism | str | None = None,
-    adjacency: Adjacency = "replace",
     bound: float | Auto | None = None,
     unit: Unit | str | Any = None,
     by: Groups | str | None = None,
@@ -225,12 +222,6 @@ def release_for(
     """Release for a purpose, by which the mechanism is chosen; else as `release`."""
     _check_order(columns)
     chosen = named(mechanism)
-    if epsilon is None or delta is None:
-        missing = "epsilon" if epsilon is None else "delta"
-        raise TypeError(
-            f"{missing} must be a number, not missing: release(table, epsilon=1.0, delta=1e-6)"
-        )
-    setting = epsilon, delta, adjacency
     path = None if out is None else Path(out)
     if path is not None:
         FORM.check_suffix(path)
@@ -244,26 +235,28 @@ def release_for(
         _check_made(source, columns, bound, unit, by)
         moment = source
     else:
-        asked = Pass.of(source, columns, bound, unit, by, threads, progress, adjacency)
+        asked = Pass.of(source, columns, bound, unit, by, threads, progress, guarantee.adjacency)
+        if asked.unit is not None:
+            guarantee = replace(guarantee, unit=asked.unit.protected)
         if chosen is None:
-            chosen, why = best(source, asked.scaling, delta, purpose, asked.groups, asked.unit)
-        moment, reread = _read(asked, _Asked(setting, chosen, ledger, asked), rng)
-        if size_is_public(adjacency, moment.privacy_unit):  # and so is whether there are rows
+            chosen, why = best(source, asked.scaling, guarantee, purpose, asked.groups)
+        moment, reread = _read(asked, _Asked(guarantee, chosen, ledger, asked.groups), rng)
+        if guarantee.size_is_public:  # and so is whether there are rows
             check_size(moment.n_rows + moment.n_dropped)
     many = isinstance(moment, SecondMoments)
     if path is not None:  # once more, after the pass, for what is spent now
         matrices = len(moment) if many else 1
         check_room(path, matrices * moment.n_columns**2 * BYTES[path.suffix])
     if chosen is None:
-        public = not many and moment.privacy_unit is None
-        public = public and size_is_public(adjacency, None, moment.of_group)
+        public = not many and moment.privacy_unit is None and not moment.of_group
+        public = public and guarantee.adjacency == "replace"
         n_rows = moment.n_rows + moment.n_dropped if public else None
-        chosen = default(moment.n_columns, float(moment.bound), epsilon, delta, n_rows, adjacency)
+        chosen = default(guarantee, moment.n_columns, float(moment.bound), n_rows)
     made: Release | Releases
     if many:
-        made = release_groups(chosen, moment, *setting, rng=rng, ledger=ledger)
+        made = release_groups(chosen, moment, guarantee, rng, ledger=ledger)
     else:
-        made = release_moment(chosen, moment, *setting, rng=rng, ledger=ledger, reread=reread)
+        made = release_moment(chosen, moment, guarantee, rng, ledger=ledger, reread=reread)
     if why and isinstance(made, Release):
         made = replace(made, parameters=made.parameters | taken(made.parameters, why))
     if path is not None:
@@ -299,17 +292,17 @@ def _check_made(source: Any, columns: Any, bound: Any, unit: Any, by: Any) -> No
         raise ValueError(f"{knows} whose rows are whose: pass the table with its unit")
 
 
-def _read(asked: Pass, guarantee: _Asked, rng: np.random.Generator | None) -> Any:
+def _read(asked: Pass, wanted: _Asked, rng: np.random.Generator | None) -> Any:
     """The second moment of a table, or of its groups, and what reads it again.
 
     What cannot be met or paid for is refused before the table is read, where its columns are known.
     """
-    mechanism, ledger = guarantee.chosen, guarantee.ledger
+    mechanism, ledger = wanted.chosen, wanted.ledger
     auto, unit = asked.auto, asked.unit
     choice = None
     if auto is not None:
         check_rereadable(asked.source, "Auto() reads")
-        choice = Choice(auto, asked, guarantee.adjacency)
+        choice = Choice(auto, asked, wanted.guarantee.adjacency)
     if _rereads(mechanism):
         check_rereadable(asked.source, "Refined() reads", ", or take AnalyzeGauss()")
     in_memory = unit is not None and unit.values is not None
@@ -321,15 +314,15 @@ def _read(asked: Pass, guarantee: _Asked, rng: np.random.Generator | None) -> An
         if isinstance(mechanism, Refined):
             mechanism.check_names(columns.names)
         if choice is not None:
-            guarantee.check(len(columns), columns.bound, choice)
+            wanted.check(len(columns), columns.bound, choice)
         else:
             bound = asked.row_bound if unit is None else bounds_of(unit, asked.row_bound)[1]
-            guarantee.check(len(columns), bound, None)
+            wanted.check(len(columns), bound, None)
     if choice is not None:
         choice.asked = asked
         counts = choice.count()
         if columns is None:
-            guarantee.check(counts.n_columns, choice.grid[0], choice)
+            wanted.check(counts.n_columns, choice.grid[0], choice)
         found = choice.draw(counts, rng, ledger)
         if unit is None:
             asked = replace(asked, bound=found)
@@ -345,9 +338,7 @@ def _read(asked: Pass, guarantee: _Asked, rng: np.random.Generator | None) -> An
 def release_moment(
     mechanism: Mechanism,
     moment: SecondMoment,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency = "replace",
+    guarantee: Guarantee,
     rng: np.random.Generator | None = None,
     *,
     ledger: Ledger | None = None,
@@ -368,12 +359,12 @@ def release_moment(
             "Refined() reads the table again, and a SecondMoment has no rows to read: pass the "
             "table itself to pg.release, or take AnalyzeGauss()"
         )
+    guarantee = replace(guarantee, unit=moment.privacy_unit)
     # Of a group it is private: a neighbour may have one row fewer in it.
-    public = size_is_public(adjacency, moment.privacy_unit, moment.of_group)
+    public = guarantee.size_is_public and not moment.of_group
     n_rows = moment.n_rows + moment.n_dropped if public else None
-    setting = epsilon, delta, adjacency
     [made] = _released(
-        mechanism, [moment], setting, rng, ledger, n_rows, reread=reread, purpose=purpose
+        mechanism, [moment], guarantee, rng, ledger, n_rows, reread=reread, purpose=purpose
     )
     return made
 
@@ -381,9 +372,7 @@ def release_moment(
 def release_groups(
     mechanism: Mechanism,
     moments: SecondMoments,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency = "replace",
+    guarantee: Guarantee,
     rng: np.random.Generator | None = None,
     *,
     ledger: Ledger | None = None,
@@ -393,14 +382,13 @@ def release_groups(
     As in `release_moment`. The number of rows of a group is private under either notion of
     neighbours.
     """
-    of_units = moments.privacy_unit is not None
-    check_groups(mechanism, adjacency, of_units)
+    guarantee = replace(guarantee, unit=moments.privacy_unit)
+    check_groups(mechanism, guarantee)
     # A unit counts in each of its groups, so the sum is not the number of units.
-    public = adjacency == "replace" and not of_units
+    public = guarantee.adjacency == "replace" and guarantee.unit is None
     n_rows = moments.n_rows + moments.n_dropped if public else None
-    setting = epsilon, delta, adjacency
     made = _released(
-        mechanism, moments.values(), setting, rng, ledger, n_rows, groups=moments.groups
+        mechanism, moments.values(), guarantee, rng, ledger, n_rows, groups=moments.groups
     )
     return Releases(moments.groups, made, n_rows)
 
@@ -408,7 +396,7 @@ def release_groups(
 def _released(
     mechanism: Mechanism,
     moments: Sequence[SecondMoment],
-    setting: tuple[float, float, Adjacency],
+    guarantee: Guarantee,
     rng: np.random.Generator | None,
     ledger: Ledger | None,
     n_rows: int | None,
@@ -422,53 +410,37 @@ def _released(
     `n_rows` are those of the table, where they are public.
     """
     from privgram.drawing.draws import check_generator, draw
-    from privgram.privacy._profile import delta_fp_of
 
-    epsilon, _, adjacency = setting
-    moment = moments[0]
+    moment, unit = moments[0], guarantee.unit
     check_ledger(ledger)
     if isinstance(mechanism, Refined):
         mechanism.check_names(names_of(moment))
     chosen: NormBound | None = moment.norm_bound
-    unit = moment.privacy_unit
     if chosen is not None:
-        chosen.check(adjacency, None if unit is None else unit.name)
-        check_positive(check_number(epsilon, "epsilon") + chosen.epsilon, "epsilon, in all,")
+        chosen.check(guarantee)
+        check_positive(guarantee.epsilon + chosen.epsilon, "epsilon, in all,")
     check_generator(mechanism, rng)
     generator, reproducible = random.resolve(rng)
-    # Of rows, or of units; of these nothing in a mechanism turns on the number.
-    if unit is not None:
-        mechanism.check_unit(unit, adjacency)
+    mechanism.check_unit(guarantee)
     # Quantised rows may exceed the bound by a few parts in a million.
-    wanted = moment.n_columns, moment.sensitivity_bound, *setting
+    wanted = guarantee, moment.n_columns, moment.sensitivity_bound
     what = str(mechanism)
-    if groups is None:
-        noise = mechanism.calibrate(*wanted, n_rows if unit is None else None)
+    if groups is None:  # nothing in a mechanism turns on the number of units
+        noise = mechanism.noise_for(*wanted, n_rows if unit is None else None)
         what += "" if unit is None else ", for all rows of a unit"
     else:
         noise = calibrate_groups(mechanism, *wanted)
         what += f" for each of {len(groups)} groups by {groups.by}"
     if not reproducible:  # those are experiments, and are marked as not private
-        warn_of_weak(noise.epsilon, noise.delta, n_rows)
+        warn_of_weak(guarantee, n_rows)
     if ledger is not None:
-        known = chosen is None or mechanism.scale_free
-        privacy = noise.privacy if known else None
-        delta_fp = delta_fp_of(noise) if known else 0.0
-        paid = float(epsilon), true_delta(noise)
+        paid, known = replace(guarantee, delta=true_delta(noise)), _known(mechanism, noise, chosen)
         if chosen is not None:
             # Both, or neither: a choice that is paid for is of no use without the release.
             if chosen.id not in (entry.id for entry in ledger.entries):
-                _check(ledger, chosen, *paid, adjacency, privacy, delta_fp, name_of(unit))
+                _check(ledger, chosen, paid, *known)
             chosen.charge(ledger)
-        ledger.spend(
-            *paid,
-            adjacency=adjacency,
-            privacy=privacy,
-            delta_fp=delta_fp,
-            what=what + purpose,
-            condition=mechanism.condition,
-            unit=name_of(unit),
-        )
+        ledger.spend(paid, *known, what=what + purpose, condition=mechanism.condition)
     more = {} if reread is None else {"reread": reread}
     made = []
     for moment in moments:
@@ -479,9 +451,9 @@ def _released(
             mechanism=mechanism,
             parameters=noise.own() | extra.pop("parameters", {}),
             noise=law,
-            epsilon=float(epsilon),
+            epsilon=guarantee.epsilon,
             delta=mechanism.reached(noise),
-            adjacency=adjacency,
+            adjacency=guarantee.adjacency,
             privacy=noise.privacy,
             bound=float(moment.bound),
             n_rows=n_rows if groups is None and unit is None else None,
@@ -504,70 +476,70 @@ class _Asked:
 
     def __init__(
         self,
-        setting: tuple[float, float, Adjacency],
+        guarantee: Guarantee,
         mechanism: Mechanism | None,
         ledger: Ledger | None,
-        asked: Pass,
+        groups: Groups | None,
     ) -> None:
         check_ledger(ledger)
-        self.setting = setting
-        self.adjacency = setting[2]
+        self.guarantee = guarantee
         self.chosen = mechanism
         # By default another may be taken in the end, which spends no more.
-        by_default = AnalyzeGauss() if setting[1] else MatrixLaplace()
+        by_default = AnalyzeGauss() if guarantee.delta else MatrixLaplace()
         self.mechanism = by_default if mechanism is None else mechanism
-        if asked.groups is not None:
-            check_groups(self.mechanism, self.adjacency, asked.unit is not None)
-        if asked.unit is not None:
-            self.mechanism.check_unit(asked.unit.protected, self.adjacency)
+        if groups is not None:
+            check_groups(self.mechanism, guarantee)
+        self.mechanism.check_unit(guarantee)
         self.ledger = ledger
-        self.unit = name_of(None if asked.unit is None else asked.unit.protected)
-        self.groups = asked.groups
+        self.groups = groups
 
     def check(self, n_columns: int, bound: Any, choice: Choice | None) -> None:
         """Raise ValueError if it cannot be met, or paid for, over tables of this shape."""
-        from privgram.privacy._profile import delta_fp_of
-
-        wanted = n_columns, check_number(bound, "bound"), *self.setting
+        wanted = self.guarantee, n_columns, check_number(bound, "bound")
         if self.groups is not None:
             noise = calibrate_groups(self.mechanism, *wanted)
         else:
             # Not known yet, and no guarantee turns on it.
-            n_rows = 10**6 if self.adjacency == "replace" else None
-            noise = self.mechanism.calibrate(*wanted, n_rows=n_rows)
+            n_rows = 10**6 if self.guarantee.adjacency == "replace" else None
+            noise = self.mechanism.noise_for(*wanted, n_rows)
         if self.ledger is not None:
-            known = choice is None or self.mechanism.scale_free
-            privacy = noise.privacy if known else None
-            delta_fp = delta_fp_of(noise) if known else 0.0
-            _check(self.ledger, choice, *self.setting, privacy, delta_fp, self.unit)
+            _check(self.ledger, choice, self.guarantee, *_known(self.mechanism, noise, choice))
+
+
+def _known(mechanism: Mechanism, noise: Calibration, choice: Any) -> tuple[Profile | None, float]:
+    """The profile of a release and its delta_fp, where they are the same whatever is chosen."""
+    from privgram.privacy._profile import delta_fp_of
+
+    if choice is None or mechanism.scale_free:
+        return noise.privacy, delta_fp_of(noise)
+    return None, 0.0
 
 
 def _check(
     ledger: Ledger,
     choice: Choice | NormBound | None,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
+    guarantee: Guarantee,
     privacy: Profile | None,
     delta_fp: float,
-    unit: str,
 ) -> None:
     """Raise BudgetExceeded unless there is room for a release, and the choice of its bound."""
     from privgram.privacy import StatedProfile, compose
 
     if choice is not None:
+        epsilon, delta, adjacency = guarantee.epsilon, guarantee.delta, guarantee.adjacency
         own = StatedProfile(epsilon, delta, adjacency) if privacy is None else privacy
         privacy = compose([choice.privacy, own])
-        epsilon += choice.epsilon
-    ledger.check(epsilon, delta, adjacency=adjacency, privacy=privacy, delta_fp=delta_fp, unit=unit)
+        guarantee = replace(guarantee, epsilon=epsilon + choice.epsilon)
+    ledger.check(guarantee, privacy, delta_fp)
 
 
 def _rereads(mechanism: Mechanism | None) -> bool:
     return isinstance(mechanism, Refined) and mechanism.most_looks > 1
 
 
-def warn_of_weak(epsilon: float, delta: float, n_rows: int | None) -> None:
+def warn_of_weak(guarantee: Guarantee, n_rows: int | None) -> None:
     """Say what a guarantee means that protects hardly anyone; `n_rows` only if it is public."""
+    epsilon, delta = guarantee.epsilon, guarantee.delta
     if epsilon > LARGE_EPSILON:
         warnings.warn(
             f"epsilon={epsilon:g} protects hardly anyone: a release may be e^{epsilon:g} times as "

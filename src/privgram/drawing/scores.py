@@ -16,7 +16,7 @@ import numpy as np
 from privgram._base.files import check_distinct, check_room
 from privgram._core.rows import Accumulator
 from privgram._core.units import UnitAccumulator
-from privgram.columns.unit import Auto, size_is_public
+from privgram.columns.unit import Auto
 from privgram.drawing import random
 from privgram.drawing.draws import CHANGED, Looks, impose
 from privgram.drawing.norm_bound import Choice, check_size
@@ -26,7 +26,7 @@ from privgram.engines.threads import accumulate, accumulate_units, second_moment
 from privgram.exact import limbs
 from privgram.ledger import check_ledger
 from privgram.mechanisms import refined as frames
-from privgram.mechanisms.refined import Frame, Refined
+from privgram.mechanisms.refined import Clipping, Frame, Refined
 from privgram.moment import SecondMoment
 from privgram.moment.groups import bounds_of
 from privgram.moment.scored import (
@@ -56,10 +56,9 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
     from privgram.columns.terms import Parsed
-    from privgram.columns.unit import Unit
+    from privgram.columns.unit import Guarantee, Unit
     from privgram.ledger import Ledger
     from privgram.noise import NoiseLaw
-    from privgram.privacy import Adjacency
     from privgram.regression.design import Design
     from privgram.regression.families import FamilyName
     from privgram.regression.scoring import Clip, Start
@@ -71,11 +70,9 @@ def scored(
     used: Columns,
     *,
     robust: bool,
+    guarantee: Guarantee,
     steps: Callable[..., Steps] | None = None,
     family: FamilyName = "gaussian",
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
     reference: Mapping[str, Any] | None = None,
     ledger: Ledger | None = None,
     out: str | os.PathLike[str] | None = None,
@@ -83,6 +80,7 @@ def scored(
     rng: np.random.Generator | None = None,
     unit: Unit | None = None,
     wide: Any = None,
+    clipping: Clipping = "cautious",
 ) -> ScoreFit:
     """Fit a regression by scores, or by what is predicted to be better; as `privgram.regress`.
 
@@ -108,34 +106,26 @@ def scored(
     generator, reproducible = random.resolve(rng)
     chosen = unit is not None and unit.rows is None and unit.bound is None
     bound = looked.bound if unit is None or chosen else bounds_of(unit, looked.bound)[1]
-    noise = Refined().calibrate(len(looked), bound, epsilon, delta, adjacency)
-    protected = "" if unit is None else unit.name
+    noise = Refined().noise_for(guarantee, len(looked), bound)
     if ledger is not None:  # before the pass
-        ledger.check(epsilon, delta, adjacency=adjacency, privacy=noise.privacy, unit=protected)
+        ledger.check(guarantee, noise.privacy)
     kept = source if unit is not None and unit.values is not None else Kept(source)
     again = Pass(kept, used, unit=unit, threads=threads)
     first: Any
     if wide is not None:
         first, numbers = wide.first(again)
     elif chosen:
-        choice = Choice(Auto(1.0), again, adjacency, bins_per_octave=rules.FINENESS // 2)
+        choice = Choice(Auto(1.0), again, guarantee.adjacency, bins_per_octave=rules.FINENESS // 2)
         first = choice.count()
     else:
         first = second_moment(kept, columns=used, unit=unit, threads=threads)
-    known = size_is_public(adjacency, None if unit is None else unit.protected)
-    public = first.n_rows + (first.n_dropped if unit is None else 0) if known else None
+    known = first.n_rows + (first.n_dropped if unit is None else 0)
+    public = known if guarantee.size_is_public else None
     check_size(public)
     if not reproducible:
-        warn_of_weak(epsilon, delta, public)
+        warn_of_weak(guarantee, public)
     if ledger is not None:
-        ledger.spend(
-            epsilon,
-            delta,
-            adjacency=adjacency,
-            privacy=noise.privacy,
-            unit=protected,
-            what=f"regress({target})",
-        )
+        ledger.spend(guarantee, noise.privacy, what=f"regress({target})")
     looks: Looks
     if unit is None:
         looks = Looks(first, noise, generator, lambda new: accumulate(again, new)[0])
@@ -147,14 +137,15 @@ def scored(
             if looks.moment.n_rows != first.n_rows:
                 raise OSError(CHANGED)
             bound = bounds_of(unit, used.bound)[1]
-            looks.noise = Refined().calibrate(len(used), bound, epsilon, delta, adjacency)
+            looks.noise = Refined().noise_for(guarantee, len(used), bound)
+    cautious = clipping == "cautious"
     if wide is None:
-        way, why, found = (steps or Steps)(looks, model, public, robust).take()
+        way, why, found = (steps or Steps)(looks, model, public, robust, cautious).take()
     else:
         way, why = "scores", ""
-        found = wide.steps(looks, numbers, again, model, public, robust).take()
+        found = wide.steps(looks, numbers, again, model, public, robust, cautious).take()
     parameters = {"rows_std": 0.0, "units": None if unit is None else public}
-    parameters |= looks.record["parameters"] | {"way": way, "why": why}
+    parameters |= looks.record["parameters"] | {"way": way, "why": why, "clipping": clipping}
     start = found["start"]
     parameters["scale"] = start.scale
     if way == "scores":
@@ -195,9 +186,9 @@ def scored(
         robust=robust and way == "scores",
         n_rows=behind,
         refused=refused,
-        epsilon=float(epsilon),
-        delta=float(delta),
-        adjacency=adjacency,
+        epsilon=guarantee.epsilon,
+        delta=guarantee.delta,
+        adjacency=guarantee.adjacency,
         privacy=noise.privacy,
         parameters=parameters,
         reproducible=reproducible,
@@ -243,14 +234,17 @@ class Steps:
     """The looks of one regression: each release decides the next, and nothing else of the table.
 
     `public` is the number of rows, where it is. With `robust` the second moment of scores is
-    released too.
+    released too. Intervals are `cautious` of rows that noise hides, or take their mean.
     """
 
-    def __init__(self, looks: Looks, design: Design, public: int | None, robust: bool) -> None:
+    def __init__(
+        self, looks: Looks, design: Design, public: int | None, robust: bool, cautious: bool
+    ) -> None:
         self.looks = looks
         self.design = design
         self.public = public
         self.robust = robust
+        self.cautious = cautious
         self.joint = design.frame  # (q + 1, d)
         # Orthonormal: noise in it is isotropic as in the columns.
         self.basis = np.linalg.qr(self.joint.T)[0].T
@@ -298,7 +292,7 @@ class Steps:
         left -= rules.COUNTS + rules.TURNS
         # Nothing that is asked of the second moment of scores is known yet.
         noise = self.moves / looks.mu(left * 0.92)
-        clip = rules.choose_clip(*shells, noise, rows)
+        clip = rules.choose_clip(*shells, noise, rows, cautious=self.cautious)
         predicted = math.hypot(clip.noise, clip.error) / math.sqrt(rows)
         if self._worse(start, first, left, predicted):
             return self._once(first, rows, left, "scores are so long that one look has less noise")
@@ -373,7 +367,7 @@ class Steps:
         choice = looks.choose(whole, share, left - share, rows)
         radius = math.sqrt(choice.square)
         _, into, matrix, law = self._look(first, frame, radius, left - share)
-        error = choice.most / math.sqrt(rows)
+        error = (choice.most if self.cautious else choice.expected) / math.sqrt(rows)
         start = self._begin(into, matrix, law, looks.std[-1], rows)
         return {"start": start, "clipped_rows": choice.clipped, "clipping_error": error}
 
@@ -491,7 +485,7 @@ class Steps:
         meat, meat_std = None, 0.0
         if self.robust:
             both = self._read(between, lambda _: ScoreBoth(self.q, clip.size))
-            moment = SecondMoment.from_accumulator(both.second.inner, None, None)
+            moment = SecondMoment.from_accumulator(both.second, None, None)
             meat, meat_std = looks.take(moment, second), looks.std[-1]
             score, last = self._released(both, clip.size, left - early)
         else:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram.columns.encoding import DATES, LEVELS
+from privgram.columns.encoding import DATES, LEVELS, kinds_of, mistaken
 from privgram.columns.unit import Identifier
-from privgram.columns.variables import Boolean, Dates, Factor, Variable
+from privgram.columns.variables import Dates, Factor, Variable
 from privgram.engines import Pass, reporter
 from privgram.engines.parts import FAN_IN, Failure, Plan, State, merged, redacted, rows_of
 from privgram.sources.frames import require
@@ -77,41 +77,24 @@ def _empty(wanted: Variable | None) -> NDArray[Any]:
 
 
 def _check_types(schema: Any, names: list[str], reads: Mapping[str, Variable]) -> None:
-    from pyspark.sql.types import (
-        BooleanType,
-        DateType,
-        DoubleType,
-        FloatType,
-        IntegralType,
-        NullType,
-        NumericType,
-        StringType,
-        TimestampNTZType,
-        TimestampType,
-    )
+    """Refuse columns that do not hold real numbers, or what is wanted; say what to do."""
+    from pyspark.sql import types
 
-    numbers = (BooleanType, NullType, NumericType)
-    dates = (DateType, TimestampType, TimestampNTZType, StringType, NullType)
-    text = (StringType, NullType)
-    whole = (IntegralType, FloatType, DoubleType, NullType)
+    letters: tuple[tuple[str, Any], ...] = (  # as of `privgram.columns.encoding.kinds_of`
+        ("", types.NullType),
+        ("b", types.BooleanType),
+        ("i", types.IntegralType),
+        ("d", types.DecimalType),
+        ("f", types.NumericType),
+        ("M", (types.DateType, types.TimestampType, types.TimestampNTZType)),
+        ("U", types.StringType),
+    )
     for name in names:
-        kind, wanted = schema[name].dataType, reads.get(name)
-        known: tuple[type, ...] = numbers
-        if isinstance(wanted, Dates):
-            known = dates
-        elif isinstance(wanted, Factor):
-            known = text if wanted.text else whole
-        elif isinstance(wanted, Identifier):
-            known = (IntegralType, StringType)
-        if isinstance(kind, known):
-            continue
-        held = f"column {name!r} holds values of type {kind.simpleString()}"
-        if isinstance(wanted, (Boolean, Dates, Factor, Identifier)):
-            raise TypeError(f"{held}, not {wanted.holds}")
-        advice = DATES if isinstance(kind, (DateType, TimestampType)) else LEVELS
-        raise TypeError(
-            f"{held}; only real numbers can be used: {advice}, or name the columns to take"
-        )
+        held, wanted = schema[name].dataType, reads.get(name)
+        kind = next((letter for letter, known in letters if isinstance(held, known)), "V")
+        if kind not in kinds_of(wanted):
+            advice = (DATES if kind == "M" else LEVELS) + ", or name the columns to take"
+            raise mistaken(f"values of type {held.simpleString()}", name, wanted, advice)
 
 
 def _quoted(name: str) -> str:

@@ -23,6 +23,7 @@ from privgram._release import Release
 from privgram.columns import Columns
 from privgram.columns.encoding import LEVELS
 from privgram.columns.terms import INTERCEPT
+from privgram.columns.unit import Guarantee
 from privgram.columns.variables import Number
 from privgram.drawing.release import release_for
 from privgram.engines.threads import second_moment
@@ -194,10 +195,8 @@ class PrivateEstimator(BaseEstimator):
             self._purpose,
             source,
             columns,
-            self.epsilon,
-            self.delta,
+            Guarantee(self.epsilon, self.delta, self.adjacency, None),
             mechanism=self._default_mechanism if self.mechanism is None else self.mechanism,
-            adjacency=self.adjacency,
             bound=bound,
             rng=generator(self.random_state),
             ledger=self.ledger,
@@ -260,7 +259,25 @@ class PrivateEstimator(BaseEstimator):
         return names
 
     def _validate(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
-        return validate(self, X, y, reset=reset, allow_nan=self._drops)
+        """scikit-learn's own checks, without a value of the data in their messages."""
+        check = {
+            "dtype": [np.float64, np.float32],
+            "ensure_all_finite": "allow-nan" if self._drops else True,
+        }
+        try:
+            if y is None or isinstance(y, str):
+                return validate_data(self, X, y, reset=reset, **check)
+            apart = check, check | {"ensure_2d": False}
+            X, y = validate_data(self, X, y, reset=reset, validate_separately=apart)
+        except (ValueError, TypeError) as error:
+            for start, instead in _QUOTING.items():
+                if str(error).startswith(start):
+                    raise type(error)(instead) from None
+            raise
+        if y.ndim > 2:
+            raise ValueError(f"y must have one or two dimensions, not {y.ndim}")
+        check_consistent_length(X, y)
+        return X, y
 
     @property
     def _drops(self) -> bool:
@@ -346,29 +363,6 @@ _QUOTING = {
     ),
     "Input should have at least 1 dimension": "y must have one or two dimensions",
 }
-
-
-def validate(
-    estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool, allow_nan: bool
-) -> Any:
-    """scikit-learn's own checks, without a value of the data in their messages."""
-    finite: bool | str = "allow-nan" if allow_nan else True
-    check = {"dtype": [np.float64, np.float32], "ensure_all_finite": finite}
-    try:
-        if y is None or isinstance(y, str):
-            return validate_data(estimator, X, y, reset=reset, **check)
-        X, y = validate_data(
-            estimator, X, y, reset=reset, validate_separately=(check, check | {"ensure_2d": False})
-        )
-    except (ValueError, TypeError) as error:
-        for start, instead in _QUOTING.items():
-            if str(error).startswith(start):
-                raise type(error)(instead) from None
-        raise
-    if y.ndim > 2:
-        raise ValueError(f"y must have one or two dimensions, not {y.ndim}")
-    check_consistent_length(X, y)
-    return X, y
 
 
 def columns_in(X: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from privgram.mechanisms.refined import Refined
 
 if TYPE_CHECKING:
     from privgram.columns import Columns
-    from privgram.privacy import Adjacency
+    from privgram.columns.unit import Guarantee
 
 __all__ = [
     "AdditiveWishart",
@@ -45,12 +45,7 @@ def noise_edge(noise_std: float, n_columns: int) -> float:
 
 
 def default(
-    n_columns: int,
-    bound: float,
-    epsilon: float,
-    delta: float,
-    n_rows: int | None = None,
-    adjacency: Adjacency = "replace",
+    guarantee: Guarantee, n_columns: int, bound: float, n_rows: int | None = None
 ) -> Mechanism:
     """The mechanism to take: `AnalyzeGauss`, `AdditiveWishart`, or at delta = 0 `MatrixLaplace`.
 
@@ -59,7 +54,8 @@ def default(
 
     Parameters
     ----------
-    n_columns, bound, epsilon, delta, n_rows, adjacency
+    guarantee : Guarantee
+    n_columns, bound, n_rows
         As in `Mechanism.calibrate`.
 
     Raises
@@ -67,14 +63,14 @@ def default(
     ValueError
         If the guarantee cannot be met.
     """
-    setting = n_columns, bound, epsilon, delta, adjacency
-    if delta == 0:
-        MatrixLaplace().calibrate(*setting)
+    setting = guarantee, n_columns, bound
+    if guarantee.delta == 0:
+        MatrixLaplace().noise_for(*setting)
         return MatrixLaplace()
-    gauss = AnalyzeGauss().calibrate(*setting)
+    gauss = AnalyzeGauss().noise_for(*setting)
     if n_rows is not None and n_rows < 2 * noise_edge(gauss.noise_std, n_columns):
         with suppress(ValueError):
-            AdditiveWishart().calibrate(*setting)
+            AdditiveWishart().noise_for(*setting)
             return AdditiveWishart()
     return AnalyzeGauss()
 
@@ -82,10 +78,9 @@ def default(
 def best(
     table: Any,
     columns: Columns | None,
-    delta: float,
+    guarantee: Guarantee,
     purpose: Purpose = "regression",
     groups: object = None,
-    unit: object = None,
 ) -> tuple[Mechanism | None, str]:
     """The mechanism that serves a purpose best on a table, by what is public, and why.
 
@@ -94,11 +89,10 @@ def best(
     table : table
         Only whether it can be read again matters.
     columns : Columns or None
-    delta : float
+    guarantee : Guarantee
     purpose : {"regression", "components", "means"}
-    groups, unit : object
-        Whether there are releases of groups, and whether all rows of a unit are protected: not
-        None.
+    groups : object
+        Whether there are releases of groups: not None.
 
     Returns
     -------
@@ -110,10 +104,10 @@ def best(
         raise ValueError(f"purpose is one of {', '.join(get_args(Purpose))}, not {purpose!r}")
     reasons = {
         "for means and components further looks gain nothing": purpose != "regression",
-        "at delta = 0 there are no further looks": delta == 0,
+        "at delta = 0 there are no further looks": guarantee.delta == 0,
         "the table can be read once only": isinstance(table, Iterator),
         "each group is looked at once": groups is not None,
-        "all rows of a unit are looked at once": unit is not None,
+        "all rows of a unit are looked at once": guarantee.unit is not None,
         "further looks need public columns": columns is None,
         "one column leaves nothing to learn": columns is not None and len(columns) < 3,
     }
@@ -132,20 +126,20 @@ def taken(parameters: Mapping[str, Any], why: str) -> dict[str, str]:
     return {"way": "several looks", "why": why}
 
 
-def check_groups(mechanism: Mechanism, adjacency: Adjacency, of_units: bool = False) -> None:
+def check_groups(mechanism: Mechanism, guarantee: Guarantee) -> None:
     """Raise ValueError if a mechanism has no proof for the groups of a table, or of units."""
     if isinstance(mechanism, Refined):
         raise ValueError(
             "Refined() looks at one table several times, and not at its groups: take AnalyzeGauss()"
         )
     gaussian = isinstance(mechanism, AnalyzeGauss) and mechanism.noise != "discrete"
-    if of_units and not gaussian:
+    if guarantee.unit is not None and not gaussian:
         raise ValueError(
             "groups of units, which may have rows in several, have a proof for Gaussian noise "
             "alone: take AnalyzeGauss(), and a positive delta"
         )
     additive = AnalyzeGauss, AdditiveWishart, MatrixLaplace
-    if adjacency == "replace" and not isinstance(mechanism, additive):
+    if guarantee.adjacency == "replace" and not isinstance(mechanism, additive):
         raise ValueError(
             f"{type(mechanism).__name__}() has no proof for groups under 'replace', where one row "
             "may leave a group and enter another: take adjacency='add-remove', or AnalyzeGauss()"
@@ -153,12 +147,7 @@ def check_groups(mechanism: Mechanism, adjacency: Adjacency, of_units: bool = Fa
 
 
 def calibrate_groups(
-    mechanism: Mechanism,
-    n_columns: int,
-    bound: float,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency = "replace",
+    mechanism: Mechanism, guarantee: Guarantee, n_columns: int, bound: float
 ) -> Any:
     """Calibration of each group that makes the releases of all groups together private.
 
@@ -167,7 +156,6 @@ def calibrate_groups(
     twice as many columns, and the noise is that of this table: docs/theory/composition.md,
     "Groups of a table".
     """
-    check_groups(mechanism, adjacency)
-    width = 2 * n_columns if adjacency == "replace" else n_columns
-    noise = mechanism.calibrate(width, bound, epsilon, delta, adjacency)
-    return replace(noise, n_columns=n_columns)
+    check_groups(mechanism, guarantee)
+    width = 2 * n_columns if guarantee.adjacency == "replace" else n_columns
+    return replace(mechanism.noise_for(guarantee, width, bound), n_columns=n_columns)

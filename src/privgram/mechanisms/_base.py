@@ -14,41 +14,34 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from privgram._base.numbers import check_budget, check_integer, check_number, check_positive
+from privgram._base.numbers import Adjacency, check_integer, check_number, check_positive
 from privgram._base.saved import Kinds
+from privgram.columns.unit import Guarantee
 
 if TYPE_CHECKING:
-    from privgram.columns.unit import Clip, PrivacyUnit
+    from privgram.columns.unit import Clip
     from privgram.ledger import Ledger
     from privgram.noise import NoiseLaw
-    from privgram.privacy import Adjacency, Guarantee, Profile
+    from privgram.privacy import Profile, Standing
 
 
 @dataclass(frozen=True)
-class Request:
-    """A guarantee asked for, over tables of a public shape: rows where their number is public."""
+class Request(Guarantee):
+    """A guarantee over tables of a public shape: rows where their number is public."""
 
     n_columns: int
     bound: float
-    epsilon: float
-    delta: float
-    adjacency: Adjacency
     n_rows: int | None
 
     def __post_init__(self) -> None:
-        from privgram.privacy._profile import check_adjacency
-
-        epsilon, delta = check_budget(self.epsilon, self.delta, zero="delta")
+        super().__post_init__()
         checked = {
             "n_columns": check_integer(self.n_columns, "n_columns", 1),
             "bound": check_positive(self.bound, "bound"),
-            "epsilon": epsilon,
-            "delta": delta,
             "n_rows": None if self.n_rows is None else check_integer(self.n_rows, "n_rows", 0),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        check_adjacency(self.adjacency)
 
 
 @dataclass(frozen=True)
@@ -72,7 +65,7 @@ class Calibration(Request):
     bias: float
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> Standing:
         """How well the profile is founded, see `Profile.guarantee`."""
         return self.privacy.guarantee
 
@@ -163,11 +156,19 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
         ValueError
             If a parameter is out of its range or the guarantee cannot be met.
         """
-        return _calibrate(self, Request(n_columns, bound, epsilon, delta, adjacency, n_rows))
+        return self.noise_for(Guarantee(epsilon, delta, adjacency, None), n_columns, bound, n_rows)
 
-    def check_unit(self, unit: PrivacyUnit, adjacency: Adjacency) -> None:
-        """Raise ValueError unless the guarantee is proved for units of many rows."""
-        if (unit.clip, adjacency) in self.of_units:
+    def noise_for(
+        self, guarantee: Guarantee, n_columns: int, bound: float, n_rows: int | None = None
+    ) -> Any:
+        """Noise parameters that give a guarantee, as `calibrate`."""
+        asked = Request(**vars(guarantee), n_columns=n_columns, bound=bound, n_rows=n_rows)
+        return _calibrate(self, asked)
+
+    def check_unit(self, guarantee: Guarantee) -> None:
+        """Raise ValueError unless the guarantee is proved for its units of many rows."""
+        unit, adjacency = guarantee.unit, guarantee.adjacency
+        if unit is None or (unit.clip, adjacency) in self.of_units:
             return
         name = type(self).__name__
         if ("trace", adjacency) in self.of_units:
@@ -245,7 +246,8 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
         OSError
             If the ledger cannot be written; nothing is released then.
         """
-        return type(self)._release(self, moment, epsilon, delta, adjacency, rng, ledger=ledger)
+        guarantee = Guarantee(epsilon, delta, adjacency, None)
+        return type(self)._release(self, moment, guarantee, rng, ledger=ledger)
 
 
 @lru_cache(maxsize=1024)

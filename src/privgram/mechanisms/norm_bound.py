@@ -8,11 +8,12 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any, Self
 
-from privgram._base.numbers import check_positive
+from privgram._base.numbers import check_adjacency, check_positive
+from privgram.columns.unit import Guarantee, PrivacyUnit
 
 if TYPE_CHECKING:
     from privgram.ledger import Ledger
-    from privgram.privacy import Adjacency, BoundedRangeProfile, Guarantee
+    from privgram.privacy import Adjacency, BoundedRangeProfile, Standing
 
 
 class NormBound(float):
@@ -84,7 +85,7 @@ class NormBound(float):
         return BoundedRangeProfile(self.epsilon, self.adjacency)
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> Standing:
         """How well the profile is founded, see `privgram.privacy.Profile.guarantee`."""
         return self.privacy.guarantee
 
@@ -102,7 +103,6 @@ class NormBound(float):
             If the values are not those of a bound.
         """
         from privgram.privacy import BoundedRangeProfile
-        from privgram.privacy._profile import check_adjacency
 
         try:
             fields = dict(values)
@@ -116,9 +116,10 @@ class NormBound(float):
             raise ValueError("these values are not those of a NormBound")
         return bound
 
-    def check(self, adjacency: str, unit: str | None = None) -> None:
+    def check(self, guarantee: Guarantee) -> None:
         """Raise ValueError unless the choice was private under this notion of neighbours."""
-        if unit != self.unit:
+        adjacency, unit = guarantee.adjacency, guarantee.whose
+        if unit != (self.unit or ""):
             of, by = (f"units by {x!r}" if x else "single rows" for x in (unit, self.unit))
             raise ValueError(
                 f"the release is private for {of} and its bound was chosen for {by}: choose both "
@@ -144,12 +145,10 @@ def charge(ledger: Ledger, choice: dict[str, Any]) -> None:
     """Enter a choice with these attributes in a ledger, once; made already or about to be."""
     from privgram.privacy import BoundedRangeProfile
 
+    epsilon, adjacency, name = choice["epsilon"], choice["adjacency"], choice["unit"]
     ledger.spend(
-        choice["epsilon"],
-        0.0,
-        adjacency=choice["adjacency"],
-        privacy=BoundedRangeProfile(choice["epsilon"], choice["adjacency"]),
+        Guarantee(epsilon, 0.0, adjacency, None if name is None else PrivacyUnit(name)),
+        BoundedRangeProfile(epsilon, adjacency),
         what=f"private_norm_bound(quantile={choice['quantile']:g})",
         id=choice["id"],
-        unit=choice["unit"] or "",
     )

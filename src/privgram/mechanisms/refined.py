@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from privgram._base.numbers import check_one_of
 from privgram._base.text import listed
 from privgram.columns.structure import ties
 from privgram.mechanisms._base import Calibration, Mechanism, Request, sensitivity
@@ -282,7 +283,9 @@ MOST_MOVED = 0.1
 RESIDUAL = 1 / 6
 
 PURPOSES = ("regression", "pca")
-CLIPPING = ("cautious", "assume-seen")
+
+#: What is assumed of rows that noise hides and clipping shortened.
+Clipping = Literal["cautious", "assume-seen"]
 
 
 @dataclass(frozen=True)
@@ -362,7 +365,7 @@ class Refined(Mechanism):
     looks: Literal["auto"] | int = "auto"
     purpose: Literal["regression", "pca"] = "regression"
     target: str | None = None
-    clipping: Literal["cautious", "assume-seen"] = "cautious"
+    clipping: Clipping = "cautious"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -370,10 +373,7 @@ class Refined(Mechanism):
             raise ValueError(f"looks must be 'auto' or 1 to 4, got {self.looks!r}")
         if self.purpose not in PURPOSES:
             raise ValueError(f"purpose must be one of {', '.join(PURPOSES)}, got {self.purpose!r}")
-        if self.clipping not in CLIPPING:
-            raise ValueError(
-                f"clipping must be one of {', '.join(CLIPPING)}, not {self.clipping!r}"
-            )
+        check_one_of(self.clipping, "clipping", get_args(Clipping))
         if not (self.target is None or isinstance(self.target, str)):
             raise TypeError(f"target must be the name of a column, got {self.target!r}")
         if self.target is not None and self.purpose != "regression":

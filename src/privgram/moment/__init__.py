@@ -20,7 +20,7 @@ from privgram.columns import Columns
 from privgram.columns.unit import PrivacyUnit
 from privgram.exact import limbs
 from privgram.mechanisms.norm_bound import NormBound
-from privgram.moment.rows import Feeder, Total, n_totals, new_total, restored, squares_of, state_of
+from privgram.moment.rows import Feeder, Total, entries, n_totals, new_total, restored, state_of
 from privgram.sources import open_block
 from privgram.sources.table import InvalidRow
 
@@ -32,12 +32,22 @@ class MomentBase(ABC):
     """What a second moment and those of groups have alike: columns, bound, unit, and a file."""
 
     _frame: ClassVar[Frame]
-    _total: Any
-    _names: tuple[str, ...] | None
-    _columns: Columns | None
-    _bound: float
-    _unit: PrivacyUnit | None
-    _guard: Guard
+
+    def _adopt(
+        self,
+        total: Any,
+        names: tuple[str, ...] | None,
+        columns: Columns | None,
+        bound: float,
+        unit: PrivacyUnit | None = None,
+    ) -> None:
+        """Take over an accumulator that nobody else holds."""
+        self._total = total
+        self._names = names
+        self._columns = columns
+        self._bound = bound
+        self._unit = unit
+        self._guard = Guard()
 
     @abstractmethod
     def merge(self, other: Self) -> Self:
@@ -59,6 +69,19 @@ class MomentBase(ABC):
     def n_columns(self) -> int:
         """Number of columns, d."""
         return int(self._total.n_columns)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that contribute; with a `privacy_unit`, of units, in each of groups."""
+        return int(self._total.n_rows)
+
+    @property
+    def n_dropped(self) -> int:
+        """Number of rows dropped for a missing value, or as of no group.
+
+        Under the "replace" notion ``n_rows + n_dropped`` is public, and neither is alone.
+        """
+        return int(self._total.n_dropped)
 
     @property
     def bound(self) -> float:
@@ -203,29 +226,10 @@ class SecondMoment(MomentBase):
                 raise ValueError("names and columns name different columns; pass columns alone")
             names = columns.names
         bound = check_bound(bound)
+        total = new_total(columns, check_n_columns(n_columns), bound)
+        self._adopt(total, _check_names(names, n_columns), columns, bound)
         #: Whether its rows are those of a group, so that how many they are is private.
         self.of_group = False
-        self._adopt(
-            new_total(columns, check_n_columns(n_columns), bound),
-            _check_names(names, n_columns),
-            columns,
-            bound,
-        )
-
-    def _adopt(
-        self,
-        total: Total,
-        names: tuple[str, ...] | None,
-        columns: Columns | None,
-        bound: float | None,
-        unit: PrivacyUnit | None = None,
-    ) -> None:
-        self._total = total
-        self._unit = unit
-        self._bound = total.bound if bound is None else bound
-        self._names = names
-        self._columns = columns
-        self._guard = Guard()
         self._spare: list[Total] = []
 
     @classmethod
@@ -236,6 +240,7 @@ class SecondMoment(MomentBase):
         columns: Columns | None,
         bound: float | None = None,
         unit: PrivacyUnit | None = None,
+        of_group: bool = False,
     ) -> Self:
         """Take over an accumulator that nobody else holds (for engines).
 
@@ -243,8 +248,9 @@ class SecondMoment(MomentBase):
         a unit, what it counts as rows are units.
         """
         moment = cls.__new__(cls)
-        moment.of_group = False
-        moment._adopt(total, names, columns, bound, unit)
+        moment._adopt(total, names, columns, total.bound if bound is None else bound, unit)
+        moment.of_group = of_group
+        moment._spare = []
         return moment
 
     def absorb(self, addend: Total) -> None:
@@ -252,19 +258,6 @@ class SecondMoment(MomentBase):
         with self._guard.lock:
             _check_room(self._total, addend)
             self._total.merge(addend)  # type: ignore[arg-type]  # of one kind
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows that contribute; with a `privacy_unit`, of units."""
-        return self._total.n_rows
-
-    @property
-    def n_dropped(self) -> int:
-        """Number of rows dropped for a missing value.
-
-        Under the "replace" notion ``n_rows + n_dropped`` is public, and neither is alone.
-        """
-        return self._total.n_dropped
 
     @property
     def unit(self) -> float:
@@ -322,7 +315,10 @@ class SecondMoment(MomentBase):
         columns = self._columns
         table = open_block(block, None if columns is None else columns.reads)
         check_width(table.n_columns, self.n_columns, columns)
-        scratch = self._take_spare()
+        try:
+            scratch = self._spare.pop()
+        except IndexError:
+            scratch = self._new_total()
         feeder = Feeder(scratch, columns)
         row = 0
         try:
@@ -363,11 +359,8 @@ class SecondMoment(MomentBase):
 
     def copy(self) -> Self:
         """Return an independent copy."""
-        found = self.from_accumulator(
-            self._copy_total(), self._names, self._columns, self._bound, self._unit
-        )
-        found.of_group = self.of_group
-        return found
+        public = self._names, self._columns, self._bound, self._unit
+        return self.from_accumulator(self._copy_total(), *public, self.of_group)
 
     def limbs(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """Return the integer matrix as ``(hi, lo)``, its value ``hi 2**64 + lo``. SECRET."""
@@ -400,16 +393,14 @@ class SecondMoment(MomentBase):
         if len(body) != 16 * size:
             raise ValueError("the length is not that of the matrix")
         empty = new_total(columns, d, bound, bits)
-        squares = squares_of(empty)
+        i, j = entries(empty)
         hi = np.frombuffer(body, "<i8", size).astype(np.int64)
         lo = np.frombuffer(body, "<u8", size, 8 * size).astype(np.uint64)
         # A matrix of Frobenius norm 1 has a trace of up to sqrt(d).
         most = (1 if unit is None else math.isqrt(d) + 1) * rows[0] << 2 * bits
-        limbs.check_gram((hi, lo), (hi[squares], lo[squares]), most)
+        limbs.check_gram((hi, lo), (hi[i == j], lo[i == j]), most)
         total = restored(empty, (hi, lo), *rows)
-        moment = cls.from_accumulator(total, *public)
-        moment.of_group = header["of_group"] is True
-        return moment
+        return cls.from_accumulator(total, *public, header["of_group"] is True)
 
     def __repr__(self) -> str:
         # No counts: under the "add-remove" notion they are private.
@@ -419,14 +410,10 @@ class SecondMoment(MomentBase):
     def _copy_total(self) -> Total:
         with self._guard.lock:
             total = self._total
-            empty = new_total(self._columns, total.n_columns, total.bound, total.bits)
-            return restored(empty, state_of(total), total.n_rows, total.n_dropped)
+            return restored(self._new_total(), state_of(total), total.n_rows, total.n_dropped)
 
-    def _take_spare(self) -> Total:
-        try:
-            return self._spare.pop()
-        except IndexError:
-            return new_total(self._columns, self.n_columns, self.bound, self._total.bits)
+    def _new_total(self) -> Total:
+        return new_total(self._columns, self.n_columns, self._bound, self._total.bits)
 
 
 def merge(moments: Iterable[SecondMoment]) -> SecondMoment:

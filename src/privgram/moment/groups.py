@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._base.files import Guard
 from privgram._base.saved import Frame
 from privgram._core import rows
-from privgram._core.scale import DefaultRounding
 from privgram._core.units import UnitAccumulator
 from privgram.columns.encoding import DIRECT, Codes, codes_of, named
 from privgram.columns.groups import Groups
@@ -22,8 +20,8 @@ from privgram.columns.unit import Auto, PrivacyUnit, Unit, bits_for, bound_of_ro
 from privgram.exact import limbs
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import MomentBase, SecondMoment, check_bound, read_public
-from privgram.moment.rows import COMPUTED, PIECE, Feeder, converted, new_total, restored
-from privgram.sources.table import NOT_FINITE, UNLISTED, Block, InvalidRow, Table, n_rows_of
+from privgram.moment.rows import Feeder, entries, new_total, restored
+from privgram.sources.table import Block, Table, n_rows_of, some_rows
 
 if TYPE_CHECKING:
     from privgram._core.rows import TableAccumulator
@@ -65,14 +63,9 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
         bound: float,
         unit: PrivacyUnit | None = None,
     ) -> None:
-        self._total = total
-        self._unit = unit
+        self._adopt(total, names, columns, bound, unit)
         self._groups = groups
-        self._names = names
-        self._columns = columns
-        self._bound = bound
         self._place = {label: i for i, label in enumerate(groups.labels)}
-        self._guard = Guard()
 
     @property
     def by(self) -> str:
@@ -84,16 +77,6 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
         """The groups, and what becomes of other rows. Public."""
         return self._groups
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows that contribute, to all groups together; with a unit, of units in each."""
-        return self._total.n_rows
-
-    @property
-    def n_dropped(self) -> int:
-        """Number of rows that do not: for a missing value, or as of no group."""
-        return self._total.n_dropped
-
     def __len__(self) -> int:
         return len(self._place)
 
@@ -102,10 +85,13 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
 
     def __getitem__(self, group: Level) -> SecondMoment:
         place = self._place[group]
-        with self._guard.lock:
-            hi, lo = self._total.totals()
-            counts = self._total.counts()
+        hi, lo, counts = self._state()
         return self._moment((hi[place], lo[place]), *counts[:, place].tolist())
+
+    def _state(self) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
+        """Totals and counts of rows, by group."""
+        with self._guard.lock:
+            return (*self._total.totals(), self._total.counts())
 
     def values(self) -> Any:
         """All second moments, in the order of the groups."""
@@ -113,33 +99,23 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
 
     def items(self) -> Any:
         """All groups with their second moments; the totals are gone through once."""
-        with self._guard.lock:
-            hi, lo = self._total.totals()
-            counts = self._total.counts().T.tolist()
+        hi, lo, counts = self._state()
         return [
-            (group, self._moment((hi[i], lo[i]), *counts[i])) for group, i in self._place.items()
+            (group, self._moment((hi[i], lo[i]), *counts[:, i].tolist()))
+            for group, i in self._place.items()
         ]
 
     def _moment(
         self, state: limbs.Limbs, n_rows: int, n_dropped: int, of_group: bool = True
     ) -> SecondMoment:
         empty = new_total(self._columns, self.n_columns, self._bound, self._total.bits)
-        if isinstance(empty, rows.Accumulator):  # whose triangle is the upper one
-            d = self.n_columns
-            upper = np.triu_indices(d)
-            order = np.empty((d, d), np.intp)
-            order[np.tril_indices(d)] = np.arange(d * (d + 1) // 2)
-            state = state[0][order.T[upper]], state[1][order.T[upper]]
-        total = restored(empty, state, n_rows, n_dropped)
+        total = restored(empty, state, n_rows, n_dropped, self._total.stored())
         public = self._names, self._columns, self._bound, self._unit
-        moment = SecondMoment.from_accumulator(total, *public)
-        moment.of_group = of_group
-        return moment
+        return SecondMoment.from_accumulator(total, *public, of_group)
 
     def total(self) -> SecondMoment:
         """The second moment of all groups together: that of the table, bit for bit."""
-        with self._guard.lock:
-            hi, lo = self._total.totals()
+        hi, lo, _ = self._state()
         sums = hi[0], lo[0]
         for i in range(1, len(hi)):
             sums = limbs.add(sums, (hi[i], lo[i]))
@@ -173,9 +149,7 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
 
     def to_bytes(self) -> bytes:
         """Serialise: versioned, checksummed, little-endian. SECRET."""
-        with self._guard.lock:
-            hi, lo = self._total.totals()
-            counts = self._total.counts()
+        hi, lo, counts = self._state()
         header = self._header({}, {"groups": self._groups.to_dict()})
         parts = (hi.astype("<i8"), lo.astype("<u8"), counts.astype("<i8"))
         return self._frame.seal(header, *(part.tobytes() for part in parts))
@@ -270,8 +244,7 @@ class GroupFeeder(Feeder):
 
     def feed(self, block: Block) -> int:
         """Accumulate every row of a block and return how many there were."""
-        n_rows = n_rows_of(block)
-        place = self._place
+        place, n_rows = self._place, n_rows_of(block)
         if isinstance(block, list):
             column: Any = block[place]
             rest: Any = [*block[:place], *block[place + 1 :]]
@@ -279,24 +252,15 @@ class GroupFeeder(Feeder):
             column = block[:, place]
             last = place == block.shape[1] - 1
             rest = block[:, :place] if last else np.delete(block, place, axis=1)
-        group = self._codes(column)
-        of_groups = isinstance(self.accumulator, rows.TableAccumulator)
-        add = self._add if of_groups else self._add_all
-        step = max(n_rows, 1)
-        if self._encoder is not None and self._encoder.derives:
-            step = COMPUTED
-        elif self._encoder is None and not rows.readable(rest):
-            step = max(8, PIECE // self.accumulator.n_columns)
-        for start in range(0, n_rows, step):
-            part = slice(start, start + step)
-            bad = add(rest, group.part(part), part)
-            if bad >= 0:
-                lost = group.part(part).plain()[bad] not in range(len(self._groups.factor))
-                if lost and self._groups.unlisted == "error":
-                    raise InvalidRow(start + bad, NO_GROUP)
-                coded = self._encoder is not None and self._encoder.blocks
-                raise InvalidRow(start + bad, UNLISTED if coded else NOT_FINITE)
+        self._feed(rest, n_rows, self._codes(column))
         return n_rows
+
+    def _problem(self, bad: int, group: Codes | None) -> str:
+        assert group is not None
+        lost = group.plain()[bad] not in range(len(self._groups.factor))
+        return (
+            NO_GROUP if lost and self._groups.unlisted == "error" else super()._problem(bad, group)
+        )
 
     def _codes(self, column: NDArray[Any] | Codes) -> Codes:
         if isinstance(column, Codes):
@@ -307,47 +271,26 @@ class GroupFeeder(Feeder):
             found = Codes(named(codes_of, self._groups.by)(column, self._groups.factor))
         return Codes(np.ascontiguousarray(found.indices), found.lut)
 
-    def _add(self, rest: Any, group: Codes, part: slice) -> int:
-        """Rows of a block and their groups into the accumulator."""
-        total: TableAccumulator = self.accumulator
-        more = (group.indices, group.lut), self._leave_out
-        if self._encoder is None:
-            if not rows.readable(rest):
-                rest = converted(rest, part)
-            else:
-                rest = [x[part] for x in rest] if isinstance(rest, list) else rest[part]
-            return total.update(rest, [], [], self._drop, self._scaling, *more)
-        parts = rest if isinstance(rest, list) else list(rest.T)
-        some = [x.part(part) if isinstance(x, Codes) else x[part] for x in parts]
-        if self._encoder.row_weights is not None:
-            with DefaultRounding():
-                written = self._encoder.table(some)
-            return total.update(written, [], [], self._drop, None, *more)
-        dense, codes, values = self._encoded(self._encoder, some)
-        return total.update(dense, codes, values, self._drop, self._encoder.scaling, *more)
-
-    def _add_all(self, rest: Any, group: Codes, part: slice) -> int:
-        """Rows of a block into the accumulator: those of any group with their values."""
-        codes = group.plain()
-        kept = np.arange(len(codes))
+    def _add(self, block: Block, group: Codes | None) -> int:
+        assert group is not None
+        total = self.accumulator
+        if isinstance(total, rows.TableAccumulator):
+            dense, codes, values, scaling = self._prepared(block)
+            more = (group.indices, group.lut), self._leave_out
+            return total.update(dense, codes, values, self._drop, scaling, *more)
+        # Another one is given those of any group, written out.
+        place = group.plain()
+        kept = np.arange(len(place))
         if self._groups.unlisted != "other":
-            listed = (codes >= 0) & (codes < len(self._groups.factor))
+            listed = (place >= 0) & (place < len(self._groups.factor))
             if not (self._leave_out or listed.all()):
                 return int(listed.argmin())
             kept = np.flatnonzero(listed)
-        some: list[Any] = [
-            Codes(x.indices[part][kept], x.lut) if isinstance(x, Codes) else x[part][kept]
-            for x in (rest if isinstance(rest, list) else rest.T)
-        ]
-        if self._encoder is None:
-            given, scaling = converted(some, slice(None)), self._scaling
-        else:
-            with DefaultRounding():
-                given, scaling = self._encoder.table(some), None
-        total = self.accumulator
+        some = some_rows(block if isinstance(block, list) else list(block.T), kept)
+        given, _, _, scaling = self._prepared(some, written=True)
         bad = int(total.update(given, self._drop, scaling))
         # How many others there are it must not tell either: they have no values.
-        total.update(np.full((len(codes) - len(kept), total.n_columns), np.nan), True)
+        total.update(np.full((len(place) - len(kept), total.n_columns), np.nan), True)
         return bad if bad < 0 else int(kept[bad])
 
 
@@ -449,7 +392,7 @@ def moment_of(
     """The second moment of the units that were accumulated."""
     empty = new_total(columns, total.n_columns, total.bound, total.bits)
     hi, lo = total.limbs()
-    at = empty.stored() if hasattr(empty, "stored") else np.triu_indices(total.n_columns)
+    at = entries(empty)
     summed = restored(empty, (hi[at], lo[at]), total.n_units, 0)
     named = names if columns is not None or unit.values is None else None
     protected = replace(unit.protected, row_bound=float(total.row_bound))

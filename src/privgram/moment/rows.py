@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import chain, combinations
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,10 @@ from privgram._core import rowmap, rows, scale
 from privgram._core.norms import squared_norms
 from privgram._core.rows import TableAccumulator
 from privgram.columns.encoding import Codes
-from privgram.sources.table import UNLISTED, Block, InvalidRow, n_rows_of
+from privgram.sources.table import NOT_FINITE, UNLISTED, Block, InvalidRow, n_rows_of, some_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from privgram._core.rows import Scaling
     from privgram.columns import Columns
@@ -33,9 +33,32 @@ SCRATCH = 1 << 16
 ROUNDING = 2.0**-36
 
 
-class Onward:
+def squares(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Squared norms of rows."""
+    found = np.empty(len(rows))
+    squared_norms(rows, found)
+    return found
+
+
+class Sums:
+    """What a pass adds up of rows, by parts: numbers, arrays, and what merges itself."""
+
+    parts: ClassVar[tuple[str, ...]]
+
+    def merge(self, other: Self) -> None:
+        """Add the rows of another."""
+        for name in self.parts:
+            own, more = getattr(self, name), getattr(other, name)
+            if hasattr(own, "merge"):
+                own.merge(more)
+            else:
+                setattr(self, name, own + more)
+
+
+class Onward(Sums):
     """What makes others of rows and hands those on to `inner`, which counts them."""
 
+    parts: ClassVar[tuple[str, ...]] = ("inner",)
     inner: Any
 
     @property
@@ -47,10 +70,6 @@ class Onward:
     def n_dropped(self) -> int:
         """Rows left out; an accumulator may count them among the others."""
         return int(getattr(self.inner, "n_dropped", 0))
-
-    def merge(self, other: Self) -> None:
-        """Add the rows of another."""
-        self.inner.merge(other.inner)
 
 
 class Mapped(Onward):
@@ -78,7 +97,7 @@ class Mapped(Onward):
         step = len(self._images)
         for start in range(0, n_rows_of(block), step):
             rows = slice(start, start + step)
-            some: Any = [x[rows] for x in block] if isinstance(block, list) else block[rows]
+            some: Any = some_rows(block, rows)
             images = self._images[: n_rows_of(some)]
             rowmap.apply(some, self._bound, self._frame, images, scaling)
             bad = self.inner.update(images, drop)
@@ -151,10 +170,9 @@ class Levelled(Onward):
 
     def update(self, images: NDArray[np.float64], drop: bool, codes: list[Indices]) -> int:
         """Take the images of rows, which are clipped where they lie, and codes of their levels."""
-        squares = np.empty(len(images))
-        squared_norms(images, squares)
-        far = np.flatnonzero(squares > self._radius**2)
-        images[far] *= (self._radius / np.sqrt(squares[far]))[:, None]
+        square = squares(images)
+        far = np.flatnonzero(square > self._radius**2)
+        images[far] *= (self._radius / np.sqrt(square[far]))[:, None]
         return self.inner.update(images, codes, [], drop, self._scaling, short=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -189,8 +207,14 @@ def state_of(total: Total) -> Limbs:
     if isinstance(total, rows.TableAccumulator):
         return total.totals()
     hi, lo = total.limbs()
-    upper = np.triu_indices(total.n_columns)
-    return hi[upper], lo[upper]
+    return hi[entries(total)], lo[entries(total)]
+
+
+def entries(total: Total) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Row and column of each of the totals that `state_of` gives."""
+    if isinstance(total, rows.TableAccumulator):
+        return total.stored()
+    return np.triu_indices(total.n_columns)
 
 
 def n_totals(columns: Columns | None, n_columns: int) -> int:
@@ -206,18 +230,11 @@ def n_totals(columns: Columns | None, n_columns: int) -> int:
     return count
 
 
-def squares_of(total: Total) -> NDArray[np.bool_]:
-    """Which of the totals that `state_of` gives are on the diagonal."""
-    if isinstance(total, rows.TableAccumulator):
-        i, j = total.stored()
-    else:
-        i, j = np.triu_indices(total.n_columns)
-    diagonal: NDArray[np.bool_] = i == j
-    return diagonal
+def restored(empty: Total, state: Limbs, n_rows: int, n_dropped: int, at: Any = None) -> Total:
+    """An accumulator like an empty one with these totals and numbers of rows.
 
-
-def restored(empty: Total, state: Limbs, n_rows: int, n_dropped: int) -> Total:
-    """An accumulator like an empty one with these totals and numbers of rows."""
+    The totals are those of its `entries`; or, without factors, of one triangle, `at`.
+    """
     if isinstance(empty, rows.TableAccumulator):
         return rows.TableAccumulator.from_totals(
             empty.positions_dense,
@@ -230,11 +247,10 @@ def restored(empty: Total, state: Limbs, n_rows: int, n_dropped: int) -> Total:
             n_dropped,
         )
     d = empty.n_columns
-    upper = np.triu_indices(d)
+    at = entries(empty) if at is None else at
     hi, lo = np.zeros((d, d), np.int64), np.zeros((d, d), np.uint64)
     for full, given in ((hi, state[0]), (lo, state[1])):
-        full[upper] = given
-        full.T[upper] = full[upper]
+        full[at] = full.T[at] = given
     return rows.Accumulator.from_limbs(d, empty.bound, empty.bits, hi, lo, n_rows, n_dropped)
 
 
@@ -261,68 +277,71 @@ class Feeder:
         InvalidRow at the first row that may not be used. The accumulator is then undefined.
         """
         n_rows = n_rows_of(block)
-        if self._encoder is not None:
-            self._feed_encoded(self._encoder, block, n_rows)
-        elif rows.readable(block):  # type: ignore[arg-type]  # no codes without an encoder
-            self._accumulate(block, 0)
-        else:
-            step = max(8, PIECE // self.accumulator.n_columns)
-            for start in range(0, n_rows, step):
-                self._accumulate(converted(block, slice(start, start + step)), start)
+        self._feed(block, n_rows)
         return n_rows
 
-    def _feed_encoded(self, encoder: Encoder, block: Block, n_rows: int) -> None:
-        parts = block if isinstance(block, list) else list(block.T)
-        # What is computed stays in the cache; what the kernel reads where it lies needs no cut.
-        step = COMPUTED if encoder.derives else max(n_rows, 1)
-        for start in range(0, n_rows, step):
-            rows = slice(start, start + step)
-            some = [part.part(rows) if isinstance(part, Codes) else part[rows] for part in parts]
-            bad = self._update_encoded(encoder, some)
-            if bad >= 0:
-                raise (
-                    InvalidRow(start + bad, UNLISTED) if encoder.blocks else InvalidRow(start + bad)
-                )
-
-    def _update_encoded(self, encoder: Encoder, parts: list[Raw]) -> int:
-        total = self.accumulator
-        if (take := getattr(total, "take_parts", None)) is not None:
-            return int(take(parts, self._drop))
-        plain = isinstance(total, (rows.Accumulator, rows.TableAccumulator, Mapped))
-        if encoder.row_weights is not None or not plain:  # else norms are counted
-            with scale.DefaultRounding():
-                return int(total.update(encoder.table(parts), self._drop))
-        dense, codes, values = self._encoded(encoder, parts)
-        if isinstance(total, Mapped):
-            with scale.DefaultRounding():
-                return total.update_coded(encoder, dense, codes, values, self._drop)
-        if not isinstance(total, rows.TableAccumulator):
-            return int(total.update(dense, self._drop, encoder.scaling))
-        return int(total.update(dense, codes, values, self._drop, encoder.scaling))
-
-    @staticmethod
-    def _encoded(encoder: Encoder, parts: list[Raw]) -> tuple[list[Any], list[Any], list[Any]]:
-        """Dense columns, codes and values as the kernel reads them."""
+    def _feed(self, block: Block, n_rows: int, group: Codes | None = None) -> None:
+        """Accumulate the rows of a block; `group` has the codes of their groups."""
+        encoder = self._encoder
+        step = n_rows  # what the kernel reads where it lies needs no cut
+        if encoder is None and not rows.readable(block):  # type: ignore[arg-type]  # has no codes
+            step = max(8, PIECE // self.accumulator.n_columns)
+        elif encoder is not None and encoder.derives:
+            step = COMPUTED
         with scale.DefaultRounding():
-            dense, codes, values = encoder.encode(parts)
-            dense, values = readable_columns(dense), readable_columns(values)
-        return dense, [(np.ascontiguousarray(code.indices), code.lut) for code in codes], values
+            for start in range(0, n_rows, max(step, 1)):
+                part = slice(start, start + step)
+                of_part = None if group is None else group[part]
+                bad = self._add(some_rows(block, part), of_part)
+                if bad >= 0:
+                    raise InvalidRow(start + bad, self._problem(bad, of_part))
 
-    def _accumulate(self, block: Block, start: int) -> None:
-        bad = self.accumulator.update(block, self._drop, self._scaling)
-        if bad >= 0:
-            raise InvalidRow(start + bad)
+    def _add(self, block: Block, group: Codes | None) -> int:
+        """Accumulate rows; the position of the first that may not be used, or -1."""
+        total, encoder = self.accumulator, self._encoder
+        if hasattr(total, "take_parts"):
+            return int(total.take_parts(list(_columns(block)), self._drop))
+        of_kernel = isinstance(total, (rows.Accumulator, rows.TableAccumulator, Mapped))
+        dense, codes, values, scaling = self._prepared(block, written=not of_kernel)
+        if isinstance(total, rows.TableAccumulator):
+            return total.update(dense, codes, values, self._drop, scaling)
+        if isinstance(total, Mapped) and encoder is not None and scaling is not None:
+            return total.update_coded(encoder, dense, codes, values, self._drop)
+        return int(total.update(dense, self._drop, scaling))
+
+    def _prepared(
+        self, block: Block, written: bool = False
+    ) -> tuple[Any, list[Any], list[Any], Scaling | None]:
+        """Numbers, codes and values as the kernel reads them, and how it is to scale them.
+
+        All are numbers, scaled already, where rows are weighted or to be `written` out.
+        """
+        encoder = self._encoder
+        if encoder is None:
+            return converted(block), [], [], self._scaling
+        parts = list(_columns(block))
+        if written or encoder.row_weights is not None:
+            return encoder.table(parts), [], [], None
+        dense, codes, values = encoder.encode(parts)
+        coded = [(np.ascontiguousarray(code.indices), code.lut) for code in codes]
+        return readable_columns(dense), coded, readable_columns(values), encoder.scaling
+
+    def _problem(self, bad: int, group: Codes | None) -> str:
+        """What is wrong with the row at a position."""
+        return UNLISTED if self._encoder is not None and self._encoder.blocks else NOT_FINITE
 
 
-def converted(block: Block, part: slice) -> Block:
-    """Rows of a block that the kernel takes as they are."""
+def _columns(block: Block) -> Iterable[Raw]:
+    return block if isinstance(block, list) else block.T
+
+
+def converted(block: Any) -> Any:
+    """A block as the kernel takes it."""
+    if rows.readable(block):
+        return block
     # A long double beyond float64 becomes infinite, and is clamped like any other value.
-    with scale.DefaultRounding(), np.errstate(over="ignore"):
-        if not isinstance(block, list):
-            return block[part].astype(np.float64)
-        return list(
-            readable_columns([column[part] for column in block if not isinstance(column, Codes)])
-        )
+    with np.errstate(over="ignore"):
+        return readable_columns(block) if isinstance(block, list) else block.astype(np.float64)
 
 
 def readable_columns(columns: list[NDArray[Any]]) -> list[NDArray[Any]]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from privgram._core import rowmap
-from privgram._core.norms import squared_norms
 from privgram._core.rows import Accumulator
 from privgram._core.scale import DefaultRounding
-from privgram.columns.encoding import Codes
 from privgram.columns.terms import ONES
-from privgram.moment.rows import Onward
+from privgram.moment.rows import Onward, Sums, squares
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from privgram.columns.encoding import Raw
     from privgram.regression.families import Bounded, Expected
 
-    Levels = NDArray[np.int32]
+    Levels = NDArray[np.int32] | NDArray[np.intp]
 
 # A row comes as an image (z, e, ...): q features in a frame, and what the target differs by from
 # what is expected of it. Its score is s = e z. All that follows of a row is a function of its image
@@ -56,12 +54,17 @@ def whole(vectors: Matrix, factor: Vector) -> Matrix:
     """
     found = vectors * factor[:, None]
     np.rint(found, out=found)
-    square = np.empty(len(found))
-    squared_norms(found, square)  # exact up to 2^53, and beyond it not below
+    fits = squares(found) <= float(UNITS) ** 2  # exact up to 2^53, and beyond it not below
     # Whatever arithmetic did: a row that is too long, which none is, would count nothing.
-    if not (square <= float(UNITS) ** 2).all():
-        found[~(square <= float(UNITS) ** 2)] = 0.0
+    if not fits.all():
+        found[~fits] = 0.0
     return found
+
+
+def add_at(totals: NDArray[np.int64], at: Levels, rows: Matrix) -> None:
+    """Add rows of whole numbers to those of totals that each belongs to."""
+    for total, column in zip(totals.T, rows.T, strict=True):
+        total += np.bincount(at, column, len(totals)).astype(np.int64)
 
 
 def scale(q: int) -> float:
@@ -69,17 +72,22 @@ def scale(q: int) -> float:
     return float(UNITS - np.ceil(np.sqrt(q) / 2) - 1)
 
 
-class _Fed:
-    """What takes scores, of q entries, of images (z, e, ...) or as they are."""
+class Scores(Sums):
+    """What adds up scores of rows, of q entries, by their lengths."""
 
-    q: int
+    parts: ClassVar[tuple[str, ...]] = ("n_rows", "n_dropped", "total")
+
+    def __init__(self, q: int, shape: tuple[int, ...]) -> None:
+        self.q = q
+        self.n_rows = 0
+        self.n_dropped = 0
+        self.total = np.zeros(shape, np.int64)
 
     def update(self, block: Matrix, drop: bool = False) -> int:
-        """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
         return self.feed(self.scores(block), drop)
 
     def scores(self, images: Matrix) -> Matrix:
-        """Those of images."""
+        """Those of images (z, e, ...)."""
         return np.ascontiguousarray(images[:, : self.q] * images[:, self.q, None])
 
     def feed(self, scores: Matrix, drop: bool = False, lengths: Vector | None = None) -> int:
@@ -87,21 +95,7 @@ class _Fed:
 
         None may be longer than the length that is given.
         """
-        raise NotImplementedError
-
-
-class _Scores(_Fed):
-    """Scores of the rows of a block, and their lengths."""
-
-    def __init__(self, q: int) -> None:
-        self.q = q
-        self.n_rows = 0
-        self.n_dropped = 0
-
-    def feed(self, scores: Matrix, drop: bool = False, lengths: Vector | None = None) -> int:
-        """Accumulate scores as they are; see `_Fed.feed`."""
-        square = np.empty(len(scores))
-        squared_norms(scores, square)
+        square = squares(scores)
         sizes = np.sqrt(square) if lengths is None else lengths
         bad = np.flatnonzero(~np.isfinite(square + sizes))
         if len(bad):
@@ -114,38 +108,26 @@ class _Scores(_Fed):
         return -1
 
     def add(self, scores: Matrix, lengths: Vector) -> None:
-        """Accumulate scores of these lengths."""
+        """Accumulate scores, all finite, of these lengths."""
         raise NotImplementedError
 
-    def merge(self, other: Self) -> None:
-        """Add the rows of another."""
-        self.n_rows += other.n_rows
-        self.n_dropped += other.n_dropped
 
-
-class ScoreSum(_Scores):
+class ScoreSum(Scores):
     """The sum of s min(1, clip / |s|) / clip over rows: `total` (q,), int64.
 
     In units of 1 / scale(q). No row adds a vector longer than `UNITS`.
     """
 
     def __init__(self, q: int, clip: float) -> None:
-        super().__init__(q)
+        super().__init__(q, (q,))
         self.clip = clip
-        self.total = np.zeros(q, np.int64)
 
     def add(self, scores: Matrix, lengths: Vector) -> None:
-        """Accumulate scores of these lengths."""
         found = whole(scores, scale(self.q) / np.maximum(lengths, self.clip))
         self.total += found.sum(axis=0).astype(np.int64)
 
-    def merge(self, other: Self) -> None:
-        """Add the rows of another."""
-        super().merge(other)
-        self.total += other.total
 
-
-class ScoreShells(_Scores):
+class ScoreShells(Scores):
     """How many scores are of each length, and the sums of the unit vectors along them.
 
     Shell i of m ends at grid[i], which it includes; the last takes all that is longer. `counts`
@@ -153,99 +135,70 @@ class ScoreShells(_Scores):
     (m, q) is of s / |s|, in units of 1 / scale(q). Both are int64.
     """
 
+    parts = (*Scores.parts, "counts")
+
     def __init__(self, q: int, grid: Vector) -> None:
-        super().__init__(q)
+        super().__init__(q, (len(grid), q))
         self.counts = np.zeros(len(grid), np.int64)
-        self.total = np.zeros((len(grid), q), np.int64)
         self._edges = grid[:-1]
 
     def add(self, scores: Matrix, lengths: Vector) -> None:
-        """Accumulate scores of these lengths."""
         at = np.searchsorted(self._edges, lengths)
         units = whole(scores, scale(self.q) / np.where(lengths > 0, lengths, 1.0))
-        square = np.empty(len(units))
-        squared_norms(units, square)
         # One for a score that is as long as its length, and no row more.
-        part = np.minimum(np.rint(PARTS * np.sqrt(square) / UNITS), PARTS)
-        self.counts += np.bincount(at, part, len(self.counts)).astype(np.int64)
-        size = len(self.counts)
-        for total, column in zip(self.total.T, units.T, strict=True):
-            total += np.bincount(at, column, size).astype(np.int64)
-
-    def merge(self, other: Self) -> None:
-        """Add the rows of another."""
-        super().merge(other)
-        self.counts += other.counts
-        self.total += other.total
-
-
-class ScoreSecond(Onward, _Fed):
-    """The second moment of clipped scores; as `ScoreSum`."""
-
-    inner: Accumulator
-
-    def __init__(self, q: int, clip: float) -> None:
-        self.inner = Accumulator(q, clip)
-        self.q, self._clip = q, clip
-
-    def feed(self, scores: Matrix, drop: bool = False, lengths: Vector | None = None) -> int:
-        """Accumulate scores as they are; see `_Fed.feed`."""
-        if lengths is not None:
-            scores = scores * (self._clip / np.maximum(lengths, self._clip))[:, None]
-        return self.inner.update(scores, drop)
+        part = np.minimum(np.rint(PARTS * np.sqrt(squares(units)) / UNITS), PARTS)
+        add_at(self.counts[:, None], at, part[:, None])
+        add_at(self.total, at, units)
 
 
 class ScoreBoth(ScoreSum):
     """The sum of clipped scores and their second moment, in one pass."""
 
+    parts = (*ScoreSum.parts, "second")
+
     def __init__(self, q: int, clip: float) -> None:
         super().__init__(q, clip)
-        self.second = ScoreSecond(q, clip)
+        self.second = Accumulator(q, clip)
 
     def feed(self, scores: Matrix, drop: bool = False, lengths: Vector | None = None) -> int:
-        """Accumulate scores as they are; see `_Fed.feed`."""
         bad = super().feed(scores, drop, lengths)
-        return bad if bad >= 0 else self.second.feed(scores, drop, lengths)
+        if bad >= 0:
+            return bad
+        if lengths is not None:
+            scores = scores * (self.clip / np.maximum(lengths, self.clip))[:, None]
+        return self.second.update(scores, drop)
 
-    def merge(self, other: Self) -> None:
-        """Add the rows of another."""
-        super().merge(other)
-        self.second.merge(other.second)
 
-
-class Modelled(Onward, _Fed):
+class Modelled(Onward):
     """Feed what adds up scores those of images (z, target, ...), by what a model expects of them.
 
     A row's score is by public numbers, those of `expected`.
     """
 
+    inner: ScoreSum | ScoreShells
+
     def __init__(self, inner: ScoreSum | ScoreShells, expected: Expected | Bounded) -> None:
         self.inner = inner
         self.expected = expected
         self.q = inner.q
+        self.feed = inner.feed
 
     def update(self, block: Matrix, drop: bool = False) -> int:
-        """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
         z, error, _, most = self.expected(block)
         scores = np.ascontiguousarray(z * error[:, None])
-        if most is None:
-            return self.feed(scores, drop)
-        square = np.empty(len(block))
-        squared_norms(np.ascontiguousarray(z), square)
-        return self.feed(scores, drop, most * np.sqrt(square))
+        lengths = None if most is None else most * np.sqrt(squares(np.ascontiguousarray(z)))
+        return self.inner.feed(scores, drop, lengths)
 
     def scores(self, images: Matrix) -> Matrix:
         """Those of images."""
         z, error, *_ = self.expected(images)
         return np.ascontiguousarray(z * error[:, None])
 
-    def feed(self, scores: Matrix, drop: bool = False, lengths: Vector | None = None) -> int:
-        """Accumulate scores as they are; see `_Fed.feed`."""
-        return int(self.inner.feed(scores, drop, lengths))
 
+class UnitSecond(Sums):
+    """Feed whole units to `inner`: the images of their rows, each clipped to a bound."""
 
-class _Units:
-    """Whole units on their way: the images of their rows, each clipped to a bound, to `inner`."""
+    parts = ("n_rows", "inner")
 
     def __init__(self, frame: Matrix, bound: float, inner: Any) -> None:
         self.n_columns = len(frame)
@@ -255,7 +208,6 @@ class _Units:
         self.n_rows = 0
 
     def update(self, x: Matrix, starts: NDArray[np.intp], drop: bool = False) -> int:
-        """Accumulate units; see `privgram._core.units.UnitAccumulator.update`."""
         missing: NDArray[np.bool_] = np.asarray(np.isnan(x).any(axis=1))
         if missing.any():
             if not drop:
@@ -268,22 +220,17 @@ class _Units:
         return -1
 
     def add(self, images: Matrix, starts: NDArray[np.intp]) -> None:
-        """Accumulate what the images of units' rows make."""
-        raise NotImplementedError
-
-    def merge(self, other: Self) -> None:
-        """Add the units of another."""
-        self.n_rows += other.n_rows
-        self.inner.merge(other.inner)
+        """Accumulate what the images of units' rows make: here their second moments."""
+        self.inner.update(images, starts)
 
 
-class UnitScored(_Units):
+class UnitScored(UnitSecond):
     """Feed what adds up scores sum e z, one for every unit: clipped or counted as one.
 
     The frame (d, d) maps rows to q features z, then e or the target.
     """
 
-    def __init__(self, frame: Matrix, bound: float, inner: _Fed) -> None:
+    def __init__(self, frame: Matrix, bound: float, inner: Scores | Modelled) -> None:
         super().__init__(frame, bound, inner)
         q = inner.q
         size = float(np.linalg.norm(frame[:q], 2)) * bound
@@ -293,7 +240,6 @@ class UnitScored(_Units):
             self._largest = size * float(np.linalg.norm(frame[q])) * bound
 
     def add(self, images: Matrix, starts: NDArray[np.intp]) -> None:
-        """Accumulate what the images of units' rows make."""
         self.inner.feed(sums_of_units(self.inner.scores(images), self._largest, starts))
 
 
@@ -306,22 +252,13 @@ class Curved(Onward):
     def __init__(self, inner: Any, expected: Expected | Bounded) -> None:
         self.inner = inner
         self.expected = expected
-        self._take = inner.feed if isinstance(inner, _Fed) else inner.update
+        self._take = inner.feed if isinstance(inner, Scores) else inner.update
 
     def update(self, block: Matrix, *given: Any) -> int:
-        """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
         z, error, root, _ = self.expected(block)
         # A row without a target has no curvature.
         rows = np.ascontiguousarray(z * (root + (error - error))[:, None])
         return int(self._take(rows, *given))
-
-
-class UnitSecond(_Units):
-    """The second moments of units' images, each clipped as one."""
-
-    def add(self, images: Matrix, starts: NDArray[np.intp]) -> None:
-        """Accumulate what the images of units' rows make."""
-        self.inner.update(images, starts)
 
 
 class Leading(Onward):
@@ -331,7 +268,6 @@ class Leading(Onward):
         self.inner = inner
 
     def update(self, block: Matrix, *given: Any) -> int:
-        """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
         leading = np.ascontiguousarray(block[:, : self.inner.n_columns])
         return int(self.inner.update(leading, *given))
 
@@ -345,26 +281,23 @@ class Leading(Onward):
 STEP = 1 << 13
 
 
-class Taker:
-    """What rows are fed to."""
+class Taker(Sums):
+    """What rows v are fed to, with their entries of the column of ones and their levels."""
 
     def take(self, v: Matrix, one: Vector, levels: Levels) -> None:
-        """Add rows v with their entries of the column of ones and their levels."""
+        """Add rows."""
         raise NotImplementedError
 
-    def merge(self, other: Self) -> None:
-        """Add the rows of another, to each part of this one."""
-        for name, part in vars(self).items():
-            part.merge(getattr(other, name))
 
-
-class ByLevel:
+class ByLevel(Sums):
     """Feed rows v = A c u - shift[level] u_1, c = min(1, bound / |u|), with their levels.
 
     u_1 is the row's entry of the column of ones: 1, or the root of its weight. Read of the table
     are columns with the factor; those of u are narrow, without it. `frame` is A, of shape (m, d),
     and `shift` of shape (K, m), or None.
     """
+
+    parts = ("n_rows", "n_dropped", "inner")
 
     def __init__(
         self,
@@ -394,7 +327,7 @@ class ByLevel:
         """Accumulate the rows of raw columns; as an accumulator's `update`."""
         for start in range(0, len(parts[0]), STEP):
             part = slice(start, start + STEP)
-            some = [x.part(part) if isinstance(x, Codes) else x[part] for x in parts]
+            some = [x[part] for x in parts]
             bad = self._take(some, drop)
             if bad >= 0:
                 return start + bad
@@ -420,12 +353,6 @@ class ByLevel:
         self.n_dropped += int(missing.sum())
         return -1
 
-    def merge(self, other: ByLevel) -> None:
-        """Add the rows of another."""
-        self.n_rows += other.n_rows
-        self.n_dropped += other.n_dropped
-        self.inner.merge(other.inner)
-
 
 class LevelSums(Taker):
     """Sums of v min(1, radius / |v|) / radius over the rows of each level: `total` (K, m), int64.
@@ -433,63 +360,61 @@ class LevelSums(Taker):
     In units of 1 / scale(m). A row adds a vector no longer than `UNITS` to one level.
     """
 
+    parts = ("total",)
+
     def __init__(self, levels: int, m: int, radius: float) -> None:
         self.radius = radius
         self.total = np.zeros((levels, m), np.int64)
 
     def take(self, v: Matrix, one: Vector, levels: Levels) -> None:
-        """Add rows."""
-        square = np.empty(len(v))
-        squared_norms(v, square)
-        found = whole(v, scale(v.shape[1]) / np.maximum(np.sqrt(square), self.radius))
-        size = len(self.total)
-        for total, column in zip(self.total.T, found.T, strict=True):
-            total += np.bincount(levels, column, size).astype(np.int64)
-
-    def merge(self, other: Self) -> None:
-        """Add the rows of another."""
-        self.total += other.total
+        found = whole(v, scale(v.shape[1]) / np.maximum(np.sqrt(squares(v)), self.radius))
+        add_at(self.total, levels, found)
 
 
 class Within(Taker):
     """The second moment of v, clipped to a radius."""
 
+    parts = ("second",)
+
     def __init__(self, m: int, radius: float) -> None:
         self.second = Accumulator(m, radius)
 
     def take(self, v: Matrix, one: Vector, levels: Levels) -> None:
-        """Add rows."""
         self.second.update(v)
 
 
 class LevelFirst(Taker):
     """How many rows are of each level, by their weights, and the second moment of all."""
 
+    parts = ("counts", "within")
+
     def __init__(self, levels: int, m: int, radius: float) -> None:
         self.counts = LevelSums(levels, 1, 1.0)
         self.within = Within(m, radius)
 
     def take(self, v: Matrix, one: Vector, levels: Levels) -> None:
-        """Add rows."""
         self.counts.take(one[:, None] ** 2, one, levels)
         self.within.take(v, one, levels)
 
 
 class LevelShells(Taker):
-    """Scores by their lengths: those of slopes, and residuals as if all levels were one."""
+    """Scores of rows (z, e) by length: those of slopes, and residuals as if levels were one."""
+
+    parts = ("slopes", "levels")
 
     def __init__(self, q: int, slopes: Vector, levels: Vector) -> None:
         self.slopes = ScoreShells(q, slopes)
         self.levels = ScoreShells(1, levels)
 
     def take(self, v: Matrix, one: Vector, levels: Levels) -> None:
-        """Add rows (z, e)."""
         self.slopes.feed(v[:, :-1] * v[:, -1:])
         self.levels.feed((v[:, -1] * one)[:, None])
 
 
 class LevelScores(Taker):
-    """Clipped scores and their squares: of slopes, and residuals by level."""
+    """Clipped scores of rows (z, e) and their squares: of slopes, and residuals by level."""
+
+    parts = ("slopes", "levels", "squares")
 
     def __init__(self, levels: int, q: int, slope: float, level: float) -> None:
         self.slopes = ScoreBoth(q, slope)
@@ -497,7 +422,6 @@ class LevelScores(Taker):
         self.squares = LevelSums(levels, 1, level**2)
 
     def take(self, v: Matrix, one: Vector, levels: Levels) -> None:
-        """Add rows (z, e)."""
         self.slopes.feed(v[:, :-1] * v[:, -1:])
         residual = (v[:, -1] * one)[:, None]
         self.levels.take(residual, one, levels)

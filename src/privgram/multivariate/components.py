@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._base.installed import Room
-from privgram._base.numbers import check_integer, check_within
+from privgram._base.numbers import check_integer, check_one_of, check_within
 from privgram._base.text import as_frame, as_text
 from privgram.multivariate.variables import (
     DRAWS,
@@ -20,7 +20,6 @@ from privgram.multivariate.variables import (
     Variables,
     definite,
     draws_of,
-    of_draws,
 )
 from privgram.regression import RefusedError
 
@@ -69,6 +68,8 @@ class PCA(Simulated):
         standardised, else 1.
     eigenvalues : ndarray of shape (d,), float64
         All of them, falling.
+    stderr, noise_stderr : ndarray of shape (k, d), float64
+        Standard errors of `components_`.
     """
 
     names: tuple[str, ...]
@@ -82,6 +83,7 @@ class PCA(Simulated):
     scale: Vector = field(repr=False)
     eigenvalues: Vector = field(repr=False)
     _of: _Decomposed = field(repr=False)
+    _variables: Variables = field(repr=False)
 
     @cached_property
     def error_bound(self) -> float:
@@ -140,24 +142,10 @@ class PCA(Simulated):
         """
         return self.components_.T * np.sqrt(self._of.variances(self.explained_variance_))
 
-    @cached_property
-    def stderr(self) -> Matrix:
-        """Standard errors of `components_`, shape (k, d), from sampling and privacy noise.
-
-        By simulation: other draws of the noise, by its law, and other rows, normal ones of the
-        released covariance. `RefusedError` where the number of rows is unknown.
-        """
-        return self._errors(sampling=True)
-
-    def _errors(self, sampling: bool) -> Matrix:
-        def again(one: Covariance) -> Matrix:
-            found = _leading(self._of.matrix(one), self.n_components_)[1]
-            signs: Matrix = np.sign((found * self.components_).sum(axis=1))[:, None]
-            return found * signs
-
-        variables = self._of.variables
-        draws = variables.redrawn(draws_of(variables), sampling=sampling)
-        return np.asarray(np.std(of_draws(draws, again), axis=0))
+    def _again(self, one: Covariance) -> Matrix:
+        found = _leading(self._of.matrix(one), self.n_components_)[1]
+        signs: Matrix = np.sign((found * self.components_).sum(axis=1))[:, None]
+        return found * signs
 
     def transform(self, table: Any) -> Matrix:
         """Scores of new rows.
@@ -172,10 +160,9 @@ class PCA(Simulated):
         ndarray of shape (m, k), float64
             NaN where a value is missing. SECRET, if the table is.
         """
-        variables = self._of.variables
-        rows = variables.encode(table)
+        rows = self._variables.encode(table)
         if not self._of.in_own_units:
-            rows = (rows - variables.origin) / variables.unit
+            rows = (rows - self._variables.origin) / self._variables.unit
         if self.mean_ is not None:
             rows = rows - self.mean_
         return rows / self.scale @ self.components_.T
@@ -296,6 +283,7 @@ def pca(
         scale=of.released.std if standardize else np.ones(d),
         eigenvalues=values,
         _of=of,
+        _variables=of.variables,
     )
 
 
@@ -378,8 +366,7 @@ class _Decomposed:
         null = [np.linalg.eigvalsh(one)[::-1] for one in self.variables.unrelated(draws)]
         if not null:
             raise RefusedError("the noise hides the variances")
-        found: Vector = np.quantile(null, confidence, axis=0, method="higher")
-        return found
+        return np.asarray(np.quantile(null, confidence, axis=0, method="higher"))
 
 
 def _numbered(kind: str, rows: Matrix) -> dict[str, Vector]:
@@ -396,8 +383,7 @@ def _upright(components: Matrix) -> Matrix:
     """The rows with signs that make the largest entry of each positive."""
     largest = np.abs(components).argmax(axis=1)
     signs = np.sign(components[np.arange(len(components)), largest])
-    turned: Matrix = components * signs[:, None]
-    return turned
+    return np.asarray(components * signs[:, None])
 
 
 def _clear(values: Vector, edge: Vector) -> int:
@@ -422,6 +408,8 @@ class FactorAnalysis(Simulated):
     covariance : Covariance
         What they were computed from.
     release : Release
+    stderr, noise_stderr : ndarray of shape (d, k), float64
+        Standard errors of `loadings`; every draw's factors are turned towards these.
     """
 
     names: tuple[str, ...]
@@ -440,34 +428,22 @@ class FactorAnalysis(Simulated):
     @property
     def explained_variance_ratio(self) -> Vector:
         """The part of all variance that each factor explains, shape (k,)."""
-        found: Vector = (self.loadings**2).mean(axis=0)
-        return found
+        return np.asarray((self.loadings**2).mean(axis=0))
 
     @property
     def implied_correlation(self) -> Matrix:
         """The correlations that the factors and the columns' own parts make."""
         return self.loadings @ self.loadings.T + np.diag(self.uniquenesses)
 
-    @cached_property
-    def stderr(self) -> Matrix:
-        """Standard errors of `loadings`, shape (d, k), from sampling and privacy noise.
+    @property
+    def _draws(self) -> int:
+        return 2 * DRAWS  # each takes long
 
-        By simulation, as `PCA.stderr`; every draw's factors are turned towards these.
-        """
-        return self._errors(sampling=True)
-
-    def _errors(self, sampling: bool) -> Matrix:
-        k = self.loadings.shape[1]
-
-        def again(one: Covariance) -> Matrix:
-            one.check_definite()
-            found = _likeliest(one.correlation, k)[0]
-            left, _, right = np.linalg.svd(found.T @ self.loadings)
-            turned: Matrix = found @ left @ right
-            return turned
-
-        draws = self._variables.redrawn(2 * DRAWS, sampling=sampling)  # each takes long
-        return np.asarray(np.std(of_draws(draws, again), axis=0))
+    def _again(self, one: Covariance) -> Matrix:
+        one.check_definite()
+        found = _likeliest(one.correlation, self.loadings.shape[1])[0]
+        left, _, right = np.linalg.svd(found.T @ self.loadings)
+        return np.asarray(found @ left @ right)
 
     def transform(self, table: Any) -> Matrix:
         """Factor scores of new rows, by regression (Thomson): the expected factors.
@@ -549,8 +525,7 @@ def factor_analysis(
     .. [2] H. F. Kaiser, "The varimax criterion for analytic rotation in factor analysis",
        Psychometrika 23, 1958.
     """
-    if rotation not in ("varimax", "none"):
-        raise ValueError(f"rotation is 'varimax' or 'none', not {rotation!r}")
+    check_one_of(rotation, "rotation", ("varimax", "none"))
     variables = Variables(release, columns, center=True)
     d = len(variables.names)
     k = check_integer(n_factors, "n_factors", 1)
@@ -599,8 +574,7 @@ def varimax(loadings: Matrix) -> Matrix:
             rows[:, j] = math.cos(angle) * y - math.sin(angle) * x
         if largest < 1e-9:
             break
-    found: Matrix = rows * lengths
-    return found
+    return np.asarray(rows * lengths)
 
 
 def _likeliest(correlation: Matrix, k: int) -> tuple[Matrix, Vector]:

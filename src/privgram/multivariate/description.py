@@ -7,16 +7,17 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.polynomial import Polynomial
 
 from privgram._base.installed import Room
+from privgram._base.numbers import check_one_of
 from privgram._base.text import as_frame, as_text, shown
 from privgram.multivariate.variables import Variables, implied
 from privgram.regression import RefusedError
-from privgram.regression.inference import TRUSTED_COUNT, hull, quantile_of, rows_behind
+from privgram.regression.inference import TRUSTED_COUNT, Of, hull, quantile_of, rows_behind
 from privgram.regression.summary import MOST_UNSEEN, unseen_share
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from privgram._release.record import ReleaseRecord
     from privgram.noise import NoiseLaw
     from privgram.plots import of_results
-    from privgram.regression.inference import Of
 else:
     of_results = Room("privgram.plots.of_results")
 
@@ -216,7 +216,7 @@ def describe(
         If there is no intercept, no such column, or `level` or `of` is none.
     """
     quantile = quantile_of(level)
-    _check_of(of, ("population", "data"))
+    check_one_of(of, "of", get_args(Of))
     basis = _Basis(release, columns, of)
     means = [basis.mean(i, quantile) for i in range(len(basis.rows))]
     deviations = [basis.deviation(i, quantile) for i in range(len(basis.rows))]
@@ -305,7 +305,7 @@ def correlation(
        Statist. Soc. 75 (1912).
     """
     quantile = quantile_of(level)
-    _check_of(of, ("data", "normal", "population"))
+    check_one_of(of, "of", get_args(OfCorrelation))
     if isinstance(partial, str):
         partial = [partial]
     fixed = () if isinstance(partial, bool) else tuple(partial)
@@ -364,11 +364,6 @@ def correlation(
     )
 
 
-def _check_of(of: str, known: tuple[str, ...]) -> None:
-    if of not in known:
-        raise ValueError(f"of is {' or '.join(map(repr, known))}, not {of!r}")
-
-
 class _Basis:
     """The columns as images of the released ones, with the ones and their count.
 
@@ -386,8 +381,7 @@ class _Basis:
         self.variables = Variables(release, columns, center=True)
         ones = self.variables.ones
         assert ones is not None
-        described = release.columns
-        if described is not None and described.row_weights is not None and of != "data":
+        if release.weighted and of != "data":
             raise RefusedError(
                 "the second moment of weighted rows does not tell their sampling error: take "
                 'of="data", for intervals about the rows at hand'
@@ -396,7 +390,7 @@ class _Basis:
         self.clipped = unseen_share(release) > MOST_UNSEEN
         self.rows = self.variables._affine[0]
         self.origin, self.unit = self.variables.origin, self.variables.unit
-        self.matrix = release.matrix - release.noise.shift_matrix(release.n_columns)
+        self.matrix = release.unbiased
         self.public = self.variables.public_count
         behind = rows_behind(release)  # None if rows are weighted
         released, variance = float(ones @ self.matrix @ ones), self._variance(ones, ones)

@@ -19,12 +19,12 @@ from privgram.multivariate.variables import (
     Variables,
     definite,
     draws_of,
-    image_of,
     of_draws,
     root_of,
 )
 from privgram.noise import standard_wishart
 from privgram.regression import RefusedError
+from privgram.regression.design import image_of_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,6 +52,8 @@ class CCA(Simulated):
         Per own unit of each column: scores have variance 1. The largest x weight per standard
         deviation of its column is positive.
     release : Release
+    stderr, noise_stderr : ndarray of shape (k,), float64
+        Standard errors of `correlations`.
     """
 
     x_names: tuple[str, ...]
@@ -62,15 +64,8 @@ class CCA(Simulated):
     release: ReleaseRecord = field(repr=False)
     _variables: Variables = field(repr=False)
 
-    @cached_property
-    def stderr(self) -> Vector:
-        """Standard errors of `correlations`, from sampling and privacy noise, as `PCA.stderr`."""
-        return self._errors(sampling=True)
-
-    def _errors(self, sampling: bool) -> Vector:
-        p, k = len(self.x_names), len(self.correlations)
-        draws = self._variables.redrawn(draws_of(self._variables), sampling=sampling)
-        return np.asarray(np.std(of_draws(draws, lambda one: _canonical(one, p, k)[0]), axis=0))
+    def _again(self, one: Covariance) -> Vector:
+        return _canonical(one, len(self.x_names), len(self.correlations))[0]
 
     def edge(self, confidence: float = 0.95) -> float:
         """What the largest correlation would be of sets that say nothing of each other.
@@ -212,6 +207,10 @@ class LDA(Simulated):
     explained_variance_ratio : ndarray of shape (min(K - 1, p),), float64
         What each direction has of the variance between levels, over that within.
     release : Release
+    stderr, noise_stderr : ndarray of shape (K, p), float64
+        Standard errors of `coef`; rows are normal ones within the levels. Half of what the middle
+        68 % of draws span, since a few with a nearly singular covariance would make a standard
+        deviation anything.
     """
 
     factor: str
@@ -226,16 +225,6 @@ class LDA(Simulated):
     explained_variance_ratio: Vector
     release: ReleaseRecord = field(repr=False)
     _split: _Split = field(repr=False)
-
-    @cached_property
-    def stderr(self) -> Matrix:
-        """Standard errors of `coef`, shape (K, p), from sampling and privacy noise.
-
-        By simulation: other draws of the noise, by its law, and other rows, normal ones within
-        the levels. Half of what the middle 68 % of them span, since a few with a nearly singular
-        covariance would make a standard deviation anything.
-        """
-        return self._errors(sampling=True)
 
     def _errors(self, sampling: bool) -> Matrix:
         split = self._split
@@ -263,8 +252,7 @@ class LDA(Simulated):
         """Posterior probabilities of the levels, shape (m, K)."""
         scores = self.decision_function(table)
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
-        found: Matrix = odds / odds.sum(axis=1, keepdims=True)
-        return found
+        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
     def predict(self, table: Any) -> NDArray[Any]:
         """The likeliest level of each row, shape (m,); SECRET, if the table is.
@@ -306,13 +294,11 @@ class _Groups:
 
     @property
     def covariance(self) -> Matrix:
-        found: Matrix = self.within / max(self.counts.sum(), 1.0)
-        return found
+        return np.asarray(self.within / max(self.counts.sum(), 1.0))
 
     @property
     def priors(self) -> Vector:
-        found: Vector = self.counts / self.counts.sum()
-        return found
+        return np.asarray(self.counts / self.counts.sum())
 
     @property
     def centre(self) -> Vector:
@@ -437,7 +423,7 @@ def lda(release: ReleaseRecord, factor: str, features: Sequence[str] | None = No
         numbers = [
             other.label(name) for name, other in described.items() if isinstance(other, Numeric)
         ]
-        features = [name for name in numbers if _follows(release, name)]
+        features = [name for name in numbers if image_of_label(release, name) is not None]
     if isinstance(features, str) or not features:
         raise ValueError("features is a list of columns, at least one")
     indicators = [f"{factor}[{level}]" for level in given.names]
@@ -462,14 +448,6 @@ def lda(release: ReleaseRecord, factor: str, features: Sequence[str] | None = No
         release=release,
         _split=split,
     )
-
-
-def _follows(release: ReleaseRecord, name: str) -> bool:
-    try:
-        image_of(release, name)
-    except ValueError:
-        return False
-    return True
 
 
 def _directions(groups: _Groups) -> tuple[Matrix, Vector]:

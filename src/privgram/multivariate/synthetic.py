@@ -265,8 +265,7 @@ def _consistent(release: ReleaseRecord) -> Matrix:
 
     def moved(multipliers: Vector) -> Matrix:
         form = (forms.T @ multipliers).reshape(d, d)
-        found: Matrix = frame @ (weights * (frame.T @ (form + form.T) @ frame)) @ frame.T
-        return found
+        return np.asarray(frame @ (weights * (frame.T @ (form + form.T) @ frame)) @ frame.T)
 
     # Equations may follow from others: minres solves what is singular and consistent.
     normal = LinearOperator((len(known),) * 2, lambda u: forms @ moved(u.ravel()).ravel())
@@ -394,8 +393,7 @@ def _within(sums: Matrix, counts: Matrix, total: Vector) -> Matrix:
     found = sums.clip(-counts, counts)
     missing = total - found.sum(axis=0)
     room = np.where(missing > 0, counts - found, counts + found)
-    boxed: Matrix = found + room * _ratio(missing, room.sum(axis=0))
-    return boxed
+    return np.asarray(found + room * _ratio(missing, room.sum(axis=0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -428,8 +426,7 @@ class _Fitted:
         back = (vectors / np.sqrt(values)) @ vectors.T
         inner, turned = np.linalg.eigh(root @ self.left @ root)
         middle = (turned * np.sqrt(np.maximum(inner, 0.0))) @ turned.T
-        found: Matrix = self.means + rest @ (back @ middle @ back)
-        return found
+        return np.asarray(self.means + rest @ (back @ middle @ back))
 
 
 def _beta(column: Vector, mean: float, variance: float) -> Vector:
@@ -442,8 +439,7 @@ def _beta(column: Vector, mean: float, variance: float) -> Vector:
         return column.clip(-1.0, 1.0)
     place = np.empty(len(column))
     place[np.argsort(column)] = (np.arange(len(column)) + 0.5) / len(column)
-    found: Vector = 2 * betaincinv((1 + mean) / 2 * size, (1 - mean) / 2 * size, place) - 1
-    return found
+    return np.asarray(2 * betaincinv((1 + mean) / 2 * size, (1 - mean) / 2 * size, place) - 1)
 
 
 def levels_as_told(given: Variable | None, code: NDArray[np.intp]) -> Any:

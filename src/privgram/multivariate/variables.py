@@ -12,11 +12,11 @@ import numpy as np
 
 from privgram._base.text import shown
 from privgram.columns.encoding import parts_of
-from privgram.columns.terms import INTERCEPT, Piece
-from privgram.columns.variables import Boolean, Dates, Factor, Log, Number, Numeric
+from privgram.columns.terms import INTERCEPT
+from privgram.columns.variables import Boolean, Dates, Factor, Log, Number
 from privgram.noise import standard_wishart
 from privgram.regression import RefusedError
-from privgram.regression.design import intercept_of
+from privgram.regression.design import image_of_label, intercept_of
 from privgram.regression.inference import rows_behind
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class Variables:
         whole = (
             described is not None
             and described.missing == "error"
-            and described.row_weights is None
+            and not release.weighted
             and release.bound >= described.bound
         )
         if whole and release.n_rows and release.noise.sketch_rows(release.n_columns) is None:
@@ -259,10 +259,8 @@ class Variables:
     def _covariance(self, count: float, mean: Vector, scatter: Matrix) -> Covariance:
         divisor = max(count - 1.0, 1.0)
         if not self.center:
-            described = self.release.columns
             # Without a column of ones there is no sum of the weights to divide by.
-            weighted = described is not None and described.row_weights is not None
-            behind = None if weighted else rows_behind(self.release)
+            behind = None if self.release.weighted else rows_behind(self.release)
             count = divisor = math.nan if behind is None else max(behind, 1.0)
         return Covariance(
             self.names,
@@ -376,8 +374,7 @@ class Variables:
 def root_of(matrix: Matrix) -> Matrix:
     """R with R R^T the nearest positive semidefinite matrix."""
     values, vectors = np.linalg.eigh(matrix)
-    found: Matrix = vectors * np.sqrt(np.maximum(values, 0.0))
-    return found
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
 def _levels(release: ReleaseRecord) -> list[list[str]]:
@@ -410,20 +407,8 @@ def image_of(release: ReleaseRecord, name: str) -> tuple[Vector, float, float]:
         at = described.names.index(name)
         return image, float(described.center[at]), float(described.half_width[at])
     if described is not None:
-        for variable, given in described.variables.items():
-            images, origin, unit, at = None, 0.0, 1.0, 0
-            if isinstance(given, Numeric) and name == given.label(variable):
-                images = described.layout.image(Piece(((variable, 1),)))
-                origin, unit = given.center, given.half_width
-            elif isinstance(given, Factor) and name.startswith(f"{variable}["):
-                level = name[len(variable) + 1 : -1]
-                if level in given.names:
-                    images = described.layout.image(Piece((), (variable,)))
-                    at = given.names.index(level)
-            if images is not None:
-                stored = dict(zip(described.names, images[at], strict=True))
-                if all(kept in release.names for kept, value in stored.items() if value):
-                    return np.array([stored[kept] for kept in release.names]), origin, unit
+        if (found := image_of_label(release, name)) is not None:
+            return found
         if isinstance(described.variables.get(name), Factor):
             raise ValueError(f"{shown(name)} is a factor: name levels of it, as {name}[level]")
     raise ValueError(f"no column {name!r}; there are {', '.join(map(shown, release.names))}")
@@ -440,15 +425,37 @@ Result = TypeVar("Result")
 
 
 class Simulated:
-    """What has standard errors by simulation."""
+    """What has standard errors by simulation: by what other draws would have made of it.
 
-    def _errors(self, sampling: bool) -> Any:
-        raise NotImplementedError
+    Other draws of the noise, by its law, and other rows, normal ones of the released covariance.
+    """
+
+    _variables: Variables
+
+    @cached_property
+    def stderr(self) -> Any:
+        """Standard errors from sampling and privacy noise, by simulation.
+
+        `RefusedError` where the number of rows is unknown, or the noise is too large.
+        """
+        return self._errors(sampling=True)
 
     @cached_property
     def noise_stderr(self) -> Any:
         """As `stderr`, from privacy noise alone: about these rows, of which it assumes nothing."""
         return self._errors(sampling=False)
+
+    def _errors(self, sampling: bool) -> Any:
+        draws = self._variables.redrawn(self._draws, sampling=sampling)
+        return np.asarray(np.std(of_draws(draws, self._again), axis=0))
+
+    @property
+    def _draws(self) -> int:
+        return draws_of(self._variables)
+
+    def _again(self, one: Covariance) -> Matrix:
+        """What has the errors, made of another draw."""
+        raise NotImplementedError
 
 
 def draws_of(variables: Variables) -> int:

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from privgram._base.numbers import check_budget, check_positive
+from privgram._base.numbers import check_adjacency, check_budget, check_positive
 from privgram.privacy import Profile
 from privgram.privacy._numerics import (
     DROP,
@@ -22,7 +22,7 @@ from privgram.privacy._numerics import (
     log_panels,
     quiet,
 )
-from privgram.privacy._profile import check_adjacency, check_parameter, gaussian_delta
+from privgram.privacy._profile import check_parameter, gaussian_delta
 
 
 class PublishedErratumError(ValueError):
@@ -158,14 +158,12 @@ def narrow_against_wide(epsilon: Array, rows: float, ratio: Array) -> Array:
 
 
 @lru_cache(maxsize=32)
-def chi_rule(
-    k: float, above: float = 40.0, drop: float = DROP, refine: int = 1
-) -> tuple[Array, Array]:
+def chi_rule(k: float, above: float = 40.0, refine: int = 1) -> tuple[Array, Array]:
     """Nodes and weights for an expectation over S ~ chi_k, k >= 1.
 
     A trapezoidal rule, which converges geometrically for what is analytic and vanishes at
     both ends. It reaches sqrt(k) + `above`, where at 40 even a delta of 1e-300 comes from, and
-    down until the density has fallen by exp(-`drop`). `refine` divides its steps.
+    down until the density has fallen by exp(-`DROP`). `refine` divides its steps.
     """
     a, root, step = 0.5 * k, math.sqrt(k), 1.0 / (16.0 * refine)
     s: Array
@@ -178,7 +176,7 @@ def chi_rule(
         scaled = centred + 1.0
     else:
         # S = 4 ln(1 + e^t): a step is never more than 1/4 in S, nor 1/16 in ln S.
-        least = math.sqrt(k * math.exp(gamma_window_below(a, np.zeros(1), drop)[0]))
+        least = math.sqrt(k * math.exp(gamma_window_below(a, np.zeros(1))[0]))
         first, last = (math.log(math.expm1(x / 4.0)) / step for x in (least, root + above))
         t = step * np.arange(math.floor(first), math.ceil(last) + 1.0)
         s = 4.0 * np.logaddexp(0.0, t)
@@ -200,13 +198,7 @@ def steepness(epsilon: Array, kappa: Array) -> Array:
     return np.asarray(kappa * step / 0.7)
 
 
-def chi_gaussian_delta(
-    epsilon: Array,
-    k: float,
-    kappa: Array,
-    rule: tuple[Array, Array] | None = None,
-    offset: float = 0.0,
-) -> Array:
+def chi_gaussian_delta(epsilon: Array, k: float, kappa: Array, offset: float = 0.0) -> Array:
     """E of the Gaussian profile at mu^2 = (kappa S)^2 + offset^2, S ~ chi_k, for epsilon >= 0.
 
     `epsilon` and `kappa` broadcast to one dimension.
@@ -214,16 +206,14 @@ def chi_gaussian_delta(
     epsilon, kappa = np.broadcast_arrays(epsilon, kappa)
     out = np.empty(epsilon.shape)
     times = steepness(epsilon, kappa)
-    steep = times > 1.0
-    chunk = _CHUNK
-    if steep.any():
-        if offset == 0.0:
-            out[steep] = _chi_gaussian_delta_by_parts(epsilon[steep], k, kappa[steep])
-        else:
-            refine = math.ceil(np.max(times))
-            rule, chunk = chi_rule(k, refine=refine), max(1, _CHUNK // refine)
-            steep[:] = False
-    s, weight = chi_rule(k) if rule is None else rule
+    steep, refine = times > 1.0, 1
+    if steep.any() and offset:
+        refine = math.ceil(np.max(times))
+        steep[:] = False
+    elif steep.any():
+        out[steep] = _by_parts(epsilon[steep], k, kappa[steep])
+    s, weight = chi_rule(k, refine=refine)
+    chunk = max(1, _CHUNK // refine)
     rest = np.flatnonzero(~steep)
     for i in range(0, rest.size, chunk):
         part = rest[i : i + chunk]
@@ -234,30 +224,17 @@ def chi_gaussian_delta(
     return out
 
 
-def _chi_gaussian_delta_by_parts(epsilon: Array, k: float, kappa: Array) -> Array:
+def _by_parts(epsilon: Array, k: float, kappa: Array) -> Array:
     """Do the same by conditioning on the narrow of the replace pair's two coordinates."""
-    # kappa = lam / sqrt(1 + lam)
-    lam = 0.5 * kappa * (kappa + np.sqrt(kappa * kappa + 4.0))
-    return wide_and_narrow_by_parts(epsilon, (k, k), lam, lam)
-
-
-def wide_and_narrow_by_parts(
-    epsilon: Array, rows: tuple[float, float], wide: Array, narrow: Array
-) -> Array:
-    r"""Profile of N(0, 1 + wide)^r x N(0, 1 / (1 + narrow))^s against N(0, 1)^(r + s).
-
-    For any real epsilon, by conditioning on the narrow coordinate. All broadcast.
-    """
-    epsilon, wide, narrow = np.broadcast_arrays(epsilon, wide, narrow)
-    a, centre = rows[1] / 2.0, np.zeros(1)
+    lam = 0.5 * kappa * (kappa + np.sqrt(kappa * kappa + 4.0))  # kappa = lam / sqrt(1 + lam)
+    a, centre = k / 2.0, np.zeros(1)
     edges = (gamma_window_below(a, centre, 760.0), centre, gamma_window_above(a, centre))
     w, weight = log_panels(edges, 2 * _NODES)
     mass = weight[0] * np.exp(log_gamma_density(a, w[0]))
-    # Its loss under the first law, a (ln(1 + narrow) - nu e^w).
-    nu = narrow / (1.0 + narrow)
-    loss = a * (np.log1p(narrow)[:, None] - nu[:, None] * np.exp(w[0]))
-    level, ratio = (epsilon[:, None] - loss).ravel(), np.repeat(wide, mass.size)
-    rest = wide_against_narrow(level, rows[0], ratio)
+    # Its loss under the first law, a (ln(1 + lam) - nu e^w).
+    nu = lam / (1.0 + lam)
+    loss = a * (np.log1p(lam)[:, None] - nu[:, None] * np.exp(w[0]))
+    rest = wide_against_narrow((epsilon[:, None] - loss).ravel(), k, np.repeat(lam, mass.size))
     out: Array = np.sum(rest.reshape(loss.shape) * mass, axis=-1)
     return out
 

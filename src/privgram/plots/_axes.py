@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from inspect import cleandoc
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -11,10 +12,12 @@ from privgram._base.installed import extra
 from privgram._base.text import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
+
+Drawing = TypeVar("Drawing", bound="Callable[..., Any]")
 
 #: Told apart by colour-blind readers, and legible on white and on black.
 BLUE, ORANGE, GREY = "#2a7ab9", "#d9690f", "#8a8a8a"
@@ -24,6 +27,28 @@ MOST_NAMES = 40
 
 #: Names on an axis are cut to this length.
 LONGEST_NAME = 24
+
+
+#: What the docstrings of all plots say, `plot` completes them.
+AX = "ax : matplotlib.axes.Axes, optional\n    Where to draw; a new figure by default."
+ENDING = """
+Returns
+-------
+matplotlib.axes.Axes
+
+Raises
+------
+{}ImportError
+    Without matplotlib: ``pip install "privgram[plot]"``.
+"""
+
+
+def plot(function: Drawing) -> Drawing:
+    """Complete a docstring: all plots take `ax`, return Axes and need matplotlib."""
+    own, _, raised = cleandoc(function.__doc__ or "").partition("\n\nRaises\n------\n")
+    ending = ENDING.format(f"{raised}\n" if raised else "")
+    function.__doc__ = own.replace("\nax", f"\n{AX}") + "\n" + ending
+    return function
 
 
 def axes_for(ax: Axes | None, size: tuple[float, float]) -> Axes:
@@ -66,6 +91,11 @@ def lay_rows(ax: Axes, names: Sequence[str], otherwise: str) -> None:
         ax.set_ylabel(otherwise)
     ax.grid(axis="x", color=GREY, alpha=0.25, linewidth=0.6)
     bare(ax)
+
+
+def write_beside(ax: Axes, row: int, text: str) -> None:
+    """Write a text to the right of a row."""
+    ax.text(1.02, row, text, transform=ax.get_yaxis_transform(), va="center", fontsize="small")
 
 
 def axes_of_matrix(ax: Axes | None, d: int) -> Axes:

@@ -19,6 +19,7 @@ from privgram.plots._axes import (
     hatch,
     heading,
     name_both,
+    plot,
 )
 from privgram.plots.of_results import last_epsilon, plot_profile, plot_scree
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 MOST_NUMBERS = 8
 
 
+@plot
 def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, level: float = 2.0) -> Axes:
     """Draw a released matrix in units of its noise.
 
@@ -43,21 +45,14 @@ def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, level: float 
     Parameters
     ----------
     release : Release
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
+    ax
     level : float
         Standard deviations below which an entry says nothing, > 0.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
 
     Raises
     ------
     ValueError
         If `level` is not positive.
-    ImportError
-        Without matplotlib: ``pip install "privgram[plot]"``.
     """
     level = check_positive(level, "level")
     d = release.n_columns
@@ -127,6 +122,7 @@ def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, level: float 
     return ax
 
 
+@plot
 def plot_spectrum(
     release: ReleaseRecord,
     ax: Axes | None = None,
@@ -144,8 +140,7 @@ def plot_spectrum(
     Parameters
     ----------
     release : Release
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
+    ax
     confidence : float
         In (0, 1): that the noise's eigenvalues all lie within the edge.
     center : bool, optional
@@ -153,37 +148,22 @@ def plot_spectrum(
     **options
         `standardize`, `units` and `columns`, as there.
 
-    Returns
-    -------
-    matplotlib.axes.Axes
-
     Raises
     ------
     ValueError
         If `confidence` is out of its range, or there is no intercept to centre by.
-    ImportError
-        Without matplotlib: ``pip install "privgram[plot]"``.
     """
     return plot_scree(pca(release, confidence=confidence, center=center, **options), ax)
 
 
+@plot
 def plot_privacy(release: ReleaseRecord, ax: Axes | None = None) -> Axes:
     """Draw the privacy profile of a release, with the guarantee it was asked for.
 
     Parameters
     ----------
     release : Release
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    ImportError
-        Without matplotlib: ``pip install "privgram[plot]"``.
+    ax
     """
     limits = (0.0, max(last_epsilon(release.privacy), 1.3 * release.epsilon))
     ax = plot_profile(release.privacy, ax, label="this release", limits=limits)
@@ -260,10 +240,8 @@ def _muted() -> Any:
 def _short(value: float) -> str:
     if not math.isfinite(value):
         return "∞"
-    return f"{value:.1f}" if abs(value) < 10 else f"{value:.0f}" if abs(value) < 1000 else _k(value)
-
-
-def _k(value: float) -> str:
+    if abs(value) < 1000:
+        return f"{value:.1f}" if abs(value) < 10 else f"{value:.0f}"
     exponent = int(math.log10(abs(value)) // 3)
     return f"{value / 1000**exponent:.3g}{'kMGTPE'[min(exponent, 6) - 1]}"
 

@@ -23,6 +23,8 @@ from privgram.plots._axes import (
     lay_rows,
     lines_of,
     name_both,
+    plot,
+    write_beside,
     write_names,
 )
 
@@ -40,6 +42,7 @@ CLEAR = 2.0
 PREDICTED = {"binomial": "the log odds of ", "poisson": "the log of the mean of "}
 
 
+@plot
 def plot_coefficients(
     fit: Any,
     ax: Axes | None = None,
@@ -56,8 +59,7 @@ def plot_coefficients(
     Parameters
     ----------
     fit : Fit or ScoreFit
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
+    ax
     level : float
         Of the intervals, in (0, 1).
     per : {"unit", "sd"}
@@ -65,17 +67,11 @@ def plot_coefficients(
         in `params`, or per standard deviation of the feature (estimated from the release), which
         makes features of different units comparable.
 
-    Returns
-    -------
-    matplotlib.axes.Axes
-
     Raises
     ------
     ValueError
         If an argument is out of its range, if there are no coefficients, or if `per` is "sd" and
         the standard deviations are unknown: a regression by scores does not hold them.
-    ImportError
-        Without matplotlib: ``pip install "privgram[plot]"``.
     """
     if per not in ("unit", "sd"):
         raise ValueError(f"per must be 'unit' or 'sd', not {per!r}")
@@ -109,9 +105,7 @@ def plot_coefficients(
         )
         if few:
             text = f"{coef[j]:.3g}" + (f"  [{low:.3g}, {high:.3g}]" if known else "")
-            ax.text(
-                1.02, row, text, transform=ax.get_yaxis_transform(), va="center", fontsize="small"
-            )
+            write_beside(ax, row, text)
     lay_rows(ax, [fit.design.names[j] for j in order], "feature, by distance from zero")
     blocks = _blocks(fit, order)
     if len(blocks) < p:  # some term has several
@@ -154,6 +148,7 @@ def _blocks(fit: Any, order: list[int]) -> dict[str, slice]:
     return dict(sorted(found.items(), key=lambda block: block[1].start))
 
 
+@plot
 def plot_forest(
     fits: Any,
     name: str,
@@ -173,23 +168,16 @@ def plot_forest(
     fits : GroupFits
     name : str
         Which coefficient.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
+    ax
     shrunk : Shrunk, optional
         What `GroupFits.shrink` makes.
     level : float
         Of the intervals, in [0.5, 1).
 
-    Returns
-    -------
-    matplotlib.axes.Axes
-
     Raises
     ------
     ValueError
         If there is no such coefficient, or fewer than two groups have standard errors.
-    ImportError
-        Without matplotlib: ``pip install "privgram[plot]"``.
     """
     from scipy.special import ndtri
 
@@ -224,6 +212,7 @@ def plot_forest(
     return ax
 
 
+@plot
 def plot_description(description: Any, ax: Axes | None = None) -> Axes:
     """Draw each column's mean with its interval, and the standard deviation about it.
 
@@ -233,17 +222,7 @@ def plot_description(description: Any, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     description : Description
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    ImportError
-        Without matplotlib: ``pip install "privgram[plot]"``.
+    ax
     """
     p = len(description.names)
     few = p <= MOST_NAMES
@@ -262,8 +241,7 @@ def plot_description(description: Any, ax: Axes | None = None) -> Axes:
         ax.plot(at, row, "o", color=BLUE, markersize=4)
         if few:
             text = f"{mean[row]:.4g}  [{ends[row, 0]:.4g}, {ends[row, 1]:.4g}], sd {std[row]:.3g}"
-            place = ax.get_yaxis_transform()
-            ax.text(1.02, row, text, transform=place, va="center", fontsize="small")
+            write_beside(ax, row, text)
     ax.set_xlim(0, 1)
     lay_rows(ax, description.names, "column")
     ax.set_xticks([0, 0.5, 1], ["lower bound", "middle", "upper bound"])
@@ -275,23 +253,14 @@ def plot_description(description: Any, ax: Axes | None = None) -> Axes:
     return ax
 
 
+@plot
 def plot_correlation(correlation: Any, ax: Axes | None = None) -> Axes:
     """Draw correlations; those that noise alone could have made are greyed and hatched.
 
     Parameters
     ----------
     correlation : Correlation
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    ImportError
-        Without matplotlib: ``pip install "privgram[plot]"``.
+    ax
     """
     p = len(correlation.names)
     ax = axes_of_matrix(ax, p)
@@ -326,23 +295,14 @@ def plot_correlation(correlation: Any, ax: Axes | None = None) -> Axes:
     return ax
 
 
+@plot
 def plot_scree(pca: Any, ax: Axes | None = None) -> Axes:
     """Draw eigenvalues by rank, with what noise alone would make.
 
     Parameters
     ----------
     pca : PCA
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    ImportError
-        Without matplotlib: ``pip install "privgram[plot]"``.
+    ax
     """
     values, edge = pca.eigenvalues, pca.edge
     ax = axes_for(ax, (7.0, 4.0))
@@ -414,6 +374,7 @@ def _logarithmic(ax: Axes, edge: float, values: Any) -> None:
         ax.set_yticks(ticks, [f"{tick:.2g}" for tick in ticks])
 
 
+@plot
 def plot_biplot(pca: Any, ax: Axes | None = None, *, axes: tuple[int, int] = (1, 2)) -> Axes:
     """Draw columns as arrows by their loadings on two components.
 
@@ -425,21 +386,14 @@ def plot_biplot(pca: Any, ax: Axes | None = None, *, axes: tuple[int, int] = (1,
     ----------
     pca : PCA
         Of two components at least.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
+    ax
     axes : (int, int)
         Which components, counted from 1.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
 
     Raises
     ------
     ValueError
         If there are no such components.
-    ImportError
-        Without matplotlib: ``pip install "privgram[plot]"``.
     """
     k = pca.n_components_
     if k < 2:
@@ -480,6 +434,7 @@ def plot_biplot(pca: Any, ax: Axes | None = None, *, axes: tuple[int, int] = (1,
     return ax
 
 
+@plot
 def plot_profile(
     profile: Any,
     ax: Axes | None = None,
@@ -493,23 +448,13 @@ def plot_profile(
     Parameters
     ----------
     profile : Profile
-    ax : matplotlib.axes.Axes, optional
-        Where to draw, over what is there already; a new figure by default.
+    ax
     label : str, optional
         Name in the legend.
     limits : tuple of float, optional
         First and last epsilon; by default from 0 to where delta is negligible.
     **style
         Passed on to `matplotlib.axes.Axes.plot`.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    ImportError
-        Without matplotlib: ``pip install "privgram[plot]"``.
     """
     ax = axes_for(ax, (6.5, 4.0))
     low, high = limits or (0.0, last_epsilon(profile))

@@ -8,16 +8,18 @@ delta)-differentially private, and back. It knows the mechanism's noise and neve
 True
 """
 
+from privgram._base.numbers import Adjacency
+from privgram.columns.unit import Guarantee
+
 from . import calibration
 from ._profile import (
-    Adjacency,
     BoundedRangeProfile,
     CoupledProfile,
     DiscreteGaussianProfile,
     GaussianProfile,
-    Guarantee,
     LaplaceProfile,
     Profile,
+    Standing,
     StatedProfile,
 )
 from .composition import ComposedProfile, compose
@@ -34,6 +36,7 @@ __all__ = [
     "LaplaceProfile",
     "MatrixLaplaceProfile",
     "Profile",
+    "Standing",
     "StatedProfile",
     "WishartProfile",
     "calibration",

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
-
-from privgram._base.installed import extra
-from privgram._base.numbers import check_positive
 
 # A profile is E_P[(1 - e^{\epsilon - L})_+], L the privacy loss: an integral of
 # positive terms. Everything here serves to evaluate such integrals without subtracting
@@ -282,51 +279,3 @@ def _jumps(index: NDArray[np.int64], delta: Array, step: float, least: float = 0
     masses = fall / -np.expm1(-gap)
     masses[:-1] -= fall[1:] / np.expm1(gap[1:])
     return np.maximum(masses, least)
-
-
-class Losing(Protocol):
-    """What is asked of a profile: its curves, and how many points of them are worth the time."""
-
-    @property
-    def _dots(self) -> int: ...
-    def _curve(self, epsilon: Array) -> Array: ...
-    def _directions(self) -> tuple[Curve, ...]: ...
-
-
-def pld_from_profile(
-    profile: Losing,
-    discretization: float = 1e-4,
-    dots: int | None = None,
-    symmetric: bool = False,
-) -> Any:
-    """Return a profile's pessimistic privacy loss distribution of dp_accounting.
-
-    Both directions of the neighbouring relation go in, as dp_accounting's "remove" (the table with
-    the row against the one without) and "add"; if `symmetric` the worse for both, as where it is
-    not known which table has the row. Distributions compose only with others of the same step.
-
-    About `dots` deltas are evaluated in each direction, by default 4096, or as many as the profile
-    says is worth the time; fewer are more pessimistic. Where the loss is spread over more steps
-    than that, only every second, third, ... point of the grid is used. The relative excess in delta
-    is about (49 / dots)^2 / 8 far out in the tails, and more where losses are in the hundreds.
-    """
-    with extra("accounting", "privacy loss distributions need"):
-        from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-    discretization = check_positive(discretization, "discretization")
-    directions = (profile._curve,) if symmetric else profile._directions()
-    forward, backward = (directions * 2)[:2]  # one curve serves both orders of the pair
-    dots = min(dots or profile._dots, profile._dots)
-    pmf, infinity = connect_the_dots(forward, backward, discretization, dots)
-    if len(directions) == 1:
-        return PrivacyLossDistribution.create_from_rounded_probability(
-            pmf, infinity, discretization
-        )
-    pmf_add, infinity_add = connect_the_dots(backward, forward, discretization, dots)
-    return PrivacyLossDistribution.create_from_rounded_probability(
-        pmf,
-        infinity,
-        discretization,
-        rounded_probability_mass_function_add=pmf_add,
-        infinity_mass_add=infinity_add,
-        symmetric=False,
-    )

@@ -29,8 +29,8 @@ with extra("accounting", "privgram.privacy.accounting needs"):
     from dp_accounting import NeighboringRelation, dp_event
     from dp_accounting.pld import PLDAccountant
 
-from privgram.privacy._numerics import pld_from_profile
-from privgram.privacy._profile import CoupledProfile, Profile, chance_off, check_adjacency
+from privgram._base.numbers import check_adjacency
+from privgram.privacy._profile import CoupledProfile, Profile, chance_off, pld_from_profile
 
 __all__ = ["ReleaseAccountant", "ReleaseDpEvent", "pld_from_profile"]
 

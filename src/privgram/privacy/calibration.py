@@ -23,6 +23,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from privgram._base.numbers import (
+    Adjacency,
+    check_adjacency,
     check_budget,
     check_integer,
     largest_count,
@@ -30,11 +32,9 @@ from privgram._base.numbers import (
     minimise,
 )
 from privgram.privacy._profile import (
-    Adjacency,
     DiscreteGaussianProfile,
     GaussianProfile,
     Profile,
-    check_adjacency,
     check_parameter,
 )
 from privgram.privacy.wishart import MatrixLaplaceProfile, WishartProfile

@@ -15,13 +15,14 @@ import numpy as np
 from scipy import fft
 
 from privgram._base.installed import __version__
+from privgram._base.saved import Frame
 from privgram.privacy._numerics import Array, Curve, connect_the_dots
 from privgram.privacy._profile import (
     CoupledProfile,
     DiscreteGaussianProfile,
     GaussianProfile,
-    Guarantee,
     Profile,
+    Standing,
     charged,
     check_parameter,
     weakest,
@@ -198,11 +199,6 @@ class ComposedProfile(Profile):
         Profiles of the single releases.
     discretization : float
         Step of the grid of privacy losses, positive.
-
-    Raises
-    ------
-    ValueError
-        If the step is not positive.
     """
 
     profiles: tuple[Profile, ...]
@@ -212,7 +208,7 @@ class ComposedProfile(Profile):
         check_parameter(self.discretization, "discretization")
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> Standing:
         """The guarantee of the weakest part, "bounded" at best."""
         return weakest(["bounded", *(p.guarantee for p in self.profiles)])
 
@@ -373,12 +369,12 @@ def flatten(profiles: Iterable[Profile]) -> tuple[list[Profile], float]:
 #
 # What is kept is of certain profiles in a certain order, and is used for a list that begins with
 # just those. On a disk it carries the digest of these profiles, of the grid and of this version of
-# privgram, and a checksum of its own: what does not fit is composed again from the profiles.
+# privgram: what does not fit is composed again from the profiles.
 
 _Composed = tuple[tuple[Profile, ...], Losses]
 
-#: What is in a file; raised whenever losses are composed in another way.
-_FORMAT = "privgram-losses 1"
+#: The version is raised whenever losses are composed in another way.
+FRAME = Frame(b"privgram losses\n", 1, "composed losses")
 
 #: So many more profiles are worth another file, and fewer are composed in no time.
 _WORTH = 8
@@ -430,46 +426,36 @@ class RunningLosses:
         if len(profiles) - self._kept < _WORTH:
             return None
         self._kept = len(profiles)
-        body = b"".join(np.ascontiguousarray(x.masses, "<f8").tobytes() for x in losses.orders)
         header = {
-            "format": _FORMAT,
             "profiles": len(profiles),
             "of": self._digest(profiles),
             "orders": [[x.low, x.masses.size, x.infinity] for x in losses.orders],
         }
-        head = json.dumps(header).encode() + b"\n"
-        return hashlib.sha256(head + body).hexdigest().encode() + b"\n" + head + body
+        masses = (np.ascontiguousarray(x.masses, "<f8").tobytes() for x in losses.orders)
+        return FRAME.seal(header, *masses)
 
     def _restored(self, profiles: tuple[Profile, ...]) -> _Composed:
-        nothing = self._nothing
         data = self._load()
         if data is None:
-            return nothing
-        checksum, _, rest = data.partition(b"\n")
-        if hashlib.sha256(rest).hexdigest().encode() != checksum:
-            return nothing
-        head, _, body = rest.partition(b"\n")
+            return self._nothing
         try:
-            header: dict[str, Any] = json.loads(head)
+            header, body = FRAME.open(data, "the file")
             count = header["profiles"]
-            if header["format"] != _FORMAT or header["of"] != self._digest(profiles[:count]):
-                return nothing
-            orders = []
-            for low, size, infinity in header["orders"]:
-                masses = np.frombuffer(body[: 8 * size], "<f8").astype(np.float64)
-                body = body[8 * size :]
-                if masses.size != size or size < 1 or not (masses >= 0.0).all():
-                    return nothing
-                orders.append(_Order(int(low), masses, float(infinity)))
+            lows, sizes, infinities = zip(*header["orders"], strict=True)
+            masses = np.frombuffer(body, "<f8").astype(np.float64)
+            parts = np.split(masses, np.cumsum(sizes)[:-1])
+            orders = tuple(map(_Order, lows, parts, infinities))
+            # A loss distribution has a mass of 1 at least, being rounded up.
+            whole = all(float(np.sum(x.masses)) + x.infinity > 1.0 - 1e-9 for x in orders)
+            sound = whole and masses.size == sum(sizes) and min(sizes) > 0 and masses.min() >= 0.0
+            of_these = count <= len(profiles) and header["of"] == self._digest(profiles[:count])
         except (ValueError, TypeError, KeyError):
-            return nothing
-        # A loss distribution has a mass of 1 at least, being rounded up.
-        whole = all(float(np.sum(x.masses)) + x.infinity > 1.0 - 1e-9 for x in orders)
-        if body or len(orders) not in (1, 2) or not whole or count > len(profiles):
-            return nothing
+            return self._nothing
+        if not (sound and of_these and len(orders) in (1, 2)):
+            return self._nothing
         self._kept = count
         step, top, _ = self._grid
-        return profiles[:count], Losses(step, top, tuple(orders))
+        return profiles[:count], Losses(step, top, orders)
 
     def _digest(self, profiles: Sequence[Profile]) -> str:
         digest = hashlib.sha256(json.dumps([__version__, *self._grid]).encode())

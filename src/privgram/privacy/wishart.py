@@ -10,7 +10,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 from scipy import special
 
-from privgram._base.numbers import check_integer
+from privgram._base.numbers import Adjacency, check_adjacency, check_integer
 from privgram.privacy._numerics import (
     DROP,
     TINY,
@@ -27,13 +27,7 @@ from privgram.privacy._numerics import (
     log_panels,
     quiet,
 )
-from privgram.privacy._profile import (
-    Adjacency,
-    Guarantee,
-    Profile,
-    check_adjacency,
-    check_parameter,
-)
+from privgram.privacy._profile import Profile, Standing, check_parameter
 
 # Additive Wishart noise. The release is G + N with N ~ W_d(sigma^2 I, k), and s = B^2 / sigma^2.
 # A known matrix may be subtracted from the output, so only the eigenvalues of G' - G matter.
@@ -306,11 +300,6 @@ class WishartProfile(Profile):
     adjacency : {"replace", "add-remove"}
         Notion of neighbours. With one column the two are the same.
 
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
-
     Notes
     -----
     Delta falls to :math:`P[\chi^2_{k-d+1} < s]` as epsilon grows and no further: an output
@@ -509,11 +498,6 @@ class MatrixLaplaceProfile(Profile):
     adjacency : {"replace", "add-remove"}
         Notion of neighbours. With one column the two are the same.
 
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
-
     Notes
     -----
     Exact for one column, where k = 2 is the Laplace mechanism. For more it is an upper bound;
@@ -535,7 +519,7 @@ class MatrixLaplaceProfile(Profile):
         return Profile._dots if self.dof == self.n_columns + 1 else 1 << 9
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> Standing:
         """As in `Profile`. With more than one column a release shows less than the variable."""
         return "proved" if self.n_columns == 1 else "bounded"
 

@@ -298,17 +298,39 @@ def ones_of(release: Described) -> Iterator[Vector]:
                 yield levels.sum(axis=0)
 
 
-def _image(release: Described, piece: Piece) -> Matrix | None:
-    """The columns of a piece as images of the released columns, of which some may be gone."""
+def _image(release: Described, piece: Piece, number: int | None = None) -> Matrix | None:
+    """The columns of a piece, or one of them, as images of the released ones; None if not of these.
+
+    Of the released columns some may be gone.
+    """
     assert release.columns is not None
     stored = release.columns.layout.image(piece)
     if stored is None:
         return None
+    stored = stored if number is None else stored[[number]]
     place = {name: i for i, name in enumerate(release.columns.names)}
     kept = np.array([place[name] for name in release.names])
     lost = np.ones(len(place), bool)
     lost[kept] = False
     return None if stored[:, lost].any() else stored[:, kept]
+
+
+def image_of_label(release: Described, name: str) -> tuple[Vector, float, float] | None:
+    """A number by its label, or an indicator such as "sex[f]", as an image (d,) of the columns.
+
+    With its own units: center + half_width * image. None if it does not follow from these columns.
+    """
+    assert release.columns is not None
+    for variable, given in release.columns.variables.items():
+        if isinstance(given, Numeric) and name == given.label(variable):
+            image = _image(release, Piece(((variable, 1),)))
+            return None if image is None else (image[0], given.center, given.half_width)
+        if isinstance(given, Factor) and name.startswith(f"{variable}["):
+            level = name[len(variable) + 1 : -1]
+            if level in given.names:
+                image = _image(release, Piece((), (variable,)), given.names.index(level))
+                return None if image is None else (image[0], 0.0, 1.0)
+    return None
 
 
 def design(
@@ -334,31 +356,18 @@ class _Builder:
     def __init__(self, release: Described, columns: Columns, reference: Mapping[str, Any]) -> None:
         self.release = release
         self.columns = columns
-        self.left_out = {
-            name: self._reference(name, reference)
-            for name, given in columns.variables.items()
-            if isinstance(given, Factor)
-        }
+        variables = columns.variables.items()
+        self.numbers = {name: given for name, given in variables if isinstance(given, Numeric)}
+        self.factors = {name: given for name, given in variables if isinstance(given, Factor)}
+        self.left_out = {}
+        for name, given in self.factors.items():
+            wanted = str(reference.get(name, given.names[0]))
+            if wanted not in given.names:
+                raise ValueError(f"reference: {wanted!r} is not a level of {name!r}")
+            self.left_out[name] = given.names.index(wanted)
         unknown = [name for name in reference if name not in self.left_out]
         if unknown:
             raise ValueError(f"reference: {unknown[0]!r} is not a factor of this release")
-
-    def _reference(self, name: str, reference: Mapping[str, Any]) -> int:
-        levels = self._factor(name).names
-        wanted = str(reference.get(name, levels[0]))
-        if wanted not in levels:
-            raise ValueError(f"reference: {wanted!r} is not a level of {name!r}")
-        return levels.index(wanted)
-
-    def _factor(self, name: str) -> Factor:
-        described = self.columns.variables[name]
-        assert isinstance(described, Factor)
-        return described
-
-    def _numeric(self, name: str) -> Numeric:
-        described = self.columns.variables[name]
-        assert isinstance(described, Numeric)
-        return described
 
     def build(self, target: str, features: Iterable[str] | None, intercept: bool) -> Design:
         """Put the design together."""
@@ -386,7 +395,7 @@ class _Builder:
                 for number, cell in self._cells(piece, before[piece]):
                     frame.append(image[number])
                     scaled.append(self._scaled(piece, cell))
-                    own.append(self._own(piece, cell))
+                    own.append(_times({(piece.powers, ()): 1.0}, self._indicator(cell)))
                     names.append(self._name(piece, cell))
                     functions.append((piece.powers, cell))
             spans[label] = slice(start, len(names))
@@ -397,8 +406,8 @@ class _Builder:
             raise ValueError(f"{twice!r} is in two terms: leave it out of one")
         used = {name for piece in pieces for name in piece.factors}
         references = {
-            name: self._factor(name).names[self.left_out[name]]
-            for name in self.columns.variables
+            name: given.names[self.left_out[name]]
+            for name, given in self.factors.items()
             if name in used
         }
         spread = np.array([*(self._spread(*function) for function in functions), half_width])
@@ -440,23 +449,17 @@ class _Builder:
     def _target(self, target: str) -> tuple[str, Vector, float, float]:
         """The target's name, and it as an image, with its center and half-width in own units."""
         written = _LOG.sub(r"log(\1)", target.strip())
-        for name, given in self.columns.variables.items():
-            if isinstance(given, Numeric) and written == given.label(name):
-                image = _image(self.release, Piece(((name, 1),)))
-                if image is None:
-                    break
-                return written, image[0], given.center, given.half_width
-            if isinstance(given, Factor) and target.startswith(f"{name}["):
-                image, level = _image(self.release, Piece((), (name,))), target[len(name) + 1 : -1]
-                if image is not None and level in given.names:
-                    return target, image[given.names.index(level)], 0.0, 1.0
-            if target == name and isinstance(given, Numeric):
-                raise ValueError(_only_log(name, given))
-            if target == name:
-                raise ValueError(
-                    f"the target {target!r} is a factor: regress one of its indicators, such as "
-                    f"'{name}[{given.names[0]}]'"  # type: ignore[attr-defined]
-                )
+        for text in (written, target):
+            if (found := image_of_label(self.release, text)) is not None:
+                return text, *found
+        if target in self.factors:
+            raise ValueError(
+                f"the target {target!r} is a factor: regress one of its indicators, such as "
+                f"'{target}[{self.factors[target].names[0]}]'"
+            )
+        given = self.numbers.get(target)
+        if given is not None and given.label(target) != target:
+            raise ValueError(_only_log(target, given))
         names = ", ".join(map(shown, self.columns.layout.names))
         raise ValueError(f"no column {target!r} to explain; there are {names}")
 
@@ -480,7 +483,7 @@ class _Builder:
             for name in (*(name for name, _ in term.degrees), *term.factors)
             if target == label
             or target.startswith(f"{name}[")
-            or (isinstance(given := variables[name], Numeric) and target == given.label(name))
+            or (name in self.numbers and target == self.numbers[name].label(name))
         }
         if features is not None and own:
             raise ValueError(f"the target {target!r} is among the features")
@@ -488,8 +491,8 @@ class _Builder:
 
     def _check_logs(self, asked: list[Any]) -> None:
         """Refuse a variable by itself of which only the logarithm was released."""
-        for name, given in self.columns.variables.items():
-            if not isinstance(given, Numeric) or given.label(name) == name:
+        for name, given in self.numbers.items():
+            if given.label(name) == name:
                 continue
             alone = re.compile(rf"(?<![\w.]){re.escape(name)}(?![\w.])")
             for text in asked:
@@ -499,7 +502,7 @@ class _Builder:
     def _spread(self, powers: Pairs, cell: Pairs) -> float:
         """The half-width of a variable by itself."""
         simple = len(powers) == 1 and powers[0][1] == 1 and not cell
-        return self._numeric(powers[0][0]).half_width if simple else 1.0
+        return self.numbers[powers[0][0]].half_width if simple else 1.0
 
     def _cells(self, piece: Piece, before: set[frozenset[str]]) -> Iterator[tuple[int, Pairs]]:
         """Combinations of levels that are used, with their numbers among all.
@@ -507,7 +510,7 @@ class _Builder:
         Those are left out whose factors, but for the ones at their references, are in the model
         already: as in R, and what is left depends on nothing (docs/theory/tables.md).
         """
-        full = [range(len(self._factor(name))) for name in piece.factors]
+        full = [range(len(self.factors[name])) for name in piece.factors]
         for number, levels in enumerate(product(*full)):
             cell = tuple(zip(piece.factors, levels, strict=True))
             if frozenset(f for f, level in cell if level != self.left_out[f]) not in before:
@@ -515,19 +518,16 @@ class _Builder:
 
     def _name(self, piece: Piece, cell: Pairs) -> str:
         powers = (
-            self._numeric(name).label(name) + (f"^{power}" if power > 1 else "")
+            self.numbers[name].label(name) + (f"^{power}" if power > 1 else "")
             for name, power in piece.powers
         )
-        levels = (f"{name}[{self._factor(name).names[level]}]" for name, level in cell)
+        levels = (f"{name}[{self.factors[name].names[level]}]" for name, level in cell)
         return ":".join([*powers, *levels])
-
-    def _own(self, piece: Piece, cell: Pairs) -> Function:
-        return _times({(piece.powers, ()): 1.0}, self._indicator(cell))
 
     def _scaled(self, piece: Piece, cell: Pairs) -> Function:
         found = self._indicator(cell)
         for name, degree in piece.powers:
-            described = self._numeric(name)
+            described = self.numbers[name]
             unit = np.polynomial.Polynomial(
                 [-described.center / described.half_width, 1 / described.half_width]
             )
@@ -546,7 +546,7 @@ class _Builder:
             if level != self.left_out[name]:
                 indicator: Function = {((), ((name, level),)): 1.0}
             else:
-                others = (i for i in range(len(self._factor(name))) if i != level)
+                others = (i for i in range(len(self.factors[name])) if i != level)
                 indicator = _ONE | {((), ((name, other),)): -1.0 for other in others}
             found = _times(found, indicator)
         return found
@@ -571,7 +571,7 @@ class _Builder:
         units = np.ones(len(keys))
         for (powers, _), row in keys.items():
             for name, power in powers:
-                low, high = self._numeric(name).interval
+                low, high = self.numbers[name].interval
                 units[row] /= max(abs(low), abs(high)) ** power
         unit = 1 / units[:, None]
         basis, goal = matrix(own) * unit, matrix([*scaled, _ONE]) * unit

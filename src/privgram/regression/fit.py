@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
 from privgram._base.installed import Room
+from privgram._base.numbers import check_one_of
 from privgram._base.text import shown
 from privgram.regression.anova import Anova, Goodness, ShareOf, anova
 from privgram.regression.design import intercept_of
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.plots import of_results
-    from privgram.privacy import Guarantee, Profile
+    from privgram.privacy import Profile, Standing
     from privgram.regression.design import Design
 else:
     of_results = Room("privgram.plots.of_results")
@@ -85,18 +86,21 @@ class Fit(OfRelease):
         Why a fit of this kind has no inference, or None.
     """
 
-    target: str
-    ridge: float | str | Vector
-    n_rows: float | None
     release: ReleaseRecord
     design: Design
-    #: Coefficients in own units with all shrinkage, the constant last: an estimator's predictions.
-    used: Vector = field(repr=False)
+    #: Coefficients of the design's columns, with all shrinkage.
+    theta: Vector
+    ridge: float | str | Vector
+    n_rows: float | None
     clipping: Vector | None = None
     without: str | None = None
 
-    def __post_init__(self) -> None:
-        self.used.flags.writeable = False
+    @cached_property
+    def used(self) -> Vector:
+        """`theta` in own units, the constant last: an estimator's predictions."""
+        own = self.design.transform @ self.theta + self.design.offset
+        own.flags.writeable = False
+        return own
 
     def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
         reason = pinned(self.release, self.design) or self._penalised
@@ -157,7 +161,7 @@ class Fit(OfRelease):
         return self.release.charged
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> Standing:
         """How well epsilon and delta are founded."""
         return self.release.guarantee
 
@@ -273,13 +277,12 @@ class Fit(OfRelease):
             A ValueError: for the population, whose rows need not be normal; or where there is no
             inference, on the data as `conf_int` has it.
         """
-        if of not in get_args(ShareOf):
-            if of in get_args(Of):
-                raise RefusedError(
-                    "the sampling error of R squared takes fourth moments, which a release does "
-                    "not hold: take of='data' or of='normal'"
-                )
-            raise ValueError(f"of is 'data' or 'normal', not {of!r}")
+        if str(of) == "population":  # which `conf_int` takes
+            raise RefusedError(
+                "the sampling error of R squared takes fourth moments, which a release does "
+                "not hold: take of='data' or of='normal'"
+            )
+        check_one_of(of, "of", get_args(ShareOf))
         if of == "data":
             self._need_inference(of)
         quantile = quantile_of(level_of(alpha))
@@ -355,8 +358,7 @@ class Fit(OfRelease):
         RefusedError for weighted rows, of whose weights the logarithms were not released.
         """
         self._need_inference()
-        columns = self.release.columns
-        if columns is not None and columns.row_weights is not None:
+        if self.release.weighted:
             raise RefusedError(
                 "the likelihood of weighted rows takes the logarithms of their weights, which "
                 "were not released"
@@ -444,7 +446,7 @@ class Fit(OfRelease):
                 "column, which holds it"
             )
         release, design = self.release, self.design
-        moment = release.matrix - release.noise.shift_matrix(release.n_columns)
+        moment = release.unbiased
         rows, unit = design.own_frame()
         ones = intercept_of(release)
         variance = np.diag(rows @ moment @ rows.T) / total

@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._base.installed import Room, extra
+from privgram._base.numbers import check_one_of
 from privgram._base.text import as_text, shown
 from privgram.noise import MaskedLaw, TiedLaw
 from privgram.regression.fit import Fit
 from privgram.regression.inference import Inference, RefusedError, rows_behind
 from privgram.regression.least_squares import regress
 from privgram.regression.results import Numbers
+from privgram.regression.summary import heads_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,24 +41,6 @@ if TYPE_CHECKING:
 else:
     of_results = Room("privgram.plots.of_results")
 
-# Coefficients of groups from their noisy second moments: empirical Bayes.
-#
-# A group's release shows its features' second moment A and their products c with the target, both
-# with noise N of a known law. For its coefficients theta, c - A theta has mean 0 and, about the
-# mean mu of the groups, the covariance
-#
-#     Omega = s^2 A + (E[N v v^T N])_{AA},  v = (mu, -1),
-#
-# s^2 the variance of an error. So A Omega^{-1} (c - A theta) would be the score of theta if A were
-# known. Noise in A adds the mean of its own product to it, which the law tells and which is taken
-# off ("corrected score" [1]). Directions in which nothing is left beside noise say nothing.
-#
-# The groups' coefficients are taken as drawn from N(mu, T), and mu and T are those of the largest
-# likelihood, by EM [2].
-#
-# [1] T. Nakamura, "Corrected score function for errors-in-variables models", Biometrika 77 (1990).
-# [2] C. N. Morris, "Parametric empirical Bayes inference", JASA 78 (1983).
-
 #: Information along a direction counts if it is so many times what noise alone has there.
 CLEAR = 4.0
 
@@ -67,8 +51,9 @@ STEPS, TOLERANCE = 300, 1e-4
 def corrected_scores(
     blocks: Sequence[tuple[NoiseLaw, Matrix]], mean: Vector, variance: float
 ) -> tuple[Matrix, Matrix]:
-    """What each group says of its coefficients, less the common ones `mean` (q,).
+    """What each group says of its coefficients, less the common ones `mean` (q,): corrected scores.
 
+    docs/theory/shrinkage.md has them, and `empirical_bayes`.
     Information (groups, q, q), positive semidefinite, and score (groups, q), of releases (q + 1, q
     + 1) of the features and, last, the target, with the laws of their noise, taken about `mean`.
     The variance is of an error, s^2.
@@ -185,17 +170,8 @@ class Estimates(Numbers):
         return float(self.inference.df.min())
 
     def _columns(self) -> dict[str, Vector]:
-        low, high = self._ends(0.05).T
-        found = self.inference
-        law = "z" if np.isinf(found.df).all() else "t"
-        return {
-            "estimate": found.estimate,
-            "std err": found.stderr,
-            law: found.statistic(),
-            f"P>|{law}|": found.pvalues(),
-            "[0.025": low,
-            "0.975]": high,
-        }
+        heads = ("estimate", *heads_of(self.inference, 0.95)[1:])
+        return dict(zip(heads, self._table(0.05).T, strict=True))
 
     def __str__(self) -> str:
         return f"{self.what}\n{as_text(self.param_names, self._columns())}"
@@ -233,8 +209,7 @@ class Pooled(Estimates):
         """P values of the hypotheses that all groups have one coefficient."""
         from scipy.special import chdtrc
 
-        p: Vector = chdtrc(max(self.n_groups - 1, 1), self.q)
-        return p
+        return np.asarray(chdtrc(max(self.n_groups - 1, 1), self.q))
 
     def _columns(self) -> dict[str, Vector]:
         return {**super()._columns(), "tau": np.sqrt(self.tau2), "I2": self.i2}
@@ -262,11 +237,10 @@ def _known_of(
     fits: Sequence[Fit], estimate: Vector, covariance: Matrix, df: Vector
 ) -> dict[str, Any]:
     """What `Estimates` has beside its heading: the fits' rows are different ones."""
-    zeros = np.zeros(len(estimate))
     return {
         "target": fits[0].target,
         "param_names": fits[0].param_names,
-        "inference": Inference(estimate, covariance, "first-order", None, zeros, zeros, df),
+        "inference": Inference(estimate, covariance, "first-order", None, df),
         "n_rows": sum(fit.nobs for fit in fits),
         "epsilon": max(fit.epsilon for fit in fits),
         "delta": max(fit.delta for fit in fits),
@@ -460,8 +434,7 @@ class GroupFits(Mapping[Any, Fit]):
         Groups without standard errors are left out. Where the noise rivals the features, weights
         and estimates are correlated, and `Releases.total` is the safer base of one common fit.
         """
-        if method not in ("fixed", "dersimonian-laird", "paule-mandel"):
-            raise ValueError(f"method is fixed, dersimonian-laird or paule-mandel, not {method!r}")
+        check_one_of(method, "method", ("fixed", "dersimonian-laird", "paule-mandel"))
         b, v = self._estimates[self._known], self._errors[self._known] ** 2
         q = _q(b, v, np.zeros(b.shape[1]))
         tau2 = np.zeros_like(q)
@@ -493,7 +466,7 @@ class GroupFits(Mapping[Any, Fit]):
         Coefficients of a group are taken as drawn from a normal law with a mean and a covariance,
         which all releases together tell. A group gets its posterior mean: its own coefficients in
         directions in which its release is accurate, and the others' in directions in which it is
-        not. No group is refused; see `privgram.regression.groups`.
+        not. No group is refused.
 
         Returns
         -------
@@ -612,8 +585,7 @@ def _q(b: Matrix, v: Matrix, tau2: Vector) -> Vector:
     """Weighted squares about the weighted mean, of each column."""
     w = 1 / (v + tau2)
     mean = (w * b).sum(axis=0) / w.sum(axis=0)
-    found: Vector = (w * (b - mean) ** 2).sum(axis=0)
-    return found
+    return np.asarray((w * (b - mean) ** 2).sum(axis=0))
 
 
 def _paule_mandel(b: Vector, v: Vector) -> float:

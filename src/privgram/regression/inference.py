@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -146,9 +146,14 @@ class Inference:
     covariance: Matrix  # (k, k), at the estimate
     method: str
     refusal: str | None  # why there is no inference
-    slope: Vector
-    curvature: Vector
     df: Vector  # (k,), of Student's law of the statistics; infinite where it is normal
+    slope: Vector | float = 0.0  # (k,); 0 where the noise does not depend on the coefficients
+    curvature: Vector | float = 0.0
+
+    @property
+    def law(self) -> str:
+        """What the statistics are called: "t" by Student's law, "z" by the normal one."""
+        return "z" if np.isinf(self.df).all() else "t"
 
     @cached_property
     def stderr(self) -> Vector:
@@ -168,19 +173,14 @@ class Inference:
         """Two-sided P values of the statistics, shape (k,)."""
         from scipy.special import stdtr
 
-        p: Vector = 2 * stdtr(self.df, -np.abs(self.statistic()))
-        return p
+        return np.asarray(2 * stdtr(self.df, -np.abs(self.statistic())))
 
-    def quantile(self, level: float) -> Vector:
-        """Half widths of intervals of this level, in standard errors, shape (k,)."""
-        return students(level, self.df)
-
-    def intervals(self, quantile: float | Vector) -> Matrix:
-        """Where the statistic stays within +-`quantile`, shape (k, 2).
+    def intervals(self, level: float) -> Matrix:
+        """Where the statistic stays within the quantiles of its law, shape (k, 2).
 
         Fieller's interval: without ends where the noise exceeds 1/quantile of the signal.
         """
-        quantile = np.asarray(quantile)
+        quantile = students(level, self.df)
         square = quantile**2
         slack = 1 - square * self.curvature
         open_ended = slack <= 0
@@ -189,15 +189,14 @@ class Inference:
         half = quantile * np.sqrt(np.maximum(square * self.slope**2 + slack, 0.0)) / slack
         half = np.where(open_ended, np.inf, half)
         ends = np.array([middle - half, middle + half])
-        intervals: Matrix = (self.estimate + self.stderr * ends).T
-        return intervals
+        return np.asarray((self.estimate + self.stderr * ends).T)
 
 
 def refuse(size: int, reason: str) -> Inference:
     """No inference on `size` contrasts."""
     nothing = np.full(size, np.nan)
     unknown = np.full((size, size), np.nan)
-    return Inference(nothing, unknown, "none", reason, nothing, nothing, nothing)
+    return Inference(nothing, unknown, "none", reason, nothing)
 
 
 def level_of(alpha: float) -> float:
@@ -209,13 +208,6 @@ def level_of(alpha: float) -> float:
             f"{alpha:.3g}, pass alpha={1 - alpha:g}"
         )
     return 1 - alpha
-
-
-def check_of(of: Of) -> Of:
-    """`of`, or one clear error."""
-    if of not in get_args(Of):
-        raise ValueError(f"of is 'population' or 'data', not {of!r}")
-    return of
 
 
 def quantile_of(level: float) -> float:
@@ -264,9 +256,8 @@ def rows_behind(release: ReleaseRecord) -> float | None:
     if public is not None:
         return float(public)
     ones = intercept_of(release)
-    if ones is not None and not _weighted(release):
-        moment = release.matrix - release.noise.shift_matrix(release.n_columns)
-        count = max(float(ones @ moment @ ones), 0.0)
+    if ones is not None and not release.weighted:
+        count = max(float(ones @ release.unbiased @ ones), 0.0)
         return count if release.n_rows is None else min(count, float(release.n_rows))
     return None
 
@@ -274,20 +265,19 @@ def rows_behind(release: ReleaseRecord) -> float | None:
 def count_error(release: ReleaseRecord) -> float:
     """Standard error of `rows_behind`: 0 where it is public."""
     ones = intercept_of(release)
-    if _public_rows(release) is not None or ones is None or _weighted(release):
+    if _public_rows(release) is not None or ones is None or release.weighted:
         return 0.0
     return math.sqrt(release.noise.entry_variance(release.matrix, ones[None])[0, 0])
 
 
 def weight_behind(release: ReleaseRecord, n_rows: float) -> float | None:
     """Sum of the weights of so many rows; None where they are weighted and no ones hold it."""
-    if not _weighted(release):
+    if not release.weighted:
         return n_rows
     ones = intercept_of(release)
     if ones is None:
         return None
-    moment = release.matrix - release.noise.shift_matrix(release.n_columns)
-    return max(float(ones @ moment @ ones), 1.0)
+    return max(float(ones @ release.unbiased @ ones), 1.0)
 
 
 def degrees_behind(release: ReleaseRecord, n_rows: float | None) -> float | None:
@@ -305,29 +295,12 @@ def uncounted(release: ReleaseRecord) -> str:
     why = "the number of rows is private"
     if release.n_rows is not None:
         why = "rows with missing values were dropped, and how many is private"
-    if _weighted(release):
+    if release.weighted:
         return (
             f"{why}, and of weighted rows an intercept column holds the sum of their weights: use "
             "a release of which the number of rows is public"
         )
     return f"{why}: use a release with an intercept column, which counts them"
-
-
-def _weighted(release: ReleaseRecord) -> bool:
-    """Whether rows were weighted, so that the intercept does not count them."""
-    return release.columns is not None and release.columns.row_weights is not None
-
-
-def why_hidden(equations: Equations) -> str | None:
-    """Why the noise leaves no inference on equations, or None."""
-    try:
-        np.linalg.cholesky(equations.gram)
-    except np.linalg.LinAlgError:
-        return "the privacy noise exceeds the signal in some direction of the features"
-    p = equations.size
-    if not np.trace(equations.inverse @ equations.second[:, :p]) <= p * TRUSTED_NOISE:
-        return "the privacy noise is too large beside the signal for standard errors"
-    return None
 
 
 def why_refused(release: ReleaseRecord, equations: Equations, of: Of = "population") -> str | None:
@@ -339,11 +312,15 @@ def why_refused(release: ReleaseRecord, equations: Equations, of: Of = "populati
         )
     if release.parameters.get("moved"):
         return "the repair moved the released matrix, whose error is not the noise's alone"
-    if (reason := why_hidden(equations)) is not None:
-        return reason
+    try:
+        np.linalg.cholesky(equations.gram)
+    except np.linalg.LinAlgError:
+        return "the privacy noise exceeds the signal in some direction of the features"
+    p, n_rows = equations.size, equations.n_rows
+    if not np.trace(equations.inverse @ equations.second[:, :p]) <= p * TRUSTED_NOISE:
+        return "the privacy noise is too large beside the signal for standard errors"
     if of == "data":
         return None
-    p, n_rows = equations.size, equations.n_rows
     if n_rows is None:
         return uncounted(release)
     if not count_error(release) <= math.sqrt(TRUSTED_COUNT) * (rows_behind(release) or 0.0):
@@ -386,7 +363,7 @@ def infer(
     # Of a given meat the degrees of freedom are unknown. The noise, whose variance is known, could
     # be given more of them, and is not: they are never above the rows less the parameters.
     df = np.full(len(own), equations.df_resid if equations.meat is None else math.inf)
-    return Inference(estimate, own, "first-order", None, slope, curvature, df)
+    return Inference(estimate, own, "first-order", None, df, slope, curvature)
 
 
 def dependence(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from privgram._base.numbers import check_one_of
 from privgram._base.text import shown
 from privgram.columns.terms import parse_one
 from privgram.regression.inference import (
@@ -65,7 +66,6 @@ class InstrumentalFit(OfRelease):
         Of the features and the target.
     """
 
-    target: str
     endogenous: tuple[str, ...]
     instruments: tuple[str, ...]
     method: Literal["2sls", "liml"]
@@ -292,12 +292,9 @@ class _Moments:
         from scipy.linalg import eigh
 
         some = [*range(self.n_endogenous), len(self.shifted) - 1]
-        left = [self._left(some, columns) for columns in (self._exogenous, self.z)]
+        exogenous = slice(self.n_endogenous, self.n_features)
+        left = [self._left(some, columns) for columns in (exogenous, self.z)]
         return float(eigh(*left, eigvals_only=True)[0])
-
-    @property
-    def _exogenous(self) -> slice:
-        return slice(self.n_endogenous, self.n_features)
 
     def _left(self, some: list[int], columns: slice) -> Matrix:
         """Second moment of some columns, less what others explain of them."""
@@ -364,7 +361,7 @@ class _Moments:
         slope, curvature = dependence(self.law, self.shifted, rows, self.v, moved, alone)
         estimate = transform @ self.theta + offset
         degrees = np.full(len(own), df)
-        return Inference(estimate, own, "first-order", None, slope, curvature, degrees)
+        return Inference(estimate, own, "first-order", None, degrees, slope, curvature)
 
     def sargan(self) -> tuple[float, int]:
         """Statistic and degrees of freedom of the overidentification test."""
@@ -434,8 +431,7 @@ def iv(
     to first order: the noise in A multiplies moments that are zero in expectation.
     Errors are taken to have equal variance.
     """
-    if method not in ("2sls", "liml"):
-        raise ValueError(f"method is '2sls' or 'liml', not {method!r}")
+    check_one_of(method, "method", ("2sls", "liml"))
     if "~" in target:
         if endogenous or instruments or exogenous:
             raise ValueError("a formula names all columns: leave the others out")
@@ -480,7 +476,6 @@ def iv(
             "the signal. Use fewer instruments, more rows or a larger epsilon"
         ) from None
     return InstrumentalFit(
-        target=design.target,
         endogenous=design.names[:n_endogenous],
         instruments=names,
         method=method,

@@ -175,17 +175,14 @@ def _own_units(
     release: ReleaseRecord, chosen: list[int], goal: int, has_intercept: bool
 ) -> tuple[Matrix, Vector, Vector]:
     """Affine map from coefficients of scaled columns to own units, intercept last; half-widths."""
-    slopes = [release.names[i] for i in chosen]
-    p = len(slopes)
-    transform, offset = np.zeros((p + 1, p + has_intercept)), np.zeros(p + 1)
-    if release.columns is None:
-        transform[:p, :p] = np.eye(p)
-        transform[p, p:] = 1.0
-        return transform, offset, np.ones(p + 1)
+    p = len(chosen)
+    center, half_width = np.zeros(p + 1), np.ones(p + 1)
+    if release.columns is not None:
+        place = {name: i for i, name in enumerate(release.columns.names)}
+        own = [place[release.names[i]] for i in (*chosen, goal)]
+        center, half_width = release.columns.center[own], release.columns.half_width[own]
     # y = c_y + h_y (b_0 + sum_j b_j (x_j - c_j) / h_j)
-    place = {name: i for i, name in enumerate(release.columns.names)}
-    own = [place[name] for name in (*slopes, release.names[goal])]
-    center, half_width = release.columns.center[own], release.columns.half_width[own]
+    transform, offset = np.zeros((p + 1, p + has_intercept)), np.zeros(p + 1)
     each = np.arange(p)
     transform[each, each] = half_width[p] / half_width[:p]
     transform[p, :p] = -half_width[p] * center[:p] / half_width[:p]
@@ -195,67 +192,9 @@ def _own_units(
     return transform, offset, half_width
 
 
-# How much to shrink a regression on a noisy second moment, learnt from the release alone.
-#
-# Let the release hold `G + N`, `b + n` and `y + e`: the features' second moment, their product with
-# the target and the target's own square, all with noise of a known law.  The n rows are a sample:
-# with theta the coefficients of the population and u^2 the variance of what they leave unexplained,
-# b = G theta + X^T e and Cov(X^T e) = u^2 G.  A coefficient vector t predicts new rows of the same
-# second moment with squared error
-#
-#     (t - theta)^T G (t - theta) / n + u^2,
-#
-# so, whatever is believed of (G, theta), the best t given the release is
-#
-#     t = E[G | release]^{-1} E[G theta | release].
-#
-# `auto_ridge` computes both expectations direction by direction, in the eigenbasis of the
-# released features' matrix, under beliefs that add nothing beyond what any table must obey:
-#
-# 1.  Noise drives eigenvalues apart.  To leading order the second moment along the i-th released
-#     eigenvector is its eigenvalue w_i less twice the repulsion [1], which for isotropic noise of
-#     standard deviation s off the diagonal is x_i = w_i - 2 s^2 sum_{j != i} 1 / (w_i - w_j); each
-#     term is damped within one noise width.
-# 2.  x_i is the true g_i plus noise of a known variance, and g_i >= 0: a flat prior there.
-# 3.  theta_i ~ N(0, v) whatever the direction.  v is fixed by the share R^2 = v sum_i g_i / y of
-#     the target's square that the features explain, and R^2 is uniform on (0, 1): no table explains
-#     less than nothing or more than all.  y is its released value times y^2 / (y^2 + variance): a
-#     target lost in the noise is not to be explained.  In one table of a hundred theta_i ~ N(0, v /
-#     g_i) instead, v fixed likewise: every direction then explains as much.  Without that a target
-#     that lies in the small directions would pass for an accident of sampling; at a hundredth only
-#     clear evidence invokes it.
-# 4.  b_i = g_i theta_i plus sampling error of variance u^2 g_i, with u^2 = (1 - R^2) y / n.  Where
-#     the release does not say n, it says that rows no longer than B have n >= tr(G) / B^2, with
-#     equality if every row is that long: `possible_rows` are from there to a thousand times as
-#     many.
-#
-# Given R^2 and n every direction is one integral over g_i, done by Gauss-Legendre quadrature; the
-# evidence of the b_i then weighs the values of R^2 and n.  One thing is left out, how the noise
-# couples different directions; to guard against it, one standard deviation of noise is added to
-# every E[g_i].  That much is a choice: on made tasks (`bench/utility/synthetic.py`) half of it
-# predicts better at a large epsilon and worse at a small one.
-#
-# Where noise swamps a direction its coefficient goes to zero.  Where noise vanishes, ridge
-# regression with the penalty u^2 / v remains, learnt from the sample itself [2]; with many rows
-# that vanishes too beside G, and least squares remains.  Small and wide tables need it: with
-# n = 15 d, least squares may predict worse than a noisy release, whose ridge keeps it from
-# following the accidents of the sample.
-#
-# A sketch (`sketch` given) is treated as what it is, r rows of N(0, G + w^2 I), by the same steps
-# with two of them sharper.  Given the features' own block, least squares on those rows is least
-# squares on any sample: in the block's eigenbasis, eigenvalues m_i, the released product with the
-# target is m_i phi_i plus independent noise of variance m_i s^2 / r, where
-# phi_i = theta_i g_i / (g_i + w^2) is the coefficient that w^2 has shrunk, sampling error and all.
-# So theta_i is learnt from that, and no noise couples the directions unaccounted for: nothing is
-# added to E[g_i].  s^2 is what the features leave unexplained of the target's square in the
-# sketch, (1 - R^2) y + w^2, plus w^2 |theta|^2, an upper bound for what w^2 hides and for the part
-# of theta that leaks between the directions as the sketch's eigenvectors are not those of G.  An
-# inverse Wishart is the inverse of a sketch, with the same independence and s^2 / (nu - d - 1) in
-# place of s^2 / r.
-#
-# [1] Bun, Allez, Bouchaud, Potters, "Rotational invariant estimator for general noisy
-#    matrices", IEEE Trans. Inf. Theory 62 (2016), section IV: additive noise.
-# [2] MacKay, "Bayesian interpolation", Neural Computation 4 (1992).
+# How much to shrink a regression on a noisy second moment, learnt from the release alone: the best
+# coefficients are E[G | release]^{-1} E[G theta | release], under beliefs that add nothing beyond
+# what any table must obey (docs/theory/shrinkage.md).
 
 #: Nodes of the integral over one eigenvalue, spread over this many standard deviations.
 _NODES, _REACH = 48, 5.0
@@ -278,8 +217,7 @@ class Sketch:
 
 def possible_rows(least: float) -> Vector:
     """Numbers of rows that are believed possible where only the least is known, shape (7,)."""
-    counts: Vector = max(least, 1.0) * np.logspace(0, 3, 7)
-    return counts
+    return np.asarray(max(least, 1.0) * np.logspace(0, 3, 7))
 
 
 def auto_ridge(
@@ -293,7 +231,7 @@ def auto_ridge(
     """Penalty (p, p) that minimises the expected squared error, in new rows, given the release.
 
     The coefficients are then ``solve(gram + penalty, cross)``, of the released blocks, and
-    ``gram + penalty`` is positive definite, however indefinite ``gram`` is: the module says why.
+    ``gram + penalty`` is positive definite, however indefinite ``gram`` is.
     `entry_variance` takes a frame F (k, p + 1) to the variances (k, k) of the entries of
     ``F @ N @ F.T``, N the noise. With `intercept` the last feature is a column of ones (up to
     clipping): it is removed by regression first and carries no penalty, unless its count drowns.
@@ -389,8 +327,7 @@ def _unrepelled(values: Vector, variance: Matrix) -> Vector:
     """Second moment along each released eigenvector, eigenvalue repulsion undone."""
     gaps = values[:, None] - values
     damped = np.maximum(gaps**2 + 4 * variance, np.finfo(float).tiny)
-    result: Vector = values - 2 * (variance * gaps / damped).sum(axis=1)
-    return result
+    return np.asarray(values - 2 * (variance * gaps / damped).sum(axis=1))
 
 
 def _posterior(
@@ -498,7 +435,7 @@ def regress(
         # About the second moment itself: what the mechanism added is part of the choice.
         shifted, matrix = matrix, matrix - law.shift_matrix(len(matrix))
         sketched = law.sketch_rows(len(matrix))
-        least = np.trace(release.matrix - release.noise.shift_matrix(release.n_columns))
+        least = np.trace(release.unbiased)
         counted = release.parameters.get("rows") if n_rows is None else n_rows
         likely = release.parameters.get("likely_part", 1.0)  # an estimate goes by no worst case
         matrix[:-1, :-1] += auto_ridge(
@@ -516,7 +453,7 @@ def regress(
     clipping = clipping_shift(release, design, n_rows) if unclip else None
     if clipping is not None:
         theta = theta - clipping
-    return fit_of(release, design, theta, ridge, n_rows, clipping=clipping)
+    return Fit(release, design, theta, ridge, n_rows, clipping)
 
 
 def solve(
@@ -538,30 +475,6 @@ def solve(
             "(AdditiveWishart, GaussianSketch), or a larger epsilon"
         )
     return np.asarray(np.linalg.solve(gram, cross), dtype=np.float64)
-
-
-def fit_of(
-    release: ReleaseRecord,
-    design: Design,
-    theta: Vector,
-    ridge: float | str | Vector,
-    n_rows: float | None,
-    *,
-    clipping: Vector | None = None,
-    without: str | None = None,
-) -> Fit:
-    """The fit in the columns' own units, from coefficients of the scaled ones."""
-    own = design.transform @ theta + design.offset
-    return Fit(
-        target=design.target,
-        used=own,
-        ridge=ridge,
-        n_rows=n_rows,
-        release=release,
-        design=design,
-        clipping=clipping,
-        without=without,
-    )
 
 
 def _check_ridge(ridge: ArrayLike, n_features: int) -> float | Vector:

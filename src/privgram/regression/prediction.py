@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from privgram._base.numbers import check_one_of
 from privgram._base.text import as_frame
-from privgram.regression.inference import (
-    Inference,
-    Of,
-    RefusedError,
-    check_of,
-    level_of,
-    students,
-)
+from privgram.regression.inference import Inference, Of, RefusedError, level_of, students
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,18 +92,18 @@ class Prediction:
         ValueError
             If an argument is out of its range, or a new observation is asked for of the data.
         """
-        if obs and check_of(of) == "data":
+        check_one_of(of, "of", get_args(Of))
+        if obs and of == "data":
             raise ValueError("a new observation is not of the data at hand: leave obs or of out")
         level = level_of(alpha)
-        parts = self._of_population if check_of(of) == "population" else self._parts(of)
-        ends = np.concatenate([part.intervals(part.quantile(level)) for part in parts])
+        parts = self._of_population if of == "population" else self._parts(of)
+        ends = np.concatenate([part.intervals(level) for part in parts])
         if not obs:
             return ends
         middle = self.predicted_mean[:, None]
         around = students(level, self.df_resid) * np.sqrt(self.var_resid)
         half = np.hypot(ends - middle, around)
-        intervals: Matrix = middle + half * [-1.0, 1.0]
-        return intervals
+        return np.asarray(middle + half * [-1.0, 1.0])
 
     def summary_frame(self, alpha: float = 0.05) -> Any:
         """All of it as a data frame (needs pandas), with the columns that statsmodels has."""

@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 
 import numpy as np
 
-from privgram._base.text import as_frame, shown
+from privgram._base.numbers import check_one_of
+from privgram._base.text import as_frame, framed, shown
 from privgram.regression.design import features_of
 from privgram.regression.inference import (
     Inference,
     Of,
     RefusedError,
-    check_of,
     count_error,
     level_of,
 )
-from privgram.regression.summary import Summary, columns_of, counted, skewed
+from privgram.regression.summary import Summary, counted, heads_of, skewed
 from privgram.regression.testing import (
     Contrasts,
     Hypothesis,
@@ -132,13 +132,11 @@ class Results:
         """Of matrix @ params, shape (k, m)."""
         found = self._about(of)
         own = matrix @ found.covariance @ matrix.T
-        nothing = np.zeros(len(matrix))
         parts = (matrix**2) * found.covariance.diagonal()
         # A harmonic mean of theirs: no more than a sum of independent estimates has.
         with np.errstate(divide="ignore", invalid="ignore"):
             df = 1 / ((parts / parts.sum(axis=1)[:, None]) / found.df).sum(axis=1)
-        estimate = matrix @ found.estimate
-        return Inference(estimate, own, found.method, found.refusal, nothing, nothing, df)
+        return Inference(matrix @ found.estimate, own, found.method, found.refusal, df)
 
     def _tested(
         self, said: tuple[str, ...], matrix: Matrix, values: Vector, *, use_f: bool
@@ -207,11 +205,7 @@ class Results:
         return Named(values, list(self.param_names), copy=True)
 
     def _framed(self, values: Matrix, columns: Sequence[Any]) -> Any:
-        try:
-            import pandas
-        except ImportError:
-            return values
-        return pandas.DataFrame(values, list(self.param_names), list(columns), copy=True)
+        return framed(values, self.param_names, columns)
 
     def conf_int(self, alpha: float = 0.05, *, of: Of = "population") -> Any:
         """Confidence intervals of the parameters.
@@ -244,10 +238,17 @@ class Results:
     def _ends(self, alpha: float, of: Of = "population") -> Matrix:
         """`conf_int` without names."""
         level = level_of(alpha)
-        found = self._about(check_of(of))
+        check_one_of(of, "of", get_args(Of))
+        found = self._about(of)
         if found.refusal is not None and self.refusal is None:
             raise RefusedError(f"there is no inference on the rows at hand: {found.refusal}")
-        return found.intervals(found.quantile(level))
+        return found.intervals(level)
+
+    def _table(self, alpha: float) -> Matrix:
+        """Estimates, errors, statistics, P values and ends of intervals, shape (k, 6)."""
+        found = self.inference
+        numbers = (self._estimate, found.stderr, found.statistic(), found.pvalues())
+        return np.column_stack([*numbers, self._ends(alpha)])
 
     @property
     def nobs(self) -> float:
@@ -385,17 +386,16 @@ class Results:
         names = self.param_names if xname is None else tuple(xname)
         if len(names) != len(self.param_names):
             raise ValueError(f"xname has {len(self.param_names)} names, not {len(names)}")
-        level = round(level_of(alpha), 12)
-        columns, values = columns_of(self.inference, self._estimate, level)
+        level, values = round(level_of(alpha), 12), self._table(alpha)
         notes: list[str] = []
         marks: tuple[tuple[int, ...], ...] = ()
         if self.refusal is None:
             notes += self._assumes()
-            marks = skewed(values, level, notes, self.inference.df)
+            marks = skewed(values, level, notes, self.inference)
         return Summary(
             {"Dep. Variable": self.target if yname is None else yname, **self._facts()},
             names,
-            columns,
+            heads_of(self.inference, level),
             values,
             self.refusal,
             (*notes, *self._notes()),
@@ -437,17 +437,12 @@ class Results:
         DataFrame
             Needs pandas.
         """
-        found: dict[str, Any] = {
-            "term": list(self.param_names),
-            "estimate": self._estimate,
-            "std.error": self.inference.stderr,
-            "statistic": self.inference.statistic(),
-            "p.value": self.inference.pvalues(),
-        }
+        heads = ["estimate", "std.error", "statistic", "p.value"]
         if conf_int:
-            low, high = self._ends(1 - conf_level).T
-            found |= {"conf.low": low, "conf.high": high}
-        return as_frame(found)
+            heads += ["conf.low", "conf.high"]
+        found = as_frame(self._table(1 - conf_level)[:, : len(heads)], columns=heads)
+        found.insert(0, "term", list(self.param_names))
+        return found
 
     def glance(self) -> Any:
         """A data frame of one row about the whole fit, in the columns of R's broom.
@@ -487,13 +482,7 @@ class Results:
 
     @property
     def __maketables_coef_table__(self) -> Any:
-        low, high = self._ends(0.05).T
-        columns = ("b", "se", "t", "p", "ci95l", "ci95u")
-        found = self.inference
-        numbers = (self._estimate, found.stderr, found.statistic(), found.pvalues(), low, high)
-        table = self._framed(np.stack(numbers, axis=1), columns)
-        table.index.name = "Coefficient"
-        return table
+        return self._framed(self._table(0.05), ("b", "se", "t", "p", "ci95l", "ci95u"))
 
     def __maketables_stat__(self, key: str) -> Any:
         named = {
@@ -525,24 +514,11 @@ class Results:
         return self.target
 
     @property
-    def __maketables_fixef_string__(self) -> None:
-        return None
-
-    @property
-    def __maketables_var_labels__(self) -> None:
-        return None
-
-    @property
     def __maketables_vcov_info__(self) -> dict[str, Any]:
         return {"vcov_type": self.cov_type, "se_type": self.cov_type}
 
-    @property
-    def __maketables_default_stat_keys__(self) -> list[str]:
-        return ["N", "r2", "epsilon", "delta"]
-
-    @property
-    def __maketables_stat_labels__(self) -> dict[str, str]:
-        return {"epsilon": "Epsilon", "delta": "Delta"}
+    __maketables_default_stat_keys__: ClassVar = ["N", "r2", "epsilon", "delta"]
+    __maketables_stat_labels__: ClassVar = {"epsilon": "Epsilon", "delta": "Delta"}
 
 
 class OfDesign(Results):
@@ -568,9 +544,11 @@ class OfDesign(Results):
     @cached_property
     def inference(self) -> Inference:  # type: ignore[override]
         """Estimates and their errors, the intercept last: when first asked for."""
-        return self._about("population")
+        return self._contrasts(np.eye(len(self.param_names)))
 
     def _about(self, of: Of) -> Inference:
+        if of == "population":
+            return self.inference
         return self._contrasts(np.eye(len(self.param_names)), of)
 
     def _rows(self, table: Any) -> Matrix:
@@ -584,6 +562,11 @@ class OfRelease(OfDesign):
     """A result of a regression on one release."""
 
     release: ReleaseRecord
+
+    @property
+    def target(self) -> str:  # type: ignore[override]
+        """What is explained."""
+        return self.design.target
 
     @property
     def epsilon(self) -> float:  # type: ignore[override]
@@ -656,7 +639,6 @@ def result_of(
     """
     estimate = np.array(params, dtype=np.float64)
     own = np.array(covariance, dtype=np.float64)
-    zeros = np.zeros(len(estimate))
     freedom = np.broadcast_to(np.asarray(df, dtype=np.float64), estimate.shape)
-    found = Inference(estimate, own, method, None, zeros, zeros, freedom)
+    found = Inference(estimate, own, method, None, freedom)
     return Numbers(target, tuple(names), found, nobs, epsilon, delta)

@@ -8,17 +8,24 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from privgram._base.installed import Room
-from privgram._base.numbers import check_integer, check_not_negative, check_positive, check_within
+from privgram._base.numbers import (
+    check_adjacency,
+    check_integer,
+    check_not_negative,
+    check_one_of,
+    check_positive,
+    check_within,
+)
 from privgram._base.saved import Form
 from privgram._base.text import shown
 from privgram.columns import Columns
+from privgram.mechanisms.refined import Clipping
 from privgram.privacy import GaussianProfile, Profile
-from privgram.privacy._profile import check_adjacency
 from privgram.regression.design import AllColumns, Design, design
 from privgram.regression.families import FAMILIES, FamilyName
 from privgram.regression.inference import Inference, Of, refuse
@@ -29,7 +36,7 @@ from privgram.regression.summary import differences, row_facts
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.plots import of_results
-    from privgram.privacy import Adjacency, Guarantee
+    from privgram.privacy import Adjacency, Standing
 else:
     of_results = Room("privgram.plots.of_results")
 
@@ -163,7 +170,7 @@ class ScoreFit(OfDesign):
         return self.design.transform[:size] / self.design.spread[-1], np.zeros(size)
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> Standing:
         """How well `privacy` is founded."""
         return self.privacy.guarantee
 
@@ -191,11 +198,10 @@ class ScoreFit(OfDesign):
         transform, level = self._own
         own, offset = matrix @ transform, matrix @ level
         whole = self.noise + (self.sampling if of == "population" else 0.0)
-        nothing = np.zeros(len(own))
         students = of == "population" and self._linear
         df = np.full(len(own), self.df_resid if students else math.inf)
         estimate = own @ self.solution + offset
-        return Inference(estimate, own @ whole @ own.T, self.cov_type, None, nothing, nothing, df)
+        return Inference(estimate, own @ whole @ own.T, self.cov_type, None, df)
 
     def predict(self, X: Any, which: Literal["mean", "linear"] = "mean") -> Vector:
         """Predict the target's mean for new rows.
@@ -350,9 +356,14 @@ class ScoreFit(OfDesign):
                 "least squares where errors are symmetric."
             )
         elif way != "one look":
+            unseen = (
+                "are taken to be as many as noise may hide"
+                if self.parameters["clipping"] == "cautious"
+                else "are taken to go on as those that were"
+            )
             notes.append(
-                f"About {rows:,.0f} {what} were shortened. Those too few to be seen are taken to "
-                "go on as those that were: a few far longer than all others may move it more."
+                f"About {rows:,.0f} {what} were shortened. Those too few to be seen {unseen}: a "
+                "few far longer than all others may move it more."
             )
         if self._linear and self.parameters["clipping_error"] > 1:
             notes.append(
@@ -434,6 +445,7 @@ def _check(fit: ScoreFit) -> None:
         raise ValueError("no such family")
     if type(fit.robust) is not bool or type(fit.reproducible) is not bool:
         raise ValueError("robust and reproducible are true or false")
+    check_one_of(fit.parameters["clipping"], "clipping", get_args(Clipping))
     if fit.parameters["way"] not in WAYS or not isinstance(fit.parameters["why"], str):
         raise ValueError("no such way")
     for name in ("clipped_rows", "rows_std"):

@@ -344,12 +344,14 @@ def choose_clip(
     rows: float,
     most: float = 1.0,
     pulls: tuple[float, ...] = PULLS,
+    cautious: bool = True,
 ) -> Clip:
     """The clip after which the score has the least error, by what rows beyond are taken to do.
 
     Released are `counts` (m,) of rows by the length of their score, on the `grid` (m,), and `turns`
     (m, q), sums of unit vectors along scores of a length. A score's noise has the deviation `noise`
     over its clip. No more than the part `most` of the rows is clipped. Of `pulls` see `PULLS`.
+    Intervals are `cautious` of rows that noise hides, or take their mean.
     """
     m, q = turns.shape
     number, both, upper = expected(counts, grid, counts_std, rows)
@@ -385,7 +387,7 @@ def choose_clip(
         float(number[clipped].sum()),
         np.tensordot(weight, np.array(moved), 1)[best],
         math.sqrt(DOUBT * error[best]),
-        WORST * math.sqrt(max(error[best], doubt[best])),
+        WORST * math.sqrt(max(error[best], doubt[best] if cautious else 0.0)),
         noise * float(grid[best]),
         square,
         float((number * middle**2).sum()) / q,

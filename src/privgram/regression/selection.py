@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from privgram._base.installed import extra
-from privgram._base.numbers import check_integer, check_not_negative
+from privgram._base.numbers import check_integer, check_not_negative, check_one_of
 from privgram.regression.fit import Fit
 from privgram.regression.inference import (
     Equations,
@@ -20,7 +20,7 @@ from privgram.regression.inference import (
     uncounted,
     why_refused,
 )
-from privgram.regression.least_squares import design_of, fit_of, read_formula, regress, solve
+from privgram.regression.least_squares import design_of, read_formula, regress, solve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,11 +32,6 @@ if TYPE_CHECKING:
     from privgram.regression.design import Design
 
 Criterion: TypeAlias = Literal["aic", "bic"]
-
-
-def _check_criterion(criterion: Criterion) -> None:
-    if criterion not in ("aic", "bic"):
-        raise ValueError(f"criterion is 'aic' or 'bic', not {criterion!r}")
 
 
 def _equations(release: ReleaseRecord, design: Design, chosen: str) -> Equations:
@@ -202,7 +197,7 @@ def penalty_path(
     ValueError
         If a parameter is out of its range, or the number of rows is unknown.
     """
-    _check_criterion(criterion)
+    check_one_of(criterion, "criterion", get_args(Criterion))
     if not 0 < check_not_negative(l1_ratio, "l1_ratio") <= 1:
         raise ValueError(f"l1_ratio must lie in (0, 1], not {l1_ratio}")
     n_alphas = check_integer(n_alphas, "n_alphas", 2)
@@ -315,7 +310,7 @@ class _Problem:
     def fit(self, slopes: Vector, reason: str) -> Fit:
         """The fit of these slopes, without inference."""
         theta = self.whole(slopes)
-        return fit_of(self.release, self.design, theta, 0.0, self.n_rows, without=reason)
+        return Fit(self.release, self.design, theta, 0.0, self.n_rows, without=reason)
 
 
 #: More terms than this have too many subsets to try.
@@ -378,7 +373,7 @@ def best_subset(
     ValueError
         If there are more terms.
     """
-    _check_criterion(criterion)
+    check_one_of(criterion, "criterion", get_args(Criterion))
     asked, among, intercept, reference = read_formula(target, features, intercept, None)
     design = design_of(release, asked, among, intercept, reference)
     terms = list(design.terms)

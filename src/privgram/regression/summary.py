@@ -100,9 +100,6 @@ class Summary:
             rows.append([shown(name), *cells])
         return [Table(facts), Table(rows)]
 
-    def __str__(self) -> str:
-        return self.as_text()
-
     def as_text(self) -> str:
         """The table as statistics packages print it."""
         margin = max(14, *(len(_short(name)) + 1 for name in self.names))
@@ -120,6 +117,8 @@ class Summary:
         if self.notes:
             lines += ["Notes:", *(f"[{i}] {note}" for i, note in enumerate(self.notes, 1))]
         return "\n".join(lines)
+
+    __str__ = as_text
 
     def as_html(self) -> str:
         """The table as notebooks show it."""
@@ -144,8 +143,7 @@ class Summary:
             f"{refused}<ol>{notes}</ol>"
         )
 
-    def _repr_html_(self) -> str:
-        return self.as_html()
+    _repr_html_ = as_html
 
     def as_csv(self) -> str:
         """Both tables as values between commas."""
@@ -202,28 +200,19 @@ def row_facts(
     return rows if n_units is None else rows | {"No. Units": f"{n_units:,}"}
 
 
-def columns_of(
-    inference: Inference, params: Vector, level: float
-) -> tuple[tuple[str, ...], Matrix]:
-    """The columns of a summary and their numbers; of refused errors only params (k,)."""
-    low, high = inference.intervals(inference.quantile(level)).T
-    law = int(np.isinf(inference.df).all())
-    heads = ["coef", "std err", _STATISTICS[law], _PVALUES[law]]
-    columns = (*heads, f"[{(1 - level) / 2:.3g}", f"{(1 + level) / 2:.3g}]")
-    numbers = [params, inference.stderr, inference.statistic(), inference.pvalues(), low, high]
-    return columns, np.stack(numbers, axis=1)
+def heads_of(inference: Inference, level: float) -> tuple[str, ...]:
+    """The columns of a summary: estimates, errors, statistics, P values, ends of intervals."""
+    law, ends = inference.law, (f"[{(1 - level) / 2:.3g}", f"{(1 + level) / 2:.3g}]")
+    return ("coef", "std err", law, f"P>|{law}|", *ends)
 
 
 def skewed(
-    table: Matrix, level: float, notes: list[str], df: float | Vector = math.inf
+    table: Matrix, level: float, notes: list[str], inference: Inference
 ) -> tuple[tuple[int, ...], ...]:
-    """Add notes on where estimate, error, z and interval disagree; the marks of the rows.
-
-    The table (k, 6) is of `columns_of`, and df as of `Inference`.
-    """
+    """Add notes on where estimate, error, z and interval of a table (k, 6) disagree; the marks."""
     params, bse, z, _, *both = table.T
     ends = np.stack(both, axis=1)
-    half = students(level, df) * bse
+    half = students(level, inference.df) * bse
     plain = np.stack([params - half, params + half], axis=1)
     leaning = np.abs(ends - plain) > NOTICED_SKEW * half[:, None]
     moved = np.abs(z * bse - params) > NOTICED_SKEW * np.abs(params)
@@ -233,7 +222,7 @@ def skewed(
         _mark(marks, unlike, len(notes))
         notes.append(
             "Noise in the features makes the std err depend on the coefficient: "
-            f"{_STATISTICS[int(np.isinf(df).all())]} takes it at 0, an interval at its ends."
+            f"{inference.law} takes it at 0, an interval at its ends."
         )
     if np.isinf(ends).any():
         _mark(marks, np.isinf(ends[:, 0]), len(notes))
@@ -384,8 +373,7 @@ def pinned(release: ReleaseRecord, design: Design) -> str | None:
     if columns is None or ones is None:
         return None
     frame = np.array([ones, goal])
-    moment = release.matrix - release.noise.shift_matrix(release.n_columns)
-    count, total = float(ones @ moment @ ones), float(goal @ release.matrix @ ones)
+    count, total = float(ones @ release.unbiased @ ones), float(goal @ release.matrix @ ones)
     noise = math.sqrt(release.noise.entry_variance(release.matrix, frame)[0].sum())
     if count - abs(total) > 3 * noise or count < 20 * noise:
         return None
@@ -445,7 +433,7 @@ def clipping_shift(release: ReleaseRecord, design: Design, n_rows: float | None)
     *chosen, goal = design.positions
     if n_rows is None or n_rows <= len(chosen):
         raise ValueError(f"unclip needs the number of rows: {uncounted(release)}")
-    moment = (release.matrix - release.noise.shift_matrix(release.n_columns)) / n_rows
+    moment = release.unbiased / n_rows
     if np.linalg.eigvalsh(moment[np.ix_(chosen, chosen)])[0] <= 0:
         raise ValueError("unclip needs noise below the signal in all directions of the features")
     ones = release.names.index(INTERCEPT) if INTERCEPT in release.names else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -67,13 +68,18 @@ def _read(
     said: list[str] = []
     rows: list[Vector] = []
     for text in texts:
-        for part in _Tokens(text, names, terms).parts():
+        for part in _parts(text, names, terms):
             if len(part) == 1 and part[0] in terms and part[0] not in names:
                 for i in range(*terms[part[0]].indices(len(names))):
                     said.append(f"{names[i]} = 0")
                     rows.append(np.eye(len(names) + 1)[i])
                 continue
-            sides = _Expression(text, part, names).sides()
+            try:
+                sides = _sides(part, list(names))
+            except (SyntaxError, ValueError):
+                raise ValueError(
+                    f"{shown(text)} is not a linear equation of the parameters"
+                ) from None
             rows += [left - right for left, right in pairwise(sides)]
             words = " ".join(part)
             said += [words if "=" in part else f"{words} = 0"] * (len(sides) - 1)
@@ -83,100 +89,75 @@ def _read(
     return tuple(said), found[:, :-1], -found[:, -1]
 
 
-class _Tokens:
-    """The words of a text: names first, however they look, the longest first."""
-
-    def __init__(self, text: str, names: Sequence[str], terms: Mapping[str, slice]) -> None:
-        self.known = [*names, *terms]
-        # As others write the level of a factor that is compared with its reference.
-        ours = any("[T." in name for name in self.known)
-        self.text = text if ours else text.replace("[T.", "[")
-        longest = sorted(map(re.escape, self.known), key=len, reverse=True)
-        self.pattern = re.compile(rf"\s*({'|'.join(longest)}|{_NUMBER}|[-+*/=(),])\s*")
-
-    def parts(self) -> list[list[str]]:
-        """The words of each restriction."""
-        found: list[list[str]] = [[]]
-        place = 0
-        while place < len(self.text):
-            match = self.pattern.match(self.text, place)
-            if match is None:
-                word = re.search(r"[^-+*/=(),\s]*$", self.text[:place])
-                start = place if word is None else word.start()
-                raise ValueError(
-                    f"{shown(self.text[start:].strip())} is not understood: the names are "
-                    f"{', '.join(map(shown, dict.fromkeys(self.known)))}"
-                )
-            place = match.end()
-            if match[1] == ",":
-                found.append([])
-            else:
-                found[-1].append(match[1])
-        return found
-
-
-class _Expression:
-    """A linear equation: its sides as coefficients of the m parameters and of 1."""
-
-    def __init__(self, text: str, words: list[str], names: Sequence[str]) -> None:
-        self.text, self.words, self.names, self.at = text, words, list(names), 0
-
-    def sides(self) -> list[Vector]:
-        """The sides of one equation or of a chain of them; 0 is the right one where none is."""
-        found = [self._sum()]
-        while self._take("="):
-            found.append(self._sum())
-        if self.at < len(self.words):
-            raise self._error()
-        return found if len(found) > 1 else [*found, np.zeros(len(self.names) + 1)]
-
-    def _error(self) -> ValueError:
-        return ValueError(f"{shown(self.text)} is not a linear equation of the parameters")
-
-    def _take(self, *words: str) -> str | None:
-        if self.at < len(self.words) and self.words[self.at] in words:
-            self.at += 1
-            return self.words[self.at - 1]
-        return None
-
-    def _sum(self) -> Vector:
-        total = np.zeros(len(self.names) + 1)
-        sign = self._take("+", "-") or "+"
-        while True:
-            total = total + (1 if sign == "+" else -1) * self._product()
-            sign = self._take("+", "-") or ""
-            if not sign:
-                return total
-
-    def _product(self) -> Vector:
-        found = self._factor()
-        while word := self._take("*", "/"):
-            other = self._factor()
-            if word == "/" and (other[:-1].any() or not other[-1]):
-                raise self._error()
-            if found[:-1].any() and other[:-1].any():
-                raise self._error()
-            if word == "/":
-                found = found / other[-1]
-            else:
-                found = found * other[-1] if not other[:-1].any() else other * found[-1]
-        return found
-
-    def _factor(self) -> Vector:
-        found = np.zeros(len(self.names) + 1)
-        if self._take("("):
-            found = self._sum()
-            if not self._take(")"):
-                raise self._error()
-        elif self.at < len(self.words) and self.words[self.at] in self.names:
-            found[self.names.index(self.words[self.at])] = 1.0
-            self.at += 1
-        elif self.at < len(self.words) and re.fullmatch(_NUMBER, self.words[self.at]):
-            found[-1] = float(self.words[self.at])
-            self.at += 1
+def _parts(text: str, names: Sequence[str], terms: Mapping[str, slice]) -> list[list[str]]:
+    """The words of each restriction: names first, however they look, the longest first."""
+    known = [*names, *terms]
+    # As others write the level of a factor that is compared with its reference.
+    if not any("[T." in name for name in known):
+        text = text.replace("[T.", "[")
+    longest = sorted(map(re.escape, known), key=len, reverse=True)
+    pattern = re.compile(rf"\s*({'|'.join(longest)}|{_NUMBER}|[-+*/=(),])\s*")
+    found: list[list[str]] = [[]]
+    place = 0
+    while place < len(text):
+        match = pattern.match(text, place)
+        if match is None:
+            word = re.search(r"[^-+*/=(),\s]*$", text[:place])
+            start = place if word is None else word.start()
+            raise ValueError(
+                f"{shown(text[start:].strip())} is not understood: the names are "
+                f"{', '.join(map(shown, dict.fromkeys(known)))}"
+            )
+        place = match.end()
+        if match[1] == ",":
+            found.append([])
         else:
-            raise self._error()
-        return found
+            found[-1].append(match[1])
+    return found
+
+
+def _sides(words: list[str], names: list[str]) -> list[Vector]:
+    """The sides of one equation or of a chain of them; 0 is the right one where none is.
+
+    Each is the coefficients of the m parameters and of 1. ValueError or SyntaxError for what is no
+    linear equation.
+    """
+    unit = np.eye(len(names) + 1)
+
+    def python(word: str) -> str:
+        if word in names:
+            return f"p{names.index(word)}"
+        return word if word in "-+*/=()" else repr(float(word))
+
+    def value(node: ast.expr) -> Any:
+        match node:
+            case ast.Name(name) if name.startswith("p"):
+                return unit[int(name[1:])]
+            case ast.Constant(float(number)):
+                return number * unit[-1]
+            case ast.UnaryOp(ast.UAdd(), operand):
+                return value(operand)
+            case ast.UnaryOp(ast.USub(), operand):
+                return -value(operand)
+            case ast.BinOp(left, ast.Add(), right):
+                return value(left) + value(right)
+            case ast.BinOp(left, ast.Sub(), right):
+                return value(left) - value(right)
+            case ast.BinOp(left, ast.Mult(), right):
+                a, b = value(left), value(right)
+                if not a[:-1].any():
+                    return b * a[-1]
+                if not b[:-1].any():
+                    return a * b[-1]
+            case ast.BinOp(left, ast.Div(), right):
+                a, b = value(left), value(right)
+                if b[-1] and not b[:-1].any():
+                    return a / b[-1]
+        raise ValueError("not linear")
+
+    sides = " ".join(map(python, words)).split("=")
+    found = [value(ast.parse(side.strip(), mode="eval").body) for side in sides]
+    return found if len(found) > 1 else [*found, np.zeros(len(names) + 1)]
 
 
 #: Contrasts follow from others where singular values of theirs, scaled to length 1, are less.
@@ -255,10 +236,8 @@ class Contrasts:
         """Statistics, shape (k,): Student's or normal."""
         return self._moved.statistic()
 
-    @property
-    def statistic(self) -> Vector:
-        """`tvalue`, as statsmodels also calls it."""
-        return self.tvalue
+    #: By statsmodels' other name.
+    statistic = tvalue
 
     @property
     def pvalue(self) -> Vector:
@@ -272,12 +251,12 @@ class Contrasts:
 
     def conf_int(self, alpha: float = 0.05) -> Matrix:
         """Confidence intervals of the functions, shape (k, 2)."""
-        return self.inference.intervals(self.inference.quantile(level_of(alpha)))
+        return self.inference.intervals(level_of(alpha))
 
     def summary_frame(self, alpha: float = 0.05) -> Any:
         """All of it as a data frame (needs pandas), with the columns that statsmodels has."""
         low, high = self.conf_int(alpha).T
-        law = "z" if np.isinf(self.df_denom).all() else "t"
+        law = self.inference.law
         columns = {
             "coef": self.effect,
             "std err": self.sd,

@@ -228,7 +228,7 @@ def _power(release: ReleaseRecord) -> float:
     return float(min(up.min(), down.min(), 1.0))
 
 
-def _warnings(release: ReleaseRecord) -> list[dict[str, str]]:
+def _warnings(release: ReleaseRecord) -> dict[str, str]:
     """What a reader must know before trusting the page."""
     found: dict[str, str] = {}
     if release.reproducible:
@@ -257,7 +257,7 @@ def _warnings(release: ReleaseRecord) -> list[dict[str, str]]:
             "In some directions the noise exceeds the table's signal. Regressions that use "
             "them need ridge='auto', fewer features or a larger epsilon."
         )
-    return [{"head": head, "text": text} for head, text in found.items()]
+    return found
 
 
 def _smallest(release: ReleaseRecord) -> float:
@@ -275,20 +275,19 @@ def _smallest(release: ReleaseRecord) -> float:
     return float(np.linalg.eigvalsh(matrix)[0])
 
 
-def _columns(release: ReleaseRecord) -> list[dict[str, str]]:
-    """Sums of squares of the columns, with their noise and their bounds."""
+def _columns(release: ReleaseRecord) -> list[list[str]]:
+    """Names of the columns, their bounds if they have any, sums of squares and their noise."""
     noise = np.sqrt(
         np.diag(release.noise.entry_variance(release.matrix, np.eye(len(release.names))))
     )
     moments = np.diag(release.matrix - release.noise.shift_matrix(release.n_columns))
     rows = []
     for i, name in enumerate(release.names):
-        row = {"name": shown(name), "moment": _number(moments[i]), "noise": _number(noise[i])}
+        bounds = []
         if release.columns is not None:
             at = release.columns.names.index(name)
-            row["lower"] = f"{release.columns.lower[at]:g}"
-            row["upper"] = f"{release.columns.upper[at]:g}"
-        rows.append(row)
+            bounds = [f"{release.columns.lower[at]:g}", f"{release.columns.upper[at]:g}"]
+        rows.append([shown(name), *bounds, _number(moments[i]), _number(noise[i])])
     return rows
 
 
@@ -300,22 +299,16 @@ def _variables(release: ReleaseRecord) -> list[tuple[str, str]]:
     return [(shown(name), given.describe()) for name, given in columns.variables.items()]
 
 
-def _terms(release: ReleaseRecord) -> list[dict[str, str]]:
+def _terms(release: ReleaseRecord) -> list[list[str]]:
     """What each term pays, where there are any but the variables themselves."""
     columns = release.columns
     if columns is None or columns.plain:
         return []
     rows = []
     for term, stored in by_term(columns).items():
+        size, part = sum(one.size for one in stored), share(columns, stored)
         weight = "-" if not stored else f"{max(one.weight for one in stored):g}"
-        rows.append(
-            {
-                "name": shown(term),
-                "columns": f"{sum(one.size for one in stored):,}",
-                "weight": weight,
-                "share": f"{share(columns, stored):.1%}",
-            }
-        )
+        rows.append([shown(term), f"{size:,}", weight, f"{part:.1%}"])
     return rows
 
 
@@ -430,35 +423,29 @@ def _heading(fit: Fit, term: str, at: slice) -> str:
     return shown(term) if at.stop - at.start > 1 else ""
 
 
-def _rows(release: ReleaseRecord) -> str:
-    if release.n_rows is None:
-        return "private"
-    dropped = release.columns is not None and release.columns.missing == "drop"
-    return f"{release.n_rows:,}" + ", those with missing values too, which were dropped" * dropped
-
-
-def _units(release: ReleaseRecord) -> list[tuple[str, str]]:
-    unit = release.privacy_unit
-    if unit is None:
-        return []
-    within = ", less the means of each" * unit.within
-    count = "private" if release.n_units is None else f"{release.n_units:,}"
-    return [("protected", f"all rows of one {shown(unit.name)}{within}"), ("units", count)]
+def _count(number: int | None) -> str:
+    return "private" if number is None else f"{number:,}"
 
 
 def _facts(release: ReleaseRecord, path: Path | None) -> list[tuple[str, str]]:
-    whose = "row" if release.privacy_unit is None else "unit"
-    scaled = "" if release.columns is None else ", after mapping to [-1, 1]"
+    columns, unit = release.columns, release.privacy_unit
+    scaled = "" if columns is None else ", after mapping to [-1, 1]"
+    dropped = columns is not None and columns.missing == "drop" and release.n_rows is not None
+    too = ", those with missing values too, which were dropped" * dropped
     facts = [
         ("mechanism", str(release.mechanism)),
         ("epsilon", f"{release.epsilon:g}"),
         ("delta", f"{release.delta:.6g}"),
         ("guarantee", release.guarantee),
         ("neighbours", release.adjacency),
-        ("rows", _rows(release)),
-        *_units(release),
-        (f"bound of a {whose}", f"{release.bound:g} (L2 norm{scaled})"),
+        ("rows", _count(release.n_rows) + too),
     ]
+    if unit is not None:
+        within = ", less the means of each" * unit.within
+        facts.append(("protected", f"all rows of one {shown(unit.name)}{within}"))
+        facts.append(("units", _count(release.n_units)))
+    whose = "row" if unit is None else "unit"
+    facts.append((f"bound of a {whose}", f"{release.bound:g} (L2 norm{scaled})"))
     facts += [(name.replace("_", " "), _plain(value)) for name, value in release.parameters.items()]
     shift = np.diag(release.noise.shift_matrix(release.n_columns))
     ends = sorted({float(shift.min()), float(shift.max())})

@@ -30,6 +30,7 @@ from privgram.sources.table import (
     InvalidRow,
     Selection,
     Table,
+    chunked,
     described,
     positions,
     unnamed,
@@ -121,14 +122,8 @@ def open_npy(path: Path, select: Selection = None, by_position: bool = True) -> 
     array = _Array.find(path)
     unnamed(array.n_columns, select, by_position)
     names = None if select is None else tuple(select)
-    return Table(names, array.n_columns, array.n_rows, _pieces(array))
-
-
-def _pieces(array: _Array) -> Generator[Chunk]:
-    step = max(1, PIECE_BYTES // (array.n_columns * array.dtype.itemsize))
-    for start in range(0, array.n_rows, step):
-        stop = min(start + step, array.n_rows)
-        yield Chunk(partial(array.read, start, stop))
+    step = max(1, PIECE_BYTES // max(array.n_columns * array.dtype.itemsize, 1))
+    return Table(names, array.n_columns, array.n_rows, chunked(array.n_rows, step, array.read))
 
 
 @dataclass(frozen=True)
@@ -167,13 +162,13 @@ class _Array:
             )
         return cls(path, n_rows, n_columns, "F" if fortran else "C", dtype, offset, found)
 
-    def read(self, start: int, stop: int) -> Iterator[Block]:
+    def read(self, rows: slice) -> Iterator[Block]:
         """Read a range of rows, and check that the file is the one that was found."""
         with opened(self.path, self.found) as (file, leased):
             if leased:
-                yield self._map(file)[start:stop]
+                yield self._map(file)[rows]
             else:
-                yield from self._copy(file, start, stop)
+                yield from self._copy(file, rows.start, rows.stop)
 
     def _map(self, file: FileIO) -> NDArray[Any]:
         # All of it: what is not touched costs nothing. The map goes with the last array
@@ -269,21 +264,42 @@ def _header(path: Path, file: IO[bytes]) -> tuple[bytes, int]:
 
 def _parse_header(path: Path, header: bytes) -> list[str]:
     import pyarrow as pa
-    from pyarrow import csv as arrow_csv
 
-    line = header + b"\n"
     try:
         header.decode("utf-8")
         # By the parser of the rows: Python's takes no cell beyond 128 KiB.
-        table = arrow_csv.read_csv(
-            pa.BufferReader(line),
-            arrow_csv.ReadOptions(use_threads=False, block_size=len(line)),
-            arrow_csv.ParseOptions(newlines_in_values=True),
-        )
+        names: list[str] = _parsed(header + b"\n", None, {}).column_names
     except (UnicodeDecodeError, pa.ArrowInvalid):
         raise OSError(f"{path} is not a CSV file in UTF-8") from None
-    names: list[str] = table.column_names
     return names
+
+
+def _parsed(
+    text: bytes,
+    names: list[str] | None,
+    types: dict[str, Any],
+    note: Any = None,
+    encoding: str = "utf8",
+) -> Any:
+    """Columns of whole records, by name; the first record names them where `names` does not."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    return csv.read_csv(
+        pa.BufferReader(text),
+        csv.ReadOptions(
+            use_threads=False,
+            block_size=2 * len(text) + 1,  # of UTF-8, for any encoding
+            column_names=names,
+            encoding=encoding,
+        ),
+        csv.ParseOptions(
+            invalid_row_handler=note,
+            newlines_in_values=True,
+            ignore_empty_lines=names is None or len(names) > 1,
+        ),
+        csv.ConvertOptions(include_columns=list(types), column_types=types),
+    )
 
 
 def _too_long(path: Path) -> ValueError:
@@ -331,7 +347,7 @@ class _Csv:
         problem = None
         try:
             try:
-                table = self._parse(text, self._types())
+                table = _parsed(text, self.names, self._types())
             except pa.ArrowInvalid:
                 if not self.lenient:
                     raise
@@ -358,37 +374,13 @@ class _Csv:
             return "skip"
 
         # As Latin-1, where every byte is a character: the handler's row is a text.
-        table = self._parse(text, dict.fromkeys(self.taken, pa.binary()), note, "latin-1")
+        types = dict.fromkeys(self.taken, pa.binary())
+        table = _parsed(text, self.names, types, note, "latin-1")
         cells = zip(table.columns, self._types().values(), strict=True)
         table = pa.table([_readable(*each) for each in cells], list(self.taken))
         missing = np.zeros(len(table) + len(malformed), bool)
         missing[malformed] = True
         return table.take(pa.array(np.cumsum(~missing) - 1, pa.int64(), mask=missing))
-
-    def _parse(
-        self, text: bytes, types: dict[str, Any], note: Any = None, encoding: str = "utf8"
-    ) -> Any:
-        import pyarrow as pa
-        from pyarrow import csv as arrow_csv
-
-        return arrow_csv.read_csv(
-            pa.BufferReader(text),
-            read_options=arrow_csv.ReadOptions(
-                use_threads=False,
-                block_size=2 * len(text) + 1,  # of UTF-8, for any encoding
-                column_names=self.names,
-                encoding=encoding,
-            ),
-            parse_options=arrow_csv.ParseOptions(
-                invalid_row_handler=note,
-                newlines_in_values=True,
-                ignore_empty_lines=len(self.names) > 1,
-            ),
-            convert_options=arrow_csv.ConvertOptions(
-                include_columns=list(self.taken),
-                column_types=types,
-            ),
-        )
 
 
 def _readable(column: Any, kind: Any) -> Any:
@@ -404,18 +396,10 @@ def _readable(column: Any, kind: Any) -> Any:
 def _converted(cells: list[bytes], kind: Any) -> list[Any]:
     """Values of cells in pieces; a cell that cannot be read is a piece of its own."""
     import pyarrow as pa
-    from pyarrow import csv as arrow_csv
 
     text = b"".join(b'"' + cell.replace(b'"', b'""') + b'"\n' for cell in cells)
     try:
-        table = arrow_csv.read_csv(
-            pa.BufferReader(text),
-            arrow_csv.ReadOptions(
-                use_threads=False, block_size=max(len(text), 1), column_names=["cell"]
-            ),
-            arrow_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
-            arrow_csv.ConvertOptions(column_types={"cell": kind}),
-        )
+        table = _parsed(text, ["cell"], {"cell": kind})
     except pa.ArrowInvalid:
         if len(cells) < 2:
             return [pa.nulls(len(cells), kind)]
@@ -428,17 +412,16 @@ def _converted(cells: list[bytes], kind: Any) -> list[Any]:
 def _with_nulls(batch: Any, wanted: Wanted) -> Any:
     """Take an empty cell, NA and their like for missing, unless they are a factor's levels."""
     import pyarrow as pa
-    from pyarrow import csv as arrow_csv
+    from pyarrow import csv
 
     columns = list(batch.columns)
-    nulls = set(arrow_csv.ConvertOptions().null_values)
-    for i, want in enumerate(wanted):
-        levels: tuple[Any, ...] = getattr(want, "levels", ())
-        if pa.types.is_dictionary(columns[i].type):
-            unlisted = nulls - set(levels)
-            words = [None if w in unlisted else w for w in columns[i].dictionary.to_pylist()]
+    nulls = set(csv.ConvertOptions().null_values)
+    for i, (column, want) in enumerate(zip(columns, wanted, strict=True)):
+        if pa.types.is_dictionary(column.type):
+            unlisted = nulls - set(getattr(want, "levels", ()))
+            words = [None if w in unlisted else w for w in column.dictionary.to_pylist()]
             columns[i] = pa.DictionaryArray.from_arrays(
-                columns[i].indices, pa.array(words, pa.string())
+                column.indices, pa.array(words, pa.string())
             )
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
@@ -492,16 +475,12 @@ def open_parquet(path: Path, select: Selection = None) -> Table:
     available = schema.names
     names = [available[i] for i in resolve(schema, select)]
     wanted = [described(select, name) for name in names]
-    chunks = _chunks(path, found, metadata, names, wanted)
+    read = partial(_read, path, found, metadata, names, wanted)
+    chunks = (
+        Chunk(partial(read, group), f"{path}, row group {group}")
+        for group in range(metadata.num_row_groups)
+    )
     return Table(tuple(names), len(names), metadata.num_rows, chunks, decoded=True)
-
-
-def _chunks(
-    path: Path, found: Stamp, metadata: Any, names: list[str], wanted: Wanted
-) -> Generator[Chunk]:
-    for group in range(metadata.num_row_groups):
-        read = partial(_read, path, found, metadata, names, wanted, group)
-        yield Chunk(read, f"{path}, row group {group}")
 
 
 def _read(
@@ -514,15 +493,13 @@ def _read(
     with opened(path, found) as (raw, leased):
         mapped = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) if leased else None
         source = path if mapped is None else pa.BufferReader(pa.py_buffer(mapped))
-        # Not read ahead, and through a buffer, for the same reason.
+        factors = [name for name, want in zip(names, wanted, strict=True) if type(want) is Factor]
         options: dict[str, Any] = {
-            "pre_buffer": False,
+            "pre_buffer": False,  # not read ahead, and through a buffer, for the same reason
             "buffer_size": 1 << 16 if mapped is None else 0,
+            # Levels as the file has them, by number: no text is made of them row by row.
+            "read_dictionary": factors,
         }
-        # Levels as the file has them, by number: no text is made of them row by row.
-        options["read_dictionary"] = [
-            name for name, want in zip(names, wanted, strict=True) if isinstance(want, Factor)
-        ]
         try:
             with parquet.ParquetFile(source, metadata=metadata, **options) as file:
                 order: list[int] = []  # batches keep the file's
@@ -603,22 +580,9 @@ def check_once(files: Iterable[Path]) -> None:
             raise ValueError(f"{same}: its rows would be counted twice; name each file once")
 
 
-def _refuse_query(path: Path) -> None:
-    """Say what to do with SQL, which is no file."""
-    if str(path).split(maxsplit=1)[:1] and str(path).split()[0].lower() in (
-        "select",
-        "with",
-        "from",
-    ):
-        raise ValueError(
-            "this is a query and no file: pass what its connection makes of it, such as "
-            "duckdb.connect(...).sql('SELECT ...'), which is run for the columns that are needed, "
-            "or a data frame of it"
-        )
-
-
 def find(path: Path) -> list[Path]:
     """List the files of a path, a folder or a glob."""
+    missing = f"{path} matches no {', '.join(_SUFFIXES)} file"
     if path.is_dir():
         files = [file for file in path.rglob("*") if not file.name.startswith((".", "_"))]
         files = sorted(file for file in files if _kind(file) in _SUFFIXES and file.is_file())
@@ -627,13 +591,16 @@ def find(path: Path) -> list[Path]:
     elif glob.has_magic(str(path)):
         files = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
     else:
-        _refuse_query(path)
-        raise FileNotFoundError(f"there is no file {path}")
+        files, missing = [], f"there is no file {path}"
     if not files:
-        _refuse_query(path)
+        if re.match(r"\s*(?:select|with|from)(?!\S)", str(path), re.IGNORECASE):
+            raise ValueError(
+                "this is a query and no file: pass what its connection makes of it, such as "
+                "duckdb.connect(...).sql('SELECT ...'), which is run for the columns that are "
+                "needed, or a data frame of it"
+            )
+        raise FileNotFoundError(missing)
     kinds = sorted({_kind(file) for file in files})
-    if not files:
-        raise FileNotFoundError(f"{path} matches no {', '.join(_SUFFIXES)} file")
     if len(kinds) > 1:
         raise ValueError(f"{path} holds files of several kinds: {', '.join(kinds)}")
     if kinds[0] not in _SUFFIXES:

@@ -22,6 +22,8 @@ from privgram.columns.encoding import (
     Raw,
     check_kind,
     codes_of,
+    kinds_of,
+    mistaken,
     named,
     numbers_of,
 )
@@ -31,12 +33,13 @@ from privgram.sources.table import (
     CHUNK_BYTES,
     Block,
     Chunk,
+    Keys,
     Selection,
     Table,
+    chunked,
     described,
     keys_by_code,
     keys_of,
-    keys_of_arrow,
     positions,
     rows_per_chunk,
     unnamed,
@@ -47,8 +50,6 @@ BATCH = 1 << 20
 
 #: What each column is publicly known to hold; None for numbers.
 Wanted: TypeAlias = Sequence[Variable | None]
-
-_PLAIN = "cast it to a plain type of numbers"
 
 
 def require(module: str, what: str) -> ModuleType:
@@ -130,60 +131,47 @@ def resolve(schema: Any, select: Selection) -> list[int]:
 
 def check_type(field: Any, selected: bool = True, wanted: Variable | None = None) -> None:
     """Refuse a column that does not hold real numbers, or what is wanted; say what to do."""
-    extension = (field.metadata or {}).get(b"ARROW:extension:name")  # of a type unknown here
-    if isinstance(wanted, (Factor, Dates, Identifier)):
-        if _holds(field.type, wanted) and extension is None:
-            return
-        raise TypeError(
-            f"column {field.name!r} holds values of type {field.type}, not {wanted.holds}"
-        )
-    if is_real(field.type) and extension is None:
-        return
-    kind = field.type if extension is None else extension.decode(errors="replace")
-    if wanted is not None:
-        raise TypeError(f"column {field.name!r} holds values of type {kind}, not {wanted.holds}")
-    ways = [_advice(field.type) if extension is None else _PLAIN]
-    if not selected:
-        ways.append("name the columns to take")
-    raise TypeError(
-        f"column {field.name!r} holds values of type {kind}; only real numbers can be used: "
-        + ", or ".join(ways)
-    )
+    kind, held = _kind(field.type), field.type
+    if (unknown := (field.metadata or {}).get(b"ARROW:extension:name")) is not None:
+        kind, held = "X", unknown.decode(errors="replace")
+    if kind not in kinds_of(wanted):
+        advice = _ADVICE.get(kind, LEVELS) + ("" if selected else ", or name the columns to take")
+        raise mistaken(f"values of type {held}", field.name, wanted, advice)
 
 
-def is_real(kind: Any) -> bool:
-    """Tell whether an Arrow type is of real numbers, however they are encoded."""
-    from pyarrow import types
-
-    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
-        return is_real(kind.value_type)
-    return any(
-        test(kind)
-        for test in (
-            types.is_floating,
-            types.is_integer,
-            types.is_boolean,
-            types.is_decimal,
-            types.is_null,
-        )
-    )
+#: What to do about types that are no numbers.
+_ADVICE = {
+    "m": DATES,
+    "M": DATES,
+    "X": "cast it to a plain type of numbers",
+    "V": "make a column of each of its numbers",
+}
 
 
-def _holds(kind: Any, wanted: Factor | Dates | Identifier) -> bool:
-    """Tell whether an Arrow type is of levels, of dates, or of identifiers."""
-    from pyarrow import types
+def _kind(kind: Any) -> str:
+    """NumPy's letter for an Arrow type, however it is encoded.
 
-    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
-        return _holds(kind.value_type, wanted)
+    "d" stands for decimals, "V" for nested types, "X" for extensions, and "" for nulls, which are
+    of any type.
+    """
+    from pyarrow import BaseExtensionType, types
+
+    while types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        kind = kind.value_type
     if types.is_null(kind):
-        return True
-    if isinstance(wanted, Identifier):
-        return bool(types.is_integer(kind) or _is_text(kind))
-    if isinstance(wanted, Dates):
-        return bool(types.is_date(kind) or types.is_timestamp(kind) or _is_text(kind))
-    if wanted.text:
-        return _is_text(kind)
-    return bool(types.is_integer(kind) or types.is_floating(kind))
+        return ""
+    tests: dict[str, Callable[[Any], Any]] = {
+        "X": lambda kind: isinstance(kind, BaseExtensionType),
+        "b": types.is_boolean,
+        "i": types.is_integer,
+        "f": types.is_floating,
+        "d": types.is_decimal,
+        "U": _is_text,
+        "M": lambda kind: types.is_date(kind) or types.is_timestamp(kind),
+        "m": types.is_temporal,
+        "V": types.is_nested,
+    }
+    return next((letter for letter, test in tests.items() if test(kind)), "B")
 
 
 def _is_text(kind: Any) -> bool:
@@ -191,18 +179,6 @@ def _is_text(kind: Any) -> bool:
 
     view = getattr(types, "is_string_view", lambda _: False)
     return bool(types.is_string(kind) or types.is_large_string(kind) or view(kind))
-
-
-def _advice(kind: Any) -> str:
-    from pyarrow import BaseExtensionType, types
-
-    if isinstance(kind, BaseExtensionType):
-        return _PLAIN
-    if types.is_temporal(kind):
-        return DATES
-    if types.is_nested(kind):
-        return "make a column of each of its numbers"
-    return LEVELS
 
 
 def columns_of(
@@ -221,11 +197,13 @@ def columns_of(
     return given
 
 
-def to_raw(column: Any, wanted: Factor | Dates | Identifier) -> Any:
-    """Codes of the levels of a factor, days, or keys; see `privgram.columns.encoding`."""
+def to_raw(column: Any, wanted: Variable | None) -> Any:
+    """Codes of the levels of a factor, days, keys or numbers; see `privgram.columns.encoding`."""
     if isinstance(wanted, Identifier):
-        return keys_of_arrow(column)
-    return _codes(column, wanted) if isinstance(wanted, Factor) else _days(column)
+        return _keys(column)
+    if isinstance(wanted, Factor):
+        return _codes(column, wanted)
+    return _days(column) if isinstance(wanted, Dates) else to_numpy(column)
 
 
 def _days(column: Any) -> NDArray[np.float64]:
@@ -249,6 +227,40 @@ def _decoded(column: Any) -> Any:
     return column
 
 
+def _indices(column: Any) -> NDArray[Any]:
+    """Indices of a dictionary as they are, or copied with -1 for nulls."""
+    import pyarrow as pa
+
+    indices = column.indices
+    if indices.null_count:
+        indices = indices.cast(pa.int64()).fill_null(-1)
+    found: NDArray[Any] = indices.to_numpy()
+    return found
+
+
+def _keys(column: Any) -> Keys:
+    """Keys of whole numbers or texts, encoded in any way."""
+    import pyarrow as pa
+    from pyarrow import compute, types
+
+    if types.is_run_end_encoded(column.type):
+        column = compute.run_end_decode(column)
+    if types.is_null(column.type):
+        return Keys(np.zeros(len(column), np.int64), np.ones(len(column), bool))
+    if types.is_integer(column.type):
+        missing = None
+        if column.null_count:
+            missing = column.is_null().to_numpy(zero_copy_only=False)
+            column = column.fill_null(0)
+        found = keys_of(column.to_numpy())
+        return Keys(found.values, missing, found.high)
+    if not types.is_dictionary(column.type):
+        if not (types.is_string(column.type) or types.is_large_string(column.type)):
+            column = column.cast(pa.large_string())
+        column = column.dictionary_encode()
+    return keys_by_code(column.dictionary.to_pylist(), _indices(column))
+
+
 def _codes(column: Any, factor: Factor) -> Raw:
     """Codes of levels; of a dictionary its indices as they are, and what they stand for."""
     import pyarrow as pa
@@ -260,10 +272,7 @@ def _codes(column: Any, factor: Factor) -> Raw:
         return Codes(np.full(len(column), -1, np.int32))
     if types.is_dictionary(column.type):
         lut = codes_of(np.array(column.dictionary.to_pylist(), dtype=object), factor)
-        indices = column.indices
-        if indices.null_count:
-            indices = indices.cast(pa.int64()).fill_null(-1)
-        return Codes(indices.to_numpy(zero_copy_only=True), lut)
+        return Codes(_indices(column), lut)
     if types.is_integer(column.type) and column.null_count:
         column = column.cast("float64", safe=False)
     if types.is_integer(column.type) or types.is_floating(column.type):
@@ -283,18 +292,14 @@ def to_numpy(column: Any) -> NDArray[Any]:
 
     Values become float64 with one rounding at most: here, or in the scratch of `Feeder`.
     """
-    from pyarrow import compute, types
+    from pyarrow import types
 
-    while not types.is_primitive(column.type):
-        if types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        elif types.is_run_end_encoded(column.type):
-            column = compute.run_end_decode(column)
-        elif types.is_decimal(column.type):
-            # Arrow's own cast rounds twice; a numeral is read with one rounding.
-            column = column.cast("string").cast("float64")
-        else:
-            return np.full(len(column), np.nan)  # of type null
+    column = _decoded(column)
+    if types.is_null(column.type):
+        return np.full(len(column), np.nan)
+    if types.is_decimal(column.type):
+        # Arrow's own cast rounds twice; a numeral is read with one rounding.
+        column = column.cast("string").cast("float64")
     if types.is_boolean(column.type) or (column.null_count and types.is_integer(column.type)):
         # Unsafe: an integer beyond 2**53 is rounded, here as it is elsewhere.
         column = column.cast("float64", safe=False)
@@ -326,21 +331,16 @@ def open_frame(frame: Any, select: Selection = None, by_position: bool = True) -
     wanted = [None if names is None else described(select, str(name)) for name in names or taken]
     for i, column, want in zip(taken, columns, wanted, strict=True):
         _check(column.dtype, frame.columns[i], want)
-    return Table(names, len(taken), len(frame), _chunks(columns, wanted, len(frame)))
 
+    def read(rows: slice) -> Iterator[Block]:
+        parts = []
+        for column, want in zip(columns, wanted, strict=True):
+            part = named(_to_raw, column.name)(column.iloc[rows], want)
+            parts.append(numbers_of(part, column.name) if want is None else part)
+        yield parts
 
-def _chunks(columns: list[Any], wanted: Wanted, n_rows: int) -> Generator[Chunk]:
-    step = rows_per_chunk(n_rows, 8 * len(columns))
-    for start in range(0, n_rows, step):
-        yield Chunk(partial(_read_frame, columns, wanted, start, start + step))
-
-
-def _read_frame(columns: list[Any], wanted: Wanted, start: int, stop: int) -> Iterator[Block]:
-    parts = []
-    for column, want in zip(columns, wanted, strict=True):
-        part = named(_to_raw, column.name)(column.iloc[start:stop], want)
-        parts.append(numbers_of(part, column.name) if want is None else part)
-    yield parts
+    step = rows_per_chunk(len(frame), 8 * len(columns))
+    return Table(names, len(taken), len(frame), chunked(len(frame), step, read))
 
 
 def _check(kind: Any, name: Any, wanted: Variable | None) -> None:
@@ -362,41 +362,29 @@ def _check(kind: Any, name: Any, wanted: Variable | None) -> None:
 def _to_raw(column: Any, wanted: Variable | None) -> Any:
     """Levels as codes where pandas has them so, dates in UTC, numbers as NumPy's."""
     dtype = column.dtype
-    arrow = hasattr(dtype, "pyarrow_dtype") or getattr(dtype, "storage", "") == "pyarrow"
-    if isinstance(wanted, (Factor, Dates, Identifier)) and arrow:
+    categories = hasattr(dtype, "categories")
+    of_arrow = hasattr(dtype, "pyarrow_dtype")
+    raw = isinstance(wanted, (Factor, Dates, Identifier))
+    if of_arrow or (raw and getattr(dtype, "storage", "") == "pyarrow"):
         import pyarrow as pa
 
         array = pa.array(column)
-        return to_raw(array.combine_chunks() if hasattr(array, "chunks") else array, wanted)
+        array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+        return to_raw(array, wanted)
     if isinstance(wanted, Identifier):
-        if hasattr(dtype, "categories"):
+        if categories:
             return keys_by_code(column.cat.categories, column.cat.codes.to_numpy())
         plain = isinstance(dtype, np.dtype) and dtype.kind in "iu"
         return keys_of(column.to_numpy() if plain else column.to_numpy(object, na_value=None))
-    if isinstance(wanted, Factor):
-        if hasattr(column.dtype, "categories"):
-            lut = codes_of(column.cat.categories.to_numpy(), wanted)
-            return Codes(column.cat.codes.to_numpy(), lut)
-        if isinstance(column.dtype, np.dtype):
-            return column.to_numpy()
-        if column.dtype.kind in "iuf":  # Int64, with pandas' NA
-            return column.to_numpy(dtype=np.float64, na_value=np.nan)
-        return column.to_numpy(dtype=object)
-    if isinstance(wanted, Dates) and hasattr(column.dtype, "tz"):
+    if isinstance(wanted, Factor) and categories:
+        lut = codes_of(column.cat.categories.to_numpy(), wanted)
+        return Codes(column.cat.codes.to_numpy(), lut)
+    if isinstance(wanted, Dates) and hasattr(dtype, "tz"):
         return column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
-    if isinstance(wanted, Dates) or (wanted is not None and hasattr(column.dtype, "categories")):
+    if isinstance(wanted, Dates) or (wanted is not None and categories):
         return np.asarray(column)
-    return _to_numpy(column)
-
-
-def _to_numpy(column: Any) -> NDArray[Any]:
-    if isinstance(column.dtype, np.dtype):
-        view: NDArray[Any] = column.to_numpy()
-        return view
-    if hasattr(column.dtype, "pyarrow_dtype"):
-        import pyarrow as pa
-
-        array = pa.array(column)
-        return to_numpy(array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array)
-    copy: NDArray[Any] = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    return copy
+    if isinstance(dtype, np.dtype):
+        return column.to_numpy()
+    if isinstance(wanted, Factor) and dtype.kind not in "iuf":
+        return column.to_numpy(dtype=object)
+    return column.to_numpy(dtype=np.float64, na_value=np.nan)  # pandas' NA

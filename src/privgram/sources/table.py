@@ -93,6 +93,17 @@ def n_rows_of(block: Block) -> int:
     return int(block.shape[0])
 
 
+def some_rows(block: Block, rows: slice | NDArray[np.intp]) -> Block:
+    """Some rows of a block."""
+    return [part[rows] for part in block] if isinstance(block, list) else block[rows]
+
+
+def chunked(n_rows: int, step: int, read: Callable[[slice], Iterator[Block]]) -> Generator[Chunk]:
+    """Chunks of so many rows, each read by its range."""
+    ranges = (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
+    return (Chunk(partial(read, rows)) for rows in ranges)
+
+
 def rows_per_chunk(n_rows: int, row_bytes: int) -> int:
     """Choose a chunk: about `CHUNK_BYTES`, less if the table would not fill 16 of them."""
     even = -(-n_rows // 16)
@@ -221,32 +232,6 @@ def keys_by_code(values: Iterable[Any], codes: NDArray[Any]) -> Keys:
     return Keys(each.values[codes], each.missing[codes], high)
 
 
-def keys_of_arrow(column: Any) -> Keys:
-    """Keys of an Arrow array of whole numbers or texts, encoded in any way."""
-    import pyarrow as pa
-    from pyarrow import compute, types
-
-    if types.is_run_end_encoded(column.type):
-        column = compute.run_end_decode(column)
-    if types.is_null(column.type):
-        return Keys(np.zeros(len(column), np.int64), np.ones(len(column), bool))
-    if types.is_integer(column.type):
-        missing = None
-        if column.null_count:
-            missing = column.is_null().to_numpy(zero_copy_only=False)
-            column = column.fill_null(0)
-        each = keys_of(column.to_numpy())
-        return Keys(each.values, missing, each.high)
-    if not types.is_dictionary(column.type):
-        if not (types.is_string(column.type) or types.is_large_string(column.type)):
-            column = column.cast(pa.large_string())
-        column = column.dictionary_encode()
-    indices = column.indices
-    if indices.null_count:
-        indices = indices.cast(pa.int64()).fill_null(-1)
-    return keys_by_code(column.dictionary.to_pylist(), indices.to_numpy())
-
-
 #: Part of the memory that rows may take by default.
 SHARE = 0.25
 
@@ -344,12 +329,9 @@ def open_array(source: Any, select: Selection = None, by_position: bool = True) 
     array = as_matrix(source)
     n_rows, n_columns = array.shape
     unnamed(n_columns, select, by_position)
-    return Table(
-        names=tuple(select) if select is not None else None,
-        n_columns=n_columns,
-        n_rows=n_rows,
-        chunks=_row_ranges(array),
-    )
+    step = rows_per_chunk(n_rows, n_columns * array.dtype.itemsize)
+    chunks = chunked(n_rows, step, lambda rows: iter((array[rows],)))
+    return Table(tuple(select) if select is not None else None, n_columns, n_rows, chunks)
 
 
 def open_mapping(source: Mapping[str, Any], select: Selection = None) -> Table:
@@ -359,18 +341,18 @@ def open_mapping(source: Mapping[str, Any], select: Selection = None) -> Table:
         raise TypeError("the keys of a mapping used as a table must be column names")
     taken = [names[i] for i in positions(names, select)]
     columns = [as_column(source[name], name, described(select, name)) for name in taken]
-    return open_columns(taken, columns)
-
-
-def open_columns(names: Sequence[str], columns: list[NDArray[Any]]) -> Table:
-    """Read named one-dimensional arrays."""
     n_rows = columns[0].shape[0] if columns else 0
-    for name, column in zip(names, columns, strict=True):
+    for name, column in zip(taken, columns, strict=True):
         if column.shape[0] != n_rows:
             raise ValueError(
-                f"columns {names[0]!r} and {name!r} have {n_rows} and {column.shape[0]} rows"
+                f"columns {taken[0]!r} and {name!r} have {n_rows} and {column.shape[0]} rows"
             )
-    return Table(tuple(names), len(columns), n_rows, _column_ranges(columns, n_rows))
+
+    def read(rows: slice) -> Iterator[Block]:
+        yield [column[rows] for column in columns]
+
+    step = rows_per_chunk(n_rows, 8 * len(columns))
+    return Table(tuple(taken), len(columns), n_rows, chunked(n_rows, step, read))
 
 
 def as_matrix(source: Any) -> NDArray[Any]:
@@ -410,17 +392,3 @@ def as_column(values: Any, name: str, wanted: Variable | None = None) -> NDArray
     if array.ndim != 1:
         raise ValueError(f"column {name!r} has {array.ndim} dimensions instead of one")
     return array if wanted is not None else numbers_of(array, name)
-
-
-def _row_ranges(array: NDArray[Any]) -> Generator[Chunk]:
-    n_rows, n_columns = array.shape
-    step = rows_per_chunk(n_rows, n_columns * array.dtype.itemsize)
-    for start in range(0, n_rows, step):
-        yield Chunk(lambda part=array[start : start + step]: iter((part,)))  # type: ignore[misc]
-
-
-def _column_ranges(columns: list[NDArray[Any]], n_rows: int) -> Generator[Chunk]:
-    step = rows_per_chunk(n_rows, 8 * len(columns))
-    for start in range(0, n_rows, step):
-        part = [column[start : start + step] for column in columns]
-        yield Chunk(lambda part=part: iter((part,)))  # type: ignore[misc]

@@ -33,7 +33,7 @@ from privgram._base.numbers import check_budget, check_integer
 from privgram._base.saved import Frame, understood
 from privgram._release import Release
 from privgram._release.record import FORM
-from privgram.columns.unit import name_of, size_is_public
+from privgram.columns.unit import Guarantee, PrivacyUnit
 from privgram.drawing import random
 from privgram.drawing.draws import add_noise, impose
 from privgram.engines.threads import second_moment
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram.columns.unit import PrivacyUnit
     from privgram.mechanisms.additive import GaussCalibration
     from privgram.regression.groups import Estimates
     from privgram.study import Study
@@ -345,19 +344,13 @@ class Stream:
 
     def _charge(self, header: dict[str, Any], noise: GaussCalibration, check: bool = False) -> None:
         """Enter the price of all periods, once; or only see that there is room for it."""
-        given = {
-            "epsilon": header["epsilon"],
-            "delta": header["delta"],
-            "adjacency": header["adjacency"],
-            "privacy": noise.privacy,
-            "unit": name_of(self._unit),
-        }
+        study, guarantee = self.study, _guarantee(header)
         if check:
-            self.study.ledger.check(**given)
+            study.ledger.check(guarantee, noise.privacy)
             return
-        study = self.study
         study.ledger.entered_as("", study.columns.selected, study.identity).spend(
-            **given,
+            guarantee,
+            noise.privacy,
             what=f"stream {self.path.name}",
             condition=_condition(header),
             id=header["id"],
@@ -565,7 +558,7 @@ class Stream:
         noise.T[above] = noise[above]
         added = add_noise(moment, noise, law.std * float(np.linalg.norm(weights)))[above]
         before = state.months[-1].total if state.months else 0.0
-        public = size_is_public(self.study.adjacency, self._unit)
+        public = _guarantee(state.header).size_is_public
         n_rows = moment.n_rows + moment.n_dropped if public else None
         return state.with_month(Month(n_rows, before + added, own, digest))
 
@@ -624,12 +617,19 @@ def _sums(header: Mapping[str, Any]) -> RunningSums:
     return RunningSums(tuple(Epoch(periods, who) for periods in header["epochs"]))
 
 
+def _guarantee(header: Mapping[str, Any]) -> Guarantee:
+    """That of all periods together."""
+    unit = None if header["unit"] is None else PrivacyUnit.from_dict(header["unit"])
+    return Guarantee(header["epsilon"], header["delta"], header["adjacency"], unit)
+
+
 def _calibrate(header: Mapping[str, Any]) -> GaussCalibration:
     """Noise of the periods' own matrices: of one release of rows that move as far as C X does."""
     moved = _sums(header).epochs[0].sensitivity
     bound = header["bound"] * math.sqrt(moved)
-    wanted = header["epsilon"], header["delta"], header["adjacency"]
-    found: GaussCalibration = AnalyzeGauss().calibrate(header["n_columns"], bound, *wanted)
+    found: GaussCalibration = AnalyzeGauss().noise_for(
+        _guarantee(header), header["n_columns"], bound
+    )
     return found
 
 

@@ -17,13 +17,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from privgram._base.numbers import check_number, check_positive, edge
+from privgram._base.numbers import check_positive, edge
 from privgram._base.text import listed
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
-from privgram.columns.unit import Unit, name_of
+from privgram.columns.unit import Guarantee, Unit
 from privgram.drawing.release import release_for
 from privgram.ledger import BudgetExceeded, Ledger, check_ledger
+from privgram.mechanisms.refined import Clipping
 from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
 from privgram.regression import RefusedError
@@ -270,13 +271,13 @@ class Study:
             For the Gaussian noise of the default mechanisms, to a ten-thousandth of the budget, on
             the safe side; 0.0 where nothing is left.
         """
-        ledger, unit = self.ledger, name_of(self.unit)
+        ledger = self.ledger
 
         def fits(epsilon: float) -> bool:
-            _, delta = self._price(epsilon, None)
-            privacy = GaussianProfile(gaussian_ratio(epsilon, delta)) if delta else None
+            price = self._price(epsilon, None)
+            mu = gaussian_ratio(epsilon, price.delta) if price.delta else None
             try:
-                ledger.check(epsilon, delta, adjacency=self.adjacency, privacy=privacy, unit=unit)
+                ledger.check(price, None if mu is None else GaussianProfile(mu))
             except BudgetExceeded:
                 return False
             return True
@@ -347,8 +348,7 @@ class Study:
             asked = [terms] if isinstance(terms, str) else list(terms)
             columns = columns.replace(terms=asked)
         price = self._price(epsilon, delta)
-        request = self._request(price, label, columns.selected)
-        request |= protected(self.unit, price[0])
+        request = self._request(label, columns.selected) | protected(self.unit, price)
         return release_for(
             purpose,
             self.table,
@@ -370,6 +370,7 @@ class Study:
         family: FamilyName = "gaussian",
         loss: LossName = "squared",
         cov_type: CovType | None = None,
+        clipping: Clipping = "cautious",
         weights: str | None = None,
         reference: Mapping[str, Any] | None = None,
         mechanism: Mechanism | str | None = None,
@@ -402,6 +403,11 @@ class Study:
             Whether standard errors allow for errors of unequal variance. By default they do where
             the regression is by scores: of single rows that can be read again, and no mechanism.
             Of a study with a unit they let errors go together in it: "cluster", and "robust" too.
+        clipping : {"cautious", "assume-seen"}
+            What standard errors assume of scores so long that noise hides them, and that were
+            shortened: as many of them as a posterior over tails allows, or as are expected if the
+            tail goes on from what is seen. With the latter intervals do not hold where a few rows
+            carry a coefficient. Where there are scores; `Refined` has the same.
         weights : str, optional
             Column that weights rows of this regression, a number with public bounds that are not
             negative. Only of a study without weights of its own.
@@ -427,11 +433,12 @@ class Study:
         price = self._price(epsilon, delta)
         if family != "gaussian" and mechanism is not None:
             raise ValueError('mechanism is of family="gaussian": leave it out')
-        request = self._request(price, label or formula, used.selected)
+        request = self._request(label or formula, used.selected)
         asked: dict[str, Any] = {
             "family": family,
             "loss": loss,
             "cov_type": cov_type,
+            "clipping": clipping,
             "reference": reference,
         }
         try:
@@ -439,7 +446,9 @@ class Study:
                 self.table,
                 formula,
                 columns,
+                price,
                 mechanism=mechanism,
+                unit=self.unit,
                 out=out,
                 rng=rng,
                 **asked,
@@ -472,7 +481,7 @@ class Study:
         self,
         formula: str,
         columns: Columns,
-        price: tuple[float, float],
+        price: Guarantee,
         n_rows: float | None,
         asked: dict[str, Any],
     ) -> str:
@@ -482,9 +491,8 @@ class Study:
             unit = self._planned_unit()
             if n_rows is None:
                 n_rows = self._rows(formula, None)
-            given = asked | {"delta": price[1], "adjacency": self.adjacency}
             rows = max(round(n_rows), 1)
-            least = offered_at(formula, columns, price[0], rows, unit, **given)
+            least = offered_at(formula, columns, price, rows, unit, **asked)
         figure = "a larger epsilon" if least is None else f"epsilon = {least:g}"
         return (
             f"By the plan's guess it takes {figure}, or fewer terms, or more rows; what was spent "
@@ -547,6 +555,7 @@ class Study:
         return precision(
             formula,
             self.columns,
+            self._price(epsilon or left or 1.0, None),
             left=left,
             n_rows=n_rows,
             want=want,
@@ -554,8 +563,6 @@ class Study:
             design=design,
             unit=unit,
             groups=groups,
-            delta=self._price(epsilon or left or 1.0, None)[1],
-            adjacency=self.adjacency,
             family=family,
             once=isinstance(self.table, Iterator),
         )
@@ -596,8 +603,8 @@ class Study:
         """
         return look(self.table, self.columns, self.unit, self.name)
 
-    def _price(self, epsilon: float | None, delta: float | None) -> tuple[float, float]:
-        """Epsilon and delta of one answer."""
+    def _price(self, epsilon: float | None, delta: float | None) -> Guarantee:
+        """The guarantee of one answer."""
         if epsilon is None:
             raise TypeError(
                 f"say how much of the budget this may cost: epsilon=..., of {self.remaining():.4g} "
@@ -608,11 +615,10 @@ class Study:
             delta = self.ledger.delta
             if self.ledger.composition == "basic":
                 delta *= min(1.0, epsilon / self.ledger.epsilon)
-        return epsilon, check_number(delta, "delta")
+        unit = None if self.unit is None else self.unit.protected
+        return Guarantee(epsilon, delta, self.adjacency, unit)
 
-    def _request(
-        self, price: tuple[float, float], label: str, columns: Iterable[str]
-    ) -> dict[str, Any]:
+    def _request(self, label: str, columns: Iterable[str]) -> dict[str, Any]:
         """What every answer is asked with."""
         ledger = self.ledger.entered_as(label, columns, self.identity)
         if isinstance(self.table, Iterator):
@@ -622,14 +628,7 @@ class Study:
                     "it: make a study of a new iterator, with ledger=study.ledger"
                 )
             self._begun = True
-        return {
-            "epsilon": price[0],
-            "delta": price[1],
-            "adjacency": self.adjacency,
-            "threads": self.threads,
-            "ledger": ledger,
-            "unit": self.unit,
-        }
+        return {"threads": self.threads, "ledger": ledger}
 
 
 #: What is said of a table without columns.
@@ -703,19 +702,14 @@ def regress(
     >>> people = {"x": x, "y": 2 * x + rng.normal(0, 1, 50_000)}
     >>> fit = pg.regress(people, "y ~ x", {"x": (0, 10), "y": (-5, 30)}, epsilon=1.0, delta=1e-6)
     """
-    if epsilon is None or delta is None:
-        missing = "epsilon" if epsilon is None else "delta"
-        raise TypeError(
-            f"{missing} must be a number, not missing: regress(table, formula, columns, "
-            "epsilon=1.0, delta=1e-6)"
-        )
+    example = "regress(table, formula, columns, epsilon=1.0, delta=1e-6)"
+    asked = Guarantee.of(epsilon, delta, adjacency, example)
     check_ledger(ledger)
-    budget = (epsilon, delta) if ledger is None else (ledger.epsilon, ledger.delta)
     once = Study(
         table,
         columns,
-        epsilon=budget[0],
-        delta=budget[1],
+        epsilon=asked.epsilon if ledger is None else ledger.epsilon,
+        delta=asked.delta if ledger is None else ledger.delta,
         adjacency=adjacency,
         unit=unit,
         ledger=ledger,

@@ -22,9 +22,10 @@ from privgram.columns.unit import Auto
 from privgram.columns.variables import Boolean, Factor, Number
 from privgram.drawing.levels import MOST_LEVELS, Wide
 from privgram.drawing.links import Huber, Links
-from privgram.drawing.release import release
+from privgram.drawing.release import release_for
 from privgram.drawing.scores import scored
 from privgram.engines import scale_out
+from privgram.mechanisms.refined import Clipping
 from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
 from privgram.regression.design import AllColumns, design
@@ -36,10 +37,9 @@ if TYPE_CHECKING:
     import os
 
     from privgram.columns.terms import Parsed
-    from privgram.columns.unit import Unit
+    from privgram.columns.unit import Guarantee, Unit
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
-    from privgram.privacy import Adjacency
 
 __all__ = [
     "Precision",
@@ -63,6 +63,8 @@ BY_SCORES = (
     "mechanism; and an intercept where rows have weights"
 )
 
+CLIPPED = 'clipping="assume-seen" is of scores that are clipped'
+
 HUBER = (
     'loss="huber" is of family="gaussian", with an intercept, robust errors and rows that are '
     "protected singly, can be read again by one machine and have no weights; with a positive "
@@ -78,13 +80,14 @@ def needed(formula: str, columns: Columns) -> Columns:
     return used.replace(intercept=True)
 
 
-def protected(unit: Unit | None, epsilon: float) -> dict[str, Any]:
-    """The unit as a release takes it, and the epsilon that is left for this."""
+def protected(unit: Unit | None, guarantee: Guarantee) -> dict[str, Any]:
+    """The unit as a release takes it, and the guarantee that is left for this."""
+    epsilon = guarantee.epsilon
     if unit is not None and unit.rows is None and unit.bound is None:
         unit = replace(unit, bound=Auto(CHOOSING * epsilon))
     if unit is not None and isinstance(unit.bound, Auto):
-        epsilon -= unit.bound.epsilon
-    return {"unit": unit, "epsilon": epsilon}
+        guarantee = replace(guarantee, epsilon=epsilon - unit.bound.epsilon)
+    return {"unit": unit, "guarantee": guarantee}
 
 
 def explained(parsed: Parsed, used: Columns, family: FamilyName) -> tuple[Parsed, Columns]:
@@ -123,14 +126,13 @@ def release_and_fit(
     source: Any,
     formula: str,
     columns: Columns,
+    guarantee: Guarantee,
     *,
     mechanism: Mechanism | str | None,  # of a release, for family "gaussian"
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
     family: FamilyName = "gaussian",
     loss: LossName = "squared",  # of family "gaussian"
     cov_type: CovType | None = None,  # by default "robust" where there are scores
+    clipping: Clipping = "cautious",  # of scores
     unit: Unit | None = None,
     reference: Mapping[str, Any] | None = None,
     ledger: Ledger | None = None,
@@ -148,6 +150,7 @@ def release_and_fit(
     """
     check_one_of(family, "family", FAMILIES)
     check_one_of(loss, "loss", get_args(LossName))
+    check_one_of(clipping, "clipping", get_args(Clipping))
     if cov_type is not None:
         check_one_of(cov_type, "cov_type", get_args(CovType))
     if cov_type == "cluster" and unit is None:
@@ -158,9 +161,7 @@ def release_and_fit(
     parsed = parse(formula)
     used = needed(formula, columns)
     given: dict[str, Any] = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "adjacency": adjacency,
+        "guarantee": guarantee,
         "ledger": ledger,
         "out": out,
         "threads": threads,
@@ -177,7 +178,7 @@ def release_and_fit(
         unit.within or unit.clip != "frobenius" or isinstance(unit.bound, Auto)
     )
     robust = cov_type != "nonrobust"
-    scores = mechanism is None and of_formula and rereadable and of_unit and delta > 0
+    scores = mechanism is None and of_formula and rereadable and of_unit and guarantee.delta > 0
     if scores and unit is not None and not robust:
         raise ValueError(
             "rows of one unit may go together, and standard errors by scores allow for it: leave "
@@ -187,7 +188,10 @@ def release_and_fit(
         single = unit is None and wide is None and used.row_weights is None
         if not (scores and linear and parsed.intercept and robust and single):
             raise ValueError(HUBER)
+        if clipping != "cautious":
+            raise ValueError(f"{CLIPPED}, and Huber's loss clips nothing: leave it out")
         return scored(source, parsed, used, robust=True, steps=Huber, reference=reference, **given)
+    given["clipping"] = clipping
     if scores and linear and parsed.intercept:
         given["unit"] = unit
         given["wide"] = wide
@@ -199,6 +203,8 @@ def release_and_fit(
         steps = partial(Links, family=FAMILIES[family])
         more: dict[str, Any] = {"robust": robust, "steps": steps, "family": family, "unit": unit}
         return scored(source, parsed, used, reference=reference, **more, **given)
+    if given.pop("clipping") != "cautious":
+        raise ValueError(f"{CLIPPED}: leave it out, or take mechanism=pg.Refined(clipping=...)")
     if cov_type in ("robust", "cluster"):
         raise ValueError(
             "robust standard errors come with scores, which take rows that can be read again, "
@@ -211,7 +217,8 @@ def release_and_fit(
         name: str(level) for name, level in {**parsed.references, **(reference or {})}.items()
     }
     design(AllColumns(used), parsed.targets[0], asked, parsed.intercept, left_out)
-    made = release(source, used, mechanism=mechanism, **given | protected(unit, epsilon))
+    given |= protected(unit, guarantee)
+    made: Any = release_for("regression", source, used, mechanism=mechanism, **given)
     if parsed.endogenous:
         return made.iv(formula, reference=reference)
     try:
@@ -338,6 +345,7 @@ class Precision:
 def precision(
     formula: str,
     columns: Columns,
+    guarantee: Guarantee,
     *,
     left: float,  # of the budget
     n_rows: int,
@@ -360,7 +368,7 @@ def precision(
             "over the first stage's coefficient is that of the instrumented one"
         )
     each = max(n_rows // (1 if groups is None else len(groups)), 1)
-    made = _Rehearsal(formula, columns, design, each, unit, groups, asked)
+    made = _Rehearsal(formula, columns, design, each, unit, groups, guarantee, asked)
     at = cache(made.at)
     whole = at(left) if left > 0 else None
     goals: dict[str, float] = {}
@@ -384,7 +392,7 @@ def precision(
     )
     heading = (
         f"{formula}\n{each:,} rows{' in each group' * (groups is not None)} like {made.what}; "
-        f"delta={asked['delta']:g}, {asked['adjacency']}"
+        f"delta={guarantee.delta:g}, {guarantee.adjacency}"
     )
     way = made.ways.get(epsilon or left, "")
     notes = _notes(rows, epsilon, left, bool(goals), each)
@@ -394,13 +402,13 @@ def precision(
     notes += [GUESSED] * (design is None)
     if unit is not None:
         notes.append("Rows of one unit are taken to be independent; where they are not, add rows.")
-    return Precision(formula, epsilon, asked["delta"], left, rows, heading, tuple(notes), way)
+    return Precision(formula, epsilon, guarantee.delta, left, rows, heading, tuple(notes), way)
 
 
 def offered_at(
     formula: str,
     columns: Columns,
-    refused: float,
+    refused: Guarantee,
     n_rows: int,
     unit: Unit | None = None,
     **asked: Any,
@@ -411,8 +419,8 @@ def offered_at(
     What was refused was so for reasons that a guess may not know: so it is at least four times as
     much, which is a quarter of the noise.
     """
-    made = _Rehearsal(formula, columns, None, n_rows, unit, None, asked)
-    epsilon = MARGIN * refused
+    made = _Rehearsal(formula, columns, None, n_rows, unit, None, refused, asked)
+    epsilon = MARGIN * refused.epsilon
     while epsilon <= MOST:
         if made.always(epsilon):
             return float(f"{epsilon:.2g}")
@@ -431,12 +439,14 @@ class _Rehearsal:
         n_rows: int,
         unit: Unit | None,
         groups: Groups | None,
+        guarantee: Guarantee,
         asked: dict[str, Any],
     ) -> None:
         used = needed(formula, columns)
         size = min(n_rows, MOST_ROWS)
         self.what, self.table = made_of({} if design is None else design, used, size)
         self.formula, self.columns, self.asked = formula, columns, dict(asked)
+        self.guarantee = guarantee
         #: Whether the table can be read once only.
         self.once = self.asked.pop("once", False)
         self.groups, self.used = groups, used
@@ -497,7 +507,7 @@ class _Rehearsal:
                 # A fixed seed: nothing secret is drawn, and a plan gives the same numbers.
                 rng, seed = np.random.default_rng(seed), seed + 1
                 try:
-                    one = fit(self._scaled(epsilon), rng)
+                    one = fit(replace(self.guarantee, epsilon=self._scaled(epsilon)), rng)
                     errors = np.asarray(one.bse, dtype=np.float64)
                 except RefusedError:
                     continue
@@ -534,27 +544,28 @@ class _Rehearsal:
         """With how much these rows have the noise beside their sampling that all rows have."""
         if self.factor == 1 or epsilon == NO_PRIVACY:
             return epsilon
-        delta = self.asked["delta"]
+        delta = self.guarantee.delta
         if delta == 0:
             return epsilon * math.sqrt(self.factor)
         mu = gaussian_ratio(epsilon, delta) * math.sqrt(self.factor)
         return float(GaussianProfile(mu).epsilon(delta))
 
-    def _regress(self, epsilon: float, rng: np.random.Generator) -> Any:
+    def _regress(self, guarantee: Guarantee, rng: np.random.Generator) -> Any:
         if self.groups is not None:
-            return self._released(epsilon, rng)
+            return self._released(guarantee, rng)
         source: Any = iter([self.table]) if self.once else self.table
-        given: dict[str, Any] = {"mechanism": None, "unit": self.unit, "epsilon": epsilon}
-        return release_and_fit(source, self.formula, self.columns, rng=rng, **given, **self.asked)
+        given: dict[str, Any] = {"mechanism": None, "unit": self.unit, "rng": rng, **self.asked}
+        return release_and_fit(source, self.formula, self.columns, guarantee, **given)
 
-    def _released(self, epsilon: float, rng: np.random.Generator) -> Any:
-        given: dict[str, Any] = {name: self.asked[name] for name in ("delta", "adjacency")}
+    def _released(self, guarantee: Guarantee, rng: np.random.Generator) -> Any:
         source: Any = iter([self.table]) if self.once else self.table
         by = None
         if self.groups is not None:  # one of them: all have the same noise
             by = Groups(self.groups.by, self.groups.factor.levels[:1])
-        made = release(source, self.used, epsilon, by=by, unit=self.unit, rng=rng, **given)
-        one: Any = made if by is None else made[self.groups.factor.levels[0]]  # type: ignore[union-attr, index]
+        made: Any = release_for(
+            "regression", source, self.used, guarantee, by=by, unit=self.unit, rng=rng
+        )
+        one = made if self.groups is None else made[self.groups.factor.levels[0]]
         return one.regress(self.formula)
 
 

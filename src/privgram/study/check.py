@@ -324,15 +324,8 @@ class _Seen:
             own = len(self.given)
             self.unlisted = int(self.levels[own:].sum())
             empty = tuple(np.array(self.given.names, object)[self.levels[:own] == 0].tolist())
-        return CheckRow(
-            name,
-            self.given.describe(),
-            self.below,
-            self.above,
-            self.missing,
-            self.unlisted,
-            empty,
-        )
+        counts = self.below, self.above, self.missing, self.unlisted
+        return CheckRow(name, self.given.describe(), *counts, empty)
 
 
 def _problems(check: Check, counts: NDArray[np.int64] | None, unit: Unit | None) -> Iterator[str]:

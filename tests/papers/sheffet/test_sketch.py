@@ -7,7 +7,7 @@ from scipy import stats
 
 from privgram.papers import sheffet
 from privgram.papers._shared import (
-    _chi_gaussian_delta_by_parts,
+    _by_parts,
     chi_gaussian_delta,
     chi_rule,
     narrow_against_wide,
@@ -136,7 +136,7 @@ def test_both_routes_of_the_replace_pair_agree(rows):
     for mu in (0.3, 1.0, 5.0, 9.0):
         kappa, epsilon = np.full(4, mu / np.sqrt(rows)), np.array([0.01, 0.5, 5.0, 40.0])
         by_mixture = chi_gaussian_delta(epsilon, rows, kappa)
-        by_parts = _chi_gaussian_delta_by_parts(epsilon, rows, kappa)
+        by_parts = _by_parts(epsilon, rows, kappa)
         seen = by_mixture > 1e-30
         np.testing.assert_allclose(by_mixture[seen], by_parts[seen], rtol=1e-10)
 

@@ -245,8 +245,8 @@ def test_what_is_claimed(rng):
     assert profile.discarded == pytest.approx(4 * terms[0] + 6 * terms[1], rel=1e-5)
     drawn = SketchProfile(300, 0.125)
     assert 0 < profile.discarded < 1e-30
-    assert public.delta(1.0, 0.5, 2.0) == pytest.approx(drawn.delta(1.0), rel=1e-9)
-    assert public.delta(-1.0, 0.5, 2.0) > 1 - math.exp(-1)
+    assert public.profile(0.5, 2.0).delta(1.0) == pytest.approx(drawn.delta(1.0), rel=1e-9)
+    assert public.profile(0.5, 2.0).delta(-1.0) > 1 - math.exp(-1)
 
 
 def test_nothing_is_claimed_where_it_is_false(rng):
@@ -256,14 +256,14 @@ def test_nothing_is_claimed_where_it_is_false(rng):
     settings = {"lambda_min": 0.3, "lambda_min_reference": 0.4, "norm_reference": 2.0}
     for claim in (
         lambda out: out.profile(1.0, 200.0),
-        lambda out: out.delta(1.0, 1.0, 200.0),
+        lambda out: out.profile(1.0, 200.0).delta(1.0),
         lambda out: out.alpha(0.01, **settings),
     ):
         for own in (compress(A, 300), compress(A, 300, scales=scales)):
             with pytest.raises(ValueError, match="table's own covariance"):
                 claim(own)
     with pytest.raises(ValueError, match="which one row can change"):
-        compress(A, 300, np.eye(4)).delta(1.0, 1.0, 200.0)
+        compress(A, 300, np.eye(4)).profile(1.0, 200.0)
     with pytest.raises(ValueError, match="norm sqrt"):
         compress(A, 300, np.eye(4) / 9, 1.0, scales=scales).alpha(0.01, **settings)
     far = compress(np.ones((100, 1)), 300, [[1.0]], 0.1, scales=[1.0])
@@ -292,11 +292,11 @@ def test_columns_far_from_mean_square_one():
     assert event / kept > 0.005
     assert SketchProfile(m, 100 / 9e4).delta(0.5) < 1e-5  # what a draw not thrown away has
     with pytest.raises(ValueError, match="table's own covariance"):
-        out.delta(0.5, 10.0, 9e4)
+        out.profile(10.0, 9e4).delta(0.5)
     public = compress(A, 200, [[100.0]], 0.1, scales=[1.0], rng=generator())
     assert 1 - chance(100 - public.threshold, 100 + public.threshold, ours) > 0.9
     with pytest.raises(ValueError, match="too many draws may be thrown away"):
-        public.delta(0.5, 10.0, 9e4)
+        public.profile(10.0, 9e4).delta(0.5)
 
 
 @pytest.mark.parametrize("draws", [1, 2, 100])

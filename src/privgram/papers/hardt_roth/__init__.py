@@ -8,6 +8,9 @@ Given :math:`\Omega` both steps are Gaussian mechanisms, so the two together hav
 in closed form (`ChiGaussianProfile`), and the noise is calibrated to it.
 Everything after the two noisy products is post-processing.
 
+A, SECRET, is an array, a CSR or CSC matrix, or a re-iterable of row blocks, of shape (m, n). What
+a function does not say of its parameters, and of what it refuses, is said in `approximate`.
+
 References
 ----------
 .. [1] M. Hardt and A. Roth, "Beating Randomized Response on Incoherent Matrices",

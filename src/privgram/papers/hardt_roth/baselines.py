@@ -38,10 +38,6 @@ def halko_martinsson_tropp(
 
     Parameters
     ----------
-    A : array_like, CSR or CSC matrix, or re-iterable of row blocks, of shape (m, n)
-    rank, oversample : int
-        r >= 2 and p >= 2 with r + p <= min(m, n); the default of p is r + 1.
-    rng : numpy.random.Generator, optional
     iterations : int
         Power iterations, two passes each. The paper's has none.
 
@@ -49,11 +45,6 @@ def halko_martinsson_tropp(
     -------
     LowRank
         NOT private.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `approximate`.
 
     References
     ----------
@@ -81,12 +72,8 @@ def randomised_response(
 
     Parameters
     ----------
-    A : array_like, CSR or CSC matrix, or re-iterable of row blocks, of shape (m, n)
-        SECRET.
     rank : int
         r, from 1 to min(m, n).
-    epsilon, delta, rng, row_change
-        As in `approximate`.
     iterations : int
         Power iterations by which the best approximation of the noisy matrix is found.
 
@@ -94,11 +81,6 @@ def randomised_response(
     -------
     LowRank
         Of rank r.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `approximate`.
 
     Notes
     -----
@@ -122,19 +104,7 @@ def randomised_response(
 def frobenius_error(A: Any, low: LowRank) -> float:
     """||A - low||_F, in one pass and without anything of A's size. NOT private.
 
-    Parameters
-    ----------
-    A : array_like, CSR or CSC matrix, or re-iterable of row blocks, of shape (m, n)
-    low : LowRank
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError, TypeError
-        If A is not such a matrix, or has another shape.
+    ValueError if the shapes differ.
     """
     blocks = Blocks(A)
     if blocks.shape != low.shape:
@@ -236,7 +206,6 @@ def coherence(A: Any, rank: int | None = None) -> Coherence:
 
     Parameters
     ----------
-    A : array_like, CSR or CSC matrix, or re-iterable of row blocks, of shape (m, n)
     rank : int, optional
         Take mu0 of this many leading left singular vectors, found by subspace iteration. By
         default of all that belong to the numerical rank, for up to 2^22 entries, and of
@@ -250,8 +219,6 @@ def coherence(A: Any, rank: int | None = None) -> Coherence:
     ------
     ValueError
         If A is zero, has an entry whose square is not finite, or `rank` is outside its range.
-    TypeError
-        If A is not such a matrix.
 
     References
     ----------

@@ -21,7 +21,7 @@ from privgram.papers.hardt_roth.theorems import (
     figure_2,
     figure_3,
 )
-from privgram.privacy import Guarantee
+from privgram.privacy import Standing
 from privgram.privacy.calibration import gaussian_ratio
 
 #: "exact": by the exact profile; "published": by the paper's constants.
@@ -95,7 +95,7 @@ class Calibration:
     privacy: ChiGaussianProfile
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> Standing:
         """How well the profile is founded, see `privgram.privacy.Profile.guarantee`."""
         return self.privacy.guarantee
 
@@ -114,10 +114,6 @@ class Calibration:
             ||A - A_r||_F.
         leverage : float
             Largest row norm of W, in (0, 1].
-
-        Returns
-        -------
-        float
 
         Notes
         -----
@@ -152,29 +148,16 @@ def calibrate(
     ----------
     shape : tuple of int
         (m, n).
-    rank, oversample : int
-        r >= 2 and p >= 2; the default of p is r + 1, or what the shape allows.
-    epsilon, delta : float
-        Budget of both steps together.
-    row_change : float
-        Largest change of a row, in L2.
-    calibration : {"exact", "published"}
-        "published" is the paper's: half of epsilon and of delta for each step.
     leverage : float, optional
         A guess at the largest row norm of W, in (0, 1], from public knowledge. It decides
         how the budget is split, not whether the guarantee holds. By default that of a
         random basis, which is what little coherence means.
-    allow_published_erratum : bool
-        As in `privgram.papers`.
+    rank, oversample, epsilon, delta, row_change, calibration, allow_published_erratum
+        As in `approximate`.
 
     Returns
     -------
     Calibration
-
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
 
     Notes
     -----

@@ -12,7 +12,7 @@ import numpy as np
 from privgram._base.files import write_atomically
 from privgram._base.numbers import check_integer, check_number
 from privgram._base.saved import Form
-from privgram.privacy import Guarantee, Profile
+from privgram.privacy import Profile, Standing
 
 if TYPE_CHECKING:
     import os
@@ -55,7 +55,7 @@ class LowRank:
     reproducible: bool = False
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> Standing:
         """How well (epsilon, delta) is founded, see `privgram.privacy.Profile.guarantee`.
 
         "none" for what is not private.

@@ -27,6 +27,8 @@ from privgram.privacy.calibration import gaussian_ratio
 from privgram.sources.blocks import Block, Blocks, in_order
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from privgram._base.numbers import Matrix
 
 
@@ -45,28 +47,9 @@ def entry_unit(n: int, row_change: float) -> float:
 def entry_limit(shape: tuple[int, int], row_change: float = 1.0) -> float:
     r"""Largest magnitude an entry is taken at; larger ones are clamped to it.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        (m, n).
-    row_change : float
-        Largest change of a row, in L2.
-
-    Returns
-    -------
-    float
-        Between :math:`2^{30}` and :math:`2^{31}` row changes over :math:`\sqrt{mn}`.
-
-    Raises
-    ------
-    ValueError
-        If `row_change` is outside its range.
-
-    Notes
-    -----
-    The limit knows no data, and clamping moves no two entries apart, so neighbours stay
-    neighbours. With it no integer of either step overflows. An error instead would tell that
-    there is such an entry.
+    It is between :math:`2^{30}` and :math:`2^{31}` row changes over :math:`\sqrt{mn}`, and knows no
+    data. Clamping moves no two entries apart, so neighbours stay neighbours. With it no integer of
+    either step overflows. An error instead would tell that there is such an entry.
     """
     m, n = shape
     # Sums of m products with a column of W, of norm 2**BASIS_BITS, stay below 2**62.
@@ -83,35 +66,33 @@ class Rounded:
     """
 
     def __init__(self, matrix: Any, row_change: float) -> None:
+        row_change = check_row_change(row_change)
         self._blocks = Blocks(matrix)
         self.shape = self._blocks.shape
         n = self.shape[1]
+        self.row_change = row_change
         self.unit = entry_unit(n, row_change)
         self.growth = 1 + self.unit * math.sqrt(n) / row_change
         self._limit = entry_limit(self.shape, row_change)
 
     def times(self, right: Integers) -> Total:
         """Product with a dense matrix of shape (n, k), of shape (m, k)."""
-        total = Total((self.shape[0], right.matrix.shape[1]))
+        return self._product(self._blocks, right, self.shape[0])
+
+    def trans_times(self, left: Integers) -> Total:
+        """Product of the transpose with a dense matrix of shape (m, k), of shape (n, k)."""
+        turned = (Block(b.columns, b.rows, b.values.T) for b in self._blocks)
+        return self._product(turned, left, self.shape[1])
+
+    def _product(self, blocks: Iterable[Block], right: Integers, rows: int) -> Total:
+        total = Total((rows, right.matrix.shape[1]))
 
         def job(block: Block) -> list[Product]:
             return list(products(self._integers(block.values), right, block.columns))
 
-        for block, parts in in_order(job, self._blocks):
+        for block, parts in in_order(job, blocks):
             for part in parts:
                 total.add(block.rows, part)
-        return total
-
-    def trans_times(self, left: Integers) -> Total:
-        """Product of the transpose with a dense matrix of shape (m, k), of shape (n, k)."""
-        total = Total((self.shape[1], left.matrix.shape[1]))
-
-        def job(block: Block) -> list[Product]:
-            return list(products(self._integers(block.values.T), left, block.rows))
-
-        for block, parts in in_order(job, self._blocks):
-            for part in parts:
-                total.add(block.columns, part)
         return total
 
     def _integers(self, values: Any) -> Integers:
@@ -139,8 +120,6 @@ def range_finder(
 
     Parameters
     ----------
-    A, rank, oversample, rng, row_change, calibration, allow_published_erratum
-        As in `approximate`.
     epsilon, delta : float
         Budget of this step.
 
@@ -149,28 +128,20 @@ def range_finder(
     ndarray of shape (m, r + p), float64
         W, with orthonormal columns; the last may be zero where A outweighs the noise by 10^11.
 
-    Raises
-    ------
-    ValueError, TypeError
-        As of `approximate`.
-
     Notes
     -----
     The product is computed exactly, of A and the random matrix rounded to public grids, and
     meets the noise in integers; what that adds to the change of a row is in the noise. See
     docs/theory/range-finder-projection.md.
 
-    References
-    ----------
-    Hardt and Roth, STOC 2012, Figure 2.
+    This is Figure 2 of Hardt and Roth.
     """
     generator, _ = random.resolve(rng)
     epsilon, delta = check_budget(epsilon, delta)
-    c = check_row_change(row_change)
-    blocks = Rounded(A, c)
+    blocks = Rounded(A, row_change)
     k = sum(check_ranks(blocks.shape, rank, oversample))
     check_calibration(calibration)
-    std = finder_std(k, c, epsilon, delta, calibration, allow_published_erratum)
+    std = finder_std(k, blocks.row_change, epsilon, delta, calibration, allow_published_erratum)
     return find(blocks, k, std, generator)
 
 
@@ -211,8 +182,6 @@ def project(
 
     Parameters
     ----------
-    A, rng, row_change, calibration
-        As in `approximate`.
     W : array_like of shape (m, k)
         PUBLIC: it must not have been computed from A but by a private step such as
         `range_finder`.
@@ -224,24 +193,15 @@ def project(
     ndarray of shape (k, n), float64
         C. The approximation is W C.
 
-    Raises
-    ------
-    ValueError, TypeError
-        As of `approximate`.
-
     Notes
     -----
     W^T A is computed exactly, of A and W rounded to public grids, and meets the noise in
-    integers: Theorem 2 and "On a machine" of docs/theory/range-finder-projection.md.
-
-    References
-    ----------
-    Hardt and Roth, STOC 2012, Figure 3.
+    integers: Theorem 2 and "On a machine" of docs/theory/range-finder-projection.md. This is
+    Figure 3 of Hardt and Roth.
     """
     generator, _ = random.resolve(rng)
     epsilon, delta = check_budget(epsilon, delta)
-    c = check_row_change(row_change)
-    blocks = Rounded(A, c)
+    blocks = Rounded(A, row_change)
     basis = np.asarray(W, dtype=np.float64)
     if basis.ndim != 2 or basis.shape[0] != blocks.shape[0] or basis.shape[1] < 1:
         raise ValueError(
@@ -250,9 +210,9 @@ def project(
     if not np.isfinite(basis).all():
         raise ValueError("W must be finite")
     if check_calibration(calibration) == "published":
-        std = published_std(basis, c, epsilon, delta)
+        std = published_std(basis, blocks.row_change, epsilon, delta)
     else:
-        std = exact_std(basis, c, gaussian_ratio(epsilon, delta))
+        std = exact_std(basis, blocks.row_change, gaussian_ratio(epsilon, delta))
     return add_noise(blocks, basis, std, generator)
 
 
@@ -322,6 +282,7 @@ def approximate(
         Neighbours differ in one row by at most this, in L2. For a table of ratings from 1 to
         5, one rating is a row change of at most 5, a whole row of up to t of them 5 sqrt(t).
     calibration : {"exact", "published"}
+        "published" is the paper's: half of epsilon and of delta for each step.
     leverage : float, optional
         Public guess that the split of the budget uses, see `calibrate`.
     allow_published_erratum : bool
@@ -346,7 +307,7 @@ def approximate(
     generator, reproducible = random.resolve(rng)
     epsilon, delta = check_budget(epsilon, delta)
     level = None if prune is None else check_share(prune, "prune")
-    blocks = Rounded(A, check_row_change(row_change))
+    blocks = Rounded(A, row_change)
     noise = calibrate(
         blocks.shape,
         rank,
@@ -360,7 +321,7 @@ def approximate(
     )
     W = find(blocks, noise.k, noise.finder_std, generator)
     if level is not None:
-        W = _prune(W, level)
+        W = np.where(np.abs(W) > level, 0.0, W)
     if calibration == "published":
         std = published_std(W, noise.row_change, epsilon / 2, delta / 2)
     else:
@@ -372,29 +333,17 @@ def approximate(
 
 
 def prune(W: Any, level: float) -> Matrix:
-    """Set to zero what exceeds a level in magnitude: step 2 of PFP, on public data.
+    """Set to zero what exceeds a level in magnitude: step 2 of PFP (Figure 4), on public data.
 
     Parameters
     ----------
     W : array_like of shape (m, k)
     level : float
-        alpha, in (0, 1].
+        alpha, in (0, 1], or ValueError.
 
     Returns
     -------
     ndarray of shape (m, k), float64
-
-    Raises
-    ------
-    ValueError
-        If `level` is outside its range.
-
-    References
-    ----------
-    Hardt and Roth, STOC 2012, Figure 4.
     """
-    return _prune(np.asarray(W, dtype=np.float64), check_share(level, "level"))
-
-
-def _prune(W: Matrix, level: float) -> Matrix:
-    return np.where(np.abs(W) > level, 0.0, W)
+    basis = np.asarray(W, dtype=np.float64)
+    return np.where(np.abs(basis) > check_share(level, "level"), 0.0, basis)

@@ -5,7 +5,7 @@ Shared parameters are documented in `privgram.papers`. Those of the matrix are
 shape : tuple of int
     (m, n), its rows and columns.
 k : int
-    Columns of the test matrix, rank and oversampling together, at least 1.
+    Columns of the random test matrix, rank and oversampling together, at least 1.
 rank, oversample : int
     r and p, both at least 2.
 C, frobenius : float
@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privgram._base.numbers import (
+    Adjacency,
     check_budget,
     check_integer,
     check_not_negative,
@@ -33,13 +34,7 @@ from privgram._base.numbers import (
 from privgram.papers._shared import check_count, chi_gaussian_delta, log_ratio, require_private
 from privgram.privacy import GaussianProfile
 from privgram.privacy._numerics import TINY, Array
-from privgram.privacy._profile import (
-    Adjacency,
-    Guarantee,
-    Profile,
-    check_known_adjacency,
-    check_parameter,
-)
+from privgram.privacy._profile import Profile, Standing, check_known_adjacency, check_parameter
 from privgram.privacy.calibration import checked_budget, largest_parameter
 
 
@@ -222,11 +217,6 @@ class ChiGaussianProfile(Profile):
     adjacency : {"replace", "add-remove"}, optional
         As of `GaussianProfile`.
 
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
-
     References
     ----------
     Hardt and Roth, STOC 2012, Figure 2; docs/theory/range-finder-projection.md, Theorems 1 and 2,
@@ -246,7 +236,7 @@ class ChiGaussianProfile(Profile):
         check_known_adjacency(self.adjacency)
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> Standing:
         """As in `Profile`. With an offset one row may not attain both parts at once."""
         return "bounded" if self.offset else "proved"
 
@@ -279,11 +269,6 @@ class ChiGaussianProfile(Profile):
 def chi_gaussian_ratio(k: float, epsilon: float, delta: float) -> float:
     """Largest ratio of the range finder for a budget.
 
-    Parameters
-    ----------
-    k : float
-        Columns of the random test matrix, at least 1.
-
     Returns
     -------
     float
@@ -299,10 +284,8 @@ def chi_gaussian_offset(k: float, ratio: float, epsilon: float, delta: float) ->
 
     Parameters
     ----------
-    k : float
-        Columns of the random test matrix, at least 1.
     ratio : float
-        Ratio of the range finder, below ``chi_gaussian_ratio(k, epsilon, delta)``.
+        Ratio of the range finder, below ``chi_gaussian_ratio(k, epsilon, delta)``, or a ValueError.
     epsilon, delta : float
         Budget of both together, epsilon >= 0 and 0 < delta < 1.
 
@@ -310,11 +293,6 @@ def chi_gaussian_offset(k: float, ratio: float, epsilon: float, delta: float) ->
     -------
     float
         The offset of a `ChiGaussianProfile`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range, or the range finder leaves nothing of the budget.
     """
     epsilon, delta = checked_budget(epsilon, delta)
     if ChiGaussianProfile(k, ratio).delta(epsilon) >= delta:

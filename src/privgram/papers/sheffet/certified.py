@@ -42,6 +42,8 @@ from privgram.exact.digits import (
 from privgram.exact.limbs import GRID_BITS, to_integers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from privgram._base.numbers import Matrix
     from privgram.exact.digits import Draws
     from privgram.exact.limbs import Limbs
@@ -99,22 +101,18 @@ def inverse_exponent(regulariser: int, n_columns: int, dof: float) -> int:
 class Whitener:
     """A certified inverse factor of H. SECRET."""
 
-    inverse: DigitMatrix  # K, lower triangular, ||K H K^T - I||_F <= TOLERANCE
+    inverse: DigitMatrix  # K, lower triangular, ||K H K^T - I||_F within the tolerance
     factor: DigitMatrix  # L = H K^T but for truncation; the eigenvalues of H^-1 L L^T are as near 1
 
 
-def whiten(limbs: Limbs, regulariser: int) -> Whitener:
-    """Find a factor of ``H = G + regulariser I`` and certify it.
+def whiten(limbs: Limbs, regulariser: int, tolerance: float = TOLERANCE) -> Whitener:
+    """Find a factor of ``H = G + regulariser I``, and certify that K H K^T is near I.
 
     G (d, d) is symmetric positive semidefinite, ``high 2^64 + low``, and the regulariser in its
     units. If that is not positive, G must be known to have no small eigenvalue. ArithmeticError if
     H is not positive definite, or has a condition number far above 2^60.
     """
-    return _whiten(integer_matrix(limbs, regulariser), TOLERANCE)
-
-
-def _whiten(h: DigitMatrix, tolerance: float) -> Whitener:
-    """Certify that K H K^T is within `tolerance` of I; so H is positive definite."""
+    h = integer_matrix(limbs, regulariser)
     bits = h.bits
     d = h.shape[0]
     diagonal = np.diagonal(h.to_float())
@@ -192,13 +190,7 @@ def sketch_rows(factor: DigitMatrix, draws: Draws, exponent: int) -> Matrix:
     Counts of the grid (rows, d), for normals (d, rows).
     """
     drawn = Drawn(draws, factor.bits)
-    bits = DECIDING_BITS
-    while True:
-        error = math.ldexp(1.0, exponent - bits)
-        counts = multiplied(factor, drawn, error).round_within(error, exponent)
-        if counts is not None:
-            return counts.T
-        bits *= 2
+    return _rounded(lambda error: (multiplied(factor, drawn, error), error), exponent).T
 
 
 def inverse_wishart(factor: DigitMatrix, draws: Draws, exponent: int) -> Matrix:
@@ -249,14 +241,19 @@ class _Inverse(Drawn):
 
 
 def _rounded_gram(left: DigitMatrix, right: Drawn, exponent: int) -> Matrix:
-    """Round ``M M^T``, M = left right, to multiples of ``2^exponent``: exactly.
+    """Round ``M M^T``, M = left right, to multiples of ``2^exponent``: exactly."""
+    return _rounded(lambda error: gram(left, right, error / 4), exponent)
 
-    From the leading digits of M and of M M^T, where their error cannot move any entry across a
-    boundary; else, with a probability of some d^2 2^-DECIDING_BITS, from more of them.
+
+def _rounded(matrix: Callable[[float], tuple[DigitMatrix, float]], exponent: int) -> Matrix:
+    """Round a matrix, given to any error asked for and the error it has, to ``2^exponent``.
+
+    From its leading digits, where their error cannot move any entry across a boundary; else, with a
+    probability of some d^2 2^-DECIDING_BITS, from more of them.
     """
     bits = DECIDING_BITS
     while True:
-        x, error = gram(left, right, math.ldexp(1.0, exponent - bits - 2))
+        x, error = matrix(math.ldexp(1.0, exponent - bits))
         counts = x.round_within(error, exponent)
         if counts is not None:
             return counts
@@ -283,11 +280,10 @@ def smallest_eigenvalue(limbs: Limbs, exponent: int) -> int:
 
 
 def _smallest_by_steps(limbs: Limbs, exponent: int) -> int:
-    tolerance = 2.0**-30
     resolution = 1 << (exponent - 6)
     t = -resolution
     for _ in range(MAX_STEPS):
-        k = _whiten(integer_matrix(limbs, -t), tolerance).inverse.to_float()
+        k = whiten(limbs, -t, 2.0**-30).inverse.to_float()
         y = np.linalg.eigh(k @ k.T)[1][:, -1]
         x = k.T @ y
         # Rounding and f hide in the slack, see the proof.

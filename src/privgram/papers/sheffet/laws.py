@@ -129,10 +129,6 @@ class InverseGaussianLaw(NoiseLaw):
     std: float  # off the diagonal, in units of G^{-1}
     std_diagonal: float
 
-    @property
-    def shift(self) -> float:
-        return 0.0
-
     def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
         # First order: M - G = -G N G.
         noise = GaussianLaw(self.std, self.std_diagonal)

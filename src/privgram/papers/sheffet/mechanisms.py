@@ -7,13 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from privgram._base.numbers import (
     check_integer,
     check_positive,
     largest_count,
     largest_safe,
+    least_safe,
     minimise,
 )
 from privgram.mechanisms._base import Calibration, Mechanism, Request
@@ -25,9 +24,8 @@ from privgram.papers.sheffet.profiles import (
     AdaptiveLadderProfile,
     AdaptiveSketchProfile,
     Orientation,
-    Sketch,
     SketchProfile,
-    adaptive_delta,
+    largest_gap_delta,
     rung_share,
     sketch_curves,
 )
@@ -35,9 +33,8 @@ from privgram.privacy import Adjacency, GaussianProfile, Profile
 from privgram.privacy._profile import check_parameter
 from privgram.privacy.calibration import MAX_DOF, checked_budget, gaussian_ratio, largest_parameter
 
-# Noise of the sketch and the inverse Wishart from a privacy budget.
-#
-# As in `privgram.privacy.calibration`, whose parameters these share.
+# Noise of the sketch and the inverse Wishart from a privacy budget, as in
+# `privgram.privacy.calibration`, whose parameters these share.
 
 
 def sketch_ratio(
@@ -121,10 +118,8 @@ def adaptive_sketch(
     ----------
     rows : float
         Rows r >= 1 of the sketch, or degrees of freedom.
-    epsilon, delta : float
-        Budget, 0 <= epsilon <= 100 and 0 < delta < 1.
-    adjacency : {"replace", "add-remove"}
-        Notion of neighbours.
+    epsilon : float
+        Of the budget, from 0 to 100.
 
     Returns
     -------
@@ -139,21 +134,10 @@ def adaptive_sketch(
     if epsilon > 100:
         raise ValueError(f"epsilon must be at most 100 for adaptive noise, not {epsilon!r}")
 
-    def largest_gap(
-        pair: Sketch, total: float, shift: float, scale: float, clip: float, nodes: int = 80
-    ) -> float:
-        """Delta where the row moves the eigenvalue most."""
-        clips = np.array([clip]), np.array([clip])
-        setting = 1.0, (0.0, 0.0), total, shift, scale
-        return float(adaptive_delta(epsilon, pair, *setting, clips, nodes)[0])
-
     def least_total(
         delta_at: Callable[[float], float], aim: float, guess: float, tolerance: float
     ) -> float:
-        inverse = largest_safe(
-            lambda x: delta_at(1.0 + 1.0 / x), aim, 1.0 / (guess - 1.0), tolerance=tolerance
-        )
-        return 1.0 + 1.0 / inverse if inverse > 0.0 else math.inf
+        return 1.0 + least_safe(lambda room: delta_at(1.0 + room), aim, guess - 1.0, tolerance)
 
     # The scale hardly matters near its optimum, so a cruder pair will do to find it: twice
     # the rows under add-remove are alike to replace.
@@ -166,9 +150,11 @@ def adaptive_sketch(
     def cost(log_scale: float) -> float:
         nonlocal guess
         scale = math.exp(log_scale)
-        total = least_total(
-            lambda x: largest_gap(crude, x, 0.0, scale, 0.0, 24), delta, 1.0 + guess, 3e-3
-        )
+
+        def leaks(total: float) -> float:
+            return largest_gap_delta(epsilon, crude, total, 0.0, scale, 0.0, 24)
+
+        total = least_total(leaks, delta, 1.0 + guess, 3e-3)
         if total < math.inf:
             guess = total
         return total
@@ -187,23 +173,26 @@ def adaptive_sketch(
         def leaks(total: float) -> float:
             if total <= shift:
                 return 1.0
-            return max(largest_gap(sketch, total, shift, scale, clip) for clip in (0.0, shift))
+            setting = epsilon, sketch, total, shift, scale
+            return max(largest_gap_delta(*setting, clip) for clip in (0.0, shift))
 
         guess = least_total(leaks, aim, 1.0 + guess, tolerance)
         return guess
 
-    def at_last(inverse: float) -> float:
-        shift = total - 1.0 / inverse
-        return largest_gap(sketch, total, shift, scale, shift) if 0.0 < shift < total else 1.0
+    def at_last(regulariser: float) -> float:
+        shift = total - regulariser
+        if not 0.0 < shift < total:
+            return 1.0
+        return largest_gap_delta(epsilon, sketch, total, shift, scale, shift)
 
     aim, most, found = (1.0 - 8e-3) * delta, math.log(max(guess - plain, 1.0)), None
     log_shift = minimise(lambda x: 2.0 * total_of(x) - math.exp(x), most - 1.0, most + 0.3)
     for _ in range(12):
         total = total_of(log_shift, 1e-5)
         regulariser = total - math.exp(log_shift)
-        inverse = largest_safe(at_last, aim, 1.0 / regulariser, tolerance=1e-6)
-        if inverse > 0.0:
-            regulariser = 1.0 / inverse
+        least = least_safe(at_last, aim, regulariser, 1e-6)
+        if least < math.inf:
+            regulariser = least
         shift = total - regulariser
         profile = AdaptiveSketchProfile(rows, regulariser, shift, scale, adjacency)
         reached = profile.delta(epsilon)
@@ -358,10 +347,8 @@ class GaussianSketch(Mechanism):
 
     References
     ----------
-    .. [1] Sheffet, "Old techniques in differentially private linear regression",
-       ALT 2019, Algorithms 1 and 2, Theorem 3.1.
-    .. [2] Blocki, Blum, Datta, Sheffet, "The Johnson-Lindenstrauss transform itself
-       preserves differential privacy", FOCS 2012.
+    Sheffet, arXiv:1507.00056, Algorithms 1 and 2, Theorem 3.1; Blocki, Blum, Datta and Sheffet,
+    "The Johnson-Lindenstrauss transform itself preserves differential privacy", FOCS 2012.
     """
 
     rows: int
@@ -394,17 +381,12 @@ def adaptive_pays(
     rows : int
         r >= 1 of the sketch.
     n_columns, bound, epsilon, delta, adjacency
-        As in `privgram.mechanisms.Mechanism.calibrate`.
+        As in `privgram.mechanisms.Mechanism.calibrate`, which says what is refused too.
 
     Returns
     -------
     float
         In the units of the second moment.
-
-    Raises
-    ------
-    ValueError
-        If the guarantee cannot be met.
     """
     setting = n_columns, bound, epsilon, delta, adjacency
     plain = GaussianSketch(rows).calibrate(*setting)
@@ -445,8 +427,7 @@ class InverseWishart(Mechanism):
 
     References
     ----------
-    .. [1] Sheffet, "Old techniques in differentially private linear regression",
-       ALT 2019, Algorithms 4 and 5, Theorem 5.1.
+    Sheffet, arXiv:1507.00056, Algorithms 4 and 5, Theorem 5.1.
     """
 
     dof: float | None = None
@@ -525,8 +506,7 @@ class InverseGauss(Mechanism):
 
     References
     ----------
-    .. [1] Sheffet, "Old techniques in differentially private linear regression",
-       ALT 2019, Theorem B.5.
+    Sheffet, arXiv:1507.00056, Theorem B.5.
     """
 
     eigenvalue_floor: float

@@ -7,12 +7,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._base.numbers import check_not_negative, largest_safe
+from privgram._base.numbers import Adjacency, check_adjacency, check_not_negative, least_safe
 from privgram.papers._shared import (
     check_count,
     chi_gaussian_delta,
@@ -34,7 +34,7 @@ from privgram.privacy._numerics import (
     log_panels,
     quiet,
 )
-from privgram.privacy._profile import Adjacency, Profile, check_adjacency, check_parameter
+from privgram.privacy._profile import Profile, check_parameter
 
 # The sketch (Algorithms 1 and 2 of Sheffet) shows r rows of N(0, G + w^2 I), and the inverse
 # Wishart (Algorithms 4 and 5) a bijective image of the same. Whitening leaves one or two
@@ -67,11 +67,6 @@ class SketchProfile(Profile):
     one_column : bool
         Under "replace": whether the table has but one column. Replacing a row is then no more
         than adding one or removing one, and which of the two is not known.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
 
     Notes
     -----
@@ -194,6 +189,7 @@ class TwoSketchesProfile(Profile):
 
     _guarantee = "proved"
     _dots = 1 << 9
+    nested = ("first", "second")
 
     first: SketchProfile
     second: SketchProfile
@@ -213,11 +209,6 @@ class TwoSketchesProfile(Profile):
     @property
     def _parts(self) -> tuple[Profile, ...]:
         return self.first, self.second
-
-    @classmethod
-    def _rebuild(cls, parameters: dict[str, Any]) -> TwoSketchesProfile:
-        first, second = (SketchProfile.from_dict(parameters.pop(x)) for x in ("first", "second"))
-        return cls(first, second, **parameters)
 
     def _pairs(self) -> tuple[Curve, ...]:
         return tuple(partial(self._in_order, with_row=x) for x in (True, False))
@@ -255,22 +246,15 @@ class TwoSketchesProfile(Profile):
 #     s = max(0, lambda_min(G) - shift + Laplace(b))
 #
 # is subtracted from the regulariser w^2, never to leave less than nothing. Let m be the smaller of
-# the two tables' smallest eigenvalues and g, their gap, in units of B^2 at most 1. With z = s +
-# shift - m, and before the clip at 0, the smaller of what the two sketches have left is
+# the two tables' smallest eigenvalues, z = s + shift - m, and p and q the densities of z for the
+# two. One sketch has max(R - z, m) left, R = w^2 + shift, and the other as much or more, by the gap
+# of the eigenvalues, which is at most B^2. So, whatever the data,
 #
-#     rho = max(R - z, m),  R = w^2 + shift,
+#     delta(epsilon) = integral over z of p(z) H_{epsilon - ln(p(z) / q(z))}(their pair).
 #
-# and the other's exceeds it by g. So their ratios are 1 / rho and 1 / (rho + g), whatever the data,
-#
-#     delta(epsilon) = integral over z of p(z) H_{epsilon - ln(p(z) / q(z))}(their pair),
-#
-# p and q the densities of z for the two tables, and some two tables attain it. No failure
-# probability is set aside: what a noisy eigenvalue too large leaks is in the integral. The clip
-# joins all z < shift - m into one output. That is Theorem A1 of docs/theory/sheffet.md.
-#
-# What is left is a supremum over two numbers, gap and clip. The profile bounds it, by Theorem A3
-# there: clips are rounded to cells, shifts between two are bounded by those two and one more, and
-# cells are refined until the bound is within a per cent of what is attained.
+# No failure probability is set aside: what a noisy eigenvalue too large leaks is in the integral.
+# The clip joins all z < shift - m into one output. That is Theorem A1 of docs/theory/sheffet.md.
+# What is left is a supremum over gap and clip, which Theorem A3 there bounds, cell by cell.
 
 #: Hockey-stick curve of a pair of sketches, as a function of epsilon and of B^2 over the smaller
 #: of the two smallest eigenvalues.
@@ -383,6 +367,21 @@ def adaptive_delta(
     apart = np.exp(log_p[1]) * largest + tail(low)
     least: Array = np.minimum(rounded, apart)
     return least
+
+
+def largest_gap_delta(
+    epsilon: float,
+    sketch: Sketch,
+    total: float,
+    shift: float,
+    scale: float,
+    clip: float,
+    nodes: int = 80,
+) -> float:
+    """Delta of one ordered pair and one clip, where the row moves the eigenvalue most."""
+    at, no_shift = np.array([clip]), (0.0, 0.0)
+    setting = total, shift, scale
+    return float(adaptive_delta(epsilon, sketch, 1.0, no_shift, *setting, (at, at), nodes)[0])
 
 
 def _cells(highest: float, kinks: tuple[float, ...]) -> tuple[Array, Array]:
@@ -558,17 +557,9 @@ class AdaptiveSketchProfile(Profile):
 #
 # Once the released eigenvalue s alone regularises enough, more rows make a better sketch. Rows here
 # come in rungs, r_k = 2^k r_0: rung k > 0 needs no regulariser and is taken where s + shift reaches
-# its total R_k.
-#
-# Whatever the rule, an output that took rung k was sketched at ratio at most
-# B^2 / (R_k - z), z as in `AdaptiveSketchProfile`. So with h_k(z) what rung k would
-# contribute to delta at z were it always taken, the ladder's delta is at most
-#
-#     integral of max_k h_k(z) dz <= sum over k of the profiles of the rungs,
-#
-# and delta is shared out among them: `FIRST_SHARE` to the rung with the regulariser, the
-# rest in proportion to 1/k^2. A rung's share enters its R_k by its logarithm alone. That is
-# Theorem A4 of docs/theory/sheffet.md.
+# its total R_k. The ladder's delta is at most the sum of the rungs', by Theorem A4 of
+# docs/theory/sheffet.md, and is shared out among them: `FIRST_SHARE` to the rung with the
+# regulariser, the rest in proportion to 1/k^2. A share enters R_k by its logarithm alone.
 
 #: Part of delta for the rung with the regulariser.
 FIRST_SHARE = 0.75
@@ -591,18 +582,12 @@ def rung_total(
     """Least total R of a sketch without regulariser, in units of B^2, on the safe side."""
     guess = math.sqrt(2.0 * rows * math.log(1.0 / delta)) / epsilon + 6.0 * scale
 
-    def least(delta_at: Callable[[float], float], target: float, tolerance: float) -> float:
-        inverse = largest_safe(
-            lambda x: delta_at(1.0 + 1.0 / x), target, 1.0 / guess, tolerance=tolerance
-        )
-        return 1.0 + 1.0 / inverse if inverse > 0.0 else math.inf
+    def least(delta_at: Callable[[float], float], target: float) -> float:
+        return 1.0 + least_safe(lambda room: delta_at(1.0 + room), target, guess, 1e-3)
 
     def of_largest_gap(total: float) -> float:
-        start = np.zeros(1), np.zeros(1)
-        return max(
-            float(adaptive_delta(epsilon, curve, 1.0, (0.0, 0.0), total, 0.0, scale, start)[0])
-            for curve in sketch_curves(float(rows), adjacency, 1.0)
-        )
+        curves = sketch_curves(float(rows), adjacency, 1.0)
+        return max(largest_gap_delta(epsilon, x, total, 0.0, scale, 0.0) for x in curves)
 
     if -math.expm1(min(epsilon - 1.0 / scale, 0.0) / 2.0) >= delta:
         return math.inf  # the eigenvalue alone gives away as much
@@ -613,12 +598,12 @@ def rung_total(
     # The largest gap nearly always leaks most; the bound on all of them exceeds it by little.
     aim = delta * (1.0 - 8e-3)
     for _ in range(4):
-        total = least(of_largest_gap, aim, 1e-3)
+        total = least(of_largest_gap, aim)
         reached = profile(total) if total < math.inf else 0.0
         if reached <= delta:
             return total
         aim *= (1.0 - 1e-3) * delta / reached
-    return least(profile, delta, 1e-3)
+    return least(profile, delta)
 
 
 @dataclass(frozen=True)

@@ -128,12 +128,8 @@ def theorem_3_1(
     It is false with many rows at an epsilon in the hundreds. Up to ln(4/delta) it follows from
     Theorem B.4.
     """
-    log = log_ratio(4, epsilon, delta, _BELOW)
     r = _more_than_columns(rows, n_columns, "3.1")
-    check_positive(bound, "bound")
-    w_squared = 4 * (math.sqrt(2 * r * log) + log) / epsilon
-    _require_sketch(r, w_squared, epsilon, delta, "3.1", allow_published_erratum)
-    return w_squared * bound**2
+    return _regulariser(r, bound, epsilon, delta, "3.1", allow_published_erratum)
 
 
 def theorem_b_1(
@@ -169,19 +165,16 @@ def corollary_b_2(rows: int, bound: float, epsilon: float, delta: float) -> floa
 
 @dataclass(frozen=True)
 class AdaptiveConstants:
-    """Constants of Algorithms 2 and 5 before the data are seen.
-
-    What they guarantee is stated by the paper, and rests on numbers: see `algorithm_2`.
+    """Constants of Algorithms 2 and 5 before the data are seen, in squared data units.
 
     Attributes
     ----------
     regulariser : float
-        w² of Algorithm 2, psi of Algorithm 5, in squared data units.
+        w² of Algorithm 2, psi of Algorithm 5.
     laplace_scale : float
-        Scale of the Laplace noise on the least eigenvalue, 2 B²/epsilon.
+        Of the noise Z on the least eigenvalue.
     shift : float
-        tau = 2 B² ln(2/delta)/epsilon, subtracted so that the noisy eigenvalue is a
-        lower bound with high probability.
+        tau, subtracted so that the noisy eigenvalue is a lower bound with high probability.
     """
 
     regulariser: float
@@ -316,14 +309,10 @@ def theorem_5_1(
               \bigl(2 \sqrt{2 \nu \ln(4/\delta)} + 2 \ln(4/\delta)\bigr),
               \qquad \delta < 1/e, \quad \nu \ge d
 
-    It fails where `theorem_3_1` does.
+    It is `theorem_3_1` in other letters, and fails where that does.
     """
-    log = log_ratio(4, epsilon, delta, _BELOW)
     nu = _no_fewer_than_columns(dof, n_columns)
-    check_positive(bound, "bound")
-    psi = 2 * (2 * math.sqrt(2 * nu * log) + 2 * log) / epsilon
-    _require_sketch(nu, psi, epsilon, delta, "5.1", allow_published_erratum)
-    return psi * bound**2
+    return _regulariser(nu, bound, epsilon, delta, "5.1", allow_published_erratum)
 
 
 def algorithm_5(dof: int, bound: float, epsilon: float, delta: float) -> AdaptiveConstants:
@@ -402,17 +391,17 @@ def theorem_b_5(
     return sigma
 
 
-def _require_sketch(
-    rows: int, regulariser: float, epsilon: float, delta: float, theorem: str, allowed: bool
-) -> None:
-    """Raise unless the sketch with w² = `regulariser` B² is (epsilon, delta)-private.
-
-    Theorem B.4 has no larger a regulariser for epsilon <= ln(4/delta): nothing to check.
-    """
-    erratum = f"Sheffet, Theorem {theorem}: false for an epsilon this large and this many rows"
-    if epsilon > math.log(4 / delta):
-        profile = SketchProfile(rows, 1 / regulariser)
-        require_private(profile, epsilon, delta, erratum, allowed)
+def _regulariser(
+    rows: int, bound: float, epsilon: float, delta: float, theorem: str, allowed: bool
+) -> float:
+    """The regulariser of Theorems 3.1 and 5.1; raise where a sketch with it is not private."""
+    log = log_ratio(4, epsilon, delta, _BELOW)
+    check_positive(bound, "bound")
+    w_squared = 4 * (math.sqrt(2 * rows * log) + log) / epsilon
+    if epsilon > log:  # up to there Theorem B.4 has no larger a regulariser
+        erratum = f"Sheffet, Theorem {theorem}: false for an epsilon this large and this many rows"
+        require_private(SketchProfile(rows, 1 / w_squared), epsilon, delta, erratum, allowed)
+    return w_squared * bound**2
 
 
 def _more_than_columns(rows: int, n_columns: int | None, theorem: str) -> int:

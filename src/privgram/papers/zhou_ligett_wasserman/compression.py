@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privgram._base.numbers import check_integer, check_not_negative, check_number, check_positive
+from privgram._base.numbers import check_integer, check_not_negative, check_positive
 from privgram.drawing import random
 from privgram.papers.zhou_ligett_wasserman import theorems
 from privgram.papers.zhou_ligett_wasserman.theorems import TruncatedSketchProfile
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from privgram._base.numbers import Matrix
-    from privgram.privacy import Guarantee
+    from privgram.privacy import Standing
 
 
 #: Draws after which the reference is taken to be wrong. Lemma 4.4: one in n^2 fails.
@@ -63,7 +63,7 @@ class Compressed:
     reproducible: bool
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> Standing:
         """How well what is claimed of the privacy of this table is founded.
 
         "bounded" where scales and reference are public: `profile`, under its condition.
@@ -95,19 +95,7 @@ class Compressed:
         """Theorem 4.6, without its term o(1): a bound on the log-ratio of two densities.
 
         Both tables' columns have squared norm n, and both keep draws close to one reference.
-
-        Parameters
-        ----------
-        difference : float
-            Frobenius norm of the difference of the two tables' covariances.
-        lambda_min, lambda_min_reference : float
-            Their least eigenvalues.
-        norm_reference : float
-            Spectral norm of the reference.
-
-        Returns
-        -------
-        float
+        Parameters are those of `theorem_4_6`.
 
         Raises
         ------
@@ -135,7 +123,7 @@ class Compressed:
         )
 
     def profile(self, bound: float, eigenvalue_floor: float) -> TruncatedSketchProfile:
-        r"""Differential privacy under "replace", given what is public of all tables considered.
+        """Differential privacy under "replace", given what is public of all tables considered.
 
         Parameters
         ----------
@@ -158,15 +146,8 @@ class Compressed:
 
         Notes
         -----
-        With :math:`t = C \sqrt{\ln(2np)/m}` the threshold less `delta_max`, draws are thrown
-        away with probability at most
-
-        .. math:: \beta = \sum_{j \le k} 2 \exp\Bigl(-\frac m2 \bigl(x_{jk} - \ln(1 +
-                  x_{jk})\bigr)\Bigr), \qquad x_{jk} = \frac{t}{\sqrt{s_j s_k}},
-
-        :math:`s_j` the reference's j-th diagonal entry and `delta_max` together, B^2 at most,
-        and the product under the root at most :math:`B^4/4` for j < k. It is small where the
-        columns' mean squares are about 1 or less.
+        Few draws are thrown away where the columns' mean squares are about 1 or less: see
+        beta in docs/theory/compression.md.
         """
         square = check_positive(bound, "bound") ** 2
         floor = check_positive(eigenvalue_floor, "eigenvalue_floor")
@@ -194,26 +175,6 @@ class Compressed:
             f"{bound:.12g}, a second moment A^T A whose eigenvalues are at least {floor:.12g}, and "
             f"entries of A^T A / {self.n_rows} within {self.delta_max:.12g} of the reference",
         )
-
-    def delta(self, epsilon: float, bound: float, eigenvalue_floor: float) -> float:
-        """Delta of `profile` at an epsilon, under that profile's condition.
-
-        Parameters
-        ----------
-        epsilon : float
-        bound, eigenvalue_floor : float
-            As in `profile`.
-
-        Returns
-        -------
-        float
-
-        Raises
-        ------
-        ValueError
-            As in `profile`.
-        """
-        return self.profile(bound, eigenvalue_floor).delta(check_number(epsilon, "epsilon"))
 
     def _check_reference(self) -> Matrix:
         if self.reference is None:

@@ -228,11 +228,6 @@ class TruncatedSketchProfile(Profile):
         N >= 1: draws before giving up.
     condition : str
         The promise about the tables that all this rests on, and which nothing enforces.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
     """
 
     _guarantee = "bounded"
