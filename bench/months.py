@@ -15,7 +15,7 @@ import numpy as np
 
 import privgram as pg
 from privgram.stream import State
-from privgram.stream.factors import Epoch
+from privgram.stream.factors import Epoch, RunningSums
 
 ROWS, COLUMNS, MONTHS = 10**6, 50, 1000
 
@@ -33,7 +33,8 @@ def least(call, times=5):
 def main() -> None:
     """Print the figures."""
     for periods in (12, 60, 240, 1000):
-        noise = Epoch(periods).noise
+        sums = RunningSums((Epoch(periods),))
+        noise = np.array([np.linalg.norm(sums.between(0, t)) for t in range(1, periods + 1)])
         print(
             f"{periods:5d} periods: noise {noise.max():.3f}, {np.sqrt((noise**2).mean()):.3f} rms"
         )

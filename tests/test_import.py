@@ -40,6 +40,12 @@ def test_import_loads_nothing_heavy():
     assert not {*LATER, "privgram.regression"} & loaded
 
 
+def test_public_names_are_few_and_the_papers_are_there_besides():
+    assert len(pg.__all__) <= 22
+    assert pg.papers.__name__ == "privgram.papers"
+    assert "papers" in dir(pg)
+
+
 @pytest.mark.parametrize("name", pg.__all__)
 def test_names_are_there_and_documented(name):
     assert getattr(pg, name).__doc__

@@ -49,6 +49,10 @@ def R(*given, **named):
     return lambda ledger: pg.release(*given, **({"ledger": ledger} | made(asked)))
 
 
+def F(*given, **named):
+    return lambda ledger: pg.regress(TABLE, *given, 1.0, 1e-6, ledger=ledger, **named)
+
+
 def M(*given, **named):
     return lambda _: pg.second_moment(*given, **made(named))
 
@@ -673,6 +677,17 @@ REFUSED = {
         ValueError,
         "the release is private for single rows and its bound was chosen for units by 'who': "
         "choose both for one unit",
+    ),
+    # a regression
+    "a reference that is no mapping": (
+        F("y ~ x", {"x": (0, 1), "y": (0, 2)}, reference=3),
+        TypeError,
+        "reference is a mapping of factors to levels, such as {'region': 'north'}, not int",
+    ),
+    "columns in the place of the formula": (
+        F({"x": (0, 1), "y": (0, 2)}, "y ~ x"),
+        TypeError,
+        "a formula is text, such as 'wage ~ age + sex*region'",
     ),
 }
 

@@ -16,7 +16,7 @@ from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, Re
 from privgram.moment import SecondMoment
 
 if TYPE_CHECKING:
-    from privgram import papers
+    from privgram import papers as papers
     from privgram._plan import plan
     from privgram.stream import Stream
     from privgram.study import Study, regress
@@ -39,7 +39,6 @@ __all__ = [
     "Study",
     "Unit",
     "load",
-    "papers",
     "plan",
     "pool",
     "regress",
@@ -63,4 +62,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, "papers"]

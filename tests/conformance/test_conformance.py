@@ -274,6 +274,7 @@ OWN = {
     "release": "the record",
     "design": "the record",
     "used": "of penalised fits",
+    "theta": "of the design's columns",
 }
 
 

@@ -135,7 +135,7 @@ def test_one_look_where_a_frame_gains_nothing():
 
 
 @pytest.mark.parametrize(
-    "mechanism", [pg.Refined(looks=1), pg.Refined(purpose="pca")], ids=["looks", "purpose"]
+    "mechanism", [pg.Refined(looks=1), pg.Refined(purpose="components")], ids=["looks", "purpose"]
 )
 def test_one_look_if_it_is_asked_for(mechanism):
     made = refined(seed=3, mechanism=mechanism)
@@ -300,7 +300,7 @@ def test_a_target_is_one_of_the_columns(tmp_path):
     with pytest.raises(TypeError, match="name of a column"):
         pg.Refined(target=3)
     with pytest.raises(ValueError, match="of regressions"):
-        pg.Refined(purpose="pca", target="y")
+        pg.Refined(purpose="components", target="y")
 
 
 def test_a_frame_towards_a_target_lengthens_its_residual_alone():

@@ -135,7 +135,7 @@ RUNS = {
     "one look": functools.partial(release, mechanism=pg.AnalyzeGauss()),
     "triangular": functools.partial(release, mechanism=pg.AnalyzeGauss(noise="triangular")),
     "looks": functools.partial(release, mechanism=pg.Refined()),
-    "looks, for components": functools.partial(release, mechanism=pg.Refined(purpose="pca")),
+    "looks, for components": functools.partial(release, mechanism=pg.Refined(purpose="components")),
     "groups": functools.partial(release, mechanism=pg.AnalyzeGauss(), **BY_G),
     "units": functools.partial(release, mechanism=pg.AnalyzeGauss(), **BY_WHO),
     "units by group": functools.partial(

@@ -237,31 +237,21 @@ class Form:
                 f"{path.name} is not {self.what} of privgram, or is damaged"
             ) from error
         check_version(version, self.version, path.name, self.what)
-        try:
-            # What is not under the checksum says nothing.
-            same = checksum == digest(header, arrays) and len(payload) == 4
-        except DAMAGE:  # members that are not arrays of numbers
-            same = False
-        if not same:
+        # What is not under the checksum says nothing.
+        if checksum != digest(header, arrays) or len(payload) != 4:
             raise DamagedFile(f"{path.name} is damaged: its checksum does not match its contents")
         return header, arrays
 
     def _parse(self, data: bytes) -> tuple[dict[str, Any], Arrays]:
-        if data[:2] == b"PK":
-            with _open_npz(data) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-            payload = parse_json(str(arrays.pop("header")))
-            arrays.pop("allow_pickle", None)  # NumPy before 2.1 took the argument for an array
-            unknown = set(arrays) - set(self.arrays)
-        else:
-            payload = parse_json(data)
+        payload, arrays = _payload(data)
+        if not _is_npz(data):
             body = payload[self.key]
             arrays = {name: np.array(body.pop(name)) for name in self.arrays if name in body}
-            unknown = {name for name, array in arrays.items() if array.dtype.kind not in "fiu"}
-            arrays = {name: array.astype(np.float64) for name, array in arrays.items()}
-        if unknown:
-            raise ValueError(f"no arrays of numbers: {unknown}")
-        return payload, arrays
+        arrays.pop("allow_pickle", None)  # NumPy before 2.1 took the argument for an array
+        for name, array in arrays.items():
+            if name not in self.arrays or array.dtype.kind not in "fiu":
+                raise ValueError(f"{name} is no array of numbers that is known")
+        return payload, {name: array.astype(np.float64) for name, array in arrays.items()}
 
     @contextmanager
     def understood(self, path: Path) -> Iterator[None]:
@@ -272,26 +262,25 @@ class Form:
 
 def format_of(path: Path) -> str | None:
     """The name of the format that a file says it has; None where it says none."""
-    data = path.read_bytes()
     try:
-        if data[:2] == b"PK":
-            with _open_npz(data) as archive:
-                payload = parse_json(str(archive["header"]))
-        else:
-            payload = parse_json(data)
-        name = payload["format"]
+        name = _payload(path.read_bytes())[0]["format"]
     except DAMAGE:
         return None
     return name if isinstance(name, str) else None
 
 
-@contextmanager
-def _open_npz(data: bytes) -> Iterator[Any]:
-    """Open a NumPy archive that takes about as much memory as its file has bytes, at most.
+def _is_npz(data: bytes) -> bool:
+    return data[:2] == b"PK"
 
-    Ours are not compressed. So one that is, or whose members overlap, is not ours, and might
-    grow to anything.
+
+def _payload(data: bytes) -> tuple[Any, dict[str, NDArray[Any]]]:
+    """What JSON says, or the header of a NumPy archive, and the archive's other arrays.
+
+    Archives take about as much memory as their file has bytes, at most. Ours are not compressed. So
+    one that is, or whose members overlap, is not ours, and might grow to anything.
     """
+    if not _is_npz(data):
+        return parse_json(data), {}
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
     stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
@@ -300,7 +289,8 @@ def _open_npz(data: bytes) -> Iterator[Any]:
     if len({member.filename for member in members}) < len(members):
         raise ValueError("a member appears twice")
     with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-        yield archive
+        arrays = {name: archive[name] for name in archive.files}
+    return parse_json(str(arrays.pop("header"))), arrays
 
 
 def digest(header: dict[str, Any], arrays: Arrays) -> str:

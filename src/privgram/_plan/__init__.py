@@ -22,7 +22,7 @@ from privgram._plan.outlook import outlook as make_outlook
 from privgram.columns import Columns
 from privgram.columns.structure import by_term, proposed_weights, share, target_term
 from privgram.columns.unit import Guarantee
-from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, noise_edge
+from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, semicircle
 from privgram.mechanisms._base import check_mechanism
 
 if TYPE_CHECKING:
@@ -553,7 +553,7 @@ def _recommend(rows: list[PlanRow], n_columns: int, n_rows: int | None) -> tuple
     positive = next((row for row in rows if row.mechanism.startswith("AdditiveWishart")), None)
     if positive is None or positive.noise is None or best.noise is None or positive is best:
         return best.mechanism, f"Take {best.mechanism}: it needs the fewest rows.{less}"
-    spectral = noise_edge(best.noise, n_columns)
+    spectral = semicircle(best.noise, n_columns)
     more = positive.noise / best.noise - 1
     if n_rows is not None and n_rows < 2 * spectral:
         return positive.mechanism, (

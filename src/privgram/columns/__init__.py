@@ -146,7 +146,8 @@ class Columns:
         plain = Layout(self._variables, self._terms, self._intercept, {})
         stored = {column.piece for column in plain.stored}
         self._weights = self._check_weights({} if weights is None else weights, stored)
-        self._layout = Layout(self._variables, self._terms, self._intercept, self._weights)
+        #: Which columns are stored, and what follows from them.
+        self.layout = Layout(self._variables, self._terms, self._intercept, self._weights)
 
     @classmethod
     def from_data(cls, *args: Any, **kwargs: Any) -> Columns:
@@ -282,11 +283,6 @@ class Columns:
         return float(as_numeric(self._row_weights, self._variables).interval[1])
 
     @property
-    def layout(self) -> Layout:
-        """Which columns are stored, and what follows from them."""
-        return self._layout
-
-    @property
     def intercept(self) -> bool:
         """Whether there is a column of ones, stored or the sum of a factor's indicators."""
         return self._intercept
@@ -324,7 +320,7 @@ class Columns:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the stored columns, the intercept last."""
-        return self._layout.names
+        return self.layout.names
 
     @cached_property
     def selected(self) -> tuple[str, ...]:
@@ -348,7 +344,7 @@ class Columns:
                 not stored.piece.factors
                 and stored.weight == 1
                 and (stored.piece == ONES or stored.piece.linear)
-                for stored in self._layout.stored
+                for stored in self.layout.stored
             )
             and all(type(self._variables[name]) is Number for name in self.selected)
         )
@@ -356,52 +352,43 @@ class Columns:
     @cached_property
     def encoder(self) -> Encoder:
         """What turns raw columns into stored ones."""
-        return Encoder(self._layout, self.selected, self._row_weights)
+        return Encoder(self.layout, self.selected, self._row_weights)
 
     @cached_property
-    def _affine(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Center and half-width of each stored column."""
-        found = np.zeros((2, len(self)))
-        for stored in self._layout.stored:
-            center, half_width = 0.0, 1.0
+    def _numbers(self) -> list[NDArray[np.float64]]:
+        """Center, half-width, lower and upper bound of each stored column."""
+        found = np.tile([[0.0], [1.0], [-1.0], [1.0]], len(self))
+        for stored in self.layout.stored:
+            of_stored = found[:, stored.columns]
             if not stored.piece.factors and stored.piece.linear:
                 described = as_numeric(stored.piece.powers[0][0], self._variables)
-                center, half_width = described.center, described.half_width
-            found[0, stored.columns] = center
+                of_stored.T[:] = described.center, described.half_width, *described.interval
+            elif not stored.piece.powers:
+                of_stored[2] = stored.piece == ONES
             with DefaultRounding():
-                found[1, stored.columns] = half_width / stored.weight
+                of_stored[1] /= stored.weight
         found.flags.writeable = False
-        return found[0], found[1]
+        return list(found)
 
     @property
     def lower(self) -> NDArray[np.float64]:
         """Lower bounds in own units; 1 for the intercept, 0 for indicators."""
-        return self._ends(0)
+        return self._numbers[2]
 
     @property
     def upper(self) -> NDArray[np.float64]:
         """Upper bounds in own units; 1 for the intercept and indicators."""
-        return self._ends(1)
-
-    def _ends(self, end: int) -> NDArray[np.float64]:
-        found = np.ones(len(self)) if end else np.full(len(self), -1.0)
-        for stored in self._layout.stored:
-            if not stored.piece.powers:
-                found[stored.columns] = 1.0 if end or stored.piece == ONES else 0.0
-            elif not stored.piece.factors and stored.piece.linear:
-                name = stored.piece.powers[0][0]
-                found[stored.start] = as_numeric(name, self._variables).interval[end]
-        return found
+        return self._numbers[3]
 
     @property
     def center(self) -> NDArray[np.float64]:
         """Middles of the bounds; 0 for the intercept."""
-        return self._affine[0]
+        return self._numbers[0]
 
     @property
     def half_width(self) -> NDArray[np.float64]:
         """Half the distances between the bounds; 1 for the intercept."""
-        return self._affine[1]
+        return self._numbers[1]
 
     @property
     def inverse(self) -> NDArray[np.float64]:
@@ -412,19 +399,19 @@ class Columns:
     @cached_property
     def bound(self) -> float:
         """The largest possible L2 norm of a stored row, attained at the upper bounds."""
-        squared = self._layout.squared_bound()
+        squared = self.layout.squared_bound()
         with DefaultRounding():
             found = math.sqrt(squared)
             # Above it, so that no row is clipped; tables of plain numbers keep the bound they had.
             while not self.plain and found * found < squared:
                 found = math.nextafter(found, math.inf)
             # The kernel needs no norms where it can tell so from sums that are not exact.
-            if any(stored.weight**2 * 2**20 % 1 for stored in self._layout.stored):
+            if any(stored.weight**2 * 2**20 % 1 for stored in self.layout.stored):
                 found *= 1 + 2.0**-39
         return found
 
     def __len__(self) -> int:
-        return self._layout.size
+        return self.layout.size
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -437,12 +424,9 @@ class Columns:
         return hash(_key(self))
 
     def __repr__(self) -> str:
-        more = ", intercept=True" if self._intercept else ""
-        more += f", missing={self._missing!r}" if self._missing is not None else ""
-        more += f", terms={list(self.terms)!r}" if self._written is not None else ""
-        more += f", weights={self.weights!r}" if self._weights else ""
-        more += f", row_weights={self._row_weights!r}" if self._row_weights else ""
-        return f"Columns({self.bounds!r}{more})"
+        options = {"intercept": True} | self._options() if self._intercept else self._options()
+        given = (f"{name}={value!r}" for name, value in options.items())
+        return f"Columns({', '.join([repr(self.bounds), *given])})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Columns.from_dict, (self.to_dict(),))
@@ -491,19 +475,18 @@ class Columns:
 
     def to_dict(self) -> dict[str, Any]:
         """Give a plain form for JSON, from which `from_dict` makes an equal object."""
-        plain: dict[str, Any] = {
-            "bounds": {name: given.to_plain() for name, given in self._variables.items()},
-            "intercept": self._intercept,
+        plain = {name: given.to_plain() for name, given in self._variables.items()}
+        return {"bounds": plain, "intercept": self._intercept, **self._options()}
+
+    def _options(self) -> dict[str, Any]:
+        """Further parameters, as values of JSON, where they are not the default."""
+        options = {
+            "missing": self._missing,
+            "terms": self._written and list(self._written),
+            "weights": self.weights,
+            "row_weights": self._row_weights,
         }
-        if self._missing is not None:
-            plain["missing"] = self._missing
-        if self._written is not None:
-            plain["terms"] = list(self._written)
-        if self._weights:
-            plain["weights"] = self.weights
-        if self._row_weights is not None:
-            plain["row_weights"] = self._row_weights
-        return plain
+        return {name: given for name, given in options.items() if given}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Columns:
@@ -513,19 +496,13 @@ class Columns:
         unknown = sorted(set(data) - set(_KEYS))
         if unknown:
             raise ValueError(f"unknown key {unknown[0]!r}; known: {', '.join(_KEYS)}")
-        return cls(
-            data["bounds"],
-            data.get("intercept", False),
-            data.get("missing"),
-            terms=data.get("terms"),
-            weights=data.get("weights"),
-            row_weights=data.get("row_weights"),
-        )
+        return cls(**data)
 
     def save(self, path: str | Path) -> None:
         """Write to a ``.toml`` or ``.json`` file, whole or not at all."""
         path = Path(path)
-        write_atomically(path, _WRITERS[_suffix(path)](self.to_dict()).encode())
+        write, _ = _form(path)
+        write_atomically(path, write(self.to_dict()).encode())
 
     @classmethod
     def load(cls, path: str | Path) -> Columns:
@@ -556,7 +533,7 @@ class Columns:
             direct = "bool"
         """
         path = Path(path)
-        parse = _READERS[_suffix(path)]
+        _, parse = _form(path)
         try:
             return cls.from_dict(parse(path.read_text(encoding="utf-8-sig")))
         except (ValueError, TypeError) as error:  # both parsers raise subclasses of ValueError
@@ -614,10 +591,13 @@ def _key(columns: Columns) -> tuple[Any, ...]:
 _KEYS = ("bounds", "intercept", "missing", "terms", "weights", "row_weights")
 
 
-def _suffix(path: Path) -> str:
-    if path.suffix not in _READERS:
-        raise ValueError(f"{path}: columns are kept in .toml or .json files")
-    return path.suffix
+def _form(path: Path) -> tuple[Callable[[dict[str, Any]], str], Callable[[str], Any]]:
+    """What writes and what reads a file, by its suffix."""
+    if path.suffix == ".toml":
+        return _to_toml, tomllib.loads
+    if path.suffix == ".json":
+        return (lambda data: json.dumps(data, indent=2) + "\n"), parse_json
+    raise ValueError(f"{path}: columns are kept in .toml or .json files")
 
 
 def _to_toml(data: dict[str, Any]) -> str:
@@ -635,11 +615,3 @@ def _toml(value: Any) -> str:
         return "[" + ", ".join(map(_toml, value)) + "]"
     # TOML's strings, numbers and booleans are JSON's, but for surrogates and DEL.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _to_json(data: dict[str, Any]) -> str:
-    return json.dumps(data, indent=2) + "\n"
-
-
-_READERS: dict[str, Callable[[str], Any]] = {".toml": tomllib.loads, ".json": parse_json}
-_WRITERS: dict[str, Callable[[dict[str, Any]], str]] = {".toml": _to_toml, ".json": _to_json}

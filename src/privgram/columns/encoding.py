@@ -58,6 +58,18 @@ def check_kind(dtype: np.dtype[Any], name: str | int, wanted: Variable | None = 
         raise mistaken("complex numbers" if kind == "c" else held, name, wanted, advice)
 
 
+def as_column(values: Any, name: str, wanted: Variable | None = None) -> NDArray[Any]:
+    """Check that an object is a one-dimensional array of what is wanted; copy nothing."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"column {name!r} is a masked array; use .filled(np.nan)")
+    array = np.asarray(values)
+    check_kind(array.dtype, name, wanted)
+    if array.ndim != 1:
+        raise ValueError(f"column {name!r} has {array.ndim} dimensions instead of one")
+    raw = isinstance(wanted, (Boolean, Dates, Factor, Identifier))
+    return array if raw else numbers_of(array, name)
+
+
 def numbers_of(values: NDArray[Any], name: str | int) -> NDArray[Any]:
     """Objects that are numbers, as databases give decimals, as float64; None is NaN."""
     if values.dtype.kind != "O":
@@ -371,16 +383,12 @@ def parts_of(table: Any, selected: Mapping[str, Any]) -> list[Raw]:
     found: list[Raw] = []
     for name, described in selected.items():
         try:
-            column = np.asarray(table[name])
+            given = table[name]
         except (KeyError, IndexError, ValueError, TypeError):
             raise ValueError(f"the table has no column {name!r}") from None
-        if column.ndim != 1:
-            raise ValueError(f"column {name!r} has {column.ndim} dimensions instead of one")
+        column = as_column(given, name, described)
         if found and len(column) != len(found[0]):
             raise ValueError(f"column {name!r} has {len(column)} rows and others {len(found[0])}")
-        check_kind(column.dtype, name, described)
-        if not isinstance(described, (Boolean, Dates, Factor)):
-            column = numbers_of(column, name)
         is_factor = isinstance(described, Factor)
         found.append(Codes(named(codes_of, name)(column, described)) if is_factor else column)
     return found

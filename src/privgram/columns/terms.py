@@ -71,14 +71,9 @@ class Term:
 
     def label(self, variables: Mapping[str, Variable]) -> str:
         """The term as it is written: 'poly(age, 2):sex'."""
-        return ":".join(
-            [_polynomial(name, top, variables) for name, top in self.degrees] + list(self.factors)
-        )
-
-
-def _polynomial(name: str, top: int, variables: Mapping[str, Variable]) -> str:
-    label = as_numeric(name, variables).label(name)
-    return label if top == 1 else f"poly({label}, {top})"
+        labels = [(as_numeric(name, variables).label(name), top) for name, top in self.degrees]
+        powers = (label if top == 1 else f"poly({label}, {top})" for label, top in labels)
+        return ":".join([*powers, *self.factors])
 
 
 def as_numeric(name: str, variables: Mapping[str, Variable]) -> Numeric:

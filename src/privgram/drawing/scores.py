@@ -43,7 +43,7 @@ from privgram.moment.scored import (
 )
 from privgram.noise import GaussianLaw, combine
 from privgram.regression import scoring as rules
-from privgram.regression.design import AllColumns, design
+from privgram.regression.design import AllColumns, design, left_out
 from privgram.regression.scored import FORM, HIDDEN, ScoreFit
 from privgram.sources.table import Kept
 
@@ -94,7 +94,7 @@ def scored(
         FORM.check_suffix(path)
         check_distinct({}, {"ledger": None if ledger is None else ledger.path, "out": path})
         check_room(path)
-    given = {name: str(x) for name, x in (*parsed.references.items(), *(reference or {}).items())}
+    given = left_out(parsed.references, reference)
     target, texts = parsed.targets[0], parsed.features
     if wide is None:
         model = design(AllColumns(used), target, texts, parsed.intercept, given)

@@ -241,9 +241,8 @@ class Pass:
 
 
 def _check_selection(columns: Any) -> tuple[str, ...]:
-    if isinstance(columns, (str, Mapping)) or not isinstance(columns, Iterable):
-        raise TypeError("columns is a list of names or a Columns, which holds public bounds")
-    names = tuple(columns)
+    listed = isinstance(columns, Iterable) and not isinstance(columns, (str, Mapping))
+    names = tuple(columns) if listed else (None,)
     if not all(isinstance(name, str) for name in names):
         raise TypeError("columns is a list of names or a Columns, which holds public bounds")
     if not names:

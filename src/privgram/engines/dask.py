@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
@@ -24,7 +23,6 @@ from privgram.columns.unit import Unit
 from privgram.engines import INTERVAL, Pass, Report, reporter
 from privgram.engines.parts import (
     FAN_IN,
-    BadPartition,
     Failure,
     Plan,
     State,
@@ -74,8 +72,8 @@ def total(asked: Pass, new: Callable[[int], Any] | None = None) -> Any:
             else:
                 with _Counter({state.key for state in states}, told):
                     found = tree.compute()
-        except BadPartition as error:
-            problem = error.failure.error()
+        except Failure as failure:
+            problem = failure.error()
         except Exception as error:
             if failed == [error]:  # the caller's own
                 raise
@@ -123,7 +121,7 @@ def _of_array(array: Any, check: Callable[[Any], Plan], topic: str) -> tuple[int
         )
     plan = check(np.empty((0, array.shape[1]), array.dtype))
     states = array.map_blocks(
-        _state_of_block,
+        _state_of,
         plan,
         topic,
         dtype=object,
@@ -142,7 +140,7 @@ def _of_frame(frame: Any, check: Callable[[Any], Plan], topic: str, unit: Unit |
     if unit is not None:
         frame = frame.shuffle(on=unit.name)
     states = frame.map_partitions(
-        _state_of_part, plan, topic, meta=frame._meta.iloc[:, 0], enforce_metadata=False
+        _state_of, plan, topic, meta=frame._meta.iloc[:, 0], enforce_metadata=False
     )
     return states.to_delayed()  # type: ignore[no-any-return]
 
@@ -159,19 +157,21 @@ def _without_categories(meta: Any) -> Any:
     return meta.astype(dict.fromkeys(unknown, object))
 
 
-def _state_of_block(
-    block: Any, plan: Plan, topic: str, block_id: tuple[int, int] = (0, 0)
-) -> State:
-    return _told(topic, plan.state((block,), block_id[0]), block_id[0])
-
-
-def _state_of_part(
+def _state_of(
     part: Any,
     plan: Plan,
     topic: str,
-    partition_info: Mapping[str, Any] = MappingProxyType({}),
+    block_id: tuple[int, int] = (0, 0),  # which Dask tells of an array,
+    partition_info: Mapping[str, Any] | None = None,  # and of a DataFrame
 ) -> State:
-    return _told(topic, plan.state((part,), partition_info["number"]), partition_info["number"])
+    """Accumulate a partition, and tell the client, through the scheduler, how many rows it had."""
+    partition = block_id[0] if partition_info is None else partition_info["number"]
+    state = plan.state((part,), partition)
+    if topic and not isinstance(state, Failure):
+        from distributed import get_worker
+
+        get_worker().log_event(topic, (partition, rows_of(state)))
+    return state
 
 
 def _tree(states: list[Any]) -> Any:
@@ -195,7 +195,7 @@ def _merge(states: list[State]) -> State:
     """Merge, or end the pass: a task that may fail, since it was given no data to log."""
     result = merged(states)
     if isinstance(result, Failure):
-        raise BadPartition(result)
+        raise result
     return result
 
 
@@ -213,15 +213,6 @@ class _Counter(Callback):
         if key in self.keys and not isinstance(result, Failure):
             self.rows += rows_of(result)
             self.report(self.rows)
-
-
-def _told(topic: str, state: State, partition: int) -> State:
-    """Tell the client, through the scheduler, how many rows a partition had."""
-    if topic and not isinstance(state, Failure):
-        from distributed import get_worker
-
-        get_worker().log_event(topic, (partition, rows_of(state)))
-    return state
 
 
 def _watch(client: Any, total: Any, topic: str, report: Report) -> Any:

@@ -25,17 +25,21 @@ Moments: TypeAlias = SecondMoment | SecondMoments
 State: TypeAlias = "Moments | Any | Failure"
 
 
-@dataclass(frozen=True)
-class Failure:
+class Failure(Exception):
     """Why a partition cannot be used: its number, and an error that shows no data."""
 
-    partition: int
-    kind: type[Exception]
-    problem: str
+    def __init__(self, partition: int, kind: type[Exception], problem: str) -> None:
+        super().__init__(partition, kind, problem)
+        self.partition, self.kind, self.problem = partition, kind, problem
 
     def error(self) -> Exception:
         """Make the exception for the user."""
         return self.kind(f"partition {self.partition}: {self.problem}")
+
+    def __repr__(self) -> str:  # as a worker's log has it
+        return str(self.error())
+
+    __str__ = __repr__
 
 
 @dataclass(frozen=True)
@@ -97,19 +101,6 @@ class Plan:
         return moment
 
 
-class BadPartition(Exception):
-    """Ends a pass with a failure that shows no data."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure)
-        self.failure = failure
-
-    def __str__(self) -> str:
-        return str(self.failure.error())
-
-    __repr__ = __str__  # as a worker's log has it
-
-
 def redacted(engine: str, error: Exception) -> OSError:
     """Say that a cluster failed, and not how: a failed cast quotes the value."""
     return OSError(
@@ -127,10 +118,7 @@ def merged(states: Iterable[State]) -> State:
     first, *others = states  # to be left as it is: a scheduler may need it again
     total: Any = first.copy() if isinstance(first, Moments) else deepcopy(first)
     for other in others:
-        if isinstance(total, SecondMoment):
-            total.merge_disjoint(other)  # type: ignore[arg-type]  # of one kind
-        else:
-            total.merge(other)
+        getattr(total, "merge_disjoint", total.merge)(other)
     return total
 
 

@@ -31,7 +31,6 @@ from privgram.moment.groups import (
     bounds_of,
     keyed,
     moment_of,
-    moments_of,
     new_totals,
 )
 from privgram.moment.rows import Feeder, new_total
@@ -170,9 +169,7 @@ def total_of(asked: Pass) -> Any:
         total, names = accumulate_units(
             asked, lambda d: accumulator_of(unit, d, bound, row_bound, scaling, groups=n)
         )
-        if groups is not None:
-            return moments_of(unit, total, names, scaling, bound, groups)
-        return moment_of(unit, total, names, scaling, bound)
+        return moment_of(unit, total, names, scaling, bound, groups)
     bound = check_bound(asked.row_bound)
     if groups is not None:
         total, named = accumulate(asked, lambda d: new_totals(scaling, d, bound, groups))

@@ -14,7 +14,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,13 +44,6 @@ PIECE = 1 << 13
 _NO_UNIT = (
     "has no unit: nobody's rows cannot be bounded; leave such rows out by Unit(..., missing='drop')"
 )
-
-
-class Grouped(NamedTuple):
-    """Rows of a part, by unit, and where each unit begins."""
-
-    records: NDArray[Any]
-    starts: NDArray[np.intp]
 
 
 class Layout:
@@ -207,6 +200,7 @@ class Store:
         return PIECE if part in self.written else sum(map(len, self.parts[part]))
 
     def _read(self, parts: Sequence[int]) -> Iterator[Any]:
+        """Rows of some parts, by unit, and where each unit begins."""
         some = [records for part in parts for records in self.parts.get(part, ())]
         for part in parts:
             some += [self._from_file(at, size) for at, size in self.written.get(part, ())]
@@ -215,7 +209,7 @@ class Store:
         records = records[_order(records)]
         key = records["key"]
         starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
-        yield Grouped(records, starts)
+        yield records, starts
 
     def _from_file(self, at: int, size: int) -> NDArray[Any]:
         assert self.record is not None
@@ -246,7 +240,6 @@ class Gatherer:
         self.drop = drop
         self.held: dict[int, list[NDArray[Any]]] = defaultdict(list)
         self.size = 0
-        self.n_columns = len(store.layout.wanted)
 
     @property
     def accumulator(self) -> Gatherer:
@@ -257,21 +250,19 @@ class Gatherer:
         """Take every row of a block, whose last column holds the units; return their number."""
         *parts, given = block
         key = given if isinstance(given, Keys) else keys_of(given)
-        n_rows, values, high, kept = len(key), key.values, key.high, np.arange(0)
+        n_rows, kept = len(key), None
         if key.missing is not None and key.missing.any():
             if not self.drop:
                 raise InvalidRow(int(key.missing.argmax()), _NO_UNIT)
             kept = np.flatnonzero(~key.missing)
-            values = values[kept]
-            high = None if high is None else high[kept]
-            parts = [_rows(part, kept) for part in parts]
-        if not len(values):
+            key, parts = key[kept], [part[kept] for part in parts]
+        if not len(key):
             return n_rows
-        self.store.check_kind(values.dtype)
+        self.store.check_kind(key.values.dtype)
         try:
-            self._take(self.store.layout.pack(parts, values), high)
+            self._take(self.store.layout.pack(parts, key.values), key.high)
         except InvalidRow as error:
-            row = error.row if len(values) == n_rows else int(kept[error.row])
+            row = error.row if kept is None else int(kept[error.row])
             raise InvalidRow(row, error.problem) from None
         return n_rows
 
@@ -298,10 +289,6 @@ class Gatherer:
     def merge(self, other: Gatherer) -> None:
         """Take what another thread's holds."""
         other.finish()
-
-
-def _rows(part: Any, at: NDArray[np.intp]) -> Any:
-    return Codes(part.indices[at], part.lut) if isinstance(part, Codes) else part[at]
 
 
 class UnitFeeder:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from privgram._base.machine import cores
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
     from privgram.exact.limbs import Limbs
+    from privgram.exact.variates import Variates
 
 # A matrix is `sum_k D_k b^(low + k)`, `b = 2^bits`, with matrices `D_k` of integers in
 # [-b/2, b/2] held in float64. The digits of a product are the convolution of the digits of its
@@ -332,21 +333,11 @@ ROOT_BITS = 24
 SLACK = 1 + 2.0**-20
 
 
-class Draws(Protocol):
-    """A matrix of real numbers, as `privgram.exact.variates.Variates` is one."""
-
-    def parts(self, error: float) -> list[Matrix]:
-        """Matrices whose sum is within `error` in every entry; a smaller one shows more digits."""
-
-    def to_float(self) -> Matrix:
-        """The numbers to about the digits of float64."""
-
-
 @dataclass(frozen=True, repr=False, eq=False)
 class Drawn:
     """Draws in digits."""
 
-    draws: Draws
+    draws: Variates
     bits: int
 
     @cached_property
@@ -397,7 +388,9 @@ def gram(left: DigitMatrix, right: Drawn, target: float) -> tuple[DigitMatrix, f
     return m.gram(low), SLACK * error
 
 
-def add_wisharts(limbs: Limbs, scale: float, plus: Draws, minus: Draws, exponent: int) -> Matrix:
+def add_wisharts(
+    limbs: Limbs, scale: float, plus: Variates, minus: Variates, exponent: int
+) -> Matrix:
     """Round ``G + scale (A A^T - B B^T)`` to multiples of ``2^exponent`` units: exactly.
 
     Counts of the grid, symmetric (d, d). A and B are Bartlett's factors. The scale, in units, is

@@ -39,7 +39,7 @@ __all__ = [
 Purpose = Literal["regression", "components", "means"]
 
 
-def noise_edge(noise_std: float, n_columns: int) -> float:
+def semicircle(noise_std: float, n_columns: int) -> float:
     """What the eigenvalues of symmetric noise stay within: 2 s sqrt(d) for a deviation s."""
     return 2 * noise_std * math.sqrt(n_columns)
 
@@ -68,7 +68,7 @@ def default(
         MatrixLaplace().noise_for(*setting)
         return MatrixLaplace()
     gauss = AnalyzeGauss().noise_for(*setting)
-    if n_rows is not None and n_rows < 2 * noise_edge(gauss.noise_std, n_columns):
+    if n_rows is not None and n_rows < 2 * semicircle(gauss.noise_std, n_columns):
         with suppress(ValueError):
             AdditiveWishart().noise_for(*setting)
             return AdditiveWishart()

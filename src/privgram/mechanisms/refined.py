@@ -282,7 +282,7 @@ MOST_MOVED = 0.1
 #: as it is: its own tail then reaches as far as that of all other directions together.
 RESIDUAL = 1 / 6
 
-PURPOSES = ("regression", "pca")
+PURPOSES = ("regression", "components")
 
 #: What is assumed of rows that noise hides and clipping shortened.
 Clipping = Literal["cautious", "assume-seen"]
@@ -329,9 +329,9 @@ class Refined(Mechanism):
         At most so many looks, 1 to 4. "auto" takes what a rate of signal to noise makes worth it,
         a fourth only while noise hides some direction, and one where a frame gains
         nothing: then the release is `AnalyzeGauss`'s.
-    purpose : {"regression", "pca"}
+    purpose : {"regression", "components"}
         "regression" takes second looks. For the whole matrix, its principal components and
-        means, isotropic noise is best: "pca" is one look.
+        means, isotropic noise is best: "components" is one look.
     target : str, optional
         The column that will be explained, by its name in the release: ``x3`` in a table without
         names. Its regressions on any others get less noise where there are many columns, and all
@@ -363,7 +363,7 @@ class Refined(Mechanism):
     """
 
     looks: Literal["auto"] | int = "auto"
-    purpose: Literal["regression", "pca"] = "regression"
+    purpose: Literal["regression", "components"] = "regression"
     target: str | None = None
     clipping: Clipping = "cautious"
 
@@ -377,7 +377,7 @@ class Refined(Mechanism):
         if not (self.target is None or isinstance(self.target, str)):
             raise TypeError(f"target must be the name of a column, got {self.target!r}")
         if self.target is not None and self.purpose != "regression":
-            raise ValueError('a target is of regressions: leave it out, or purpose="pca"')
+            raise ValueError('a target is of regressions: leave it out, or purpose="components"')
 
     def check_names(self, names: Sequence[str]) -> None:
         """Raise ValueError unless the target is among the columns of a release."""

@@ -32,6 +32,8 @@ class MomentBase(ABC):
     """What a second moment and those of groups have alike: columns, bound, unit, and a file."""
 
     _frame: ClassVar[Frame]
+    #: What has to be the same of two that are merged.
+    _alike: ClassVar[tuple[str, ...]] = ("n_columns", "bound", "names", "columns", "privacy_unit")
 
     def _adopt(
         self,
@@ -49,13 +51,9 @@ class MomentBase(ABC):
         self._unit = unit
         self._guard = Guard()
 
-    @abstractmethod
-    def merge(self, other: Self) -> Self:
-        """Add the rows of another."""
-
-    @abstractmethod
     def copy(self) -> Self:
         """Return an independent copy."""
+        return self.from_bytes(self.to_bytes())
 
     @abstractmethod
     def to_bytes(self) -> bytes:
@@ -123,8 +121,8 @@ class MomentBase(ABC):
                 "of the table to one second_moment(..., unit=...)"
             )
 
-    def _check_alike(self, other: MomentBase, *more: str) -> None:
-        for what in (*more, "n_columns", "bound", "names", "columns", "privacy_unit"):
+    def _check_alike(self, other: MomentBase) -> None:
+        for what in self._alike:
             if getattr(self, what) != getattr(other, what):
                 raise ValueError(f"the two second moments differ in {what}")
         ids = [None if one.norm_bound is None else one.norm_bound.id for one in (self, other)]
@@ -133,6 +131,38 @@ class MomentBase(ABC):
                 "the bounds of the two second moments were not chosen together: choose one with "
                 "private_norm_bound and pass it, as it is, to both"
             )
+
+    def merge(self, other: Self) -> Self:
+        """Add the rows of another, of the same shape, bound, columns and groups.
+
+        Not those of units, of which both may have rows.
+
+        Returns
+        -------
+        SecondMoment or SecondMoments
+            This one.
+
+        Raises
+        ------
+        ValueError
+            If the two differ.
+        """
+        self._check_addend(other)
+        self.merge_disjoint(other)
+        return self
+
+    def merge_disjoint(self, other: Self) -> None:
+        """Add another, which has no unit in common with this one (for engines)."""
+        self._check_alike(other)
+        self._absorb(other.copy()._total)  # a copy: never two locks
+
+    def _absorb(self, addend: Any) -> None:
+        """Add the rows of an accumulator of the same shape."""
+        with self._guard.lock:
+            total = self._total
+            if total.n_rows + addend.n_rows + total.n_dropped + addend.n_dropped >= 2**63:
+                raise OverflowError("more than 2**63 rows")
+            total.merge(addend)
 
     def __add__(self, other: Self) -> Self:
         if not isinstance(other, type(self)):
@@ -253,12 +283,6 @@ class SecondMoment(MomentBase):
         moment._spare = []
         return moment
 
-    def absorb(self, addend: Total) -> None:
-        """Add an accumulator's rows, of the same shape (for engines)."""
-        with self._guard.lock:
-            _check_room(self._total, addend)
-            self._total.merge(addend)  # type: ignore[arg-type]  # of one kind
-
     @property
     def unit(self) -> float:
         """Unit of the integer matrix: ``matrix() = unit * (hi 2**64 + lo)``."""
@@ -328,39 +352,23 @@ class SecondMoment(MomentBase):
         except InvalidRow as invalid:
             raise invalid.explain(row) from None
         # A scratch that met an error is left to the garbage collector.
-        self.absorb(scratch)
+        self._absorb(scratch)
         scratch.reset()
         self._spare.append(scratch)
         return self
 
-    def merge(self, other: Self) -> Self:
-        """Add the rows of another second moment of the same shape, bound and columns.
-
-        Returns
-        -------
-        SecondMoment
-            This one.
-
-        Raises
-        ------
-        ValueError
-            If the two differ in columns, bound or names.
-        """
-        self._check_addend(other)
-        self.merge_disjoint(other)
-        return self
-
-    def merge_disjoint(self, other: SecondMoment) -> None:
-        """Add another second moment, which has no unit in common with this one (for engines)."""
-        self._check_alike(other)
-        # A copy first: never hold two locks.
+    def merge_disjoint(self, other: Self) -> None:
+        """Add another, which has no unit in common with this one (for engines)."""
+        super().merge_disjoint(other)
         self.of_group |= other.of_group
-        self.absorb(other._copy_total())
 
     def copy(self) -> Self:
         """Return an independent copy."""
+        with self._guard.lock:
+            total = self._total
+            copy = restored(self._new_total(), state_of(total), total.n_rows, total.n_dropped)
         public = self._names, self._columns, self._bound, self._unit
-        return self.from_accumulator(self._copy_total(), *public, self.of_group)
+        return self.from_accumulator(copy, *public, self.of_group)
 
     def limbs(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """Return the integer matrix as ``(hi, lo)``, its value ``hi 2**64 + lo``. SECRET."""
@@ -406,11 +414,6 @@ class SecondMoment(MomentBase):
         # No counts: under the "add-remove" notion they are private.
         by = "" if self._unit is None else f", unit={self._unit.name!r}"
         return f"SecondMoment(n_columns={self.n_columns}, bound={self.bound!r}{by})"
-
-    def _copy_total(self) -> Total:
-        with self._guard.lock:
-            total = self._total
-            return restored(self._new_total(), state_of(total), total.n_rows, total.n_dropped)
 
     def _new_total(self) -> Total:
         return new_total(self._columns, self.n_columns, self._bound, self._total.bits)
@@ -502,8 +505,3 @@ def _check_names(names: Sequence[str] | None, n_columns: int) -> tuple[str, ...]
     if len(set(names)) != len(names):
         raise ValueError("names must all be different")
     return tuple(names)
-
-
-def _check_room(total: Total, addend: Total) -> None:
-    if total.n_rows + addend.n_rows + total.n_dropped + addend.n_dropped >= 2**63:
-        raise OverflowError("more than 2**63 rows")

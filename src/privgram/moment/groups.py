@@ -52,6 +52,7 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
     """
 
     _frame = Frame(b"privgram.moments\n", 1, "a SecondMoments")
+    _alike = ("groups", *MomentBase._alike)
     _total: TableAccumulator
 
     def __init__(
@@ -120,32 +121,6 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
         for i in range(1, len(hi)):
             sums = limbs.add(sums, (hi[i], lo[i]))
         return self._moment(sums, self.n_rows, self.n_dropped, of_group=False)
-
-    def merge(self, other: Self) -> Self:
-        """Add the rows of other second moments, of the same groups, shape, bound and columns.
-
-        Not those of units, of which both may have rows.
-
-        Returns
-        -------
-        SecondMoments
-            This one.
-
-        Raises
-        ------
-        ValueError
-            If the two differ.
-        """
-        self._check_addend(other)
-        self._check_alike(other, "groups")
-        addend = other.copy()._total  # never two locks
-        with self._guard.lock:
-            self._total.merge(addend)
-        return self
-
-    def copy(self) -> Self:
-        """Return an independent copy."""
-        return self.from_bytes(self.to_bytes())
 
     def to_bytes(self) -> bytes:
         """Serialise: versioned, checksummed, little-endian. SECRET."""
@@ -342,7 +317,7 @@ def keyed(
                 f"columns is missing: the unit {unit.name!r} is no number to add up, so "
                 "name those that are, or pass a Columns"
             )
-        return source, _names(columns)
+        return source, tuple(getattr(columns, "selected", columns))
     table = np.asarray(source)
     if isinstance(source, Mapping) or table.ndim != 2 or unit.values.shape != table.shape[:1]:
         raise ValueError(
@@ -388,36 +363,21 @@ def moment_of(
     names: tuple[str, ...],
     columns: Columns | None,
     bound: float,
-) -> SecondMoment:
-    """The second moment of the units that were accumulated."""
-    empty = new_total(columns, total.n_columns, total.bound, total.bits)
-    hi, lo = total.limbs()
-    at = entries(empty)
-    summed = restored(empty, (hi[at], lo[at]), total.n_units, 0)
-    named = names if columns is not None or unit.values is None else None
+    groups: Groups | None = None,
+) -> SecondMoment | SecondMoments:
+    """The second moment of the units that were accumulated, or those of their groups."""
     protected = replace(unit.protected, row_bound=float(total.row_bound))
-    return SecondMoment.from_accumulator(summed, named, columns, bound, protected)
-
-
-def moments_of(
-    unit: Unit,
-    total: UnitAccumulator,
-    names: tuple[str, ...],
-    columns: Columns | None,
-    bound: float,
-    groups: Groups,
-) -> SecondMoments:
-    """The second moments of the groups of units that were accumulated."""
-    empty = new_totals(columns, total.n_columns, bound, groups, total.bits)
-    i, j = empty.stored()
     hi, lo = total.limbs()
+    if groups is None:
+        empty = new_total(columns, total.n_columns, total.bound, total.bits)
+        at = entries(empty)
+        summed = restored(empty, (hi[at], lo[at]), total.n_units, 0)
+        named = names if columns is not None or unit.values is None else None
+        return SecondMoment.from_accumulator(summed, named, columns, bound, protected)
+    grouped = new_totals(columns, total.n_columns, bound, groups, total.bits)
+    i, j = grouped.stored()
     found = total.counts()
     counts = np.zeros((2, len(found)), np.int64)
     counts[0, :-1], counts[1, -1] = found[:-1], found[-1]
-    summed = filled(empty, hi[:, i, j], lo[:, i, j], counts)
-    protected = replace(unit.protected, row_bound=float(total.row_bound))
-    return SecondMoments(summed, groups, names, columns, bound, protected)
-
-
-def _names(columns: Columns | Sequence[str]) -> tuple[str, ...]:
-    return tuple(getattr(columns, "selected", columns))
+    of_groups = filled(grouped, hi[:, i, j], lo[:, i, j], counts)
+    return SecondMoments(of_groups, groups, names, columns, bound, protected)

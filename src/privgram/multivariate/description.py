@@ -545,14 +545,12 @@ def _posterior_intervals(
 ) -> NDArray[np.float64]:
     """Quantiles of the posterior of each partial correlation, shape (p, p, len(tails)).
 
-    A partial correlation is a ratio of inverse entries. Where noise comes near the signal in a
-    direction of what is held fixed, no expansion of it holds. With a flat prior on the positive
-    definite matrices the second moment has the law of the release less the noise, restricted to
-    them: that takes draws, and no expansion (docs/theory/inference.md).
+    With a flat prior on the positive definite matrices the second moment has the law of the release
+    less the noise, restricted to them: no expansion is needed (docs/theory/inference.md).
 
     The law is that of the noise in `released`, (d, d), and the frame (k, d) has the columns, what
     is held fixed and the ones, as images of the released columns; `size` and `rest` are as of
-    `related`. Sampling adds the variance `sampling` to Fisher's z of a correlation.
+    `_scatter`. Sampling adds the variance `sampling` to Fisher's z of a correlation.
 
     Always the same for the same release. NaN where no more than half of the draws are second
     moments of the pair and of what is held fixed.

@@ -242,7 +242,7 @@ def _consistent(release: ReleaseRecord) -> Matrix:
     isotropic noise.
     """
     columns, law, d = release.columns, release.noise, release.n_columns
-    whole = release.matrix - law.shift_matrix(d)
+    whole = release.unbiased
     if columns is None:
         return whole
     frame = np.eye(d)

@@ -333,6 +333,19 @@ def image_of_label(release: Described, name: str) -> tuple[Vector, float, float]
     return None
 
 
+def left_out(*said: Mapping[str, Any] | None) -> dict[str, str]:
+    """The levels of factors that are left out; what is said last holds."""
+    found: dict[str, str] = {}
+    for given in said:
+        if not isinstance(given, Mapping | None):
+            raise TypeError(
+                "reference is a mapping of factors to levels, such as {'region': 'north'}, not "
+                f"{type(given).__name__}"
+            )
+        found |= {name: str(level) for name, level in (given or {}).items()}
+    return found
+
+
 def design(
     release: Described,
     target: str,

@@ -53,7 +53,7 @@ def corrected_scores(
 ) -> tuple[Matrix, Matrix]:
     """What each group says of its coefficients, less the common ones `mean` (q,): corrected scores.
 
-    docs/theory/shrinkage.md has them, and `empirical_bayes`.
+    docs/theory/inference.md has them, and `empirical_bayes`.
     Information (groups, q, q), positive semidefinite, and score (groups, q), of releases (q + 1, q
     + 1) of the features and, last, the target, with the laws of their noise, taken about `mean`.
     The variance is of an error, s^2.

@@ -13,6 +13,7 @@ import numpy as np
 from privgram._base.numbers import check_one_of
 from privgram._base.text import shown
 from privgram.columns.terms import parse_one
+from privgram.regression.design import left_out
 from privgram.regression.inference import (
     Equations,
     Inference,
@@ -439,7 +440,7 @@ def iv(
         target, endogenous, instruments = parsed.targets[0], parsed.endogenous, parsed.instruments
         exogenous = [*parsed.features, *parsed.absorbed]
         intercept = intercept and parsed.intercept
-        reference = dict(parsed.references) | dict(reference or {})
+        reference = left_out(parsed.references, reference)
     roles = [_listed(given) for given in (endogenous, instruments, exogenous)]
     given = [name for names in roles for name in names]
     if len(set(given)) < len(given):

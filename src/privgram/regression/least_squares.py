@@ -11,7 +11,7 @@ import numpy as np
 
 from privgram._base.numbers import MAX_BOUND, MIN_BOUND, check_not_negative
 from privgram.columns.terms import INTERCEPT, parse_one
-from privgram.regression.design import Design, Origin, ones_of
+from privgram.regression.design import Design, Origin, left_out, ones_of
 from privgram.regression.design import design as terms_design
 from privgram.regression.fit import Fit
 from privgram.regression.inference import RefusedError, rows_behind
@@ -51,7 +51,7 @@ def design_of(
             raise ValueError("reference: there is no factor among these features")
         return _of_columns(release, target, asked, intercept)
     texts = None if asked is None else [_text(name) for name in asked]
-    return terms_design(release, _text(target), texts, intercept, reference or {})
+    return terms_design(release, _text(target), texts, intercept, left_out(reference))
 
 
 def read_formula(
@@ -69,7 +69,7 @@ def read_formula(
     if parsed.endogenous:
         raise ValueError("a formula with instruments is for iv, not for regress")
     features = [*parsed.features, *parsed.absorbed]
-    both = dict(parsed.references) | dict(reference or {})
+    both = left_out(parsed.references, reference)
     return parsed.targets[0], features, intercept and parsed.intercept, both
 
 
@@ -194,7 +194,7 @@ def _own_units(
 
 # How much to shrink a regression on a noisy second moment, learnt from the release alone: the best
 # coefficients are E[G | release]^{-1} E[G theta | release], under beliefs that add nothing beyond
-# what any table must obey (docs/theory/shrinkage.md).
+# what any table must obey (docs/theory/inference.md).
 
 #: Nodes of the integral over one eigenvalue, spread over this many standard deviations.
 _NODES, _REACH = 48, 5.0
@@ -242,7 +242,9 @@ def auto_ridge(
     penalty = np.zeros((d - 1, d - 1))
     if intercept:
         ones = frame[-2]
-        lift = _lift(matrix, entry_variance, ones)
+        # The released count is at least two standard deviations of its noise.
+        std = np.sqrt(entry_variance(ones[None])[0, 0])
+        lift = max(0.0, float(2 * std - ones @ matrix @ ones))
         penalty[-1, -1] = lift
         matrix = matrix + lift * np.outer(ones, ones)
         # Every direction less its regression on the intercept.
@@ -252,12 +254,6 @@ def auto_ridge(
     if slopes:
         penalty[:slopes, :slopes] = _penalty(matrix, entry_variance, frame, sketch, rows)
     return penalty
-
-
-def _lift(matrix: Matrix, entry_variance: EntryVariance, ones: Vector) -> float:
-    """What makes the released count at least two standard deviations of its noise."""
-    std = np.sqrt(entry_variance(ones[None])[0, 0])
-    return max(0.0, float(2 * std - ones @ matrix @ ones))
 
 
 def _penalty(

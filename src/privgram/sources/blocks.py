@@ -197,13 +197,9 @@ def _clean(piece: Any, row: int, column: int) -> Any:
     finite = np.isfinite(piece if dense else piece.data)
     if not finite.all():
         if dense:
-            where = np.argwhere(~finite)[0]
+            i, j = np.argwhere(~finite)[0]
         else:
-            bad = int(np.argmin(finite))
-            major = int(np.searchsorted(piece.indptr, bad, side="right")) - 1
-            minor = int(piece.indices[bad])
-            where = np.array([major, minor] if piece.format == "csr" else [minor, major])
-        raise ValueError(
-            f"the entry at row {row + where[0]}, column {column + where[1]} is NaN or infinite"
-        )
+            entries = piece.tocoo()
+            i, j = entries.row[~finite][0], entries.col[~finite][0]
+        raise ValueError(f"the entry at row {row + i}, column {column + j} is NaN or infinite")
     return piece

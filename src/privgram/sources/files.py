@@ -120,8 +120,7 @@ def open_npy(path: Path, select: Selection = None, by_position: bool = True) -> 
     Mapped where that is safe, and elsewhere through a buffer, at 60 to 80 % of the speed.
     """
     array = _Array.find(path)
-    unnamed(array.n_columns, select, by_position)
-    names = None if select is None else tuple(select)
+    names = unnamed(array.n_columns, select, by_position)
     step = max(1, PIECE_BYTES // max(array.n_columns * array.dtype.itemsize, 1))
     return Table(names, array.n_columns, array.n_rows, chunked(array.n_rows, step, array.read))
 

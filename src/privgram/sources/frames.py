@@ -324,9 +324,8 @@ def open_frame(frame: Any, select: Selection = None, by_position: bool = True) -
         taken = positions(list(frame.columns), select)
         names = tuple(frame.columns[i] for i in taken)
     else:
-        unnamed(frame.shape[1], select, by_position)
+        names = unnamed(frame.shape[1], select, by_position)
         taken = list(range(frame.shape[1]))
-        names = None if select is None else tuple(select)
     columns = [frame.iloc[:, i] for i in taken]
     wanted = [None if names is None else described(select, str(name)) for name in names or taken]
     for i, column, want in zip(taken, columns, wanted, strict=True):

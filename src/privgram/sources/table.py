@@ -13,13 +13,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privgram._base.machine import memory
-from privgram.columns.encoding import LEVELS, Codes, Raw, check_kind, numbers_of
+from privgram.columns.encoding import LEVELS, Codes, Raw, as_column
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable, is_missing
 
@@ -130,10 +130,10 @@ def positions(available: Sequence[str], select: Iterable[str] | None) -> list[in
     return found
 
 
-def unnamed(n_columns: int, select: Selection, by_position: bool) -> None:
-    """Check a selection against a table whose columns have no names."""
+def unnamed(n_columns: int, select: Selection, by_position: bool) -> tuple[str, ...] | None:
+    """Names that a table without any takes from a selection, which is checked against it."""
     if select is None:
-        return
+        return None
     if not by_position:
         raise ValueError(
             "columns are selected by name, but this table's columns have no names; "
@@ -144,6 +144,7 @@ def unnamed(n_columns: int, select: Selection, by_position: bool) -> None:
             f"Columns has bounds for {len(select)} columns and the table has {n_columns}; "
             "columns without names are taken in the order of the bounds"
         )
+    return tuple(select)
 
 
 #: Columns to take: their names, or what each is publicly known to be.
@@ -170,7 +171,8 @@ _SECRET = os.urandom(32)
 _MISTAKEN = "it holds values that are neither whole numbers nor texts, as a unit's must be"
 
 
-class Keys(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Keys:
     """Keys of rows, int64 or S16; where `missing` says so, there is none.
 
     A whole number from 2^63 on is 2^64 less here, and `high` says where: it is not the negative
@@ -187,7 +189,11 @@ class Keys(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes they take."""
-        return sum(0 if part is None else part.nbytes for part in self)
+        return sum(0 if part is None else part.nbytes for part in vars(self).values())
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Keys:
+        missing, high = (None if x is None else x[rows] for x in (self.missing, self.high))
+        return Keys(self.values[rows], missing, high)
 
 
 def _key(text: str | bytes) -> bytes:
@@ -226,10 +232,7 @@ def keys_of(values: NDArray[Any]) -> Keys:
 
 def keys_by_code(values: Iterable[Any], codes: NDArray[Any]) -> Keys:
     """Keys of rows by the positions of their values; at -1 there is none."""
-    each = keys_of(np.array([*values, None], object))
-    assert each.missing is not None
-    high = None if each.high is None else each.high[codes]
-    return Keys(each.values[codes], each.missing[codes], high)
+    return keys_of(np.array([*values, None], object))[codes]
 
 
 #: Part of the memory that rows may take by default.
@@ -328,10 +331,10 @@ def open_array(source: Any, select: Selection = None, by_position: bool = True) 
         return open_mapping({name: source[name] for name in fields}, select)
     array = as_matrix(source)
     n_rows, n_columns = array.shape
-    unnamed(n_columns, select, by_position)
+    names = unnamed(n_columns, select, by_position)
     step = rows_per_chunk(n_rows, n_columns * array.dtype.itemsize)
     chunks = chunked(n_rows, step, lambda rows: iter((array[rows],)))
-    return Table(tuple(select) if select is not None else None, n_columns, n_rows, chunks)
+    return Table(names, n_columns, n_rows, chunks)
 
 
 def open_mapping(source: Mapping[str, Any], select: Selection = None) -> Table:
@@ -381,14 +384,3 @@ def as_matrix(source: Any) -> NDArray[Any]:
     if array.ndim != 2:
         raise ValueError(f"a block has two dimensions and this array has {array.ndim}")
     return array
-
-
-def as_column(values: Any, name: str, wanted: Variable | None = None) -> NDArray[Any]:
-    """Check that an object is a one-dimensional array of what is wanted; copy nothing."""
-    if isinstance(values, np.ma.MaskedArray):
-        raise TypeError(f"column {name!r} is a masked array; use .filled(np.nan)")
-    array = np.asarray(values)
-    check_kind(array.dtype, name, wanted)
-    if array.ndim != 1:
-        raise ValueError(f"column {name!r} has {array.ndim} dimensions instead of one")
-    return array if wanted is not None else numbers_of(array, name)

@@ -10,8 +10,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -42,12 +41,12 @@ from privgram.moment import SecondMoment
 from privgram.moment.groups import bounds_of
 from privgram.noise import GaussianLaw, symmetric_gaussian
 from privgram.regression.groups import change
-from privgram.stream.factors import FIRST, MOST_PERIODS, Epoch, Participation, RunningSums
+from privgram.stream.factors import FIRST, MOST_PERIODS, Epoch, RunningSums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram._base.numbers import Matrix, Vector
+    from privgram._base.numbers import Vector
     from privgram.mechanisms.additive import GaussCalibration
     from privgram.regression.groups import Estimates
     from privgram.study import Study
@@ -87,15 +86,6 @@ class State:
     header: dict[str, Any]
     months: tuple[Month, ...] = ()
 
-    def with_month(self, month: Month) -> State:
-        """The state after one more period."""
-        return replace(self, months=(*self.months, month))
-
-    @property
-    def noises(self) -> Matrix:
-        """SECRET: the noises of all periods, shape (t, d (d + 1) / 2)."""
-        return np.array([month.noise for month in self.months])
-
     def save(self, path: Path, key: bytes, new: bool = False) -> None:
         """Write the file, whole or not at all; a new one must not be there."""
         header = self.header | {"n_rows": [month.n_rows for month in self.months]}
@@ -104,11 +94,8 @@ class State:
         digests = b"".join(month.digest for month in self.months)
         nonce = secrets.token_bytes(_NONCE)
         sealed = _cipher(key).encrypt(nonce, digests + noises, _public(header, totals))
-        data = _FRAME.seal(header, totals, nonce, sealed)
-        if new:
-            create(path, data, SECRET)
-        else:
-            write_atomically(path, data, SECRET)
+        write = create if new else write_atomically
+        write(path, _FRAME.seal(header, totals, nonce, sealed), SECRET)
 
     @classmethod
     def read(cls, path: Path, key: bytes) -> State:
@@ -259,11 +246,8 @@ class Stream:
             row_bound, self.bound = bounds_of(study.unit, row_bound)
             self._unit = replace(study.unit.protected, row_bound=row_bound)
         self.path = Path(path).absolute()
-        self.key = (
-            Path(key).absolute()
-            if key is not None
-            else self.path.with_name(self.path.name + ".key")
-        )
+        beside = self.path.with_name(self.path.name + ".key")
+        self.key = beside if key is None else Path(key).absolute()
         check_distinct({}, {"path": self.path, "key": self.key, "ledger": study.ledger.path})
         if self.path.exists():
             self._open(periods, epsilon, delta, months, apart)
@@ -413,7 +397,8 @@ class Stream:
         self._next(self._read(), period)  # before the pass
         moment = self._moment(source, threads, progress)
         digest = _digest(moment)
-        with self._alone_here():
+        # For this process and thread alone: by the key, which nothing replaces.
+        with opened(self.key, os.O_RDONLY) as handle, locked(handle):
             state = self._read()
             number = self._next(state, period)
             again = [i for i, month in enumerate(state.months, 1) if month.digest == digest]
@@ -501,12 +486,6 @@ class Stream:
             f"epsilon={header['epsilon']:g}, delta={header['delta']:g}, {header['adjacency']}>"
         )
 
-    @contextmanager
-    def _alone_here(self) -> Iterator[None]:
-        """Hold the stream for this process and thread: by its key, which nothing replaces."""
-        with opened(self.key, os.O_RDONLY) as handle, locked(handle):
-            yield
-
     def _read(self) -> State:
         state = State.read(self.path, self._secret)
         if state.header["id"] != self._kept["id"]:
@@ -560,7 +539,8 @@ class Stream:
         before = state.months[-1].total if state.months else 0.0
         public = _guarantee(state.header).size_is_public
         n_rows = moment.n_rows + moment.n_dropped if public else None
-        return state.with_month(Month(n_rows, before + added, own, digest))
+        month = Month(n_rows, before + added, own, digest)
+        return replace(state, months=(*state.months, month))
 
     def _sum(self, state: State, start: int, stop: int) -> Release:
         """What was published of the periods after `start`, up to `stop`."""
@@ -613,8 +593,8 @@ def _above(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 def _sums(header: Mapping[str, Any]) -> RunningSums:
     """The factors of a stream."""
-    who = Participation(header["months"], header["apart"])
-    return RunningSums(tuple(Epoch(periods, who) for periods in header["epochs"]))
+    who = header["months"], header["apart"]
+    return RunningSums(tuple(Epoch(periods, *who) for periods in header["epochs"]))
 
 
 def _guarantee(header: Mapping[str, Any]) -> Guarantee:
@@ -652,8 +632,7 @@ def _digest(moment: SecondMoment) -> bytes:
 
 def _among(period: int | None, name: str, state: State) -> int:
     """A period that was published; the last by default."""
-    if not state.months:
+    last = len(state.months)
+    if not last:
         raise ValueError("nothing was published yet: stream.release(table) publishes a period")
-    return check_integer(
-        len(state.months) if period is None else period, name, 1, len(state.months)
-    )
+    return check_integer(last if period is None else period, name, 1, last)

@@ -17,13 +17,15 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from privgram._base.numbers import Matrix, Vector
 
 
@@ -35,23 +37,15 @@ FIRST = 12
 
 
 @dataclass(frozen=True)
-class Participation:
-    """In which periods one person may have rows: `most` of them, each `apart` from the last."""
-
-    most: int = 1
-    apart: int = 1
-
-    def within(self, periods: int) -> int:
-        """Most periods, of so many, that a person can be in."""
-        return min(self.most, 1 + (periods - 1) // self.apart)
-
-
-@dataclass(frozen=True)
 class Epoch:
-    """The factors of the running sums of a known number of periods, in [1, 4096]."""
+    """The factors of the running sums of a known number of periods, in [1, 4096].
+
+    One person may have rows in up to `months` of them, each `apart` from the last.
+    """
 
     periods: int
-    who: Participation = Participation()
+    months: int = 1
+    apart: int = 1
 
     @cached_property
     def root(self) -> Vector:
@@ -68,13 +62,9 @@ class Epoch:
     @cached_property
     def factor(self) -> Matrix:
         """C, shape (T, T); its columns have length 1."""
-        return self._root_matrix / self.lengths
-
-    @cached_property
-    def _root_matrix(self) -> Matrix:
         from scipy.linalg import toeplitz
 
-        return np.asarray(toeplitz(self.root, np.zeros(self.periods)), dtype=np.float64)
+        return np.asarray(toeplitz(self.root, np.zeros(self.periods)) / self.lengths)
 
     @cached_property
     def lengths(self) -> Vector:
@@ -98,18 +88,6 @@ class Epoch:
         return found
 
     @cached_property
-    def noise(self) -> Vector:
-        """Lengths of the rows of B, shape (T,): noise of running sums, in that of one release.
-
-        For one period of each person; for several, times `sensitivity`.
-        """
-        row, found = np.zeros(self.periods), np.empty(self.periods)
-        for t in range(1, self.periods + 1):
-            row[:t] += self.step(t)
-            found[t - 1] = np.linalg.norm(row[:t])
-        return found
-
-    @cached_property
     def sensitivity(self) -> float:
         """Bound of how far C X moves by a person, whose matrices have norm 1 in each period.
 
@@ -118,14 +96,14 @@ class Epoch:
         periods i, j. That is bounded by the best choice of periods j for every i, and of the i by
         these bounds (docs/theory/streams.md).
         """
-        most = self.who.within(self.periods)
+        most = min(self.months, 1 + (self.periods - 1) // self.apart)
         if most == 1:
             return 1.0
         overlap = self.factor.T @ self.factor
-        if self.who.apart == 1 and most == self.periods:
+        if self.apart == 1 and most == self.periods:
             return float(np.sqrt(overlap.sum()))
-        each = _best(overlap, most, self.who.apart)
-        return float(np.sqrt(_best(each[None], most, self.who.apart)[0]) * (1 + 1e-12))
+        each = _best(overlap, most, self.apart)
+        return float(np.sqrt(_best(each[None], most, self.apart)[0]) * (1 + 1e-12))
 
 
 def _best(weights: Matrix, most: int, apart: int) -> Vector:
@@ -164,36 +142,26 @@ class RunningSums:
 
     def doubled(self) -> RunningSums:
         """With one more epoch, as long as all before it."""
-        return RunningSums((*self.epochs, Epoch(self.periods, self.epochs[-1].who)))
+        return RunningSums((*self.epochs, replace(self.epochs[-1], periods=self.periods)))
 
-    def place(self, period: int) -> tuple[Epoch, int]:
-        """The epoch of a period, from 1, and its number there, from 1."""
+    def _parts(self, period: int) -> Iterator[tuple[Epoch, int]]:
+        """The epochs up to a period, from 1, and how many periods of each are over."""
         for epoch in self.epochs:
-            if period <= epoch.periods:
-                return epoch, period
+            if period > 0:
+                yield epoch, min(period, epoch.periods)
             period -= epoch.periods
-        raise IndexError(period)
 
     def step(self, period: int) -> Vector:
         """Weights of the noises of periods 1 to t in the t-th summand, shape (t,)."""
-        epoch, own = self.place(period)
+        *_, (epoch, own) = self._parts(period)
         return np.append(np.zeros(period - own), epoch.step(own))
 
     def between(self, start: int, stop: int) -> Vector:
         """Weights of all noises up to `stop` in the sum of the periods after `start`."""
-        if start == 0:
-            return self._row(stop)
         row = self._row(stop)
         row[:start] -= self._row(start)
         return row
 
     def _row(self, period: int) -> Vector:
         """Row of B: the last rows of the epochs that are over, and that of the period."""
-        parts: list[Vector] = []
-        for epoch in self.epochs:
-            own = min(period, epoch.periods)
-            parts.append(epoch.row(own))
-            period -= own
-            if not period:
-                break
-        return np.concatenate(parts)
+        return np.concatenate([np.zeros(0), *(e.row(own) for e, own in self._parts(period))])

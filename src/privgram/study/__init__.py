@@ -21,6 +21,7 @@ from privgram._base.numbers import check_positive, edge
 from privgram._base.text import listed
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
+from privgram.columns.terms import parse
 from privgram.columns.unit import Guarantee, Unit
 from privgram.drawing.release import release_for
 from privgram.ledger import BudgetExceeded, Ledger, check_ledger
@@ -704,6 +705,7 @@ def regress(
     """
     example = "regress(table, formula, columns, epsilon=1.0, delta=1e-6)"
     asked = Guarantee.of(epsilon, delta, adjacency, example)
+    parse(formula)  # before the columns, whose text is a path
     check_ledger(ledger)
     once = Study(
         table,

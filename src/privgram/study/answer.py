@@ -28,7 +28,7 @@ from privgram.engines import scale_out
 from privgram.mechanisms.refined import Clipping
 from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
-from privgram.regression.design import AllColumns, design
+from privgram.regression.design import AllColumns, design, left_out
 from privgram.regression.families import FAMILIES, FamilyName, LossName
 from privgram.regression.inference import RefusedError
 from privgram.regression.scored import CovType
@@ -213,10 +213,8 @@ def release_and_fit(
         )
     # What a fit would refuse is refused before anything is spent.
     asked = [*parsed.features, *parsed.endogenous, *parsed.instruments]
-    left_out = {
-        name: str(level) for name, level in {**parsed.references, **(reference or {})}.items()
-    }
-    design(AllColumns(used), parsed.targets[0], asked, parsed.intercept, left_out)
+    levels_out = left_out(parsed.references, reference)
+    design(AllColumns(used), parsed.targets[0], asked, parsed.intercept, levels_out)
     given |= protected(unit, guarantee)
     made: Any = release_for("regression", source, used, mechanism=mechanism, **given)
     if parsed.endogenous:

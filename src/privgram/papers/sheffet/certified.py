@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from privgram._base.numbers import Matrix
-    from privgram.exact.digits import Draws
     from privgram.exact.limbs import Limbs
+    from privgram.exact.variates import Variates
 
 #: Certified bound of ||K H K^T - I||_F.
 TOLERANCE = 2.0**-72
@@ -105,13 +105,14 @@ class Whitener:
     factor: DigitMatrix  # L = H K^T but for truncation; the eigenvalues of H^-1 L L^T are as near 1
 
 
-def whiten(limbs: Limbs, regulariser: int, tolerance: float = TOLERANCE) -> Whitener:
+def whiten(limbs: Limbs, regulariser: int, tolerance: float | None = None) -> Whitener:
     """Find a factor of ``H = G + regulariser I``, and certify that K H K^T is near I.
 
     G (d, d) is symmetric positive semidefinite, ``high 2^64 + low``, and the regulariser in its
     units. If that is not positive, G must be known to have no small eigenvalue. ArithmeticError if
     H is not positive definite, or has a condition number far above 2^60.
     """
+    tolerance = tolerance or TOLERANCE
     h = integer_matrix(limbs, regulariser)
     bits = h.bits
     d = h.shape[0]
@@ -174,7 +175,7 @@ def _lower_half(matrix: Matrix) -> Matrix:
     return np.tril(matrix) - np.diag(np.diagonal(matrix) / 2)
 
 
-def sketch_gram(factor: DigitMatrix, draws: Draws, exponent: int) -> Matrix:
+def sketch_gram(factor: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
     """Round ``L A A^T L^T`` to multiples of ``2^exponent`` units, for draws A of d rows.
 
     Counts of the grid, symmetric (d, d). The draws (d, columns), columns <= d, are Bartlett's
@@ -184,7 +185,7 @@ def sketch_gram(factor: DigitMatrix, draws: Draws, exponent: int) -> Matrix:
     return _rounded_gram(factor, Drawn(draws, factor.bits), exponent)
 
 
-def sketch_rows(factor: DigitMatrix, draws: Draws, exponent: int) -> Matrix:
+def sketch_rows(factor: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
     """Round the rows ``A^T L^T`` themselves to ``2^exponent`` square roots of the unit.
 
     Counts of the grid (rows, d), for normals (d, rows).
@@ -193,7 +194,7 @@ def sketch_rows(factor: DigitMatrix, draws: Draws, exponent: int) -> Matrix:
     return _rounded(lambda error: (multiplied(factor, drawn, error), error), exponent).T
 
 
-def inverse_wishart(factor: DigitMatrix, draws: Draws, exponent: int) -> Matrix:
+def inverse_wishart(factor: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
     """Round ``L (A A^T)^-1 L^T``, inverse Wishart of scale H, to multiples of ``2^exponent`` units.
 
     Counts of the grid, symmetric (d, d), for Bartlett's factor (d, d).
