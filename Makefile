@@ -32,7 +32,7 @@ help:
 	@echo "make test    the tests, against the built wheel; make quick: those that take no time"
 	@echo "make lint    ruff, mypy --strict, cython-lint"
 	@echo "make docs    the site, in docs/_build/html;  make linkcheck: its links elsewhere (network)"
-	@echo "make bench   the asv benchmarks of this commit, and a report (under an hour; idle machine);"
+	@echo "make bench   the asv benchmarks, which fill the page of speed (under an hour; idle machine);"
 	@echo "             make bench BENCH_ARGS=--quick: smaller, once"
 	@echo "make reproduce  the papers' experiments, small: REPRODUCE_ARGS='all --scale paper'"
 	@echo "make wheel   a wheel in dist/;  make manylinux: one for other Linux machines, too"
@@ -78,7 +78,7 @@ linkcheck: $(DONE)/docs
 	$(BIN)/sphinx-build --quiet -b linkcheck -D plot_gallery=0 docs docs/_build/linkcheck
 
 # The installed wheel, under this commit's name. A forced core type would handicap the OpenBLAS
-# of NumPy and SciPy. BENCH_ARGS: --quick, or --bench REGEX. The report is made also if a
+# of NumPy and SciPy. BENCH_ARGS: --quick, or --bench REGEX. The page is filled also if a
 # benchmark failed, then the status is asv's, and on Ctrl-C.
 bench: $(DONE)/bench
 	exec env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $(BIN)/python -m bench.run $(BENCH_ARGS)

@@ -187,7 +187,7 @@ class Spark:
         nothing, ours = fastest(self.nothing, self.ours, seconds=10)
         return nothing / ours
 
-    def track_parts(self, d, levels):
+    def track_times_of_one_machine(self, d, levels):
         assert self.ours().to_bytes() == self.one_machine().to_bytes()
         one, decode, nothing, ours = fastest(
             self.one_machine, self.decode, self.nothing, self.ours, seconds=10

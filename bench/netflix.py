@@ -3,22 +3,22 @@
 17,770 movies, 480,189 users and 100,480,507 ratings from 1 to 5, the most rated movie with
 227,715 and the second with 216,233 (Hardt and Roth, Appendix C). The ratings are synthetic:
 a mean, effects of movies and users, tastes of 20 dimensions, noise, rounded. The matrix takes
-about a minute to make; --cache keeps it.
+about a minute to make; --cache keeps it. The table is that of docs/experiments.md.
 
-    python bench/netflix.py --cache netflix.npz
+    python -m bench.netflix --cache netflix.npz
 """
 
 import argparse
-import json
 import math
 import resource
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.extmath import randomized_svd
 
+from bench import pages
 from bench.paper.low_rank import input_perturbation_error
 from privgram import privacy
 from privgram.papers import hardt_roth as low_rank
@@ -93,62 +93,61 @@ def clock(function):
     """Result, and seconds on the clock and of all cores: on a busy machine the second counts."""
     start, used = time.perf_counter(), time.process_time()
     result = function()
-    return result, [round(time.perf_counter() - start, 1), round(time.process_time() - used, 1)]
-
-
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return result, time.perf_counter() - start, time.process_time() - used
 
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--cache", type=Path)
     arguments.add_argument("--scale", type=int, default=1, help="divide both sides by this")
-    arguments.add_argument("--sklearn", action="store_true", help="time randomized_svd as well")
-    arguments.add_argument("--epsilon", type=float, default=1.0)
     options = arguments.parse_args()
-    rank, oversample, delta = 20, 21, 1e-6
+    rank, oversample, budget = 20, 21, (1.0, 1e-6)
     A = load(options.cache, options.scale)
-    shape, k = A.shape, rank + oversample
-    report = {"shape": shape, "ratings": A.nnz, "largest row": int(np.diff(A.indptr).max())}
-    report["matrix GiB"] = (A.data.nbytes + A.indices.nbytes + A.indptr.nbytes) / 2**30
-    low, report["PFP seconds"] = clock(
-        lambda: low_rank.approximate(A, rank, oversample, epsilon=options.epsilon, delta=delta)
-    )
-    report["peak GiB, matrix included"] = peak()
-    report["largest row of W"] = float(np.linalg.norm(low.left, axis=1).max())
-    report["||A - B||_F"] = low_rank.frobenius_error(A, low)
-    print(json.dumps(report, indent=1), file=sys.stderr)
+    k = rank + oversample
 
+    def private(level=None):
+        return low_rank.approximate(A, rank, oversample, level, epsilon=budget[0], delta=budget[1])
+
+    found, *own = clock(private)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     about = low_rank.coherence(A, rank)
-    report["||A||_F"] = about.frobenius
-    report["C"], report["mu0 at rank 20"] = about.C, about.mu0
-    report["||A - A_20||_F"] = about.tail(rank)
-    report["singular values"] = [round(float(s), 1) for s in about.singular_values]
-    std = 1 / privacy.calibration.gaussian_ratio(options.epsilon, delta)
-    report["randomised response, best rank 20"] = input_perturbation_error(
-        about.singular_values, about.frobenius, shape, std, rank
-    )
-    report["randomised response, every entry"] = std * math.sqrt(math.prod(shape))
-    report["theorem 6.2"] = about.promise_6_2(rank, oversample, options.epsilon, delta)
-    level = low_rank.prune_level(shape, k, about.C, about.frobenius, options.epsilon, delta)
-    pruned = low_rank.approximate(A, rank, oversample, level, epsilon=options.epsilon, delta=delta)
-    report["prune level"] = level
-    report["||A - B||_F pruned"] = low_rank.frobenius_error(A, pruned)
-    _, report["HMT seconds, no noise"] = clock(
-        lambda: low_rank.halko_martinsson_tropp(A, rank, oversample)
-    )
-    if options.sklearn:
-        from sklearn.utils.extmath import randomized_svd
-
-        A = A.astype(np.float64)
-        for iterations in ("auto", 0):
-            _, report[f"randomized_svd seconds, n_iter={iterations}"] = clock(
-                lambda n=iterations: randomized_svd(
-                    A, rank, n_oversamples=oversample, n_iter=n, random_state=0
-                )
+    level = low_rank.prune_level(A.shape, k, about.C, about.frobenius, *budget)
+    std = 1 / privacy.calibration.gaussian_ratio(*budget)
+    errors = {
+        "B = 0": about.frobenius,
+        "best rank 20, not private": about.tail(rank),
+        "find-and-project": low_rank.frobenius_error(A, found),
+        f"the same, pruned at the level of Theorem 6.2 ({level:.2f})": (
+            low_rank.frobenius_error(A, private(level))
+        ),
+        "randomised response, best rank 20 (estimated)": input_perturbation_error(
+            about.singular_values, about.frobenius, A.shape, std, rank
+        ),
+        "Theorem 6.2, its constant taken as 1": about.promise_6_2(rank, oversample, *budget),
+    }
+    _, *hmt = clock(lambda: low_rank.halko_martinsson_tropp(A, rank, oversample))
+    times = {"find-and-project": own, "the same without noise (`halko_martinsson_tropp`)": hmt}
+    A = A.astype(np.float64)
+    for iterations in ("0", '"auto"'):
+        _, *times[f"scikit-learn's `randomized_svd`, `n_iter={iterations}`"] = clock(
+            lambda n=iterations: randomized_svd(
+                A, rank, n_oversamples=oversample, n_iter=n.strip('"') if n != "0" else 0
             )
-    print(json.dumps(report, indent=1))
+        )
+    lines = [
+        f"| C = {about.C:.1f} | norm of A - B, Frobenius |",
+        "|---|--:|",
+        *(f"| {name} | {error:,.0f} |" for name, error in errors.items()),
+        "",
+        "| | seconds | of all cores |",
+        "|---|--:|--:|",
+        *(f"| {name} | {wall:.1f} | {used:.1f} |" for name, (wall, used) in times.items()),
+        "",
+        pages.today(f"find-and-project held {memory:.1f} GiB, the matrix included"),
+    ]
+    print("\n".join(lines))
+    if options.scale == 1:
+        pages.fill("netflix", lines)
 
 
 if __name__ == "__main__":

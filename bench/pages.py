@@ -6,8 +6,9 @@
 A table rests on laws: of one look, of several, of scores. `measured.json` has for each table the
 digests of these laws when it was measured: some seeded answers on small made tables, to six digits,
 since moments are exact and a seed's noise is the same everywhere. What moves an answer moves a
-digest, and the tables that rest on it are stale until their command has run. A table that is kept
-is noted as such. Times are of the machine that a page names, and have no digest.
+digest, and the tables that rest on it are stale until their command has run. Times repeat on no
+machine: they rest on sources, those of the kernels and of what times them, comments aside. A table
+that is kept is noted as such.
 """
 
 from __future__ import annotations
@@ -16,10 +17,14 @@ import argparse
 import csv
 import hashlib
 import json
+import os
+import platform
 import re
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -43,6 +48,10 @@ class Table(NamedTuple):
     laws: tuple[str, ...]
 
 
+KERNELS = "src/privgram/_core"
+#: Its answers turn with the machine's eigenvectors.
+LOW_RANK = ("src/privgram/papers/hardt_roth", "bench/paper/low_rank.py")
+SWEEP = "bench.paper {} --out docs/benchmarks; python -m docs.low_rank"
 TABLES = {
     "accuracy": Table("README.md", "bench.accuracy", ("one look", "several looks")),
     "binagg": Table(
@@ -67,7 +76,41 @@ TABLES = {
     "logistic, made": Table("docs/benchmarks/coverage.md", "bench.logistic", ("logistic",)),
     "tasks": Table("docs/benchmarks/tasks.md", "bench.tasks", ("scores", "logistic")),
     "logistic": Table("docs/benchmarks/tasks.md", "bench.logistic", ("logistic",)),
-}
+    "peers, regression": Table(
+        "docs/benchmarks/peers.md", "bench.peers", ("one look", "several looks")
+    ),
+    "peers, components": Table("docs/benchmarks/peers.md", "bench.peers", ("one look",)),
+    "peers, speed": Table(
+        "docs/benchmarks/peers.md", "bench.peers --speed", (KERNELS, "bench/peers")
+    ),
+    "headline": Table("docs/experiments.md", "docs.experiments FOLDER", ("Sheffet",)),
+    "statements": Table("docs/experiments.md", "docs.experiments FOLDER", ("Sheffet",)),
+    "netflix": Table("docs/experiments.md", "bench.netflix", LOW_RANK),
+    "low rank": Table("docs/experiments.md", SWEEP.format("low-rank"), LOW_RANK),
+    "compression": Table("docs/experiments.md", SWEEP.format("compression"), ("compression",)),
+    "signs": Table("docs/experiments.md", SWEEP.format("compression"), ("compression",)),
+    "groups": Table("docs/benchmarks/speed.md", "bench.groups", (KERNELS, "bench/groups.py")),
+    "refined": Table(
+        "docs/benchmarks/speed.md", "bench.second_looks", (KERNELS, "bench/second_looks.py")
+    ),
+    "scale": Table(
+        "docs/benchmarks/speed.md", "docs.scale_out", (KERNELS, "bench/bench_scale_out.py")
+    ),
+    "unsorted": Table(
+        "docs/benchmarks/speed.md", "bench.unit_sort", (KERNELS, "bench/unit_sort.py")
+    ),
+} | {
+    suite: Table(
+        "docs/benchmarks/speed.md",
+        f"bench.run --bench {suite}",
+        (KERNELS, f"bench/bench_{suite.partition('.')[0]}.py"),
+    )
+    for suite in (
+        "limits.Limits", "rows.Rows", "rows.Layouts", "sources.Npy", "sources.Parquet",
+        "sources.PeakMemory", "scale_out.Dask", "scale_out.Spark", "estimators.Fit",
+        "release.Regression", "wishart.Wishart",
+    )
+}  # fmt: skip
 
 
 def fill(name: str, lines: Iterable[str], check: bool = False, stamp: bool = True) -> None:
@@ -88,6 +131,15 @@ def fill(name: str, lines: Iterable[str], check: bool = False, stamp: bool = Tru
     path.write_text(made, encoding="utf-8")
     if stamp:
         keep([name], "measured")
+
+
+def today(how: str = "") -> str:
+    """When and where times are measured, and how, as a line below their table."""
+    show = ["git", "rev-parse", "--short=8", "HEAD"]
+    commit = subprocess.check_output(show, cwd=ROOT, text=True).strip()
+    found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    cpu = f"{os.cpu_count()} cores of {found[1]}" if found else platform.machine()
+    return f"*{datetime.now(UTC):%Y-%m-%d}, commit {commit}, {cpu}{how and ': '}{how}.*"
 
 
 def read(path: Path) -> list[dict[str, object]]:
@@ -137,9 +189,28 @@ def numbers_of(law: str) -> Any:
 
 
 def digest(law: str) -> str:
-    """Digest of a law's seeded answers."""
-    text = " ".join(f"{number:.5e}" for number in numbers_of(law))
+    """Digest of a law's seeded answers, or of sources."""
+    if law in LAWS:
+        text = " ".join(f"{number:.5e}" for number in numbers_of(law))
+    else:
+        text = sources(ROOT / law)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+#: What makes nothing faster or slower, by the files' suffixes.
+COMMENTS = dict.fromkeys((".c", ".h"), r"/\*.*?\*/|//[^\n]*")
+COMMENTS |= dict.fromkeys((".py", ".pyx", ".pxd"), r'""".*?"""|#[^\n]*')
+
+
+def sources(path: Path) -> str:
+    """Code of a file or a folder, without comments and docstrings."""
+    files = [path] if path.is_file() else sorted(path.iterdir())
+    texts = [
+        re.sub(COMMENTS[file.suffix], "", file.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for file in files
+        if file.suffix in COMMENTS
+    ]
+    return " ".join(" ".join(texts).split())
 
 
 COLUMNS = {"x": (-4, 4), "z": (-4, 4), "y": (-12, 12)}
@@ -226,11 +297,31 @@ def logistic() -> list[Any]:
     return found
 
 
+def sheffet() -> list[Any]:
+    """Every estimator of the figures, with the paper's constants and with exact ones."""
+    from bench.paper.sheffet import runs, settings, stream
+    from bench.paper.sheffet.estimators import ESTIMATORS
+
+    setting = settings.SMALL["single"]
+    moment = stream.accumulate(setting, 0, 0, 1 << 12)
+    return [run.error for run in runs.evaluate(setting, 12, 0, moment, ESTIMATORS)]
+
+
+def compression() -> list[Any]:
+    """Components of a compressed table, and a table of signs."""
+    from bench.paper import compression
+
+    rows = [*compression.pca_error((1000,), (5,), n_rows=4000), *compression.signs((10_000,))]
+    return [value for row in rows for value in vars(row).values()]
+
+
 LAWS: dict[str, Callable[[], list[Any]]] = {
     "one look": one_look,
     "several looks": several_looks,
     "scores": scores,
     "logistic": logistic,
+    "Sheffet": sheffet,
+    "compression": compression,
 }
 
 

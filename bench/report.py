@@ -1,42 +1,19 @@
-"""All results of a commit on one page, tables.html: asv's own report needs the network.
+"""What asv measured at a commit: kept in docs/benchmarks/speed.json, and made into that page.
 
-A table for each benchmark; its last parameter, what was run, goes across.
+A table for each suite: a line for each benchmark and set of parameters, the last of which, what
+was run, goes across.
 """
 
-import html
 import itertools
 import json
 import math
-from pathlib import Path
+from collections import defaultdict
+from datetime import UTC, datetime
 
-HERE = Path(__file__).parent
-STYLE = (
-    "body{font:15px sans-serif;margin:2em}td{padding:.15em .8em;text-align:right}"
-    "tr:first-child{font-weight:bold}"
-)
+from . import pages
 
-
-def shown(value, unit):
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "-"
-    if unit == "seconds":
-        return f"{1e3 * value:.4g} ms"
-    if unit == "bytes":
-        return f"{value / 1e6:.4g} MB"
-    return f"{value:.4g}" + ("" if unit == "unit" else f" {unit}")
-
-
-def table(name, values, params, about):
-    *down, across = params or [[""]]
-    rows = [[*about["param_names"][:-1], *across]]
-    cells = iter(values)
-    for left in itertools.product(*down):
-        rows.append([*left, *(shown(next(cells), about["unit"]) for _ in across)])
-    lines = [
-        "<tr>" + "".join(f"<td>{html.escape(text.strip(chr(39)))}</td>" for text in row) + "</tr>"
-        for row in rows
-    ]
-    return "\n".join([f"<h3>{html.escape(name)}</h3><table>", *lines, "</table>"])
+FIGURES = pages.BENCHMARKS / "speed.json"
+LIMITS = {"track_read_bandwidth": "read {:.3g} GB/s", "track_fma_peak": "peaked at {:.3g} Gflop/s"}
 
 
 def benchmarks(results):
@@ -45,27 +22,82 @@ def benchmarks(results):
     return {name: about for name, about in found.items() if isinstance(about, dict)}
 
 
-def write(results, commit, quick):
-    """Make the page and return its path."""
-    about = benchmarks(results)
-    body = [f"<h1>privgram, commit {commit[:8]}</h1>"]
-    if quick:
-        body.append("<p>A quick run: one sample of smaller tables. Nothing to quote.</p>")
-    missing = set(about)
+def measured(results, commit):
+    """Suites of a commit by name: where and when, and the figures of each benchmark."""
+    about, suites = benchmarks(results), defaultdict(dict)
     for path in sorted(results.glob(f"*/{commit[:8]}-*.json")):
         found = json.loads(path.read_text())
-        machine = ", ".join(str(found["params"][key]) for key in ("cpu", "num_cpu", "os"))
-        body.append(f"<h2>{html.escape(machine)}</h2>")
         for name, values in sorted(found["results"].items()):
             result = dict(zip(found["result_columns"], values, strict=False))
-            if name in about and result.get("result"):
-                body.append(table(name, result["result"], result["params"], about[name]))
-                missing.discard(name)
-    if missing:
-        names = html.escape(", ".join(sorted(missing)))
-        body.append(f"<h2>Not measured, or failed</h2><p>{names}</p>")
-    out = HERE / "html" / ("quick" if quick else "") / "tables.html"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    page = f"<!doctype html><meta charset=utf-8><title>privgram</title><style>{STYLE}</style>"
-    out.write_text(page + "\n".join(body))
-    return out
+            if name not in about or not result.get("result"):
+                continue
+            suite, _, benchmark = name.removeprefix("bench_").rpartition(".")
+            day = datetime.fromtimestamp(result["started_at"] / 1000, UTC).date()
+            suites[suite] |= {
+                "commit": commit[:8],
+                "date": str(day),
+                "machine": "{num_cpu} cores of {cpu}".format(**found["params"]),
+                benchmark: {
+                    "unit": about[name]["unit"],
+                    "names": about[name]["param_names"],
+                    "params": [[each.strip("'") for each in axis] for axis in result["params"]],
+                    "values": [rounded(value) for value in result["result"]],
+                },
+            }
+    limits = suites.get("limits.Limits", {})
+    said = [say.format(*limits[key]["values"]) for key, say in LIMITS.items() if key in limits]
+    return {name: suite | {"limits": said} for name, suite in suites.items()}
+
+
+def rounded(value):
+    """Four digits, or None for what failed or does not apply."""
+    return None if value is None or math.isnan(value) else float(f"{value:.4g}")
+
+
+def shown(value, unit):
+    if value is None:
+        return "-"
+    if unit == "seconds":
+        return f"{1e3 * value:,.3g} ms" if value < 1 else f"{value:.3g} s"
+    if unit == "bytes":
+        return f"{value / 1e6:.3g} MB"
+    return f"{value:.3g}" + ("" if unit == "unit" else f" {unit}")
+
+
+def table(suite):
+    """Lines of a suite's table, and when, where and at which limits it was measured."""
+    figures = {name: each for name, each in suite.items() if isinstance(each, dict)}
+    one = next(iter(figures.values()))
+    *down, across = one["params"] or [["all"]]
+    rows = [
+        [*(one["names"] or [""]), *across],
+        [*["---"] * (len(down) + 1), *["--:"] * len(across)],
+    ]
+    cells = {name: iter(each["values"]) for name, each in figures.items()}
+    for left in itertools.product(*down):
+        for name, each in figures.items():
+            kind, _, what = name.replace("_", " ").partition(" ")
+            what = {"time": "time", "peakmem": "peak memory"}.get(kind, what)
+            values = [shown(next(cells[name]), each["unit"]) for _ in across]
+            if set(values) != {"-"}:
+                rows.append([*left, what, *values])
+    limits = " and ".join(suite["limits"])
+    when = f"*{suite['date']}, commit {suite['commit']}, {suite['machine']}"
+    caption = when + (f", which {limits} in the same run.*" if limits else ".*")
+    return [*(f"| {' | '.join(row)} |" for row in rows), "", caption]
+
+
+def write(results, commit):
+    """Keep what was measured, and fill the page with it."""
+    new = measured(results, commit)
+    figures = json.loads(FIGURES.read_text()) | new
+    FIGURES.write_text(json.dumps(dict(sorted(figures.items())), indent=1) + "\n")
+    for suite in sorted(new.keys() & pages.TABLES.keys()):
+        pages.fill(suite, table(new[suite]))
+
+
+def check():
+    """Exit where the page says something else than the figures."""
+    for suite, found in json.loads(FIGURES.read_text()).items():
+        if suite in pages.TABLES:
+            pages.fill(suite, table(found), check=True)

@@ -1,10 +1,11 @@
-"""Run the benchmarks of this commit, suite by suite, and put the results on one page.
+"""Run the benchmarks of this commit, suite by suite, and fill the page of speed with the results.
 
     python -m bench.run [--quick] [--bench REGEX ...] [other options of asv run]
 
 Results are kept after every suite, so that Ctrl-C, SIGTERM or a suite that fails cost only what
-was being measured: the page is made of the rest. --quick is one sample each of smaller tables,
-kept apart; --bench takes regular expressions of names.
+was being measured: the page is filled with the rest. --quick is one sample each of smaller tables,
+which goes nowhere; --bench takes regular expressions of names, and the machine's limits
+are measured besides.
 """
 
 import argparse
@@ -46,6 +47,7 @@ def asv(*arguments):
 
 def suites(benchmarks, wanted):
     """Group the names of benchmarks that match by module and class."""
+    wanted = [*wanted, r"limits\.Limits"]
     names = [name for name in sorted(benchmarks) if any(re.search(w, name) for w in wanted)]
     grouped = itertools.groupby(names, lambda name: name.rpartition(".")[0])
     return [(suite, list(members)) for suite, members in grouped]
@@ -84,10 +86,9 @@ def main():
             status = asv(*run, "--bench", rf"^({exactly})(\(|$)") or status
     except Stopped as stopped:
         status = 128 + stopped.args[0]
-        print("=== stopped; the report is of what was measured", flush=True)
-    asv("--config", str(config), "publish")
-    page = report.write(results, commit, options.quick)
-    print(f"Every table is in {page}; by commits, with the network: index.html beside it")
+        print("=== stopped; the page has what was measured", flush=True)
+    if not options.quick:
+        report.write(results, commit)
     sys.exit(status)
 
 

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
+from . import pages
+
 COLUMNS = [f"x{i}" for i in range(8)]
 CHUNK = 1_000_000
 
@@ -58,7 +60,7 @@ WAYS = {"DuckDB sorts": by_duckdb, "privgram": by_privgram}
 
 
 def main() -> None:
-    """Print a line for each, or run one."""
+    """Fill the table, or run one and print its line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=float, default=1e7)
     parser.add_argument("--units", type=float, default=1e6)
@@ -71,16 +73,20 @@ def main() -> None:
         WAYS[way](Path(path))
         wall, used = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF)
         processor = used.ru_utime + used.ru_stime
-        print(
-            f"{way}: {wall:.1f} s, {processor:.1f} s of processor, {used.ru_maxrss / 2**20:.2f} GiB"
-        )
+        print(f"| {way} | {wall:.1f} | {processor:.1f} | {used.ru_maxrss / 2**20:.2f} |")
         return
+    lines = ["| | seconds | of processor | most memory, GiB |", "|---|--:|--:|--:|"]
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder, "rows.parquet")
         write(path, int(options.rows), int(options.units))
         for way in WAYS:
             command = [sys.executable, "-m", "bench.unit_sort", "--run", way, str(path)]
-            subprocess.run(command, check=True, env=os.environ | {"TMPDIR": folder})
+            run = subprocess.run(
+                command, check=True, env=os.environ | {"TMPDIR": folder}, stdout=subprocess.PIPE
+            )
+            lines.append(run.stdout.decode())
+    how = f"{options.rows:,.0f} rows of {options.units:,.0f} units"
+    pages.fill("unsorted", [*map(str.strip, lines), "", pages.today(how)])
 
 
 if __name__ == "__main__":

@@ -14,7 +14,9 @@
 
 const gram_kernel gram_avx2 = {0}, gram_portable = {0};
 
-void coded_flush(coded *t) { (void)t; } /* not called: there are no codes */
+/* Not called: there are no codes. */
+void coded_flush(coded *t) { (void)t; }
+void coded_flush_products(coded *t, ptrdiff_t slot) { (void)t, (void)slot; }
 
 void *bench_new(ptrdiff_t d, double bound)
 {

@@ -2,21 +2,19 @@
 
     python -m bench.paper low-rank --out docs/benchmarks
     python -m bench.paper compression --out docs/benchmarks
-    python docs/low_rank.py
+    python -m docs.low_rank
 
-A table stands between ``<!-- table: name -->`` and ``<!-- end -->`` and says what the results
-in benchmarks/ do. tests/papers/hardt_roth/test_guide.py checks that the page is up to date.
+The tables say what the results in benchmarks/ do.
 """
 
 import csv
 import math
-import re
 from pathlib import Path
 
+from bench import pages
+
 FOLDER = Path(__file__).parent
-PAGE = FOLDER / "experiments.md"
 RESULTS = FOLDER / "benchmarks"
-BLOCK = re.compile(r"<!-- table: ([a-z-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 #: Key in the results, name in table and picture, colour, and line.
 WAYS = (
@@ -37,7 +35,7 @@ def read(name):
 
 def table(header, rows):
     lines = [header, ["--:"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return [f"| {' | '.join(line)} |" for line in lines]
 
 
 def relative(value):
@@ -109,14 +107,7 @@ def signs():
     )
 
 
-TABLES = {"low-rank": low_rank, "compression": compression, "signs": signs}
-
-
-def fill(text):
-    """Return the page with its tables made anew."""
-    return BLOCK.sub(
-        lambda match: f"<!-- table: {match[1]} -->\n\n{TABLES[match[1]]()}\n\n<!-- end -->", text
-    )
+TABLES = {"low rank": low_rank, "compression": compression, "signs": signs}
 
 
 def draw():
@@ -160,5 +151,6 @@ def draw():
 
 
 if __name__ == "__main__":
-    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for name, lines in TABLES.items():
+        pages.fill(name, lines())
     draw()

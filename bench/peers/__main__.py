@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from bench import pages
 from bench.peers import page, tasks
 
 HERE = Path(__file__).parent
@@ -111,20 +112,24 @@ def main() -> None:
     options = parser.parse_args()
     pythons = dict.fromkeys(PEERS, sys.executable) | {"diffprivlib": options.diffprivlib}
     if not options.page:
-        record: dict[str, Any] = {"speed": [], "versions": {}, "errors": []}
+        record: dict[str, Any] = {"speed": [], "versions": {}, "errors": [], "measured": {}}
         if options.speed or options.missing:
             record = json.loads(page.RECORD.read_text())
         with tempfile.TemporaryDirectory() as folder:
             if not options.speed:
                 for versions, errors in measure_errors(Path(folder), pythons, record):
-                    save(record | {"versions": versions, "errors": errors})
-                record = json.loads(page.RECORD.read_text())
+                    save(record, "errors", versions, errors)
             if not options.missing:
-                save(record | {"speed": measure_speed(Path(folder), pythons)})
-    page.write()
+                save(record, "speed", record["versions"], measure_speed(Path(folder), pythons))
+    names = page.TABLES[-1:] if options.speed else page.TABLES
+    page.fill(names, stamp=not (options.page or options.missing))
 
 
-def save(record: dict[str, Any]) -> None:
+def save(
+    record: dict[str, Any], what: str, versions: dict[str, str], rows: list[dict[str, Any]]
+) -> None:
+    record |= {"versions": versions, what: rows}
+    record["measured"][what] = pages.today(" ".join(f"{k} {v}" for k, v in versions.items()))
     page.RECORD.write_text(json.dumps(record, indent=1) + "\n")
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from bench import pages
+
 RECORD = Path(__file__).with_name("peers.json")
-PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "peers.md"
 
 NAMES = {
     "privgram": "privgram",
@@ -19,30 +20,19 @@ NAMES = {
     "sklearn": "scikit-learn",
 }
 
-BLOCK = re.compile(r"<!-- (versions|regression|pca|speed) -->\n.*?<!-- end -->", re.DOTALL)
+TABLES = ("peers, regression", "peers, components", "peers, speed")
 
 
-def fill(text: str) -> str:
-    """The page with its tables as recorded."""
+def fill(names: Iterable[str], **how: bool) -> None:
+    """Fill tables of the page from what was recorded."""
     record = json.loads(RECORD.read_text(encoding="utf-8"))
-    blocks = {
-        "versions": _versions(record["versions"]),
-        "regression": _sections(record["errors"], pca=False),
-        "pca": _sections(record["errors"], pca=True),
-        "speed": _speed(record["speed"]),
-    }
-    return BLOCK.sub(
-        lambda found: f"<!-- {found[1]} -->\n\n{blocks[found[1]]}\n\n<!-- end -->", text
-    )
-
-
-def write() -> None:
-    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-def _versions(versions: dict[str, str]) -> str:
-    names = {"numpy": "NumPy", "sklearn": "scikit-learn", "opendp": "OpenDP"}
-    return ", ".join(f"{names.get(peer, peer)} {versions[peer]}" for peer in versions) + "."
+    for name in names:
+        if name == "peers, speed":
+            lines = _speed(record["speed"]), "", record["measured"]["speed"]
+        else:
+            errors = _sections(record["errors"], pca="components" in name)
+            lines = errors, "", record["measured"]["errors"]
+        pages.fill(name, lines, **how)
 
 
 def _sections(rows: list[dict[str, Any]], pca: bool) -> str:
@@ -61,7 +51,7 @@ def _errors(rows: list[dict[str, Any]], task: str) -> str:
         own = {row["epsilon"]: row for row, kind in zip(rows, kinds, strict=True) if kind == key}
         pure = peer in ("diffprivlib", "opendp")
         promise = "not private" if peer == "sklearn" else f"δ = {0 if pure else _delta(delta)}"
-        name = NAMES[peer] + (", ridge" if ridge else ", second looks" if looks else "")
+        name = NAMES[peer] + (", ridge" if ridge else ", several looks" if looks else "")
         answers = [own[min(own)] if peer == "sklearn" else own[e] for e in epsilons]
         cells = [_cell(answer, regression) for answer in answers]
         lines.append([name, promise, *cells])

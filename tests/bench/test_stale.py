@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bench import pages
+from bench import pages, report
 
 
 @pytest.mark.slow
@@ -36,3 +36,20 @@ def test_a_table_that_another_law_measured_is_named(monkeypatch, tmp_path):
         for name, table in pages.TABLES.items()
         if "logistic" in table.laws
     ]
+
+
+def test_the_page_of_speed_is_what_was_measured():
+    report.check()  # exits where the page says something else
+
+
+@pytest.mark.parametrize(
+    ("name", "comment"),
+    [("a.c", "/* %s */"), ("a.h", "// %s"), ("a.pyx", "# %s"), ("a.py", '"""%s"""')],
+)
+def test_times_rest_on_code_and_not_on_comments(tmp_path, name, comment):
+    def read(*lines):
+        (tmp_path / name).write_text("\n".join(lines))
+        return pages.sources(tmp_path)
+
+    assert read("x = 1;", comment % "why") == read(comment % "because", "", "x = 1;")
+    assert read("x = 1;") != read("x = 2;")
