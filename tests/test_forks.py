@@ -181,8 +181,7 @@ def test_the_lock_of_a_killed_process_is_not_left_to_its_child(tmp_path):
     try:
         spend = (
             "import sys, privgram as pg\n"
-            "price = pg.privacy.Guarantee(.1, 0, 'replace', None)\n"
-            "pg.Ledger(sys.argv[1]).spend(price)"
+            "pg.Ledger(sys.argv[1]).spend(.1, 0, adjacency='replace', unit='')"
         )
         subprocess.run([sys.executable, "-c", spend, str(path)], check=True, timeout=20)
     finally:
@@ -207,9 +206,8 @@ def spend():
         os.lseek(handle, 0, os.SEEK_SET)
         print(len(os.read(handle, 1000)) > 100)
 spend()
-price = pg.privacy.Guarantee(0.1, 0.0, "replace", None)
-ledger.spend(price)
-print(forked(lambda: ledger.spend(price)), len(ledger.entries))
+ledger.spend(0.1, 0.0, adjacency="replace", unit="")
+print(forked(lambda: ledger.spend(0.1, 0.0, adjacency="replace", unit="")), len(ledger.entries))
 """
 
 

@@ -127,10 +127,6 @@ CASES = {
         SCALED.profile,
         {"bound": (1.0, POSITIVE), "eigenvalue_floor": (100.0, POSITIVE)},
     ),
-    "Compressed.delta": (
-        SCALED.delta,
-        {"epsilon": (1.0, NUMBER), "bound": (1.0, POSITIVE), "eigenvalue_floor": (100.0, POSITIVE)},
-    ),
     "lemma_4_5": (
         zhou_ligett_wasserman.lemma_4_5,
         {"n_rows": (100, COUNT), "n_columns": (3, COUNT), "failure": (0.1, SHARE)},

@@ -11,7 +11,6 @@ from click.testing import CliRunner
 import privgram as pg
 from privgram._base.text import shown
 from privgram.cli._program import program
-from privgram.privacy import Guarantee
 
 #: A title set, a bell, a line gone back over, an end of text, a break, a turn of direction, a C1.
 BAD = "a\x1b]0;owned\x07\x1b[31m\r\x00b\nc\u202ed\x9be\x7f\u2028"
@@ -62,7 +61,7 @@ def test_terminals_get_no_control_characters(release, tmp_path, monkeypatch, com
 
 def test_ledgers_are_shown_without_control_characters(tmp_path):
     path = tmp_path / "study.ledger"
-    pg.Ledger(path, 1.0, 1e-6).spend(Guarantee(0.1, 1e-9, "replace", None), what=BAD)
+    pg.Ledger(path, 1.0, 1e-6).spend(0.1, 1e-9, adjacency="replace", unit="", what=BAD)
     done = CliRunner().invoke(program, ["ledger", "show", str(path)])
     assert done.exit_code == 0
     assert "]0;owned" in done.output

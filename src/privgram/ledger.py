@@ -35,7 +35,6 @@ from privgram._base.numbers import check_adjacency, check_budget, check_number, 
 from privgram._base.saved import DAMAGE, DamagedFile, check_version
 
 if TYPE_CHECKING:
-    from privgram.columns.unit import Guarantee
     from privgram.privacy import Profile, Standing
     from privgram.privacy.composition import RunningLosses
 
@@ -361,21 +360,30 @@ class Ledger:
         return _edge(fits, 0.0, self.epsilon)
 
     def check(
-        self, guarantee: Guarantee, privacy: Profile | None = None, delta_fp: float = 0.0
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        adjacency: str,
+        unit: str,
+        privacy: Profile | None = None,
+        delta_fp: float = 0.0,
     ) -> None:
         """Raise as `spend` for want of room or another unit or table; parameters as there."""
-        self._check_spend(guarantee.adjacency, privacy, "")
+        self._check_spend(adjacency, privacy, "")
         entries = self.entries
-        self._check_unit(guarantee.whose, entries)
-        price = guarantee.epsilon, guarantee.delta, delta_fp
-        self._check(entries, Entry(0, "", "", *price, privacy, **self._as))
+        self._check_unit(unit, entries)
+        self._check(entries, Entry(0, "", "", epsilon, delta, delta_fp, privacy, **self._as))
 
     def spend(
         self,
-        guarantee: Guarantee,
+        epsilon: float,
+        delta: float,
+        *,
+        adjacency: str,
+        unit: str,
         privacy: Profile | None = None,
         delta_fp: float = 0.0,
-        *,
         what: str = "",
         condition: str | None = None,
         id: str = "",
@@ -387,9 +395,15 @@ class Ledger:
 
         Parameters
         ----------
-        guarantee : privgram.privacy.Guarantee
-            What is spent: delta is the true one of the release at this epsilon, `delta_fp`
-            included. The notion of neighbours and the unit must be the ledger's.
+        epsilon : float
+            Positive.
+        delta : float
+            In [0, 1), the true one of the release at this epsilon, `delta_fp` included.
+        adjacency : {"replace", "add-remove"}
+            Which tables the guarantee is for; must be the ledger's.
+        unit : str
+            Whose rows are protected together: the column that tells; "" for single rows. Must be
+            the ledger's.
         privacy : Profile, optional
             Exact privacy profile, `delta_fp` left out. Without one the worst mechanism with
             this epsilon and delta is assumed.
@@ -422,28 +436,28 @@ class Ledger:
         OSError
             If the ledger cannot be written. Nothing was spent then.
         """
-        self._check_spend(guarantee.adjacency, privacy, what)
+        self._check_spend(adjacency, privacy, what)
         if condition is None:
             condition = getattr(privacy, "condition", None)
         with self._open(exclusive=True) as handle:
             file = self._read(handle)
-            self._check_unit(guarantee.whose, file.entries)
-            price = guarantee.epsilon, guarantee.delta
+            self._check_unit(unit, file.entries)
             for known in file.entries if id else ():
                 if known.id == id:
-                    if (known.epsilon, known.delta) != price:
+                    if (known.epsilon, known.delta) != (epsilon, delta):
                         raise ValueError(f"{self.path.name} has another spend with the id {id!r}")
                     return known
             entry = Entry(
                 len(file.entries) + 1,
                 _now(),
                 " ".join(what.split()),
-                *price,
+                epsilon,
+                delta,
                 delta_fp,
                 privacy,
                 None if condition is None else " ".join(condition.split()),
                 id,
-                unit=guarantee.whose,
+                unit=unit,
                 **self._as,
             )
             # A profile's delta is good to nine digits, and never 0.

@@ -23,7 +23,7 @@ from privgram.ledger import BudgetExceeded
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import merge
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
-from privgram.privacy import BoundedRangeProfile, Guarantee
+from privgram.privacy import BoundedRangeProfile
 
 GRID = np.array([0.5, 1.0, 2.0, 4.0])
 
@@ -450,7 +450,7 @@ def test_a_ledger_is_charged_for_a_choice_once(rng, tmp_path):
         again = private_norm_bound(x, 0.5, 0.5, ledger=ledger, **options)  # another choice
         assert ledger.entries[-1].id == again.id != bound.id
     with pytest.raises(ValueError, match="another spend with the id"):
-        ledger.spend(Guarantee(0.1, 0.0, "replace", None), id=again.id)
+        ledger.spend(0.1, 0.0, adjacency="replace", unit="", id=again.id)
 
 
 def test_the_two_notions_of_neighbours_are_not_mixed(rng, tmp_path):

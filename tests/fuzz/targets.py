@@ -34,7 +34,7 @@ from privgram._base.saved import digest, line
 from privgram.columns import _to_toml
 from privgram.ledger import Ledger
 from privgram.papers.sheffet import GaussianSketch, InverseWishart, SketchProfile
-from privgram.privacy import GaussianProfile, Guarantee, WishartProfile, compose
+from privgram.privacy import GaussianProfile, WishartProfile, compose
 
 REFUSED = (ValueError, TypeError, OSError)
 
@@ -169,7 +169,7 @@ def _ledger(data: bytes) -> None:
         if loaded.composition == "basic":
             _taken(lambda: loaded.remaining(1e-9))
             _taken(lambda: loaded.spent)
-        _taken(lambda: loaded.spend(Guarantee(1e-6, 1e-9, loaded.adjacency, None)))
+        _taken(lambda: loaded.spend(1e-6, 1e-9, adjacency=loaded.adjacency, unit=""))
         assert len(Ledger(path).entries) - len(entries) in (0, 1)
         assert path.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
 
@@ -274,14 +274,14 @@ def ledger_seeds() -> list[bytes]:
         path.unlink(missing_ok=True)
         budget = Ledger(path, 10.0, 1e-5, composition=composition)
         seeds.append(path.read_bytes())
-        budget.spend(Guarantee(0.5, 1e-7, "replace", None), what="a")
+        budget.spend(0.5, 1e-7, adjacency="replace", unit="", what="a")
         for profile in (
             GaussianProfile(0.1),
             WishartProfile(40, 3, 0.01, "replace"),
             SketchProfile(20, 1e-3, "replace"),
         ):
             delta = max(profile.delta(1.0), 1e-12) * 1.1
-            budget.spend(Guarantee(1.0, delta, "replace", None), profile, what="b")
+            budget.spend(1.0, delta, adjacency="replace", unit="", privacy=profile, what="b")
         seeds.append(path.read_bytes())
     return seeds
 

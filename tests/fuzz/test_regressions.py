@@ -18,7 +18,6 @@ from fuzz import targets
 import privgram as pg
 from privgram._base.saved import DamagedFile
 from privgram.ledger import Ledger
-from privgram.privacy import Guarantee
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="resource is POSIX's")
 
@@ -218,5 +217,5 @@ def test_members_that_are_no_arrays_of_numbers(name, member):
 def test_the_smallest_budget_there_is(tmp_path):
     """Halving an interval of subnormal numbers went on for ever."""
     ledger = Ledger(tmp_path / "budget", 1e-323, 1e-6, composition="basic")
-    ledger.spend(Guarantee(5e-324, 1e-9, "replace", None))
+    ledger.spend(5e-324, 1e-9, adjacency="replace", unit="")
     assert ledger.remaining(1e-9) == 5e-324

@@ -13,7 +13,6 @@ import time
 
 from privgram._base import saved as _chain
 from privgram.ledger import BudgetExceeded, Ledger
-from privgram.privacy import Guarantee
 
 
 def in_pieces(handle: int, data: bytes, start: int) -> None:
@@ -28,7 +27,7 @@ def spend(path: str, pipe: int) -> None:
     ledger = Ledger(path)
     try:
         while True:
-            entry = ledger.spend(Guarantee(0.01, 1e-9, "replace", None), what=f"by {os.getpid()}")
+            entry = ledger.spend(0.01, 1e-9, adjacency="replace", unit="", what=f"by {os.getpid()}")
             os.write(pipe, entry.number.to_bytes(4, "little"))
     except BudgetExceeded:
         os._exit(0)
@@ -57,7 +56,7 @@ def kill(path: str, times: int) -> dict[str, int]:
     watch = Ledger(path)
     torn = unreported = 0
     began = time.perf_counter()
-    watch.spend(Guarantee(0.01, 1e-9, "replace", None))
+    watch.spend(0.01, 1e-9, adjacency="replace", unit="")
     lasts = time.perf_counter() - began
     for _ in range(times):
         before = len(watch.entries)

@@ -31,7 +31,7 @@ from privgram.papers.sheffet import (
     PublishedAnalyzeGauss,
 )
 from privgram.papers.zhou_ligett_wasserman import compress
-from privgram.privacy import Guarantee, composition
+from privgram.privacy import composition
 from privgram.privacy.accounting import ReleaseAccountant, ReleaseDpEvent
 
 
@@ -47,8 +47,7 @@ def moment():
 
 
 def spend(ledger, epsilon=0.1, delta=1e-7, **options):
-    adjacency = options.pop("adjacency", ledger.adjacency)
-    return ledger.spend(Guarantee(epsilon, delta, adjacency, None), **options)
+    return ledger.spend(epsilon, delta, adjacency=ledger.adjacency, unit="", **options)
 
 
 def run(what, path, count):
@@ -286,8 +285,8 @@ def test_what_remains_can_be_spent(path):
     left = ledger.remaining(1e-7)
     assert 0.5 < left < 1.0
     with pytest.raises(BudgetExceeded):
-        ledger.check(Guarantee(left + 2e-4, 1e-7, "replace", None))
-    ledger.check(Guarantee(left, 1e-7, "replace", None))
+        ledger.check(left + 2e-4, 1e-7, adjacency="replace", unit="")
+    ledger.check(left, 1e-7, adjacency="replace", unit="")
     assert len(ledger.entries) == 3  # a check is no spend
     spend(ledger, left)
     assert ledger.remaining(1e-5) == 0.0

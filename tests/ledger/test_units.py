@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.privacy import Guarantee, compose
+from privgram.privacy import compose
 
 PEOPLE = {"x": np.linspace(-1, 1, 60), "who": np.repeat(np.arange(20), 3)}
 COLUMNS = pg.Columns({"x": (-1, 1)})
@@ -118,7 +118,7 @@ def test_units_do_not_compose_with_rows() -> None:
 def test_an_entry_says_its_unit(tmp_path: Path, name: str) -> None:
     ledger = opened(tmp_path / "a.ledger")
     with pytest.raises(TypeError, match="unit"):
-        getattr(ledger, name)(Guarantee(0.1, 0.0, "add-remove"))  # type: ignore[call-arg]
+        getattr(ledger, name)(0.1, 0.0, adjacency="add-remove")
     assert not ledger.entries
 
 

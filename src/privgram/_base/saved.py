@@ -262,8 +262,9 @@ class Form:
 
 def format_of(path: Path) -> str | None:
     """The name of the format that a file says it has; None where it says none."""
+    data = path.read_bytes()
     try:
-        name = _payload(path.read_bytes())[0]["format"]
+        name = _payload(data)[0]["format"]
     except DAMAGE:
         return None
     return name if isinstance(name, str) else None

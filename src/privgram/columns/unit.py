@@ -194,6 +194,12 @@ class Guarantee:
         return "" if self.unit is None else self.unit.name
 
     @property
+    def price(self) -> dict[str, Any]:
+        """What a ledger takes of it, by name."""
+        known = {"epsilon": self.epsilon, "delta": self.delta, "adjacency": self.adjacency}
+        return known | {"unit": self.whose}
+
+    @property
     def size_is_public(self) -> bool:
         """Whether neighbouring tables have the same number of rows, or of units."""
         return self.adjacency == "replace" and (self.unit is None or self.unit.missing == "error")

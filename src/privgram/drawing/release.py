@@ -438,9 +438,10 @@ def _released(
         if chosen is not None:
             # Both, or neither: a choice that is paid for is of no use without the release.
             if chosen.id not in (entry.id for entry in ledger.entries):
-                _check(ledger, chosen, paid, *known)
+                _check(ledger, chosen, paid, **known)
             chosen.charge(ledger)
-        ledger.spend(paid, *known, what=what + purpose, condition=mechanism.condition)
+        known |= {"what": what + purpose, "condition": mechanism.condition}
+        ledger.spend(**paid.price, **known)
     more = {} if reread is None else {"reread": reread}
     made = []
     for moment in moments:
@@ -503,24 +504,24 @@ class _Asked:
             n_rows = 10**6 if self.guarantee.adjacency == "replace" else None
             noise = self.mechanism.noise_for(*wanted, n_rows)
         if self.ledger is not None:
-            _check(self.ledger, choice, self.guarantee, *_known(self.mechanism, noise, choice))
+            _check(self.ledger, choice, self.guarantee, **_known(self.mechanism, noise, choice))
 
 
-def _known(mechanism: Mechanism, noise: Calibration, choice: Any) -> tuple[Profile | None, float]:
+def _known(mechanism: Mechanism, noise: Calibration, choice: Any) -> dict[str, Any]:
     """The profile of a release and its delta_fp, where they are the same whatever is chosen."""
     from privgram.privacy._profile import delta_fp_of
 
     if choice is None or mechanism.scale_free:
-        return noise.privacy, delta_fp_of(noise)
-    return None, 0.0
+        return {"privacy": noise.privacy, "delta_fp": delta_fp_of(noise)}
+    return {}
 
 
 def _check(
     ledger: Ledger,
     choice: Choice | NormBound | None,
     guarantee: Guarantee,
-    privacy: Profile | None,
-    delta_fp: float,
+    privacy: Profile | None = None,
+    delta_fp: float = 0.0,
 ) -> None:
     """Raise BudgetExceeded unless there is room for a release, and the choice of its bound."""
     from privgram.privacy import StatedProfile, compose
@@ -530,7 +531,7 @@ def _check(
         own = StatedProfile(epsilon, delta, adjacency) if privacy is None else privacy
         privacy = compose([choice.privacy, own])
         guarantee = replace(guarantee, epsilon=epsilon + choice.epsilon)
-    ledger.check(guarantee, privacy, delta_fp)
+    ledger.check(**guarantee.price, privacy=privacy, delta_fp=delta_fp)
 
 
 def _rereads(mechanism: Mechanism | None) -> bool:

@@ -108,7 +108,7 @@ def scored(
     bound = looked.bound if unit is None or chosen else bounds_of(unit, looked.bound)[1]
     noise = Refined().noise_for(guarantee, len(looked), bound)
     if ledger is not None:  # before the pass
-        ledger.check(guarantee, noise.privacy)
+        ledger.check(**guarantee.price, privacy=noise.privacy)
     kept = source if unit is not None and unit.values is not None else Kept(source)
     again = Pass(kept, used, unit=unit, threads=threads)
     first: Any
@@ -125,7 +125,7 @@ def scored(
     if not reproducible:
         warn_of_weak(guarantee, public)
     if ledger is not None:
-        ledger.spend(guarantee, noise.privacy, what=f"regress({target})")
+        ledger.spend(**guarantee.price, privacy=noise.privacy, what=f"regress({target})")
     looks: Looks
     if unit is None:
         looks = Looks(first, noise, generator, lambda new: accumulate(again, new)[0])

@@ -9,9 +9,9 @@ import secrets
 from typing import TYPE_CHECKING, Any, Self
 
 from privgram._base.numbers import check_adjacency, check_positive
-from privgram.columns.unit import Guarantee, PrivacyUnit
 
 if TYPE_CHECKING:
+    from privgram.columns.unit import Guarantee
     from privgram.ledger import Ledger
     from privgram.privacy import Adjacency, BoundedRangeProfile, Standing
 
@@ -145,10 +145,12 @@ def charge(ledger: Ledger, choice: dict[str, Any]) -> None:
     """Enter a choice with these attributes in a ledger, once; made already or about to be."""
     from privgram.privacy import BoundedRangeProfile
 
-    epsilon, adjacency, name = choice["epsilon"], choice["adjacency"], choice["unit"]
     ledger.spend(
-        Guarantee(epsilon, 0.0, adjacency, None if name is None else PrivacyUnit(name)),
-        BoundedRangeProfile(epsilon, adjacency),
+        choice["epsilon"],
+        0.0,
+        adjacency=choice["adjacency"],
+        unit=choice["unit"] or "",
+        privacy=BoundedRangeProfile(choice["epsilon"], choice["adjacency"]),
         what=f"private_norm_bound(quantile={choice['quantile']:g})",
         id=choice["id"],
     )

@@ -330,11 +330,11 @@ class Stream:
         """Enter the price of all periods, once; or only see that there is room for it."""
         study, guarantee = self.study, _guarantee(header)
         if check:
-            study.ledger.check(guarantee, noise.privacy)
+            study.ledger.check(**guarantee.price, privacy=noise.privacy)
             return
         study.ledger.entered_as("", study.columns.selected, study.identity).spend(
-            guarantee,
-            noise.privacy,
+            **guarantee.price,
+            privacy=noise.privacy,
             what=f"stream {self.path.name}",
             condition=_condition(header),
             id=header["id"],

@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -277,8 +277,9 @@ class Study:
         def fits(epsilon: float) -> bool:
             price = self._price(epsilon, None)
             mu = gaussian_ratio(epsilon, price.delta) if price.delta else None
+            privacy = None if mu is None else GaussianProfile(mu)
             try:
-                ledger.check(price, None if mu is None else GaussianProfile(mu))
+                ledger.check(**price.price, privacy=privacy)
             except BudgetExceeded:
                 return False
             return True
@@ -350,16 +351,17 @@ class Study:
             columns = columns.replace(terms=asked)
         price = self._price(epsilon, delta)
         request = self._request(label, columns.selected) | protected(self.unit, price)
-        return release_for(
-            purpose,
-            self.table,
-            columns,
-            mechanism=mechanism,
-            by=by,
-            out=out,
-            rng=rng,
-            **request,
-        )
+        with self._telling():
+            return release_for(
+                purpose,
+                self.table,
+                columns,
+                mechanism=mechanism,
+                by=by,
+                out=out,
+                rng=rng,
+                **request,
+            )
 
     def regress(
         self,
@@ -443,18 +445,19 @@ class Study:
             "reference": reference,
         }
         try:
-            fit = release_and_fit(
-                self.table,
-                formula,
-                columns,
-                price,
-                mechanism=mechanism,
-                unit=self.unit,
-                out=out,
-                rng=rng,
-                **asked,
-                **request,
-            )
+            with self._telling():
+                fit = release_and_fit(
+                    self.table,
+                    formula,
+                    columns,
+                    price,
+                    mechanism=mechanism,
+                    unit=self.unit,
+                    out=out,
+                    rng=rng,
+                    **asked,
+                    **request,
+                )
         except RefusedError as error:
             if rng is not None:
                 raise
@@ -465,6 +468,15 @@ class Study:
             advice = self._advice(formula, columns, price, fit.n_rows, asked)
             fit = replace(fit, refused=f"{fit.refused}. {advice}")
         return fit
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Let what is over the budget say how much of it is left."""
+        try:
+            yield
+        except BudgetExceeded as error:
+            left = self.remaining()
+            raise BudgetExceeded(f"{error}; epsilon={left:.4g} is left") from None
 
     def _weighted(self, weights: str | None) -> Columns:
         """The columns, with rows weighted for one answer."""
