@@ -51,7 +51,7 @@ def test_what_is_asked_is_charged_with_its_label(study):
     # Two of a half at the same delta, each Gaussian: less than one.
     assert 2.0 - 1.0 < study.remaining() < 2.0
     study.release(epsilon=study.remaining() - 1e-6)
-    with pytest.raises(pg.BudgetExceeded, match="epsilon=.* is left"):
+    with pytest.raises(pg.BudgetExceeded, match=r"epsilon=.* is left"):
         study.release(epsilon=0.01)
     assert len(study.entries) == 3
 
