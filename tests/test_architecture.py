@@ -9,6 +9,8 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 import privgram
 
 ROOT = Path(privgram.__file__).parent
@@ -78,6 +80,7 @@ def circles(arrows: dict[str, set[str]]) -> list[list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_circles_are_found():
     """The test of the test: a circle, one through a function's import, and none."""
     arrows = defaultdict(set, {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})

@@ -146,6 +146,7 @@ def test_public_side_never_reaches_the_secret_side(graph):
         assert not breaches, f"{start} reaches the secret side: {breaches}"
 
 
+@pytest.mark.slow
 def test_the_graph_is_seen(graph):
     """Or the test above could not fail: the rooms exist and their imports are found."""
     for room in ("_release", "regression", "_plan", "privacy", "moment", "sources", "_core.rows"):

@@ -57,6 +57,7 @@ ARRAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ARRAYS)
 def test_a_thread_that_writes(impl, alternate, kind):
     """Rows of norm 280 whose factor would be that of rows within the bound."""

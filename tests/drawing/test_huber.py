@@ -128,6 +128,7 @@ def test_far_rows_move_it_by_little():
     assert np.abs(plain / errors).max() > 10
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_intervals_hold(adjacency):

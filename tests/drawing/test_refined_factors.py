@@ -82,6 +82,7 @@ def test_a_frame_whitens_numbers_within_levels():
         assert most + frame.constant <= frame.largest(COLUMNS.bound)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
 def test_errors_have_the_law_that_the_release_states(adjacency, monkeypatch):
     """Errors of 20 forms in 60 releases whose radius is beyond all rows: 4.5 standard errors.

@@ -65,6 +65,7 @@ def test_scalars_and_arrays_of_any_shape(profile):
     assert profile.delta(np.array([1, 0]))[1] == profile.delta(0.0)
 
 
+@pytest.mark.slow
 @every_profile
 @pytest.mark.parametrize("centre", [0.0, 1e-4, 0.1, 1.0, 7.0])
 def test_delta_never_rises_on_fine_grids(profile, centre):

@@ -37,6 +37,7 @@ def test_tables_of_maketables():
     assert any("Epsilon" in str(row) for row in found.index)
 
 
+@pytest.mark.slow
 def test_plug_in_of_maketables():
     """The attributes by themselves, through the reader that maketables has for them."""
     extractors = pytest.importorskip("maketables.extractors")
@@ -147,6 +148,7 @@ def test_marginal_effects_are_of_a_public_grid():
         assert found["std_error"][0] == pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_marginal_effects_of_a_logistic_regression_are_on_probabilities():
     effects = pytest.importorskip("marginaleffects")
     from privgram.regression.marginal import marginal_model, public_grid

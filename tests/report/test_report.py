@@ -128,6 +128,7 @@ def test_page_is_accessible(page):
         assert section["aria-labelledby"] in identifiers
 
 
+@pytest.mark.slow
 def test_page_says_what_was_released(page, release, saved):
     text = words(page)
     for fact in (

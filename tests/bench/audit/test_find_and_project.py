@@ -15,6 +15,7 @@ from privgram.papers import hardt_roth as low_rank
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.long
 def test_the_pair_of_find_and_project_comes_near_its_profile():
     """Within a tenth: the row that changes is hidden by a twentieth more noise than its bound."""
     (row,) = leading(measure(Case(FindAndProject(), "row change", at=(0.0,)), 1_000, seed=1))
@@ -93,6 +94,7 @@ def test_law_of_the_basis_does_not_depend_on_units():
     assert np.ptp(one) > 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", [RangeFinder(), Projection(), FindAndProject()])
 def test_scores_are_likelihood_ratios(step):
     """E_Q e^L = 1 and E_P e^-L = 1, where the laws are close enough for a mean to settle."""

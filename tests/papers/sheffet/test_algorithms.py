@@ -244,6 +244,7 @@ MECHANISMS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "adjacency", "table"),
     all_pairs(MECHANISMS, ["replace", "add-remove"], [few_rows, many_rows]),
