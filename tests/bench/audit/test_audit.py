@@ -66,8 +66,8 @@ def test_leaks_what_its_profile_says(case, times):
 class Short:
     """Noise in the second moment's units is 10 % short: its scale is that of the bound squared."""
 
-    def calibrate(self, n_columns, bound, *arguments, **options):
-        return super().calibrate(n_columns, math.sqrt(0.9) * bound, *arguments, **options)
+    def noise_for(self, guarantee, n_columns, bound, *arguments):
+        return super().noise_for(guarantee, n_columns, math.sqrt(0.9) * bound, *arguments)
 
 
 class ShortGauss(Short, AnalyzeGauss):
