@@ -156,6 +156,7 @@ def test_predictions(case):
         ("a*b", "not a linear equation"),
         ("a b", "not a linear equation"),
         ("a = ", "not a linear equation"),
+        (" + ".join(["a"] * 5000), "not a linear equation"),
         ("1 / a = 2", "not a linear equation"),
         ("unknown", "the names are a, b, Intercept"),
         ("3 = 3", "says nothing"),

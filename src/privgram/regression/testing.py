@@ -76,7 +76,7 @@ def _read(
                 continue
             try:
                 sides = _sides(part, list(names))
-            except (SyntaxError, ValueError):
+            except (SyntaxError, ValueError, RecursionError):
                 raise ValueError(
                     f"{shown(text)} is not a linear equation of the parameters"
                 ) from None
@@ -119,8 +119,8 @@ def _parts(text: str, names: Sequence[str], terms: Mapping[str, slice]) -> list[
 def _sides(words: list[str], names: list[str]) -> list[Vector]:
     """The sides of one equation or of a chain of them; 0 is the right one where none is.
 
-    Each is the coefficients of the m parameters and of 1. ValueError or SyntaxError for what is no
-    linear equation.
+    Each is the coefficients of the m parameters and of 1. ValueError, SyntaxError or, where it is
+    far too long, RecursionError for what is no linear equation.
     """
     unit = np.eye(len(names) + 1)
 
