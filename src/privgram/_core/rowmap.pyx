@@ -142,7 +142,7 @@ def apply(
         if described == NULL or coded == NULL or room == NULL or place == NULL or codes == NULL:
             raise MemoryError
         for j in range(d):
-            described[j].kind = MAP_ONES
+            described[j].kind, described[j].x, described[j].step = MAP_ONES, NULL, 0
             if scaled:
                 described[j].center, described[j].inverse = center[j], inverse[j]
                 described[j].limit = limit[j]
@@ -155,7 +155,8 @@ def apply(
             coded[b].levels, coded[b].first = levels, first
             first += levels
             j = d + b
-            described[j].kind, described[j].limit = MAP_ONES, weight
+            described[j].kind, described[j].x, described[j].step = MAP_ONES, NULL, 0
+            described[j].limit = weight
             if given is not None:
                 described[j].center, described[j].inverse = center[value], inverse[value]
                 described[j].limit = limit[value]
