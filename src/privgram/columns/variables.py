@@ -452,13 +452,10 @@ def days(values: NDArray[Any]) -> NDArray[np.float64]:
 
 def _micros(value: Any) -> np.datetime64:
     """One date, or NaT for a text that is none."""
-    with suppress(ValueError):
-        if isinstance(value, (str, bytes)):
-            text = value if isinstance(value, str) else value.decode(errors="replace")
-            return np.datetime64(text, "us")
-    with suppress(TypeError, ValueError):
-        if not isinstance(value, (str, bytes)):
-            return np.datetime64(value, "us")
+    given = value.decode(errors="replace") if isinstance(value, bytes) else value
+    with suppress(TypeError, ValueError):  # which quote the value, also as a context
+        return np.datetime64(given, "us")
+    if isinstance(given, str):
         return np.datetime64("NaT", "us")
     raise TypeError("it holds values that are no dates in ISO 8601")
 
