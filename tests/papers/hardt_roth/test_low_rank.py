@@ -13,12 +13,11 @@ from scipy.optimize import minimize
 import privgram as pg
 from privgram import privacy
 from privgram._core import orthonormal as core
-from privgram.exact import limbs as exact
-from privgram.exact.limbs import Integers, Product, Total
 from privgram.papers import PublishedErratumError, hardt_roth, sheffet
 from privgram.papers import hardt_roth as low_rank
 from privgram.papers.hardt_roth import baselines, calibration, pfp
 from privgram.papers.hardt_roth.pfp import Rounded
+from privgram.papers.hardt_roth.products import Integers, Product, Total, products
 
 EPSILON, DELTA = 1.0, 1e-6
 
@@ -588,7 +587,7 @@ def test_factors_are_cut_as_often_as_they_must(bits, other):
     for low in (0, -1):  # of one sign, where sums are largest, or of both
         left = rng.integers(low * 2**bits + 1, 2**bits, (4, 60), dtype=np.int64)
         right = rng.integers(low * 2**other + 1, 2**other, (90, 2), dtype=np.int64)
-        parts = list(exact.products(Integers(left * 1.0), Integers(right * 1.0), slice(20, 80)))
+        parts = list(products(Integers(left * 1.0), Integers(right * 1.0), slice(20, 80)))
         total = Total((4, 2))
         for part in parts:
             assert np.abs(part.matrix).max() <= part.bound <= 2**52
@@ -601,7 +600,7 @@ def test_trailing_zeros_cost_nothing():
     """Small integers, as ratings are, take one product whatever the unit."""
     left = Integers(np.full((3, 500), 5.0 * 2**20))
     right = Integers(np.full((500, 2), 2.0**23 - 1))
-    assert len(list(exact.products(left, right, slice(0, 500)))) == 1
+    assert len(list(products(left, right, slice(0, 500)))) == 1
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ import numpy as np
 from privgram._base.numbers import check_budget
 from privgram._core import orthonormal
 from privgram.drawing import random
-from privgram.exact.limbs import Integers, Product, Total, products, with_entries
 from privgram.papers._blocks import Block, Blocks, in_order
 from privgram.papers.hardt_roth.calibration import (
     TEST_MARGIN,
@@ -23,6 +22,7 @@ from privgram.papers.hardt_roth.calibration import (
     finder_std,
 )
 from privgram.papers.hardt_roth.factors import LowRank
+from privgram.papers.hardt_roth.products import Integers, Product, Total, products, with_entries
 from privgram.papers.hardt_roth.theorems import figure_3
 from privgram.privacy.calibration import gaussian_ratio
 
