@@ -8,12 +8,14 @@ import os
 import stat
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers import make_release
 
 import privgram as pg
+from privgram.drawing.norm_bound import private_norm_bound
 from privgram.noise import GaussianLaw
 from privgram.papers.sheffet import InverseWishartLaw
 
@@ -230,6 +232,32 @@ def test_a_guarantee_that_protects_hardly_anyone_is_warned_of(
         assert not ledger.entries
         call = functools.partial(call, rng=rng)  # an experiment: not private, and marked so
         assert call().reproducible
+
+
+WEAK = {"epsilon": 1000.0, "delta": 1e-6}
+ROWS = np.random.default_rng(0).uniform(-1, 1, (300, 3))
+NAMED = {"x": ROWS[:, 0], "y": ROWS[:, 1]}
+
+
+def _study(**more):
+    return pg.Study(NAMED, {"x": (-1, 1), "y": (-1, 1)}, **WEAK, **more)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: pg.release(ROWS, bound=2.0, **WEAK),
+        lambda: pg.release(pg.second_moment(ROWS, bound=2.0), **WEAK),
+        lambda: pg.AnalyzeGauss().release(pg.second_moment(ROWS, bound=2.0), 1000.0, 1e-6),
+        lambda: _study().release(1000.0),
+        lambda: _study().regress("y ~ x", 1000.0),
+        lambda: private_norm_bound(ROWS, epsilon=1e-3),
+    ],
+)
+def test_a_warning_shows_the_line_of_the_caller(call):
+    with pytest.warns(UserWarning, match="protects hardly|too few") as caught:
+        call()
+    assert {Path(warning.filename) for warning in caught} == {Path(__file__)}
 
 
 def test_an_epsilon_beyond_floating_point_is_one_line():

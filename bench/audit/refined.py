@@ -84,7 +84,7 @@ class Watched(Looks):
         both = isinstance(theirs, Both)
         self.ours, self.theirs = (ours.counts, theirs.counts) if both else (ours, theirs)
         if both or isinstance(theirs, Accumulator):
-            sums = theirs.sums if both else theirs
+            sums = theirs.inner if both else theirs
             self.their_image = SecondMoment.from_accumulator(sums, None, None)
         return ours
 

@@ -1,7 +1,9 @@
-"""Text made fit to be shown, and numbers with names: as tables of text and as data frames."""
+"""Text made fit to be shown, warnings, and numbers with names: as text and as data frames."""
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import ArrayLike
+
+#: The package, whose frames are no place to show somebody a warning at.
+_OWN = __name__.partition(".")[0]
 
 #: Not "printable", and part of how words of some scripts are written: (non-)joiners.
 _JOINERS = "\u200c\u200d"
@@ -40,6 +45,14 @@ def listed(names: Sequence[str]) -> str:
     if more <= 1:  # to say "and 1 more" takes the room of its name
         return ", ".join(map(shown, names))
     return f"{', '.join(map(shown, names[:MOST_LISTED]))} and {more:,} more"
+
+
+def warn(message: str) -> None:
+    """Warn at the line outside of privgram that led here, from however deep within."""
+    depth, frame = 1, sys._getframe()
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(f"{_OWN}."):
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(message, stacklevel=depth)
 
 
 def as_frame(

@@ -20,7 +20,7 @@ from privgram.mechanisms import AdditiveWishart, MatrixLaplace, Mechanism, Refin
 from privgram.mechanisms.additive import SIDES, AnalyzeGauss
 from privgram.mechanisms.looks import take_looks
 from privgram.moment import SecondMoment
-from privgram.moment.rows import Levelled, Mapped
+from privgram.moment.rows import Levelled, Mapped, Onward
 from privgram.noise import (
     GaussianLaw,
     MaskedLaw,
@@ -309,7 +309,7 @@ class Looks(looks.Looks):
         else:
             new = partial(Both, grid=lengths, new=_sums(frame, self._radius))
             both = self.read(frame, new)
-            counted, self._sums, self._radius = both.counts, both.sums, None
+            counted, self._sums, self._radius = both.counts, both.inner, None
         return self.noisy(counted, share)
 
     def noisy(self, counted: Any, share: float, most: int = 1) -> tuple[Vector, float]:
@@ -349,34 +349,21 @@ class Looks(looks.Looks):
         return look.inner
 
 
-class Both:
+class Both(Onward):
     """Rows clipped and added up, and counted by their lengths, in one pass."""
+
+    parts = ("inner", "counts")
 
     def __init__(self, n_columns: int, grid: Vector, new: Callable[[int], Any]) -> None:
         self.n_columns = n_columns
-        self.sums = new(n_columns)
+        self.inner = new(n_columns)
         self.counts = NormCounts(n_columns, grid)
-        self.by_levels = isinstance(self.sums, Levelled)
+        self.by_levels = isinstance(self.inner, Levelled)
 
     def update(self, block: Any, drop: bool = False, *levels: Any) -> int:
         """Take the rows of a block; see `privgram.moment.rows.Mapped`."""
         bad = self.counts.update(block, drop)
-        return int(self.sums.update(block, drop, *levels)) if bad < 0 else bad
-
-    @property
-    def n_rows(self) -> int:
-        """Rows that count."""
-        return int(self.sums.n_rows)
-
-    @property
-    def n_dropped(self) -> int:
-        """Rows left out."""
-        return int(self.sums.n_dropped)
-
-    def merge(self, other: Both) -> None:
-        """Add the rows of another."""
-        self.sums.merge(other.sums)
-        self.counts.merge(other.counts)
+        return int(self.inner.update(block, drop, *levels)) if bad < 0 else bad
 
 
 def _sums(frame: Frame, radius: float) -> Callable[[int], Any]:

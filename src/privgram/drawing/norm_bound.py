@@ -13,13 +13,13 @@ References
 from __future__ import annotations
 
 import math
-import warnings
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privgram._base.numbers import check_adjacency, check_integer, check_number
+from privgram._base.text import warn
 from privgram._core.norms import squared_norms
 from privgram.columns.unit import Auto, Guarantee, Unit, bound_of_rows
 from privgram.drawing import random
@@ -29,7 +29,7 @@ from privgram.engines.threads import accumulate, accumulate_units
 from privgram.ledger import check_ledger
 from privgram.mechanisms.norm_bound import NormBound, charge, new_id
 from privgram.moment.groups import accumulator_of
-from privgram.moment.rows import scaled
+from privgram.moment.rows import Sums
 from privgram.sources.table import n_rows_of
 
 if TYPE_CHECKING:
@@ -275,12 +275,11 @@ class Choice:
         side = min(self.quantile, 1 - self.quantile)
         needed = 2 * (math.log(len(self.grid)) + 5) / (self.epsilon * side)
         if n_rows < needed:
-            warnings.warn(
+            warn(
                 f"{n_rows} rows are too few to choose a bound by: its epsilon of"
                 f" {self.epsilon:g} needs {math.ceil(needed)}. The bound may lie anywhere from"
                 f" {self.grid[0]:g} to {self.grid[-1]:g}; take these closer together, a larger"
                 " epsilon, or a quantile nearer the median",
-                stacklevel=3,
             )
 
 
@@ -310,12 +309,14 @@ def quantile_losses(
     return losses, max(part.numerator, part.denominator - part.numerator)
 
 
-class NormCounts:
+class NormCounts(Sums):
     """How many rows have norms in each interval of an increasing grid, as a pass accumulates them.
 
     Interval i ends at grid[i], which it includes; the first one begins at zero, and the last takes
     all longer rows. `n_rows` counts rows that are left out, too.
     """
+
+    parts = ("counts", "n_rows")
 
     def __init__(self, n_columns: int, grid: NDArray[np.float64]) -> None:
         self.n_columns = n_columns
@@ -338,7 +339,7 @@ class NormCounts:
             else:
                 piece = block[start : start + PIECE]
             if scaling is not None:
-                piece = scaled(piece, *scaling)
+                piece = _scaled(piece, *scaling)
             elif piece.dtype.kind != "f":  # integers, which the kernel of a pass takes as they are
                 piece = piece.astype(np.float64)
             squares = room[: len(piece)]
@@ -354,11 +355,6 @@ class NormCounts:
             self.counts += np.bincount(at, minlength=len(self.counts))
         self.n_rows += n_rows
         return -1
-
-    def merge(self, other: NormCounts) -> None:
-        """Add the counts of other rows."""
-        self.counts += other.counts
-        self.n_rows += other.n_rows
 
 
 class UnitNormCounts(NormCounts):
@@ -379,3 +375,18 @@ class UnitNormCounts(NormCounts):
         self.counts += np.bincount(at, minlength=len(self.counts))
         self.n_rows += len(starts)
         return bad
+
+
+def _scaled(
+    piece: NDArray[Any],
+    center: NDArray[np.float64],
+    inverse: NDArray[np.float64],
+    limit: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Values between -limit and limit; with a last column of ones, if the piece has none."""
+    k = piece.shape[1]
+    found = np.ones((len(piece), len(center)))
+    with np.errstate(over="ignore"):
+        moved = (piece.astype(np.float64, copy=False) - center[:k]) * inverse[:k]
+    np.clip(moved, -limit[:k], limit[:k], out=found[:, :k])
+    return found

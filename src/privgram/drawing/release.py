@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from privgram._base.files import check_distinct, check_room
 from privgram._base.numbers import Adjacency, check_number, check_positive
+from privgram._base.text import warn
 from privgram._release import Release
 from privgram._release.groups import Releases
 from privgram._release.record import FORM
@@ -542,16 +542,14 @@ def warn_of_weak(guarantee: Guarantee, n_rows: int | None) -> None:
     """Say what a guarantee means that protects hardly anyone; `n_rows` only if it is public."""
     epsilon, delta = guarantee.epsilon, guarantee.delta
     if epsilon > LARGE_EPSILON:
-        warnings.warn(
+        warn(
             f"epsilon={epsilon:g} protects hardly anyone: a release may be e^{epsilon:g} times as "
             "likely with somebody's row as with another. About 1 is common, and above 10 little "
             "is left",
-            stacklevel=5,
         )
     if delta > LARGE_DELTA or (n_rows and delta > 1 / n_rows):
-        warnings.warn(
+        warn(
             f"delta={delta:g} promises little: with that probability the guarantee may fail "
             "altogether, and from 1 / rows on it allows publishing somebody's row as it is. Take "
             "it far below",
-            stacklevel=5,
         )

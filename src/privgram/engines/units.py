@@ -23,7 +23,6 @@ from privgram.columns.encoding import Codes, codes_of, named
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
 from privgram.moment.groups import NO_GROUP
-from privgram.moment.rows import scaled
 from privgram.sources.table import UNLISTED, Chunk, InvalidRow, Keys, Table, keys_of
 
 if TYPE_CHECKING:
@@ -115,9 +114,6 @@ class Layout:
         numbers, columns = records["numbers"], self.columns
         if columns is None:
             return np.ascontiguousarray(numbers)
-        if columns.plain:
-            limit = np.ones(len(columns))
-            return scaled(numbers, columns.center, columns.inverse, limit)
         given: dict[str, Any] = {name: numbers[:, i] for i, name in enumerate(self.numbers)}
         given |= {name: Codes(records["codes"][:, i]) for i, name in enumerate(self.coded)}
         return columns.encoder.table([given[name] for name in self.wanted])

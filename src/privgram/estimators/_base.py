@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import operator
 import secrets
-import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_consistent_length, validate_data
 
+from privgram._base.text import warn
 from privgram._release import Release
 from privgram.columns import Columns
 from privgram.columns.encoding import LEVELS
@@ -213,12 +213,11 @@ class PrivateEstimator(BaseEstimator):
 
     def _warn_of_clones(self) -> None:
         if self._nth_clone > 1 and self.ledger is None and self._clones.id not in _WARNED:
-            warnings.warn(
+            warn(
                 "clones of one estimator, such as cross-validation and searches make, are fitted "
                 "without a ledger: every fit spends epsilon and delta again, on rows that mostly "
                 "are the same, and nothing adds them up. ledger=pg.Ledger(path, epsilon, delta) "
                 "holds the total; alpha='auto' and fit_from need no search",
-                stacklevel=2,
             )
             _WARNED.add(self._clones.id)
 

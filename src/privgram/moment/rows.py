@@ -347,18 +347,3 @@ def converted(block: Any) -> Any:
 def readable_columns(columns: list[NDArray[Any]]) -> list[NDArray[Any]]:
     """Columns as the kernel reads them: those that it cannot, as float64."""
     return [x if rows.is_column(x) else x.astype(np.float64, order="C") for x in columns]
-
-
-def scaled(
-    piece: NDArray[Any],
-    center: NDArray[np.float64],
-    inverse: NDArray[np.float64],
-    limit: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Values between -limit and limit; with a last column of ones, if the piece has none."""
-    k = piece.shape[1]
-    found = np.ones((len(piece), len(center)))
-    with np.errstate(over="ignore"):
-        moved = (piece.astype(np.float64, copy=False) - center[:k]) * inverse[:k]
-    np.clip(moved, -limit[:k], limit[:k], out=found[:, :k])
-    return found

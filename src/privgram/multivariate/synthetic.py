@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, minres
 
 from privgram._base.numbers import check_integer
-from privgram._base.text import listed
+from privgram._base.text import listed, warn
 from privgram.columns.structure import ties, zeros
 from privgram.columns.terms import INTERCEPT, ONES, Piece, parse_terms
 from privgram.columns.variables import DAYS, Boolean, Dates, Factor, Log, Numeric
@@ -108,11 +107,9 @@ def synthesize(release: ReleaseRecord, n: int, rng: np.random.Generator | int | 
     lost = _not_kept(release.columns)
     rows = rows_of(release, n, rng)
     if lost:
-        warnings.warn(
+        warn(
             f"the rows do not keep what was released of {listed(lost)}: take regressions on such "
             "terms from the release",
-            UserWarning,
-            stacklevel=3,
         )
         if hasattr(rows, "attrs"):
             rows.attrs["not_kept"] = list(lost)
