@@ -47,7 +47,7 @@ def main() -> None:
     month = least(lambda: stream.release(table, stream.periods + 1))
     print("a month beside the plain pass: cpu {:.3f}, wall {:.3f}".format(*month / plain))
     state = State.read(stream.path, stream._secret)
-    full = replace(state, months=tuple(state.months[i % 5] for i in range(MONTHS)))
+    full = replace(state, months=tuple(state.past[i % 5] for i in range(MONTHS)))
     full.save(stream.path, stream._secret)
     print(f"file of {MONTHS} months: {stream.path.stat().st_size / 1e6:.1f} MB")
     print("read in {1:.3f} s".format(*least(lambda: State.read(stream.path, stream._secret))))

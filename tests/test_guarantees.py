@@ -37,8 +37,8 @@ def rows_of(name):
     ]
 
 
-def said(guarantee, condition):
-    return guarantee if condition is None else f"{guarantee}, conditional"
+def said(standing, condition):
+    return standing if condition is None else f"{standing}, conditional"
 
 
 NAMES = {
@@ -60,14 +60,14 @@ def test_mechanisms(cells, adjacency):
     except PublishedErratumError:
         assert "refused" in cells[2] or cells[2] == "the same"
         return
-    assert record.guarantee == record.privacy.guarantee
-    assert said(record.guarantee, mechanism.condition) == cells[1]
+    assert record.standing == record.privacy.standing
+    assert said(record.standing, mechanism.condition) == cells[1]
 
 
 @pytest.mark.parametrize("cells", PROFILES, ids=lambda cells: cells[0])
 def test_profiles(cells):
     profile = eval(cells[0].strip("`"), {}, NAMES)
-    assert said(profile.guarantee, getattr(profile, "condition", None)) == cells[1]
+    assert said(profile.standing, getattr(profile, "condition", None)) == cells[1]
 
 
 def test_no_mechanism_or_profile_is_missing():
@@ -106,8 +106,8 @@ def test_no_result_is_missing():
         fields = {name for base in kind.__mro__ for name in getattr(base, "__annotations__", {})}
         # An event is handed to dp_accounting, which has its own notions.
         if "privacy" in fields | set(dir(kind)) and kind.__name__ != "ReleaseDpEvent":
-            assert hasattr(kind, "guarantee"), kind
-        if hasattr(kind, "guarantee") and not issubclass(kind, privacy.Profile):
+            assert hasattr(kind, "standing"), kind
+        if hasattr(kind, "standing") and not issubclass(kind, privacy.Profile):
             # A record is in the table by the class that gives it its methods.
             names = "|".join(k.__name__ for k in (kind, *kind.__subclasses__()))
             assert re.search(rf"`(\w+\.)?({names})`", listed), kind
@@ -121,17 +121,17 @@ def results(name):
     if name == "`Release`":
         exact = make_release(np.eye(2), "ab")
         taken = replace(exact, privacy=stated)
-        return [(r, r.privacy.guarantee) for r in (exact, taken, taken.marginal([0]))]
+        return [(r, r.privacy.standing) for r in (exact, taken, taken.marginal([0]))]
     if name == "`Releases`":
         groups = Groups("g", ["a", "b"], "error")
         exact = make_release(np.eye(2), "ab")
         taken = replace(exact, privacy=stated)
         made = [Releases(groups, [one, one], None) for one in (exact, taken)]
-        return [(releases, releases.privacy.guarantee) for releases in made]
+        return [(releases, releases.privacy.standing) for releases in made]
     if name == "`regression.Fit`":
         fit = make_release(np.eye(3) + 0.1, "abc").regress("a")
         told = replace(fit, release=replace(fit.release, privacy=stated))
-        return [(fit, fit.release.guarantee), (told, "stated")]
+        return [(fit, fit.release.standing), (told, "stated")]
     if name == "`ScoreFit`":
         table = {"x": table[:, 0], "y": table[:, 1]}
         fit = pg.regress(table, "y ~ x", {"x": (-1, 1), "y": (-1, 1)}, 1.0, 1e-6, rng=rng)
@@ -139,7 +139,7 @@ def results(name):
     if name == "`mechanisms.Calibration`":
         sketch = GaussianSketch(9, adaptive=True)
         records = [one.calibrate(3, 2.0, 0.5, 1e-6) for one in (sketch, sheffet.published(sketch))]
-        return [(r, r.privacy.guarantee) for r in records]
+        return [(r, r.privacy.standing) for r in records]
     if name == "`NormBound`":
         return [(private_norm_bound(np.tile(table, (20, 1)), 5.0, rng=rng), "proved")]
     if "LowRank" in name:
@@ -156,7 +156,7 @@ def results(name):
     if "Entry" in name:
         profiles = [stated, privacy.GaussianProfile(0.1)] if "with a profile" in name else [None]
         return [
-            (Entry(1, "", "", 1.0, 1e-6, 0.0, p), None if p is None else p.guarantee)
+            (Entry(1, "", "", 1.0, 1e-6, 0.0, p), None if p is None else p.standing)
             for p in profiles
         ]
     assert name == "`opendp.make_measurement`"
@@ -167,27 +167,27 @@ def results(name):
 @pytest.mark.parametrize("cells", RESULTS, ids=lambda cells: cells[0])
 def test_results(cells):
     for item, expected in results(cells[0]):
-        assert item.guarantee in LEVELS
-        assert item.guarantee == (expected if cells[1].startswith("its ") else cells[1])
+        assert item.standing in LEVELS
+        assert item.standing == (expected if cells[1].startswith("its ") else cells[1])
         if not isinstance(item, (Calibration, Entry, low_rank.Calibration, Compressed)):
-            assert item.guarantee.replace("none", "not private") in repr(item)
-        if isinstance(item, Compressed) and item.guarantee == "bounded":
-            assert item.profile(3**0.5, 10.0).guarantee == "bounded"
+            assert item.standing.replace("none", "not private") in repr(item)
+        if isinstance(item, Compressed) and item.standing == "bounded":
+            assert item.profile(3**0.5, 10.0).standing == "bounded"
 
 
 def test_the_weakest_part_decides():
     proved, stated = privacy.GaussianProfile(0.1), privacy.StatedProfile(1.0, 1e-6)
     sketch = sheffet.SketchProfile(9, 0.1)
-    assert privacy.compose([proved, proved]).guarantee == "proved"
-    assert privacy.compose([proved, sketch]).guarantee == "bounded"
-    assert privacy.compose([proved, sketch, stated]).guarantee == "stated"
+    assert privacy.compose([proved, proved]).standing == "proved"
+    assert privacy.compose([proved, sketch]).standing == "bounded"
+    assert privacy.compose([proved, sketch, stated]).standing == "stated"
 
 
 def test_a_profile_that_does_not_say_is_stated():
     class Own(privacy.GaussianProfile):
-        _guarantee = privacy.Profile._guarantee
+        _standing = privacy.Profile._standing
 
     try:
-        assert Own(0.1).guarantee == "stated"
+        assert Own(0.1).standing == "stated"
     finally:
         del privacy.Profile.kinds["Own"]

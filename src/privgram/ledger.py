@@ -19,7 +19,6 @@ import copy
 import math
 import os
 import sys
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -33,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from privgram._base import files, saved
 from privgram._base.numbers import check_adjacency, check_budget, check_number, edge
 from privgram._base.saved import DAMAGE, DamagedFile, check_version
+from privgram._base.text import warn
 
 if TYPE_CHECKING:
     from privgram.privacy import Profile, Standing
@@ -115,9 +115,9 @@ class Entry:
     unit: str = ""
 
     @property
-    def guarantee(self) -> Standing:
-        """How well epsilon and delta are founded, see `privgram.privacy.Profile.guarantee`."""
-        return "stated" if self.privacy is None else self.privacy.guarantee
+    def standing(self) -> Standing:
+        """How well epsilon and delta are founded, see `privgram.privacy.Profile.standing`."""
+        return "stated" if self.privacy is None else self.privacy.standing
 
     def __post_init__(self) -> None:
         epsilon, delta = check_budget(self.epsilon, self.delta, zero="delta")
@@ -236,7 +236,7 @@ class Ledger:
                 header["unit"] = unit
             _check_header(header)
             with suppress(FileExistsError):  # another process was faster; open what it made
-                files.create(self.path, saved.line(header, "")[0])
+                files.create(self.path, saved.chain_line(header, "")[0])
         #: Entries this object has seen, and the digest of the last: they may not go away.
         self._seen: tuple[int, str | None] = (0, None)
         self._known: dict[str, Entry] = {}
@@ -469,9 +469,9 @@ class Ledger:
             for name in ("id", "label", "columns", "table", "unit"):
                 if not record[name]:
                     del record[name]
-            line, digest = saved.line(record, file.chain.last)
+            line, digest = saved.chain_line(record, file.chain.last)
             # If this fails, nothing was spent: nothing is released after it.
-            saved.append(handle, file.chain.gap + line, file.chain.end)
+            saved.append_durably(handle, file.chain.gap + line, file.chain.end)
             self._seen = entry.number, digest
             if self.composition == "pld":
                 self._keep()
@@ -587,7 +587,7 @@ class Ledger:
             yield handle
 
     def _read(self, handle: int) -> _Contents:
-        contents = _parse(saved.read(handle), self.path.name, self._known)
+        contents = _parse(saved.read_all(handle), self.path.name, self._known)
         count, digest = self._seen
         digests = contents.chain.digests
         if digest is not None and digest not in digests[count : count + 1]:
@@ -597,10 +597,9 @@ class Ledger:
             )
         self._seen = len(contents.entries), digests[-1]
         if contents.chain.lost:
-            warnings.warn(
+            warn(
                 f"the last line of {self.path.name} is cut off: what it was to enter is not "
                 "counted. That is right if a release was interrupted; else restore the file",
-                stacklevel=3,
             )
         return contents
 
@@ -615,8 +614,8 @@ class _Contents:
 def _parse(data: bytes, name: str, known: dict[str, Entry]) -> _Contents:
     """Read a ledger; entries are added to those known by the digests of their lines."""
     try:
-        chain = saved.parse(data)
-    except saved.Broken as error:
+        chain = saved.Chain.parse(data)
+    except saved.BrokenLine as error:
         if error.number > 1:
             raise DamagedFile(
                 f"{name} is damaged at line {error.number}: {error.problem}. Restore the file; a "

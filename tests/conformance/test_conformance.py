@@ -261,7 +261,7 @@ OWN = {
     "epsilon": "the guarantee",
     "delta": "the guarantee",
     "privacy": "the guarantee",
-    "guarantee": "the guarantee",
+    "standing": "the guarantee",
     "inference": "what all is made of",
     "caution": "of noise",
     "unclip": "of clipped rows",
@@ -501,10 +501,10 @@ LOGISTIC_METHODS = {
 }  # fmt: skip
 LOGISTIC_OWN = {
     "adjacency", "columns", "cov_type", "delta", "design", "df_model", "df_resid", "epsilon",
-    "family", "glance", "guarantee", "inference", "model", "mse_resid", "n_rows", "nobs",
+    "family", "glance", "inference", "model", "mse_resid", "n_rows", "nobs",
     "nobs_stderr", "noise", "parameters", "plot", "privacy", "rate_ratios", "reference", "refusal",
-    "refused", "reproducible", "robust", "sampling", "scale", "solution", "summary", "target",
-    "terms", "tidy", "unit", "with_intercept",
+    "refused", "reproducible", "robust", "sampling", "scale", "solution", "standing", "summary",
+    "target", "terms", "tidy", "unit", "with_intercept",
 }  # fmt: skip
 
 
@@ -547,10 +547,10 @@ SCORED_METHODS = {
 #: By scores the variance of errors is that at the mean weight; statsmodels' is at weight 1.
 OF_ONE_WEIGHT = {"scale", "mse_resid", "get_prediction"}
 SCORED_OWN = {
-    "adjacency", "columns", "delta", "design", "epsilon", "family", "glance", "guarantee",
+    "adjacency", "columns", "delta", "design", "epsilon", "family", "glance",
     "inference", "n_rows", "nobs_stderr", "noise", "odds_ratios", "parameters", "predict_proba",
     "privacy", "rate_ratios", "reference", "refused", "reproducible", "robust", "sampling",
-    "solution", "target", "terms", "unit", "with_intercept", "save", "plot",
+    "solution", "standing", "target", "terms", "unit", "with_intercept", "save", "plot",
 }  # fmt: skip
 
 

@@ -30,7 +30,7 @@ import numpy as np
 from fuzz.blocks import update
 
 import privgram as pg
-from privgram._base.saved import digest, line
+from privgram._base.saved import chain_line, digest
 from privgram.columns import _to_toml
 from privgram.ledger import Ledger
 from privgram.papers.sheffet import GaussianSketch, InverseWishart, SketchProfile
@@ -337,7 +337,7 @@ def _open_ledger(data: bytes) -> Any:
 def _seal_ledger(records: Any) -> bytes:
     lines, previous = [], ""
     for record in records:
-        text, previous = line(record, previous)
+        text, previous = chain_line(record, previous)
         lines.append(text)
     return b"".join(lines)
 

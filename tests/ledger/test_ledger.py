@@ -144,7 +144,7 @@ def test_a_promise_about_the_data_is_kept_and_shown(path, moment):
     assert "at least 100" in conditions[0]
     assert "within 0.01 of the reference" in conditions[3]
     assert [e.condition for e in Ledger(path).entries] == conditions
-    assert [e.guarantee for e in ledger.entries] == ["proved", "proved", "stated", "bounded"]
+    assert [e.standing for e in ledger.entries] == ["proved", "proved", "stated", "bounded"]
     shown = CliRunner().invoke(program, ["ledger", "show", str(path)]).output
     assert "1 holds only if every table considered" in " ".join(shown.split())
     assert "3 holds only if pigs fly; nothing enforces that" in " ".join(shown.split())
@@ -377,7 +377,7 @@ def test_an_unknown_profile_counts_by_its_epsilon_and_delta(path):
     record = json.loads(entry)
     del record["sha256"]
     record["privacy"]["profile"] = "OfALaterVersion"
-    line = _chain.line(record, json.loads(header)["sha256"])[0].decode()
+    line = _chain.chain_line(record, json.loads(header)["sha256"])[0].decode()
     path.write_text(header + "\n" + line)
     later = Ledger(path)
     assert later.entries[0].privacy is None
@@ -444,7 +444,7 @@ def test_entries_that_no_ledger_accepts_take_no_time(path, profile):
     record = {"number": 1, "when": "t", "what": "w", "epsilon": 0.5, "delta": 1e-7}
     record |= {"delta_fp": 0.0, "privacy": profile}
     with path.open("ab") as file:
-        file.write(_chain.line(record, header["sha256"])[0])
+        file.write(_chain.chain_line(record, header["sha256"])[0])
     began = time.perf_counter()
     for work in (lambda: ledger.remaining(1e-9), lambda: spend(ledger, 0.9)):
         with suppress(ValueError):
@@ -525,9 +525,9 @@ def test_headers_are_checked(path, header):
         "adjacency": "replace",
         "composition": "pld",
     }
-    path.write_bytes(_chain.line(good, "")[0])
+    path.write_bytes(_chain.chain_line(good, "")[0])
     Ledger(path)
-    path.write_bytes(_chain.line(good | header, "")[0])
+    path.write_bytes(_chain.chain_line(good | header, "")[0])
     with pytest.raises(ValueError, match=r"version 2|not entries of a ledger|not a ledger"):
         Ledger(path)
 

@@ -21,7 +21,7 @@ MOMENT = pg.second_moment(TABLE, bound=2.0)
 def test_a_release_is_private_at_delta_zero(tmp_path):
     release = pg.release(TABLE, epsilon=1.0, delta=0.0, bound=2.0)
     assert release.mechanism == pg.MatrixLaplace()
-    assert (release.epsilon, release.delta, release.guarantee) == (1.0, 0.0, "bounded")
+    assert (release.epsilon, release.delta, release.standing) == (1.0, 0.0, "bounded")
     assert release.privacy.delta(1.0) == 0.0
     assert release.privacy.epsilon(0.0) == pytest.approx(1.0, rel=1e-15)
     scale = MOMENT.sensitivity_bound**2
@@ -162,7 +162,7 @@ def test_releases_compose(tmp_path):
     assert both.delta(1.0) < 1e-11
     assert both.delta(0.9) < privacy.StatedProfile(1.0, 0.0).delta(0.9)
     mixed = privacy.compose([pure, privacy.GaussianProfile(0.3)])
-    assert mixed.guarantee == "bounded"
+    assert mixed.standing == "bounded"
     assert mixed.delta(1.5) <= privacy.GaussianProfile(0.3).delta(1.0) * (1 + 1e-6)
 
 

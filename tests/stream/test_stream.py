@@ -97,7 +97,7 @@ def test_noise_of_all_periods_has_the_law_that_is_stated(study, stream):
         now = state
         for period in range(1, 7):
             now = stream._published(now, period, moment, b"")
-        draws.append([month.total for month in now.months])
+        draws.append([month.total for month in now.past])
     above = np.triu_indices(3)
     noise = np.array(draws) - np.arange(1, 7)[:, None] * moment.matrix()[above]
     rows = np.zeros((6, 6))
@@ -139,7 +139,7 @@ def test_the_best_attack_on_all_periods_tells_what_the_profile_says(study, strea
         for period in range(1, 7):
             table = moment if there and period == 3 else empty
             now = stream._published(now, period, table, b"")
-        seen = np.array([month.total for month in now.months])
+        seen = np.array([month.total for month in now.past])
         score = (shift @ inverse @ seen) @ (times * direction) - size / 2
         right += (score > 0) == there
     ratio = stream._noise.privacy.sensitivity_ratio
@@ -219,11 +219,11 @@ def test_the_file_holds_no_noise_that_can_be_read(stream):
     stream.release(month(0))
     state = State.read(stream.path, read_key(stream.key))
     data = stream.path.read_bytes()
-    assert state.months[0].total.tobytes() in data
-    assert state.months[0].noise.tobytes() not in data
-    assert state.months[0].noise[:1].tobytes() not in data
-    assert state.months[0].digest not in data
-    assert repr(state.months[0].noise[0]) not in repr(state)
+    assert state.past[0].total.tobytes() in data
+    assert state.past[0].noise.tobytes() not in data
+    assert state.past[0].noise[:1].tobytes() not in data
+    assert state.past[0].digest not in data
+    assert repr(state.past[0].noise[0]) not in repr(state)
     assert stream.path.stat().st_mode & 0o077 == 0
     assert stream.key.stat().st_mode & 0o077 == 0
 

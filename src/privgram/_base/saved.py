@@ -330,8 +330,21 @@ class Chain:
         """Digest of the last line, which the next one holds fast."""
         return self.digests[-1] if self.digests else ""
 
+    @classmethod
+    def parse(cls, data: bytes) -> Chain:
+        """Read lines, the last of which may be cut off; BrokenLine at the first damaged one."""
+        *lines, rest = data.split(b"\n")
+        chain = cls([], [], len(data), b"", 0)
+        for text in lines:
+            _add(chain, text)
+        last = _completed(rest, chain)
+        if last is None:
+            return replace(chain, end=len(data) - len(rest), lost=len(rest))
+        _add(chain, last)
+        return replace(chain, gap=last[len(rest) :] + b"\n")
 
-class Broken(ValueError):
+
+class BrokenLine(ValueError):
     """A line whose checksum does not match or which is not JSON: its number, from 1, and why."""
 
     def __init__(self, number: int, problem: str) -> None:
@@ -340,29 +353,16 @@ class Broken(ValueError):
         self.problem = problem
 
 
-def parse(data: bytes) -> Chain:
-    """Read lines, the last of which may be cut off; Broken at the first that is damaged."""
-    *lines, rest = data.split(b"\n")
-    chain = Chain([], [], len(data), b"", 0)
-    for text in lines:
-        _add(chain, text)
-    last = _completed(rest, chain)
-    if last is None:
-        return replace(chain, end=len(data) - len(rest), lost=len(rest))
-    _add(chain, last)
-    return replace(chain, gap=last[len(rest) :] + b"\n")
-
-
 def _add(chain: Chain, text: bytes) -> None:
     number = len(chain.records) + 1
     match = _LINE.fullmatch(text)
     if match is None or _link(chain.last, match[1]) != match[2].decode():
-        raise Broken(number, "its checksum does not match")
+        raise BrokenLine(number, "its checksum does not match")
     chain.digests.append(match[2].decode())
     try:
         chain.records.append(parse_json(text))
     except (ValueError, RecursionError):
-        raise Broken(number, "it is not JSON") from None
+        raise BrokenLine(number, "it is not JSON") from None
 
 
 def _completed(text: bytes, chain: Chain) -> bytes | None:
@@ -377,7 +377,7 @@ def _completed(text: bytes, chain: Chain) -> bytes | None:
     return match[1] + b', "sha256": "' + link + b'"}' if link.startswith(match[2]) else text
 
 
-def line(record: dict[str, Any], previous: str) -> tuple[bytes, str]:
+def chain_line(record: dict[str, Any], previous: str) -> tuple[bytes, str]:
     """Make the line of a record after the one with the digest `previous`, and its own digest."""
     text = json.dumps(record, allow_nan=False, default=float).encode()[:-1]
     link = _link(previous, text)
@@ -389,7 +389,7 @@ def _link(previous: str, text: bytes) -> str:
     return hashlib.sha256(previous.encode() + text).hexdigest()
 
 
-def read(handle: int) -> bytes:
+def read_all(handle: int) -> bytes:
     """All of an open file."""
     os.lseek(handle, 0, os.SEEK_SET)
     parts = []
@@ -398,7 +398,7 @@ def read(handle: int) -> bytes:
     return b"".join(parts)
 
 
-def append(handle: int, data: bytes, end: int) -> None:
+def append_durably(handle: int, data: bytes, end: int) -> None:
     """Put data where the file shall end, durably, and all of it or nothing."""
     try:
         os.ftruncate(handle, end)  # a line that was never finished

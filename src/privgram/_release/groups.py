@@ -95,9 +95,9 @@ class Releases(Mapping[Any, Release]):
         return self.groups.by
 
     @property
-    def guarantee(self) -> Standing:
-        """How well it is founded; see `Release.guarantee`."""
-        return self.privacy.guarantee
+    def standing(self) -> Standing:
+        """How well it is founded; see `Release.standing`."""
+        return self.privacy.standing
 
     def __len__(self) -> int:
         return len(self._releases)
@@ -118,7 +118,7 @@ class Releases(Mapping[Any, Release]):
         return (
             f"<Releases of {len(self)} groups by {self.by!r}, {d} x {d} each, by {self.mechanism}: "
             f"epsilon={self.epsilon:g}, delta={self.delta:g} for all together, {self.adjacency}, "
-            f"{self.guarantee}>"
+            f"{self.standing}>"
         )
 
     def regress(

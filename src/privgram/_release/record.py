@@ -115,7 +115,7 @@ class ReleaseRecord:
         d = len(self.names)
         text = (
             f"<Release of a {d} x {d} second-moment matrix by {self.mechanism}: "
-            f"epsilon={self.epsilon:g}, delta={self.delta:g}, {self.adjacency}, {self.guarantee}"
+            f"epsilon={self.epsilon:g}, delta={self.delta:g}, {self.adjacency}, {self.standing}"
         )
         if self.privacy_unit is not None:
             text += f"; for all rows of one {self.privacy_unit.name!r}"
@@ -126,12 +126,12 @@ class ReleaseRecord:
         return text + ">"
 
     @property
-    def guarantee(self) -> Standing:
+    def standing(self) -> Standing:
         """How well (epsilon, delta) is founded, under the `condition` if there is one.
 
-        "proved", "bounded" or "stated", see `privgram.privacy.Profile.guarantee`.
+        "proved", "bounded" or "stated", see `privgram.privacy.Profile.standing`.
         """
-        return self.privacy.guarantee
+        return self.privacy.standing
 
     @property
     def charged(self) -> Profile:

@@ -184,7 +184,7 @@ def show(path: Path, delta: float | None, as_json: bool) -> None:
     }
     if delta is not None:
         budget |= {"left_epsilon": ledger.remaining(delta), "left_delta": delta}
-    columns = ("number", "when", "label", "what", "epsilon", "delta", "guarantee", "condition")
+    columns = ("number", "when", "label", "what", "epsilon", "delta", "standing", "condition")
     rows = [[getattr(entry, name) for name in columns] for entry in entries]
     if as_json:
         print_json(budget | {"entries": [dict(zip(columns, row, strict=True)) for row in rows]})
@@ -192,7 +192,7 @@ def show(path: Path, delta: float | None, as_json: bool) -> None:
     console().print(facts(budget))
     if rows:
         shown = columns[:-1]  # conditions are sentences, below
-        words = ("when", "label", "what", "guarantee")
+        words = ("when", "label", "what", "standing")
         console().print(table(shown, [row[:-1] for row in rows], words=words))
     for entry in entries:
         if entry.condition is not None:

@@ -65,9 +65,9 @@ class Calibration(Request):
     bias: float
 
     @property
-    def guarantee(self) -> Standing:
-        """How well the profile is founded, see `Profile.guarantee`."""
-        return self.privacy.guarantee
+    def standing(self) -> Standing:
+        """How well the profile is founded, see `Profile.standing`."""
+        return self.privacy.standing
 
     @property
     def law(self) -> NoiseLaw:

@@ -71,7 +71,7 @@ class NormBound(float):
         whose = "row" if self.unit is None else "unit"
         text = (
             f"<NormBound {float(self):.6g}: {self.quantile:g} quantile of the {whose} norms,"
-            f" epsilon={self.epsilon:g}, {self.adjacency}, {self.guarantee}"
+            f" epsilon={self.epsilon:g}, {self.adjacency}, {self.standing}"
         )
         if self.reproducible:
             text += "; REPRODUCIBLE: not private against anyone who knows the seed"
@@ -85,9 +85,9 @@ class NormBound(float):
         return BoundedRangeProfile(self.epsilon, self.adjacency)
 
     @property
-    def guarantee(self) -> Standing:
-        """How well the profile is founded, see `privgram.privacy.Profile.guarantee`."""
-        return self.privacy.guarantee
+    def standing(self) -> Standing:
+        """How well the profile is founded, see `privgram.privacy.Profile.standing`."""
+        return self.privacy.standing
 
     def to_dict(self) -> dict[str, Any]:
         """The number and the attributes, as plain values."""

@@ -45,13 +45,13 @@ def check_known_adjacency(adjacency: str | None) -> None:
         check_adjacency(adjacency)
 
 
-#: How well a claim of privacy is founded, the best first; see `Profile.guarantee`.
+#: How well a claim of privacy is founded, the best first; see `Profile.standing`.
 Standing = Literal["proved", "bounded", "stated", "none"]
 
 
-def weakest(guarantees: Iterable[Standing]) -> Standing:
-    """The last of some guarantees in the order of `Standing`: that of all together."""
-    return max(guarantees, key=get_args(Standing).index)
+def weakest(standings: Iterable[Standing]) -> Standing:
+    """The last of some in the order of `Standing`: that of all together."""
+    return max(standings, key=get_args(Standing).index)
 
 
 def check_parameter(value: Any, name: str) -> None:
@@ -77,10 +77,10 @@ class Profile(Kinds, ABC, key="profile", what="privacy profile"):
     #: Deltas evaluated for a privacy loss distribution; fewer where one takes long.
     _dots: ClassVar[int] = 1 << 12
 
-    _guarantee: ClassVar[Standing] = "stated"
+    _standing: ClassVar[Standing] = "stated"
 
     @property
-    def guarantee(self) -> Standing:
+    def standing(self) -> Standing:
         """How well this profile is founded: "proved", "bounded" or "stated".
 
         "proved": docs/theory proves that the mechanism has this delta at every epsilon, and that
@@ -88,7 +88,7 @@ class Profile(Kinds, ABC, key="profile", what="privacy profile"):
         "stated": somebody says so, of one epsilon, and no proof of ours confirms it.
         docs/security.md lists every object. ("none", of results alone: nothing is claimed.)
         """
-        return self._guarantee
+        return self._standing
 
     def _directions(self) -> tuple[Curve, ...]:
         """Give the curves of the single ordered pairs, for any real epsilon.
@@ -336,7 +336,7 @@ class GaussianProfile(Profile):
     0.126936738
     """
 
-    _guarantee = "proved"
+    _standing = "proved"
 
     sensitivity_ratio: float
     adjacency: Adjacency | None = None
@@ -398,7 +398,7 @@ class DiscreteGaussianProfile(Profile):
     0.126936738
     """
 
-    _guarantee = "bounded"
+    _standing = "bounded"
 
     sensitivity_ratio: float
     std: float
@@ -445,7 +445,7 @@ class LaplaceProfile(Profile):
         As of `GaussianProfile`.
     """
 
-    _guarantee = "proved"
+    _standing = "proved"
 
     sensitivity_ratio: float
     adjacency: Adjacency | None = None
@@ -496,7 +496,7 @@ class BoundedRangeProfile(Profile):
     0.0
     """
 
-    _guarantee = "proved"
+    _standing = "proved"
 
     at_epsilon: float
     adjacency: Adjacency | None = None
@@ -542,7 +542,7 @@ class StatedProfile(Profile):
     IEEE Trans. Inf. Theory 63, 2017: the dominating pair of Theorem 3.4.
     """
 
-    _guarantee = "stated"
+    _standing = "stated"
 
     at_epsilon: float
     at_delta: float
@@ -620,8 +620,8 @@ class CoupledProfile(Profile):
             raise ValueError(f"chance must lie in (0, 1), not {self.chance!r}")
 
     @property
-    def guarantee(self) -> Standing:
-        return weakest((self.of.guarantee, "bounded"))
+    def standing(self) -> Standing:
+        return weakest((self.of.standing, "bounded"))
 
     @property
     def _parts(self) -> tuple[Profile, ...]:

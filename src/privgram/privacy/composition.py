@@ -208,9 +208,9 @@ class ComposedProfile(Profile):
         check_parameter(self.discretization, "discretization")
 
     @property
-    def guarantee(self) -> Standing:
+    def standing(self) -> Standing:
         """The guarantee of the weakest part, "bounded" at best."""
-        return weakest(["bounded", *(p.guarantee for p in self.profiles)])
+        return weakest(["bounded", *(p.standing for p in self.profiles)])
 
     @property
     def _parts(self) -> tuple[Profile, ...]:

@@ -310,7 +310,7 @@ class WishartProfile(Profile):
     Sheffet, arXiv:1507.00056, Algorithm 3; docs/theory/wishart.md, Theorems 1 and 7.
     """
 
-    _guarantee = "proved"
+    _standing = "proved"
 
     dof: float
     n_columns: int
@@ -528,7 +528,7 @@ class MatrixLaplaceProfile(Profile):
         return Profile._dots if self.dof == self.n_columns + 1 else 1 << 9
 
     @property
-    def guarantee(self) -> Standing:
+    def standing(self) -> Standing:
         """As in `Profile`. With more than one column a release shows less than the variable."""
         return "proved" if self.n_columns == 1 else "bounded"
 

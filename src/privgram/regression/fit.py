@@ -161,9 +161,9 @@ class Fit(OfRelease):
         return self.release.charged
 
     @property
-    def guarantee(self) -> Standing:
+    def standing(self) -> Standing:
         """How well epsilon and delta are founded."""
-        return self.release.guarantee
+        return self.release.standing
 
     def compare_f_test(self, restricted: Fit) -> tuple[float, float, int]:
         """Test a fit of fewer parameters on the same release against this one.
@@ -508,4 +508,4 @@ class Fit(OfRelease):
 
     def __repr__(self) -> str:
         names = ", ".join(map(shown, self.design.names))
-        return f"<Fit of {shown(self.target)} on {names}: {self.guarantee}>"
+        return f"<Fit of {shown(self.target)} on {names}: {self.standing}>"

@@ -170,9 +170,9 @@ class ScoreFit(OfDesign):
         return self.design.transform[:size] / self.design.spread[-1], np.zeros(size)
 
     @property
-    def guarantee(self) -> Standing:
+    def standing(self) -> Standing:
         """How well `privacy` is founded."""
-        return self.privacy.guarantee
+        return self.privacy.standing
 
     @property
     def nobs_stderr(self) -> float:
@@ -388,7 +388,7 @@ class ScoreFit(OfDesign):
     def __repr__(self) -> str:
         names = ", ".join(map(shown, self.design.names))
         kind = "Fit" if self._linear else FAMILIES[self.family].title.removeprefix("Private ")
-        text = f"<{kind} of {shown(self.target)} on {names}: {self.guarantee}"
+        text = f"<{kind} of {shown(self.target)} on {names}: {self.standing}"
         return text + ("; REPRODUCIBLE>" if self.reproducible else ">")
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -43,7 +43,7 @@ FALSE_ALARMS = 0.05
 #: Background of dark pages, as in the template.
 DARK_GROUND = "#14171b"
 
-#: `Release.guarantee` in words.
+#: `Release.standing` in words.
 FOUNDED = {
     "proved": "This is proved of the mechanism, and its privacy profile is the exact one.",
     "bounded": "This is proved of the mechanism; its privacy profile is an upper bound.",
@@ -208,7 +208,7 @@ def _guarantee(release: ReleaseRecord) -> list[str]:
         f"So anyone who knows {whole}, and anything else, and looks for {sought} in the release by "
         f"a test that raises {FALSE_ALARMS:.0%} false alarms, finds it with probability "
         f"{_power(release):.1%} at most; without any release it would be {FALSE_ALARMS:.0%}.",
-        FOUNDED[release.guarantee],
+        FOUNDED[release.standing],
     ]
     if "bound_epsilon" in release.parameters:
         part = release.parameters["bound_epsilon"]
@@ -436,7 +436,7 @@ def _facts(release: ReleaseRecord, path: Path | None) -> list[tuple[str, str]]:
         ("mechanism", str(release.mechanism)),
         ("epsilon", f"{release.epsilon:g}"),
         ("delta", f"{release.delta:.6g}"),
-        ("guarantee", release.guarantee),
+        ("standing", release.standing),
         ("neighbours", release.adjacency),
         ("rows", _count(release.n_rows) + too),
     ]

@@ -69,7 +69,7 @@ class WrongKey(ValueError):
 
 
 @dataclass(frozen=True)
-class Month:
+class Period:
     """One period: what was published of it, and its secret noise."""
 
     n_rows: int | None  # or units, where they are public
@@ -84,14 +84,14 @@ class State:
     """All that a stream is, under a public header."""
 
     header: dict[str, Any]
-    months: tuple[Month, ...] = ()
+    past: tuple[Period, ...] = ()
 
     def save(self, path: Path, key: bytes, new: bool = False) -> None:
         """Write the file, whole or not at all; a new one must not be there."""
-        header = self.header | {"n_rows": [month.n_rows for month in self.months]}
-        totals = b"".join(month.total.astype("<f8").tobytes() for month in self.months)
-        noises = b"".join(month.noise.astype("<f8").tobytes() for month in self.months)
-        digests = b"".join(month.digest for month in self.months)
+        header = self.header | {"n_rows": [period.n_rows for period in self.past]}
+        totals = b"".join(period.total.astype("<f8").tobytes() for period in self.past)
+        noises = b"".join(period.noise.astype("<f8").tobytes() for period in self.past)
+        digests = b"".join(period.digest for period in self.past)
         nonce = secrets.token_bytes(_NONCE)
         sealed = _cipher(key).encrypt(nonce, digests + noises, _public(header, totals))
         write = create if new else write_atomically
@@ -110,11 +110,11 @@ class State:
         with understood(path.name, _FRAME.what):
             published = np.frombuffer(totals, "<f8").reshape(n, width // 8).astype(np.float64)
             own = np.frombuffer(secret[32 * n :], "<f8").reshape(published.shape)
-            months = tuple(
-                Month(count, published[i], own[i].astype(np.float64), secret[32 * i : 32 * i + 32])
+            periods = tuple(
+                Period(count, published[i], own[i].astype(np.float64), secret[32 * i : 32 * i + 32])
                 for i, count in enumerate(counts)
             )
-        return cls(header, months)
+        return cls(header, periods)
 
 
 def create_key(path: Path) -> bytes:
@@ -343,7 +343,7 @@ class Stream:
     @property
     def periods(self) -> int:
         """How many periods were published."""
-        return len(self._read().months)
+        return len(self._read().past)
 
     def noise(self, period: int) -> float:
         """Noise of the sum of all up to a period, in that of one release with this guarantee."""
@@ -401,7 +401,7 @@ class Stream:
         with opened(self.key, os.O_RDONLY) as handle, locked(handle):
             state = self._read()
             number = self._next(state, period)
-            again = [i for i, month in enumerate(state.months, 1) if month.digest == digest]
+            again = [i for i, period in enumerate(state.past, 1) if period.digest == digest]
             if again and period is None and moment.n_rows:
                 raise ValueError(
                     f"this seems to be period {again[-1]} once more, and was not published again: "
@@ -468,7 +468,7 @@ class Stream:
             If the windows overlap, or reach beyond what was published.
         """
         state = self._read()
-        now = len(state.months)
+        now = len(state.past)
         check_integer(length, "length", 1, now // 2 or 1)
         since = check_integer(now - length if since is None else since, "since", length)
         if since > now - length:
@@ -494,7 +494,7 @@ class Stream:
 
     def _next(self, state: State, period: int | None) -> int:
         """The number of the next period, if it is the one that is meant."""
-        number, limit = len(state.months) + 1, state.header["periods"]
+        number, limit = len(state.past) + 1, state.header["periods"]
         if period is not None and check_integer(period, "period", 1) != number:
             was = "was published" if period < number else "is not the next one"
             hint = f": stream.upto({period}) is its release" if period < number else ""
@@ -533,19 +533,19 @@ class Stream:
         own = symmetric_gaussian(d, law.std, law.std_diagonal, generator)[above]
         weights = sums.step(number)
         noise = np.zeros((d, d))
-        noise[above] = weights @ np.vstack([*(month.noise for month in state.months), own])
+        noise[above] = weights @ np.vstack([*(period.noise for period in state.past), own])
         noise.T[above] = noise[above]
         added = add_noise(moment, noise, law.std * float(np.linalg.norm(weights)))[above]
-        before = state.months[-1].total if state.months else 0.0
+        before = state.past[-1].total if state.past else 0.0
         public = _guarantee(state.header).size_is_public
         n_rows = moment.n_rows + moment.n_dropped if public else None
-        month = Month(n_rows, before + added, own, digest)
-        return replace(state, months=(*state.months, month))
+        period = Period(n_rows, before + added, own, digest)
+        return replace(state, past=(*state.past, period))
 
     def _sum(self, state: State, start: int, stop: int) -> Release:
         """What was published of the periods after `start`, up to `stop`."""
-        header, months = state.header, state.months[:stop]
-        total = months[-1].total - (months[start - 1].total if start else 0.0)
+        header, periods = state.header, state.past[:stop]
+        total = periods[-1].total - (periods[start - 1].total if start else 0.0)
         d = header["n_columns"]
         matrix = np.zeros((d, d))
         matrix[_above(d)] = matrix.T[_above(d)] = total
@@ -555,7 +555,7 @@ class Stream:
         matrix, known = impose(
             matrix, GaussianLaw(law.std * scale, law.std_diagonal * scale), self.study.columns
         )
-        counts = [month.n_rows for month in months[start:]]
+        counts = [period.n_rows for period in periods[start:]]
         n = None if None in counts else sum(count for count in counts if count is not None)
         of_units = self._unit is not None
         parameters = {
@@ -632,7 +632,7 @@ def _digest(moment: SecondMoment) -> bytes:
 
 def _among(period: int | None, name: str, state: State) -> int:
     """A period that was published; the last by default."""
-    last = len(state.months)
+    last = len(state.past)
     if not last:
         raise ValueError("nothing was published yet: stream.release(table) publishes a period")
     return check_integer(last if period is None else period, name, 1, last)

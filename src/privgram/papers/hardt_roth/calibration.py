@@ -95,9 +95,9 @@ class Calibration:
     privacy: ChiGaussianProfile
 
     @property
-    def guarantee(self) -> Standing:
-        """How well the profile is founded, see `privgram.privacy.Profile.guarantee`."""
-        return self.privacy.guarantee
+    def standing(self) -> Standing:
+        """How well the profile is founded, see `privgram.privacy.Profile.standing`."""
+        return self.privacy.standing
 
     def expected_error(
         self, shape: tuple[int, int], rank: int, tail: float, leverage: float

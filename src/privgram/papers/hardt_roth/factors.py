@@ -55,14 +55,14 @@ class LowRank:
     reproducible: bool = False
 
     @property
-    def guarantee(self) -> Standing:
-        """How well (epsilon, delta) is founded, see `privgram.privacy.Profile.guarantee`.
+    def standing(self) -> Standing:
+        """How well (epsilon, delta) is founded, see `privgram.privacy.Profile.standing`.
 
         "none" for what is not private.
         """
         if math.isinf(self.epsilon):
             return "none"
-        return "stated" if self.privacy is None else self.privacy.guarantee
+        return "stated" if self.privacy is None else self.privacy.standing
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -134,7 +134,7 @@ class LowRank:
             "not private"
             if math.isinf(self.epsilon)
             else f"epsilon={self.epsilon:g}, delta={self.delta:g}, row_change={self.row_change:g}, "
-            f"{self.guarantee}"
+            f"{self.standing}"
         )
         if self.reproducible:
             guarantee += ", reproducible: not private against anyone who knows the seed"

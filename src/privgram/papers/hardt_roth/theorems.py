@@ -236,7 +236,7 @@ class ChiGaussianProfile(Profile):
         check_known_adjacency(self.adjacency)
 
     @property
-    def guarantee(self) -> Standing:
+    def standing(self) -> Standing:
         """As in `Profile`. With an offset one row may not attain both parts at once."""
         return "bounded" if self.offset else "proved"
 

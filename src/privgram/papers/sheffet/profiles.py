@@ -79,7 +79,7 @@ class SketchProfile(Profile):
     arXiv:2309.01243 compares two Gaussians.
     """
 
-    _guarantee = "proved"
+    _standing = "proved"
 
     rows: float
     ratio: float
@@ -187,7 +187,7 @@ class TwoSketchesProfile(Profile):
         If they do not go together.
     """
 
-    _guarantee = "proved"
+    _standing = "proved"
     _dots = 1 << 9
     nested = ("first", "second")
 
@@ -520,7 +520,7 @@ class AdaptiveSketchProfile(Profile):
     Sheffet, arXiv:1507.00056, Algorithms 2 and 5.
     """
 
-    _guarantee = "bounded"
+    _standing = "bounded"
 
     _dots = 1 << 9
 
@@ -625,7 +625,7 @@ class AdaptiveLadderProfile(Profile):
         Under "replace": whether the table has but one column, as of `SketchProfile`.
     """
 
-    _guarantee = "bounded"
+    _standing = "bounded"
 
     rows: float
     regulariser: float

@@ -63,7 +63,7 @@ class Compressed:
     reproducible: bool
 
     @property
-    def guarantee(self) -> Standing:
+    def standing(self) -> Standing:
         """How well what is claimed of the privacy of this table is founded.
 
         "bounded" where scales and reference are public: `profile`, under its condition.
@@ -189,7 +189,7 @@ class Compressed:
         m, p = self.matrix.shape
         seed = ", reproducible: not private against anyone who knows the seed"
         return (
-            f"<Compressed: {self.n_rows} rows to {m} x {p}; {_CLAIMS[self.guarantee]}"
+            f"<Compressed: {self.n_rows} rows to {m} x {p}; {_CLAIMS[self.standing]}"
             f"{seed if self.reproducible else ''}>"
         )
 

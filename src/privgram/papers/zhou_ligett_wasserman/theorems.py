@@ -230,7 +230,7 @@ class TruncatedSketchProfile(Profile):
         The promise about the tables that all this rests on, and which nothing enforces.
     """
 
-    _guarantee = "bounded"
+    _standing = "bounded"
 
     rows: float
     ratio: float
