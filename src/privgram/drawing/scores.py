@@ -88,16 +88,11 @@ def scored(
     `used` what it needs. `steps` makes the `Steps`, those of `family`. The bound of a `unit` that
     says neither it nor rows is chosen here. Of a `wide` factor no columns are made.
     """
-    path = None if out is None else Path(out)
-    check_ledger(ledger)
-    if path is not None:
-        FORM.check_suffix(path)
-        check_distinct({}, {"ledger": None if ledger is None else ledger.path, "out": path})
-        check_room(path)
+    path = _checked(out, ledger)
     given = left_out(parsed.references, reference)
     target, texts = parsed.targets[0], parsed.features
     if wide is None:
-        model = design(AllColumns(used), target, texts, parsed.intercept, given)
+        model, outer = design(AllColumns(used), target, texts, parsed.intercept, given), None
     else:
         model, outer = wide.inner(target, given), wide.design(target, given)
     looked = used if wide is None else wide.narrow
@@ -147,23 +142,8 @@ def scored(
     parameters = {"rows_std": 0.0, "units": None if unit is None else public}
     parameters |= looks.record["parameters"] | {"way": way, "why": why, "clipping": clipping}
     start = found["start"]
-    parameters["scale"] = start.scale
-    if way == "scores":
-        clip = found["clip"]
-        parameters |= {"clip": clip.size, "clipped_rows": clip.beyond}
-        parameters["clipping_error"] = clip.doubt / math.sqrt(start.rows)
-        parameters |= {"huber": found["huber"]} if "huber" in found else {}
-        if wide is None:
-            solution, (sampling, privacy) = found["coef"], _covariance(found)
-        else:
-            solution, sampling, privacy = wide.written(outer, found)
-            parameters |= {"hidden_levels": found["hidden"]}
-            if not wide.shown:
-                parameters |= {"absorbed": wide.factor, "absorbed_levels": wide.size}
-    else:
-        seen = {"clipped_rows": 0.0, "clipping_error": 0.0} | found
-        parameters |= {name: seen[name] for name in ("clipped_rows", "clipping_error")}
-        solution, (sampling, privacy) = start.coef, _of_matrix(start, seen["clipping_error"])
+    solution, (sampling, privacy), record = _estimate(found, way, wide, outer)
+    parameters |= record
     refused = HIDDEN if start.hidden or start.rough > rules.TRUSTED else found.get("refused")
     if refused is None and start.rows <= len(solution):
         refused = "there are too few rows"
@@ -198,6 +178,41 @@ def scored(
     if path is not None:
         fit.save(path)
     return fit
+
+
+def _checked(out: str | os.PathLike[str] | None, ledger: Ledger | None) -> Path | None:
+    """Where the fit is to be written; refused here if it cannot be, before anything is spent."""
+    check_ledger(ledger)
+    if out is None:
+        return None
+    path = Path(out)
+    FORM.check_suffix(path)
+    check_distinct({}, {"ledger": None if ledger is None else ledger.path, "out": path})
+    check_room(path)
+    return path
+
+
+def _estimate(
+    found: dict[str, Any], way: str, wide: Any, outer: Any
+) -> tuple[Vector, tuple[Matrix, Matrix], dict[str, Any]]:
+    """Coefficients, what sampling and privacy leave open of them, and what is told of that."""
+    start = found["start"]
+    record: dict[str, Any] = {"scale": start.scale}
+    if way != "scores":
+        seen = {"clipped_rows": 0.0, "clipping_error": 0.0} | found
+        record |= {name: seen[name] for name in ("clipped_rows", "clipping_error")}
+        return start.coef, _of_matrix(start, seen["clipping_error"]), record
+    clip = found["clip"]
+    record |= {"clip": clip.size, "clipped_rows": clip.beyond}
+    record["clipping_error"] = clip.doubt / math.sqrt(start.rows)
+    record |= {"huber": found["huber"]} if "huber" in found else {}
+    if wide is None:
+        return found["coef"], _covariance(found), record
+    solution, sampling, privacy = wide.written(outer, found)
+    record["hidden_levels"] = found["hidden"]
+    if not wide.shown:
+        record |= {"absorbed": wide.factor, "absorbed_levels": wide.size}
+    return solution, (sampling, privacy), record
 
 
 class UnitLooks(Looks):

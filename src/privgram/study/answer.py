@@ -170,15 +170,10 @@ def release_and_fit(
     linear, wide = family == "gaussian", None
     if linear and unit is None and parsed.intercept and not parsed.endogenous:
         wide = Wide.of(parsed, used)
-    levels = sum(len(x) for x in used.variables.values() if isinstance(x, Factor))
-    many = wide is None and (bool(parsed.absorbed) or levels > MOST_LEVELS)
-    of_formula = not (parsed.endogenous or (linear and many))
-    rereadable = not (isinstance(source, Iterator) or scale_out(source) is not None)
-    of_unit = unit is None or not (
-        unit.within or unit.clip != "frobenius" or isinstance(unit.bound, Auto)
-    )
     robust = cov_type != "nonrobust"
-    scores = mechanism is None and of_formula and rereadable and of_unit and guarantee.delta > 0
+    written = used if linear and wide is None else None
+    possible = mechanism is None and guarantee.delta > 0
+    scores = possible and _have_scores(source, parsed, unit, written)
     if scores and unit is not None and not robust:
         raise ValueError(
             "rows of one unit may go together, and standard errors by scores allow for it: leave "
@@ -223,6 +218,23 @@ def release_and_fit(
         return made.regress(formula, reference=reference)
     except RefusedError:  # what was paid for is not lost: shrunk, and without standard errors
         return made.regress(formula, reference=reference, ridge="auto")
+
+
+def _have_scores(source: Any, parsed: Parsed, unit: Unit | None, written: Columns | None) -> bool:
+    """Whether rows can be read again, and units bounded, as scores need; of columns `written` out.
+
+    One machine has to read the rows; a few factors' levels are written out, and none absorbed.
+    """
+    if parsed.endogenous or isinstance(source, Iterator) or scale_out(source) is not None:
+        return False
+    if unit is not None and (
+        unit.within or unit.clip != "frobenius" or isinstance(unit.bound, Auto)
+    ):
+        return False
+    if written is None:
+        return True
+    levels = sum(len(x) for x in written.variables.values() if isinstance(x, Factor))
+    return not parsed.absorbed and levels <= MOST_LEVELS
 
 
 # What one regression takes or gives, by the very engine on rows that are made.
